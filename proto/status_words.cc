@@ -50,7 +50,7 @@ v1::LinkReason::Value ReasonOfRdma(std::string_view word, v1::LinkReason::Value 
   return unless_known;
 }
 
-// The enum that a string field of older daemons stands for; nullptr: it stands for none.
+// The enum that a string field of older daemons stands for; nullptr: for none.
 const pb::FieldDescriptor* ValueOf(const pb::FieldDescriptor& word) {
   const std::string_view name = word.name();
   const std::size_t suffix = sizeof kWordSuffix - 1;
@@ -61,18 +61,19 @@ const pb::FieldDescriptor* ValueOf(const pb::FieldDescriptor& word) {
                                                                                     : nullptr;
 }
 
-// "set-up" stood for what goes on as well as for what failed, "peer" for all that the other side refuses.
+// "set-up" stood both for an attempt that goes on and for one that failed; "peer" for all refusals
+// of the other side.
 void ReadRdmaWord(v1::RailStatus& rail) {
   const std::string& word = rail.rdma().reason();
   if (rail.reason() != v1::LinkReason::none || word.empty()) return;
-  // "peer" and "set-up" may mean more than these, and what is not known is not complained of.
+  // "peer" and "set-up" may mean more than these; what is not known must not look like a fault.
   rail.set_reason(word == "peer"     ? v1::LinkReason::rdma_no_offer
                   : word == "set-up" ? v1::LinkReason::rdma_being_made
                                      : ReasonOfRdma(word, v1::LinkReason::rdma_not_made));
   rail.set_peers_reason(word == "peer");
 }
 
-// Its detail began with the state.
+// The older detail began with the state.
 void ReadDetail(v1::LinkStatus& link) {
   const std::string state = WordOf(link.state()) + ": ";
   if (link.detail().starts_with(state)) link.mutable_detail()->erase(0, state.size());

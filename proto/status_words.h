@@ -1,7 +1,7 @@
-// What links, rails and their reasons are called in messages: the daemon's values as those of
-// diagnostics.proto, and the words by which releases before these enums said the same. Such a daemon
-// may answer as a neighbour, or where mlxcommctl is newer than it; its states are then shown as ever,
-// its reasons only by their sentences.
+// The names of links' states, rails and reasons in messages: the daemon's values as those of
+// diagnostics.proto, and the words that releases before these enums used. A daemon of such a
+// release may be a neighbour, or older than mlxcommctl; its states are then shown as always, its
+// reasons only by their sentences.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ inline v1::Transport::Value Told(Transport transport) {
   return static_cast<v1::Transport::Value>(transport);
 }
 
-// As --json has them: "up", "tcp". A copy, for releases of protobuf differ in what they give.
+// As --json has them: "up", "tcp". A copy, because releases of protobuf differ in what they return.
 inline std::string WordOf(v1::LinkState::Value state) {
   return std::string(v1::LinkState::Value_Name(state));
 }
@@ -35,7 +35,7 @@ inline std::string WordOf(v1::Transport::Value transport) {
   return std::string(v1::Transport::Value_Name(transport));
 }
 
-// What has ended is a way through other nodes: its cause is elsewhere.
+// A circuit has ended: the cause lies at another node.
 inline bool GoesThroughOthers(v1::LinkReason::Value reason) {
   return reason == v1::LinkReason::way_lost_link || reason == v1::LinkReason::way_ended;
 }
@@ -43,9 +43,10 @@ inline bool GoesThroughOthers(v1::LinkReason::Value reason) {
 // RdmaRailStatus.reason.
 std::string_view RdmaWord(v1::LinkReason::Value reason, bool peers_reason);
 
-// Of an answer, in it and all that it holds: values for the words of an older daemon. The words go.
+// Sets values for an older daemon's words, in an answer and all that it holds, and clears the
+// words.
 void ReadOlderWords(google::protobuf::Message& answer);
-// So that an older daemon understands it too.
+// Adds the words, so that an older daemon understands the answer too.
 void WriteOlderWords(google::protobuf::Message& answer);
 
 }  // namespace mlxcomm

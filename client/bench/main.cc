@@ -1,6 +1,6 @@
 // mlxcomm-bench: one rank of `mlxcommctl bench`, which starts it.
 //
-// Rank 0 writes "ready" before each size and goes on when it has read a line; then it writes
+// Before each size rank 0 writes "ready" and waits until it has read a line; after it, it writes
 //   COUNT OPERATIONS MEAN_NS FASTEST_NS SLOWEST_NS WRONG
 #include <cstdio>
 #include <iostream>

@@ -9,7 +9,7 @@
 namespace mlxcomm::bench {
 namespace {
 
-constexpr std::size_t kReported = 2;  // What each rank tells: its mean time, elements wrong.
+constexpr std::size_t kReported = 2;  // What each rank reports: its mean time, elements wrong.
 
 class Rank {
  public:
@@ -63,7 +63,7 @@ class Rank {
     receive.Wait();
   }
 
-  // What earlier operations left would pass for a result, or in place for an input.
+  // Else remains of earlier operations could pass for a result, or in place for an input.
   std::uint64_t Check(std::uint64_t count) {
     const std::uint64_t bytes = OutputElements(measured_, count) * DataTypeBytes(measured_.type);
     std::fill_n(static_cast<std::uint8_t*>(output_), bytes, std::uint8_t{0xa5});
@@ -98,7 +98,7 @@ class Rank {
   const Measured measured_;
   const mlxcomm_data_type type_;
   Buffer input_;
-  Buffer apart_;  // From the input.
+  Buffer apart_;  // Separate from the input.
   void* const output_;
   Buffer told_;
   Buffer heard_;
@@ -118,7 +118,7 @@ void Measure(const MeasureOptions& options, const MeasureListener& listener) {
     const Outcome outcome = rank.MeasureSize(count);
     if (options.measured.rank == 0) listener.done(outcome);
   }
-  group.Barrier();  // Nobody leaves while others still need it.
+  group.Barrier();  // No rank leaves while others still need it.
 }
 
 }  // namespace mlxcomm::bench

@@ -10,9 +10,9 @@
 namespace mlxcomm::bench {
 namespace {
 
-// What elements repeat among: elements whose Mix is alike are alike on every rank.
+// Elements of one mix have the same value on a rank.
 constexpr std::uint32_t kMixes = 4;
-// Later ones pass 0, so that no sum is beyond what bfloat16 holds.
+// Later ones pass 0, so that no sum exceeds what bfloat16 holds exactly.
 constexpr std::uint32_t kRanksThatDiffer = 64;
 using PerMix = std::array<std::uint32_t, kMixes>;
 
@@ -20,8 +20,8 @@ std::uint32_t Mix(std::uint64_t element) {
   return static_cast<std::uint32_t>((element * 0x9e3779b97f4a7c15ull) >> 62);
 }
 
-// The number that a rank passes, below 8. Of a mean the ranks' differences cancel out; of a
-// product all but one rank pass 1, for float16 ends at 65504.
+// The number that a rank passes, below 8. In a mean the ranks' differences cancel out; in a product
+// all but one rank pass 1, because float16 ends at 65504.
 std::uint32_t Passed(const Measured& measured, std::uint32_t rank, std::uint32_t mix) {
   if (measured.type == DataType::kBool) return (mix + rank) % 2;
   if (measured.op == ReduceOperator::kProduct) return rank == mix % measured.size ? 2 + mix : 1;
@@ -63,7 +63,7 @@ template <typename Element>
 Element Encode(std::uint32_t number) {
   return static_cast<Element>(number);
 }
-// Real and imaginary part are told apart, but for a product, which would mix them.
+// Real and imaginary part differ, except in a product, which would mix them.
 template <>
 std::complex<float> Encode(std::uint32_t number) {
   return {static_cast<float>(number), 0};
@@ -113,7 +113,7 @@ std::uint64_t CountWrongIn(DataType type, const PerMix& numbers, std::uint64_t f
   });
 }
 
-// Nothing of what is beyond all bounds, which the operation then refuses.
+// Empty where a size exceeds the bounds; the operation then refuses it.
 OperationShape ShapeAt(const Measured& measured, std::uint64_t count) {
   OperationShape shape;
   const ShapeRequest request{.kind = measured.kind,
@@ -130,7 +130,7 @@ std::uint64_t InputElements(const Measured& measured, std::uint64_t count) {
   return ShapeAt(measured, count).input_elements;
 }
 
-// What is sent on as kSend is received, too.
+// Data sent on as kSend is received, too.
 std::uint64_t OutputElements(const Measured& measured, std::uint64_t count) {
   return IsPointToPoint(measured.kind) ? count : ShapeAt(measured, count).output_elements;
 }

@@ -1,4 +1,4 @@
-// mlxcommctl: shows and steers the daemon. Its verbs: verbs.def.
+// mlxcommctl: shows and controls the daemon. Its verbs: verbs.def.
 #include <algorithm>
 
 #include <CLI/CLI.hpp>

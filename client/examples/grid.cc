@@ -38,7 +38,7 @@ int ExchangeAlong(mlxcomm::Group& column, mlxcomm::Connection& connection) {
   std::fill_n(out.as<std::int32_t>(), sent_count, static_cast<std::int32_t>(column.rank()));
   mlxcomm::Ticket ticket =
       column.AllToAllVAsync(out.data(), in.data(), sent.data(), received.data(), MLXCOMM_INT32);
-  ticket.Wait();  // What needs neither buffer could be computed before.
+  ticket.Wait();  // Work that needs neither buffer could be done before.
   const auto last = static_cast<std::int32_t>(column.size() - 1);
   return in.as<std::int32_t>()[received_count - 1] == last ? 0 : 1;
 }

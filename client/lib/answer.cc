@@ -10,8 +10,8 @@
 namespace mlxcomm::client {
 namespace {
 
-// Messages hold names that others chose. mlxcomm.h promises UTF-8, and Python would
-// raise another error in place of one that is none.
+// Messages contain names that others chose. mlxcomm.h promises UTF-8, and Python would raise
+// another error in place of a message that is not.
 void CopyText(std::string_view text, char* out, std::size_t capacity) {
   std::size_t used = 0;
   while (!text.empty() && used + 1 < capacity) {
@@ -50,7 +50,7 @@ mlxcomm_code TellException(mlxcomm_error* error) noexcept {
   } catch (const std::system_error&) {
     code = MLXCOMM_RESOURCE_EXHAUSTED;
     text = "no thread: raise this process's limit of threads (ulimit -u) or of memory";
-  } catch (...) {  // NOLINT(bugprone-empty-catch): it is said already.
+  } catch (...) {  // it is reported already.
   }
   if (error != nullptr) {
     error->code = code;

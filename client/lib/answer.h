@@ -1,6 +1,6 @@
-// How a call of the C interface ends: its code, and what it tells the user.
+// How a call of the C interface ends: its code, and the error that the user gets.
 //
-// Owner: functions. Thread: any. Memory: the user's mlxcomm_error, which may be NULL.
+// Thread: any. Memory: the user's mlxcomm_error, which may be NULL.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace mlxcomm::client {
 
 mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error);
 
-// Of the exception that is being handled: RESOURCE_EXHAUSTED where memory or a thread was refused, else
-// INTERNAL. Takes no memory.
+// For the exception that is being handled: RESOURCE_EXHAUSTED where memory or a thread was refused,
+// else INTERNAL. Allocates nothing.
 mlxcomm_code TellException(mlxcomm_error* error) noexcept;
 
-// What the body returns: nothing that is thrown leaves the C interface.
+// Returns what the body returns; no exception leaves the C interface.
 template <typename Body>
 mlxcomm_code Guarded(mlxcomm_error* error, Body&& body) noexcept {
   try {
@@ -27,10 +27,10 @@ mlxcomm_code Guarded(mlxcomm_error* error, Body&& body) noexcept {
   }
 }
 
-// INVALID_ARGUMENT, of nobody's rank.
+// INVALID_ARGUMENT, without a rank.
 Failure Invalid(std::string message);
 
-// Names that others are shown: UTF-8 without control characters, 1 to bytes_max bytes.
+// For names that other users see: UTF-8 without control characters, 1 to bytes_max bytes.
 Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max);
 
 }  // namespace mlxcomm::client

@@ -1,5 +1,5 @@
-// The C interface (mlxcomm.h), where it needs no more than one call of ours: connections,
-// buffers, and what a group is. The rest: groups.cc, operations.cc.
+// The calls of the C interface (mlxcomm.h) that need no more than one call inside: connections,
+// buffers, and a group's facts. The rest: groups.cc, operations.cc.
 #include <algorithm>
 #include <cstdint>
 #include <exception>

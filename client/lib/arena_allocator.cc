@@ -146,7 +146,7 @@ void ArenaAllocator::Merge(Ranges::iterator range) {
   ranges_.erase(range);
 }
 
-// What stayed for a device's sake, once it may go: the coldest first.
+// Gives back what stayed because of a device, once it may go: the coldest first.
 void ArenaAllocator::GiveBackTooMuch() {
   while (warm_ > warm_max_) {
     auto coldest = ranges_.end();
@@ -162,7 +162,7 @@ void ArenaAllocator::GiveBackTooMuch() {
   }
 }
 
-// False: a device has pages of the arena, and so they stay.
+// False: a device has pages of the arena, so they stay.
 bool ArenaAllocator::GiveBack(std::uint64_t offset, std::uint64_t bytes) {
   if (data_ == nullptr) return true;
   if (pages_ != nullptr) {

@@ -1,10 +1,10 @@
-// Hands out page-aligned ranges of the arena. The daemon knows nothing of it.
+// Hands out page-aligned ranges of the arena. The daemon does not know about them.
 //
-// Free ranges are kept in order of address, so neighbours merge; the range freed
-// last is taken first, for its pages are warm. Beyond kWarmBytes of free memory the
-// pages of what is freed go back to the system (the address space stays), unless a device
-// has pages of the arena; what is too much then goes when something is freed later. Warm and
-// cold neighbours stay apart, and are joined only for what fits into neither.
+// Free ranges are kept in order of address, so neighbours merge; the range freed last is used
+// first, because its pages are warm. Beyond kWarmBytes of free memory the pages of a freed range go
+// back to the system (the address space stays), unless a device has pages of the arena; the surplus
+// then goes at a later Free. Warm and cold neighbours stay separate, and are joined only for a
+// request that fits into neither.
 //
 //   [used, pinned][warm][cold            ][used][cold    ]
 //                  '------------------'  one range for a request larger than each
@@ -25,8 +25,8 @@
 
 namespace mlxcomm::client {
 
-// What to do where it has no range that is large enough. Whoever asks for no size has all that the
-// daemon gives.
+// The remedy where no range is large enough. A client that asks for no size gets all that the
+// daemon allows.
 inline constexpr const char kArenaRemedy[] =
     "Free buffers, or ask for a larger arena (arena_bytes, when connecting). If this is the "
     "largest that "
@@ -36,9 +36,9 @@ class ArenaAllocator {
  public:
   static constexpr std::uint64_t kWarmBytes = std::uint64_t{2} << 30;
 
-  // `page` bytes is the granularity. `data` may be nullptr in tests: then nothing is
-  // given back to the system. `pages` says whether anything may be; nullptr: always.
-  // `warm_bytes` of free memory are kept in any case.
+  // `page` bytes is the granularity. `data` may be nullptr in tests: then nothing is given back to
+  // the system. `pages` says whether pages may be given back; nullptr: always. `warm_bytes` of free
+  // memory are kept in any case.
   ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page,
                  queue::ArenaPages* pages = nullptr, std::uint64_t warm_bytes = kWarmBytes);
 
@@ -47,14 +47,14 @@ class ArenaAllocator {
   // False: not the start of an allocated range.
   bool Free(std::uint64_t offset);
 
-  // False, and nothing is pinned: [offset, offset + bytes) does not lie in one range
-  // that is allocated and not freed.
+  // False, and nothing is pinned: [offset, offset + bytes) does not lie in one range that is
+  // allocated and not freed.
   [[nodiscard]] bool Pin(std::uint64_t offset, std::uint64_t bytes);
   // Once for each Pin, with its offset.
   void Unpin(std::uint64_t offset);
 
   std::uint64_t used_bytes() const;
-  // Of free memory in one piece, warm or not.
+  // The largest piece of free memory, warm or not.
   std::uint64_t largest_free_bytes() const;
   std::uint64_t total_bytes() const { return bytes_; }
 
@@ -64,7 +64,7 @@ class ArenaAllocator {
     std::uint64_t freed_at = 0;  // Free ranges: a counter, higher is warmer.
     std::uint32_t pins = 0;
     bool used = false;
-    bool freed = false;  // Used and pinned: to be freed at the last unpin.
+    bool freed = false;  // Used and pinned: the last unpin frees it.
     bool warm = false;   // Free ranges: may have pages.
   };
   using Ranges = std::map<std::uint64_t, Range>;
@@ -83,7 +83,7 @@ class ArenaAllocator {
   queue::ArenaPages* const pages_;
   const std::uint64_t warm_max_;
   mutable std::mutex mutex_;
-  Ranges ranges_;  // All of the arena, by offset.
+  Ranges ranges_;  // The whole arena, by offset.
   std::uint64_t used_ = 0;
   std::uint64_t warm_ = 0;
   std::uint64_t clock_ = 0;

@@ -19,8 +19,7 @@ namespace {
 namespace v1 = mlxcomm::v1;
 using mlxcomm::client::ControlChannel;
 
-// The daemon's own deadline comes first; this one is for a daemon that does not
-// answer at all.
+// The daemon's own deadline comes first; this one is for a daemon that does not answer.
 constexpr std::uint64_t kDeadlineMarginNs = 10'000'000'000;
 constexpr std::uint64_t kLongestWaitNs = 90'000'000'000'000;
 constexpr std::uint64_t kLeavePatienceNs = 1'000'000'000;
@@ -166,7 +165,7 @@ int Cancel(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ti
              : 0;
 }
 
-// A daemon that refuses, or knows no such call, lives.
+// A daemon that refuses the call, or does not know it, is alive.
 int Awaited(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ticket,
             std::uint64_t patience_ns, mlxcomm_interrupt interrupt, char* text,
             std::size_t text_bytes, int* ended) {
@@ -182,7 +181,7 @@ int Awaited(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t t
   return end.status == ControlChannel::Status::kDeadlineExceeded && !end.interrupted ? 0 : 1;
 }
 
-// How these end is nobody's concern: a daemon that is gone, or that has ended the group, has
+// The results of these do not matter: a daemon that is gone, or that has ended the group, has
 // forgotten this rank already.
 void Release(mlxcomm_attachment* attachment, std::uint64_t group) {
   v1::ReleaseRequest request;

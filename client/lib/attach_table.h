@@ -24,7 +24,7 @@ struct mlxcomm_interrupt {
   void* context;
 };
 
-/* A group as the daemon has it. */
+/* A group, as the daemon describes it. */
 struct mlxcomm_group_told {
   uint64_t group;
   uint32_t rank;               /* attach: not told */
@@ -32,8 +32,8 @@ struct mlxcomm_group_told {
   const char* name;            /* attach: not told */
   size_t members;
 };
-/* Called before a call that makes a group returns MLXCOMM_OK: once `group`, then
- * `member` for each rank, in order. */
+/* Called before a call that makes a group returns MLXCOMM_OK: `group` once, then `member` for
+ * each rank, in order. */
 struct mlxcomm_group_listener {
   void* context;
   void (*group)(void* context, const struct mlxcomm_group_told* told);
@@ -41,31 +41,31 @@ struct mlxcomm_group_listener {
 };
 
 struct mlxcomm_attach_table {
-  /* Takes the connection; `token` are the hello's bytes. */
+  /* Takes over the connection; `token` are the hello's bytes. */
   struct mlxcomm_attachment* (*open)(int connection, const uint8_t* token, size_t token_bytes);
   /* Joins a job; blocks. timeout_ns 0: the daemon's default. */
   int (*attach)(struct mlxcomm_attachment*, const char* job, uint32_t rank, uint32_t size,
                 uint64_t timeout_ns, const char* program, struct mlxcomm_interrupt interrupt,
                 struct mlxcomm_group_listener listener, struct mlxcomm_error* error);
-  /* Makes the group of these ranks of `parent`; answered at once. */
+  /* Makes the group of these ranks of `parent`; the answer comes at once. */
   int (*split)(struct mlxcomm_attachment*, uint64_t parent, uint64_t number, const uint32_t* ranks,
                size_t rank_count, const char* name, uint64_t timeout_ns,
                struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
                struct mlxcomm_error* error);
-  /* Makes the group of those who are left; blocks. timeout_ns as for attach. */
+  /* Makes the group of the ranks that are left; blocks. timeout_ns as for attach. */
   int (*shrink)(struct mlxcomm_attachment*, uint64_t group, uint64_t timeout_ns,
                 struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
                 struct mlxcomm_error* error);
-  /* Asks for the end of an operation; waits for the daemon's answer for patience_ns at
-   * most. Not 0: it has answered. The operation's end comes as its completion. */
+  /* Asks the daemon to end an operation, and waits at most patience_ns for its answer. Not 0: it
+   * has answered. The operation's end comes as its completion. */
   int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns);
-  /* Whom an operation waits for, as a text that is cut to fit, with a NUL; `ended`: not 0 where it is in
-   * flight no more, or its group has failed. Waits for the daemon's answer for patience_ns at most, or
-   * until interrupted. 0: the daemon has not answered in that time. */
+  /* Whom an operation waits for, as a text that is cut to fit, with a NUL; `ended`: not 0 where
+   * it is no longer in flight, or its group has failed. Waits for the daemon's answer for at
+   * most patience_ns, or until interrupted. 0: the daemon has not answered in that time. */
   int (*awaited)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns,
                  struct mlxcomm_interrupt interrupt, char* text, size_t text_bytes, int* ended);
-  /* Leave one group, or all, in order, or for the fault that `why` names (NULL: in order);
-   * wait a second at most. */
+  /* Leave one group, or all: in order, or because of the fault that `why` names (NULL: in
+   * order). They wait at most a second. */
   void (*release)(struct mlxcomm_attachment*, uint64_t group);
   void (*detach)(struct mlxcomm_attachment*, const char* why);
   void (*close)(struct mlxcomm_attachment*);

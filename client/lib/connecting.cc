@@ -1,5 +1,5 @@
-// How a Connection comes to be: the daemon that is reached, its memory mapped, and the
-// module with the control calls loaded meanwhile.
+// How a Connection is made: the daemon is reached, its memory mapped, and the module with the
+// control calls loaded meanwhile.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,8 +39,8 @@ struct LoadedModule {
   std::string error;
 };
 
-// The process that loaded the module, whose threads a forked child does not have: calls of
-// the child would wait for them for ever.
+// The process that loaded the module. A forked child does not have its threads, and calls of the
+// child would wait for them for ever.
 std::atomic<int> g_loaded_by{0};
 
 bool LoadedBeforeFork() {
@@ -48,7 +48,7 @@ bool LoadedBeforeFork() {
   return !g_loaded_by.compare_exchange_strong(nobody, OwnProcess()) && nobody != OwnProcess();
 }
 
-// Stays loaded: protobuf's and its threads' code does not survive an unload.
+// Stays loaded: protobuf and its threads do not survive an unload.
 LoadedModule LoadModule() {
   static const LoadedModule loaded = [] {
     LoadedModule module;
@@ -101,8 +101,8 @@ Failure Connection::Open(const mlxcomm_connect_options& options, std::unique_ptr
   return {};
 }
 
-// A service's socket may be named by several; a private daemon is only for those who
-// named none.
+// Several settings may name a service's socket; a private daemon is only for callers that named
+// none.
 Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed) {
   const std::uint64_t timeout_ns = std::min(
       options.timeout_ns == 0 ? kConnectTimeoutNs : options.timeout_ns, kConnectTimeoutMostNs);
@@ -136,7 +136,7 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
                 " hosts, which a private daemon cannot reach. Start mlxcommd as a service on each "
                 "(systemd-launchd/install); mlxcommctl doctor says what is missing"};
   }
-  // One that is ending with its last client may still take a connection: try again.
+  // A daemon that is ending with its last client may still accept a connection: try again.
   const std::string path = queue::PrivateSocketPath();
   for (;;) {
     failure = StartPrivateDaemon(path, left_ns(), interrupted);
@@ -163,7 +163,7 @@ Failure Connection::Map(queue::Dialed& dialed) {
   ::close(dialed.descriptors[1]);
   if (arena != MAP_FAILED) arena_ = static_cast<std::byte*>(arena);
 #if defined(MADV_HUGEPAGE)
-  // Fewer faults and fewer misses of the translation; a hint, where the system has them.
+  // Fewer page faults and TLB misses; a hint, where the system has huge pages.
   if (arena_ != nullptr) ::madvise(arena_, arena_bytes_, MADV_HUGEPAGE);
 #endif
   if (queue != MAP_FAILED) queue_ = static_cast<std::byte*>(queue);

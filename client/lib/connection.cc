@@ -19,29 +19,29 @@ namespace mlxcomm::client {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
-// How often a sleeper looks up to ask whether it was interrupted.
+// How often a sleeper wakes to check whether it was interrupted.
 constexpr std::uint64_t kLookUpNs = 50 * kMs;
 // Beyond an operation's own deadline, which the daemon keeps.
 constexpr std::uint64_t kAnswerMarginNs = 10'000 * kMs;
-// How long who gives up an operation waits for the daemon to have heard of it.
+// How long a thread that gives up an operation waits for the daemon to confirm it.
 constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
 constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
-// When a wait is said, first and again; and how long the daemon has to say whom it is for.
+// When a wait is reported, first and again; and how long the daemon has to say whom it waits for.
 constexpr std::uint64_t kTellAfterNs = 10'000 * kMs;
 constexpr std::uint64_t kTellAgainNs = 60'000 * kMs;
 constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
-// Operations that read and write up to so much are small, and middling.
+// Operations that read and write at most these are small, and middling.
 constexpr std::uint64_t kSmallBytes = 256 * 1024;
 constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
 
-// MLXCOMM_QUIET: nothing is said on standard error.
+// MLXCOMM_QUIET: nothing is written to standard error.
 bool IsQuiet() {
   const char* const word = std::getenv("MLXCOMM_QUIET");
   return word != nullptr && *word != '\0' && std::strcmp(word, "0") != 0;
 }
 
-// Says now and then that a job is still forming; asked as often as whoever waits looks up.
+// Reports now and then that a job is still forming; called as often as the waiting thread wakes.
 struct TellsOfForming {
   mlxcomm_interrupt inner;
   const char* job;
@@ -139,7 +139,7 @@ Failure OtherThanAsked(const char* what) {
 Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size,
                          std::uint64_t timeout_ns, GroupFacts& facts) {
   mlxcomm_error error{};
-  // Named here too, or a daemon that does not answer at all would be waited for without an end.
+  // Named here too, else a daemon that does not answer at all would be waited for without an end.
   if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
   TellsOfForming tells{interrupt_, job, NowNs(), NowNs() + kTellAfterNs};
   const int code = attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
@@ -148,7 +148,7 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
     Leave(nullptr);
     return OtherThanAsked("its size");
   }
-  // The daemon may have let it in just before it heard.
+  // The daemon may have let the process in just before it got the cancellation.
   if (code == MLXCOMM_CANCELLED) Leave(nullptr);
   return FailureOf(code, error);
 }
@@ -187,7 +187,7 @@ bool Connection::Interrupted() const {
   return interrupt_.interrupted != nullptr && interrupt_.interrupted(interrupt_.context) != 0;
 }
 
-// With no bytes there is nothing to hold: offset 0 may be anybody's.
+// With no bytes there is nothing to pin: offset 0 may be any buffer's.
 Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                               Pending& pending) {
   pending.input_offset = entry.input_offset;
@@ -261,7 +261,7 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bo
               std::to_string(kInFlightMax) +
                   " operations are in flight: wait for some before submitting more"};
     }
-    // Pinned before anybody can settle it.
+    // Pinned before any thread can settle it.
     Pending pending;
     if (Failure failure = PinRanges(entry, extent, has_table, pending); !failure.ok()) {
       return failure;
@@ -278,7 +278,7 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bo
     pending_.Put(ticket, std::move(pending));
   }
   entry.ticket = ticket;
-  // Never full: there are more slots than operations may be in flight.
+  // Never full: there are more slots than operations that may be in flight.
   if (submissions_->Push(entry) != queue::RingResult::kDone) {
     const std::lock_guard lock(wait_mutex_);
     if (const auto found = pending_.Find(ticket); found != pending_.end()) pending_.Erase(found);
@@ -340,7 +340,7 @@ void Connection::LoseDaemon(const std::string& why) {
   settled_.notify_all();
 }
 
-// The reader looks, without the lock. True: completions were taken, perhaps not its own.
+// The reader spins, without the lock. True: completions were taken, perhaps other threads'.
 bool Connection::LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
                            std::uint64_t until_ns) {
   reader_present_ = true;
@@ -362,7 +362,7 @@ bool Connection::LookFirst(std::unique_lock<std::mutex>& lock, const queue::Spin
 void Connection::ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns) {
   const std::uint64_t now = NowNs();
   if (now >= until_ns) return;
-  if (reader_present_) {  // The ring is its alone until it comes back.
+  if (reader_present_) {  // Only the reader uses the ring until it comes back.
     settled_.wait_for(lock, std::chrono::nanoseconds(std::min(until_ns - now, kLookUpNs)));
     return;
   }
@@ -380,7 +380,7 @@ void Connection::ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t u
   settled_.notify_all();
 }
 
-// Of what is waited for no more, only the end is awaited.
+// Of a group that was left, only the end is awaited.
 Connection::Pending* Connection::Find(std::uint64_t group, std::uint64_t ticket) {
   const auto found = pending_.Find(ticket);
   if (found == pending_.end() || found->second.abandoned || found->second.group != group) {
@@ -402,8 +402,8 @@ queue::AdaptiveSpin& Connection::SpinFor(std::uint64_t bytes) {
   return spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
 }
 
-// Says on standard error whom the wait is for; a daemon that does not answer that is lost. Of what has
-// ended there without an end here, that end is waited for no longer than usual.
+// Reports on standard error whom the wait is for; a daemon that does not answer is lost. An
+// operation that has ended there, without a completion here, is waited for only as long as usual.
 void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                              std::uint64_t ticket, std::uint64_t waited_ns) {
   lock.unlock();
@@ -439,7 +439,7 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     const std::uint64_t now = NowNs();
     if (now >= until_ns) return Awaited::kTimeout;
     if (now >= deadline_ns) return Awaited::kOverdue;
-    // Again and again while others' answers come, but in all not longer than is worth it.
+    // Again and again while others' answers come, but in all not longer than spinning is worth.
     if (!reader_present_ && now - began <= spin.budget_ns()) {
       if (LookFirst(lock, spin.limits(), began + spin.budget_ns())) continue;
     }
@@ -483,7 +483,7 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
     case Awaited::kTimeout:
     case Awaited::kUnknown: return NotInFlight(ticket);
   }
-  // Its buffers are held until it has ended.
+  // Its buffers stay pinned until it has ended.
   Pending& pending = *Find(group, ticket);
   pending.abandoned = true;
   const char* const kind = OperationKindName(pending.kind);
@@ -495,13 +495,13 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
           true};
 }
 
-// The daemon hangs, or it lives and has failed the operation, but something keeps its buffers: a
+// The daemon hangs; or it lives and has failed the operation, but something keeps its buffers: a
 // rail that is silent and not given up yet, or a driver that does not return. Then the rank's other
-// groups are as well as before.
+// groups still work.
 Connection::Outcome Connection::EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                                            std::uint64_t ticket) {
   Pending& pending = *Find(group, ticket);
-  pending.abandoned = true;  // Its buffers are held until it has ended.
+  pending.abandoned = true;  // Its buffers stay pinned until it has ended.
   const char* const kind = OperationKindName(pending.kind);
   lock.unlock();
   const bool lives = attach_->cancel(attachment_, group, ticket, kOverduePatienceNs) != 0;
@@ -531,7 +531,7 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   if (now >= deadline_ns) return EndOverdue(lock, group, ticket);
   if (asks) TellAwaited(lock, group, ticket, waited_ns);
   if (!reader_present_ && queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
-    TakeCompletions();  // What it said last.
+    TakeCompletions();  // Its last ones.
     LoseDaemon("it has ended");
   }
   if (TakeOutcome(ticket, outcome)) return outcome;
@@ -546,7 +546,7 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   Outcome outcome;
   std::unique_lock lock(wait_mutex_);
   if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
-  // DEADLINE_EXCEEDED says that the ticket is still to be waited for.
+  // DEADLINE_EXCEEDED: the ticket is still to be waited for.
   const auto ended = [&] {
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
       pending_.Put(ticket, Pending{.group = group, .outcome = outcome});

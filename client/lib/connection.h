@@ -1,18 +1,16 @@
-// One session with the daemon: its memory, its queue, and everybody who waits.
+// One session with the daemon: its memory, its queue, and the threads that wait.
 //
-// Submitting takes a mutex for the ring's single producer. Of the threads that wait,
-// one at a time reads the completion ring and hands out what is not its own; the
-// others sleep until it has something for them or goes.
+// Submitting takes a mutex for the ring's single producer. Of the waiting threads, one at a time
+// reads the completion ring and hands out the others' completions; the others sleep until it has
+// something for them or leaves.
 //
-//   reader: look again for a bounded, learnt time ─▶ sleep on the doorbell ─▶ ...
-//   doorbell's end-of-file ─▶ DAEMON_LOST for everything, at once
+//   reader: spin for a bounded, learnt time ─▶ sleep on the doorbell ─▶ ...
 //
-// The ranges of the arena that an operation reads or writes are pinned from before it is
-// submitted until the daemon has said that it has ended. A daemon that is lost says
-// nothing, and may be writing still: then they stay pinned.
+// The ranges of the arena that an operation reads or writes are pinned from before it is submitted
+// until the daemon has reported its end. A daemon that is lost reports nothing, and may still be
+// writing: then they stay pinned.
 //
-// Owner: the C handle. Thread: any. Memory: two mappings; an entry for each
-// operation in flight.
+// Owner: the C handle. Thread: any. Memory: two mappings; an entry for each operation in flight.
 #pragma once
 
 #include <array>
@@ -44,7 +42,7 @@ struct Member {
   std::uint64_t pid = 0;
 };
 
-// A group as the daemon told of it.
+// A group, as the daemon describes it.
 struct GroupFacts {
   std::uint64_t id = 0;
   std::uint32_t rank = 0;
@@ -63,8 +61,8 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   ArenaAllocator& arena() { return *allocator_; }
-  // As the allocator's; looks first whether operations that nobody waits for any more have
-  // ended, where there is no room.
+  // As the allocator's; where there is no room, first checks whether operations that no thread
+  // waits for any more have ended.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
   std::byte* arena_data() const { return arena_; }
   bool Contains(const void* data, std::uint64_t bytes) const;
@@ -85,39 +83,39 @@ class Connection {
   Failure Split(const SplitCall& call, std::uint64_t timeout_ns, GroupFacts& facts);
   Failure Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts);
   void Release(std::uint64_t group);
-  void Leave(const char* why);  // NULL: in order; else for that fault.
+  void Leave(const char* why);  // NULL: in order; else because of that fault.
 
-  // Why nothing works any more, if so.
+  // Why nothing works any more; ok while it works.
   Failure Lost() const;
 
   struct Outcome {
     Failure failure;
     bool group_failed = false;
   };
-  // What the daemon reads and writes, in bytes; the entry has the offsets.
+  // The bytes that the daemon reads and writes; the entry has the offsets.
   struct Extent {
     std::uint64_t input_bytes = 0;
     std::uint64_t output_bytes = 0;
   };
-  // Fills in the ticket, here and in the entry; with a table of counts also where it lies.
-  // RESOURCE_EXHAUSTED: too many in flight, or no room for the table. INVALID_ARGUMENT:
-  // not memory of one buffer.
+  // Fills in the ticket, here and in the entry, and where a table of counts lies.
+  // RESOURCE_EXHAUSTED: too many in flight, or no room for the table. INVALID_ARGUMENT: not memory
+  // of one buffer.
   Failure Submit(queue::SubmissionEntry& entry, Extent extent,
                  std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                  std::uint64_t& ticket);
-  // What a group of one rank asks for: its output is its input.
+  // An operation of a group of one rank: its output is its input.
   Failure CopyAlone(const queue::SubmissionEntry& entry, Extent extent);
 
-  // Each uses the ticket up, unless nothing has ended: nullopt, DEADLINE_EXCEEDED of Cancel.
+  // Each uses the ticket up, unless the operation goes on: nullopt, DEADLINE_EXCEEDED of Cancel.
   Outcome Wait(std::uint64_t group, std::uint64_t ticket);
   std::optional<Outcome> Test(std::uint64_t group, std::uint64_t ticket);
   Outcome Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns);
 
   void NoteCopiedResult(std::uint64_t bytes, std::uint64_t nanoseconds);
 
-  // As the daemon's hello and this process's cores have it.
+  // By the daemon's hello and this process's cores.
   const queue::SchedulingPolicy& scheduling() const { return scheduling_; }
-  // False in a forked child: nothing of the parent's may be touched there.
+  // False in a forked child, which must not touch the parent's locks and memory.
   bool usable() const;
 
  private:
@@ -128,13 +126,13 @@ class Connection {
     std::uint64_t output_offset = 0;
     std::uint64_t table_offset = 0;
     std::uint64_t bytes = 0;        // Read and written.
-    std::uint64_t deadline_ns = 0;  // Without an answer by then it is overdue.
+    std::uint64_t deadline_ns = 0;  // When it is overdue without an answer.
     std::uint64_t began_ns = 0;
-    std::uint64_t ask_ns = 0;  // When the daemon is asked whom it waits for.
+    std::uint64_t ask_ns = 0;  // When to ask the daemon whom it waits for.
     bool reads = false;        // Its input is pinned.
     bool writes = false;       // Its output is pinned.
     bool has_table = false;    // Its table of counts is pinned.
-    bool abandoned = false;    // Nobody waits any more.
+    bool abandoned = false;    // No thread waits any more.
     std::optional<Outcome> outcome;
   };
 
@@ -144,11 +142,11 @@ class Connection {
   Failure SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bool has_table,
                       std::uint64_t timeout_ns, std::uint64_t& ticket);
   enum class Awaited : std::uint8_t { kEnded, kTimeout, kOverdue, kInterrupted, kUnknown };
-  // kOverdue: it should have been answered long ago; it is still in flight.
+  // kOverdue: its answer should have come long ago; it is still in flight.
   Awaited Await(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
                 std::uint64_t until_ns, bool interruptible, Outcome& outcome);
   Outcome EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket);
-  // With wait_mutex_ held.
+  // Called with wait_mutex_ held.
   Pending* Find(std::uint64_t group, std::uint64_t ticket);
   bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);
   void TakeCompletions();
@@ -170,7 +168,7 @@ class Connection {
   std::byte* arena_ = nullptr;
   std::uint64_t arena_bytes_ = 0;
   queue::SchedulingPolicy scheduling_;
-  std::uint64_t rendezvous_timeout_ns_ = 0;  // The daemon's, as it says; 0: it does not.
+  std::uint64_t rendezvous_timeout_ns_ = 0;  // The daemon's; 0: it did not say.
   std::byte* queue_ = nullptr;
   std::unique_ptr<ArenaAllocator> allocator_;
   const mlxcomm_attach_table* attach_ = nullptr;
@@ -185,7 +183,7 @@ class Connection {
   ReusingMap<std::uint64_t, Pending> pending_{kInFlightMax};  // By ticket.
   std::uint64_t next_ticket_ = 1;
   bool reader_present_ = false;
-  // By size: what lasts milliseconds says nothing of what lasts microseconds.
+  // By size: waits of milliseconds say nothing about waits of microseconds.
   std::array<queue::AdaptiveSpin, 3> spins_;
   Failure lost_;  // Latched.
 };

@@ -25,11 +25,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kPrefixBytes = 5;  // Of a gRPC message: compressed or not, its length.
+constexpr std::size_t kPrefixBytes = 5;  // Of a gRPC message: whether compressed, and its length.
 constexpr auto kAskAgain = std::chrono::milliseconds(50);
-// A daemon that takes nothing for so long, of a few hundred bytes, is not there.
+// A daemon that does not read a few hundred bytes in this time counts as gone.
 constexpr auto kWritePatience = std::chrono::milliseconds(1000);
-// Calls that nobody waits for any more. A daemon that answers none of so many hears no more.
+// Calls that no thread waits for any more. A daemon that has left this many unanswered gets no
+// more.
 constexpr std::size_t kStreamsMax = 64;
 constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -46,7 +47,7 @@ std::string ToBase64(std::string_view bytes) {
   return text;
 }
 
-// Up to the first character that is none, such as padding.
+// Stops at the first character that is not base64, such as padding.
 std::string FromBase64(std::string_view text) {
   std::string bytes;
   std::uint32_t bits = 0;
@@ -70,7 +71,7 @@ std::string WithPrefix(const std::string& message) {
   return prefixed + message;
 }
 
-// False: not one whole message that is not compressed.
+// False: it is not exactly one whole, uncompressed message.
 bool WithoutPrefix(const std::string& received, std::string& message) {
   if (received.size() < kPrefixBytes || received[0] != 0) return false;
   std::size_t size = 0;
@@ -98,7 +99,7 @@ nghttp2_nv Header(std::string_view name, std::string_view value) {
 
 }  // namespace
 
-// What nghttp2 calls; with the channel's mutex held, from Flush and from the reader.
+// nghttp2's callbacks; called with the channel's mutex held, from Flush and from the reader.
 struct ControlChannelCallbacks {
   static ControlChannel& Of(void* user) { return *static_cast<ControlChannel*>(user); }
   static ControlChannel::Stream* Find(void* user, std::int32_t id) {
@@ -111,7 +112,7 @@ struct ControlChannelCallbacks {
     ControlChannel::Stream* const stream = Find(user, id);
     if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     const std::size_t bytes = std::min(most, stream->request.size() - stream->sent_bytes);
-    // Bytes, no text. NOLINTNEXTLINE(bugprone-not-null-terminated-result)
+    // Bytes, not text. NOLINTNEXTLINE(bugprone-not-null-terminated-result)
     std::memcpy(to, stream->request.data() + stream->sent_bytes, bytes);
     stream->sent_bytes += bytes;
     if (stream->sent_bytes == stream->request.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -147,7 +148,7 @@ struct ControlChannelCallbacks {
     return 0;
   }
 
-  // What was to begin after the daemon had said that it ends.
+  // A request that was to begin after the daemon had announced its end.
   static int OnNotSent(nghttp2_session*, const nghttp2_frame* frame, int, void* user) {
     if (frame->hd.type == NGHTTP2_HEADERS) Of(user).OnStreamEnd(frame->hd.stream_id);
     return 0;
@@ -175,14 +176,14 @@ ControlChannel::ControlChannel(int connection, const std::string& token)
     lost_ = nghttp2_session_client_new(&session_, callbacks, this) != 0;
     nghttp2_session_callbacks_del(callbacks);
   }
-  if (lost_) return;  // No memory: calls say that the daemon is lost.
+  if (lost_) return;  // No memory: calls report that the daemon is lost.
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}};
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, 1);
   {
     const std::lock_guard lock(mutex_);
     Flush();
   }
-  // Signals are for the program's own threads.
+  // The program's own threads handle signals.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -215,8 +216,8 @@ void ControlChannel::ReadUntilTheEnd() {
     if (got <= 0) break;
     const std::lock_guard lock(mutex_);
     if (nghttp2_session_mem_recv(session_, bytes, static_cast<std::size_t>(got)) < 0) break;
-    Flush();  // Acknowledgements, and what had to wait for the daemon's leave.
-    // Neither: what came was no HTTP/2, or the daemon has said that it ends.
+    Flush();  // Acknowledgements, and requests that had to wait for the daemon's permission.
+    // Neither: the bytes were no HTTP/2, or the daemon has announced its end.
     const bool goes_on =
         nghttp2_session_want_read(session_) || nghttp2_session_want_write(session_);
     if (lost_ || !goes_on) break;
@@ -303,7 +304,7 @@ ControlChannel::Ended ControlChannel::Take(std::int32_t id) {
     end.status = Status::kInternal;
     return end;
   }
-  if (!stream->ended || stream->status < 0) return end;  // The connection went before.
+  if (!stream->ended || stream->status < 0) return end;  // The connection ended before.
   end.status = static_cast<Status>(std::min(stream->status, 255));
   end.details = std::move(stream->details);
   if (end.status == Status::kOk && !WithoutPrefix(stream->received, end.reply)) {

@@ -1,14 +1,14 @@
-// The control service's calls on one connection: as much of gRPC as a client of unary calls
-// needs, over nghttp2. gRPC itself would load sixty libraries into every training process,
-// which takes longer than all the rest of attaching, and leave its threads there.
+// The control service's calls on one connection: the part of gRPC that a client of unary calls
+// needs, over nghttp2. gRPC itself would load sixty libraries into every training process, which
+// takes longer than the rest of attaching, and would leave its threads there.
 //
 //   Call ─▶ HEADERS, DATA ─▶ the daemon (gRPC) ─▶ HEADERS, DATA, trailers ─▶ Ended
 //
-// What goes over the wire: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
+// The protocol: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
 //
-// Owner: an attachment. Thread: calls from any; one of its own reads the connection, so that
-// the daemon's pings are answered whether or not somebody calls. Memory: what is in flight,
-// and at most kReplyBytesMax of each reply.
+// Owner: an attachment. Thread: calls from any; a thread of its own reads the connection, so that
+// the daemon's pings are answered even without a call. Memory: the calls in flight, and at most
+// kReplyBytesMax of each reply.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +30,7 @@ class ControlChannel {
  public:
   static constexpr std::size_t kReplyBytesMax = 4 << 20;
 
-  // gRPC's numbers, those that are looked at.
+  // gRPC's numbers, those that are used here.
   enum class Status : std::uint8_t {
     kOk = 0,
     kCancelled = 1,
@@ -47,18 +47,18 @@ class ControlChannel {
     bool interrupted = false;
   };
 
-  // Takes the connection, which has said hello; `token` goes with every call.
+  // Takes over the connection, which has said hello; `token` goes with every call.
   ControlChannel(int connection, const std::string& token);
   ~ControlChannel();  // No thread may be in a call.
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
 
-  // Waits for the answer; asks `interrupt` about every 50 ms. What is given up, by that or
-  // at timeout_ns, is cancelled at the daemon. `path`: "/mlxcomm.v1.Control/Attach".
+  // Waits for the answer; calls `interrupt` about every 50 ms. A call that is given up, because of
+  // that or at timeout_ns, is cancelled at the daemon. `path`: "/mlxcomm.v1.Control/Attach".
   Ended Call(const char* path, const std::string& request, std::uint64_t timeout_ns,
              mlxcomm_interrupt interrupt);
-  // The same without an answer: waits for it for patience_ns at most, and lets it go on. True: the
-  // daemon has answered, whatever it said.
+  // For calls whose answer does not matter: waits for it for at most patience_ns, then lets the
+  // call go on. True: the daemon has answered, whatever it said.
   bool Tell(const char* path, const std::string& request, std::uint64_t patience_ns);
 
   // One call, between HEADERS and the end of its stream.
@@ -69,8 +69,8 @@ class ControlChannel {
     std::string details;
     int status = -1;  // grpc-status; -1: it has not come.
     bool ended = false;
-    bool too_long = false;   // What has come; the rest is not taken.
-    bool forgotten = false;  // Nobody waits for its end.
+    bool too_long = false;   // The reply so far; the rest is refused.
+    bool forgotten = false;  // No thread waits for its end.
   };
 
  private:

@@ -1,5 +1,5 @@
-// The numbers of mlxcomm.h are those of proto/types: said for each, so that one that is
-// appended there and not here is found by the test, and one that differs does not compile.
+// The numbers of mlxcomm.h are those of proto/types. Each is asserted: a different one does not
+// compile, and the test finds one that is appended there and not here.
 #include "client/lib/mlxcomm.h"
 #include "proto/types/failure.h"
 #include "proto/types/operation.h"

@@ -25,10 +25,10 @@ struct Launcher {
   const char* rank;
   std::array<const char*, 2> sizes;  // The first that is set counts.
   const char* sign;                  // Must be set as well, where there is one.
-  const char* label;                 // How its jobs' names begin.
-  // The same on all ranks of one launch, and mostly on no other (mlxcomm_find_place).
+  const char* label;                 // The prefix of its jobs' names.
+  // The same on all ranks of one launch, and mostly different in others (mlxcomm_find_place).
   std::array<const char*, 5> launch;
-  // Starts ranks without a word that tells two launches apart: the job must be named.
+  // Nothing that it sets distinguishes two launches: the job must be named.
   bool may_cross;
 };
 
@@ -82,14 +82,14 @@ std::string Assignment(const std::string& name, const std::string& value) {
   return name + "=\"" + MakePrintable(value) + "\"";
 }
 
-// Those of JACCL's own, which it reads before MLX's.
+// JACCL's own variables, which it reads before MLX's.
 constexpr std::array<const char*, 2> kAlsoNamed[] = {
     {"MLX_RANK", "JACCL_RANK"},
     {kDevicesFile, "JACCL_IBV_DEVICES"},
     {"MLX_JACCL_COORDINATOR", "JACCL_COORDINATOR"},
 };
 
-// Under which of its names a variable is set; where under none, MLX's.
+// The one of its names under which a variable is set; if none is, MLX's.
 const char* SetName(const Environment& environment, const char* name) {
   for (const auto& [usual, other] : kAlsoNamed) {
     if (std::string_view(name) == usual && environment(other)) return other;
@@ -110,8 +110,8 @@ Failure ReadNumber(const char* name, const std::string& text, std::int64_t& numb
   return Invalid(Assignment(name, text) + ": expected a whole number that is not negative");
 }
 
-// The entries of a rank file: a JSON list, or an object with `hosts`. An empty file stands
-// for one rank: mlx.launch writes that for a single host.
+// The entries of a rank file: a JSON list, or an object with `hosts`. An empty file means one rank:
+// mlx.launch writes that for a single host.
 Failure ReadEntries(const char* name, const std::string& path, json& entries) {
   const auto wrong = [&](const std::string& what) {
     return Invalid(Assignment(name, path) + ": " + what);
@@ -132,8 +132,8 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
   return wrong("expected a list with one entry for each rank");
 }
 
-// MLX_IBV_DEVICES, a row for each rank: which of its devices leads to each other rank (one, several,
-// or null for none), and null for itself. What an empty file stands for is no list.
+// MLX_IBV_DEVICES has a row for each rank: its devices that lead to each other rank (one, several,
+// or null for none), and null for itself. The one entry of an empty file is no list.
 Failure CheckDevices(const char* name, const std::string& path, const json& rows) {
   if (rows.size() == 1 && rows[0].is_null()) return {};
   const auto wrong = [&](std::size_t row, const std::string& column, const std::string& what,
@@ -165,7 +165,8 @@ Failure CheckDevices(const char* name, const std::string& path, const json& rows
   return {};
 }
 
-// By the files that MLX's own backends read; `said_by` is what has said `size`, if anything has.
+// The size by the files that MLX's own backends read; `said_by` names the source of `size`, if it
+// is set already.
 Failure SizeOfFiles(const Environment& environment, std::string said_by,
                     std::optional<std::int64_t>& size) {
   for (const char* const usual : kRankFiles) {
@@ -176,7 +177,7 @@ Failure SizeOfFiles(const Environment& environment, std::string said_by,
     Failure failure = ReadEntries(name, *path, entries);
     if (failure.ok() && std::string_view(usual) == kDevicesFile)
       failure = CheckDevices(name, *path, entries);
-    if (!failure.ok() && size) continue;  // Nobody needs it.
+    if (!failure.ok() && size) continue;  // It is not needed.
     if (!failure.ok()) return failure;
     const auto count = static_cast<std::int64_t>(entries.size());
     if (size.value_or(count) != count) {
@@ -203,7 +204,7 @@ Failure SizeOf(const Environment& environment, const Launcher& launcher,
   return &launcher == &kLaunchers[0] ? SizeOfFiles(environment, said_by, size) : Failure{};
 }
 
-// FNV-1a: no stranger chooses what goes in, and it need only tell launches apart.
+// FNV-1a: the input is not a stranger's, and need only distinguish launches.
 std::string Digest(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -219,15 +220,15 @@ std::pair<std::string_view, std::string_view> HostAndPort(std::string_view addre
   return {address.substr(0, colon), address.substr(colon + 1)};
 }
 
-// Of an entry that only this rank's host file has: its own, or one that cannot be reached from here
-// (RFC 5737's addresses for documentation).
+// True for an entry that only this rank's host file has: its own, or one that cannot be reached
+// from here (RFC 5737's addresses for documentation).
 bool IsOfOneNode(std::string_view address) {
   const auto [host, port] = HostAndPort(address);
   return host.empty() || host == "0.0.0.0" || host == "::" || host == "[::]" ||
          host.starts_with("198.51.100.") || port == "0";
 }
 
-// What the host files of all ranks have in common; nothing: they are alike.
+// What the host files of all ranks have in common; nothing: they are equal.
 std::optional<std::string> InCommon(const json& entries) {
   bool differ = false;
   std::set<std::string, std::less<>> ports;
@@ -248,7 +249,8 @@ std::optional<std::string> InCommon(const json& entries) {
   return common;
 }
 
-// As a name for the launch, of one variable that its ranks have; `readable`: it may be shown as it is.
+// A variable that all ranks have, as part of the launch's name; `readable`: it may be shown as it
+// is.
 Failure InName(const char* usual, const char* name, std::string& value, bool& readable) {
   readable = IsPlainText(value);
   if (std::string_view(usual) == "MLX_JACCL_COORDINATOR") {
@@ -263,7 +265,7 @@ Failure InName(const char* usual, const char* name, std::string& value, bool& re
   return {};
 }
 
-// "slurm-88,0", "torchrun-none,node-a,29500"; what is long or a file's content as a number.
+// "slurm-88,0", "torchrun-none,node-a,29500"; long values and files' contents become a number.
 Failure JobOf(const Environment& environment, const Launcher& launcher, Place& place) {
   std::string readable;
   std::string told;
@@ -325,7 +327,8 @@ Failure FindRank(const Environment& environment, const PlaceGiven& given, const 
         "PMIX_RANK is set, but no variable says of how many: set MLX_RANK and MLX_WORLD_SIZE, "
         "or start the ranks by mpirun, srun or mlxcommctl launch");
   }
-  // Most likely the rank is missing: alone it would train, and every sum be wrong, without a word.
+  // Most likely the rank is missing: alone the process would train with wrong sums, and nothing
+  // would say so.
   const std::optional<std::string> world = environment("MLX_WORLD_SIZE");
   if (!rank && !size && world && *world != "1") {
     return Invalid(Assignment("MLX_WORLD_SIZE", *world) +

@@ -1,9 +1,11 @@
-// Finds out which rank of which job a process is, and how many ranks there are, from the environment that
-// its launcher has made. C, C++, Python and mlxcommctl all ask here; see README.md, FindPlace.
+// Finds out which rank of which job a process is, and how many ranks there are, from the
+// environment that its launcher has set. C, C++, Python and mlxcommctl all use it; see README.md,
+// FindPlace.
 //
 // The first of these that names a rank counts: MLX's own variables (mlxcommctl launch, mlx.launch),
 // torchrun, Open MPI, PMI, Slurm, RANK with WORLD_SIZE. Launchers start one another (srun starts
-// torchrun), so the one that is usually innermost comes first. What one launcher says twice must agree.
+// torchrun), so the one that is usually innermost comes first. Where one launcher says something
+// twice, both must agree.
 //
 // Where no job is named, its name follows from those variables of the launcher that are the same on all
 // ranks of one launch and, where the launcher has such variables, differ between launches.
@@ -27,7 +29,7 @@ struct Place {
   bool launched = false;  // A launcher's variable named the rank.
 };
 
-// What is known without a launcher; it wins over the environment.
+// What is known without a launcher; it overrides the environment.
 struct PlaceGiven {
   std::string job;
   std::optional<std::int64_t> rank;
@@ -36,12 +38,12 @@ struct PlaceGiven {
 
 inline constexpr char kDefaultJob[] = "default";
 
-// What an environment holds; nothing: the variable is not set.
+// The value of a variable; nothing: it is not set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> ProcessEnvironment(const char* name);
 
-// Without any word of a rank it is the only one, of job "default". INVALID_ARGUMENT names
-// the variable that is wrong or missing.
+// Where nothing names a rank, the process is the only rank, of job "default". INVALID_ARGUMENT
+// names the variable that is wrong or missing.
 Failure FindPlace(const Environment& environment, const PlaceGiven& given, Place& place);
 
 }  // namespace mlxcomm::client

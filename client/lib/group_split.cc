@@ -29,7 +29,7 @@ class Exchange {
         deadline_ns_(timeout_ns == 0 ? 0 : NowNs() + std::min(timeout_ns, std::uint64_t{1} << 62)) {
   }
   ~Exchange() {
-    if (values_ != nullptr) {  // Given back at once, or when nobody uses it.
+    if (values_ != nullptr) {  // Given back at once, or when no operation uses it.
       session().arena().Free(session().OffsetOf(values_));
     }
   }
@@ -46,12 +46,12 @@ class Exchange {
             "the arena of " + std::to_string(session().arena().total_bytes()) + " bytes has no " +
                 std::to_string(bytes) + " free for splitting a group. " + kArenaRemedy};
   }
-  // What is left of the time for everything; at least something, for 0 is no deadline.
+  // The rest of the time for the whole split; at least something, because 0 means no deadline.
   std::uint64_t LeftNs() const {
     if (deadline_ns_ == 0) return 0;
     return std::max<std::uint64_t>(deadline_ns_ - std::min(deadline_ns_, NowNs()), 1);
   }
-  // Of a call that the daemon answers at once.
+  // The deadline of a call that the daemon answers at once.
   std::uint64_t CallNs() const { return deadline_ns_ == 0 ? 10'000'000'000 : LeftNs(); }
   Failure Begin(std::span<const std::int32_t> own, std::uint64_t& ticket) {
     std::memcpy(values_, own.data(), own.size_bytes());
@@ -60,7 +60,7 @@ class Exchange {
                              MLXCOMM_INT32, LeftNs()),
                          ticket);
   }
-  // `values`: as many for each rank as it gave.
+  // `values`: the same number for each rank as it gave.
   Failure Finish(std::uint64_t ticket, std::span<std::int32_t> values) {
     Failure failure = client::Finish(group_, ticket);
     if (!failure.ok()) return failure;
@@ -73,7 +73,7 @@ class Exchange {
 
   mlxcomm_group& group_;
   std::uint64_t deadline_ns_;    // 0: none.
-  std::byte* values_ = nullptr;  // Own, then those of all.
+  std::byte* values_ = nullptr;  // This rank's, then those of all.
 };
 
 std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<ColorAndKey>& places) {
@@ -91,7 +91,7 @@ Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, ColorAndKey own,
   const std::int32_t values[] = {own.color, own.key};
   std::uint64_t ticket = 0;
   {
-    // The n-th split of all ranks is that of the n-th exchange.
+    // The n-th split of all ranks uses the n-th exchange.
     const std::lock_guard order(group.split_mutex);
     if (Failure failure = exchange.Begin(values, ticket); !failure.ok()) return failure;
     number = group.splits++;
@@ -105,7 +105,7 @@ Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, ColorAndKey own,
   return {};
 }
 
-// Of the ranks that share this one's part.
+// Among the ranks that share this one's part.
 Failure TellHowItWent(mlxcomm_group& group, Exchange& exchange, const Failure& own,
                       const std::vector<std::uint32_t>& ranks) {
   const std::int32_t code = static_cast<std::int32_t>(own.code);
@@ -191,7 +191,7 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
   if (made && !ranks.empty()) {
     try {
       own_part = MakeGroup(group, std::move(facts), with_daemon);
-    } catch (const std::bad_alloc&) {  // The others are told, for they wait for this rank.
+    } catch (const std::bad_alloc&) {  // The others must learn of it: they wait for this rank.
       failure = {FailureCode::kResourceExhausted, kNoRank, "no memory"};
     }
   }

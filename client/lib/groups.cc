@@ -1,4 +1,5 @@
-// The C interface where groups come and go: joining a job, splitting, shrinking, closing.
+// The calls of the C interface that make and end groups: joining a job, splitting, shrinking,
+// closing.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -32,8 +33,8 @@ namespace {
 constexpr std::size_t kJobBytesMax = 200;
 constexpr std::size_t kPartNameBytesMax = 100;
 
-// Undoes what has been done, unless all went well: for want of memory a call may end anywhere. What the
-// undoing itself throws, for the same want, is lost.
+// Undoes what has been done, unless all went well: a call may run out of memory anywhere.
+// Exceptions of the undoing itself, for the same reason, are dropped.
 template <typename Undo>
 class UnlessKept {
  public:
@@ -60,7 +61,7 @@ mlxcomm_group* Open(std::unique_ptr<mlxcomm_group> group) {
   return group.release();
 }
 
-// A job of one rank: nobody else has to know of it.
+// A job of one rank: no other process has to know of it.
 GroupFacts AloneHere(const char* job) {
   utsname system{};
   const char* const node = ::uname(&system) == 0 ? system.nodename : "localhost";
@@ -81,7 +82,7 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
   return CheckName("job", job, kJobBytesMax);
 }
 
-// A name that follows from variables which differ from rank to rank makes a job of each rank.
+// A name that follows from variables that differ between ranks makes each rank a job of its own.
 Failure WithOrigin(Failure failure, const char* job) {
   mlxcomm::client::Place place;
   if (failure.code != FailureCode::kDeadlineExceeded ||
@@ -107,10 +108,10 @@ bool IsWorld(mlxcomm_group& group) {
   return group.is_world;
 }
 
-// What is to be done in the daemon for a group that is being closed.
+// What the daemon has to do when a group is closed.
 enum class Leaving { kNothing, kRelease, kJob };
 
-// `how` makes the text, for which there may be no memory; what the daemon is to be told is told without.
+// `how` makes the text, for which there may be no memory; then the daemon gets the call without it.
 template <typename How>
 void LatchLeft(mlxcomm_group& group, How how) {
   try {
@@ -225,7 +226,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     if (!failure.ok()) return Tell(failure, error);
     UnlessKept released([&, id = facts.id] { group->connection->session->Release(id); });
     auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
-    // What is left of the world stands for the job: closing the old one does not leave it.
+    // A world's new group stands for the job: closing the old one does not leave it.
     made->is_world = IsWorld(*group);
     *rest = Open(std::move(made));
     released.Keep();
@@ -254,7 +255,7 @@ MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why) {
 
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
   const std::unique_ptr<mlxcomm_group> gone(group);
-  // In a forked child locks may be held for ever.
+  // In a forked child, locks may be held for ever.
   if (group == nullptr || !group->connection->session->usable()) return;
   bool was_world = false;
   Leaving leaving = Leaving::kNothing;

@@ -1,12 +1,12 @@
-// What the handles of the C interface are: a connection with the groups that are open
-// on it, and a group with its latched failure, its deadline and its plan.
+// The handles of the C interface: a connection with the groups that are open on it, and a group
+// with its latched failure, its deadline and its plan.
 //
 //   connection ──▶ session (Connection)         The world group's end is the job's: then
 //        '──▶ groups: world, parts, rests       the others still open are latched CANCELLED.
 //
-// Owner: the user, from the call that made it to the one that closes it. Thread: any;
-// order of locks: connection, group, then those of Connection. Memory: a group's facts
-// never change after it was made.
+// Owner: the user, from the call that makes it to the one that closes it. Thread: any; order of
+// locks: connection, group, then those of Connection. Memory: a group's facts never change after it
+// was made.
 #pragma once
 
 #include <atomic>
@@ -30,20 +30,20 @@ struct mlxcomm_connection {
 struct mlxcomm_group {
   mlxcomm_connection* connection = nullptr;
   mlxcomm::client::GroupFacts facts;
-  bool with_daemon = false;  // The daemon knows it; a group of one rank may be ours alone.
+  bool with_daemon = false;  // False: a group of one rank that the daemon does not know.
   std::atomic<std::uint64_t> timeout_ns = 0;  // 0: the daemon's default.
   std::atomic<mlxcomm::PlanKind> plan = mlxcomm::PlanKind::kAutomatic;
 
   // Guarded by the connection's mutex.
   bool is_world = false;
-  bool left = false;  // With the job: the daemon has been told.
+  bool left = false;  // With the job: the daemon knows it.
 
-  std::mutex split_mutex;    // Orders splits, so that their numbers are those of the others.
+  std::mutex split_mutex;    // Orders splits, so that their numbers are the same on all ranks.
   std::uint64_t splits = 0;  // Of this group, begun.
 
   mutable std::mutex mutex;
   mlxcomm::Failure failure;             // Latched.
-  std::uint64_t local_tickets_end = 0;  // Groups of one rank: those below were given out.
+  std::uint64_t local_tickets_end = 0;  // Groups of one rank: lower ones were given out.
 
   std::uint32_t rank() const { return facts.rank; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(facts.members.size()); }
@@ -56,7 +56,7 @@ namespace mlxcomm::client {
 void Latch(mlxcomm_group& group, const Failure& failure);
 Failure Latched(const mlxcomm_group& group);
 
-// Why calls on it are refused before they are looked at; `group` may be NULL.
+// Why calls on it are refused at once; `group` may be NULL.
 Failure CheckUsable(const mlxcomm_group* group);
 Failure CheckUsable(const mlxcomm_connection* connection);
 

@@ -14,7 +14,7 @@ using Action = struct sigaction;
 
 std::atomic<bool> g_interrupted{false};
 std::atomic<std::uint64_t> g_under_way{0};
-// Set before ours is, and the actions that they name are never changed again.
+// Set before our handler is; the actions that they name never change.
 std::atomic<const Action*> g_first{nullptr};
 std::atomic<const Action*> g_latest{nullptr};
 std::atomic<int> g_handing_on{0};
@@ -40,7 +40,7 @@ void OnInterrupt(int signal, siginfo_t* info, void* context) {
   g_handing_on.fetch_sub(1, std::memory_order_acq_rel);
 }
 
-// The one that is kept of such a handler; null: there are too many.
+// The kept copy of such a handler; null: there are too many.
 const Action* Keep(const Action& action) {
   static std::array<Action, kHandlersMax> kept;
   static std::size_t count = 0;

@@ -1,28 +1,28 @@
-// Ctrl-C while an operation waits. Python only notes it until the evaluation returns, and
-// that would be when the other ranks come; so it is seen here as well, handed on to who had
-// it before, and the wait is given up.
+// Ctrl-C while an operation waits. Python only notes the signal until the evaluation returns, which
+// may be when the other ranks come. So this handler notices it as well, passes it on to the
+// previous handler, and the wait is given up.
 //
-// A handler that is set later, as by Python's signal.signal(), replaces ours and knows nothing
-// of it; so each wait looks, and puts ours in front again. One that hands on to ours, a second
-// copy of this file for one, is then before and behind us:
+// A handler that is set later, as by Python's signal.signal(), replaces ours without knowing about
+// it; so each wait checks, and puts ours in front again. A later handler that passes signals on to
+// ours, such as a second copy of this file, is then both before and behind ours:
 //
-//   SIGINT ──▶ ours ──▶ the latest ──▶ ours ──▶ the first that was there; a third time: nothing
+//   SIGINT ──▶ ours ──▶ the latest ──▶ ours ──▶ the first handler; a third time: nothing
 //
-// Where nobody handles SIGINT it ends the process, as ever.
+// Where the program does not handle SIGINT, it ends the process as usual.
 //
-// Owner: the process, once in each library that has this file. Thread: any; the handler touches
-// atomics. Memory: kHandlersMax handlers.
+// Owner: the process, once in each library that contains this file. Thread: any; the handler
+// touches atomics. Memory: kHandlersMax handlers.
 #pragma once
 
 #include <cstddef>
 
 namespace mlxcomm::client {
 
-// Different ones that are ever found in front of ours; after so many it stays behind.
+// How many different handlers ours may find in front of it; after that it stays behind.
 inline constexpr std::size_t kHandlersMax = 16;
 
-// A wait, from before it begins to its end. The first of several forgets a Ctrl-C that came
-// before: Python has taken it.
+// A wait, from before it begins to its end. The first of several discards an earlier Ctrl-C, which
+// Python has handled.
 class UnderWay {
  public:
   UnderWay();

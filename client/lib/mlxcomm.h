@@ -38,7 +38,7 @@ typedef enum mlxcomm_code {
   MLXCOMM_MISMATCH = 2,          /* ranks of a group called different things */
   MLXCOMM_DEADLINE_EXCEEDED = 3, /* the message says who did not come */
   MLXCOMM_RANK_LOST = 4,         /* error.rank says which */
-  MLXCOMM_DAEMON_LOST = 5,       /* buffers stay readable; connect anew */
+  MLXCOMM_DAEMON_LOST = 5,       /* buffers stay readable; connect again */
   MLXCOMM_DAEMON_STOPPING = 6,
   MLXCOMM_RESOURCE_EXHAUSTED = 7,
   MLXCOMM_CANCELLED = 8,
@@ -65,9 +65,9 @@ typedef enum mlxcomm_data_type {
   MLXCOMM_COMPLEX64 = 14, /* two float32: real, imaginary */
 } mlxcomm_data_type;
 
-/* min and max give NaN where any input is NaN. Of bool, sum and max are or, prod and
- * min are and. Complex numbers are ordered by the real part, then the imaginary one. Integers
- * wrap and have no mean; floats and complex numbers have no and, or: INVALID_ARGUMENT. */
+/* min and max give NaN where any input is NaN. On bool, sum and max mean or, prod and min mean
+ * and. Complex numbers are ordered by the real part, then the imaginary one. Integers wrap and
+ * have no mean; floats and complex numbers have no and, or: INVALID_ARGUMENT. */
 typedef enum mlxcomm_operator {
   MLXCOMM_SUM = 1,
   MLXCOMM_PROD = 2,
@@ -88,7 +88,7 @@ typedef enum mlxcomm_plan {
   MLXCOMM_PLAN_TREE = 4, /* 5 was of a plan that was never made; it is not used again */
 } mlxcomm_plan;
 
-/* The operations, for mlxcomm_submit; each is described at the function of its name. */
+/* The operations, for mlxcomm_submit; each is described at the function with its name. */
 typedef enum mlxcomm_kind {
   MLXCOMM_ALL_REDUCE = 1,
   MLXCOMM_ALL_GATHER = 2,
@@ -116,7 +116,7 @@ typedef struct mlxcomm_group mlxcomm_group;
 
 /* "MISMATCH" and so on; never NULL. */
 MLXCOMM_API const char* mlxcomm_code_name(mlxcomm_code code);
-/* "all_reduce" and so on; NULL for a number that is none of mlxcomm_kind. */
+/* "all_reduce" and so on; NULL for a number that is not in mlxcomm_kind. */
 MLXCOMM_API const char* mlxcomm_kind_name(mlxcomm_kind kind);
 /* "0.1.0" */
 MLXCOMM_API const char* mlxcomm_version(void);
@@ -128,8 +128,8 @@ typedef struct mlxcomm_connect_options {
   uint64_t arena_bytes; /* address space for buffers; 0: as much as the daemon allows, the most */
   uint64_t timeout_ns;  /* 0: 10 s */
   int start_private_daemon; /* 1: start one if there is none (unless a socket was named) */
-  /* Asked about every 50 ms while waiting; nonzero gives MLXCOMM_CANCELLED. May be NULL.
-   * Also used by mlxcomm_join and by waits for operations of this connection. */
+  /* Called about every 50 ms while waiting; nonzero gives MLXCOMM_CANCELLED. May be NULL.
+   * mlxcomm_join and waits for operations of this connection use it too. */
   int (*interrupted)(void* context);
   void* interrupted_context;
 } mlxcomm_connect_options;
@@ -137,11 +137,11 @@ typedef struct mlxcomm_connect_options {
 /* Fills in the defaults. */
 MLXCOMM_API void mlxcomm_connect_options_init(mlxcomm_connect_options* options);
 
-/* Connects to the daemon. UNAVAILABLE when there is none, with what to do. */
+/* Connects to the daemon. UNAVAILABLE when there is none; the message says what to do. */
 MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
                                          mlxcomm_connection** connection, mlxcomm_error* error);
-/* Ends the session; never blocks on other ranks. Groups of it must be closed before, and
- * no thread may be in a call on it. Its buffers are gone with it. */
+/* Ends the session; never waits for other ranks. Its groups must be closed before, and no thread
+ * may be in a call on it. Its buffers end with it. */
 MLXCOMM_API void mlxcomm_disconnect(mlxcomm_connection* connection);
 
 typedef struct mlxcomm_place_options {
@@ -149,7 +149,7 @@ typedef struct mlxcomm_place_options {
   const char* job;    /* NULL: $MLXCOMM_JOB, else it follows from the launcher's variables */
   int64_t rank;       /* -1, as for size: from the environment */
   int64_t size;
-  /* What the environment holds; NULL for what is not set. NULL: that of this process. */
+  /* The value of a variable; NULL: it is not set. `lookup` NULL: this process's environment. */
   const char* (*lookup)(void* context, const char* name);
   void* lookup_context;
 } mlxcomm_place_options;
@@ -160,12 +160,13 @@ typedef struct mlxcomm_place {
   uint32_t launched; /* 1: a launcher's variable named the rank; 0: none has */
 } mlxcomm_place;
 MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options);
-/* Which rank of how many of which job this process is, by what mlxcommctl launch,
- * mlx.launch, torchrun, Open MPI, PMI or Slurm has put into its environment; without any
- * word of a rank, rank 0 of 1 of job "default". Two launches at a time get different names, but
- * for mlx.launch with the same addresses (of JACCL the port and devices), torchrun with the same
- * run and master, RANK with the same MASTER_ADDR and MASTER_PORT, and ranks and sizes that were set
- * by hand: there, set MLXCOMM_JOB.
+/* Which rank of how many of which job this process is, by the variables that mlxcommctl launch,
+ * mlx.launch, torchrun, Open MPI, PMI or Slurm has set; where nothing names a rank, rank 0 of 1
+ * of job "default". Two launches at one time get different job names, except for mlx.launch with
+ * the same addresses (JACCL: the same port and devices), torchrun with the same run and master,
+ * RANK with the same MASTER_ADDR and MASTER_PORT, and ranks and sizes set by hand: there, set
+ * MLXCOMM_JOB.
+ *
  * INVALID_ARGUMENT names the variable that is wrong or missing. `options` may be NULL. */
 MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
                                             mlxcomm_place* place, mlxcomm_error* error);
@@ -175,33 +176,32 @@ MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error);
-/* Leaves the group in an orderly way, without waiting for other ranks: those that still
- * need this one in it get RANK_LOST. No thread may be in a call on the group. Waits a
- * second at most, for a daemon that does not answer. Closing the world group leaves the
- * job, and groups of it that are open still have failed with CANCELLED. */
+/* Leaves the group in an orderly way, without waiting for other ranks: those that still need
+ * this one in it get RANK_LOST. No thread may be in a call on the group. Waits at most a second
+ * for a daemon that does not answer. Closing the world group leaves the job; groups of it that
+ * are still open have then failed with CANCELLED. */
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group);
-/* Leaves the job because this program ends by a fault: whatever they do, all other ranks get
- * RANK_LOST at once, with `why` ("ValueError: no such layer"; 120 bytes of it). Calls that this
- * process is in end by an error, and so do later ones; groups are closed as usual. Waits a
- * second at most. Nothing happens in a group of one rank, and the second time. */
+/* Leaves the job because this program ends by a fault: all other ranks get RANK_LOST at once,
+ * with `why` ("ValueError: no such layer"; at most 120 bytes), whatever they do. Calls that this
+ * process is in end with an error, and so do later ones; groups are closed as usual. Waits at
+ * most a second. Does nothing in a group of one rank, or the second time. */
 MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why);
 
-/* A new group of all ranks that name the same color >= 0, in order of key, then of
- * rank in `group`. Every rank of `group` must call it, in the same order as its
- * operations; with MLXCOMM_NO_GROUP as color a rank takes no part and gets NULL. The
- * new group inherits timeout and plan. `name` (1 to 100 bytes of UTF-8; NULL: the color)
- * is shown by status, after the group's. timeout_ns is for the whole. When a rank cannot
- * make its part, all ranks of that part are told which, and have nothing; other parts
- * and `group` are none the worse. */
+/* A new group of all ranks that name the same color >= 0, in order of key, then of rank in
+ * `group`. Every rank of `group` must call it, in the same order as its operations; with
+ * MLXCOMM_NO_GROUP as color a rank takes no part and gets NULL. The new group inherits timeout
+ * and plan. Status shows `name` (1 to 100 bytes of UTF-8; NULL: the color) after the group's.
+ * timeout_ns is for the whole call. When a rank cannot make its part, all ranks of that part get
+ * an error that names it, and no group; other parts and `group` go on. */
 #define MLXCOMM_NO_GROUP (-1)
 MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,
                                        const char* name, uint64_t timeout_ns, mlxcomm_group** part,
                                        mlxcomm_error* error);
-/* A new group of those ranks that are left of a group that has failed, in the old
- * order. Every rank that is left must call it; returns when all have, or when those
- * that have not are gone. DEADLINE_EXCEEDED names who did not call. Close the failed
- * group afterwards; what is left of the world stands for the job, and closing that leaves
- * it. FAILED groups only: INVALID_ARGUMENT for one that works. */
+/* A new group of the ranks that are left of a group that has failed, in the old order. Every
+ * rank that is left must call it; returns when all have, or when those that have not are gone.
+ * DEADLINE_EXCEEDED names the ranks that did not call. Close the failed group afterwards; a
+ * world's new group stands for the job, and closing that leaves it. For failed groups only:
+ * INVALID_ARGUMENT for one that works. */
 MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_ns,
                                         mlxcomm_group** rest, mlxcomm_error* error);
 
@@ -209,26 +209,27 @@ MLXCOMM_API uint32_t mlxcomm_rank(const mlxcomm_group* group);
 MLXCOMM_API uint32_t mlxcomm_size(const mlxcomm_group* group);
 /* "train", "train/rows"; valid as long as the group. */
 MLXCOMM_API const char* mlxcomm_group_name(const mlxcomm_group* group);
-/* Where a rank of the group runs: its node's name (valid as long as the group) and its
+/* Where a rank of the group runs: the name of its node (valid as long as the group) and its
  * process. NULL and 0 for a rank that does not exist. */
 MLXCOMM_API const char* mlxcomm_member_node(const mlxcomm_group* group, uint32_t rank);
 MLXCOMM_API uint64_t mlxcomm_member_pid(const mlxcomm_group* group, uint32_t rank);
-/* The latched failure. MLXCOMM_OK until a call of this process on the group has met one:
- * it asks nobody, so what happened elsewhere since is not known here. */
+/* The latched failure: MLXCOMM_OK until a call of this process on the group has met one. It asks
+ * no other process, so a failure elsewhere since then is not known here. */
 MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxcomm_error* error);
-/* The deadline of this rank's later calls on the group that name none. 0: the daemon's
- * default: none, but as long as a rank that is waited for may still come (its process lives and
- * is not stopped, and not all wait for each other). A wait of more than 10 s is said on standard
- * error, with whom it is for, unless MLXCOMM_QUIET is set. Groups split off afterwards inherit it,
- * so that setting it on the world group sets it for the job. */
+/* The deadline of this rank's later calls on the group that name none. 0: the daemon's default:
+ * no deadline, but a call waits only as long as the ranks that it waits for may still come (the
+ * process lives and is not stopped, and not all wait for each other). A wait of more than 10 s
+ * is reported on standard error, with the ranks that it waits for, unless MLXCOMM_QUIET is set.
+ * Groups split off afterwards inherit it, so that setting it on the world group sets it for the
+ * job. */
 MLXCOMM_API void mlxcomm_group_set_timeout(mlxcomm_group* group, uint64_t timeout_ns);
-/* For later calls; must be the same on all ranks, or they are a MISMATCH. */
+/* For later calls; must be the same on all ranks, else they fail with MISMATCH. */
 MLXCOMM_API mlxcomm_code mlxcomm_group_set_plan(mlxcomm_group* group, mlxcomm_plan plan,
                                                 mlxcomm_error* error);
 
-/* Buffers in the arena: page-aligned, reused warm, given back to the system when
- * many are free. RESOURCE_EXHAUSTED (with figures) when the arena is full. A
- * buffer may be freed while an operation uses it: it is reused only after that. */
+/* Buffers in the arena: page-aligned, reused while warm, given back to the system when many are
+ * free. RESOURCE_EXHAUSTED (with figures) when the arena is full. A buffer may be freed while an
+ * operation uses it: it is reused only after that. */
 MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection, uint64_t bytes,
                                                  void** buffer, mlxcomm_error* error);
 MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffer);
@@ -236,8 +237,9 @@ MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffe
 MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const void* data,
                                  uint64_t bytes);
 
-/* For programs that cannot compute with the arena's memory, as where a GPU does not take it, and so copy
- * results out of it: one of `bytes`, which took so long. Counted, and shown by status. */
+/* For programs that cannot compute with the arena's memory, for example because the GPU does not
+ * accept it, and so copy results out of it: reports one copy of `bytes` and how long it took.
+ * Status shows the totals. */
 MLXCOMM_API void mlxcomm_note_copied_result(mlxcomm_connection* connection, uint64_t bytes,
                                             uint64_t nanoseconds);
 
@@ -264,7 +266,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* in
                                             uint64_t count, mlxcomm_data_type type,
                                             mlxcomm_operator op, uint64_t timeout_ns,
                                             uint64_t* ticket, mlxcomm_error* error);
-/* The same at rank `root` alone; output is not used on the others and may be NULL. In place. */
+/* The same, at rank `root` alone; output is unused on the others and may be NULL. In place. */
 MLXCOMM_API mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
                                         uint64_t count, mlxcomm_data_type type, mlxcomm_operator op,
                                         uint32_t root, uint64_t timeout_ns, uint64_t* ticket,
@@ -275,7 +277,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void
                                                 mlxcomm_data_type type, mlxcomm_operator op,
                                                 uint64_t timeout_ns, uint64_t* ticket,
                                                 mlxcomm_error* error);
-/* output = the root's input; input is not used on the others and may be NULL. In place. */
+/* output = the root's input; input is unused on the others and may be NULL. In place. */
 MLXCOMM_API mlxcomm_code mlxcomm_broadcast(mlxcomm_group* group, const void* input, void* output,
                                            uint64_t count, mlxcomm_data_type type, uint32_t root,
                                            uint64_t timeout_ns, uint64_t* ticket,
@@ -285,8 +287,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* in
                                             uint64_t count, mlxcomm_data_type type,
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error);
-/* counts[r] elements from rank r, packed in order of rank. `counts` has size entries, is
- * the same on all ranks and is read before the call returns. */
+/* counts[r] elements from rank r, packed in order of rank. `counts` has size entries, is the
+ * same on all ranks, and is read before the call returns. */
 MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input, void* output,
                                               const uint64_t* counts, mlxcomm_data_type type,
                                               uint64_t timeout_ns, uint64_t* ticket,
@@ -307,10 +309,9 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* in
                                             uint64_t count, mlxcomm_data_type type,
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error);
-/* send_counts[r] elements to rank r, receive_counts[r] from rank r, both packed in order
- * of rank; what one rank sends another must expect (else MISMATCH; for what a rank sends
- * itself INVALID_ARGUMENT). The tables have size entries and are read before the call
- * returns. */
+/* send_counts[r] elements to rank r, receive_counts[r] from rank r, both packed in order of
+ * rank. The two ranks of a pair must agree (else MISMATCH; INVALID_ARGUMENT for a rank's own
+ * block). The tables have size entries and are read before the call returns. */
 MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input, void* output,
                                               const uint64_t* send_counts,
                                               const uint64_t* receive_counts,
@@ -327,8 +328,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_recv(mlxcomm_group* group, void* output, uint64
 MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_ns,
                                          uint64_t* ticket, mlxcomm_error* error);
 
-/* Any of the operations above, for programs that are told which one while they run. Fields that the kind
- * has no use for are not looked at: zero is fine. */
+/* Any of the operations above, for programs that learn which one while they run. Fields that the
+ * kind does not use are ignored: zero is fine. */
 typedef struct mlxcomm_request {
   size_t struct_size; /* sizeof(mlxcomm_request) */
   mlxcomm_kind kind;
@@ -346,30 +347,29 @@ typedef struct mlxcomm_request {
 MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_request* request,
                                         uint64_t* ticket, mlxcomm_error* error);
 
-/* Whether an operation whose input is `bytes` long ends sooner with its result over the input (1), or in
- * memory of its own (0): for programs that copy the input into the arena anyway, and may choose where to.
- * Also 0 where the kind is not to be in place. */
+/* Whether an operation whose input is `bytes` long ends sooner with its result over the input
+ * (1), or in separate memory (0): for programs that copy the input into the arena anyway, and
+ * may choose where. Also 0 where the kind cannot be in place. */
 MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind,
                                          uint64_t bytes);
 
-/* Waits for the operation's end and returns how it ended. Each ticket is waited
- * for once. Never waits much longer than the operation's deadline and ten seconds: then the
- * daemon is asked, and is lost (DAEMON_LOST) if it does not answer within two; if it does,
- * something still uses the buffers, and the group alone has failed (DEADLINE_EXCEEDED).
- * Interrupted, it returns CANCELLED within 200 ms: the operation is given up as by
- * mlxcomm_cancel. In both cases its buffers must not be used any more (once freed, they are
- * reused when nothing touches them). */
+/* Waits for the operation's end and returns its result. Each ticket is waited for once. Waits at
+ * most ten seconds longer than the operation's deadline: then the daemon is asked, and is lost
+ * (DAEMON_LOST) if it does not answer within two; if it does, something still uses the buffers,
+ * and only the group has failed (DEADLINE_EXCEEDED). Interrupted, it returns CANCELLED within
+ * 200 ms: the operation is given up as by mlxcomm_cancel. In both cases its buffers must not be
+ * used any more (once freed, they are reused when nothing touches them). */
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error);
-/* Does not wait: *done is 1 once the operation has ended; then this returns how, and the
- * ticket is used up. Also 1 with INVALID_ARGUMENT, for a ticket that is not in flight. Past
- * the deadline and ten seconds it asks the daemon, as mlxcomm_wait does. */
+/* Does not wait: *done is 1 once the operation has ended; then this returns its result, and the
+ * ticket is used up. Also 1 with INVALID_ARGUMENT, for a ticket that is not in flight. From ten
+ * seconds after the deadline it asks the daemon, as mlxcomm_wait does. */
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error);
-/* Gives up the operation, which fails its group with CANCELLED on all ranks (a collective
- * that some ranks have done and others not leaves no other way), and waits until nothing
- * touches its buffers, for at most timeout_ns (0: 10 s), interrupted or not. The ticket is
- * used up, unless this returns DEADLINE_EXCEEDED. MLXCOMM_OK: it had ended well before.
- * A thread that waits for the ticket meanwhile may be told its end in place of this one. */
+/* Gives up the operation, which fails its group with CANCELLED on all ranks (there is no other
+ * way once some ranks have done a collective and others have not), and waits until nothing
+ * touches its buffers, for at most timeout_ns (0: 10 s), interrupted or not. The ticket is used
+ * up, unless this returns DEADLINE_EXCEEDED. MLXCOMM_OK: the operation had succeeded before. A
+ * thread that waits for the ticket meanwhile may get the result in place of this one. */
 MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, uint64_t timeout_ns,
                                         mlxcomm_error* error);
 

@@ -1,6 +1,4 @@
-// mlxcomm.hpp: a C++20 face of mlxcomm.h. Header-only; errors are exceptions.
-//
-//
+// mlxcomm.hpp: mlxcomm.h for C++20. Header-only; errors are exceptions. ¶
 //   group.AllReduce(in, out, count, MLXCOMM_FLOAT32);              // Blocks.
 //   Ticket ticket = group.AllReduceAsync(in, out, count, ...);     // Begins.
 //   ... work that leaves both buffers alone ...
@@ -91,11 +89,11 @@ class Buffer {
   void* data_ = nullptr;
 };
 
-// One operation that was begun. Until it has ended, its buffers belong to it: read and
-// write nothing there. A Ticket that goes before it was waited for waits (until the
-// operation's deadline; 12 s more where the daemon does not answer) and drops how it
-// ended: a failure of the group is told by the next call on it. Waiting is what is safe:
-// the buffers may go next. Whoever cannot wait cancels.
+// One operation that was begun. Until it has ended, its buffers belong to it: neither read nor
+// write them. The destructor of a Ticket that was not waited for waits (until the operation's
+// deadline; 12 s more where the daemon does not answer), which is safe because the buffers may go
+// next. It drops the result: the next call on the group reports a failure. A program that cannot
+// wait cancels.
 class Ticket {
  public:
   Ticket(Ticket&& other) noexcept
@@ -108,7 +106,7 @@ class Ticket {
   ~Ticket() {
     if (group_ != nullptr) mlxcomm_wait(group_, number_, nullptr);
   }
-  // Throws how it ended, if not well; the second time nothing.
+  // Throws if the operation failed; does nothing the second time.
   void Wait() {
     if (group_ == nullptr) return;
     mlxcomm_error error;
@@ -124,9 +122,9 @@ class Ticket {
     Check(code, error);
     return done != 0;
   }
-  // Gives it up, which fails the group on all ranks, and waits until nothing touches its
-  // buffers. True: given up; false: it had ended well before. Throws another failure;
-  // after DEADLINE_EXCEEDED the ticket is still to be waited for.
+  // Gives the operation up, which fails the group on all ranks, and waits until nothing touches its
+  // buffers. True: given up; false: it had succeeded before. Throws any other failure; after
+  // DEADLINE_EXCEEDED the ticket is still to be waited for.
   bool Cancel(std::uint64_t timeout_ns = 0) {
     if (group_ == nullptr) return false;
     mlxcomm_error error;
@@ -145,7 +143,7 @@ class Ticket {
   std::uint64_t number_;
 };
 
-// Which rank of how many of which job this process is, by what its launcher has set.
+// Which rank of how many of which job this process is, by the variables that its launcher has set.
 inline mlxcomm_place FindPlace() {
   mlxcomm_place place;
   mlxcomm_error error;
@@ -316,7 +314,7 @@ class Group {
                std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
     ReceiveAsync(output, count, type, source, tag, timeout_ns).Wait();
   }
-  // Any of these, for a program that is told which one while it runs; struct_size is filled in here.
+  // Any of these, for a program that learns which one while it runs; struct_size is filled in here.
   Ticket Submit(mlxcomm_request request) {
     request.struct_size = sizeof request;
     return Begin(mlxcomm_submit, &request);

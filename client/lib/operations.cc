@@ -13,11 +13,12 @@
 namespace mlxcomm::client {
 namespace {
 
-// Tickets of groups of one rank, which no connection knows.
+// Tickets of groups of one rank, which the connection does not know.
 constexpr std::uint64_t kLocalTicket = std::uint64_t{1} << 63;
 constexpr std::uint64_t kTimeoutNsMax = std::uint64_t{1} << 62;
 
-// A C program's number, which may be any, as ours; one that no table has where it does not fit.
+// Converts a C program's number, which may be any; a number that does not fit becomes one that no
+// table has.
 template <typename Value>
 constexpr Value NumberAs(unsigned number) {
   return static_cast<Value>(number > 255 ? 255 : number);
@@ -36,11 +37,11 @@ static_assert(Is(MLXCOMM_ALL_TO_ALL, "all_to_all") && Is(MLXCOMM_GATHER, "gather
 static_assert(Is(MLXCOMM_SCATTER, "scatter") && Is(MLXCOMM_ALL_GATHER_V, "all_gather_v"));
 static_assert(Is(MLXCOMM_ALL_TO_ALL_V, "all_to_all_v"));
 
-// A request whose numbers mean something.
+// A request whose numbers have been checked.
 struct Meant {
   OperationKind kind;
   DataType type;
-  ReduceOperator op;  // kNone where nothing is combined.
+  ReduceOperator op;  // kNone where the kind does not reduce.
 };
 
 Failure CheckTypes(const Request& request, Meant& meant) {
@@ -48,7 +49,7 @@ Failure CheckTypes(const Request& request, Meant& meant) {
   if (!IsValid(meant.kind)) {
     return Invalid("kind " + std::to_string(request.kind) + ": expected one of mlxcomm_kind");
   }
-  // A barrier has none.
+  // A barrier has no type.
   meant.type = IsEmpty(meant.kind) ? DataType::kFloat32 : NumberAs<DataType>(request.type);
   if (!IsValid(meant.type)) {
     return Invalid("type " + std::to_string(request.type) + ": expected one of mlxcomm_data_type");
@@ -137,12 +138,12 @@ Failure CheckOverlap(OperationKind kind, const Request& request, Connection::Ext
   return Invalid("output: overlaps the input; expected the same place or another one");
 }
 
-// A table of counts, or nothing to count, leaves no use for it.
+// Unused where there is a table of counts, or nothing to count.
 std::uint64_t CountOf(OperationKind kind, const Request& request) {
   return HasCounts(kind) || IsEmpty(kind) ? 0 : request.count;
 }
 
-// Everything that can be said about a request before it is submitted.
+// All checks that are possible before a request is submitted.
 Failure CheckRequest(const mlxcomm_group& group, const Request& request, Meant& meant,
                      std::vector<std::uint64_t>& counts, Connection::Extent& extent) {
   if (Failure failure = CheckTypes(request, meant); !failure.ok()) return failure;
@@ -206,7 +207,7 @@ Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticke
 
 namespace {
 
-// Of a group of one rank: it had ended before its ticket was given out.
+// True for a group of one rank, whose operations end before their tickets are given out.
 bool HasEndedAlone(const mlxcomm_group& group, std::uint64_t ticket) {
   if ((ticket & kLocalTicket) == 0) return false;
   const std::lock_guard lock(group.mutex);
@@ -229,9 +230,9 @@ mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t*
 
 OperationKind KindOf(mlxcomm_kind kind) { return NumberAs<OperationKind>(kind); }
 
-// Of so few bytes between two nodes, a rank on each, what comes is combined as it comes, into the output
-// (daemon/collective/plans/plans.h, ExchangeAllReduce). Over the input that could only be done once the
-// input has been sent, by way of other memory.
+// Up to this size, between two nodes with a rank on each, data is combined into the output as it
+// comes (daemon/collective/plans/plans.h, ExchangeAllReduce). Over the input that could be done
+// only once the input has been sent, through other memory.
 constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
 
 bool PrefersInPlace(const mlxcomm_group& group, OperationKind kind, std::uint64_t bytes) {

@@ -1,8 +1,7 @@
-// One operation of a group, from the caller's arguments to its end. What each kind takes, reads and
-// writes is proto/types/operation.h's to say; here is how that is checked.
+// One operation of a group, from the caller's arguments to its end. proto/types/operation.h says
+// what each kind takes, reads and writes; this checks it.
 //
-// Owner: functions. Thread: any. Memory: as Connection; tables of counts are read before
-// Begin returns.
+// Thread: any. Memory: as Connection; tables of counts are read before Begin returns.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace mlxcomm::client {
 
 using Request = mlxcomm_request;
 
-// What every kind has; what only some have is still zero.
+// The fields that every kind has; the others are zero.
 inline Request Ask(mlxcomm_kind kind, const void* input, void* output, std::uint64_t count,
                    mlxcomm_data_type type, std::uint64_t timeout_ns) {
   Request request{};

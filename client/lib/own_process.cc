@@ -11,14 +11,14 @@ namespace {
 
 using Number = std::atomic<int>;  // 0: not asked yet.
 
-// nullptr: there can be no such page.
+// nullptr: no such page is possible.
 Number* MakePage() {
 #if defined(MADV_WIPEONFORK)
   const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const page =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;
-  // Some emulators say of any advice that they have taken it, and take none.
+  // Some emulators accept any advice and ignore it.
   constexpr int kNoAdvice = -1;
   const bool is_true = ::madvise(page, bytes, kNoAdvice) != 0;
   if (is_true && ::madvise(page, bytes, MADV_WIPEONFORK) == 0) return new (page) Number(0);

@@ -49,7 +49,7 @@ std::string FindDaemon() {
   return {};
 }
 
-// The socket's folder is ours alone, or nothing in it can be trusted.
+// Only this user may have access to the socket's folder, else nothing in it can be trusted.
 Failure MakePrivateFolder(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return Unavailable("cannot make " + folder + " for a private daemon: " + std::strerror(errno) +
@@ -74,7 +74,7 @@ std::string TailOf(const std::string& path) {
   return tail;
 }
 
-// True also for one that is there but has not answered yet.
+// True also for a daemon that is there but has not answered yet.
 bool Answers(const std::string& socket_path) {
   queue::Dialed dialed;
   const Failure failure =
@@ -86,9 +86,11 @@ bool Answers(const std::string& socket_path) {
 
 // In a process group of its own, so that Ctrl-C in this terminal does not end it, but in our
 // session: Linux shares cores among sessions first (sched(7), "autogroup"), and a thread that
-// gives way does so within its session (and CPU control group) alone. On few cores daemon and ranks
+// yields does so within its session (and CPU control group) alone. On few cores daemon and ranks
 // wait for each other's.
-// It must hold no pipe or lock of ours: whoever waits for our end would wait for its end too.
+//
+// It must hold no pipe or lock of ours: a process that waits for our end would wait for its end
+// too.
 Failure Spawn(const std::string& daemon, const std::string& socket_path, const std::string& log,
               pid_t& pid) {
   posix_spawn_file_actions_t actions;
@@ -119,10 +121,10 @@ Failure Spawn(const std::string& daemon, const std::string& socket_path, const s
   return {};
 }
 
-// One turn of waiting; not ok: no more of them.
+// One turn of waiting; not ok: stop.
 using Patience = std::function<Failure()>;
 
-// Whoever holds the lock starts the daemon; the others find it there.
+// The process that holds the lock starts the daemon; the others find it there.
 Failure LockFolder(const std::string& folder, const Patience& patience, int& lock) {
   const std::string path = folder + "/lock";
   lock = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -143,8 +145,8 @@ Failure LockFolder(const std::string& folder, const Patience& patience, int& loc
   return {};
 }
 
-// Where the program ignores SIGCHLD, or reaps its children itself, nobody is left to
-// wait for; then the process is looked for.
+// Where the program ignores SIGCHLD, or reaps its children itself, waitpid finds no child; then
+// this asks whether the process exists.
 bool HasEnded(pid_t pid) {
   int status = 0;
   const pid_t ended = ::waitpid(pid, &status, WNOHANG);
@@ -152,8 +154,8 @@ bool HasEnded(pid_t pid) {
   return ended < 0 && errno == ECHILD && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-// Its end is waited for, so that it leaves no zombie in a program that goes on. The thread takes no signal of
-// the program's, and the library stays for it, whoever unloads it.
+// Waits for its end, so that it leaves no zombie in a program that goes on. The thread handles none
+// of the program's signals, and keeps the library loaded.
 void AwaitEndAside(pid_t pid) {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&LibraryFolder), &info) != 0) {
@@ -186,7 +188,7 @@ Failure SpawnAndAwait(const std::string& daemon, const std::string& socket_path,
       over.message = "the private daemon " + daemon + " is not ready in time: " + TailOf(log);
     }
     if (over.ok()) continue;
-    AwaitEndAside(pid);  // Of one that may still come up.
+    AwaitEndAside(pid);  // It may still come up.
     return over;
   }
   AwaitEndAside(pid);

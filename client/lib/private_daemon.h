@@ -1,10 +1,8 @@
-// Starts a private daemon where there is none: `mlxcommd --private`, the one at
-// $MLXCOMM_DAEMON, or found beside the library, in ../bin or on PATH. It ends with its last
-// client and outlives the one that started it, so it inherits nothing of it: no
-// descriptor, signal mask, terminal.
+// Starts a private daemon where there is none: `mlxcommd --private`, the one at $MLXCOMM_DAEMON, or
+// found beside the library, in ../bin or on PATH. It ends with its last client and outlives the one
+// that started it, so it inherits nothing from it: no descriptor, signal mask, terminal.
 //
-// Owner: functions. Thread: any; a lock file keeps two processes from starting two.
-// Memory: none.
+// Thread: any; a lock file keeps two processes from starting two.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +13,9 @@
 
 namespace mlxcomm::client {
 
-// Ok: a daemon was started (by us or by somebody else meanwhile) and its socket is
-// there. Otherwise why not, with the end of its log. `interrupted` may be empty, else it
-// is asked while waiting; true gives CANCELLED. At most a day.
+// Ok: a daemon was started (by us, or by another process meanwhile) and its socket is there.
+// Otherwise why not, with the end of its log. `interrupted` may be empty, else it is called while
+// waiting; true gives CANCELLED. Waits at most a day.
 Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
                            const std::function<bool()>& interrupted = {});
 

@@ -1,8 +1,8 @@
-// A hash map that keeps the nodes of what was erased for what comes next, so that once it has held as
-// much as it ever does, it allocates nothing any more.
+// A hash map that keeps the nodes of erased entries for later ones, so that it allocates nothing
+// once it has held as many as it ever does.
 //
-// Owner: Connection. Thread: one at a time. Memory: a node for each entry that there ever was at the
-// same time, at most `entries_max`.
+// Owner: Connection. Thread: one at a time. Memory: a node for each entry of the largest number
+// that it held at one time, at most `entries_max`.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ class ReusingMap {
   using Map = std::unordered_map<Key, Value>;
   using iterator = typename Map::iterator;
 
-  // More entries than that may be held; then erasing frees them.
+  // It may hold more entries than that; then erasing frees them.
   explicit ReusingMap(std::size_t entries_max) {
     map_.reserve(entries_max);
     spare_.reserve(entries_max);
   }
 
-  // In place of what the key may have had.
+  // Replaces the key's value, if it had one.
   void Put(const Key& key, Value value) {
     if (const auto found = map_.find(key); found != map_.end()) {
       found->second = std::move(value);
@@ -39,12 +39,12 @@ class ReusingMap {
       map_.insert(std::move(node));
     }
   }
-  // The one behind it.
+  // Returns the entry behind it.
   iterator Erase(iterator at) {
     const iterator next = std::next(at);
     auto node = map_.extract(at);
     if (spare_.size() < spare_.capacity()) {
-      node.mapped() = Value();  // What it held ends now.
+      node.mapped() = Value();  // Its resources are released now.
       spare_.push_back(std::move(node));
     }
     return next;

@@ -1,8 +1,7 @@
-// Arrays whose memory is the arena: what the daemon writes is the result, without a
-// copy.
+// Arrays whose memory is in the arena: the daemon writes the result into the array, without a copy.
 //
-// Owner: the array; its deleter frees the range, which the library keeps until no
-// operation uses it. Thread: any. Memory: the arena's.
+// Owner: the array; its deleter frees the range, which the library keeps until no operation uses
+// it. Thread: any. Memory: the arena's.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +39,8 @@ class ArenaRange {
   bool is_empty() const { return range_ == nullptr; }
   // Where elements begin; on Linux MLX keeps a buffer's size in front of them.
   std::byte* data() const;
-  // MLX's view of the range; it holds the range until the last array has gone. None where MLX does
-  // not take this memory.
+  // MLX's view of the range, which holds the range until the last array has gone. None where MLX
+  // does not accept this memory.
   static std::optional<mlx::core::allocator::Data> AsData(const std::shared_ptr<ArenaRange>& range,
                                                           std::uint64_t bytes);
 

@@ -1,11 +1,11 @@
 // Gradients of the operations, and their vectorization.
 //
-// all_reduce and all_gather follow MLX's convention (a loss that each rank computes from the
-// result counts once, not once a rank); the others are linear maps over all ranks, and
-// their gradient is the adjoint map, itself an operation that every rank must evaluate.
+// all_reduce and all_gather follow MLX's convention (a loss that each rank computes from the result
+// counts once, not once for each rank); the others are linear maps over all ranks, and their
+// gradient is the adjoint map, itself an operation that every rank must evaluate.
 //
-// An adjoint comes after its operation on every rank, even where its value does not need
-// that: else one rank would first do what another does second.
+// An adjoint comes after its operation on every rank, even where its value does not need that: else
+// one rank might do first what another does second.
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Zeros for a rank that has a part in an adjoint and nothing to gain: known only after it.
+// Zeros for a rank that takes part in an adjoint and contributes nothing: known only after it.
 mx::array ZerosAfter(const mx::array& like, const mx::array& operation) {
   return mx::where(mx::array(false), mx::sum(operation), mx::zeros_like(like));
 }
@@ -58,7 +58,7 @@ mx::Shape Inserted(const mx::Shape& shape, std::size_t at, int length) {
 
 mx::array CollectivePrimitive::VjpOfReduction(const array& primal, const array& cotangent,
                                               const array& output) {
-  // Of the operation's linear part, from a result's place to every input's.
+  // The operation's linear part, from a result's place to every input's.
   const auto spread = [this](const array& value, const array& before) {
     const Call call = CallAfter(before);
     if (IsToRoot(operation_.kind)) {
@@ -143,7 +143,7 @@ mx::array CollectivePrimitive::ApplyTo(const array& x, const Call& call) {
   if (operation_.kind == OperationKind::kReceive) {
     return Receive(operation_.shape, type_, operation_.root, operation_.tag, x, call);
   }
-  // What x is on other ranks than the root says nothing.
+  // On ranks other than the root, x has no meaning.
   if (operation_.kind == OperationKind::kScatter) {
     return ScatterTo(operation_.shape, x, operation_.root, call);
   }
@@ -157,14 +157,14 @@ std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primal
                                                 const std::vector<int>& argnums) {
   const bool linear = operation_.op == MLXCOMM_SUM || operation_.op == MLXCOMM_MEAN;
   const bool point_to_point = IsPointToPoint(operation_.kind);
-  // A tangent that is sent would be taken for the next message.
+  // A tangent that is sent would be mistaken for the next message.
   if (!linear || point_to_point) None("forward-mode derivative (jvp)", operation_);
-  // Where only what comes before changes, this rank's part of the tangent is zero.
+  // Where only the array before it changes, this rank's part of the tangent is zero.
   const array tangent = argnums.at(0) == 0 ? tangents.at(0) : mx::zeros_like(primals[0]);
   return {ApplyTo(tangent, CallAfter(std::nullopt))};
 }
 
-// Element by element, the whole batch is one operation: its axis in front on every rank, so
+// For element-wise kinds, the whole batch is one operation: its axis in front on every rank, so
 // that ranks may map over different ones.
 mx::array CollectivePrimitive::VmappedOverFront(const array& x, const Call& call) {
   if (operation_.kind != OperationKind::kReceive) return ApplyTo(x, call);
@@ -172,7 +172,7 @@ mx::array CollectivePrimitive::VmappedOverFront(const array& x, const Call& call
                  x, call);
 }
 
-// Where the leading axis has a meaning, the batch's comes behind it and makes rows wider.
+// Where the leading axis has a meaning, the batch's axis goes behind it and makes rows wider.
 mx::array CollectivePrimitive::VmappedOverRows(const array& x, const Call& call) {
   if (operation_.kind != OperationKind::kScatter) return ApplyTo(x, call);
   return ScatterTo(Inserted(operation_.shape, operation_.shape.empty() ? 0 : 1, x.shape(1)), x,
@@ -184,7 +184,7 @@ std::pair<std::vector<mx::array>, std::vector<int>> CollectivePrimitive::vmap(
   const array& x = inputs.at(0);
   const int axis = axes.at(0);
   const Call call = CallAfter(inputs.size() > 1 ? std::optional(inputs[1]) : std::nullopt);
-  if (axis < 0) return {{ApplyTo(x, call)}, {-1}};  // Only what comes before is a batch.
+  if (axis < 0) return {{ApplyTo(x, call)}, {-1}};  // Only the array before it is a batch.
   const bool has_rows = HasBlocks(operation_.kind) || HasCounts(operation_.kind);
   if (!has_rows) return {{VmappedOverFront(mx::moveaxis(x, axis, 0), call)}, {0}};
   // A batch of scalars is one row.

@@ -14,7 +14,7 @@ namespace {
 
 namespace mx = mlx::core;
 
-// What a rank gets of a reduce that goes to another one.
+// The result of a reduce on ranks other than the root.
 void FillWithZeros(mx::array& output, mx::Stream stream) {
   output.set_data(mx::allocator::malloc(output.nbytes()));
   auto& encoder = mx::cpu::get_command_encoder(stream);

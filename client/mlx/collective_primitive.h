@@ -1,5 +1,5 @@
-// An operation as a node of MLX's graph: nothing happens before it is evaluated. Its inputs
-// are what it reads, and perhaps one array more that only has to come before.
+// An operation as a node of MLX's graph: it runs when it is evaluated. Its inputs are the array
+// that it reads, and perhaps one more that only has to be evaluated before.
 //
 // Owner: the arrays that depend on it. Thread: built and transformed on the caller's,
 // evaluated by MLX. Memory: outputs lie in the arena.
@@ -39,12 +39,12 @@ class CollectivePrimitive final : public mlx::core::Primitive {
                                                        const std::vector<int>& axes) override;
   std::vector<mlx::core::Shape> output_shapes(const std::vector<array>& inputs) override;
   const char* name() const override { return OperationKindName(operation_.kind); }
-  // Never: mx.compile would make one operation of two equal ones, on the ranks where they are
-  // equal. The others would wait for the second.
+  // Never: mx.compile would merge two equal operations into one, on the ranks where they are equal.
+  // The others would wait for the second.
   bool is_equivalent(const Primitive&) const override { return false; }
 
  private:
-  // Where this one is: for an operation that follows from it.
+  // This operation's group, stream and timeout, for an operation that follows from it.
   Call CallAfter(std::optional<array> before) {
     return {joined_, stream(), operation_.timeout_ns, std::move(before)};
   }

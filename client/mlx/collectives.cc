@@ -36,7 +36,7 @@ void CheckRank(const char* name, const char* argument, std::uint32_t rank, const
   }
 }
 
-// The leading axis as so many blocks as there are ranks.
+// The leading axis must consist of as many blocks as there are ranks.
 void CheckBlocks(const char* name, const mx::Shape& shape, std::uint32_t size) {
   if (shape.empty() || shape[0] % static_cast<int>(size) != 0) {
     Invalid(name, "shape ", Written(shape), ": expected a leading axis that ", size,
@@ -93,7 +93,7 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
       std::move(inputs));
 }
 
-// What a rank of this group may not ask for, whatever its array is.
+// Checks that do not depend on the array.
 void CheckPeer(const Operation& operation, const Call& call) {
   const char* const name = OperationKindName(operation.kind);
   if (HasRoot(operation.kind)) CheckRank(name, "root", operation.root, call);
@@ -103,7 +103,7 @@ void CheckPeer(const Operation& operation, const Call& call) {
   if (operation.root == call.rank()) Invalid(name, peer, " ", operation.root, " is this rank");
 }
 
-// The rows that are passed on: as many as its table says, known to all ranks or to this one.
+// The rows that are sent: as many as the table says, which all ranks know or only this one.
 void CheckCounts(const mx::Shape& shape, const Operation& operation, const Call& call) {
   const char* const name = OperationKindName(operation.kind);
   const std::vector<std::uint64_t>& sent = operation.send_rows;
@@ -147,7 +147,7 @@ mx::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
   const std::int64_t leading = input.empty() ? 1 : input[0];
   const bool divides = row.input.extent == Extent::kBlocks;
   if (divides) CheckBlocks(row.name, input, group.size());
-  // Where there is nothing to get there are no rows; but of a reduce zeros.
+  // Ranks that get nothing have no rows; after a reduce they have zeros.
   const auto rows = [&](std::int64_t number) {
     return WithRows(input, operation.Writes(group.rank()) ? number : 0);
   };
@@ -196,7 +196,7 @@ std::vector<mx::array> AllReduceMany(const std::vector<mx::array>& arrays, mlxco
       packed.push_back(arrays[i]);
       shapes.push_back(arrays[i].shape());
     }
-    // Gradients of min and max look at the input.
+    // Gradients of min and max need the input.
     const bool consumes = op != MLXCOMM_MIN && op != MLXCOMM_MAX;
     const mx::array reduced =
         Operate(Pack(packed, call.group->connected),

@@ -1,10 +1,10 @@
-// Builds the arrays that stand for operations: checks arguments and shapes at once, on the
-// rank that made the mistake, before any other rank waits for it.
+// Builds the arrays that stand for operations. Checks arguments and shapes at once, on the rank
+// that made the mistake, before any other rank waits for it.
 //
-// Mistakes are std::invalid_argument (Python: ValueError). A group of one rank has nothing
-// to communicate: the results are plain MLX.
+// Mistakes are std::invalid_argument (Python: ValueError). A group of one rank has nothing to
+// communicate: the results are plain MLX.
 //
-// Owner: the caller. Thread: any. Memory: none before evaluation.
+// Owner: the caller. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace mlxcomm::graph {
 
-// Where and how long: what all operations take beside their arrays.
+// What all operations take beside their arrays.
 struct Call {
   std::shared_ptr<JoinedGroup> group;  // Null: a group of one rank.
   mlx::core::StreamOrDevice stream = {};
@@ -35,22 +35,22 @@ struct Call {
 
 mlxcomm_operator OperatorNamed(const std::string& name);
 
-// What this rank gets for an input of that shape.
+// The shape of this rank's result for an input of that shape.
 mlx::core::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
                              const mlx::core::Shape& input);
 
-// Any operation that has an input: what the kind has no use for is not looked at.
+// Any operation that has an input; fields that the kind does not use are ignored.
 mlx::core::array Operate(const mlx::core::array& x, Operation operation, const Call& call);
-// Of many arrays, each as an all_reduce has it but for the order in which its inputs are combined: one
-// operation for each bucket of packing.h, all arrays of one dtype where bucket_bytes is 0.
+// For many arrays, each as with AllReduce except for the order in which its inputs are combined:
+// one operation for each bucket of packing.h; all arrays of one dtype where bucket_bytes is 0.
 std::vector<mlx::core::array> AllReduceMany(const std::vector<mlx::core::array>& arrays,
                                             mlxcomm_operator op, std::size_t bucket_bytes,
                                             const Call& call);
-// A scatter to a shape that is said: for a gradient, where x on other ranks than the root is a mere
-// dependency.
+// A scatter to a given shape: for a gradient, where x is a mere dependency on all ranks but the
+// root.
 mlx::core::array ScatterTo(const mlx::core::Shape& shape, const mlx::core::array& x,
                            std::uint32_t root, const Call& call);
-// `after` is not read: the array comes after it, and gradients of it go back to the source.
+// `after` is not read: it is evaluated before, and gradients that flow to it go back to the source.
 mlx::core::array Receive(const mlx::core::Shape& shape, mlx::core::Dtype type, std::uint32_t source,
                          std::uint32_t tag, const std::optional<mlx::core::array>& after,
                          const Call& call);

@@ -13,8 +13,8 @@ namespace {
 #if defined(__SSE2__)
 constexpr std::size_t kLineBytes = 64;
 
-// Whole lines to a place that begins with one, and in each all four parts at once: the
-// processor sends a line on when it is full. Returns how much that was.
+// Copies whole lines to an address where a line begins, all four parts of a line together: the
+// processor writes a line out when it is full. Returns how much was copied.
 std::size_t StreamLines(std::byte* to, const std::byte* from, std::size_t bytes) {
   const std::size_t whole = bytes / kLineBytes * kLineBytes;
   for (std::size_t i = 0; i < whole; i += kLineBytes) {
@@ -29,7 +29,7 @@ std::size_t StreamLines(std::byte* to, const std::byte* from, std::size_t bytes)
     _mm_stream_si128(place + 2, c);
     _mm_stream_si128(place + 3, d);
   }
-  _mm_sfence();  // Before anybody is told that it is there.
+  _mm_sfence();  // Before any other thread learns that it is there.
   return whole;
 }
 #endif

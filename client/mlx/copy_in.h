@@ -1,8 +1,8 @@
 // Copies an input into the arena, where the daemon's threads read it next.
 //
-//   fits the caches          an ordinary copy: they find it there
-//   larger than kStreamBytes  past them: else each line is first fetched to be overwritten,
-//                            and is gone before anybody reads it
+//   fits the caches           an ordinary copy: the daemon finds it there
+//   larger than kStreamBytes  past the caches: else each line is first fetched to be
+//                             overwritten, and is evicted before the daemon reads it
 //
 // Measured by two ranks at once, with the reduction that follows: 16 MiB 2.3 ms against 2.8,
 // 64 MiB 9.9 against 12.2; at 4 MiB it would lose, 0.52 against 0.43.

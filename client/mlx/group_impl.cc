@@ -19,7 +19,7 @@ namespace mx = mlx::core;
 
 std::atomic<void (*)(const std::function<void()>&)> around_waits{nullptr};
 
-// A wait inside a call of MLX's.
+// A wait inside a call of MLX.
 void Wait(const std::function<void()>& wait) {
   if (auto* const around = around_waits.load(); around != nullptr) {
     around(wait);

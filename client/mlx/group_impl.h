@@ -1,5 +1,5 @@
-// MLX's GroupImpl over a mlxcomm group: what mx.distributed calls. The operations are those
-// of operation_task.h; MLX's own primitives bring shapes and gradients.
+// MLX's GroupImpl over an mlxcomm group: what mx.distributed calls. operation_task.h carries the
+// operations out; MLX's own primitives provide shapes and gradients.
 //
 // Owner: mx.distributed.Group and the primitives of MLX. Thread: MLX's; split on the caller's.
 // Memory: the arena's.
@@ -18,8 +18,8 @@
 
 namespace mlxcomm::graph {
 
-// Called with every wait inside a call of MLX's (Group::split), on the thread that waits, and runs it:
-// for a language whose runtime wants to know of it, as Python, which lets go of its lock meanwhile.
+// `around` is called with every wait inside a call of MLX (Group::split), on the waiting thread,
+// and must run it: for a language such as Python, which releases its lock meanwhile.
 void SetAroundWaits(void (*around)(const std::function<void()>& wait));
 
 class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
@@ -43,7 +43,8 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   Stream communication_stream(mlx::core::StreamOrDevice s) override;
   int rank() override { return static_cast<int>(joined_->rank()); }
   int size() override { return static_cast<int>(joined_->size()); }
-  // MLX knows no group that a rank is not in: with a negative color it gets one of itself.
+  // MLX knows no group without the calling rank: with a negative color the rank gets one of its
+  // own.
   std::shared_ptr<GroupImpl> split(int color, int key) override;
   void all_sum(const array& input, array& output, Stream stream) override;
   void all_gather(const array& input, array& output, Stream stream) override;
@@ -57,7 +58,7 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   std::shared_ptr<JoinedGroup> joined_;
 };
 
-// A group of one: what MLX does without a launcher.
+// A group of one: what MLX uses without a launcher.
 class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
  public:
   using array = mlx::core::array;  // NOLINT(readability-identifier-naming): MLX's own.

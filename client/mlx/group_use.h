@@ -1,5 +1,6 @@
-// A call on a group, from its beginning to its end; and the end of all of them, when the process has left
-// its jobs: from then on no call begins, and what still holds a group or a connection lets go of nothing.
+// A call on a group, from its beginning to its end; and the end of all calls, when the process has
+// left its jobs: from then on no call begins, and objects that still hold a group or a connection
+// release nothing.
 //
 //   GroupUse ─┐
 //   GroupUse ─┴─▶ 2 under way ─▶ ... ─▶ none ─▶ CloseGroups(): true, and none begins any more
@@ -22,7 +23,7 @@ class GroupUse {
 // False, and nothing has changed, while a call is under way.
 bool CloseGroups();
 
-// Handles are neither closed nor used from here on: the system takes all of it.
+// From here on handles are neither closed nor used: the system releases everything.
 void NoteProcessHasEnded();
 bool ProcessHasEnded();
 

@@ -1,9 +1,9 @@
-// A group that this process is a rank of, closed in order when the last user lets go, or by the end of the
-// process (process_end.h).
+// A group that this process is a rank of, closed in an orderly way when its last user goes, or at
+// the end of the process (process_end.h).
 //
-// Owner: mx.distributed.Group, primitives and the tasks under way, together. Thread: any.
-// Memory: the handle. A part of a group holds the whole: mlxcomm.h wants parts closed
-// before the world is.
+// Owner: mx.distributed.Group, primitives and the tasks under way, together. Thread: any. Memory:
+// the handle. A part of a group holds the whole, because mlxcomm.h wants parts closed before the
+// world.
 #pragma once
 
 #include <cstdint>

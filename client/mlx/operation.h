@@ -1,9 +1,9 @@
-// What one call communicates, as the primitive and MLX's GroupImpl both say it: kind,
-// operator, other rank, tables. Arrays are given when it is carried out, so an Operation is
-// known (and compared, and turned round for a gradient) before any array has memory.
+// What one call communicates, as both the primitive and MLX's GroupImpl describe it: kind,
+// operator, other rank, tables. Arrays are bound when it is carried out, so an Operation is known
+// (and compared, and reversed for a gradient) before any array has memory.
 //
-// "Rows" are slices along the leading axis: tables of counts are kept in rows, so that they
-// stay true when vmap widens a row.
+// "Rows" are slices along the leading axis: tables of counts are kept in rows, so that they stay
+// true when vmap widens a row.
 //
 // Owner: a primitive or a task. Thread: any. Memory: plain values.
 #pragma once
@@ -22,17 +22,17 @@ namespace mlxcomm::graph {
 struct Operation {
   OperationKind kind = OperationKind::kAllReduce;
   mlxcomm_operator op = MLXCOMM_SUM;
-  std::uint32_t root = 0;  // Of send the destination, of receive the source.
+  std::uint32_t root = 0;  // send: the destination; receive: the source.
   std::uint32_t tag = 0;
-  std::vector<std::uint64_t> send_rows = {};  // Where the kind HasCounts; one table: of every rank.
+  std::vector<std::uint64_t> send_rows = {};  // Where the kind HasCounts; one table: every rank's.
   std::vector<std::uint64_t> receive_rows = {};  // The second table.
-  mlx::core::Shape shape = {};                   // Of receive and scatter: what this rank gets.
+  mlx::core::Shape shape = {};                   // receive and scatter: this rank's result.
   std::uint64_t timeout_ns = 0;                  // 0: the group's.
-  // Nobody else reads the input, now or for a gradient: where the operation may be in place, the
-  // result has its memory.
+  // Nothing else reads the input, now or for a gradient: where the operation may be in place, the
+  // result takes its memory.
   bool consumes_input = false;
 
-  // Whether this rank's input is read, and its output written, by the daemon.
+  // Whether the daemon reads this rank's input and writes its output.
   bool Reads(std::uint32_t rank) const { return RowOf(kind).input.IsOn(rank, root); }
   bool Writes(std::uint32_t rank) const { return RowOf(kind).output.IsOn(rank, root); }
 };

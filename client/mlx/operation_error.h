@@ -1,7 +1,8 @@
-// A failed operation as an exception that keeps everything known of the failure, so that a language
-// can raise its own class from an evaluation as well, with code, rank, node, process and group.
+// A failed operation as an exception that keeps everything known about the failure, so that a
+// language can raise its own class from an evaluation as well, with code, rank, node, process and
+// group.
 //
-// Owner: whoever catches it. Thread: any. Memory: plain.
+// Owner: the code that catches it. Thread: any. Memory: plain values.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +37,18 @@ class OperationError : public std::runtime_error {
   FailureDetails details_;
 };
 
-// What an evaluation throws again is only a std::runtime_error with the same text: MLX's
-// stream keeps no more of it. So the last few are remembered, and found by their texts.
+// An evaluation rethrows a mere std::runtime_error with the same text: MLX's stream keeps no more
+// of it. So the last few failures are remembered, and found by their texts.
 std::optional<FailureDetails> FindRecentFailure(std::string_view text);
-// The latest whose text is a part of this one: others put words before and behind it.
+// The latest whose text is a part of this one: others add words before and behind it.
 std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text);
 
 // "RANK_LOST: rank 1 ..."
 std::string TextOf(const FailureDetails& details);
 
-// mlx-c takes what() of an exception for a format of printf, and a failure's text may hold what another
-// process wrote. From here on each % in what() is doubled, so that what is printed is the text.
+// mlx-c uses an exception's what() as a format of printf, and a failure's text may contain what
+// another process wrote. From here on each % in what() is doubled, so that the printed text is
+// right.
 void DoublePercentSigns();
 
 // Throws OperationError unless the code is MLXCOMM_OK.

@@ -25,8 +25,8 @@ InPlace InPlaceOf(const JoinedGroup& joined, const Operation& operation, std::ui
   return prefers ? InPlace::kAlways : InPlace::kIfNoRoom;
 }
 
-// The input as the daemon can read it, for the time of one operation. In place it is copied to where
-// the result is to be: half the memory, and what the daemon writes is in the caches.
+// The input where the daemon can read it, for the time of one operation. In place it is copied to
+// where the result will be: half the memory, and the daemon writes to cached lines.
 class ArenaInput {
  public:
   ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes,

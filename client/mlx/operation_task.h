@@ -1,7 +1,7 @@
-// An operation as a task of MLX's CPU encoder: copies the input into the arena (or not, if
-// it was born there), submits, and waits. Outputs are arena memory, or copied from there
-// (result_memory.h). A failure is thrown from the task, so evaluation raises it; a latched one before
-// anything is scheduled.
+// An operation as a task of MLX's CPU encoder: copies the input into the arena (unless it lies
+// there already), submits, and waits. Outputs are arena memory, or copied from there
+// (result_memory.h). The task throws a failure, so the evaluation raises it; a latched one is
+// thrown before anything is scheduled.
 //
 // Owner: MLX's stream, until it has run. Thread: MLX's stream threads. Memory: the arena's.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace mlxcomm::graph {
 
-// Since the module was loaded; for tests and the curious.
+// Since the module was loaded; for tests and for information.
 struct Counters {
   std::atomic<std::uint64_t> operations{0};
   std::atomic<std::uint64_t> inputs_copied{0};

@@ -66,11 +66,11 @@ class PackPrimitive final : public mx::UnaryPrimitive {
                                                            const std::vector<int>& axes) override;
   std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override;
   const char* name() const override { return "pack"; }
-  // Never: mx.compile would make one of two, and the operation on what is packed is in place.
+  // Never: mx.compile would merge two equal ones, and the operation on a packed array is in place.
   bool is_equivalent(const Primitive&) const override { return false; }
 
  private:
-  // A range of the arena where MLX takes it and there is room, else MLX's own memory, which the
+  // A range of the arena where MLX accepts it and there is room, else MLX's own memory, which the
   // operation copies in.
   void GiveMemory(mx::array& output) const;
 

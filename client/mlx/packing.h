@@ -1,18 +1,18 @@
-// Many arrays as one, and back, so that an operation on all of them is one: one submission to the daemon,
-// and one array that MLX hands to the operation's stream, and one back (crossings.h), in place of one
-// each.
+// Many arrays as one, and back, so that one operation covers all of them: one submission to the
+// daemon, one array that MLX passes to the operation's stream, and one back (crossings.h), in place
+// of one for each.
 //
 //   arrays ──Pack──▶ one array ──operation──▶ one array ──Unpack──▶ arrays
 //          where they are computed          there too: views, nothing is copied
 //
-// On a CPU stream what is packed lies in the arena, where the daemon reads it, so that packing is the copy
-// that each array would have been given anyway. On a GPU stream MLX concatenates.
+// On a CPU stream the packed array lies in the arena, where the daemon reads it, so that packing
+// replaces the copy that each array would need anyway. On a GPU stream MLX concatenates.
 //
-// What is packed belongs to the one operation on it, which may write over it.
+// The packed array belongs to the one operation on it, which may overwrite it.
 //
-// Owner: the arrays. Thread: the caller's; evaluated by MLX. Memory: the arena's, or MLX's where the
-// arena has no room or results are copied (result_memory.h). Unpacked arrays share one range, which
-// is free when the last of them has gone.
+// Owner: the arrays. Thread: the caller's; evaluated by MLX. Memory: the arena's, or MLX's where
+// the arena has no room or results are copied (result_memory.h). Unpacked arrays share one range,
+// which is free when the last of them has gone.
 #pragma once
 
 #include <memory>
@@ -24,16 +24,16 @@
 
 namespace mlxcomm::graph {
 
-// The elements of `arrays`, which are of one dtype and together fewer than 2^31, one after the other:
-// shape (elements). Gradients, jvp and vmap as of a concatenation.
+// The elements of `arrays`, one array after the other: shape (elements). The arrays have one dtype
+// and together fewer than 2^31 elements. Gradients, jvp and vmap as of a concatenation.
 mlx::core::array Pack(const std::vector<mlx::core::array>& arrays,
                       const std::shared_ptr<Connected>& connected);
 
-// What was packed of arrays of those shapes.
+// The arrays of those shapes that were packed.
 std::vector<mlx::core::array> Unpack(const mlx::core::array& packed,
                                      const std::vector<mlx::core::Shape>& shapes);
 
-// Arrays that are packed together: their places in the list that was divided.
+// Arrays that are packed together, by their places in the list that was divided.
 using Bucket = std::vector<std::size_t>;
 // Divides arrays into buckets of one dtype each, in the order of their first ones. A bucket is
 // closed once it has `bytes` or more (0: only where no more elements fit).

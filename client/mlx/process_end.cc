@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C
 
 const char* (*g_why)() = nullptr;
 std::atomic<pid_t> g_process{
-    0};  // The last that was to join: a child may where its parent had not.
+    0};  // The last process that was to join: a child may join where its parent had not.
 
 Seconds Patience() {
   const char* const word = std::getenv("MLXCOMM_END_TIMEOUT");
@@ -43,8 +43,8 @@ Seconds Patience() {
   return kPatience;
 }
 
-// Lets operations that were begun, as by mlx_async_eval, come to their end. Who dies, or does not call
-// them, ends them by an error.
+// Waits for operations that were begun, as by mlx_async_eval, to end. They end with an error if
+// another rank dies or does not call them.
 void AwaitQueued() {
   const client::UnderWay under_way;
   const Seconds patience = Patience();
@@ -52,7 +52,7 @@ void AwaitQueued() {
   Clock::time_point progress = begin;
   std::uint64_t before = 0;
   std::uint64_t queued = QueuedOperation::AwaitNone(std::chrono::milliseconds(0), before);
-  // What threads that go on begin meanwhile is not waited for.
+  // Operations that other threads begin meanwhile are not waited for.
   const std::uint64_t those_begun = before + queued;
   bool told = false;
   while (true) {
@@ -102,8 +102,8 @@ void LeaveJobsAtEnd(const char* (*why)()) {
   g_process = ::getpid();
   static const int registered = [why] {
     g_why = why;
-    // Exit handlers run in reverse order, and MLX's scheduler, which some releases destroy, is needed by
-    // what is waited for.
+    // Exit handlers run in reverse order, and the waiting needs MLX's scheduler, which some
+    // releases destroy.
     mlx::core::scheduler::scheduler();
     return std::atexit(Exit);
   }();

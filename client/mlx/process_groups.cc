@@ -19,7 +19,7 @@ namespace {
 using Key = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // Job, rank, size.
 
 struct Entry {
-  std::mutex joining;  // Before All::mutex; held while its holder waits for the other ranks.
+  std::mutex joining;  // Before All::mutex; held while waiting for the other ranks.
   AnyGroup group;      // Guarded by All::mutex.
 };
 
@@ -30,7 +30,7 @@ struct All {
   std::optional<mlxcomm_place> first;  // Of more than one rank.
 };
 
-// Its own for a forked child, for the parent's locks may be held there for ever.
+// A forked child has its own, because the parent's locks may be held there for ever.
 All& GetAll() {
   static std::atomic<All*> current{new All};
   All* all = current.load();
@@ -41,7 +41,7 @@ All& GetAll() {
   return *all;
 }
 
-// After these the daemon can be joined again, once it is back.
+// After these failures the process can join again, once the daemon is back.
 bool HasLostItsDaemon(const DaemonGroup& group) {
   const mlxcomm_code code = mlxcomm_group_failure(group.handle(), nullptr);
   return code == MLXCOMM_DAEMON_LOST || code == MLXCOMM_DAEMON_STOPPING;
@@ -68,7 +68,7 @@ AnyGroup GroupOf(const mlxcomm_place& place, const JoinOptions& options) {
     entry = known;
   }
   const std::lock_guard joining(entry->joining);
-  AnyGroup lost;  // Let go of before its place is joined anew.
+  AnyGroup lost;  // Released before its place is joined again.
   {
     const std::lock_guard lock(all.mutex);
     const auto* const ours = dynamic_cast<const DaemonGroup*>(entry->group.get());

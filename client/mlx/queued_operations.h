@@ -1,10 +1,12 @@
-// Operations that MLX has been given and that have not ended: on its streams, waiting for what comes
-// before them, for memory, or for other ranks.
+// Operations that MLX has been given and that have not ended: on its streams, waiting for earlier
+// ones, for memory, or for other ranks.
 //
 // A program may end with some of them left (mlx-lm's generate always leaves one), which other ranks
-// still need; so who ends waits until there are none (process_end.h; in Python mlxcomm/groups.py).
+// still need; so a program that ends waits until there are none (process_end.h; in Python
+// mlxcomm/groups.py).
 //
-// Owner: the process; never destroyed, for MLX's threads outlive much. Thread: any. Memory: numbers.
+// Owner: the process; never destroyed, because MLX's threads outlive much. Thread: any. Memory:
+// numbers.
 #pragma once
 
 #include <chrono>
@@ -12,7 +14,7 @@
 
 namespace mlxcomm::graph {
 
-// From its being given to MLX until it has ended, or was thrown away.
+// From when MLX gets it until it has ended, or was thrown away.
 class QueuedOperation {
  public:
   QueuedOperation();
@@ -20,8 +22,8 @@ class QueuedOperation {
   QueuedOperation(const QueuedOperation&) = delete;
   QueuedOperation& operator=(const QueuedOperation&) = delete;
 
-  // How many there are, waiting for at most so long until there are none; `ended`: how many have been
-  // and gone in this process.
+  // Waits until there are none, for at most this long, and returns how many there are; `ended`: how
+  // many this process has had that have ended.
   static std::uint64_t AwaitNone(std::chrono::milliseconds most, std::uint64_t& ended);
 };
 

@@ -55,8 +55,8 @@ std::shared_ptr<ResultMemory> ResultMemory::Give(mx::array& output,
       return result;
     }
   }
-  // Not allocator::malloc's own Data: the task needs the memory too, and whoever shares that would keep
-  // MLX from using it again for what is computed from this result.
+  // Not allocator::malloc's own Data: the task needs the memory too, and a shared Data would keep
+  // MLX from reusing it for results that are computed from this one.
   result->own_memory_ = std::make_shared<OwnMemory>(result->bytes_);
   output.set_data(allocator::Data(result->own_memory_->buffer,
                                   [held = result->own_memory_](allocator::Buffer) {}));

@@ -1,10 +1,10 @@
-// MLX's buffer over memory that it has not allocated, where its allocator takes all of that.
+// MLX's buffer over memory that it has not allocated, where its allocator accepts all of that.
 //
-// Metal may decline in two ways: no buffer, and in virtual machines a buffer that is shorter than the
-// memory, down to no byte at all. Both are "no" here, for what a shorter one shows of its contents is
-// a null pointer.
+// Metal may decline in two ways: no buffer, and in virtual machines a buffer that is shorter than
+// the memory, down to no byte at all. Both count as declined here, because the contents pointer of
+// a shorter one is null.
 //
-// Owner: whoever asked; release() of the same allocator ends it. Thread: any. Memory: the caller's,
+// Owner: the caller; release() of the same allocator ends it. Thread: any. Memory: the caller's,
 // which outlives the buffer.
 #pragma once
 

@@ -17,8 +17,8 @@
 namespace mlxcomm::mlx_c {
 namespace {
 
-// Classes of MLX differ from release to release, and what is loaded may be another one than was there
-// when this was built.
+// MLX's classes differ between releases, and the loaded one may not be the one that this was built
+// for.
 void CheckMlxIsTheOneBuiltFor() {
   const std::string built_for = std::to_string(MLX_VERSION_MAJOR) + "." +
                                 std::to_string(MLX_VERSION_MINOR) + "." +
@@ -32,7 +32,8 @@ void CheckMlxIsTheOneBuiltFor() {
   throw graph::OperationError(details);
 }
 
-// Says once for the process that results are copied, where they are and nobody asked for it.
+// Reports once for the process that results are copied, where they are although nobody asked for
+// it.
 void TellOfCopies(const graph::DaemonGroup& world) {
   static std::atomic<bool> told{false};
   if (std::getenv("MLXCOMM_QUIET") != nullptr || graph::CopyingIsAskedFor() || told.exchange(true))

@@ -1,7 +1,7 @@
 // The group that a call names: one of ours, one of one rank, or the default for an empty handle.
 //
-// Owner: whoever asks, and whoever else holds the group. Thread: any; of the default group the first to ask
-// waits until it is joined. Memory: none.
+// Owner: the caller, and all others that hold the group. Thread: any; the first call that asks for
+// the default group waits until it is joined.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace mlxcomm::mlx_c {
 
-// graph::GroupOf, by which everything that a process needs once is done before.
+// graph::GroupOf, after what a process does once.
 graph::AnyGroup Joined(const mlxcomm_place& place, const graph::JoinOptions& options);
 
 // Null for a group of one rank. Throws std::invalid_argument for one of MLX's own backends.

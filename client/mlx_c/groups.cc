@@ -1,4 +1,4 @@
-// The C interface where groups are joined, split, left and asked.
+// The calls of the C interface that join, split, leave and describe groups.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -52,7 +52,7 @@ mlxcomm_place FindPlace(const mlxcomm_mlx_join_options& options) {
   return place;
 }
 
-// The options of this release, whatever the caller's knew.
+// The options of this release, whichever the caller's release has.
 mlxcomm_mlx_join_options Known(const mlxcomm_mlx_join_options* given) {
   mlxcomm_mlx_join_options options;
   mlxcomm_mlx_join_options_init(&options);

@@ -12,7 +12,7 @@ namespace {
 namespace mx = mlx::core;
 using mx::distributed::Group;
 
-// As mlx-c: what was there takes the new value.
+// As in mlx-c: an existing object gets the new value.
 template <typename Object>
 void SetIn(void*& ctx, Object value) {
   if (ctx != nullptr) {

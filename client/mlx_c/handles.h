@@ -1,8 +1,8 @@
-// mlx-c's handles as MLX's objects, and back. mlx-c does the same in headers that it does not install: a
-// handle's ctx is a pointer to the object, which the handle owns, or null. That is checked by the programs of
-// tests/interop, which hand such handles to mlx-c and back in every call.
+// mlx-c's handles as MLX's objects, and back. mlx-c does the same in headers that it does not
+// install: a handle's ctx is a pointer to the object, which the handle owns, or null. The programs
+// of tests/interop check that: they pass such handles to mlx-c and back in every call.
 //
-// Owner: of what is set, the handle. Thread: as for the handle. Memory: an object for each handle.
+// Owner: the handle owns the object. Thread: as for the handle. Memory: an object for each handle.
 #pragma once
 
 #include <cstring>
@@ -27,7 +27,8 @@ inline constexpr bool kIsOnePointer =
 static_assert(kIsOnePointer<mlx_array> && kIsOnePointer<mlx_vector_array> &&
               kIsOnePointer<mlx_stream> && kIsOnePointer<mlx_distributed_group>);
 
-// C may have any number in an enumeration, and C++ may not read one that this does not have.
+// A C program may pass any number as an enumeration, and C++ may not read one that it does not
+// have.
 template <typename Enumeration>
 int NumberOf(const Enumeration& value) {
   static_assert(std::is_enum_v<Enumeration> && sizeof(Enumeration) == sizeof(int));
@@ -40,7 +41,7 @@ int NumberOf(const Enumeration& value) {
 const mlx::core::array& ArrayOf(mlx_array x);
 const std::vector<mlx::core::array>& ArraysOf(mlx_vector_array xs);
 mlx::core::Dtype TypeOf(int dtype);
-// Empty: MLX's default one of the CPU.
+// Empty: MLX's default CPU stream.
 mlx::core::StreamOrDevice StreamOf(mlx_stream s);
 // Null where the handle is empty.
 std::shared_ptr<mlx::core::distributed::detail::GroupImpl> GroupOrNull(mlx_distributed_group group);

@@ -59,16 +59,19 @@ extern "C" {
 
 /* --- joining ------------------------------------------------------------------------------------------ */
 
-/* The group of this process's job, in place of mlx_distributed_init and with its arguments. Which rank of
- * which job follows from the launcher's variables (mlxcomm_find_place: mlxcommctl launch, mlx.launch,
- * torchrun, Open MPI, PMI, Slurm); waits until all ranks are there. Again: the same group, or after the
- * daemon was lost, or has stopped, a new one.
- * strict: without a launcher UNAVAILABLE; else a group of one rank, for which no daemon is asked.
- * backend: may be NULL; "any", "ring", "jaccl", "mpi", "nccl" and "mlxcomm" all mean this group. Another
- * name is INVALID_ARGUMENT. */
+/* The group of this process's job, in place of mlx_distributed_init and with its arguments. The
+ * launcher's variables say which rank of which job this is (mlxcomm_find_place: mlxcommctl
+ * launch, mlx.launch, torchrun, Open MPI, PMI, Slurm); waits until all ranks are there. A second
+ * call gives the same group, or a new one if the daemon was lost or has stopped.
+ *
+ * strict: UNAVAILABLE without a launcher; else a group of one rank, without a daemon.
+ *
+ * backend: may be NULL; "any", "ring", "jaccl", "mpi", "nccl" and "mlxcomm" all mean this group.
+ * Another name is INVALID_ARGUMENT. */
 MLXCOMM_MLX_API int mlxcomm_mlx_init(mlx_distributed_group* res, bool strict,
                                      const char* backend /* may be null */);
-/* Whether mlxcomm_mlx_init takes the name; NULL: true. In place of mlx_distributed_is_available. */
+/* Whether mlxcomm_mlx_init accepts the name; NULL: true. In place of
+ * mlx_distributed_is_available. */
 MLXCOMM_MLX_API bool mlxcomm_mlx_is_available(const char* backend /* may be null */);
 
 typedef struct mlxcomm_mlx_join_options {
@@ -83,34 +86,40 @@ typedef struct mlxcomm_mlx_join_options {
 
 /* Fills in the defaults. */
 MLXCOMM_MLX_API void mlxcomm_mlx_join_options_init(mlxcomm_mlx_join_options* options);
-/* As mlxcomm_mlx_init(res, false, NULL), with what the options say; NULL: nothing. Who has joined that rank
- * of that job before gets that group. */
+/* As mlxcomm_mlx_init(res, false, NULL), with these options; NULL: the defaults. A process that
+ * has joined that rank of that job before gets that group. */
 MLXCOMM_MLX_API int mlxcomm_mlx_join(mlx_distributed_group* res,
                                      const mlxcomm_mlx_join_options* options /* may be null */);
 
-/* Leaves the group's job because this program ends by a fault: all other ranks get RANK_LOST at once, with
- * `why` ("no such layer"; 120 bytes of it), and calls of this process end by an error. exit() in an error
- * handler that one of these functions has called does so by itself, with the handler's text. */
+/* Leaves the group's job because this program ends by a fault: all other ranks get RANK_LOST at
+ * once, with `why` ("no such layer"; at most 120 bytes), and calls of this process end with an
+ * error. exit() in an error handler that one of these functions has called does this by itself,
+ * with the handler's text. */
 MLXCOMM_MLX_API int mlxcomm_mlx_leave(mlx_distributed_group group, const char* why);
 
 /* --- groups ------------------------------------------------------------------------------------------- */
 
-/* Whether the group's operations go through a daemon: not of an empty group, of one rank, or of MLX's own
- * backends. */
+/* Whether the group's operations go through a daemon: false for an empty group, for one rank,
+ * and for MLX's own backends. */
 MLXCOMM_MLX_API bool mlxcomm_mlx_is_ours(mlx_distributed_group group);
 
-/* A new group of all ranks of `group` that name the same color; every rank of `group` calls it, and it
- * returns when all have. mlx_distributed_group_split does the same, without name and timeout.
- * color: 0 or more, or MLXCOMM_NO_GROUP (-1) for a rank that takes no part: it gets an empty group, which it
- * must not communicate in.
- * key: ranks of the new group are in order of it, then of the old rank; negative: the old rank.
- * name: may be NULL (the color); 1 to 100 bytes of UTF-8, which mlxcommctl status and errors show. */
+/* A new group of all ranks of `group` that name the same color; every rank of `group` calls it,
+ * and it returns when all have. mlx_distributed_group_split does the same, without name and
+ * timeout.
+ *
+ * color: 0 or more, or MLXCOMM_NO_GROUP (-1) for a rank that takes no part: it gets an empty
+ * group, in which it must not communicate.
+ *
+ * key: the new group's ranks are in order of it, then of the old rank; negative: the old rank.
+ *
+ * name: may be NULL (the color); 1 to 100 bytes of UTF-8; mlxcommctl status and errors show it. */
 MLXCOMM_MLX_API int mlxcomm_mlx_split(mlx_distributed_group* res, mlx_distributed_group group,
                                       int color, int key, const char* name /* may be null */,
                                       uint64_t timeout_ns);
-/* After a failure: a new group of the ranks that are left, in the old order; every one of them calls it.
- * What is left of a world is what mlxcomm_mlx_init gives from then on. INVALID_ARGUMENT: the group has not
- * failed. DEADLINE_EXCEEDED names who did not call. `res` may hold the failed group. */
+/* After a failure: a new group of the ranks that are left, in the old order; every one of them
+ * calls it. After a world has shrunk, mlxcomm_mlx_init gives the new group. INVALID_ARGUMENT:
+ * the group has not failed. DEADLINE_EXCEEDED names the ranks that did not call. `res` may hold
+ * the failed group. */
 MLXCOMM_MLX_API int mlxcomm_mlx_shrink(mlx_distributed_group* res, mlx_distributed_group group,
                                        uint64_t timeout_ns);
 /* Returns when every rank has called it: at once, not lazily. */
@@ -118,25 +127,28 @@ MLXCOMM_MLX_API int mlxcomm_mlx_barrier(mlx_distributed_group group, uint64_t ti
 /* The deadline of this rank's later operations on the group that name none, and of groups split off
  * afterwards. 0: the daemon's default. */
 MLXCOMM_MLX_API int mlxcomm_mlx_set_timeout(mlx_distributed_group group, uint64_t timeout_ns);
-/* The group's failure again, if an operation of this rank has met one; else 0. Asks nobody. */
+/* The group's failure again, if an operation of this rank has met one; else 0. Asks no other
+ * process. */
 MLXCOMM_MLX_API int mlxcomm_mlx_check(mlx_distributed_group group);
-/* "train", "train/rows", as mlxcommctl status says; "alone" for one rank. Free it by mlx_string_free. */
+/* "train", "train/rows", as in mlxcommctl status; "alone" for one rank. Free it by
+ * mlx_string_free. */
 MLXCOMM_MLX_API int mlxcomm_mlx_name(mlx_string* res, mlx_distributed_group group);
 
 /* --- operations --------------------------------------------------------------------------------------- */
 
-/* Shapes: n rows are n slices along the leading axis; `size` is the group's. Every dtype of MLX; operators
- * as mlxcomm.h says. x has the same shape and dtype on all ranks unless said otherwise. Gradients are true
- * adjoints, operations themselves, which every rank evaluates; but those of all_reduce and all_gather(_v)
- * follow MLX, where each rank has the loss for itself. */
+/* Shapes: n rows are n slices along the leading axis; `size` is the group's. Every dtype of MLX;
+ * operators as in mlxcomm.h. x has the same shape and dtype on all ranks unless stated
+ * otherwise. Gradients are true adjoints, operations themselves, which every rank evaluates; but
+ * those of all_reduce and all_gather(_v) follow MLX, where each rank has the loss for itself. */
 
 /* The x of all ranks combined, on every rank; x's shape. */
 MLXCOMM_MLX_API int mlxcomm_mlx_all_reduce(mlx_array* res, mlx_array x, mlxcomm_operator op,
                                            mlx_distributed_group group, uint64_t timeout_ns,
                                            mlx_stream s);
-/* Of many arrays, each as all_reduce has it but for the order in which its inputs are combined: those of one
- * dtype are packed together and are one operation, or one for each `bucket_bytes` of them (0: for all).
- * Results may share memory. An empty vector has an empty result. */
+/* For many arrays, each as with all_reduce except for the order in which its inputs are
+ * combined: those of one dtype are packed together and are one operation, or one for each
+ * `bucket_bytes` of them (0: for all). Results may share memory. An empty vector has an empty
+ * result. */
 MLXCOMM_MLX_API int mlxcomm_mlx_all_reduce_many(mlx_vector_array* res, mlx_vector_array xs,
                                                 mlxcomm_operator op, size_t bucket_bytes,
                                                 mlx_distributed_group group, uint64_t timeout_ns,
@@ -145,7 +157,7 @@ MLXCOMM_MLX_API int mlxcomm_mlx_all_reduce_many(mlx_vector_array* res, mlx_vecto
 MLXCOMM_MLX_API int mlxcomm_mlx_reduce(mlx_array* res, mlx_array x, int root, mlxcomm_operator op,
                                        mlx_distributed_group group, uint64_t timeout_ns,
                                        mlx_stream s);
-/* x: (size * n, ...). Block r of what all_reduce gives on rank r: (n, ...). */
+/* x: (size * n, ...). Rank r gets block r of what all_reduce gives: (n, ...). */
 MLXCOMM_MLX_API int mlxcomm_mlx_reduce_scatter(mlx_array* res, mlx_array x, mlxcomm_operator op,
                                                mlx_distributed_group group, uint64_t timeout_ns,
                                                mlx_stream s);
@@ -153,31 +165,32 @@ MLXCOMM_MLX_API int mlxcomm_mlx_reduce_scatter(mlx_array* res, mlx_array x, mlxc
 MLXCOMM_MLX_API int mlxcomm_mlx_broadcast(mlx_array* res, mlx_array x, int root,
                                           mlx_distributed_group group, uint64_t timeout_ns,
                                           mlx_stream s);
-/* x: (n, ...), a scalar counts as one row. All x one after the other: (size * n, ...). */
+/* x: (n, ...); a scalar counts as one row. All x one after the other: (size * n, ...). */
 MLXCOMM_MLX_API int mlxcomm_mlx_all_gather(mlx_array* res, mlx_array x, mlx_distributed_group group,
                                            uint64_t timeout_ns, mlx_stream s);
-/* The same with another number of rows on each rank. counts: one for each of `counts_num` = size ranks, the
- * same on all; x has counts[rank] rows, the result their sum. NULL (and 0) asks the others first, which
- * evaluates. */
+/* The same with a different number of rows on each rank. counts: one for each of `counts_num` =
+ * size ranks, the same on all; x has counts[rank] rows, the result their sum. NULL (and 0) asks
+ * the other ranks first, which evaluates. */
 MLXCOMM_MLX_API int mlxcomm_mlx_all_gather_v(mlx_array* res, mlx_array x,
                                              const uint64_t* counts /* may be null */,
                                              size_t counts_num, mlx_distributed_group group,
                                              uint64_t timeout_ns, mlx_stream s);
-/* As all_gather at rank `root`; elsewhere no rows: (0, ...). */
+/* As all_gather, at rank `root`; no rows elsewhere: (0, ...). */
 MLXCOMM_MLX_API int mlxcomm_mlx_gather(mlx_array* res, mlx_array x, int root,
                                        mlx_distributed_group group, uint64_t timeout_ns,
                                        mlx_stream s);
-/* x: (size * n, ...), read at the root alone. Block r of it on rank r: (n, ...). */
+/* x: (size * n, ...), read at the root alone. Rank r gets block r of it: (n, ...). */
 MLXCOMM_MLX_API int mlxcomm_mlx_scatter(mlx_array* res, mlx_array x, int root,
                                         mlx_distributed_group group, uint64_t timeout_ns,
                                         mlx_stream s);
 /* x: (size * n, ...). Block r goes to rank r, and block r of the result comes from it; x's shape. */
 MLXCOMM_MLX_API int mlxcomm_mlx_all_to_all(mlx_array* res, mlx_array x, mlx_distributed_group group,
                                            uint64_t timeout_ns, mlx_stream s);
-/* The same with another number of rows for each: send_counts[r] rows go to rank r, receive_counts[r] come
- * from it, packed in order of rank; both have `counts_num` = size entries. x has the sum of the first as
- * rows, the result that of the second. MISMATCH: a rank sends another what that does not expect.
- * receive_counts NULL asks the others first, which evaluates. */
+/* The same with a different number of rows for each: send_counts[r] rows go to rank r,
+ * receive_counts[r] come from it, packed in order of rank; both have `counts_num` = size
+ * entries. The rows of x are the sum of the first, those of the result the sum of the second.
+ * MISMATCH: a rank sends another a number of rows that it does not expect. receive_counts NULL
+ * asks the other ranks first, which evaluates. */
 MLXCOMM_MLX_API int mlxcomm_mlx_all_to_all_v(mlx_array* res, mlx_array x,
                                              const uint64_t* send_counts,
                                              const uint64_t* receive_counts /* may be null */,
@@ -188,9 +201,10 @@ MLXCOMM_MLX_API int mlxcomm_mlx_all_to_all_v(mlx_array* res, mlx_array x,
 MLXCOMM_MLX_API int mlxcomm_mlx_send(mlx_array* res, mlx_array x, int dst, uint32_t tag,
                                      mlx_distributed_group group, uint64_t timeout_ns,
                                      mlx_stream s);
-/* What `src` sends; its shape and dtype must be these.
- * after: may be empty; is evaluated before, and not read. Gradients flow only from results to inputs: whoever
- * wants the source to get one names an input here. */
+/* What `src` sends, with this shape and dtype.
+ *
+ * after: may be empty; is evaluated before, and not read. Gradients flow only from results to
+ * inputs, so the source gets a gradient only if an input is named here. */
 MLXCOMM_MLX_API int mlxcomm_mlx_recv(mlx_array* res, const int* shape, size_t shape_num,
                                      mlx_dtype dtype, int src, uint32_t tag,
                                      mlx_array after /* may be null */, mlx_distributed_group group,
@@ -211,15 +225,15 @@ typedef struct mlxcomm_mlx_error {
   char message[1024];
 } mlxcomm_mlx_error;
 
-/* The last error that a function of this header has met on this thread: MLXCOMM_OK before the first. Not
- * those of mlx-c's functions: mlxcomm_mlx_find_error has these. */
+/* The last error that a function of this header has met on this thread: MLXCOMM_OK before the
+ * first. For errors of mlx-c's functions: mlxcomm_mlx_find_error. */
 MLXCOMM_MLX_API void mlxcomm_mlx_last_error(mlxcomm_mlx_error* res);
-/* The failure of an operation whose text is a part of `text`, as the error handler gets it from
- * mlx_array_eval and others too: one of the last 64 of this process. 0, or 1 where there is none; the error
- * handler is not called. */
+/* The failure of an operation whose text is a part of `text`, which the error handler also gets
+ * from mlx_array_eval and others: one of the last 64 of this process. 0, or 1 where there is
+ * none; does not call the error handler. */
 MLXCOMM_MLX_API int mlxcomm_mlx_find_error(mlxcomm_mlx_error* res, const char* text);
 
-/* How many of this process there were so far. */
+/* Counts for this process so far. */
 typedef struct mlxcomm_mlx_counts {
   uint64_t operations;      /* carried out by the daemon */
   uint64_t inputs_copied;   /* into the memory that is shared with it */

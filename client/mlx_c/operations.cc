@@ -1,4 +1,4 @@
-// The C interface where operations are built.
+// The calls of the C interface that build operations.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -70,7 +70,7 @@ std::vector<std::uint64_t> Counts(const std::uint64_t* counts, std::size_t numbe
   return {counts, counts + number};
 }
 
-// What the others say: each gives its own, and gets one from each.
+// Asks the other ranks: each gives its number, and gets one from each.
 std::vector<std::uint64_t> Evaluated(mx::array told) {
   told.eval();
   const auto* const values = told.data<std::int64_t>();

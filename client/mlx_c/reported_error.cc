@@ -11,11 +11,11 @@
 namespace mlxcomm::mlx_c {
 namespace {
 
-// Of a thread that ends, or runs exit handlers, objects with destructors have gone: these have none.
+// When a thread ends or runs exit handlers, objects with destructors are gone: these have none.
 thread_local mlxcomm_mlx_error t_last{};
 thread_local const char* t_being_reported = nullptr;
 
-// Whole characters of UTF-8, as many as there is room for.
+// Copies as many whole UTF-8 characters as there is room for.
 template <std::size_t kSize>
 void Write(const std::string& text, char (&to)[kSize]) {
   std::size_t length = text.size();

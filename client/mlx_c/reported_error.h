@@ -1,9 +1,9 @@
-// From exceptions to mlx-c's error handler, which has a text and no more; the rest is kept for
+// From exceptions to mlx-c's error handler, which gets a text and no more; the rest is kept for
 // mlxcomm_mlx_last_error.
 //
-//   body of a C function ──throws──▶ everything of the body is gone ─▶ remembered ─▶ handler ─▶ 1
-//                                                                          its exit() ends the program:
-//                                                                          the others are told the text
+//   body of a C function ──throws──▶ its objects are destroyed ─▶ remembered ─▶ handler ─▶ 1
+//                                              if the handler's exit() ends the program,
+//                                              the other ranks get the text
 //
 // The handler may never return (mlx-c's default calls exit()), so no lock is held when it is called.
 //
@@ -18,13 +18,14 @@
 
 namespace mlxcomm::mlx_c {
 
-// What of an exception is told: an operation's own failure, or INVALID_ARGUMENT, or INTERNAL.
+// The failure that an exception stands for: an operation's own, or INVALID_ARGUMENT, or INTERNAL.
 graph::FailureDetails DetailsOf(const std::exception& error);
 
-// Remembers it, and calls the error handler. 1.
+// Remembers it, and calls the error handler. Returns 1.
 int Report(const graph::FailureDetails& details, const std::source_location& where);
 
-// While the error handler is called on this thread, its text: why the process ends, if it does. Else null.
+// While the error handler is called on this thread, its text: the reason if the process ends. Else
+// null.
 const char* TextBeingReported();
 
 // Runs the body: 0, or 1 after the error handler was called.

@@ -14,12 +14,12 @@ namespace {
 
 using client::UnderWay;
 
-// Null buffers of no bytes are allowed, and memcpy's are not.
+// Null buffers of no bytes are allowed, but not for memcpy.
 void Copy(void* to, const void* from, std::uint64_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// The program's buffer as the daemon can reach it.
+// The program's buffer, where the daemon can reach it.
 class Staged {
  public:
   Staged(Connection& connection, bool in_arena, std::uint64_t bytes) {

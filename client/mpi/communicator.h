@@ -3,14 +3,14 @@
 //   program's buffer ──copy──▶ arena ══ daemon ══▶ arena ──copy──▶ program's buffer
 //   a buffer of the arena goes as it is
 //
-// An operator that the daemon does not have (a function of the program: MLX's max of
-// complex64) is an all_gather, and the function over the blocks in order of rank: the same
-// on all ranks, for n times the memory.
+// An operator that the daemon does not have (a function of the program: MLX's max of complex64) is
+// an all_gather, with the function applied to the blocks in order of rank: the same on all ranks,
+// for n times the memory.
 //
-// A communicator of one rank has no group: what goes in comes out.
+// A communicator of one rank has no group: the output is the input.
 //
-// Owner: process.h's table and the calls under way, together. Thread: any. Memory: for the
-// time of a call a range of the arena for each buffer that is not in it.
+// Owner: process.h's table and the calls under way, together. Thread: any. Memory: during a call a
+// range of the arena for each buffer that is not in it.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace mlxcomm::mpi {
 
 class Communicator {
  public:
-  Communicator() = default;  // Of this rank alone.
+  Communicator() = default;  // This rank alone.
   Communicator(std::shared_ptr<Connection> connection, Group group,
                std::shared_ptr<Communicator> whole);
   Communicator(const Communicator&) = delete;
@@ -39,7 +39,7 @@ class Communicator {
   void AllGather(const void* input, void* output, std::uint64_t count, const Type& type);
   void Send(const void* input, std::uint64_t count, const Type& type, std::uint32_t to);
   void Receive(void* output, std::uint64_t count, const Type& type, std::uint32_t from);
-  // A negative color: this rank alone. `self` is this one, which its parts outlive not.
+  // A negative color: this rank alone. `self` is this one, which outlives its parts.
   static std::shared_ptr<Communicator> Split(const std::shared_ptr<Communicator>& self, int color,
                                              int key);
 
@@ -50,7 +50,7 @@ class Communicator {
   void Fold(const void* input, void* output, std::uint64_t count, const Type& type,
             MPI_User_function* function, MPI_Datatype handle);
 
-  // In the order in which they must go, last first.
+  // In reverse order of destruction.
   std::shared_ptr<Connection> connection_;
   std::shared_ptr<Communicator> whole_;
   std::optional<Group> group_;

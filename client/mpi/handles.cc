@@ -48,7 +48,7 @@ constexpr NamedType kTypes[] = {
     {&g_float16, MLXCOMM_FLOAT16, 2},        {&g_bfloat16, MLXCOMM_BFLOAT16, 2},
 };
 
-// What was made while the process runs. Never destroyed: MLX may ask at its end.
+// Handles made while the process runs. Never destroyed: MLX may ask at its end.
 struct Made {
   std::mutex mutex;
   int halves = 0;

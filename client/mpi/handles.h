@@ -1,14 +1,14 @@
-// What MPI's handles for types and operators mean. A handle is looked up by its address and
-// never followed, so that a wrong one is an error.
+// The meaning of MPI's handles for types and operators. A handle is looked up by its address and
+// never dereferenced, so that a wrong one is an error.
 //
 //   ompi_mpi_float, ...          the daemon's types
 //   MPI_Type_contiguous          two uint8_t: float16 the first time, then bfloat16. More are
-//                                refused: nothing would tell what they are.
+//                                refused: their meaning is unknown.
 //   ompi_mpi_op_sum, ...         the daemon's operators
 //   MPI_Op_create                a function; on 16-bit floats perhaps one of the daemon's
 //
-// Owner: the process, for its life: MLX keeps such handles over MPI_Finalize. Thread: any.
-// Memory: a few words for each operator; at most kOperatorsMax.
+// Owner: the process, for its life: MLX keeps such handles after MPI_Finalize. Thread: any. Memory:
+// a few words for each operator; at most kOperatorsMax.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct Operator {
   std::optional<mlxcomm_operator> on_halves;  // The daemon's, for float16 and bfloat16.
   MPI_User_function* function = nullptr;
 
-  // What the daemon is asked for; nothing: `function` is to be called here.
+  // The daemon's operator; nothing: `function` has to be called here.
   std::optional<mlxcomm_operator> For(mlxcomm_data_type type) const {
     const bool half = type == MLXCOMM_FLOAT16 || type == MLXCOMM_BFLOAT16;
     return half && on_halves ? on_halves : on_all;

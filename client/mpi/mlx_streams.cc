@@ -30,7 +30,7 @@ MlxStreams MlxStreams::Find(const void* caller) {
   MlxStreams found;
   Dl_info library;
   if (::dladdr(caller, &library) == 0 || library.dli_fname == nullptr) return found;
-  // It is loaded already; this handle is kept for as long as the process lives.
+  // It is loaded already; this handle is kept for the life of the process.
   void* const mlx = ::dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (mlx == nullptr) return found;
   using GetStreams = std::vector<Stream> (*)();
@@ -47,7 +47,7 @@ MlxStreams MlxStreams::Find(const void* caller) {
   return found;
 }
 
-// By a thread of its own, which may wait for ever: then it ends with the process.
+// On a thread of its own, which may wait for ever: then it ends with the process.
 bool MlxStreams::RunDry(std::chrono::seconds most) const {
   if (get_streams_ == nullptr) return true;
   const auto dry = std::make_shared<Dry>();
@@ -56,7 +56,7 @@ bool MlxStreams::RunDry(std::chrono::seconds most) const {
       for (const Stream& stream : get_streams()) {
         try {
           synchronize(stream);
-        } catch (const std::exception& error) {  // What an operation of it has met.
+        } catch (const std::exception& error) {  // An operation's error.
           std::fprintf(stderr, "mlxcomm: at the end of the program: %s\n", error.what());
         }
       }
@@ -69,7 +69,7 @@ bool MlxStreams::RunDry(std::chrono::seconds most) const {
   };
   try {
     std::thread(run).detach();
-  } catch (const std::exception&) {  // No thread is to be had.
+  } catch (const std::exception&) {  // No thread is available.
     return false;
   }
   std::unique_lock lock(dry->mutex);

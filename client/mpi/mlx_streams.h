@@ -1,12 +1,12 @@
-// The streams of the MLX that called us: at the end of the process they are let run dry.
+// The streams of the MLX that called us: at the end of the process they run dry.
 //
-// A program may end with operations begun and not yet called here (mx.async_eval, as mlx-lm's generate
-// always leaves one): MLX calls MPI when their turn comes, from threads of its own, and other ranks
-// still need them. Nothing that MPI knows of tells that there are any. So MLX is asked, by three
-// functions of its public C++ interface (mlx/stream.h, mlx/scheduler.h), looked up in the very library
-// that called MPI_Init; where it does not have them, as an older or a later one may, nothing is done.
+// A program may end with operations begun that MLX has not called yet (mx.async_eval; mlx-lm's
+// generate always leaves one): MLX calls MPI when their turn comes, from threads of its own, and
+// other ranks still need them. MPI does not know of them. So MLX is asked, by three functions of
+// its public C++ interface (mlx/stream.h, mlx/scheduler.h), looked up in the library that called
+// MPI_Init; where it does not have them, as in other releases, nothing is done.
 //
-// Owner: process.cc. Thread: of Find, that of MPI_Init; of RunDry, that of the exit handlers, and one of
+// Owner: process.cc. Thread: Find, that of MPI_Init; RunDry, that of the exit handlers, and one of
 // its own. Memory: three addresses.
 #pragma once
 
@@ -25,11 +25,11 @@ class MlxStreams {
   };
 
   MlxStreams() = default;
-  // Of the library in which `caller` lies. MLX's scheduler and its list of streams exist from then on,
-  // so that exit handlers set later than this come before their end.
+  // In the library that contains `caller`. MLX's scheduler and its list of streams exist from then
+  // on, so that exit handlers that are set later run before they are destroyed.
   static MlxStreams Find(const void* caller);
 
-  // Waits until all that MLX has been given has been done, for at most so long. False: it has not.
+  // Waits at most this long until MLX has finished all its work. False: it has not.
   bool RunDry(std::chrono::seconds most) const;
 
  private:

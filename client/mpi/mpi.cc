@@ -1,6 +1,6 @@
-// The functions that MLX calls: arguments checked, handles looked up, the rest is
-// communicator.h's. What is thrown here reaches Python from the evaluation, and Open MPI's
-// own way with an error, to end the process, is that of a program which catches nothing.
+// The functions that MLX calls: arguments are checked and handles looked up here, communicator.h
+// does the rest. Exceptions thrown here reach Python from the evaluation; a program that catches
+// nothing ends, as it would by Open MPI's own error handling.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -64,7 +64,7 @@ extern "C" {
 int MPI_Get_library_version(char* version, int* length) {
   CheckResult(version, "MPI_Get_library_version");
   CheckResult(length, "MPI_Get_library_version");
-  // MLX looks for the name whose interface this is.
+  // MLX looks for the name of the library with this interface.
   *length = std::snprintf(version, MPI_MAX_LIBRARY_VERSION_STRING,
                           "mlxcomm %s, with the interface of Open MPI v5.0", mlxcomm_version());
   return MPI_SUCCESS;

@@ -43,7 +43,7 @@ typedef struct ompi_status_public_t {
 } MPI_Status;
 /* NOLINTEND(readability-identifier-naming) */
 
-/* What a handle points at: a name, for whoever meets it in a debugger. */
+/* What a handle points at: a name, to be seen in a debugger. */
 typedef struct mlxcomm_mpi_object {
   const char* name;
 } mlxcomm_mpi_object;

@@ -19,7 +19,7 @@ namespace mlxcomm::mpi {
 namespace {
 
 struct Process {
-  std::mutex joining;  // Before `mutex`, which nobody holds while he waits.
+  std::mutex joining;  // Before `mutex`, which no thread holds while it waits.
   std::mutex mutex;
   bool exiting = false;
   pid_t joined_by = 0;
@@ -27,7 +27,7 @@ struct Process {
   std::shared_ptr<Communicator> world;
   std::map<const void*, std::shared_ptr<Communicator>> parts;  // By their own address.
   MlxStreams streams;                                          // Set before the exit handler is.
-  std::atomic<bool> gave_up = false;                           // What these hold.
+  std::atomic<bool> gave_up = false;                           // On waiting for the streams.
 };
 Process& GetProcess() {
   static Process* const process = new Process;
@@ -39,7 +39,7 @@ struct Held {
   std::map<const void*, std::shared_ptr<Communicator>> parts;
 };
 
-// Takes all out of the tables, unless a call is under way. A forked child has nothing to
+// Takes everything out of the tables, unless a call is under way. A forked child has nothing to
 // leave.
 Held TakeAll(Process& process) {
   const std::lock_guard lock(process.mutex);
@@ -47,7 +47,7 @@ Held TakeAll(Process& process) {
   return {std::exchange(process.world, nullptr), std::exchange(process.parts, {})};
 }
 
-// A process that has met an exception may hold operations that nobody will ever call elsewhere.
+// A process that has met an exception may hold operations that other ranks will never call.
 constexpr std::chrono::seconds kDryMost{20};
 
 void RunStreamsDry(Process& process) {

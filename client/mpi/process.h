@@ -2,11 +2,11 @@
 //
 //   (nothing) ──Join──▶ joined ──Leave──▶ (nothing)        the end of the process: Exit
 //
-// MLX keeps its groups until the very end, when the client library's own objects are gone.
-// So there is an exit handler, set after all that was loaded: it lets MLX's streams run dry
-// (mlx_streams.h), for others still need what they hold; leaves the job in an orderly way if no
-// call is under way (else the daemon sees this process end), and from then on nothing is touched
-// any more.
+// MLX keeps its groups until the very end, when the client library's own objects are gone. So there
+// is an exit handler, set after everything was loaded: it lets MLX's streams run dry
+// (mlx_streams.h), because other ranks still need their operations; leaves the job in an orderly
+// way if no call is under way (else the daemon sees this process end); and from then on nothing is
+// touched.
 //
 // Owner: the process; never destroyed. Thread: any. Memory: an entry for each communicator.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace mlxcomm::mpi {
 
-// Connects and joins as the environment says; again: nothing more. Of one rank there is no
-// daemon. Throws what MLX should show. `caller`: an address in the library that asks.
+// Connects and joins, by the environment; a second call does nothing. For one rank there is no
+// daemon. Throws the error that MLX should show. `caller`: an address in the calling library.
 void Join(const void* caller);
 // Leaves, unless a call is under way or the process ends.
 void Leave() noexcept;
@@ -40,6 +40,6 @@ class Call {
 };
 
 MPI_Comm Add(std::shared_ptr<Communicator> part);
-bool Remove(MPI_Comm handle) noexcept;  // False: not one that Add gave.
+bool Remove(MPI_Comm handle) noexcept;  // False: not a handle of Add's.
 
 }  // namespace mlxcomm::mpi

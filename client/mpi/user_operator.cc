@@ -6,7 +6,8 @@
 namespace mlxcomm::mpi {
 namespace {
 
-// The same float of any type up to 16 bytes, but for the 16-bit ones only its order counts.
+// The same number in any float type of up to 16 bytes; for other than the 16-bit ones only its
+// order counts.
 using Value = std::array<std::uint16_t, 8>;
 constexpr Value Repeated(std::uint16_t bits) {
   return {bits, bits, bits, bits, bits, bits, bits, bits};

@@ -1,6 +1,7 @@
-// What a function given to MPI_Op_create does to two-byte floats. MLX makes its own sum, max
-// and min of float16 and bfloat16, which the daemon has as well; it is asked by four values
-// that mean the same in both types, not known by its place among those that MLX makes.
+// What a function given to MPI_Op_create does to two-byte floats. MLX has functions of its own for
+// sum, max and min of float16 and bfloat16, which the daemon has as well; they are recognized by
+// applying them to four values that mean the same in both types, not by the order in which MLX
+// makes them.
 //
 // Memory: a few bytes on the stack.
 #pragma once

@@ -1,8 +1,8 @@
-// What the collective core asks of the world. The core calls nobody: each event
-// appends actions to an ActionQueue, and the node carries them out in order.
+// The requests of the collective core. The core calls no other part: each event appends actions to
+// an ActionQueue, and the node carries them out in order.
 //
-// Owner: Collectives. Thread: the loop's. Memory: names memory, never touches it;
-// pointers stay valid until the action's answer (see each kind).
+// Owner: Collectives. Thread: the loop's. Memory: names memory, never touches it; pointers stay
+// valid until the action's answer (see each kind).
 #pragma once
 
 #include <array>
@@ -27,26 +27,26 @@ using SessionId = std::uint64_t;
 struct LocalWork {
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
-  std::uint32_t divisor = 1;  // Of a mean that ends here; otherwise 1.
+  std::uint32_t divisor = 1;  // For a mean that ends here; otherwise 1.
   std::uint64_t elements = 0;
-  std::uint64_t step_bytes = 0;  // What the whole step reads and writes, of which it is a part.
+  std::uint64_t step_bytes = 0;  // What the whole step reads and writes.
   std::uint32_t input_count = 0;
   std::uint32_t output_count = 0;
   std::array<const std::byte*, kLocalRanksMax> inputs{};
   std::array<std::byte*, kLocalRanksMax> outputs{};
 };
 
-// What one rank called, for a FailureReport.
+// The call of one rank, for a FailureReport.
 struct RankCall {
   std::uint32_t rank = 0;
   bool called = false;
   std::string call;  // "all_reduce sum float32[8192]"; empty where not called.
-  std::string own;   // " sending [1, 2], expecting [0, 5]": what each rank has its own of.
+  std::string own;   // " sending [1, 2], expecting [0, 5]": what differs by rank.
 };
 
 struct FailureReport {
   std::uint64_t group = 0;
-  Failure cause;  // The first that the sender knows of.
+  Failure cause;  // The first that the sender knows.
   OperationKey operation;
   std::vector<RankCall> calls;  // Of the sending node's ranks.
 };
@@ -56,7 +56,7 @@ struct RollCallMessage {
   std::uint64_t group = 0;
   std::uint64_t number = 0;
   bool answers = false;
-  std::vector<RankWait> waits;  // Of an answer: of the sending node's ranks.
+  std::vector<RankWait> waits;  // In an answer: those of the sending node's ranks.
 };
 
 struct Action {
@@ -72,7 +72,7 @@ struct Action {
     kWithdraw,       // key, node. Answer: OnWithdrawn(node, key).
     kCancel,         // key, node. Answers: OnDataReleased for what is still out.
     kLocalWork,      // work, cookie. Answer: OnLocalWorkDone(cookie).
-    kReturnScratch,  // destination: what ScratchMemory gave. After the frames sent from it.
+    kReturnScratch,  // destination: from ScratchMemory. After the frames sent from it.
     kComplete,       // session, ticket, key.group, failure, group_failed.
     kReport,         // node, report: to the collective core there, OnReport.
     kDetached,       // node, key.group, rank, bytes = collectives called.

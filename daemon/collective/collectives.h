@@ -1,5 +1,4 @@
-// The collective core of one daemon: all groups, and the way from an event to the
-// group that it concerns.
+// The collective core of one daemon: all groups; passes each event to the group that it concerns.
 //
 //   events (calls, frames, answers, time) ─▶ Collectives ─▶ ActionQueue ─▶ node
 //
@@ -42,7 +41,7 @@ class Collectives {
   // kLocalRanksMax of them or kNodesMax nodes.
   [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
                               std::vector<Member> members, const LinkCosts& costs = {});
-  // Forgets it, if it is over.
+  // Forgets the group, if it is over.
   bool RemoveIfOver(std::uint64_t group);
   Group* Find(std::uint64_t group);
   template <typename Visitor>
@@ -53,8 +52,8 @@ class Collectives {
   // A call on an unknown group is answered with INVALID_ARGUMENT.
   void Submit(std::uint64_t group, const Call& call, std::uint64_t now_ns);
 
-  // Frames from a peer. A frame for a group that is gone is let go (true); false:
-  // a frame that no well-behaved daemon sends.
+  // Frames from a peer. A frame for a group that is gone is dropped (true); false: no well-behaved
+  // daemon sends it.
   [[nodiscard]] bool OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
   [[nodiscard]] bool OnEager(const NodeId& from, const PeerFrame& frame,
                              std::span<const std::byte> payload, std::uint64_t now_ns);
@@ -71,12 +70,12 @@ class Collectives {
   void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
-  // The operation that a kLocalWork action is part of, until its answer.
+  // The operation that a kLocalWork action belongs to, until its answer.
   const OperationKey& KeyOfWork(std::uint64_t cookie);
 
   void OnTime(std::uint64_t now_ns);
-  // kNever: none. May be earlier than the true one, never later: it is found anew by
-  // OnTime alone, for this is asked every turn.
+  // kNever: none. May be earlier than the true one, never later: only OnTime computes it again,
+  // because this is called every turn.
   std::uint64_t NextDeadline() const { return alarm_; }
   bool UsesSession(SessionId session) const;
 
@@ -85,7 +84,7 @@ class Collectives {
     Group* group = nullptr;
     std::uint16_t node = 0;
   };
-  // Where it is in in_order_, or belongs.
+  // The group's place in in_order_, or where it belongs.
   std::vector<Group*>::iterator PlaceInOrder(std::uint64_t group);
   // Empty group: unknown group. A sender outside the group gives node_count().
   Sender FindSender(const NodeId& from, std::uint64_t group);
@@ -99,8 +98,8 @@ class Collectives {
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;
-  // By id: what is done to all is done in this order, so that a run repeats exactly. Kept, for alarms come
-  // while payload moves, when nothing is allocated.
+  // By id: operations on all groups go in this order, so that a run repeats exactly. Kept up to
+  // date, because alarms come while payload moves, when nothing is allocated.
   std::vector<Group*> in_order_;
 };
 

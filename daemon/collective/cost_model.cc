@@ -8,11 +8,11 @@
 namespace mlxcomm::collective {
 namespace {
 
-// A loop's turn for one frame: taken from the queue, matched, handed to a rail.
+// A turn of the loop for one frame: taken from the queue, matched, passed to a rail.
 constexpr std::uint64_t kMessageNs = 2'000;
 // One core reads, combines and writes about 10 GB/s.
 constexpr std::uint64_t kCombinePicosecondsPerByte = 100;
-// Beyond these nothing changes in the choice, and sums stay far below 2^64.
+// Larger numbers do not change the choice, and sums stay far below 2^64.
 constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 40;
 constexpr std::uint64_t kPicosecondsPerByteMax = 1'000'000;
 constexpr std::uint64_t kLatencyNsMax = 1'000'000'000;
@@ -65,7 +65,7 @@ std::uint64_t Estimate::RingBroadcast() const {
 std::uint64_t Estimate::ExchangeAllReduce() const {
   const std::uint64_t parts = EagerParts(bytes_);
   return Start(bytes_ / parts, (nodes_ - 1) * parts) + ToAll(bytes_) +
-         // A pair combines all of it twice over, where a ring does once.
+         // A pair combines all data twice, where a ring does it once.
          Combine(ranks_ == 2 ? bytes_ + bytes_ / 2 : (nodes_ + 1) * bytes_);
 }
 
@@ -161,7 +161,7 @@ std::uint64_t Estimate::TreeBlocks() const {
 
 // -------------------------------------------------------------------------------------------
 
-// In a ring of cables what goes to a far node passes the others' cables.
+// In a ring of cables, data for a far node passes the others' cables.
 bool Estimate::IsRingOfCables() const { return links_ == 2 && nodes_ > 3; }
 
 std::uint64_t Estimate::Hops(std::uint64_t distance) const {
@@ -169,7 +169,7 @@ std::uint64_t Estimate::Hops(std::uint64_t distance) const {
   return std::max<std::uint64_t>(std::min(distance, nodes_ - distance), 1);
 }
 
-// Until the first byte is there; above the eager size the receiver's grant comes first.
+// Until the first byte arrives; above the eager size the receiver's grant comes first.
 std::uint64_t Estimate::Start(std::uint64_t bytes, std::uint64_t messages,
                               std::uint64_t distance) const {
   const std::uint64_t trips = IsEager(bytes) ? 1 : 2;
@@ -185,8 +185,8 @@ std::uint64_t Estimate::Combine(std::uint64_t bytes) const {
   return bytes / 1000 * kCombinePicosecondsPerByte;
 }
 
-// So many bytes to each other node, through all links at once. In a ring of cables
-// the distances of all others add up to a quarter of the square.
+// This many bytes to each other node, through all links at once. In a ring of cables the distances
+// of all others add up to a quarter of the square.
 std::uint64_t Estimate::ToAll(std::uint64_t bytes) const {
   const std::uint64_t others = nodes_ - 1;
   const std::uint64_t hops = IsRingOfCables() ? nodes_ * nodes_ / 4 : others;

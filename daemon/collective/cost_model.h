@@ -1,13 +1,13 @@
-// What a plan would cost: the figures of a group's links, and the estimate by which
-// every node chooses the same plan.
+// The cost of a plan: the figures of a group's links, and the estimate by which every node chooses
+// the same plan.
 //
 // The usual model of a message of n bytes: latency + n / bandwidth (Hockney, 1994),
 // and for each message the time that a node's loop takes to send it (the overhead
 // of LogP, Culler et al., 1993). The figures are measured once and frozen into the
-// group when it forms, so the choice never depends on who asks or when. Everything is
+// group when it forms, so the choice is the same on every node and at any time. Everything is
 // counted in whole nanoseconds: no rounding that differs between machines.
 //
-// What ranks of one node do among themselves is the same for every plan and left out.
+// The work of one node's ranks among themselves is the same for every plan and left out.
 //
 // Owner: Group holds the figures. Thread: any. Memory: plain values.
 #pragma once
@@ -29,7 +29,7 @@ struct LinkCosts {
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
 
-// What of an operation its cost depends on; a barrier is an all_reduce of nothing.
+// What an operation's cost depends on; a barrier is an all_reduce of nothing.
 struct Traffic {
   OperationKind kind = OperationKind::kAllReduce;
   std::uint32_t nodes = 2;  // >= 2
@@ -39,7 +39,7 @@ struct Traffic {
   std::uint64_t bytes = 0;
 };
 
-// What one operation would take, by each way to carry it out between nodes.
+// The time that one operation would take, with each plan between nodes.
 class Estimate {
  public:
   Estimate(const Traffic& traffic, const LinkCosts& costs);
@@ -83,9 +83,9 @@ class Estimate {
   std::uint64_t latency_ns_;
   std::uint64_t byte_ps_;
   std::uint64_t links_;
-  std::uint64_t depth_;  // Of the tree.
+  std::uint64_t depth_;  // The tree's.
   std::uint64_t ranks_per_node_;
-  std::uint64_t ways_;  // Round a ring.
+  std::uint64_t ways_;  // Directions round a ring.
   std::uint64_t ways_used_;
 };
 

@@ -30,7 +30,7 @@ inline constexpr std::uint32_t kSolicitedMax = 1024;
 // The same on all nodes.
 struct CreditOptions {
   std::uint32_t each = kEagerCredits;  // Frames that one node may have at another; > 0.
-  // Tests only: each so many lots one is not returned, a bug that must be found; 0: never.
+  // Tests only: of each this many lots one is not returned, a bug that must be found; 0: never.
   std::uint32_t forgotten_lots = 0;
 
   std::uint32_t lot() const { return each < 4 ? 1 : each / 4; }
@@ -44,7 +44,7 @@ class EagerStash {
   // Sending side.
   bool TakeCredit(std::uint16_t node);
   bool HasCredit(std::uint16_t node) const { return peers_[node].credits > 0; }
-  // False: more than were ever out.
+  // False: more than were ever taken.
   [[nodiscard]] bool ReturnCredit(std::uint16_t node, std::uint64_t frames);
 
   // Receiving side. -1: the sender has used more than its credit.
@@ -57,10 +57,10 @@ class EagerStash {
 
   // The node may have no credit left.
   bool Starved(std::uint16_t node) const;
-  // One more frame may come without credit; false: as many as there may be.
+  // One more frame may come without credit; false: the limit is reached.
   bool Solicit();
   bool AsksForMost() const { return solicited_ >= kSolicitedMax; }
-  // It has come, one way or the other.
+  // It has come, with or without credit.
   void Unsolicit() { --solicited_; }
   // Before Unsolicit. -1: nothing was solicited, or it is too long.
   std::int32_t PutSolicited(std::uint16_t node, std::span<const std::byte> payload);

@@ -7,10 +7,10 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Chunks of one step that may be done out of order: the width of done_mask. Of data that is
-// sent so much may be unacknowledged, 16 MiB: an acknowledgement waits behind what the other
-// side sends in the cable's buffers, so its round trip is twice their length, whatever the
-// cable's own is (20 ms at 1 Gb/s are 5 MB). How much a rail holds is another limit.
+// Chunks of one step that may be done out of order: the width of done_mask. It also limits
+// unacknowledged data, to 16 MiB: an acknowledgement waits behind the other side's data in the
+// cable's buffers, so its round trip is twice their length, whatever the cable's own is (20 ms at 1
+// Gb/s are 5 MB). How much a rail holds is another limit.
 constexpr std::uint32_t kLocalWindow = 64;
 
 std::uint64_t ChunkOffset(std::uint32_t chunk) { return chunk * kChunkBytes; }
@@ -65,7 +65,7 @@ void Execution::IndexSteps() {
             [](const TaggedStep& a, const TaggedStep& b) { return a.name < b.name; });
 }
 
-// Turns `after` round.
+// Inverts `after`.
 void Execution::IndexSuccessors() {
   const std::size_t count = plan_.steps.size();
   successor_begin_.assign(count + 2, 0);
@@ -266,7 +266,7 @@ void Execution::Dispatch(std::size_t index, const LocalWork& work, std::uint64_t
   action.cookie = cookie;
 }
 
-// An eager frame that has come (perhaps long ago) is put where it belongs.
+// Moves an eager frame that has come, perhaps long ago, to its place.
 void Execution::IssueStashed(std::size_t index) {
   const Step& step = plan_.steps[index];
   StepState& state = states_[index];
@@ -351,7 +351,7 @@ Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uin
       bytes != ChunkLength(plan_.steps[index].bytes, static_cast<std::uint32_t>(chunk))) {
     return Fit::kViolation;
   }
-  const std::uint64_t ahead = chunk - state.done;  // Wraps for one that is done already.
+  const std::uint64_t ahead = chunk - state.done;  // Wraps around for a chunk that is done.
   if (ahead >= kLocalWindow || (state.done_mask >> ahead & 1) != 0) return Fit::kViolation;
   ++traffic_.changes;
   traffic_.received_bytes += bytes;
@@ -359,7 +359,7 @@ Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uin
   return Fit::kFits;
 }
 
-// In any order: chunks go over several rails, and what comes after one may overwrite it.
+// In any order: chunks go over several rails, and the data after one may overwrite it.
 void Execution::OnDataReleased(std::uint32_t step, std::uint8_t chunk) {
   if (step >= states_.size()) return;
   StepState& state = states_[step];
@@ -372,7 +372,7 @@ void Execution::OnDataReleased(std::uint32_t step, std::uint8_t chunk) {
   ++traffic_.changes;
   if (aborted_) return;
   MarkDone(step, state.done + ahead);
-  // One more may be under way, also while an older one still is.
+  // One more may be under way, even while an older one still is.
   if (state.issued < state.chunks) Advance(step);
 }
 
@@ -388,7 +388,7 @@ void Execution::OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk) {
 }
 
 void Execution::OnCredit(std::uint32_t step) {
-  // It may be the turn of an operation that was here before.
+  // The turn may belong to an operation that was here before.
   if (step >= states_.size() || plan_.steps[step].kind != StepKind::kSend) return;
   if (!states_[step].waits) return;
   states_[step].waits = false;

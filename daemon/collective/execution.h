@@ -1,14 +1,14 @@
-// Carries out one plan on this node: keeps, for each step, which chunks may
-// start, which are under way and which are done, and asks for what comes next.
+// Carries out one plan on this node: keeps, for each step, which chunks may start, which are under
+// way and which are done, and asks for the next ones.
 //
 //   Begin ─▶ running ──all steps done, nothing under way──▶ finished
 //                 └────────Abort────▶ aborting ─quiet─▶ (the owner completes the ranks)
 //
-// It knows nothing of groups or of what the operation means. What it needs of its
-// surroundings (credit, stash, work slots) it gets from its ExecutionHost.
+// It does not know groups or the meaning of the operation. It gets credit, stash and work slots
+// from its ExecutionHost.
 //
-// Owner: Group, reused for many operations. Thread: the loop's. Memory: vectors that
-// keep their capacity, enough for kStepsUsual from the start; names buffers, never touches them.
+// Owner: Group, reused for many operations. Thread: the loop's. Memory: vectors that keep their
+// capacity, enough for kStepsUsual from the start; names buffers, never touches them.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace mlxcomm::collective {
 
-// What a kSendData action is answered with: the execution, the step, and the end of the
-// chunk's number, which is enough, for fewer are under way at a time.
+// The cookie in the answer to a kSendData action: the execution, the step, and the end of the
+// chunk's number, which is enough because fewer are under way at a time.
 inline constexpr std::uint64_t SendCookie(std::uint32_t execution, std::uint32_t step,
                                           std::uint32_t chunk) {
   return std::uint64_t{execution} << 40 | std::uint64_t{chunk & 0xff} << 32 | step;
@@ -69,7 +69,7 @@ class Execution {
     const GroupLayout* layout = nullptr;
   };
 
-  // What has gone between this node and others so far.
+  // What has passed between this node and others so far.
   struct Traffic {
     std::uint64_t changes = 0;  // Counts messages without payload, and acknowledgements, too.
     std::uint64_t sent_bytes = 0;
@@ -78,12 +78,12 @@ class Execution {
 
   explicit Execution(ExecutionHost& host);
 
-  // Where the planner writes; then Begin. `buffers` by local rank; `scratch` has
+  // The planner writes here; then call Begin. `buffers` by local rank; `scratch` has
   // plan().scratch_bytes, nullptr where that is 0.
   Plan& plan() { return plan_; }
   const Plan& plan() const { return plan_; }
   void Begin(const Setting& setting, const std::vector<Buffers>& buffers, std::byte* scratch);
-  // What Begin was given; Take leaves nothing.
+  // As given to Begin; Take leaves nothing.
   std::byte* scratch() const { return scratch_; }
   const Traffic& traffic() const { return traffic_; }
   std::byte* TakeScratch() { return std::exchange(scratch_, nullptr); }
@@ -101,33 +101,33 @@ class Execution {
                            std::uint64_t bytes);
   // Whether a solicited frame may come for the step.
   bool HasSolicited(std::uint16_t node, std::uint16_t tag) const;
-  // The node may have run out of credit: solicits what could be used at once.
+  // The node may have run out of credit: solicits the frames that could be used at once.
   void SolicitFrom(std::uint16_t node);
   void OnDataReleased(std::uint32_t step, std::uint8_t chunk);
   void OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk);
   void OnCredit(std::uint32_t step);
 
-  // Stops: no further chunk starts; sends and receives are taken back.
+  // Stops: no further chunk starts; sends and receives are withdrawn.
   void Abort();
   void OnWithdrawn(std::uint16_t node);
-  // The fabric has let go of everything that concerned the node.
+  // The fabric has released everything that concerned the node.
   void OnNodeLost(std::uint16_t node);
-  // So it has, and the node's ranks had left with all that they wanted: what they did not
-  // acknowledge has reached them.
+  // The same, where the node's ranks had left with all that they wanted: the sends that they did
+  // not acknowledge have reached them.
   void OnReceiverLeft(std::uint16_t node);
 
   bool finished() const { return !aborted_ && steps_open_ == 0; }
   // Nothing outside touches the buffers any more.
   bool quiet() const { return under_way_ == 0 && withdrawals_.empty(); }
   bool aborted() const { return aborted_; }
-  // The first node from which, or for whose grant, this execution waits; -1: none.
+  // The first node from which data or a grant is awaited; -1: none.
   int AwaitedNode() const;
-  // Some step waits for what only another node's rank can do: send, or ask for data.
+  // Some step waits for what only another node's rank can do: send, or grant.
   bool NeedsPeer() const;
 
  private:
-  // Which of a group's executions an operation gets is chance: none is to grow late, but for a
-  // long ring all_reduce (plans/slices.h), whose plan is longer by far, the first time each.
+  // It is chance which of a group's executions an operation gets: none should have to grow late,
+  // except the first time for a long ring all_reduce (plans/slices.h), whose plan is far longer.
   static constexpr std::size_t kStepsUsual = 64;
 
   struct StepState {

@@ -163,7 +163,7 @@ std::string Group::CheckBuffers(const Call& call) const {
                        : wrong;
 }
 
-// all_to_all_v between ranks of this node; between nodes the plan's checks tell.
+// all_to_all_v between ranks of this node; between nodes the plan's checks find a difference.
 bool Group::SendsWhatIsExpected(const Operation& operation) const {
   if (CountsPerRank(operation.signature.kind) != 2) return true;
   const std::vector<std::uint32_t>& ranks = layout_.local_ranks();
@@ -239,7 +239,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   }
   local.submitted_ns = now_ns;
   local.asked_ns = 0;
-  // Whether anything moves is looked at in between.
+  // Whether anything moves is checked in between.
   const std::uint64_t timeout_ns =
       call.by_liveness ? std::min(call.timeout_ns, kRollCallAgainNs) : call.timeout_ns;
   local.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
@@ -287,7 +287,7 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
   };
   std::byte* scratch = plan_with_scratch();
   if (plan.scratch_bytes != 0 && scratch == nullptr && !in_place) {
-    in_place = true;  // As if: a ring then waits between its passes, and needs none.
+    in_place = true;  // As if it were: a ring then waits between its passes, and needs none.
     scratch = plan_with_scratch();
   }
   if (plan.scratch_bytes != 0 && scratch == nullptr) {
@@ -307,7 +307,7 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
   Run(operation, now_ns);
 }
 
-// What has come before the operation began.
+// Passes on the frames that came before the operation began.
 void Group::Run(Operation& operation, std::uint64_t now_ns) {
   Execution::Fit fit = Execution::Fit::kFits;
   std::size_t used = 0;
@@ -387,7 +387,7 @@ void Group::Recycle(Operation& operation) {
   by_key_.erase(operation.key);
   if (operation.early) --early_operations_;
   if (operation.execution.scratch() != nullptr) {
-    // Eager frames from there may still wait in the queue of actions, to be copied.
+    // Eager frames there may still be in the queue of actions, to be copied.
     Action& action = actions_.emplace_back();
     action.kind = Action::Kind::kReturnScratch;
     action.destination = operation.execution.TakeScratch();
@@ -427,7 +427,7 @@ Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
   const auto found = by_key_.find(frame.key);
   if (found == by_key_.end() && IsOver(frame.key)) return nullptr;
   if (found == by_key_.end() && early_operations_ >= kEarlyMax) {
-    // Let go, it would never be asked for again: the operation would hang.
+    // If it were dropped, nothing would ask for it again, and the operation would hang.
     Fail({FailureCode::kResourceExhausted, kNoRank,
           absl::StrCat("other nodes' ranks are ahead of those here by ", early_operations_,
                        " operations of group ", ShownName(), ", which is the limit, with ",
@@ -445,10 +445,10 @@ Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
 
 bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns) {
   if (!NodeTakesPart(node, frame.key)) return false;
-  if (failed()) return true;  // Whatever still comes for a failed group is let go.
+  if (failed()) return true;  // Frames for a failed group are dropped.
   Operation* const operation = FindForPeer(frame, now_ns);
   if (failed()) return true;
-  // A frame that was solicited may have been on its way by credit.
+  // A solicited frame may have been on its way by credit.
   if (operation == nullptr) return IsOver(frame.key);
   Heard(*operation, node);
   if (operation->running) {
@@ -468,7 +468,7 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame, std::span<const 
   Operation* const operation = FindForPeer(frame, now_ns);
   if (failed()) return true;
   if (operation == nullptr) {
-    // All that this node needed for the operation it has had: the sender called another.
+    // This node has had all that it needed for the operation: the sender called another one.
     Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
     return true;
   }
@@ -515,7 +515,7 @@ bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now
 bool Group::OnCredit(std::uint16_t node, std::uint64_t frames) {
   if (!stash_.ReturnCredit(node, frames)) return false;
   CreditQueue& queue = credit_queues_[node];
-  // One frame each; who has been served, granted or recycled meanwhile takes none.
+  // One frame each; steps that were served, granted or recycled meanwhile take none.
   while (queue.served < queue.waiters.size() && stash_.HasCredit(node)) {
     const CreditWaiter waiter = queue.waiters[queue.served++];
     Operation* const operation = in_flight_.Find(waiter.operation).operation;

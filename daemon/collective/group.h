@@ -1,6 +1,5 @@
-// One group on this node: matches what its ranks call, drives the executions, and
-// when something goes wrong ends every operation with an error that names the
-// culprit.
+// One group on this node: matches the calls of its ranks, drives the executions, and after a
+// failure ends every operation with an error that names the culprit.
 //
 //   working ──Fail──▶ inquest ──closed──▶ failed: every operation ends as soon as
 //                                         nothing touches its buffers any more,
@@ -35,10 +34,10 @@ namespace mlxcomm::collective {
 
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-// Of this node's processes, beside what they call: whether one is stopped.
+// Whether one of this node's processes is stopped.
 using IsStoppedCheck = std::function<bool(std::uint64_t pid)>;
 
-// What a frame from another node says, already taken from its header.
+// A frame from another node, read from its header.
 struct PeerFrame {
   OperationKey key;
   std::uint16_t step = 0;
@@ -75,15 +74,16 @@ class Group final : private ExecutionHost {
   const GroupLayout& layout() const { return layout_; }
   const LinkCosts& costs() const { return costs_; }
   bool failed() const { return inquest_.open() || inquest_.closed(); }
-  // Why it has failed is known: all nodes have told what their ranks had called, or had their time for it.
+  // The reason of its failure is known: all nodes have reported their ranks' calls, or their time
+  // is over.
   bool has_verdict() const { return inquest_.closed(); }
   const Failure& failure() const { return inquest_.verdict(); }
 
   void Submit(const Call& call, std::uint64_t now_ns);
-  // The session gives up what it has in flight under this ticket; nothing happens where
-  // that has ended meanwhile.
+  // The session gives up its operation with this ticket; nothing happens if that has ended
+  // meanwhile.
   void Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
-  // A local rank's process has gone without a word, or left in order.
+  // A local rank's process has gone without notice, or left in an orderly way.
   void OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uint64_t now_ns);
   void OnLocalRankDetached(std::uint32_t rank, std::uint64_t now_ns);
 
@@ -107,17 +107,18 @@ class Group final : private ExecutionHost {
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;  // kNever: none.
 
-  // All local ranks have gone and nothing touches their buffers. Frames that came for
-  // what nobody called will not be asked for any more.
+  // All local ranks have gone and nothing touches their buffers. Frames that came for operations
+  // that no rank called will not be needed any more.
   bool over() const { return local_ranks_left_ == 0 && by_key_.size() == early_operations_; }
-  // It takes no part any more: its process ended, or it left. Of ranks elsewhere: it left.
+  // The rank takes no part any more: its process ended, or it left. For ranks elsewhere: it left.
   bool RankIsGone(std::uint32_t rank) const;
   std::size_t stashed_frames() const { return stash_.held(); }
   bool UsesSession(SessionId session) const;
   std::vector<RankActivity> Activity() const;
-  // Whom it still waits for: "rank 1 (mac-b, pid 7), in all_reduce sum float32[4], operation 5 of group
-  // train". Empty: it is not in flight.
-  // Who asks waits for it, which is noted.
+  // The ranks that it still waits for: "rank 1 (mac-b, pid 7), in all_reduce sum float32[4],
+  // operation 5 of group train". Empty: it is not in flight.
+  //
+  // Notes that the session waits for it.
   std::string DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
 
  private:
@@ -131,11 +132,12 @@ class Group final : private ExecutionHost {
     std::uint64_t collectives = 0;  // Called before it left.
   };
   static constexpr std::size_t kEarlyMax = 4096;
-  // Between two roll calls for the same operation; less where it is looked at sooner.
+  // Between two roll calls for the same operation; less where another look comes sooner.
   static constexpr std::uint64_t kRollCallAgainNs = 60'000'000'000;
-  // Who waits for an operation asks about it each minute; else it is only in flight.
+  // A process that waits for an operation asks about it each minute; without that it is only in
+  // flight.
   static constexpr std::uint64_t kAskedWithinNs = 150'000'000'000;
-  // A node is answered no oftener.
+  // The least time between two answers to a node.
   static constexpr std::uint64_t kRollCallLeastNs = 100'000'000;
 
   // ExecutionHost
@@ -154,11 +156,11 @@ class Group final : private ExecutionHost {
   std::string CheckBuffers(const Call& call) const;
   bool SendsWhatIsExpected(const Operation& operation) const;
   OperationKey NextKey(const Call& call);
-  // By key: whatever acts on several operations does so in this order on every run.
+  // By key: actions on several operations go in this order on every run.
   std::vector<Operation*> InOrder() const;
   void PutInOrder(std::vector<Operation*>& operations) const;
   Operation& FindOrAdd(const OperationKey& key);
-  // nullptr: over long ago, or the group has failed, for there are too many.
+  // nullptr: over long ago, or the group has failed because there are too many.
   Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
   bool IsOver(const OperationKey& key) const;
   bool NodeTakesPart(std::uint16_t node, const OperationKey& key) const;
@@ -200,26 +202,26 @@ class Group final : private ExecutionHost {
   ScratchMemory& scratch_;
   ActionQueue& actions_;
   OperationObserver* observer_;  // May be nullptr.
-  std::uint64_t& alarm_;         // All groups' next deadline, or earlier: ours may come before it.
+  std::uint64_t& alarm_;         // All groups' next deadline, or earlier; ours may be sooner.
   EagerStash stash_;
-  std::size_t early_operations_ = 0;  // Of by_key_: those that nobody here has called.
-  bool solicit_again_ = false;        // Some asked when as many were asked for as may be.
+  std::size_t early_operations_ = 0;  // In by_key_: those that no rank here has called.
+  bool solicit_again_ = false;        // Some found the limit of solicited frames reached.
   Inquest inquest_;
   RollCall roll_call_;
   const IsStoppedCheck& is_stopped_;
   std::uint64_t next_roll_call_ns_ = 0;
-  std::vector<std::uint64_t> answered_ns_;  // By node: its last roll call that was answered.
+  std::vector<std::uint64_t> answered_ns_;  // By node: when its last roll call was answered.
   std::vector<LocalRank> local_;
   std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
   std::size_t local_ranks_left_;
   absl::flat_hash_map<OperationKey, Operation*> by_key_;
-  // Calls so far for each (source, destination, tag), by the side that is here.
+  // Calls so far for each (source, destination, tag), on this node's side.
   using Pair = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
   absl::flat_hash_map<Pair, std::uint64_t> sends_;
   absl::flat_hash_map<Pair, std::uint64_t> receives_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
-  // Steps that wait for credit, first come first served; `served` of them have been.
+  // Steps that wait for credit, in order of arrival; `served` of them have got it.
   struct CreditWaiter {
     std::uint32_t operation;
     std::uint32_t step;
@@ -232,7 +234,7 @@ class Group final : private ExecutionHost {
   std::vector<CreditQueue> credit_queues_;              // By node.
   std::vector<Operation*> soliciting_;                  // For SolicitFrom.
   std::vector<Execution::Buffers> buffers_;             // For Start.
-  std::vector<std::uint64_t> counts_;                   // Of the call that is being submitted.
+  std::vector<std::uint64_t> counts_;                   // For the call that is being submitted.
   std::vector<std::span<const std::uint64_t>> tables_;  // For Start.
 };
 

@@ -1,5 +1,5 @@
-// The half of Group that ends things: ranks and nodes that go, deadlines, and the
-// inquest that finds out who is to blame.
+// How a Group ends things: ranks and nodes that go, deadlines, and the inquest that finds the
+// culprit.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 
 namespace mlxcomm::collective {
 namespace {
-// In messages, of which a rank is told kFailureMessageBytesMax bytes, the remedy last.
+// In messages, of which a rank gets kFailureMessageBytesMax bytes, the remedy last.
 constexpr std::size_t kNameBytesMax = 80;
 constexpr std::size_t kCallBytesMax = 80;
 constexpr std::size_t kWhyBytesMax = 140;
@@ -25,7 +25,7 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
   alarm_ = std::min(alarm_, inquest_.deadline_ns());
   // An answer repeats the cause: it may overtake the report that it answers.
   SendReports(cause, operation);
-  // Nothing more is sent or placed for this group from here on.
+  // From here on nothing more is sent or placed for this group.
   for (Operation* const operation : InOrder()) {
     if (operation->running) operation->execution.Abort();
   }
@@ -53,7 +53,7 @@ void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint6
   OperationKey key = report.operation;
   if (key.point_to_point() &&
       (key.source_rank >= layout_.rank_count() || key.destination_rank >= layout_.rank_count())) {
-    key = {};  // The peer's fault; that the group has failed is true all the same.
+    key = {};  // The peer's fault; the group has failed all the same.
   }
   key.group = id_;
   Fail(report.cause, key, now_ns);  // Unless it has failed before.
@@ -75,7 +75,7 @@ void Group::OnTime(std::uint64_t now_ns) {
   }
 }
 
-// True: one has failed. `stalled`: some are late that may last for as long as somebody may come.
+// True: one has failed. `stalled`: some are late that may last as long as a rank may still come.
 bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
   for (Operation* const operation : InOrder()) {
     for (Operation::LocalCall& local : operation->calls) {
@@ -106,7 +106,7 @@ void Group::NoteMoves(Operation& operation, std::uint64_t now_ns) {
   operation.moved_ns = now_ns;
 }
 
-// One for all that are late, and not at once again: those of a minute come one by one.
+// One for all late operations, and not again at once: those of one minute come one by one.
 void Group::BeginRollCall(std::uint64_t now_ns) {
   if (roll_call_.open() || now_ns < next_roll_call_ns_) return;
   next_roll_call_ns_ = now_ns + RollCall::kAnswerWaitNs / 8;
@@ -138,7 +138,7 @@ void Group::OnRollCall(std::uint16_t node, const RollCallMessage& message, std::
   OnTime(now_ns);
 }
 
-// A rank that waits for several operations is taken to wait for whomever any of them waits for.
+// A rank that waits for several operations counts as waiting for all ranks that any of them awaits.
 std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
   std::vector<RankWait> waits;
   std::vector<std::vector<std::uint8_t>> noted(local_.size());
@@ -160,7 +160,7 @@ std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
       wait.waits = true;
       wait.waited_ns =
           std::min(wait.waited_ns, now_ns - std::max(local.submitted_ns, operation->moved_ns));
-      // What is left is this node's own work, or data that comes.
+      // The rest is this node's own work, or data that comes.
       if (awaited.empty()) wait.waited_ns = 0;
       for (const std::uint32_t rank : awaited) {
         if (std::exchange(noted[i][rank], std::uint8_t{1}) != 0) continue;
@@ -229,8 +229,8 @@ std::uint64_t Group::NextDeadline() const {
   return next;
 }
 
-// Answers every call whose buffers nobody touches any more; the others follow
-// when their last answer comes in.
+// Answers every call whose buffers nothing touches any more; the others follow when their last
+// answer comes in.
 void Group::EndOperations() {
   std::vector<Operation*> ended;
   for (Operation* const operation : InOrder()) {
@@ -307,7 +307,7 @@ void Group::FailOperationsOfLeftRanks(std::uint64_t now_ns) {
 bool Group::FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns) {
   const bool called = std::any_of(operation.calls.begin(), operation.calls.end(),
                                   [](const auto& local) { return local.called; });
-  if (!called) return false;  // Nobody here waits for it.
+  if (!called) return false;  // No rank here waits for it.
   for (std::uint32_t rank = 0; rank < layout_.rank_count(); ++rank) {
     if (!NeedsRank(operation, rank)) continue;
     const OperationKey key = operation.key;
@@ -333,13 +333,12 @@ bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   }
   if (!remote_[rank].left) return false;
   if (!key.point_to_point()) return key.number >= remote_[rank].collectives;
-  // All that a rank sent comes before the news that it left, and what it has asked for
-  // it has received.
+  // All that a rank sent comes before the news that it left, and it has received what it asked for.
   if (operation.running) return operation.execution.NeedsPeer();
   return operation.early_eager.empty();
 }
 
-// Nobody is left there who could acknowledge them.
+// No rank is left there to acknowledge them.
 void Group::FinishSendsTo(std::uint16_t node) {
   for (Operation* const operation : InOrder()) {  // Finishing one takes it out of by_key_.
     if (!operation->running) continue;
@@ -349,7 +348,7 @@ void Group::FinishSendsTo(std::uint16_t node) {
 }
 
 void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns) {
-  // Ranks that had left in order are not missed.
+  // Ranks that had left in an orderly way are not missed.
   const auto& ranks = layout_.ranks_on(node);
   const auto lost = std::find_if(ranks.begin(), ranks.end(),
                                  [this](std::uint32_t rank) { return !remote_[rank].left; });
@@ -427,7 +426,7 @@ std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const
     if (takes_part && !operation.calls[i].called) awaited.push_back(rank);
   }
   if (!awaited.empty() || !operation.running) return awaited;
-  if (operation.key.point_to_point()) {  // Of the other's node nobody else matters.
+  if (operation.key.point_to_point()) {  // Only the other's node matters.
     for (const std::uint32_t rank : {operation.key.source_rank, operation.key.destination_rank}) {
       const bool is_there = layout_.LocalIndexOf(rank) < 0;
       if (is_there && operation.execution.AwaitedNode() >= 0) awaited.push_back(rank);

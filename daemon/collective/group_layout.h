@@ -1,8 +1,7 @@
 // Which ranks a group has, and on which nodes they are: the input of every plan.
 //
-// The same on all nodes but for `self`, because it is made from the members in
-// order of rank alone: nodes are numbered by their lowest rank, which is also
-// their order in the ring.
+// The same on all nodes except for `self`, because it is made from the members in order of rank
+// alone: nodes are numbered by their lowest rank, which is also their order in the ring.
 //
 // Owner: Group. Thread: the loop's. Memory: fixed once made.
 #pragma once
@@ -24,8 +23,7 @@ struct Member {
 
 class GroupLayout {
  public:
-  // `members` in order of rank, not empty; `self` is the node that asks and need
-  // not be among them.
+  // `members` in order of rank, not empty; `self` is this node and need not be among them.
   GroupLayout(std::vector<Member> members, const NodeId& self);
 
   std::uint32_t rank_count() const { return static_cast<std::uint32_t>(members_.size()); }

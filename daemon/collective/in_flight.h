@@ -1,9 +1,9 @@
-// Short numbers for what is under way, so that answers from the fabric and the
-// workers find their operation by an index and nothing else.
+// Short numbers for what is under way, so that answers from the fabric and the workers find their
+// operation by a mere index.
 //
-// Owner: Collectives. Thread: the loop's. Memory: tables that grow to the largest
-// number ever under way and are reused; slots stay where they are. How much work is under
-// way at once is chance, so there is some from the start.
+// Owner: Collectives. Thread: the loop's. Memory: tables that grow to the largest number ever under
+// way and are reused; slots never move. It is chance how much work is under way at once, so some
+// slots exist from the start.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class InFlight {
     entries_[id] = {};
     free_ids_.push_back(id);
   }
-  // Empty for an id that nobody holds.
+  // Empty for an unused id.
   Entry Find(std::uint64_t id) const { return id < entries_.size() ? entries_[id] : Entry{}; }
 
   WorkSlot& NewWork(std::uint64_t& cookie) {

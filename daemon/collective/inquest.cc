@@ -17,7 +17,7 @@ std::string DescribeKey(const OperationKey& key) {
 }
 
 std::string DescribeRanks(const std::vector<std::uint32_t>& ranks) {
-  constexpr std::size_t kNamed = 8;  // Ranks, or rows of them.
+  constexpr std::size_t kNamed = 8;  // Ranks, or ranges of them.
   std::string text;
   std::size_t named = 0;
   for (std::size_t i = 0; i < ranks.size();) {
@@ -50,7 +50,7 @@ void Inquest::Open(const Failure& cause, const OperationKey& operation,
 void Inquest::Note(const std::vector<RankCall>& calls, const OperationKey& operation,
                    std::uint16_t node) {
   for (const RankCall& call : calls) {
-    // A node speaks for its own ranks only.
+    // A node reports its own ranks only.
     if (call.rank >= layout_.rank_count() || layout_.node_of(call.rank) != node) continue;
     known_[call.rank] = {true, operation, call};
   }
@@ -113,8 +113,8 @@ std::string Inquest::DescribeParty(const Party& party) const {
                       IsElsewhere(rank) ? DescribeKey(known.operation) : "");
 }
 
-// By what each has of its own only where nothing else tells them apart: it would make a party of
-// each.
+// Compares what differs by rank only where the rest is equal: it would make each rank a party of
+// its own.
 std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
   const bool with_own = !CallsDiffer();
   std::vector<Party> parties;
@@ -148,8 +148,8 @@ std::string Inquest::DescribeParties(const std::vector<Party>& parties,
   return ShortList(described, "; ", bytes_max);
 }
 
-// The smallest party is the likely culprit, the last of equals; it is told first. Who has finished
-// had called what others called, and who is elsewhere may call it yet.
+// The smallest party is the likely culprit, the last of equals; it is named first. A rank that has
+// finished made the same call as the others, and one that is elsewhere may still make it.
 std::string Inquest::DescribeCalls(std::int32_t& odd_one, std::size_t bytes_max) const {
   std::vector<Party> parties = PartiesOf(Whose::kAll);
   odd_one = kNoRank;
@@ -197,7 +197,7 @@ std::string Inquest::DescribeAwaited(std::int32_t& first, std::size_t bytes_max)
   return "all ranks have called it, but the data did not come in time";
 }
 
-// The two sides of a message always do; what each rank has its own of may.
+// The two sides of a message always differ; what each rank has of its own may.
 bool Inquest::CallsDiffer() const {
   if (operation_.point_to_point()) return false;
   const std::string* first = nullptr;
@@ -210,7 +210,7 @@ bool Inquest::CallsDiffer() const {
   return false;
 }
 
-// All of it fits what a rank is told: lists are shortened, and the remedy is there.
+// The whole text fits the limit of an error: lists are shortened, and the remedy is kept.
 void Inquest::Conclude() {
   if (verdict_.code == FailureCode::kDeadlineExceeded && CallsDiffer()) {
     verdict_.code = FailureCode::kMismatch;

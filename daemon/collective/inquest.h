@@ -1,18 +1,17 @@
-// Finding out why a group failed: collects what every rank had called, so that
-// the error on each rank can name the culprit.
+// Finds out why a group failed: collects the calls of all ranks, so that the error on each rank can
+// name the culprit.
 //
 //   Open(cause) ──reports of all other nodes, or the time is up──▶ closed: Verdict()
 //
-// Ranks that called different things may each wait for what the other never sends, and none of
-// them meets another's call: then their reports tell, and a deadline becomes a MISMATCH. But where
-// several nodes find a failure at the same time, each reports about the operation in which it did:
-// such calls are told with that operation, and compared with nobody's.
+// Ranks that called different things may each wait for data that the other never sends, and neither
+// meets the other's call: then their reports reveal it, and a deadline becomes a MISMATCH. But
+// where several nodes find a failure at the same time, each reports about the operation in which it
+// did: messages name that operation with these calls, and they are not compared with others.
 //
-// A cause that names its culprit by itself (RANK_LOST, DAEMON_STOPPING) needs no
-// reports. A MISMATCH or DEADLINE_EXCEEDED waits kReportWaitNs for what the others
-// had called.
+// A cause that names its culprit by itself (RANK_LOST, DAEMON_STOPPING) needs no reports. A
+// MISMATCH or DEADLINE_EXCEEDED waits kReportWaitNs for the calls of the others.
 //
-// Owner: Group. Thread: the loop's; time is an argument. Memory: one RankCall a rank.
+// Owner: Group. Thread: the loop's; time is an argument. Memory: one RankCall for each rank.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +26,15 @@ namespace mlxcomm::collective {
 class Inquest {
  public:
   static constexpr std::uint64_t kReportWaitNs = 200'000'000;
-  // The call of a rank that has it behind itself, and its arguments forgotten.
+  // The call of a rank that has finished the operation; its arguments are forgotten.
   static constexpr char kFinished[] = "it earlier, and has finished";
 
-  // `name` is the group's, as messages have it.
+  // `name` is the group's, for messages.
   Inquest(const GroupLayout& layout, std::string name) : layout_(layout), name_(std::move(name)) {}
 
   void Open(const Failure& cause, const OperationKey& operation,
             const std::vector<RankCall>& own_calls, std::uint64_t now_ns);
-  // `operation`: which the calls are of.
+  // `operation`: the one that the calls belong to.
   void OnReport(std::uint16_t node, const OperationKey& operation,
                 const std::vector<RankCall>& calls);
   void OnNodeLost(std::uint16_t node);
@@ -45,7 +44,7 @@ class Inquest {
   bool open() const { return state_ == State::kOpen; }
   bool closed() const { return state_ == State::kClosed; }
   std::uint64_t deadline_ns() const { return deadline_ns_; }
-  // What every rank is told. Only once closed.
+  // The error for every rank. Only once closed.
   const Failure& verdict() const { return verdict_; }
   const OperationKey& operation() const { return operation_; }
 
@@ -53,7 +52,7 @@ class Inquest {
   enum class State : std::uint8_t { kIdle, kOpen, kClosed };
   struct Known {
     bool reported = false;
-    OperationKey operation;  // Which its node has reported about.
+    OperationKey operation;  // The one that its node has reported about.
     RankCall rank_call;
   };
 

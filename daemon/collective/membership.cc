@@ -54,7 +54,7 @@ bool Membership::Add(std::uint64_t group, const std::string& name, GroupOrigin o
   return true;
 }
 
-// Gives a local rank's place to the session; 0: there is nobody to take it.
+// Gives a local rank's place to the session; 0: there is none for it.
 void Membership::Seat(std::uint64_t group, std::uint32_t rank, SessionId session, bool joined,
                       const std::string& why_not, std::uint64_t now_ns) {
   Group& made = *collectives_.Find(group);
@@ -113,7 +113,7 @@ Failure Membership::Split(SessionId session, const SplitCall& call, std::uint64_
         groups_.contains(call.group) ? JoinExisting(session, call) : Make(session, call, now_ns);
   }
   if (failure.ok()) return failure;
-  // Whoever was refused will not come: the others need not wait for it.
+  // A refused process will not come: the others need not wait for it.
   const auto places = sessions_.find(session);
   if (places != sessions_.end()) {
     const auto place = places->second.find(call.group);
@@ -242,7 +242,7 @@ std::vector<std::uint64_t> Membership::Release(SessionId session, std::uint64_t 
   std::vector<std::uint64_t> released;
   if (RankOf(session, group) == nullptr) return released;
   released.push_back(group);
-  // With each group go those split from it that the session has not asked for yet.
+  // With each group, those split from it that the session has not asked for yet.
   for (std::size_t i = 0; i < released.size(); ++i) {
     for (const auto& [other, place] : sessions_[session]) {
       const GroupOrigin& origin = groups_[other].origin;
@@ -284,7 +284,7 @@ void Membership::SpreadLoss(std::uint64_t group, std::uint64_t now_ns) {
   const Failure& cause = parent->failure();
   if (cause.code != FailureCode::kRankLost || cause.rank < 0) return;
   const auto lost = static_cast<std::uint32_t>(cause.rank);
-  // Who left the parent in order may still be in the others.
+  // A rank that left the parent in an orderly way may still be in the others.
   if (lost >= parent->layout().rank_count() || parent->RankIsGone(lost)) return;
   std::vector<std::uint64_t> failed;
   for (const auto& [id, entry] : groups_) {

@@ -1,8 +1,8 @@
 // Which process on this node holds which rank of which group, and how groups come and go.
 //
-// The first local rank that asks for a group makes it. From then on the other local ranks have a place in
-// it, whether they have asked or not, so a process that ends before it asks fails the group like any
-// other. README.md, Membership, has the states of a place.
+// The first local rank that asks for a group makes it. From then on the other local ranks have a
+// place in it, whether or not they have asked, so a process that ends before it asks fails the
+// group as well. README.md, Membership, has the states of a place.
 //
 // One user has at most groups_per_user_max of the kGroupsMax groups, so that one user's splits do not keep
 // other users' jobs from forming. Users without a name share one such limit.
@@ -25,20 +25,20 @@ namespace mlxcomm::collective {
 
 enum class GroupKind : std::uint8_t { kWorld, kSplit, kShrunk };
 
-// Where a group comes from.
+// How a group was made.
 struct GroupOrigin {
   GroupKind kind = GroupKind::kWorld;
   JobId job;
   std::uint64_t parent = 0;                 // Split or shrunk from.
   std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
-  // The world group, or what it has shrunk to.
+  // The world group, or one that it has shrunk to.
   bool is_main = true;
   std::uint32_t shrinks = 0;        // Between the world group and this one.
-  std::uint32_t size_at_start = 0;  // Of the job.
+  std::uint32_t size_at_start = 0;  // The job's.
 };
 
 struct SplitCall {
-  std::uint64_t group = 0;  // The new one's id, the same on all nodes.
+  std::uint64_t group = 0;  // The new group's id, the same on all nodes.
   std::uint64_t parent = 0;
   std::uint64_t number = 0;
   std::vector<std::uint32_t> ranks;
@@ -55,7 +55,7 @@ class Membership {
   explicit Membership(Collectives& collectives, std::size_t groups_per_user_max = kGroupsMax)
       : collectives_(collectives), groups_per_user_max_(groups_per_user_max) {}
 
-  // Whether this user may have one more group; RESOURCE_EXHAUSTED says what speaks against it.
+  // Whether this user may have one more group; RESOURCE_EXHAUSTED has the reason if not.
   Failure RoomFor(const std::string& user) const;
 
   // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
@@ -63,33 +63,33 @@ class Membership {
   [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job, std::vector<Member> members,
                               const std::vector<SessionId>& sessions, const LinkCosts& costs,
                               std::uint64_t now_ns);
-  // What is left of `parent`: those of its ranks. Sessions by new rank.
+  // The ranks of `parent` that are left. Sessions by new rank.
   [[nodiscard]] bool AddShrunk(std::uint64_t group, std::uint64_t parent,
                                const std::vector<std::uint32_t>& ranks,
                                const std::vector<SessionId>& sessions, std::uint64_t now_ns);
-  // The session's rank joins the group, which is made if it is the first to ask here.
+  // The session's rank joins the group; the first rank that asks on this node makes it.
   [[nodiscard]] Failure Split(SessionId session, const SplitCall& call, std::uint64_t now_ns);
 
-  // Leaves one group in order; returns all that it left: with it, those split from it
-  // that the session had not asked for yet. Empty: not one of its groups.
+  // Leaves one group in an orderly way; returns all that it left: also groups split from it that
+  // the session had not asked for yet. Empty: not one of its groups.
   std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group, std::uint64_t now_ns);
   std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns);
   std::vector<std::uint64_t> OnSessionEnded(SessionId session, const std::string& why,
                                             std::uint64_t now_ns);
-  // It gives up a place that it will never use.
+  // The session gives up a place that it will never use.
   void GiveUp(SessionId session, std::uint64_t group, const std::string& why, std::uint64_t now_ns);
-  // A peer has reported a failure of the group. A rank that it names as lost is lost in
-  // all groups split from it, also where its own daemon never heard of them.
+  // A peer has reported a failure of the group. A rank that it names as lost is lost in all groups
+  // split from it, even where its own daemon never knew them.
   void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
 
-  // Forgets groups that everybody here has left; returns their ids.
+  // Forgets groups that all ranks here have left; returns their ids.
   std::vector<std::uint64_t> RemoveLeft();
   bool AnyLeft() const { return !left_.empty(); }
 
   // The session's rank in a group that it has joined; nullptr: none.
   const std::uint32_t* RankOf(SessionId session, std::uint64_t group) const;
   bool HasPlaces(SessionId session) const { return sessions_.contains(session); }
-  // 0: elsewhere, gone or left.
+  // 0: elsewhere, gone, or it has left.
   SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
   const GroupOrigin* OriginOf(std::uint64_t group) const;
   std::size_t group_count() const { return groups_.size(); }

@@ -8,7 +8,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Long tables are told by their ends: an error message has its limits.
+// Long tables are shown by their ends, because an error message is limited.
 std::string Join(std::span<const std::uint64_t> counts) {
   constexpr std::size_t kShown = 8;
   if (counts.size() <= kShown) return absl::StrCat("[", absl::StrJoin(counts, ", "), "]");

@@ -1,5 +1,5 @@
-// One operation of a group on this node: who has called it, what has come for it
-// from other nodes, and its execution once all local ranks that it needs are here.
+// One operation of a group on this node: its calls, what has come for it from other nodes, and its
+// execution once all local ranks that it needs are here.
 //
 //   (early: only frames of other nodes) ──first local call──▶ gathering
 //        ──last local call──▶ running ──finished──▶ completed, recycled
@@ -19,7 +19,7 @@
 
 namespace mlxcomm::collective {
 
-// What a rank of this node submitted.
+// The submission of a rank of this node.
 struct Call : CallerMemory {
   SessionId session = 0;
   std::uint64_t ticket = 0;
@@ -28,13 +28,13 @@ struct Call : CallerMemory {
   std::uint32_t peer_rank = 0;   // send, recv
   std::uint32_t tag = 0;         // send, recv
   std::uint64_t timeout_ns = 0;  // > 0
-  // It may last longer, for as long as somebody whom it waits for may still come (roll_call.h).
+  // It may last longer, as long as a rank that it waits for may still come (roll_call.h).
   bool by_liveness = false;
 };
 
 struct Operation {
   explicit Operation(ExecutionHost& host) : execution(host) {
-    // Whether a frame comes early is chance: the first that does may be long after the start.
+    // It is chance whether a frame comes early: the first that does may be long after the start.
     early_grants.reserve(kEarlyUsual);
     early_eager.reserve(kEarlyUsual);
   }
@@ -44,12 +44,12 @@ struct Operation {
     Call call;
     std::uint64_t submitted_ns = 0;
     std::uint64_t deadline_ns = 0;
-    std::uint64_t asked_ns = 0;  // When its process last asked whom it waits for; 0: it has not.
+    std::uint64_t asked_ns = 0;         // When its process last asked for whom it waits; 0: never.
     std::vector<std::uint64_t> counts;  // The copy; empty for other kinds.
 
-    // "all_gather_v float32 of [1, 2]": the same of all ranks that fit each other.
+    // "all_gather_v float32 of [1, 2]": equal for all ranks whose calls match.
     std::string DescribeCommon() const;
-    // " sending [1, 2], expecting [0, 5]" of an all_to_all_v, nothing of others.
+    // " sending [1, 2], expecting [0, 5]" for an all_to_all_v, else empty.
     std::string DescribeOwn() const;
     std::string Describe() const { return DescribeCommon() + DescribeOwn(); }
   };
@@ -69,17 +69,17 @@ struct Operation {
 
   std::uint32_t id = 0;  // Its place in the owner's table; the execution's name.
   bool in_use = false;
-  bool early = false;  // Nobody here has called it yet.
+  bool early = false;  // No rank here has called it yet.
   OperationKey key;
   bool has_signature = false;
-  Signature signature;              // Of the first local call.
-  std::uint64_t remote_digest = 0;  // Of the first frame that came early; 0: none.
+  Signature signature;              // The first local call's.
+  std::uint64_t remote_digest = 0;  // The first early frame's; 0: none.
   std::vector<LocalCall> calls;     // By local rank.
   std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;
-  std::uint64_t traffic_told = 0;  // Of Execution::Traffic::changes.
-  std::uint64_t traffic_seen = 0;  // The same, when it was last looked at whether anything moves,
-  std::uint64_t moved_ns = 0;      // and when something did.
+  std::uint64_t traffic_told = 0;  // Execution::Traffic::changes, as reported.
+  std::uint64_t traffic_seen = 0;  // The same, at the last check for progress,
+  std::uint64_t moved_ns = 0;      // and when there was some.
   std::vector<EarlyGrant> early_grants;
   std::vector<EarlyEager> early_eager;
   Execution execution;

@@ -1,10 +1,10 @@
-// Is told of the life of each operation as it happens: for whoever wants to see what the
-// core does without the core knowing what for. It changes nothing.
+// Gets the events of each operation's life as they happen: for parts that follow the core's work
+// without the core knowing why. It changes nothing.
 //
 //   OnCalled, OnHeard (any order) ─▶ OnMatched ─▶ OnMoved ... ─▶ OnEnded
 //
-// Owner: Node; outlives the core. Thread: the loop's, in the middle of the core's work,
-// so nothing of the core may be called from it. Memory: names nothing beyond the call.
+// Owner: Node; outlives the core. Thread: the loop's, in the middle of the core's work, so it must
+// not call the core. Memory: keeps no names beyond the call.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class OperationObserver {
  public:
   virtual ~OperationObserver() = default;
 
-  // A rank of this node has called it. Operation::id is its own until OnEnded.
+  // A rank of this node has called it. Operation::id belongs to it until OnEnded.
   virtual void OnCalled(const Operation& operation, const Operation::LocalCall& local) = 0;
-  // A frame or grant of the node whose first rank that is; `operation` may be early.
+  // A frame or grant of a node, by its first rank; `operation` may be early.
   virtual void OnHeard(const Operation& operation, std::uint16_t node,
                        std::uint32_t first_rank) = 0;
   // All ranks of this node have called it; its plan is made.
@@ -30,7 +30,8 @@ class OperationObserver {
   virtual void OnMoved(const Operation& operation) = 0;
   // Its calls are being answered; kNone: with success.
   virtual void OnEnded(const Operation& operation, FailureCode code) = 0;
-  // Once a group, with what its ranks are told; after the OnEnded of what could end at once.
+  // Once for each group, with the error that its ranks get; after the OnEnded of operations that
+  // could end at once.
   virtual void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
                              const OperationKey& operation) = 0;
 };

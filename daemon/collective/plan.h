@@ -34,7 +34,7 @@ struct Place {
 
   Side side = Side::kInput;
   std::int32_t local_rank = 0;  // Index in GroupLayout::local_ranks(), or kEveryLocalRank.
-                                // kScratch: 0, for there is one scratch memory a node.
+                                // kScratch: 0, because a node has one scratch memory.
   std::uint64_t offset = 0;     // Bytes.
 };
 
@@ -42,18 +42,17 @@ struct Step {
   static constexpr std::int32_t kNone = -1;
 
   StepKind kind = StepKind::kLocal;
-  // Of a reduction: this step makes final values, so a mean is divided here. Each
-  // element of a result comes from exactly one such step on one node, or from equal
-  // ones on all.
+  // For a reduction: this step makes final values, so a mean is divided here. Each element of a
+  // result comes from exactly one such step on one node, or from equal ones on all.
   bool finishes = false;
   bool received_first = false;  // kReduceReceived: received op operand.
   std::uint16_t tag = 0;    // kSend and receives: unique between the two nodes, in each direction.
   std::uint16_t node = 0;   // kSend and receives: index in the layout.
   Place source;             // kLocal, kSend; kReduceReceived: the operand.
   Place destination;        // kLocal and receives.
-  std::uint64_t bytes = 0;  // 0 is a message without payload, or nothing to do.
-  // kLocal: that many sources, source_stride bytes apart, combined in that order.
-  // With more than one, source.local_rank names one rank.
+  std::uint64_t bytes = 0;  // 0: a message without payload, or nothing to do.
+  // kLocal: this many sources, source_stride bytes apart, combined in that order. With more than
+  // one, source.local_rank names one rank.
   std::uint32_t source_count = 1;
   std::uint64_t source_stride = 0;
   // Eager sends and receives: a number on which both sides must agree, or the
@@ -64,14 +63,14 @@ struct Step {
   std::uint32_t after_count = 0;
 };
 
-// As many bytes in whole lines of a cache: blocks in scratch memory share none.
+// `bytes`, rounded up to whole cache lines: blocks in scratch memory share none.
 constexpr std::uint64_t InLines(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct Plan {
   std::vector<Step> steps;
   std::vector<std::int32_t> after;  // All steps' predecessors, packed.
   std::uint64_t scratch_bytes = 0;
-  PlanKind between_nodes = PlanKind::kAutomatic;  // What was chosen; kAutomatic: one node.
+  PlanKind between_nodes = PlanKind::kAutomatic;  // The choice; kAutomatic: one node.
 
   void Clear() {
     steps.clear();
@@ -105,7 +104,7 @@ struct Plan {
 };
 
 inline constexpr std::uint64_t kEagerBytes = 16 * 1024;  // wire::kEagerBytesMax
-// Stays in a core's cache together with its operand; a multiple of every type.
+// Fits a core's cache together with its operand; a multiple of every type.
 inline constexpr std::uint64_t kChunkBytes = 256 * 1024;
 
 inline std::uint64_t ChunkCount(std::uint64_t bytes) {
@@ -113,8 +112,8 @@ inline std::uint64_t ChunkCount(std::uint64_t bytes) {
 }
 // Steps up to this size travel eagerly, in one frame.
 inline bool IsEager(std::uint64_t bytes) { return bytes <= kEagerBytes; }
-// Somewhat more is sooner there in several eager steps than in one that waits for a grant; they
-// use up credits, so there are but a few. 1: one step, of whichever kind.
+// Somewhat larger data arrives sooner in several eager steps than in one that waits for a grant;
+// they use up credits, so there are only a few. 1: one step, of either kind.
 inline constexpr std::uint64_t kEagerPartsMax = 4;
 inline std::uint64_t EagerParts(std::uint64_t bytes) {
   const std::uint64_t parts = (bytes + kEagerBytes - 1) / kEagerBytes;
@@ -135,11 +134,11 @@ inline Part PartOf(std::uint64_t count, std::uint64_t parts, std::uint64_t index
 
 // Nodes of one group.
 inline constexpr std::uint16_t kNodesMax = 1024;
-// Ranks of one group on one node: the kernels take as many inputs. Also the most
-// sources of one local step.
+// Ranks of one group on one node: the kernels take this many inputs. Also the most sources of one
+// local step.
 inline constexpr std::size_t kLocalRanksMax = 64;
 
-// Point-to-point operations have two ends instead of the group.
+// The two ends of a point-to-point operation.
 struct PointToPoint {
   std::uint32_t source_rank = 0;
   std::uint32_t destination_rank = 0;
@@ -153,17 +152,17 @@ struct PlanRequest {
   // all_gather_v: one table, size entries. all_to_all_v: one table for each local
   // rank, its size send counts, then its size receive counts. Elements.
   std::span<const std::span<const std::uint64_t>> counts = {};
-  // A local rank's output is its input. Other nodes do not know: it may change when a step
-  // begins here, and nothing that they see.
+  // A local rank's output is its input. Other nodes do not know: it may change when a step begins
+  // here, but nothing that they see.
   bool in_place = false;
-  // Elements for which slices (plans/slices.h) and scratch memory are chosen, where a proof takes
-  // fewer and wants the same steps; 0: the signature's.
+  // The number of elements for which slices (plans/slices.h) and scratch memory are chosen, where a
+  // proof uses fewer and needs the same steps; 0: the signature's.
   std::uint64_t chosen_for = 0;
 };
 
-// Chooses the planner, by the cost model unless signature.plan forces one, and fills
-// `plan` for the node layout.self(). A forced plan that the kind does not know is
-// replaced by the one that it has (plans/plans.h lists them).
+// Chooses the planner, by the cost model unless signature.plan forces one, and fills `plan` for the
+// node layout.self(). A forced plan that the kind does not know is replaced by the one that it has
+// (plans/plans.h lists them).
 void MakePlan(const PlanRequest& request, Plan& plan);
 
 }  // namespace mlxcomm::collective

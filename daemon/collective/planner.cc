@@ -1,4 +1,4 @@
-// Which planner serves which operation, and what it costs: the table of plans/plans.h as data.
+// Which planner serves which operation, and its cost: the table of plans/plans.h as data.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -20,7 +20,8 @@ struct Planner {
   std::uint64_t (Estimate::*cost)() const;
 };
 
-// Of two that cost the same, the first is taken (of two nodes, halving is a ring).
+// Of two with equal cost, the first is chosen (with two nodes, halving is a ring).
+//
 // clang-format off: a row a line.
 constexpr auto kPlanners = [] {
   using enum OperationKind;
@@ -56,7 +57,7 @@ constexpr auto kPlanners = [] {
 }();
 // clang-format on
 
-// A barrier is planned as an all_reduce: nobody's last step comes before everybody's first.
+// A barrier is planned as an all_reduce: no rank's last step comes before every rank's first.
 OperationKind PlannedAs(OperationKind kind) {
   return IsEmpty(kind) ? OperationKind::kAllReduce : kind;
 }

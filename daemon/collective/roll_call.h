@@ -16,7 +16,7 @@
 
 namespace mlxcomm::collective {
 
-// What one rank does, as its own node sees it.
+// The state of one rank, as its own node sees it.
 struct RankWait {
   static constexpr std::size_t kAwaitedMax = 256;
 
@@ -34,9 +34,9 @@ class RollCall {
 
   explicit RollCall(const GroupLayout& layout) : layout_(layout) {}
 
-  // A new number for each, which answers repeat.
+  // Returns a new number for each, which answers repeat.
   std::uint64_t Begin(const std::vector<RankWait>& own, std::uint64_t now_ns);
-  // A node speaks for its own ranks only; what answers another call is let go.
+  // A node reports its own ranks only; an answer to another roll call is dropped.
   void OnAnswer(std::uint16_t node, std::uint64_t number, const std::vector<RankWait>& waits);
   void OnNodeLost(std::uint16_t node);
   // True once, when it closes.
@@ -48,9 +48,9 @@ class RollCall {
   enum class Prospect : std::uint8_t { kSomebodyMayCome, kStopped, kAllWait };
   struct Verdict {
     Prospect prospect = Prospect::kSomebodyMayCome;
-    std::uint32_t rank = 0;  // That is stopped.
+    std::uint32_t rank = 0;  // The stopped one.
   };
-  // Of an operation that waits for these ranks; `long_ns`: from when on a rank has waited for long.
+  // For an operation that waits for these ranks; `long_ns`: from when on a rank has waited long.
   Verdict Judge(const std::vector<std::uint32_t>& awaited, std::uint64_t long_ns) const;
 
  private:

@@ -1,5 +1,5 @@
-// Memory that an operation needs beside its ranks' buffers: partial results that must
-// not be seen, contributions that wait to be combined in a fixed order.
+// Memory that an operation needs beside its ranks' buffers: partial results that ranks must not
+// see, contributions that wait to be combined in a fixed order.
 //
 // Owner: the daemon implements it. Thread: the loop's for both calls; rail and worker
 // threads write to what is taken. Memory: bounded by the implementation.

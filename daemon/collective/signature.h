@@ -1,8 +1,7 @@
-// What a rank called: the part of an operation on which all ranks must agree.
+// The call of a rank: the part of an operation on which all ranks must agree.
 //
-// A digest of it travels with every frame and grant of the operation, so that a
-// rank which called something else is noticed before its data is reduced into
-// garbage, without a message of its own.
+// A digest of it travels with every frame and grant of the operation, so that a rank that called
+// something else is noticed before its data is reduced into garbage, without an extra message.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ struct Signature {
   OperationKind kind = OperationKind::kBarrier;
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
-  std::uint64_t count = 0;  // Elements, as operation_shape.h has it; 0 with a table of counts.
-  std::uint32_t root = 0;   // Where the kind has one; otherwise 0.
+  std::uint64_t count = 0;               // As in operation_shape.h; 0 with a table of counts.
+  std::uint32_t root = 0;                // Where the kind has one; otherwise 0.
   PlanKind plan = PlanKind::kAutomatic;  // Forced.
   // Of the table of counts where it must be the same on all ranks (all_gather_v).
   std::uint64_t counts_digest = 0;

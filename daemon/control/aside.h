@@ -1,8 +1,8 @@
-// Answers that take long to work out: one at a time, each on a thread of its own, so that asking for
-// them costs one core at the most and holds up no other call.
+// Answers that take long to work out: one at a time, each on a thread of its own, so that asking
+// for them costs one core at most and holds up no other call.
 //
-// Owner: who serves the calls. Thread: Start always on the same; the work on its own, which is there
-// only meanwhile. Memory: one reply.
+// Owner: the server of the calls. Thread: Start always on the same one; the work on its own, which
+// exists only meanwhile. Memory: one reply.
 #pragma once
 
 #include <atomic>
@@ -29,12 +29,12 @@ class Aside {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Refused with `busy` while another is worked out.
+  // Refused with `busy` while another answer is being worked out.
   void Start(std::unique_ptr<Answer<Reply>> answer, Work work, const char* busy) {
     if (busy_.exchange(true)) {
       return answer->Fail({FailureCode::kResourceExhausted, kNoRank, busy});
     }
-    if (thread_.joinable()) thread_.join();  // Has answered, or does.
+    if (thread_.joinable()) thread_.join();  // It has answered, or is about to.
     answer_ = std::move(answer);
     work_ = std::move(work);
     try {
@@ -52,12 +52,12 @@ class Aside {
     Reply reply;
     const Failure failure = work_(reply);
     const std::unique_ptr<Answer<Reply>> answer = std::move(answer_);
-    busy_ = false;  // Who has his answer may ask again at once.
+    busy_ = false;  // The caller that has its answer may ask again at once.
     failure.ok() ? answer->Succeed(reply) : answer->Fail(failure);
   }
 
   std::atomic<bool> busy_{false};
-  // Of whoever has set busy_.
+  // Belongs to the thread that has set busy_.
   std::unique_ptr<Answer<Reply>> answer_;
   Work work_;
   std::thread thread_;

@@ -8,8 +8,7 @@ void CallQueue::Start() {
 
 void CallQueue::End() {
   thread_.join();
-  // What is left gRPC itself has asked for, calls of methods that nobody knows; with them it asks
-  // the server.
+  // gRPC itself still asks for calls of unknown methods; for those it uses the server.
   queue_->Shutdown();
   void* tag;
   bool ok;
@@ -39,7 +38,7 @@ void AsyncCall::Come(bool ok) {
   OnCome();
 }
 
-// Whether the answer has arrived is the caller's matter.
+// The call does not care whether the answer has arrived.
 void AsyncCall::Answered(bool) { EndOfTag(); }
 
 void AsyncCall::Over(bool) {

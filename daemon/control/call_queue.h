@@ -4,13 +4,13 @@
 //       '──────the server shuts down────────────────────────────^
 //
 // One call of each method is always asked for, so there are calls until the server shuts down; the
-// thread ends with the last of them. It waits in gRPC without a deadline. gRPC's callbacks would be
-// less to write, but are served by threads of gRPC's that look for work a few times a second, also
-// where there is none for days.
+// thread ends with the last of them. It waits in gRPC without a deadline. gRPC's callbacks would
+// need less code, but gRPC serves them on threads that look for work a few times a second, even
+// when there is none for days.
 //
-// Owner: ControlServer has the queue; a call deletes itself. Thread: the queue's, which makes calls,
-// tells them what has come and deletes them; answers come from any. Memory: of open calls as many
-// as the sessions' connections have streams.
+// Owner: ControlServer has the queue; a call deletes itself. Thread: the queue's, which makes
+// calls, informs them of events and deletes them; answers come from any. Memory: at most as many
+// open calls as the sessions' connections have streams.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ class CallQueue {
  public:
   explicit CallQueue(grpc::ServerBuilder& builder) : queue_(builder.AddCompletionQueue()) {}
 
-  // Once there are calls.
+  // Call it once there are calls.
   void Start();
-  // Once, when the server has shut down, and while it is there. Returns when every call has been
-  // answered. Without it the queue must not go.
+  // Call it once, after the server has shut down and while it still exists. Returns when every call
+  // has been answered. The queue must not be destroyed without it.
   void End();
   grpc::ServerCompletionQueue* get() { return queue_.get(); }
 
@@ -43,7 +43,7 @@ class CallQueue {
 
 class AsyncCall {
  public:
-  // What gRPC is given with all that it is asked for, and gives back once when that is done.
+  // Passed to gRPC with each request, which returns it once when that is done.
   class Tag {
    public:
     using Method = void (AsyncCall::*)(bool ok);
@@ -64,9 +64,9 @@ class AsyncCall {
   explicit AsyncCall(CallQueue& queue);
   virtual ~AsyncCall();
 
-  virtual void AskForNext() = 0;  // Another call of the same method.
+  virtual void AskForNext() = 0;  // Asks for another call of the same method.
   virtual void OnCome() = 0;      // To be answered, with answered_, once and at any time.
-  virtual void OnCancelled() {}   // Nobody waits for the answer, which is still to be given.
+  virtual void OnCancelled() {}   // The caller has gone; answered_ is still to be called.
 
   CallQueue& queue_;
   grpc::ServerContext context_;
@@ -80,7 +80,7 @@ class AsyncCall {
   void EndOfTag();
 
   Tag over_{*this, &AsyncCall::Over};
-  int tags_out_ = 2;  // Of an open call: those that say that it is answered, and that it is over.
+  int tags_out_ = 2;  // Open calls: for the answer, and for the end of the call.
 };
 
 }  // namespace mlxcomm::control

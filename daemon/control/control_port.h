@@ -1,9 +1,9 @@
-// What the gRPC services ask of the node. The services translate and call; everything happens on the
-// loop's thread.
+// What the gRPC services need from the node. The services translate and call; everything happens on
+// the loop's thread.
 //
-// Owner: PostedCalls implements it (loop/posted_calls.h), Daemon joins the two. Thread: calls from those of
-// whoever asks; answers from the loop's. Memory: a bounded number of calls is under way; beyond it they
-// are refused at once.
+// Owner: PostedCalls implements it (loop/posted_calls.h), Daemon connects the two. Thread: calls
+// from the services' threads; answers from the loop's. Memory: a bounded number of calls is under
+// way; more are refused at once.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ using MetricsAnswer = Answer<EngineMetrics>;
 class ControlPort {
  public:
   virtual ~ControlPort() = default;
-  // `call` is another number for each Attach, so that the end of one is never taken for
-  // that of the next on the same session.
+  // `call` differs for each Attach, so that the end of one is never mistaken for that of the next
+  // on the same session.
   virtual void Attach(const intake::SessionIdentity& who, std::uint64_t call,
                       const v1::AttachRequest& request, std::unique_ptr<AttachAnswer> answer) = 0;
   // The caller of that Attach has gone or given up.
@@ -64,7 +64,7 @@ class ControlPort {
   virtual void Status(std::unique_ptr<StatusAnswer> answer) = 0;
   virtual void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer) = 0;
   virtual void Doctor(std::unique_ptr<DoctorAnswer> answer) = 0;
-  // What this node's links cost, as jobs that form now are told.
+  // The costs of this node's links, as reported to jobs that form now.
   virtual void MeasureLinks(std::unique_ptr<CostsAnswer> answer) = 0;
   virtual void Metrics(std::unique_ptr<MetricsAnswer> answer) = 0;
 };

@@ -117,11 +117,11 @@ class ControlCalls {
   std::uint64_t long_calls_ = 0;
 };
 
-// To merge what many nodes say, and to look for a ring in it, takes long, and has a thread of its own,
-// which is there from the first status on.
+// Merging many nodes' parts, and looking for a ring in them, takes long, and has a thread of its
+// own, which exists from the first status on.
 class StatusThread {
  public:
-  // False: the daemon may start no thread.
+  // False: the daemon cannot start a thread.
   [[nodiscard]] bool Start() {
     try {
       std::call_once(started_, [this] { pool_.emplace(1); });
@@ -137,7 +137,7 @@ class StatusThread {
 
  private:
   std::once_flag started_;
-  std::optional<asio::thread_pool> pool_;  // What is still to be done at its end is dropped.
+  std::optional<asio::thread_pool> pool_;  // Its remaining work is dropped at its end.
 };
 
 // The parts of a status have come: makes a `Reply` of them, on the other thread.
@@ -205,7 +205,7 @@ class DiagnosticsCalls {
 
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
     if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
-    // Nodes and cables only, which everybody sees.
+    // Only nodes and cables, which all users see.
     port_.Status(Merged(merging_, call.MakeAnswer(), [](const v1::StatusReply& status) {
       v1::TopologyReply topology = cluster::TopologyOf(status);
       WriteOlderWords(topology);
@@ -228,8 +228,8 @@ class DiagnosticsCalls {
     port_.MeasureLinks(call.MakeAnswer());
   }
 
-  // Not by the loop, which has payload to move; the record's writers go on meanwhile. A copy has
-  // the record's size.
+  // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as
+  // large as the record.
   void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
     const auto who = Identify(intake_, call.context());
     if (!who) return call.Refuse(RefuseStranger());
@@ -291,11 +291,11 @@ class GrpcControlServer final : public ControlServer {
     }
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::microseconds(timeout_ns / 1000));
-    queue_->End();  // A call whose caller has gone does not hold the server, but may be unanswered.
+    queue_->End();  // A call whose caller has gone does not keep the server, but may be unanswered.
   }
 
  private:
-  // In this order, for the server goes before its queue, and what answers before both.
+  // In this order: the server is destroyed before its queue, and what answers before both.
   v1::Control::AsyncService control_service_;
   v1::Diagnostics::AsyncService diagnostics_service_;
   std::optional<CallQueue> queue_;

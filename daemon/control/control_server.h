@@ -1,8 +1,9 @@
-// The gRPC server: listens on no port, lives on the connections that intake hands
-// over, and checks on every call that it comes from the session it claims.
+// The gRPC server: listens on no port, serves the connections that intake passes on, and checks on
+// every call that it comes from the session it claims.
 //
-// Owner: Daemon. Thread: Adopt and Shutdown from any, also at once; calls on one of its own
-// (call_queue.h), statuses and the record are made on others (aside.h). Memory: bounded by a resource quota.
+// Owner: Daemon. Thread: Adopt and Shutdown from any, also at the same time; calls on one of its
+// own (call_queue.h), statuses and the record on others (aside.h). Memory: bounded by a resource
+// quota.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ class ControlServer {
   virtual ~ControlServer() = default;
   // Serves the connection; once Shutdown has begun it is closed instead.
   virtual void Adopt(platform::FileDescriptor connection) = 0;
-  // Once. Calls still open after timeout_ns are cancelled; returns when every call has
-  // been answered, so somebody must go on answering. The destructor does it with 0.
+  // Call it once. Calls that are open after timeout_ns are cancelled; returns when every call has
+  // been answered, so another thread must go on answering. The destructor does it with 0.
   virtual void Shutdown(std::uint64_t timeout_ns) = 0;
 };
 

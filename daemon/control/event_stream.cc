@@ -47,11 +47,11 @@ class EventStream final : public AsyncCall {
   }
   void OnStepped(bool ok) {
     waiting_ = false;
-    if (!ok) cancelled_ = true;  // A write fails, and an alarm is taken back, for this alone.
+    if (!ok) cancelled_ = true;  // Only this makes a write fail, or cancels an alarm.
     Advance();
   }
 
-  // One of write, alarm and the end is under way; when it has come back, the next.
+  // One of write, alarm and the end is under way; when it has returned, the next begins.
   void Advance() {
     if (cancelled_) return writer_.Finish(grpc::Status::CANCELLED, &answered_);
     if (at_ == batch_.size()) {

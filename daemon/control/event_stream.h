@@ -1,12 +1,12 @@
-// One Events call: what is kept, then what comes, as fast as its reader takes it.
+// One Events call: the kept events, then new ones, as fast as its reader takes them.
 //
 //   events there ──▶ write one, wait until it has gone ──▶ next
 //   none there   ──▶ not following: done;  following: look again after kLookAgainMs
 //
-// It looks rather than is told, so that who adds an event never meets gRPC.
+// It polls the log, so that code that adds an event never meets gRPC.
 //
-// Owner: itself (call_queue.h); DiagnosticsCalls has the count of them. Thread: the queue's.
-// Memory: a batch of events each.
+// Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch
+// of events each.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,20 @@ namespace mlxcomm::control {
 inline constexpr std::uint32_t kLookAgainMs = 100;
 
 struct EventReader {
-  std::string node;  // Whose log it is.
+  std::string node;  // The log's node.
   uid_t uid = 0;
-  intake::User viewer;  // What belongs to others is passed over.
+  intake::User viewer;  // Other users' events are skipped.
 };
 
-// How many read. Who sees only his own may not take all the places, alone or with others like
-// him: an operator finds one.
+// How many readers there are. Ordinary users together may not take all places, so an operator
+// always finds one.
 class EventStreams {
  public:
   static constexpr std::uint32_t kMax = 32;
   static constexpr std::uint32_t kPerUserMax = 8;
   static constexpr std::uint32_t kOrdinaryMax = 24;
 
-  // False: there are as many as may be.
+  // False: the limit is reached.
   bool Begin(const EventReader& reader);
   void End(const EventReader& reader);
 
@@ -57,11 +57,11 @@ struct EventsMethod {
   v1::Diagnostics::AsyncService& service;
   const record::EventLog& log;
   EventStreams& streams;
-  // Nobody, if the call does not come from a session.
+  // Nothing, if the call does not come from a session.
   std::function<std::optional<EventReader>(const grpc::ServerContext&)> identify;
 };
 
-// RESOURCE_EXHAUSTED is told to those who come while too many read.
+// Further calls get RESOURCE_EXHAUSTED while too many read.
 void ServeEvents(CallQueue& queue, const EventsMethod& method);
 
 }  // namespace mlxcomm::control

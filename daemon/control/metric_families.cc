@@ -79,8 +79,8 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
          node.combined_bytes_written());
 }
 
-// Addresses have ports that come and go; a cable is told by its interfaces. Several rails
-// of the same are one.
+// Addresses have ports that come and go, so a cable is named by its interfaces. Several rails over
+// the same ones count as one.
 struct Rails {
   double up = 0;
   double down = 0;
@@ -96,7 +96,8 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
   std::map<Labels, Rails> rails;
   for (const v1::LinkStatus& link : node.links()) {
     for (const v1::RailStatus& rail : link.rails()) {
-      // Other nodes' names; made printable here, so that no two become the same afterwards.
+      // Other nodes choose their names; made printable here, so that no two become equal
+      // afterwards.
       Rails& sum = rails[{{"peer", MakePrintable(link.peer())},
                           {"transport", WordOf(rail.transport())},
                           {"local_interface", rail.local_interface()},
@@ -135,7 +136,7 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
 void AddLinks(const v1::NodeStatus& node, Families& families) {
   MetricFamily& up = Begin(families, "mlxcomm_link_up", MetricType::Gauge,
                            "1 where the neighbour is reached, directly or by others.");
-  std::map<std::string, double> links;  // An address that leads to a known peer is one.
+  std::map<std::string, double> links;  // An address that leads to a known peer counts for it.
   for (const v1::LinkStatus& link : node.links()) {
     double& value = links[MakePrintable(link.peer())];
     if (link.state() == v1::LinkState::up) value = 1;
@@ -177,7 +178,7 @@ void AddOperations(const record::OperationCounts& operations, Families& families
         metric.histogram.bucket.push_back(
             {so_far, static_cast<double>(OperationCounts::BoundNs(i)) / 1e9});
       }
-      // Read a moment apart: the total may be behind its parts, and must not be.
+      // Read a moment apart: the total may lag behind its parts, but must not be less.
       metric.histogram.sample_count = std::max(counts.done, so_far);
       metric.histogram.sample_sum = static_cast<double>(counts.duration_ns) / 1e9;
       duration.metric.push_back(std::move(metric));

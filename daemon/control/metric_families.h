@@ -1,5 +1,5 @@
-// What Prometheus is told: families named by its conventions, from a snapshot of the loop
-// and the counts of operations. No user's and no job's name is among them.
+// The metrics for Prometheus: families named by its conventions, from a snapshot of the loop and
+// the counts of operations. They contain no user's or job's name.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mlxcomm::control {
 
-// `engine`: nothing where it did not answer in time; then only what is known without it.
+// `engine`: nothing where the loop did not answer in time; then only the rest is written.
 std::vector<prometheus::MetricFamily> WriteMetricFamilies(
     const std::optional<EngineMetrics>& engine, const record::OperationCounts& operations);
 

@@ -16,9 +16,9 @@
 namespace mlxcomm::control {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2);  // With the loop; scrapers have ten.
+constexpr auto kPatience = std::chrono::seconds(2);  // For the loop; scrapers have ten.
 
-// The loop's word for a thread that waits for it, and may have given up meanwhile.
+// The loop's answer to a thread that waits for it, and may have given up meanwhile.
 class PromisedMetrics final : public MetricsAnswer {
  public:
   explicit PromisedMetrics(std::promise<std::optional<EngineMetrics>> promise)
@@ -78,7 +78,7 @@ class HttpMetricsEndpoint final : public MetricsEndpoint {
   int port() const override { return exposer_.GetListeningPorts().front(); }
 
  private:
-  std::shared_ptr<Collector> collector_;  // The library holds it weakly.
+  std::shared_ptr<Collector> collector_;  // The library only has a weak pointer.
   prometheus::Exposer exposer_;
 };
 
@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(
     const std::string& address, ControlPort& port, const record::OperationCounts& operations) {
   try {
     return std::make_unique<HttpMetricsEndpoint>(address, port, operations);
-  } catch (const std::exception& error) {  // CivetException, whose words do not tell the reason.
+  } catch (const std::exception& error) {  // CivetException; its text does not have the reason.
     return absl::FailedPreconditionError(absl::StrCat("metrics { listen: \"", address,
                                                       "\" }: cannot listen there (is the port "
                                                       "taken, the address this machine's?): ",

@@ -3,11 +3,11 @@
 //
 //   GET ─server's thread─▶ snapshot by the loop, as status takes it ─▶ families ─▶ text
 //
-// Who asks is not asked who it is, so the configuration allows loopback addresses alone
+// It does not ask who sends the request, so the configuration allows loopback addresses alone
 // unless it says otherwise.
 //
-// Owner: Daemon. Thread: made and destroyed on main; serves on threads of its own, which
-// never touch the loop's state. Memory: a snapshot for each request; two at once.
+// Owner: Daemon. Thread: made and destroyed on main; serves on threads of its own, which never
+// touch the loop's state. Memory: a snapshot for each request; two at once.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class MetricsEndpoint {
   // FAILED_PRECONDITION: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
       const std::string& address, ControlPort& port, const record::OperationCounts& operations);
-  // The loop must still run, or a request that waits for it ends by its patience.
+  // The loop must still run, else a request that waits for it ends at its deadline.
   virtual ~MetricsEndpoint() = default;
   virtual int port() const = 0;
 };

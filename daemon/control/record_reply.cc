@@ -25,7 +25,7 @@ using record::OperationLife;
 using record::TrackCopy;
 using record::TrackKind;
 
-// One call's translation: the names of groups, the clock, what is asked for.
+// The translation for one call: the names of groups, the clock, the request.
 class Translation {
  public:
   Translation(const FlightRecorder& recorder, const v1::FlightRecordRequest& request,
@@ -34,7 +34,7 @@ class Translation {
     for (GroupName& name : recorder.GroupNames()) groups_[name.id] = std::move(name);
   }
 
-  // Whose it was is known as long as its name is.
+  // The user is known as long as the group's name is.
   bool IsSeen(std::uint64_t group) const {
     if (MaySeeAll(viewer_)) return true;
     const auto found = groups_.find(group);
@@ -166,7 +166,7 @@ std::vector<TrackCopy> CopyAll(const FlightRecorder& recorder, TrackKind kind) {
   return recorder.Copy(kind, tracks == 0 ? kSpansMax : kSpansMax / tracks);
 }
 
-// As many of the newest as the reply has room for, the oldest of them first.
+// As many of the newest as the reply has room for, oldest first.
 void WriteNewest(const Translation& translation, std::span<const OperationLife> lives,
                  std::span<const TrackCopy> rails, v1::FlightRecordReply& reply) {
   constexpr std::size_t kFieldBytes = 6;   // Before each operation: its field and its length.

@@ -13,17 +13,17 @@
 
 namespace mlxcomm::control {
 
-// Of all rails, and of all workers: their newest, some 2 MiB of a reply.
+// For all rails, and for all workers: their newest, some 2 MiB of a reply.
 inline constexpr std::size_t kSpansMax = 16384;
-// gRPC takes 4 MiB. Operations beyond it, the oldest, are counted as left out.
+// gRPC accepts 4 MiB. Older operations that do not fit are counted as left out.
 inline constexpr std::size_t kReplyBytesMax = (std::size_t{7} << 20) / 2;
 
 struct RecordClocks {
-  std::uint64_t monotonic_ns = 0;  // As the events have it.
+  std::uint64_t monotonic_ns = 0;  // On the events' clock.
   std::uint64_t unix_ns = 0;       // At the same time.
 };
 
-// What `viewer` may see of it; the rest is counted.
+// The part that `viewer` may see; the rest is counted.
 void WriteRecordReply(const record::FlightRecorder& recorder,
                       const v1::FlightRecordRequest& request, const intake::User& viewer,
                       const RecordClocks& now, v1::FlightRecordReply& reply);

@@ -14,7 +14,7 @@ namespace {
 // twice, hold eight.
 constexpr std::size_t kMessageBytesMax = 1023;
 
-// For those who look at the status alone; our own library reads the details.
+// For clients that look at the status alone; our own library reads the details.
 grpc::StatusCode StatusCodeOf(FailureCode code) {
   switch (code) {
     case FailureCode::kInvalidArgument: return grpc::StatusCode::INVALID_ARGUMENT;

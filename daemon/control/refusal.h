@@ -1,4 +1,4 @@
-// What a call ends with that is not served: gRPC's status, and the Failure in its details.
+// The end of a call that is refused: gRPC's status, and the Failure in its details.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -9,7 +9,7 @@ namespace mlxcomm::control {
 
 grpc::Status Refuse(const Failure& failure);
 
-// For a caller whose connection has no session of the kind that the call wants.
+// For a caller whose connection has no session of the required kind.
 grpc::Status RefuseStranger();
 
 }  // namespace mlxcomm::control

@@ -24,11 +24,11 @@ class UnaryCall : public AsyncCall {
   const grpc::ServerContext& context() const { return context_; }
   const Request& request() const { return request_; }
 
-  // On the queue's thread, when nobody waits for the answer any more.
+  // Called on the queue's thread, when the caller no longer waits for the answer.
   void set_on_cancelled(std::function<void()> on_cancelled) {
     on_cancelled_ = std::move(on_cancelled);
   }
-  // One of both, once.
+  // Either of the two, once.
   std::unique_ptr<Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }
   void Refuse(const grpc::Status& status) { writer_.FinishWithError(status, &answered_); }
 
@@ -65,7 +65,7 @@ class UnaryCall : public AsyncCall {
   std::function<void()> on_cancelled_;
 };
 
-// How gRPC is asked for a call of a method: as the generated service has it.
+// How the generated service asks gRPC for a call of a method.
 template <typename Service, typename Request, typename Reply>
 using AskMethod = void (Service::*)(grpc::ServerContext*, Request*,
                                     grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
@@ -96,7 +96,7 @@ class MethodCall final : public UnaryCall<Request, Reply> {
   const Method method_;
 };
 
-// From here on `serve` has the method's calls. `service` and `server` outlive them.
+// From here on `serve` gets the method's calls. `service` and `server` outlive them.
 template <typename Service, typename Server, typename Request, typename Reply>
 void ServeUnary(CallQueue& queue, std::type_identity_t<Service>& service,
                 AskMethod<Service, Request, Reply> ask, Server& server,

@@ -1,6 +1,6 @@
-// What one user may see of what all users do: its own jobs. Root, the daemon's own user and
-// the operators see all (intake/user_directory.h); of nodes, links and rails everybody sees
-// everything. What is hidden is counted, without names.
+// What one user may see of all users' work: its own jobs. Root, the daemon's own user and the
+// operators see all (intake/user_directory.h); all users see everything about nodes, links and
+// rails. Hidden items are counted, without names.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace mlxcomm::control {
 
-// `user`: whose it is. Users who share have no name, and see each other's.
+// `user`: the owner. Users who share have no name, and see each other's jobs.
 inline bool MaySeeAll(const intake::User& viewer) { return viewer.sees_all || viewer.name.empty(); }
 inline bool MaySee(const intake::User& viewer, const std::string& user) {
   return MaySeeAll(viewer) || viewer.name == user;
 }
 
-// Takes out of a whole reply, of all nodes, what the viewer may not see.
+// Removes from a whole reply, of all nodes, what the viewer may not see.
 void HideOthers(const intake::User& viewer, v1::StatusReply& reply);
 
 }  // namespace mlxcomm::control

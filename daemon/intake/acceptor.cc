@@ -24,7 +24,7 @@ namespace {
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 using platform::kTuple;
 
-// The loop waits for nobody: a refusal fits the buffer of a socket so young.
+// The loop never waits: a refusal fits the buffer of a new socket.
 constexpr std::uint64_t kRefusalTimeoutNs = 0;
 
 }  // namespace
@@ -62,7 +62,7 @@ void Acceptor::OnTurn() {
   if (rests) asio::co_spawn(io_, AcceptLoop(), asio::detached);
 }
 
-// Ends after so many, and begins anew in OnTurn().
+// Ends after a number of connections, and begins again in OnTurn().
 asio::awaitable<void> Acceptor::AcceptLoop() {
   while (accepted_in_turn_ < kAcceptsPerTurn) {
     auto [error, socket] = co_await acceptor_.async_accept(kTuple);
@@ -79,7 +79,7 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
     cannot_accept_ = false;
     ++accepted_in_turn_;
     ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-    queue::SilenceSignals(socket.native_handle());  // It may have left before it is answered.
+    queue::SilenceSignals(socket.native_handle());  // The process may leave before it is answered.
     if (hellos_ >= kHellosMax) {
       Refuse(socket,
              {FailureCode::kResourceExhausted, kNoRank,
@@ -149,7 +149,7 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
     failure = CheckWelcome(hello, *credentials);
     if (failure.ok()) co_await LearnUser(uid, deadline);
     User user;
-    if (failure.ok()) failure = CheckWelcome(hello, *credentials);  // It may be stopping now.
+    if (failure.ok()) failure = CheckWelcome(hello, *credentials);  // It may be stopping by now.
     if (failure.ok()) failure = IdentifyUser(uid, user);
     if (failure.ok()) failure = listener_.OnHello(socket, hello, *credentials, user);
   }
@@ -195,7 +195,7 @@ void Acceptor::Refuse(LocalStream::socket& socket, const Failure& failure, pid_t
   answer.version = queue::kHelloVersion;
   answer.failure_code = failure.code;
   failure.message.copy(answer.message, sizeof answer.message - 1);
-  // Best effort: whoever does not even read the refusal has gone.
+  // Best effort: a process that does not even read the refusal has gone.
   (void)queue::SendWithDescriptors(socket.native_handle(), &answer, sizeof answer, nullptr, 0,
                                    kRefusalTimeoutNs);
   LogRefusal(failure, pid);

@@ -39,8 +39,8 @@ using LocalStream = asio::local::stream_protocol;
 class HelloListener {
  public:
   virtual ~HelloListener() = default;
-  // A hello of the right form, from a user who is served. Takes the socket's
-  // descriptor over, or says why not, which the process is then told.
+  // A hello of the right form, from a user who is served. Takes over the socket's descriptor, or
+  // returns the reason for a refusal, which the process then gets.
   virtual Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
                           const platform::PeerCredentials& credentials, const User& user) = 0;
 };
@@ -71,9 +71,9 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor() { Stop(); }
 
-  // ALREADY_EXISTS: somebody listens at the path. A socket nobody listens on is replaced.
+  // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced.
   absl::Status Listen();
-  // Once each turn of the loop, before it sleeps: the next ones may come in.
+  // Call it once each turn of the loop, before it sleeps: more processes may connect.
   void OnTurn();
   // Closes the door and removes the socket's file. Hellos under way are refused.
   void Stop();
@@ -82,11 +82,11 @@ class Acceptor {
  private:
   asio::awaitable<void> AcceptLoop();
   asio::awaitable<void> Greet(LocalStream::socket socket);
-  // The first answers, unless that takes longer than the hello may.
+  // Returns when either is done: the lookup of the user, or the hello's deadline.
   asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
   Failure IdentifyUser(uid_t uid, User& user);
   bool MaySayHello(const absl::StatusOr<platform::PeerCredentials>& who) const;
-  // Empty: welcome.
+  // Empty: accepted.
   Failure CheckWelcome(const queue::ClientHello& hello,
                        const platform::PeerCredentials& credentials) const;
   void Refuse(LocalStream::socket& socket, const Failure& failure, pid_t pid);

@@ -1,14 +1,14 @@
-// Keeps a client from giving pages of its arena back to the system while a device has them: the device
-// goes on reading these very pages, whatever lies at their addresses since.
+// Keeps a client from giving pages of its arena back to the system while a device has them: the
+// device goes on reading these physical pages, whatever lies at their addresses since.
 //
 //   daemon  registered := 1, then looks at giving_back      1: not now
 //   client  giving_back := 1, then looks at registered      1: the pages stay
 //
-// Both do so in this order, so of two that come at once at least one sees the other. Nobody waits: a
-// client that says for ever that it is giving back has its payload copied, and harms no other.
+// Both do so in this order, so of two that come at once at least one sees the other. Neither waits:
+// a client that claims for ever to give pages back has its payload copied, and harms no other.
 //
-// Owner: the session, and whoever may still register. Thread: any. Memory: the queue's segment, where
-// the two words are (queue::ArenaPages), which is kept.
+// Owner: the session, and all parts that may still register. Thread: any. Memory: the queue's
+// segment with the two words (queue::ArenaPages), which it keeps.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class ArenaPages : public std::enable_shared_from_this<ArenaPages> {
   ArenaPages(const ArenaPages&) = delete;
   ArenaPages& operator=(const ArenaPages&) = delete;
 
-  // All pages stay until the last of these has been dropped. Null: some are being given back just now.
+  // All pages stay until the last of these has been dropped. Null: some are being given back just
+  // now.
   std::shared_ptr<const void> Keep();
 
  private:

@@ -6,8 +6,9 @@
 //                                                                       │
 //                                             ReleaseMemory() ◀─node: nothing uses the arena
 //
-// What a client writes into shared memory is copied once, then checked: what no correct client could write
-// ends the session; what is wrong but possible is answered with INVALID_ARGUMENT (see README.md, Intake).
+// What a client writes into shared memory is copied once, then checked: an entry that no correct
+// client could write ends the session; one that is wrong but possible is answered with
+// INVALID_ARGUMENT (see README.md, Intake).
 //
 // Owner: Daemon. Thread: the loop's, for calls and callbacks; Find() and counters() from any thread.
 // Memory: arenas and queues are the intake's until ReleaseMemory(); no allocation for a submission or
@@ -65,21 +66,21 @@ class IntakeListener {
 struct IntakeOptions {
   std::string socket_path;
   std::uint32_t clients_max = 64;
-  std::uint64_t arena_bytes_max = 0;  // Of a client; 0: the machine's memory.
+  std::uint64_t arena_bytes_max = 0;  // For one client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
-  std::uint64_t rendezvous_timeout_ns = 0;                  // For DaemonHello; 0: not told.
-  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // Likewise: as it was named.
-  bool all_users = false;  // Else only root and the daemon's own user.
+  std::uint64_t rendezvous_timeout_ns = 0;                  // For DaemonHello; 0: not sent.
+  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For DaemonHello: as configured.
+  bool all_users = false;  // False: only root and the daemon's own user.
   UserOptions users;
-  // 0, as below: three quarters of what all may have where all_users is set, else all.
+  // 0, as below: three quarters of the limits for all where all_users is set, else all.
   Amounts per_user;
-  // Of all, `clients` left out. 0: arena bytes as clients_max clients can have, and as many
-  // again for those that are ending; operations as these can have in flight.
+  // For all together; `clients` is not used. 0: arena bytes for clients_max clients, and the same
+  // again for those that are ending; operations as many as these may have in flight.
   Amounts all;
 };
 
 struct UseOfLimits {
-  Amounts used;  // By all.
+  Amounts used;  // By all together.
   Amounts all;
   Amounts per_user;
   std::vector<UserUse> users;
@@ -92,7 +93,7 @@ struct IntakeCounters {
   std::uint64_t arena_bytes = 0;  // Address space given to open clients.
 };
 
-// What control needs to know of the session that calls it.
+// What control needs to know about the calling session.
 struct SessionIdentity {
   SessionId session = 0;
   Peer peer;
@@ -100,16 +101,15 @@ struct SessionIdentity {
 
 class Intake {
  public:
-  // Listens on the socket (made 0600, or 0666 with all_users; its folder is
-  // created where missing; beside it lies a lock). ALREADY_EXISTS: another daemon has
-  // it. A stale socket file is replaced.
+  // Listens on the socket (made 0600, or 0666 with all_users; a missing folder is created; a lock
+  // lies beside it). ALREADY_EXISTS: another daemon has it. A stale socket file is replaced.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
                                                         IntakeListener& listener);
   virtual ~Intake() = default;  // Removes the socket file.
 
-  // Takes up to a fixed number of submissions from each queue and hands them to
-  // the listener. Returns how many there were. Once a turn: of new processes, too, only so many
-  // are heard until the next call.
+  // Takes up to a fixed number of submissions from each queue and passes them to the listener.
+  // Returns how many there were. Call it once each turn: between two calls, only a limited number
+  // of new processes is accepted, too.
   virtual std::size_t Poll() = 0;
   // Empties the doorbells that rang, which may end sessions, and announces on all queues that the
   // loop will sleep in the io_context; false: something has come in between. While announced,
@@ -117,26 +117,27 @@ class Intake {
   virtual bool PrepareToSleep() = 0;
   virtual void WakeUp() = 0;
 
-  // Publishes the end of an operation and rings the doorbell if the client
-  // sleeps. Nothing happens for a session that has ended.
+  // Publishes the end of an operation and rings the doorbell if the client sleeps. Does nothing for
+  // a session that has ended.
   virtual void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                         const Failure& failure, bool group_failed) = 0;
 
   // Ends a session: its doorbell and connection are closed; OnSessionEnded
   // follows, always later.
   virtual void End(SessionId session, const absl::Status& why) = 0;
-  // A client's, until its memory is released; null for others. Whoever keeps it keeps it mapped.
+  // A client's arena, until its memory is released; null for others. It stays mapped as long as the
+  // pointer lives.
   virtual std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const = 0;
   // As ArenaOf.
   virtual std::shared_ptr<ArenaPages> PagesOf(SessionId session) const = 0;
-  // Of a client, until its memory is released; zeros for others.
+  // For a client, until its memory is released; zeros for others.
   virtual CopiedResults ResultsCopiedBy(SessionId session) const = 0;
-  // Lets go of an ended session's memory: nothing of the daemon may touch it any more.
+  // Releases an ended session's memory: no part of the daemon may touch it any more.
   virtual void ReleaseMemory(SessionId session) = 0;
 
   // The session that may use this token on this connection, as gRPC names it: "fd:N" up to 1.5x.
-  // Later ones call every Unix socket "unix:"; there the token alone says it, 128 random bits that
-  // only the process has been told.
+  // Later releases call every Unix socket "unix:"; there the token alone decides, 128 random bits
+  // that only the process has got.
   virtual std::optional<SessionIdentity> Find(std::string_view token,
                                               std::string_view grpc_peer) const = 0;
   virtual IntakeCounters counters() const = 0;

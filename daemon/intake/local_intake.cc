@@ -20,7 +20,7 @@
 namespace mlxcomm::intake {
 namespace {
 
-// The loop waits for nobody: an answer fits the buffer of a socket so young.
+// The loop never waits: an answer fits the buffer of a new socket.
 constexpr std::uint64_t kAnswerTimeoutNs = 0;
 
 std::uint64_t ArenaBytesMax(const IntakeOptions& options) {
@@ -30,13 +30,13 @@ std::uint64_t ArenaBytesMax(const IntakeOptions& options) {
 Amounts LimitsOfAll(const IntakeOptions& options) {
   Amounts all = options.all;
   all.clients = options.clients_max;
-  // Those that have ended keep theirs for a moment, while others come in their place.
+  // Ended clients keep their arenas for a moment, while new ones come.
   if (all.arena_bytes == 0) all.arena_bytes = 2 * all.clients * ArenaBytesMax(options);
   if (all.operations == 0) all.operations = all.clients * Session::kInFlightMax;
   return all;
 }
 
-// Where there are several users one of them leaves some for the others.
+// Where there are several users, each leaves some for the others.
 Amounts LimitsPerUser(const IntakeOptions& options) {
   const Amounts all = LimitsOfAll(options);
   const auto part = [&options](std::uint64_t own, std::uint64_t whole) {
@@ -181,7 +181,7 @@ void LocalIntake::Adopt(std::unique_ptr<Session> opened, platform::FileDescripto
     ++tools_;
   }
   sessions_.emplace(id, std::move(opened));
-  rung_.reserve(sessions_.size());  // Each is in it once at most.
+  rung_.reserve(sessions_.size());  // Each is in it at most once.
   session.Watch();
   listener_.OnSessionOpened(id, session.peer());
   listener_.OnConnection(id, std::move(connection));
@@ -277,8 +277,8 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   }
 }
 
-// A rung doorbell needs no answer but a turn of the loop, which it has caused: what was submitted
-// is looked at first, and the bell later.
+// A doorbell needs only a turn of the loop, which it has caused: submissions are read first, the
+// bell is emptied later.
 void LocalIntake::OnRung(SessionId id) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end() && !found->second->ended()) rung_.push_back(id);
@@ -302,8 +302,7 @@ void LocalIntake::OnProcessGone(SessionId session) {
   End(session, absl::UnavailableError("its process ended"));
 }
 
-// The listener hears of it in a turn of its own, so that it may end a session from
-// inside any callback.
+// The listener is called in a later turn, so that it may end a session from inside any callback.
 void LocalIntake::End(SessionId id, const absl::Status& why) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second->ended()) return;

@@ -1,9 +1,9 @@
-// The one implementation of Intake: the table of sessions between the acceptor, which
-// brings new ones, and the listener, which gets what they submit.
+// The implementation of Intake: the table of sessions between the acceptor, which brings new ones,
+// and the listener, which gets their submissions.
 //
-// Owner: Daemon, as Intake. Thread: the loop's; the table that Find() reads has a
-// mutex, for the control server asks it. Memory: at most clients_max + kToolsMax sessions,
-// and what the acceptor has. The io_context must not run again afterwards.
+// Owner: Daemon, as Intake. Thread: the loop's; the table that Find() reads has a mutex, because
+// the control server calls it. Memory: at most clients_max + kToolsMax sessions, and what the
+// acceptor has. The io_context must not run again afterwards.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ namespace mlxcomm::intake {
 class LocalIntake final : public Intake, private HelloListener, private SessionObserver {
  public:
   static constexpr std::uint32_t kToolsMax = 64;
-  static constexpr std::uint32_t kToolsPerUserMax = 16;  // Of those who see only their own.
+  static constexpr std::uint32_t kToolsPerUserMax = 16;  // For users who see only their own jobs.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
-  // A doorbell is emptied before the loop sleeps again, and at the latest after so many turns: its end
-  // says that a process has gone.
+  // A doorbell is emptied before the loop sleeps again, and at the latest after this many turns:
+  // its end shows that a process has gone.
   static constexpr std::uint32_t kTurnsUnheardMax = 64;
 
   LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener);
@@ -61,7 +61,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
                   const platform::PeerCredentials& credentials, const User& user) override;
   Failure CheckTools(const Peer& peer) const;
-  // `use`: of a client, in which it is counted already.
+  // `use`: a client's, which counts it already.
   Failure Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
                UserUse* use);
   void Adopt(std::unique_ptr<Session> session, platform::FileDescriptor connection);

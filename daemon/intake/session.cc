@@ -15,7 +15,7 @@
 namespace mlxcomm::intake {
 namespace {
 
-// With memory of its own, for it is waited for again on every ring.
+// With memory of its own, because it waits again after every ring.
 struct Rung : platform::UsesHandlerMemory {
   SessionObserver& observer;
   SessionId id;
@@ -70,14 +70,14 @@ absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
   return absl::OkStatus();
 }
 
-// The handlers name the session by its number, for it may be over when they come.
+// The handlers hold the session's number, because it may be gone when they run.
 void Session::Watch() {
   ListenForRings();
   const auto gone = [&observer = observer_, id = id_] { observer.OnProcessGone(id); };
   platform::ProcessExit exit = platform::ProcessExit::Watch(peer_.pid);
   if (!exit.valid()) {
-    // Gone already, and a child of it may hold the doorbell; told in a turn of its own.
-    // Any other reason: the doorbell's end has to do.
+    // The process has gone already, and a child of it may hold the doorbell; reported in a later
+    // turn. For any other reason: only the doorbell's end shows it.
     if (errno == ESRCH) asio::post(exit_.get_executor(), gone);
     return;
   }

@@ -25,12 +25,12 @@
 
 namespace mlxcomm::intake {
 
-// How a session tells that its process rang, or is no more. The observer outlives the
-// io_context's last turn; the session itself need not.
+// The receiver of a session's events: its process rang, or has gone. It outlives the io_context's
+// last turn; the session itself need not.
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
-  // It will not be told again until TakeRings() and ListenForRings() have been called.
+  // Not called again until TakeRings() and ListenForRings() have been called.
   virtual void OnRung(SessionId session) = 0;
   virtual void OnProcessGone(SessionId session) = 0;
 };
@@ -53,7 +53,7 @@ class Session {
 
   SessionId id() const { return id_; }
   const Peer& peer() const { return peer_; }
-  // Of a client: where its user's use is counted.
+  // For a client: where its user's use is counted.
   void set_use(UserUse* use, std::uint64_t arena_bytes) {
     use_ = use;
     counted_arena_bytes_ = arena_bytes;
@@ -68,25 +68,25 @@ class Session {
   std::uint64_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
   int arena_descriptor() const { return arena_->descriptor(); }
   int queue_descriptor() const { return queue_->descriptor(); }
-  CopiedResults results_copied() const;  // Of a client.
+  CopiedResults results_copied() const;  // Clients only.
 
   // Watches the doorbell and the process from now on.
   void Watch();
-  // Takes what was rung, up to a bound. False: the other end has gone.
+  // Empties the doorbell, up to a bound. False: the other end has gone.
   bool TakeRings();
-  // The next OnRung() comes only after this, so that whoever rings without end is
-  // heard now and then. Watch() includes the first.
+  // The next OnRung() comes only after this, so that a process that rings without end is heard only
+  // now and then. Watch() includes the first call.
   void ListenForRings();
-  // Remembers the connection that gRPC owns, to be able to cut it.
+  // Keeps a duplicate of the connection that gRPC owns, to be able to cut it.
   void KeepConnection(platform::FileDescriptor duplicate) { connection_ = std::move(duplicate); }
   bool ended() const { return ended_; }
   void End();
 
-  // Queue. Not for ended sessions or tools. Each submission counts as in flight, also
-  // beyond kInFlightMax: whoever takes it looks at that.
+  // The queue. Not for ended sessions or tools. Each submission counts as in flight, even beyond
+  // kInFlightMax: the caller checks that.
   queue::RingResult PopSubmission(queue::SubmissionEntry& entry);
-  // False: the client does not read its completions although it may have no more
-  // operations in flight than there are slots.
+  // False: the client does not read its completions although it may have no more operations in
+  // flight than there are slots.
   [[nodiscard]] bool PushCompletion(const queue::CompletionEntry& entry);
   bool PrepareToSleep() { return submissions_->PrepareToSleep(); }
   void WakeUp() { submissions_->WakeUp(); }
@@ -105,7 +105,7 @@ class Session {
   SessionObserver& observer_;
   asio::posix::stream_descriptor doorbell_;
   platform::ProcessExit process_exit_;
-  asio::posix::stream_descriptor exit_;  // Its descriptor, which this one does not own.
+  asio::posix::stream_descriptor exit_;  // Does not own its descriptor.
   platform::FileDescriptor connection_;
   std::shared_ptr<const platform::SharedSegment> arena_;  // Rails may keep it.
   std::shared_ptr<const platform::SharedSegment> queue_;

@@ -18,7 +18,7 @@
 namespace mlxcomm::intake {
 namespace {
 
-// The path has been found to fit.
+// The path was checked to fit.
 sockaddr_un AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -52,7 +52,7 @@ absl::Status SocketFile::Claim() {
   return status;
 }
 
-// With its final permissions from the start, save for what the umask takes away.
+// With its final permissions from the start, minus the umask's.
 absl::Status SocketFile::MakeFolder() const {
   const std::filesystem::path folder = FolderOf(path_);
   std::error_code error;
@@ -63,12 +63,12 @@ absl::Status SocketFile::MakeFolder() const {
   if (::mkdir(folder.c_str(), mode) == 0 && ::chmod(folder.c_str(), mode) == 0) {
     return absl::OkStatus();
   }
-  if (errno == EEXIST) return absl::OkStatus();  // Another one's that starts just now.
+  if (errno == EEXIST) return absl::OkStatus();  // Another daemon that starts just now made it.
   return Unfit("the socket's folder " + folder.string(), std::strerror(errno));
 }
 
-// Whoever may write to the folder can put a socket of their own where processes look
-// for ours, as anybody can who comes first to a name in /tmp.
+// A user who may write to the folder can put a socket of their own where processes look for ours,
+// as can anybody who is the first to use a name in /tmp.
 absl::Status SocketFile::CheckFolder() const {
   const std::string folder = FolderOf(path_).string();
   struct stat facts{};
@@ -106,8 +106,9 @@ absl::Status SocketFile::TakeLock() {
                    ", or is about to: stop it first, or give this one another socket_path"));
 }
 
-// A daemon that is merely slow, or stopped, still listens: only a refused connection
-// proves a socket stale. macOS refuses also where a backlog is full, but no daemon's: we hold the lock.
+// A daemon that is merely slow, or stopped, still listens: only a refused connection proves a
+// socket stale. macOS also refuses when a backlog is full, but no daemon has one here: we hold the
+// lock.
 absl::Status SocketFile::ClearPath() const {
   struct stat facts{};
   if (::lstat(path_.c_str(), &facts) != 0) {
@@ -136,11 +137,11 @@ absl::Status SocketFile::ClearPath() const {
   return absl::OkStatus();
 }
 
-// Under another name until it is locked, so that nobody can hold it before.
+// Under another name until it is locked, so that no other process can lock it first.
 absl::Status SocketFile::TellOfPresence() {
   const std::string name = queue::PresenceFile(path_);
   const std::string fresh = name + ".new";
-  ::unlink(fresh.c_str());  // Of one that ended in between.
+  ::unlink(fresh.c_str());  // Left by one that ended in between.
   presence_.Reset(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   const bool told = presence_.valid() && ::flock(presence_.get(), LOCK_EX | LOCK_NB) == 0 &&
                     ::dprintf(presence_.get(), "%d\n", static_cast<int>(::getpid())) > 0 &&
@@ -152,8 +153,8 @@ absl::Status SocketFile::TellOfPresence() {
   return Unfit(name, std::strerror(reason));
 }
 
-// Until somebody listens nobody can connect, so the right mode may follow the bind;
-// a umask would be every thread's.
+// No process can connect before listen(), so the right mode may follow the bind; a umask would
+// affect every thread.
 absl::Status SocketFile::Bind(int socket) {
   const sockaddr_un address = AddressOf(path_);
   if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {

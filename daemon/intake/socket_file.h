@@ -1,18 +1,18 @@
 // The file of a listening Unix socket: where it may lie, and when it may be replaced.
 //
-//   Claim(): the folder is safe ─▶ the lock is ours ─▶ nobody answers at the path
+//   Claim(): the folder is safe ─▶ the lock is ours ─▶ no process answers at the path
 //   Bind() ─▶ (the acceptor listens) ─▶ Remove()
 //
-// Two daemons that start at once would both find that nobody answers, also while one
-// of them is between bind and listen; the second would then remove the first one's
-// socket. So all of it is done under a lock beside the socket ("PATH.lock"), which is
-// held until Remove() or the end of the process; its file stays and is empty.
+// Two daemons that start at once would both find that no process answers, even while one of them is
+// between bind and listen; the second would then remove the first one's socket. So all of it is
+// done under a lock beside the socket ("PATH.lock"), which is held until Remove() or the end of the
+// process; its file stays and is empty.
 //
-// Beside it lies "PATH.running", by which clients see that a daemon is there that cannot take them
-// at once (proto/queue/presence.h), and those who turn its log whom to tell: it holds the process's
-// number.
+// Beside it lies "PATH.running", which shows clients that there is a daemon that cannot accept them
+// at once (proto/queue/presence.h), and log rotation which process to signal: it holds the
+// process's number.
 //
-// Owner: Acceptor. Thread: the loop's. Memory: none.
+// Owner: Acceptor. Thread: the loop's.
 #pragma once
 
 #include <string>
@@ -30,12 +30,12 @@ class SocketFile {
   SocketFile& operator=(const SocketFile&) = delete;
   ~SocketFile() { Remove(); }
 
-  // ALREADY_EXISTS: another daemon is there. A socket nobody listens on is removed,
-  // a missing folder made. FAILED_PRECONDITION: the place is unfit, with the remedy.
+  // ALREADY_EXISTS: another daemon is there. A socket without a listener is removed, a missing
+  // folder made. FAILED_PRECONDITION: the place is unfit, with the remedy.
   absl::Status Claim();
   // Gives `socket` its name: for its user alone (0600), or for all users (0666).
   absl::Status Bind(int socket);
-  // Removes the socket that Bind() made, and lets the lock go.
+  // Removes the socket that Bind() made, and releases the lock.
   void Remove();
 
  private:

@@ -1,5 +1,5 @@
-// What a process has submitted, once it is known to be possible, and what it says of itself: plain values
-// that the node takes from the intake, or from the simulator.
+// What a process has submitted, once it is known to be possible, and what it reports about itself:
+// plain values that the node takes from the intake, or from the simulator.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace mlxcomm::intake {
 
 using SessionId = std::uint64_t;  // Never reused, never 0.
 
-// A submission whose fields are all possible. Offsets lie in the session's arena; that
-// what is read and written does as well depends on the group and is checked there.
+// A submission whose fields are all possible. Offsets lie in the session's arena; whether all that
+// is read and written does as well depends on the group and is checked there.
 struct Submission : CallerMemory {
   queue::SubmissionEntry entry;  // The copy.
 };
 
-// What a client tells of itself (queue::CopiedResults): shown, and believed in nothing.
+// What a client reports about itself (queue::CopiedResults): it is shown, and nothing relies on it.
 struct CopiedResults {
   std::uint64_t results = 0;
   std::uint64_t bytes = 0;

@@ -8,7 +8,7 @@
 namespace mlxcomm::intake {
 namespace {
 
-// Programs that exist may ask for it; it has always meant the same as automatic.
+// Existing programs may ask for it; it has always meant the same as automatic.
 constexpr PlanKind kTwoLevelOnce{5};
 
 bool IsGarbage(const queue::SubmissionEntry& entry) {

@@ -1,4 +1,5 @@
-// Tells apart what a client can have meant, what it cannot have meant, and garbage.
+// Distinguishes entries that a client may have meant, entries that it cannot have meant, and
+// garbage.
 //
 // A pure function of a private copy of the entry: nothing here reads shared memory.
 #pragma once

@@ -25,7 +25,7 @@ std::string NumberName(uid_t uid) { return absl::StrCat("#", uid); }
 
 bool MaySeeAll(uid_t uid) { return uid == 0 || uid == ::geteuid(); }
 
-// A group that there is not (yet) has no members.
+// A group that does not exist (yet) has no members.
 absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::string& group) {
   if (group.empty()) return false;
   const absl::StatusOr<gid_t> found = platform::FindGroup(group);
@@ -93,7 +93,7 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
     try {
       std::thread(&UserDirectory::Work, questions).detach();
     } catch (const std::system_error& error) {
-      // Later, for who asks does not expect the answer yet.
+      // Later, because the caller does not expect the answer yet.
       asio::post(io_, [this, uid, why = std::string(error.what())] {
         OnAnswer(uid, absl::ResourceExhaustedError("no thread to ask who the user is: " + why));
       });
@@ -122,8 +122,8 @@ void UserDirectory::Work(std::shared_ptr<Questions> questions) {
     absl::StatusOr<User> user = questions->lookup(uid, questions->options);
     lock.lock();
     if (questions->asker == nullptr) return;
-    // Under the lock, so that the io_context is there; the loop does not run again once
-    // the asker has ended.
+    // Under the lock, so that the io_context exists; the loop does not run again once the asker has
+    // ended.
     asio::post(questions->asker->io_, [asker = questions->asker, uid, user = std::move(user)] {
       asker->OnAnswer(uid, user);
     });

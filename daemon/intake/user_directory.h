@@ -1,17 +1,16 @@
-// Who a local process's user is: the name under which its jobs go, and whether it may
-// see everybody's.
+// The user of a local process: the name for its jobs, and whether it may see all users' jobs.
 //
 //   Find(uid) ─known─▶ User
 //      └──not yet: AwaitAnswer() ─▶ the directory's thread asks the system ─▶ the waiters' timers
 //                                                                              are cancelled
 //
-// The system may ask a directory on the network, for seconds or for ever, so it is asked on
-// a thread of its own, one question after another, and whoever waits has a deadline. That
-// thread is not waited for at the end: what it hangs in nobody can end. Answers are kept
-// for kKeptNs (refusals for kErrorKeptNs), so a change of a group is seen after that.
+// The system may ask a directory on the network, for seconds or for ever, so it is asked on a
+// thread of its own, one question after another, and each waiter has a deadline. That thread is not
+// joined at the end, because nothing can end its waiting. Answers are kept for kKeptNs (refusals
+// for kErrorKeptNs), so a change of a group takes effect after that.
 //
-// Owner: Acceptor. Thread: the loop's. Memory: an entry a user, kKnownMax at most, and a question
-// for each user who waits, whom the acceptor bounds.
+// Owner: Acceptor. Thread: the loop's. Memory: an entry for each user, at most kKnownMax, and a
+// question for each user who waits, which the acceptor bounds.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +34,7 @@ namespace mlxcomm::intake {
 enum class UserNaming : std::uint8_t { kByName, kByUid, kShared };
 
 struct User {
-  std::string name;       // Of its jobs (proto/types/job_id.h); empty where users share.
+  std::string name;       // For its jobs (proto/types/job_id.h); empty where users share.
   bool sees_all = false;  // Root, the daemon's own user, the operators.
 };
 
@@ -50,7 +49,7 @@ class UserDirectory {
   static constexpr std::uint64_t kErrorKeptNs = 1'000'000'000;
   static constexpr std::size_t kKnownMax = 1024;
   static constexpr std::size_t kNameBytesMax = 200;
-  // Asks the system; for tests another one.
+  // Asks the system; tests replace it.
   using Lookup = absl::StatusOr<User> (*)(uid_t uid, const UserOptions& options);
 
   UserDirectory(asio::io_context& io, UserOptions options, Lookup lookup = &AskSystem);
@@ -58,11 +57,11 @@ class UserDirectory {
   UserDirectory& operator=(const UserDirectory&) = delete;
   ~UserDirectory();
 
-  // What is known of the user; an error: the system did not say. Nothing: it has not been
-  // asked, or not lately.
+  // What is known about the user; an error: the system did not answer. Nothing: it has not been
+  // asked, or not recently.
   std::optional<absl::StatusOr<User>> Find(uid_t uid, std::uint64_t now_ns);
-  // Asks the system, unless that goes on; cancels the waiting on `timer` when it has said.
-  // The caller says when it waits no more.
+  // Asks the system, unless it is being asked; cancels `timer` when the answer is there. The caller
+  // must end its own wait.
   void AwaitAnswer(uid_t uid, asio::steady_timer& timer);
   void StopWaiting(uid_t uid, asio::steady_timer& timer);
 
@@ -84,7 +83,7 @@ class UserDirectory {
   asio::io_context& io_;
   const UserOptions options_;
   const Lookup lookup_;
-  std::shared_ptr<Questions> questions_;  // Made with the first one.
+  std::shared_ptr<Questions> questions_;  // Made with the first question.
   std::map<uid_t, Known> known_;
   std::set<std::pair<uid_t, asio::steady_timer*>> waiting_;
   std::set<uid_t> asked_;

@@ -10,7 +10,7 @@ Failure Exhausted(std::string message) {
   return {FailureCode::kResourceExhausted, kNoRank, std::move(message)};
 }
 
-// Empty: those whose jobs have no user's name.
+// An empty name: users whose jobs have none.
 std::string NameOf(uid_t uid, const std::string& name) {
   return name.empty() ? absl::StrCat("user #", uid) : absl::StrCat("user ", name);
 }

@@ -1,12 +1,12 @@
-// What each user has of this daemon, and all have together, against what they may have.
+// What each user, and all together, use of this daemon, and the limits.
 //
 //   Admit(user, arena) ─▶ clients, arena bytes ──Begin, End: operations──▶ Leave() ─▶ the client
 //                                                    is not counted ──Release()──▶ its memory
 //
-// A user is a number of this machine, whatever its jobs are called: who shares jobs with
-// others has limits of its own all the same.
+// A user is a number of this machine, whatever name its jobs have: users who share jobs have limits
+// of their own all the same.
 //
-// Owner: LocalIntake. Thread: the loop's. Memory: an entry for each user who has something.
+// Owner: LocalIntake. Thread: the loop's. Memory: an entry for each user with any use.
 #pragma once
 
 #include <cstdint>
@@ -38,14 +38,14 @@ class UserLimits {
   UserLimits(const UserLimits&) = delete;
   UserLimits& operator=(const UserLimits&) = delete;
 
-  // Counts a client with such an arena, or says which limit speaks against it.
+  // Counts a client with such an arena, or returns the limit that it would exceed.
   Failure Admit(uid_t uid, const std::string& name, std::uint64_t arena_bytes);
-  // Of an admitted client; it stays until Release().
+  // For an admitted client; it stays until Release().
   UserUse& Of(uid_t uid) { return users_.at(uid); }
   // The client has ended.
   void Leave(UserUse& use);
-  // So has what held its arena; `operations` of it never ended by themselves. The use is
-  // no more when nobody else has part in it.
+  // The memory of its arena is released too; `operations` of it never ended by themselves. The use
+  // disappears when no other client shares it.
   void Release(UserUse& use, std::uint64_t arena_bytes, std::uint64_t operations);
 
   // RESOURCE_EXHAUSTED: it is one too many; it counts all the same, until EndOperation().

@@ -1,11 +1,11 @@
-// What an awaited operation of Asio gives: a tuple whose first member is the error, in place of an
-// exception.
+// The result of an awaited operation of Asio: a tuple whose first member is the error, in place of
+// an exception.
 //
 //   auto [error, bytes] = co_await socket.async_read_some(buffer, platform::kTuple);
 //
-// Older versions of Asio have it among what is experimental, those from 1.33 on elsewhere only.
+// Older versions of Asio have it in asio::experimental, those from 1.33 on only elsewhere.
 //
-// Owner: nobody, it is a constant. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #if __has_include(<asio/as_tuple.hpp>)

@@ -31,7 +31,7 @@ absl::StatusOr<pid_t> StartProgram(const std::string& program,
   }
   const int output = descriptors.output < 0 ? STDERR_FILENO : descriptors.output;
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  // Also where it is number 3 by chance: then it is not closed any more.
+  // Even if it is number 3 already: this clears its close-on-exec flag.
   const bool has_third = descriptors.third >= 0;
   if (has_third) ::posix_spawn_file_actions_adddup2(&actions, descriptors.third, kThird);
   posix_spawnattr_t attributes;
@@ -41,7 +41,7 @@ absl::StatusOr<pid_t> StartProgram(const std::string& program,
   ::posix_spawnattr_setsigmask(&attributes, &none);
   int flags = POSIX_SPAWN_SETSIGMASK;
 #if defined(__APPLE__)
-  // A descriptor that has just been made by another thread may not say so itself yet.
+  // A descriptor that another thread has just made may not have the flag itself yet.
   flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
   ::posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
   if (descriptors.third == kThird) ::posix_spawn_file_actions_addinherit_np(&actions, kThird);

@@ -1,10 +1,10 @@
-// Starts another program, and tells how it ended.
+// Starts another program, and describes how it ended.
 //
 // The child has the given input (or the null device), the given output (or this process's standard
-// error as one), this process's standard error, and at most one descriptor besides, as number 3; no
-// other of this process's. No signal is blocked in it.
+// error), this process's standard error, and at most one more descriptor, as number 3; none of this
+// process's other ones. No signal is blocked in it.
 //
-// Owner: functions; the caller waits for the child. Thread: any. Memory: none.
+// The caller waits for the child. Thread: any.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ absl::StatusOr<pid_t> StartProgram(const std::string& program,
                                    const std::vector<std::string>& arguments,
                                    const ChildDescriptors& descriptors);
 
-// Of a status of waitpid(2), for people: "by signal 11 (Segmentation fault)", "with exit code 2".
+// For a status of waitpid(2), for people: "by signal 11 (Segmentation fault)", "with exit code 2".
 std::string HowEnded(int status);
 
 }  // namespace mlxcomm::platform

@@ -1,6 +1,6 @@
 // A file descriptor with one owner, and a pipe of two.
 //
-// Owner: itself, movable. Thread: as the descriptor is used. Memory: none.
+// Owner: itself, movable. Thread: as the descriptor is used.
 #pragma once
 
 #include <fcntl.h>

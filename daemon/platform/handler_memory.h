@@ -1,14 +1,14 @@
-// Memory of asio's handlers, kept by the thread that gave it back for the next: a wait that is
-// begun again and again, but not from within a handler (there asio keeps one itself), would
+// Memory for asio's handlers, kept by the thread that freed it for the next one. Else a wait that
+// is begun again and again, but not from within a handler (where asio keeps one itself), would
 // allocate each time.
 //
 //   struct Ring : platform::UsesHandlerMemory { void operator()(const asio::error_code&); };
 //   socket.async_wait(..., Ring{...});
 //
-// It belongs to no object that a handler could outlive: blocks are the thread's, and those
-// that it has too many of, or that are too long, are ordinary memory.
+// It belongs to no object that a handler could outlive: blocks are the thread's; surplus blocks,
+// and long ones, are ordinary memory.
 //
-// Owner: each thread. Thread: any. Memory: at most kBlocksKept blocks a thread.
+// Owner: each thread. Thread: any. Memory: at most kBlocksKept blocks for each thread.
 #pragma once
 
 #include <cstddef>

@@ -36,7 +36,7 @@ Address As(const sockaddr* any) {
   return address;
 }
 
-// An address without its port; of IPv4 in IPv6, what it stands for. Empty: neither.
+// An address without its port; for IPv4 in IPv6, the IPv4 address. Empty: neither.
 std::string TextOf(const sockaddr* any, std::string* scope) {
   char text[INET6_ADDRSTRLEN] = {};
   if (any->sa_family == AF_INET) {
@@ -50,7 +50,7 @@ std::string TextOf(const sockaddr* any, std::string* scope) {
                                                                                           : text;
   }
   if (IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr)) {
-    // BSD's kernel keeps the scope inside the address and shows it so in lists.
+    // BSD's kernel stores the scope inside the address and returns it so in lists.
     if (six.sin6_scope_id == 0) {
       six.sin6_scope_id =
           static_cast<std::uint32_t>(six.sin6_addr.s6_addr[2] << 8 | six.sin6_addr.s6_addr[3]);
@@ -109,7 +109,7 @@ absl::StatusOr<std::string> InterfaceOf(const sockaddr* local) {
   if (!scope.empty()) return scope;
   const absl::StatusOr<Addresses> addresses = ReadAddresses();
   if (!addresses.ok()) return addresses.status();
-  // All of 127.0.0.0/8 is the loopback's, though only its first address is listed.
+  // All of 127.0.0.0/8 belongs to loopback, though only its first address is listed.
   const bool four_loopback = wanted.rfind("127.", 0) == 0;
   for (const ifaddrs* entry = addresses->get(); entry != nullptr; entry = entry->ifa_next) {
     if (four_loopback) return wanted;

@@ -1,7 +1,6 @@
-// The network interfaces of this machine: their names, addresses, and whether a cable is
-// in them.
+// The network interfaces of this machine: their names, addresses, and whether they have a cable.
 //
-// Owner: functions and plain values. Thread: any. Memory: plain values.
+// Thread: any. Memory: plain values.
 #pragma once
 
 #include <array>
@@ -24,7 +23,7 @@ struct NetworkInterface {
   std::uint32_t index = 0;
   bool multicast = false;
   bool point_to_point = false;
-  bool bridge_member = false;          // It has given its frames to a bridge.
+  bool bridge_member = false;          // Its frames go to a bridge.
   std::vector<std::string> addresses;  // "10.0.0.1", "fe80::1%eth0"; sorted.
 
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
@@ -36,12 +35,12 @@ absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces();
 // Its IPv6 link-local address; the first of several.
 std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInterface& interface);
 
-// The system's half: whether the interface is a member of a bridge.
+// By system: whether the interface is a member of a bridge.
 bool IsBridgeMember(const std::string& interface);
 
-// The name of the interface that has this local address of a socket; on a loopback
-// interface the address itself, for there it tells more. Of link-local addresses, which
-// several interfaces may share, the scope decides. NOT_FOUND: no interface has it.
+// The name of the interface that has this local address of a socket; on a loopback interface the
+// address itself, which says more there. For link-local addresses, which several interfaces may
+// share, the scope decides. NOT_FOUND: no interface has it.
 absl::StatusOr<std::string> InterfaceOf(const sockaddr* local);
 
 }  // namespace mlxcomm::platform

@@ -9,15 +9,15 @@ namespace mlxcomm::platform {
 std::uint64_t MonotonicNow();  // Nanoseconds; unrelated to the date.
 std::uint64_t PhysicalMemoryBytes();
 std::uint64_t OwnMemoryBytes();  // Resident; on Linux without clients' arenas.
-// Where the caller runs; kAnyCore where the system does not say.
+// The caller's core; kAnyCore where the system does not say.
 inline constexpr std::uint32_t kAnyCore = 0xffffffff;
 std::uint32_t CurrentCore();
-// Moves the caller to another core, where it may use one, and lets it go on anywhere.
+// Moves the caller to another core, if it may use one, and lets it continue on any.
 void LeaveCore(std::uint32_t core);
 std::uint64_t LastLevelCacheBytes();  // Of a core's; 8 MiB where the system does not say.
-std::string HostName();               // Without its domain.
+std::string HostName();               // A core's; 8 MiB where the system does not say.
 std::string MacosVersion();           // "26.2.1"; empty where this is no macOS.
-std::string OwnExecutable();          // Its path; empty where the system does not say.
+std::string OwnExecutable();          // "26.2.1"; empty on other systems.
 
 // Defaults of config.proto: for root a system service's, else the user's own.
 std::string DefaultSocketPath();

@@ -1,5 +1,5 @@
 #if defined(__APPLE__)
-#define __APPLE_USE_RFC_3542 1  // IPV6_PKTINFO as the RFC has it.
+#define __APPLE_USE_RFC_3542 1  // IPV6_PKTINFO as in the RFC.
 #endif
 #include "daemon/platform/multicast_socket.h"
 
@@ -38,7 +38,7 @@ bool Prepare(const FileDescriptor& socket, const MulticastSocket::Place& place) 
       ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return false;
   }
-  // Both: Linux asks for the first to share a group, BSD for the second.
+  // Both: to share a group, Linux needs the first, BSD the second.
   if (!Set(socket, SOL_SOCKET, SO_REUSEADDR, 1)) return false;
 #if defined(__APPLE__)
   if (!Set(socket, SOL_SOCKET, SO_REUSEPORT, 1)) return false;
@@ -88,7 +88,7 @@ absl::Status MulticastSocket::Send(std::span<const std::uint8_t> datagram) const
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  // From the address that the datagram names, also where the interface has others.
+  // From the address that the datagram names, even where the interface has others.
   cmsghdr* const head = CMSG_FIRSTHDR(&message);
   head->cmsg_level = IPPROTO_IPV6;
   head->cmsg_type = IPV6_PKTINFO;

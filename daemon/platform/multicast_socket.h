@@ -1,10 +1,10 @@
 // A UDP socket for IPv6 link-local multicast on one interface: what it sends goes out
 // there, what it receives came in there, and nothing of either has crossed a router.
 //
-// Several processes of a machine may each have one for the same group and port. What this
-// one sends does not come back to this machine.
+// Several processes of a machine may each have one for the same group and port. Datagrams that it
+// sends do not come back to this machine.
 //
-// Owner: who made it. Thread: one. Memory: the kernel's buffer, kReceiveBytesMax.
+// Owner: its maker. Thread: one. Memory: the kernel's buffer, kReceiveBytesMax.
 #pragma once
 
 #include <array>
@@ -27,21 +27,22 @@ class MulticastSocket {
 
   struct Place {
     std::string interface;
-    std::uint32_t index = 0;  // Of the interface.
-    Address source{};         // Its link-local address.
+    std::uint32_t index = 0;  // The interface's.
+    Address source{};         // The interface's link-local address.
     Address group{};          // ff02::/16
     std::uint16_t port = 0;
   };
-  // UNAVAILABLE: why the system does not give it, for people.
+  // UNAVAILABLE: the system's reason, for people.
   static absl::StatusOr<MulticastSocket> Open(const Place& place);
 
   int descriptor() const { return socket_.get(); }  // Readable when something has come.
-  // FAILED_PRECONDITION: there is no route, as macOS says as well of what it forbids. UNAVAILABLE: else.
+  // FAILED_PRECONDITION: there is no route, which macOS also says where it forbids sending.
+  // UNAVAILABLE: any other error.
   absl::Status Send(std::span<const std::uint8_t> datagram) const;
 
   struct Received {
     Address from{};
-    std::size_t bytes = 0;  // Of a longer one, as many as `into` has.
+    std::size_t bytes = 0;  // At most the size of `into`, which cuts a longer one.
     bool is_here = false;   // Over this interface, from a link-local address.
   };
   // Does not wait. Nothing: there is none.
@@ -55,7 +56,7 @@ class MulticastSocket {
   Place place_;
 };
 
-// The system's half: what comes over other interfaces is not received. 0, or errno.
+// By system: nothing is received from other interfaces. 0, or errno.
 int BindToInterface(const FileDescriptor& socket, const std::string& interface,
                     std::uint32_t index);
 

@@ -1,11 +1,10 @@
-// A segment of memory that can be handed to another process by its descriptor.
+// A segment of memory that can be passed to another process by its descriptor.
 //
-// Sparse: address space is given at once, pages only when they are touched. Its
-// size can never change afterwards, so neither side can make the other fault:
-// sealed on Linux (memfd), fixed by the first ftruncate on macOS (shm_open).
+// Sparse: address space is reserved at once, pages are allocated only when they are touched. Its
+// size can never change afterwards, so neither side can make the other fault: sealed on Linux
+// (memfd), fixed by the first ftruncate on macOS (shm_open).
 //
-// Owner: the session that made it. Thread: any. Memory: unmapped and closed with
-// the object.
+// Owner: the session that made it. Thread: any. Memory: unmapped and closed with the object.
 #pragma once
 
 #include <cstddef>

@@ -1,13 +1,14 @@
-// Keeps the machine from going to sleep by itself while a job runs, here or through here: its links
+// Keeps the machine from going to sleep by itself while a job runs on it or through it: its links
 // would time out.
 //
-// macOS: an assertion of power management, which ends with the process, however that ends. Not
-// caffeinate below mlxcommctl launch: ranks may be started by anything, and the daemon is what knows
-// whether there is a job. A lid that is closed, or who chooses "Sleep", is obeyed.
-// Linux: nothing; servers do not sleep by themselves, and a desktop's session has its own ways.
+// macOS: an assertion of power management, which ends with the process in every case. Not
+// caffeinate below mlxcommctl launch, because ranks may be started in any way, and the daemon knows
+// whether there is a job. Closing the lid and choosing "Sleep" still work. Linux: nothing; servers
+// do not sleep by themselves, and desktop sessions have their own settings.
 //
-// Owner: who knows of jobs. Thread: Want from one; it does not wait, for asking the system may take
-// milliseconds: a thread of its own does that, from the first Want on. Memory: on macOS a thread.
+// Owner: the part that knows of jobs. Thread: Want from one; it does not wait, because asking the
+// system may take milliseconds: a thread of its own does that, from the first Want on. Memory: on
+// macOS a thread.
 #pragma once
 
 #include <memory>

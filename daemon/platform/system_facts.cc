@@ -49,7 +49,7 @@ void RaiseOpenFilesMax() {
   if (limit.rlim_cur >= wanted) return;
   limit.rlim_cur = wanted;
   ::setrlimit(RLIMIT_NOFILE,
-              &limit);  // Refused: it stays, and clients are told when it is used up.
+              &limit);  // Refused: it stays, and clients get an error when it is used up.
 }
 
 std::uint64_t OpenFiles() {
@@ -58,7 +58,7 @@ std::uint64_t OpenFiles() {
   std::uint64_t count = 0;
   while (const dirent* const entry = ::readdir(folder)) count += entry->d_name[0] != '.';
   ::closedir(folder);
-  return count > 0 ? count - 1 : 0;  // One of them was this look.
+  return count > 0 ? count - 1 : 0;  // This function's own descriptor is one of them.
 }
 
 std::uint64_t LockedBytesMax() {

@@ -1,4 +1,4 @@
-// What the system says of itself and grants this process, for those who look for trouble.
+// What the system says about itself and grants this process, for diagnostics.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 namespace mlxcomm::platform {
 
 std::string SystemName();      // "Linux 6.1.0 x86_64"; empty: not known.
-std::uint64_t OpenFilesMax();  // Of this process; 0: not known.
-std::uint64_t OpenFiles();     // That it has; 0: not known.
-// As many as the system allows it without asking anybody, and no more than 65536: a program that a
-// shell starts has 256 on macOS, 1024 on Linux, and a client costs five of the daemon's. What it
-// already has more is left. Before threads; children inherit it.
+std::uint64_t OpenFilesMax();  // This process's limit; 0: not known.
+std::uint64_t OpenFiles();     // This process's; 0: not known.
+// Raises the limit to what the system allows without privileges, at most 65536: a program that a
+// shell starts has 256 on macOS, 1024 on Linux, and a client costs five of the daemon's. A higher
+// limit stays. Call it before there are threads; children inherit it.
 void RaiseOpenFilesMax();
-// Memory that this process may lock, as RDMA does with what it registers; 0: not limited, as for
-// root on Linux and everybody on macOS, or not known.
+// Memory that this process may lock, as RDMA does with registered memory; 0: not limited, as for
+// root on Linux and all users on macOS, or not known.
 std::uint64_t LockedBytesMax();
 std::uint32_t InterfaceMtu(const std::string& name);  // 0: not known.
 std::uint64_t UnixNow();                              // Nanoseconds since 1970.

@@ -1,15 +1,14 @@
-// Says to the system how much somebody waits for what the calling thread does.
+// Tells the system how urgent the calling thread's work is.
 //
-// macOS gives threads that say nothing its efficiency cores when there is much to do, and lets their
-// timers be late; neither a thread nor a program that is started has it of who starts it. Linux has no
-// such thing.
+// Under load macOS runs threads without such a class on its efficiency cores and lets their timers
+// be late; neither threads nor started programs inherit it. Linux has no such thing.
 //
 // Thread: the one that it is about.
 #pragma once
 
 namespace mlxcomm::platform {
 
-// The user waits for it: loop, rails, workers, who calls a device's driver.
+// The user waits for it: loop, rails, workers, callers of a device's driver.
 void ServeWhoWaits();
 
 }  // namespace mlxcomm::platform

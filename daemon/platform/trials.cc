@@ -71,7 +71,7 @@ TrialResult TryFixedSize() {
   return grew || shrank ? Fails(seen) : Holds(seen);
 }
 
-// Of POSIX objects, which macOS has; Linux's are memfd, and their names nobody sees.
+// Names of POSIX objects, which macOS has; Linux uses memfd, whose names no other process sees.
 TrialResult TryNames() {
   std::size_t longest = 0;
   for (std::size_t length = 8; length <= 64; ++length) {
@@ -160,7 +160,7 @@ TrialResult TryWakeTime() {
   return median <= 100'000 ? Holds(seen) : Fails(seen);
 }
 
-// A Unix socket that listens in a folder of its own, which goes with it.
+// A Unix socket that listens in a folder of its own, which is removed with it.
 struct Listener {
   explicit Listener(int backlog) {
     const char* const place = std::getenv("TMPDIR");
@@ -230,7 +230,8 @@ TrialResult TryFullBacklog() {
   return error == expected ? Holds(seen) : Fails(seen);
 }
 
-// The doorbell's other end: a grandchild, as whose parent nobody here is told of its end.
+// The holder of the doorbell's other end is a grandchild, whose end this process is not notified of
+// as a parent.
 TrialResult TryProcessExit() {
   int told[2];
   int held[2];
@@ -241,7 +242,7 @@ TrialResult TryProcessExit() {
     if (grandchild == 0) {
       ::close(held[1]);
       char byte;
-      static_cast<void>(::read(held[0], &byte, 1));  // Until it is let go.
+      static_cast<void>(::read(held[0], &byte, 1));  // Until it is released.
       ::_exit(0);
     }
     const ssize_t wrote = ::write(told[1], &grandchild, sizeof grandchild);
@@ -293,7 +294,7 @@ TrialResult TryWatch() {
                     : Fails(std::string(watch.status().message()));
 }
 
-// Hellos go to this group; here to a port that nobody has.
+// Hellos go to this group; here to a port that no program uses.
 TrialResult TryMulticast() {
   const auto interfaces = ListInterfaces();
   if (!interfaces.ok()) return Fails(std::string(interfaces.status().message()));

@@ -1,14 +1,15 @@
-// What is taken of the operating system, tried one by one on the system that is there: each trial is
-// a process of its own, and whoever starts it has a deadline for it (mlxcommctl firstlight).
+// What is assumed about the operating system, tried item by item on the running system: each trial
+// is a process of its own, and its caller sets a deadline for it (mlxcommctl firstlight).
 //
-//   mlxcommd --try-platform trials   which there are: NAME, and what is assumed
+//   mlxcommd --try-platform trials   lists them: NAME, and the assumption
 //   mlxcommd --try-platform NAME     "holds", "fails" or "untried", and then what was seen
-//   mlxcommd --try-platform watch    tells of interfaces that change, a line each, until its standard
+//   mlxcommd --try-platform watch    reports interfaces that change, a line each, until its standard
 //                                    output is closed: UNIX_NS, "up" or "down", NAME
 //
-// Nothing is left behind, and nothing but a hello to no port that anybody has leaves this machine.
+// They leave nothing behind, and send nothing but a hello to a port that no program uses.
 //
-// Thread: main, of a process that does nothing else; some start another. Memory: some megabytes; much
+// Thread: main, of a process that does nothing else; some start another. Memory: some megabytes;
+// much
 // address space for a moment.
 #pragma once
 
@@ -18,7 +19,7 @@
 
 namespace mlxcomm::platform {
 
-// The argument by which mlxcommd is told to try something.
+// The argument of mlxcommd that starts a trial.
 inline constexpr char kTrialArgument[] = "--try-platform";
 
 struct TrialResult {
@@ -34,7 +35,7 @@ struct Trial {
 };
 std::span<const Trial> Trials();
 
-// Of main: writes what came of it to the standard output; the exit code.
+// For main: writes the result to the standard output; returns the exit code.
 int RunTrial(const std::string& name);
 
 }  // namespace mlxcomm::platform

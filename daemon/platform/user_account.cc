@@ -14,7 +14,7 @@
 namespace mlxcomm::platform {
 namespace {
 
-// An entry of a directory may be long (a group's lists its members), but not without end.
+// An entry of a directory may be long (a group's lists its members), but must be bounded.
 constexpr std::size_t kEntryBytesMin = 4096;
 constexpr std::size_t kEntryBytesMax = std::size_t{16} << 20;
 
@@ -30,7 +30,7 @@ int WithRoom(std::vector<char>& room, Look look) {
   return ERANGE;
 }
 
-// Some systems give these instead of nothing at all for an account that there is not.
+// Some systems return these instead of nothing for an account that does not exist.
 bool MeansNone(int error) { return error == 0 || error == ENOENT || error == ESRCH; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the system knows of a user: the name of the account, and the groups it is in.
+// What the system knows about a user: the name of the account, and its groups.
 //
 // The system may have to ask a directory on the network, so any of this can take
 // seconds: never on the loop's thread.
@@ -24,7 +24,7 @@ struct UserAccount {
   std::vector<gid_t> groups;  // All of them, that one included.
 };
 
-// NOT_FOUND: no account has this number. UNAVAILABLE: the system could not say.
+// NOT_FOUND: no account has this number. UNAVAILABLE: the system could not answer.
 absl::StatusOr<UserAccount> FindAccount(uid_t uid);
 absl::StatusOr<gid_t> FindGroup(const std::string& name);
 

@@ -1,4 +1,4 @@
-// The groups of an account: getgrouplist has other types on each system.
+// The groups of an account: getgrouplist's types differ between the systems.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace mlxcomm::platform {
 
-// As getgrouplist: the groups of `name`, `first` included. `count`: how many `groups` holds,
-// then how many there are. False: it did not hold them all.
+// As getgrouplist: the groups of `name`, including `first`. `count`: the size of `groups`, then the
+// number of groups. False: `groups` was too small.
 bool GroupsOf(const std::string& name, gid_t first, gid_t* groups, int* count);
 
 }  // namespace mlxcomm::platform

@@ -1,7 +1,7 @@
 // Wakes a thread that sleeps in poll, epoll or kqueue.
 //
-// Owner: the sleeping thread's object. Thread: Ring from any, the rest by the
-// sleeper. Memory: none; a bell that is rung twice is heard once.
+// Owner: the sleeping thread's object. Thread: Ring from any, the rest by the sleeper. Two rings
+// may wake it once.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -11,7 +11,7 @@ namespace mlxcomm::platform {
 
 class Wakeup {
  public:
-  Wakeup();  // Aborts when the system has no descriptor left: only at start.
+  Wakeup();  // Aborts when the system has no descriptor left: use it only at start.
   // RESOURCE_EXHAUSTED: no descriptor left.
   static absl::StatusOr<Wakeup> Create();
 

@@ -4,7 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "daemon/reduce/floating_kernels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-// Highway's headers come after it, so that they are read anew for each target.
+// Highway's headers come after it, so that they are included again for each target.
 #include "daemon/reduce/loops-inl.h"
 #include "daemon/reduce/row.h"
 #include "hwy/highway.h"
@@ -27,7 +27,7 @@ void CombineReals(ReduceOperator op, const Row& row) {
   }
 }
 
-// To a sum and a mean the two parts are numbers of their own.
+// For a sum and a mean, the two parts are separate numbers.
 void CombineComplex(ReduceOperator op, const Row& row) {
   if (op == ReduceOperator::kProduct) {
     return CombineRow<Complex64Format, ComplexProductOperator>(row);

@@ -1,10 +1,10 @@
 // How the elements of a type are loaded into lanes and stored from them, once for each
 // SIMD target (included again and again by hwy/foreach_target.h, hence no #pragma once).
 //
-// A Format has Stored (an element in memory), Vector (the lanes in which elements are
-// combined), Count (elements in a Vector), Load and Store; where kStreams is true, Stream.
+// A Format has Stored (an element in memory), Vector (the lanes in which elements are combined),
+// Count (elements in a Vector), Load and Store; where kStreams is true, Stream.
 //
-// Owner: the kernels. Thread: any. Memory: none.
+// Thread: any.
 #if defined(MLXCOMM_REDUCE_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_FORMATS_INL_H_
 #undef MLXCOMM_REDUCE_FORMATS_INL_H_
@@ -36,7 +36,7 @@ struct PlainFormat {
   static HWY_INLINE void Stream(Vector v, Stored* to) { hn::Stream(v, Tag(), to); }
 };
 
-// A byte other than 0 counts as true, as in the language, and leaves as 1.
+// Any byte other than 0 counts as true, as in C++, and is stored as 1.
 struct BoolFormat : PlainFormat<std::uint8_t> {
   static HWY_INLINE Vector Load(const Stored* from) {
     return hn::Min(hn::LoadU(Tag(), from), hn::Set(Tag(), 1));
@@ -48,7 +48,7 @@ struct Complex64 {
   float imaginary;
 };
 
-// Real and imaginary parts in vectors of their own: only a product and an order need that.
+// Real and imaginary parts in separate vectors: only a product and an order need that.
 struct Complex64Format {
   using Stored = Complex64;
   using Tag = hn::ScalableTag<float>;
@@ -69,7 +69,8 @@ struct Complex64Format {
   }
 };
 
-// 16 bits in memory, combined in float32. The tests have the same by integers, an element at a time.
+// 16 bits in memory, combined in float32. The tests do the same with integers, one element at a
+// time.
 struct HalfFormat {
   using Stored = std::uint16_t;
   using Tag = hn::ScalableTag<float>;
@@ -78,7 +79,8 @@ struct HalfFormat {
   using Halves = hn::Vec<HalfTag>;
   using WordTag = hn::Rebind<std::uint32_t, Tag>;
   using Words = hn::Vec<WordTag>;
-  // Highway streams 16 bytes also where a vector has fewer, over what lies behind it.
+  // Highway streams 16 bytes even where a vector has fewer, which would overwrite the bytes behind
+  // it.
   static constexpr bool kStreams = hn::MaxLanes(HalfTag()) * sizeof(Stored) >= 16;
   static constexpr std::size_t kCountMax = hn::MaxLanes(Tag());
   static HWY_INLINE std::size_t Count() { return hn::Lanes(Tag()); }
@@ -114,8 +116,8 @@ struct Bfloat16Format : HalfFormat {
 };
 
 struct Float16Format : HalfFormat {
-// Where the machine converts by itself, it rounds to nearest even and keeps
-// subnormals; Highway's emulation elsewhere does not promise that.
+// Where the machine itself converts, it rounds to nearest even and keeps subnormals; Highway's
+// emulation elsewhere does not promise that.
 #if HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
   static HWY_INLINE Vector Load(const Stored* from) {
     const hn::Rebind<hwy::float16_t, Tag> halves;

@@ -6,7 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "daemon/reduce/integer_kernels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-// Highway's headers come after it, so that they are read anew for each target.
+// Highway's headers come after it, so that they are included again for each target.
 #include "daemon/reduce/loops-inl.h"
 #include "daemon/reduce/row.h"
 #include "hwy/highway.h"
@@ -24,7 +24,7 @@ void CombineBools(ReduceOperator op, const Row& row) {
   }
 }
 
-// Operators to which signed and unsigned lanes are the same.
+// Operators for which signed and unsigned lanes are the same.
 template <typename Operator>
 void CombineUnsigned(DataType type, const Row& row) {
   switch (DataTypeBytes(type)) {
@@ -46,7 +46,7 @@ void CombineOrdered(DataType type, const Row& row) {
   }
 }
 
-// To bitwise operators a row is bytes, whatever the type.
+// For bitwise operators a row is bytes, whatever the type.
 template <typename Operator>
 void CombineBits(DataType type, const Row& row) {
   CombineRow<PlainFormat<std::uint8_t>, Operator>(InParts(row, DataTypeBytes(type)));

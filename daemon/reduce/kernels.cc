@@ -40,7 +40,7 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
     }
     return;
   }
-  // Whoever asked was checked when the request came in: here it can only be our own bug.
+  // The request was checked when it came in: here it can only be our own bug.
   MLXCOMM_INVARIANT(input_count > 0 && IsWellFormed(reduction));
   const Row row{inputs,
                 input_count,
@@ -49,7 +49,7 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
                 elements,
                 reduction.divisor,
                 stores == Stores::kNonTemporal};
-  // To divide by 1 takes time and changes nothing.
+  // Dividing by 1 takes time and changes nothing.
   const bool sums = reduction.op == ReduceOperator::kMean && reduction.divisor == 1;
   const ReduceOperator op = sums ? ReduceOperator::kSum : reduction.op;
   if (stores == Stores::kWholeLines && CanStoreWholeLines(reduction.type, row)) {

@@ -16,10 +16,10 @@
 
 namespace mlxcomm::reduce {
 
-// How results are stored. The three differ on x86-64; elsewhere all are ordinary, and so is what
-// cannot be stored otherwise (whole_lines.h; README.md has what goes past the caches).
+// How results are stored. The three differ on x86-64; elsewhere all are ordinary, and so are
+// results that cannot be stored otherwise (whole_lines.h; README.md says which go past the caches).
 enum class Stores : std::uint8_t {
-  kOrdinary,     // As they are computed. Each line is fetched before it is written.
+  kOrdinary,     // Each line is fetched before it is written.
   kWholeLines,   // Whole lines into the cache: none is fetched, perhaps from another core.
   kNonTemporal,  // Past the caches: for data that does not fit them.
 };
@@ -27,13 +27,13 @@ enum class Stores : std::uint8_t {
 struct Reduction {
   DataType type;
   ReduceOperator op;
-  std::uint32_t divisor = 1;  // At most 2^24, exact in float32. Only kMean has another.
+  std::uint32_t divisor = 1;  // At most 2^24, exact in float32. 1 for all but kMean.
 };
 
-// input_count >= 1, output_count >= 0. One input and a divisor of 1 is a copy of bits,
-// whatever the operator; otherwise the operator is not kNone and HasMeaning for the type
-// (else this aborts). kMean with a divisor of 1 is a sum. Pointers are aligned to the
-// element. An output may be the same as an input; otherwise buffers do not overlap.
+// input_count >= 1, output_count >= 0. One input and a divisor of 1 is a copy of bits, whatever the
+// operator; otherwise the operator is not kNone and HasMeaning for the type (else this aborts).
+// kMean with a divisor of 1 is a sum. Pointers are aligned to the element. An output may be the
+// same as an input; otherwise buffers do not overlap.
 void Combine(const Reduction& reduction, const std::byte* const* inputs, std::size_t input_count,
              std::byte* const* outputs, std::size_t output_count, std::size_t elements,
              Stores stores = Stores::kOrdinary);

@@ -3,10 +3,10 @@
 //   |··■■|■■■■|■■■■|■■··|     whole vectors, four at a time, then the rest in one padded vector;
 //                             where stores have to be aligned, also the first few
 //
-// These few go through the same lanes as the others, so an element's bits do not
-// depend on where it lies, and no operator has a scalar twin that could differ.
+// These few go through the same lanes as the others, so an element's bits do not depend on its
+// place, and no operator has a scalar twin that could differ.
 //
-// Owner: the kernels. Thread: any. Memory: one vector on the stack.
+// Thread: any. Memory: one vector on the stack.
 #if defined(MLXCOMM_REDUCE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_LOOPS_INL_H_
 #undef MLXCOMM_REDUCE_LOOPS_INL_H_
@@ -33,7 +33,7 @@ HWY_INLINE Stored* OutputOf(const Row& row, std::size_t k) {
   return reinterpret_cast<Stored*>(row.outputs[k]);
 }
 
-// Where a vector of each input begins: at an element of the row.
+// The start of a vector in each input: at an element of the row.
 template <typename Stored>
 struct WholeVector {
   std::size_t first;
@@ -84,8 +84,8 @@ void CombineFew(const Row& row, std::size_t first, std::size_t count) {
   }
 }
 
-// Streaming stores need vector alignment of every output: how many elements lie before it.
-// False: for each output others.
+// Streaming stores need vector alignment of every output: the number of elements before it. False:
+// it differs between the outputs.
 template <typename Format>
 bool FindAligned(const Row& row, std::size_t& first) {
   using Stored = typename Format::Stored;
@@ -109,9 +109,9 @@ HWY_INLINE void Put(typename Format::Vector v, typename Format::Stored* to) {
   }
 }
 
-// Four vectors of an input, then of the next: so there are four loads and four stores in a row
-// to lines that lie together, and one look at the lists of buffers for all of them. From element
-// i on; returns the one behind the last.
+// Four vectors of an input, then of the next: this gives four loads and four stores in a row to
+// adjacent lines, and one pass over the lists of buffers for all of them. From element i on;
+// returns the index behind the last.
 template <typename Format, typename Operator, bool kPastCache>
 HWY_INLINE std::size_t CombineFours(const Row& row, std::size_t i) {
   using Stored = typename Format::Stored;
@@ -145,7 +145,7 @@ HWY_INLINE std::size_t CombineFours(const Row& row, std::size_t i) {
   return i;
 }
 
-// From an element on from which every output is aligned, if it goes past the cache.
+// Starts at an element from which every output is aligned, if it goes past the cache.
 template <typename Format, typename Operator, bool kPastCache>
 HWY_INLINE void CombineFrom(const Row& row, std::size_t first) {
   using Stored = typename Format::Stored;
@@ -173,7 +173,7 @@ void CombineRow(const Row& row) {
   CombineFrom<Format, Operator, false>(row, 0);
 }
 
-// The same bytes seen as elements of which `parts` make one of the row's.
+// The same bytes as elements, `parts` of which make one of the row's.
 HWY_INLINE Row InParts(const Row& row, std::size_t parts) {
   Row whole = row;
   whole.elements *= parts;

@@ -1,8 +1,8 @@
 // What is done with two vectors of lanes, once for each SIMD target.
 //
-// An Operator has Apply; kDivides says that the combined value is divided at the end.
+// An Operator has Apply; kDivides means that the combined value is divided at the end.
 //
-// Owner: the kernels. Thread: any. Memory: none.
+// Thread: any.
 #if defined(MLXCOMM_REDUCE_OPERATORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_OPERATORS_INL_H_
 #undef MLXCOMM_REDUCE_OPERATORS_INL_H_
@@ -27,7 +27,7 @@ struct PlainOperator {
   static constexpr bool kDivides = false;
 };
 
-// Of integers: of unsigned lanes, which wrap; the bits are those of signed ones.
+// Integers: as unsigned lanes, which wrap; the bits are those of signed ones.
 struct SumOperator : PlainOperator {
   template <typename V>
   static HWY_INLINE V Apply(V a, V b) {
@@ -50,7 +50,7 @@ struct ProductOperator : PlainOperator {
     }
   }
 
-  // Bytes have no multiplication of their own: even and odd ones in 16-bit lanes.
+  // Bytes have no multiplication: even and odd ones are multiplied in 16-bit lanes.
   template <typename V>
   static HWY_INLINE V OfBytes(V a, V b) {
     const hn::DFromV<V> bytes;
@@ -63,8 +63,8 @@ struct ProductOperator : PlainOperator {
   }
 };
 
-// Each multiplication and addition is rounded for itself (the kernels are compiled
-// without contraction), so that every target gives the same bits.
+// Each multiplication and addition is rounded separately (the kernels are compiled without
+// contraction), so that every target gives the same bits.
 struct ComplexProductOperator : PlainOperator {
   using V = Complex64Format::Vector;
   static HWY_INLINE V Apply(V a, V b) {
@@ -73,8 +73,8 @@ struct ComplexProductOperator : PlainOperator {
   }
 };
 
-// By the real part, then the imaginary one, as MLX and numpy order them; NaN, with both its parts, if a
-// part of either is.
+// By the real part, then the imaginary one, as in MLX and numpy; NaN in both parts if any part is
+// NaN.
 template <bool kGreater>
 struct ComplexOrderOperator : PlainOperator {
   using V = Complex64Format::Vector;
@@ -90,8 +90,8 @@ struct ComplexOrderOperator : PlainOperator {
   }
 };
 
-// IEEE 754-2019's minimum and maximum: NaN if either is, the first where both are;
-// -0 is less than +0. Highway's own leave both to the machine.
+// IEEE 754-2019's minimum and maximum: NaN if either is, the first where both are; -0 is less than
+// +0. In Highway's own both depend on the machine.
 struct MinOperator : PlainOperator {
   template <typename V>
   static HWY_INLINE V Apply(V a, V b) {

@@ -1,4 +1,4 @@
-// One row of work: what Combine was given, as the families of kernels take it.
+// One row of work: the arguments of Combine, for the families of kernels.
 //
 //   Combine ─┬─▶ CombineIntegers        integers and bool
 //   lines  ──┴─▶ CombineFloats          floating point and complex
@@ -23,10 +23,10 @@ struct Row {
   bool streams;  // Stores go past the caches.
 };
 
-// Both want an operator that has a meaning for the type, other than kNone.
+// Both require an operator other than kNone that has a meaning for the type.
 void CombineIntegers(DataType type, ReduceOperator op, const Row& row);
 void CombineFloats(DataType type, ReduceOperator op, const Row& row);
-// One or the other; to every output as it is computed.
+// Calls one or the other; stores to every output as it computes.
 void CombineDirectly(DataType type, ReduceOperator op, const Row& row);
 
 }  // namespace mlxcomm::reduce

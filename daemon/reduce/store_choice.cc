@@ -26,7 +26,7 @@ Stores StoreChoice::Choose(const StoredWork& work) const {
   return kind.on_trial ? kind.tried : kind.usual;
 }
 
-// What was begun before the trial began or ended says nothing of it.
+// Work that was begun before the trial began or ended is not counted.
 void StoreChoice::Learn(const StoredWork& work, Stores stores, std::uint64_t bytes,
                         std::uint64_t ns) {
   if (!IsBetween(work.step_bytes) || stores != Choose(work)) return;

@@ -4,9 +4,10 @@
 //        ^                                                 '▶ else: 64 passes, 128, ... 1024
 //        '──────────────────────────────────────────────────────'
 //
-// Nothing in a call tells where the outputs' lines are, so all kinds of stores are tried: for each power
-// of two of a step's bytes, from an eighth of the last-level cache up to its size, and for each kind of
-// work. Smaller steps are stored in whole lines, larger ones past the cache. See README.md, StoreChoice.
+// Nothing in a call shows where the outputs' lines are, so all kinds of stores are tried: for each
+// power of two of a step's bytes, from an eighth of the last-level cache up to its size, and for
+// each kind of work. Smaller steps are stored in whole lines, larger ones past the cache. See
+// README.md, StoreChoice.
 //
 // Owner: Workers. Thread: the loop's. Memory: some kilobytes.
 #pragma once
@@ -19,7 +20,7 @@
 
 namespace mlxcomm::reduce {
 
-// Work of a step, all of whose works read and write `step_bytes` together.
+// Work in a step, all of whose works together read and write `step_bytes`.
 struct StoredWork {
   DataType type = DataType::kFloat32;
   std::uint32_t input_count = 1;
@@ -40,18 +41,18 @@ class StoreChoice {
   static constexpr std::uint64_t kUsualPassesMost = 1024;
   static constexpr double kCheaper = 0.9;
   static constexpr std::size_t kSizes = 3;  // Up to a quarter, half, all of the cache.
-  // Whatever has several inputs, and copies: those the C library stores as it likes, in less time.
+  // Work with several inputs, and copies, which the C library stores in its own way, in less time.
   static constexpr std::size_t kCombinings = 2;
   static constexpr std::size_t kTypes = 16;
 
-  // Work of one kind, of steps of which the largest has twice the bytes of the smallest.
+  // Work of one kind, in steps the largest of which has twice the bytes of the smallest.
   struct Kind {
     Stores usual = Stores::kNonTemporal;
     Stores tried = Stores::kNonTemporal;  // In the last trial, or in this one.
     bool on_trial = false;
-    std::uint64_t passes = 0;  // Of the usual ones, or of the trial.
+    std::uint64_t passes = 0;  // In the usual way, or in the trial.
     std::uint64_t passes_until_trial = kUsualPassesLeast;
-    std::uint64_t bytes = 0;  // Of this pass.
+    std::uint64_t bytes = 0;  // In this pass.
     std::uint64_t ns = 0;
     double usual_cost = 0;  // Least ns for each byte; 0: none counted.
     double trial_cost = 0;

@@ -13,7 +13,7 @@ namespace mlxcomm::reduce {
 namespace {
 
 constexpr std::size_t kChunkBytes = 16 * 1024;  // Half of the first cache.
-constexpr std::size_t kBytesLeast = 8 * 1024;   // Such a copy takes some time to begin.
+constexpr std::size_t kBytesLeast = 8 * 1024;   // A string copy takes some time to begin.
 constexpr std::size_t kInputsMost = 64;
 constexpr std::size_t kPageBytes = 4096;
 
@@ -29,8 +29,8 @@ bool HasFastStringCopy() {
 bool HasFastStringCopy() { return false; }
 #endif
 
-// The instruction itself: which one memcpy takes is the C library's choice, and changes. Sanitizers
-// see only what the compiler makes.
+// The instruction itself: memcpy's implementation is the C library's choice, and changes.
+// Sanitizers see only what the compiler generates.
 void CopyWholeLines(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
@@ -45,7 +45,7 @@ bool HasOutputThatIsAnInput(const Row& row) {
   return std::find_first_of(row.inputs, end, row.outputs, row.outputs + row.output_count) != end;
 }
 
-// Half a page away from where the output lies in its page, and where it is in its line: some
+// Half a page away from the output's place in its page, and at its place in its line: some
 // processors (Zen 3 and 4) copy many times more slowly where these places are almost the same.
 std::byte* ChunkFor(const std::byte* output, std::byte* memory) {
   const auto place = reinterpret_cast<std::uintptr_t>(memory);
@@ -53,7 +53,8 @@ std::byte* ChunkFor(const std::byte* output, std::byte* memory) {
   return memory + (wanted - place) % kPageBytes;
 }
 
-// Whole pages, so that all chunks lie alike, and about as much in each, so that the last is not short.
+// Whole pages, so that all chunks lie alike, and about the same amount in each, so that the last is
+// not short.
 std::size_t BytesOfChunk(std::size_t bytes) {
   const std::size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
   const std::size_t pages = (bytes + chunks * kPageBytes - 1) / (chunks * kPageBytes);

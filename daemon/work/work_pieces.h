@@ -40,7 +40,7 @@ struct PieceCursor {
   std::uint64_t of_front;
 };
 
-// Of all inputs and outputs.
+// All inputs and outputs.
 std::uint64_t BytesTouched(const collective::LocalWork& work);
 // A multiple of whole vectors, so that only the last piece may have a rest; large enough that there are at
 // most kPiecesMax pieces.

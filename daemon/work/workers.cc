@@ -13,7 +13,7 @@
 namespace mlxcomm {
 namespace {
 
-// After this long the loop takes no further piece, for it may have other work.
+// After this long the loop takes no further piece, because it may have other work.
 constexpr std::uint64_t kEnoughNs = 4'000;
 
 std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements) {

@@ -7,7 +7,7 @@
 //
 // All take pieces (work_pieces.h) of the oldest work; see README.md, Workers. A slot is reused only after
 // its work's last piece was done and polled. The workers must end before the memory that their work names:
-// the destructor waits for the pieces in hand and drops work that nobody has begun.
+// the destructor waits for the pieces in hand and drops work that was not begun.
 //
 // Owner: Loop. Thread: Submit, Help, Poll, IsUnderWay, PrepareToSleep on the loop's thread. Memory: rings
 // fixed at creation. No thread can be started: the program ends.

@@ -1,14 +1,14 @@
-// The cluster's key: who holds it belongs to the cluster. All that is proved or encrypted
-// uses keys that are derived from it, one for each purpose, so that what one of them is
-// used for tells nothing about another, nor about the key itself.
+// The cluster's key: a machine that holds it belongs to the cluster. Everything that is proved or
+// encrypted uses a key derived from it, one for each purpose, so that the use of one reveals
+// nothing about the others or about the cluster's key.
 //
 //   key ──HKDF-SHA256 (RFC 5869), label──▶ "proof"      HMACs of wire/hello.h
 //                                          "rail"       TLS between daemons
 //                                          "hello"      signed hellos of discovery
 //                                          "id"         a name for the key, no secret
 //
-// While it is being changed, a cluster has two: the current one and the previous. Both are
-// accepted, the current one is used wherever the other side has it, too.
+// While the key is being changed, a cluster has two: the current one and the previous. Both are
+// accepted; the current one is used wherever the other side has it as well.
 #pragma once
 
 #include <array>
@@ -29,10 +29,10 @@ struct DerivedKey : std::array<std::uint8_t, 32> {
   DerivedKey& operator=(const DerivedKey&) = default;
   ~DerivedKey();
 };
-// The same on all who hold the key, and nothing can be found out from it.
+// The same on all machines that hold the key; reveals nothing about it.
 using ClusterKeyId = std::array<std::uint8_t, 8>;
 
-// As people see it, in status: 16 hexadecimal digits.
+// As status shows it to people: 16 hexadecimal digits.
 std::string KeyIdText(const ClusterKeyId& id);
 
 class ClusterKey {
@@ -45,7 +45,7 @@ class ClusterKey {
   ClusterKey& operator=(const ClusterKey&) = default;
   ~ClusterKey();
 
-  // `context`: what the derived key is to be bound to, such as a connection's nonces.
+  // `context`: what the derived key is bound to, such as a connection's nonces.
   DerivedKey Derive(std::string_view label, std::span<const std::uint8_t> context = {}) const;
   ClusterKeyId id() const;
   std::string IdText() const { return KeyIdText(id()); }
@@ -57,11 +57,11 @@ class ClusterKey {
   Bytes bytes_;
 };
 
-// What one daemon accepts.
+// The keys that one daemon accepts.
 struct ClusterKeys {
   ClusterKey current;
   std::optional<ClusterKey> previous;  // Never the same as `current`.
-  std::string cluster;                 // The name that came with the key; empty: none did.
+  std::string cluster;  // The name that came with the key; empty: it came without one.
 
   // nullptr: neither has this id.
   const ClusterKey* Find(const ClusterKeyId& id) const;

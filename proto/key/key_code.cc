@@ -27,7 +27,7 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 using Coded = std::array<std::uint8_t, kCodedBytes>;
 
-// Leaves nothing there, however its scope ends.
+// Wiped in every case when its scope ends.
 class Wiped {
  public:
   explicit Wiped(std::span<std::uint8_t> bytes) : bytes_(bytes) {}
@@ -68,7 +68,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// The characters, five bits each, without what stands between them.
+// The characters, five bits each, without separators.
 absl::StatusOr<Coded> FromCharacters(std::string_view text) {
   Coded coded{};
   std::size_t bits = 0;

@@ -1,14 +1,14 @@
-// The cluster's key as people carry it from one machine to the next: letters and digits
-// that are not mistaken for each other, with a checksum, so that a typing error is told.
+// The cluster's key as people carry it from one machine to the next: letters and digits that are
+// hard to confuse, with a checksum that reveals typing errors.
 //
 //   [NAME:]XXXX-XXXX-...    14 groups of 4 of Crockford's base 32: 256 bits of key, 24 of
 //                           SHA-256(name, key). Small letters, spaces and missing hyphens
-//                           are taken; O reads as 0, I and L as 1.
+//                           are accepted; O reads as 0, I and L as 1.
 //
-// 64 hexadecimal digits, the form of older key files, are taken as well; they have no name
-// and no checksum.
+// 64 hexadecimal digits, the form of older key files, are accepted as well; they have no name and
+// no checksum.
 //
-// Owner: functions. Thread: any. Memory: strings, which their owners should not keep.
+// Thread: any. Memory: strings, which the callers should not keep.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ std::string WriteKeyCode(const NamedKey& key);
 // INVALID_ARGUMENT: what is wrong with it; never the code itself.
 absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code);
 
-// Of a text that has the room it does not move what is there: no copy of a key stays behind.
+// Where `text` has the room, nothing in it moves: no copy of a key stays behind.
 void AppendHex(const ClusterKey& key, std::string& text);
 std::string WriteHex(const ClusterKey& key);
 // False: these are not 64 hexadecimal digits.

@@ -40,7 +40,7 @@ class OpenFile {
   int descriptor_;
 };
 
-// A path as a shell takes it.
+// A path quoted for a shell.
 std::string Quoted(const std::string& path) {
   const bool plain =
       path.find_first_not_of(
@@ -57,7 +57,7 @@ absl::Status Refused(const std::string& path, const Why&... why) {
   return absl::InvalidArgumentError(absl::StrCat("key_file ", path, ": ", why...));
 }
 
-// Of an open file, so that what was checked is what is read.
+// Takes an open file, so that the file that was checked is the file that is read.
 absl::Status CheckIsPrivate(int file, const std::string& path) {
   struct stat facts{};
   if (::fstat(file, &facts) != 0) return Refused(path, std::strerror(errno));
@@ -135,7 +135,7 @@ absl::Status PutInPlace(const std::string& fresh, const std::string& path, KeyFi
     if (::rename(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
     return Refused(path, "cannot be replaced: ", std::strerror(errno));
   }
-  // Unlike rename, a link takes nothing's place.
+  // Unlike rename, a link never replaces a file.
   if (::link(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
   if (errno == EEXIST) return absl::AlreadyExistsError(absl::StrCat("there is a key in ", path));
   return Refused(path, "cannot be made: ", std::strerror(errno));
@@ -157,7 +157,7 @@ std::string DefaultKeyFile() {
 }
 
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {
-  // Does not wait for the other end of a pipe; what kind of file it is is asked after.
+  // O_NONBLOCK: does not wait for the other end of a pipe. The kind of file is checked later.
   const OpenFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0 && errno == EACCES) {
     return Refused(path, std::strerror(errno), "; mend it with: sudo chown ", ::geteuid(), " ",
@@ -188,7 +188,7 @@ absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyF
   ::umask(before);
   if (file.get() < 0) return Refused(path, "cannot be made: ", std::strerror(why));
   std::string text = keys.cluster.empty() ? "" : absl::StrCat(kClusterWord, keys.cluster, "\n");
-  // Room for both keys: a text that grows leaves copies of them behind.
+  // Room for both keys: a string that grows would leave copies of them behind.
   text.reserve(text.size() + 2 * (2 * keys.current.bytes().size() + 1));
   AppendHex(keys.current, text);
   text.push_back('\n');

@@ -1,14 +1,14 @@
-// How long to look again before going to sleep, learnt from how soon the last answers came.
+// How long a waiter spins before it sleeps, learnt from how soon the last answers came.
 //
 //   nothing to do ─LookAgain─▶ true: look ─▶ true: look ─▶ false: sleep ─▶ ...
 //                                  '──────── Found ◀────────────'
 //
-// Waking a sleeper costs ten times as much as reaching a thread that is looking, but looking in vain takes
-// a core from other work. So it looks only where a good part of the last waits were short, at most
-// `most_ns`, and then not much longer than those were; otherwise for `least_ns`. See ../README.md,
-// AdaptiveSpin.
+// Waking a sleeper costs ten times as much as reaching a thread that spins, but spinning in vain
+// takes a core from other work. So a waiter spins only where a good part of its last waits were
+// short, at most `most_ns`, and then not much longer than those were; otherwise for `least_ns`. See
+// ../README.md, AdaptiveSpin.
 //
-// Owner: the waiting thread, or the lock that it holds. Thread: one at a time. Memory: none.
+// Owner: the waiting thread, or the lock that it holds. Thread: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace mlxcomm::queue {
 struct SpinLimits {
   std::uint64_t least_ns = 0;
   std::uint64_t most_ns = 0;
-  bool gives_way = false;  // Cores are scarce: somebody else needs this one.
+  bool gives_way = false;  // Cores are scarce: other threads need this one.
 };
 
 class AdaptiveSpin {
@@ -29,8 +29,8 @@ class AdaptiveSpin {
 
   static constexpr std::uint64_t kSoonNs = 10'000;
 
-  // Nothing was found at now_ns. True: look again, at once; false: sleep.
-  // is_soon: an answer is a matter of some microseconds.
+  // Nothing was found at now_ns. True: look again at once; false: sleep. `is_soon`: the answer is
+  // expected within some microseconds.
   bool LookAgain(std::uint64_t now_ns, bool is_soon = false) {
     if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
     if (looking_ && now_ns - looked_ns_ > limits_.most_ns) Learn(UINT64_MAX);
@@ -42,7 +42,7 @@ class AdaptiveSpin {
     }
     return looking_;
   }
-  // Something was, after however many looks and sleeps.
+  // Something was found, after any number of looks and sleeps.
   void Found(std::uint64_t now_ns) {
     looking_ = false;
     if (idle_since_ns_ == 0) return;
@@ -50,9 +50,10 @@ class AdaptiveSpin {
     idle_since_ns_ = 0;
   }
 
-  // For one of several who wait for the same: `arrived` counts what came for any of them, and what
-  // another took was worth looking for, too. Who only slept until the next would have to be woken
-  // for each, and might come too late each time. True: something came since the last call.
+  // For one of several waiters for the same source. `arrived` counts what came for any of them,
+  // because an entry that another waiter took was worth spinning for, too: a waiter that slept
+  // until its own came would have to be woken each time, perhaps too late. True: something came
+  // since the last call.
   bool Saw(std::uint64_t arrived, std::uint64_t now_ns) {
     if (arrived == arrived_) return false;
     arrived_ = arrived;
@@ -60,7 +61,7 @@ class AdaptiveSpin {
     return true;
   }
 
-  // For those who keep the time themselves.
+  // For waiters that keep the time themselves.
   std::uint64_t budget_ns() const {
     if (short_share_ < kWorthwhile) return limits_.least_ns;
     return std::min(limits_.most_ns, limits_.least_ns + 4 * short_ns_);
@@ -90,7 +91,7 @@ class AdaptiveSpin {
   static constexpr std::uint32_t kWorthwhile = kAlways / 4;
 
   SpinLimits limits_;
-  // Means over the last waits, of which the newest count most.
+  // Means over the last waits; the newest count most.
   std::uint32_t short_share_ = kAlways;
   std::uint64_t short_ns_ = limits_.most_ns / 4;  // Of the short ones.
   std::uint64_t idle_since_ns_ = 0;

@@ -41,7 +41,7 @@ bool Await(int socket, short events, Clock::time_point deadline) {
 
 bool IsTransient(int error) { return error == EINTR || error == EAGAIN || error == EWOULDBLOCK; }
 
-// Moves the message's descriptors into `descriptors`, closing what is too much.
+// Moves the message's descriptors into `descriptors` and closes surplus ones.
 void TakeDescriptors(msghdr& message, int* descriptors, int capacity, int* count) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {

@@ -1,10 +1,9 @@
 // Fixed-size messages with file descriptors over a Unix socket (SCM_RIGHTS).
 //
-// Reads exactly what was asked for and not one byte more, for the same connection
-// speaks gRPC afterwards. Works on blocking and non-blocking sockets; every call
-// has a deadline.
+// Reads exactly the bytes that were asked for and not one more, because the same connection speaks
+// gRPC afterwards. Works on blocking and non-blocking sockets; every call has a deadline.
 //
-// Owner: functions only. Thread: any. Memory: the caller's.
+// Thread: any. Memory: the caller's.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ Failure Unavailable(const std::string& path, const std::string& why) {
   return {FailureCode::kUnavailable, kNoRank, "no mlxcommd at " + path + ": " + why};
 }
 
-// When to give up: at the deadline, or when somebody wants it.
+// When to give up: at the deadline, or when the caller wants it.
 class Patience {
  public:
   Patience(std::uint64_t timeout_ns, const std::function<bool()>& interrupted)
@@ -40,7 +40,7 @@ class Patience {
     const auto left = (deadline_ - Clock::now()).count();
     return left > 0 ? static_cast<std::uint64_t>(left) : 0;
   }
-  // With errno: ETIMEDOUT or ECANCELED.
+  // Sets errno: ETIMEDOUT or ECANCELED.
   bool over() const {
     if (interrupted_ && interrupted_()) {
       errno = ECANCELED;
@@ -60,7 +60,8 @@ class Patience {
 
 int OpenSocket() {
 #if defined(SOCK_CLOEXEC) && defined(SOCK_NONBLOCK)
-  // At once: another thread may fork and exec meanwhile, and its child must not hold the connection.
+  // With SOCK_CLOEXEC: another thread may fork and exec meanwhile, and its child must not hold the
+  // connection.
   const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return -1;
 #else
@@ -73,9 +74,9 @@ int OpenSocket() {
   return connection;
 }
 
-// Non-blocking, for a daemon that is stopped accepts nobody: its backlog fills up, and
-// a blocking connect would wait for ever. macOS refuses then, as it does where nobody is: whether
-// somebody is there is told by another way. The socket stays non-blocking.
+// Non-blocking, because a daemon that is being stopped accepts nobody: its backlog fills up, and a
+// blocking connect would wait for ever. macOS refuses then, just as where nobody listens;
+// presence.h finds out whether a daemon is there. The socket stays non-blocking.
 int ConnectUnix(const std::string& path, const Patience& patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -139,8 +140,8 @@ Failure CheckListener(const std::string& path, int connection) {
               " removed, or set XDG_RUNTIME_DIR to a folder of your own"};
 }
 
-// Says hello and takes the answer. A daemon with too much to do refuses without
-// reading, so what cannot be sent any more is no reason not to listen.
+// Says hello and takes the answer. A daemon with too much to do refuses without reading, so after a
+// failed send the answer is read all the same.
 bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& dialed) {
   if (!SendWithDescriptors(dialed.connection, &hello, sizeof hello, nullptr, 0,
                            patience.left_ns()) &&
@@ -159,7 +160,7 @@ bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& 
                                 patience.left_ns());
 }
 
-// Somebody may listen where the time was up, and nobody where there was another reason.
+// A daemon may be there where the time ran out; after any other error there is none.
 Failure NotReached(const std::string& path, int error, const char* meanwhile) {
   if (error == ECANCELED) {
     return {FailureCode::kCancelled, kNoRank, "interrupted while waiting for mlxcommd at " + path};
@@ -186,8 +187,8 @@ std::string MessageOf(const DaemonHello& hello) {
 }
 
 // macOS: TMPDIR differs between a login, sudo, cron and launchd, so that ranks of one user would
-// look for their daemon in different places; this one is the account's. Its sister for temporary
-// files (_CS_DARWIN_USER_TEMP_DIR) is swept of what was not used for three days.
+// look for their daemon in different places; this folder is the account's. The one for temporary
+// files (_CS_DARWIN_USER_TEMP_DIR) is cleared of files that were not used for three days.
 std::string UserFolder() {
 #if defined(_CS_DARWIN_USER_CACHE_DIR)
   char folder[1024] = {};

@@ -1,12 +1,11 @@
-// A local process's way to its daemon: where the sockets are, and the hello.
+// How a local process reaches its daemon: where the sockets are, and the hello.
 //
-//   nobody listens, or something else ─▶ UNAVAILABLE: look elsewhere, or start one
-//   another user listens              ─▶ PERMISSION_DENIED: before a word is said
-//   one listens but does not answer   ─▶ DEADLINE_EXCEEDED: it is there, and must not
-//                                        be gone round
+//   nobody listens, or another program ─▶ UNAVAILABLE: look elsewhere, or start a daemon
+//   another user's process listens     ─▶ PERMISSION_DENIED: it is sent nothing
+//   one listens but does not answer    ─▶ DEADLINE_EXCEEDED: a daemon is there, and must not
+//                                         be bypassed
 //
-// Owner: functions; the caller owns the descriptors that come back. Thread: any;
-// blocks up to the given time. Memory: none.
+// The caller owns the descriptors that are returned. Thread: any; blocks up to the given time.
 #pragma once
 
 #include <cstdint>

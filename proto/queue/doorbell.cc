@@ -36,8 +36,8 @@ void RingDoorbell(int doorbell) {
   }
 }
 
-// One read each time: whoever writes faster than we read must not hold us here. What
-// is left makes the descriptor readable again.
+// One read each time: a side that writes faster than we read must not hold us here. Bytes that are
+// left make the descriptor readable again.
 DoorbellState DrainDoorbell(int doorbell) {
   char bytes[4096];
   for (;;) {

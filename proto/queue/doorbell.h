@@ -1,11 +1,10 @@
-// One end of the stream socket pair between a client and its daemon: a byte wakes
-// the other side's sleeping consumer, end-of-file tells of its death.
+// One end of the stream socket pair between a client and its daemon: a byte wakes the other side's
+// sleeping consumer, end-of-file shows that the other side is dead.
 //
-// Bytes carry nothing, so a full socket buffer needs no second ring: somebody is
-// being woken already.
+// Bytes carry nothing, so a full socket buffer needs no second ring: the consumer is being woken
+// already.
 //
-// Owner: whoever owns the descriptor; these are functions on it. Thread: any.
-// Memory: none.
+// Owner: the owner of the descriptor; these are functions on it. Thread: any.
 #pragma once
 
 #include <cstdint>

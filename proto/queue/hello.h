@@ -10,8 +10,8 @@
 // kClient) gets three descriptors, in this order: arena, queue, doorbell. A tool (role kTool) gets one: a
 // doorbell that is never rung; end-of-file on it shows the daemon's death in the same way.
 //
-// The doorbell is one end of a stream socket pair. A byte on it wakes the other side's sleeping consumer;
-// end-of-file on it *is* the death of the other side, which no eventfd could tell.
+// The doorbell is one end of a stream socket pair. A byte on it wakes the other side's sleeping
+// consumer; end-of-file on it *is* the death of the other side, which no eventfd could show.
 #pragma once
 
 #include <array>
@@ -47,12 +47,13 @@ struct DaemonHello {
   std::uint64_t magic;
   std::uint32_t version;     // The daemon's, also when it refuses.
   FailureCode failure_code;  // 0: accepted.
-  Scheduling scheduling;  // That was named for this node; kAuto, which an older one's is: none was.
+  // The side named for this node; kAuto, as from older daemons: none was named.
+  Scheduling scheduling;
   std::uint8_t reserved[2];
-  std::uint64_t arena_bytes;  // Given; at most what was wanted.
+  std::uint64_t arena_bytes;  // Granted; at most what was wanted.
   std::array<std::uint8_t, kTokenBytes> token;
-  char message[208];                    // Why it refuses, and what to do; NUL-terminated.
-  std::uint64_t rendezvous_timeout_ns;  // For who joins and says none; 0: an older one's.
+  char message[208];                    // The reason for a refusal, and what to do; NUL-terminated.
+  std::uint64_t rendezvous_timeout_ns;  // For attaches that name none; 0: an older daemon's.
 };
 static_assert(sizeof(DaemonHello) == 256 && std::is_trivially_copyable_v<DaemonHello>);
 

@@ -3,11 +3,10 @@
 //   queue segment:  [QueueHeader][submission entries ...][completion entries ...]
 //   arena segment:  the client's buffers; the client alone decides what lies where
 //
-// Both segments are made by the daemon and handed over in the hello (hello.h),
-// so neither side ever has to trust the other's idea of their size. Entries are
-// plain values in fixed 64-byte-aligned slots. Whoever reads a slot copies it
-// once, checks the copy, and uses only the copy: the other side may write to the
-// memory at any time.
+// The daemon makes both segments and hands them over in the hello (hello.h), so neither side has to
+// trust the other about their size. Entries are plain values in fixed 64-byte-aligned slots. The
+// reader of a slot copies it once, checks the copy, and uses only the copy: the other side may
+// write to the memory at any time.
 //
 // Owner: the daemon's session makes it, both map it. Thread: see ring.h.
 // Memory: offsets only, never pointers.
@@ -29,8 +28,8 @@ inline constexpr std::size_t kSlotAlignment = 64;
 inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
 inline constexpr std::uint32_t kCompletionSlots = 1024;
 
-// One operation, as submitted by one rank. What it reads and writes follows from
-// these fields alone (proto/types/operation_shape.h).
+// One operation, as submitted by one rank. These fields alone determine what it reads and writes
+// (proto/types/operation_shape.h).
 struct alignas(kSlotAlignment) SubmissionEntry {
   std::uint64_t ticket;         // The client's name for it; comes back in the completion.
   std::uint64_t group;          // From AttachReply, SplitReply or ShrinkReply.
@@ -70,23 +69,24 @@ static_assert(std::is_trivially_copyable_v<CompletionEntry>);
 struct alignas(kSlotAlignment) RingPositions {
   alignas(kSlotAlignment) std::atomic<std::uint64_t> written;  // Producer.
   alignas(kSlotAlignment) std::atomic<std::uint64_t> read;     // Consumer.
-  // Consumer: 1 while it sleeps, so that nobody rings for one who is awake.
+  // Consumer: 1 while it sleeps, so that a consumer that is awake is not rung.
   alignas(kSlotAlignment) std::atomic<std::uint32_t> consumer_sleeps;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(RingPositions) == 192);
 
-// What the client tells of itself, for status alone: results that it copied out of the arena, where
-// whoever computes with them cannot have the arena's memory.
+// What the client reports about itself, for status alone: the results that it copied out of the
+// arena because the program that computes with them cannot keep the arena's memory.
 struct alignas(kSlotAlignment) CopiedResults {
   std::atomic<std::uint64_t> results;
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> nanoseconds;
 };
 
-// While an RDMA device has pages of the arena registered, it goes on reading these very ones. So none
-// are given back to the system then, for what is written there next would be in others. Each side sets
-// its own word first and looks at the other's then (daemon/intake/arena_pages.h).
+// While an RDMA device has pages of the arena registered, it goes on reading these physical pages.
+// So none are given back to the system then, because what is written there next would lie in other
+// pages. Each side sets its own word first, then looks at the other's
+// (daemon/intake/arena_pages.h).
 struct alignas(kSlotAlignment) ArenaPages {
   alignas(kSlotAlignment) std::atomic<std::uint32_t> registered;  // Daemon: 1 from before to after.
   alignas(kSlotAlignment) std::atomic<std::uint32_t> giving_back;  // Client: 1 while it does.

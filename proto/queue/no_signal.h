@@ -1,7 +1,7 @@
-// A write to a socket whose other side has gone is an error code, not a SIGPIPE. Linux is told
-// with each send, macOS once for the socket; whoever sends does both.
+// A write to a socket whose other side has gone must give an error code, not a SIGPIPE. Linux needs
+// a flag with each send, macOS one option for the socket; callers use both.
 //
-// Owner: nobody, it is two lines. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 namespace mlxcomm::queue {

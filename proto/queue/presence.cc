@@ -10,7 +10,8 @@ namespace mlxcomm::queue {
 
 std::string PresenceFile(const std::string& socket_path) { return socket_path + ".running"; }
 
-// A shared lock, so that those who look at the same time do not take each other for the daemon.
+// A shared lock, so that processes that look at the same time do not take each other for the
+// daemon.
 bool IsPresent(const std::string& socket_path) {
   const int file =
       ::open(PresenceFile(socket_path).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -1,13 +1,13 @@
-// Whether a daemon is at a socket, though the system refuses connections to it: macOS does so
-// when the backlog is full, as it does where nobody listens.
+// Whether a daemon is at a socket although the system refuses connections to it: macOS does so when
+// the backlog is full, just as where nobody listens.
 //
-// From before it binds until its socket is gone, or its process, a daemon holds a lock on
-// PATH.running, which all who may connect may look at, and which has its process's number in it. It
-// is not the lock that decides who may be the daemon (PATH.lock): with a shared lock on that one
-// anybody could keep a daemon from starting. A daemon makes its own new file each time, so nobody
-// can hold that before it does.
+// From before it binds until its socket or its process is gone, a daemon holds a lock on
+// PATH.running, which all who may connect can look at, and which contains its process's number. It
+// is not the lock that decides who may be the daemon (PATH.lock): with a shared lock on that one,
+// anybody could keep a daemon from starting. A daemon makes a new file of its own each time, so
+// nobody can hold its lock first.
 //
-// Owner: functions. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ namespace mlxcomm::queue {
 
 enum class RingResult : std::uint8_t { kDone, kNothing, kCorrupt };
 
-// What of an entry has a meaning: a completion without a message is one cache line.
+// The part of an entry that has a meaning: a completion without a message is one cache line.
 inline std::size_t UsedBytes(const SubmissionEntry&) { return sizeof(SubmissionEntry); }
 inline std::size_t UsedBytes(const CompletionEntry& entry) {
   return kCompletionHeadBytes + std::min<std::size_t>(entry.message_bytes, kFailureMessageBytesMax);
@@ -58,8 +58,7 @@ class RingProducer {
     return RingResult::kDone;
   }
 
-  // To be asked after Push: true when the consumer may be asleep, that is, when
-  // its doorbell has to be rung.
+  // For use after Push. True: the consumer may be asleep, so its doorbell has to be rung.
   bool ConsumerSleeps() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return positions_->consumer_sleeps.load(std::memory_order_relaxed) != 0;

@@ -5,14 +5,14 @@
 namespace mlxcomm::queue {
 namespace {
 
-// So many are engine, a worker, and two ranks: all are busy.
+// The loop, a worker and two ranks: with these, all four are busy.
 constexpr std::uint32_t kFewCoresMost = 4;
 constexpr std::uint32_t kWorkersMost = 4;
 
 }  // namespace
 
 SchedulingPolicy SchedulingPolicy::Choose(Scheduling asked, std::uint32_t cores) {
-  // Another process's byte may be any: what is none of these is kAuto.
+  // Another process's byte may be any: a value that is neither side counts as kAuto.
   if (asked == Scheduling::kFewCores) cores = std::min(cores, kFewCoresMost);
   if (asked == Scheduling::kManyCores) cores = std::max(cores, kFewCoresMost + 1);
   SchedulingPolicy policy;

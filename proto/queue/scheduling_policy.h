@@ -1,15 +1,16 @@
-// How threads that wait share the cores with threads that work. A process chooses its policy once, at
-// its start, and passes it down as a value; nobody else counts cores.
+// How threads that wait share the cores with threads that work. A process chooses its policy once,
+// at its start, and passes it down as a value; no other part counts cores.
 //
-//   few cores    who waits stands in the way of who works: it gives its core away between two looks
-//                and sleeps soon. The engine drives TCP rails itself, for a rail's thread would have
-//                no core to run on beside it; workers leave the engine's core.
-//   many cores   who waits has a core of its own: it keeps it and looks for longer. A rail that
-//                carries much is driven by its own thread, beside the engine.
+//   few cores    a waiter is in the way of a worker: it yields its core between two looks and
+//                sleeps soon. The loop drives TCP rails itself, because a rail's thread would
+//                have no core beside it; workers leave the loop's core.
+//   many cores   a waiter has a core of its own: it keeps it and spins for longer. A rail that
+//                carries much is driven by its own thread, beside the loop.
 //
-// The daemon takes the side that its configuration or --scheduling names, AUTO by the cores it may
-// use. A side that was named is told to clients in the hello, so that it holds for the whole node.
-// AUTO is for each process to decide: one that is bound to fewer cores than its daemon has few.
+// The daemon takes the side that its configuration or --scheduling names; AUTO goes by the cores
+// that it may use. The hello passes a named side on to clients, so that it holds for the whole
+// node. With AUTO each process decides for itself: one that is bound to fewer cores than its daemon
+// may take the other side.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +26,22 @@ enum class Scheduling : std::uint8_t {
 };  // In DaemonHello.
 
 struct SchedulingPolicy {
-  // A thread that waits for an operation, or for work: the engine, a worker, a client.
+  // A thread that waits for an operation, or for work: the loop, a worker, a client.
   SpinLimits waiting{2'000, 250'000, true};
-  // The engine pauses between two looks, but keeps its core, while others do the last pieces of work.
+  // The loop pauses between two looks, but keeps its core, while others do the last pieces of work.
   bool engine_awaits_workers = false;
-  // Whatever a TCP rail carries; else its thread takes over what is large.
+  // The loop carries all of a TCP rail's data; else the rail's thread takes over large data.
   bool engine_drives_all = true;
-  // A worker that finds itself on the engine's core goes to another one.
+  // A worker that finds itself on the loop's core goes to another one.
   bool workers_avoid_engine = true;
-  std::uint32_t workers = 1;  // The engine is one more.
-  // How long a rail's thread looks for more before it sleeps; and while an operation of an RDMA rail is
-  // in flight, for then something will come.
+  std::uint32_t workers = 1;  // The loop is one more.
+  // How long a rail's thread spins before it sleeps; and how long while an operation of an RDMA rail
+  // is in flight, because then something will come.
   std::uint64_t rail_spin_ns = 5'000;
   std::uint64_t rail_in_flight_spin_ns = 5'000;
 
-  // A process that may use so many cores. A side that is asked for takes what a machine of that side has
-  // at the nearest number.
+  // For a process that may use `cores` cores. A side that is asked for gets the values of a machine
+  // of that side with the nearest number of cores.
   static SchedulingPolicy Choose(Scheduling asked, std::uint32_t cores);
 };
 

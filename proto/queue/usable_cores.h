@@ -1,7 +1,7 @@
-// How many cores this process may use: a cpuset or taskset may leave fewer than the machine
-// has. A process's scheduling policy goes by it (scheduling_policy.h).
+// How many cores this process may use: a cpuset or taskset may leave fewer than the machine has. A
+// process's scheduling policy depends on it (scheduling_policy.h).
 //
-// Owner: nobody. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Where in its arena a process keeps what an operation reads and writes, as the daemon sees it: checked to
-// lie there, each up to the arena's end. The process may write to it at any time: what is looked at is
-// copied first.
+// Where in its arena a process keeps what an operation reads and writes, as the daemon sees it:
+// checked to lie there, each up to the arena's end. The process may write to it at any time, so the
+// daemon copies what it examines first.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// Why an operation, a group or a session failed: a code for programs, the rank
-// at fault where there is one, and a sentence for people.
+// Why an operation, a group or a session failed: a code for programs, the rank at fault where there
+// is one, and a sentence for people.
 //
-// The codes travel in completion entries, on rails and through the C interface
-// (mlxcomm.h repeats them; client/lib asserts that they agree).
+// The codes travel in completion entries, on rails and through the C interface (mlxcomm.h repeats
+// them; client/lib asserts that they agree).
 //
 // Memory: the message, at most kFailureMessageBytesMax bytes once it enters a completion entry.
 #pragma once
@@ -17,16 +17,16 @@ enum class FailureCode : std::uint8_t {
   kNone = 0,
   kInvalidArgument = 1,    // The caller's mistake; nothing else has changed.
   kMismatch = 2,           // Ranks of a group called different things.
-  kDeadlineExceeded = 3,   // Somebody did not come in time; the message says who.
+  kDeadlineExceeded = 3,   // A rank did not come in time; the message names it.
   kRankLost = 4,           // A rank's process, daemon or last route has gone.
-  kDaemonLost = 5,         // The own daemon has gone. Found by the client itself.
-  kDaemonStopping = 6,     // The own daemon or a peer's was told to stop.
+  kDaemonLost = 5,         // This node's daemon has gone. The client itself finds out.
+  kDaemonStopping = 6,     // This node's daemon or a peer's is being stopped.
   kResourceExhausted = 7,  // A limit was reached; the message has the figures.
   kCancelled = 8,          // The caller gave up (Ctrl-C).
   kAlreadyExists = 9,      // The rank is taken.
   kUnavailable = 10,       // No daemon, or no link to a node that is needed.
   kPermissionDenied = 11,  // The daemon does not serve this user, or is another user's.
-  kInternal = 12,          // Our own bug.
+  kInternal = 12,          // A bug in mlxcomm.
 };
 
 const char* FailureCodeName(FailureCode code);  // "MISMATCH"; total.

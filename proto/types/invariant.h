@@ -1,7 +1,7 @@
-// What holds unless this program has a bug. If it does not, the program says so and ends, in every build:
-// assert() and Abseil's checks are gone where a packager defines NDEBUG.
+// Conditions that hold unless this program has a bug. If one does not hold, the program reports it
+// and ends, in every build: assert() and Abseil's checks are gone where a packager defines NDEBUG.
 //
-// Owner: nobody. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #include <cstdio>

@@ -1,11 +1,10 @@
-// Which job: whose it is, and its name. Two users' jobs of one name have nothing in
-// common: they never cross, on one node or between nodes.
+// Which job: its user, and its name. Two users' jobs of one name have nothing in common, on one
+// node or between nodes.
 //
-// The user is what all nodes of a cluster call that person: the name of the account
-// ("alice"), for numbers differ from machine to machine; "#1000" where the system has no
-// name for the number 1000. By configuration (clients { users }) always the number, or
-// nothing at all, so that all users share. Nodes believe each other about it: who holds
-// the cluster's key may speak for any user.
+// The user is the name of the account ("alice") on all nodes, because numbers differ from machine
+// to machine; "#1000" where the system has no name for the number 1000. By configuration (clients {
+// users }) it is always the number, or empty, so that all users share. Nodes believe each other
+// about it: a node that holds the cluster's key may speak for any user.
 #pragma once
 
 #include <compare>

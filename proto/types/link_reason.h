@@ -1,9 +1,10 @@
-// In which state links are, what carries them, and why one is not up: what the daemon sets where it
-// arises and tells by the messages LinkState, Transport and LinkReason (mlxcomm/v1/diagnostics.proto), and
-// what daemons tell each other by number. Sentences for people go beside it.
+// The states of links, what carries them, and why one is not up: the daemon sets the values where
+// they arise and reports them in the messages LinkState, Transport and LinkReason
+// (mlxcomm/v1/diagnostics.proto); daemons send them to each other as numbers. Sentences for people
+// go beside them.
 //
-// The fabric has no protobuf, so the list stands here as well; proto/status_words.cc does not compile
-// where the two differ. A number never changes its meaning.
+// The fabric has no protobuf, so the list stands here as well; proto/status_words.cc does not
+// compile where the two differ. A number never changes its meaning.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +71,8 @@ enum class LinkReason : std::uint8_t {
 #undef MLXCOMM_VALUE
 };
 
-// Of a number that another process has sent; one that this release does not know, or that is none: `other`.
+// The reason of a number that another process has sent; `other`, where this release does not know
+// it.
 inline constexpr LinkReason LinkReasonOf(std::uint32_t number, LinkReason other) {
   const bool known = number != 0 && number <= static_cast<std::uint32_t>(LinkReason::kRdmaNotMade);
   return known ? static_cast<LinkReason>(number) : other;

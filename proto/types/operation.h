@@ -1,9 +1,9 @@
-// What can be asked for: the kinds of operation, the element types, the operators and the kinds of plan.
-// A row says all that is true of each; whoever needs a name, a list of names, a check or a shape reads it
-// there, so that a new one is a row here and what carries it out.
+// The kinds of operation, the element types, the operators and the kinds of plan. A row holds all
+// that is known about one; names, lists of names, checks and shapes come from there, so that a new
+// one needs a row here and the code that carries it out.
 //
-// The numbers are part of every shared-memory and wire layout, and of mlxcomm.h: never renumber, only
-// append.
+// The numbers are part of every shared-memory and wire layout, and of mlxcomm.h: never renumber,
+// only append.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace mlxcomm {
 
-// Zero is left out everywhere, so that zeroed memory is never a valid request.
+// Zero has no row anywhere, so that zeroed memory is never a valid request.
 enum class OperationKind : std::uint8_t {
   kAllReduce = 1,
   kAllGather = 2,
@@ -71,7 +71,7 @@ enum class PlanKind : std::uint8_t {
 
 // --- operations ----------------------------------------------------------------------------
 
-// How many elements a rank has of a buffer.
+// How many elements of a buffer a rank has.
 enum class Extent : std::uint8_t {
   kNothing,
   kCount,         // count
@@ -83,20 +83,20 @@ enum class Extent : std::uint8_t {
 
 struct Side {
   Extent extent = Extent::kNothing;
-  bool is_root_alone = false;  // On the other ranks there is nothing.
+  bool is_root_alone = false;  // The other ranks have nothing.
 
   constexpr bool IsOn(std::uint32_t rank, std::uint32_t root) const {
     return extent != Extent::kNothing && (!is_root_alone || rank == root);
   }
 };
 
-// Whose input an output is made of.
+// Whose input an output is made from.
 enum class Origin : std::uint8_t {
   kNobody,
   kCombined,  // All ranks', by an operator.
   kRoot,
-  kEachRank,  // A block is each rank's, in order of rank.
-  kPeer,      // That of one other rank, which sends.
+  kEachRank,  // One block of each rank, in order of rank.
+  kPeer,      // The input of one other rank, which sends.
 };
 
 struct OperationRow {
@@ -136,7 +136,7 @@ inline constexpr ValueTable kOperations([] {
 
 inline constexpr OperationRow kNoOperation = {};
 
-// Total: of what is no kind, a row of nothing.
+// Total: for a number that is no kind, an empty row.
 constexpr const OperationRow& RowOf(OperationKind kind) {
   const OperationRow* const row = kOperations.Find(kind);
   return row == nullptr ? kNoOperation : *row;
@@ -146,7 +146,7 @@ constexpr const char* OperationKindName(OperationKind kind) { return kOperations
 
 // Takes an operator; the others take none.
 constexpr bool Reduces(OperationKind kind) { return RowOf(kind).origin == Origin::kCombined; }
-// Has a root, named by peer_rank: what comes from it alone, or goes to it alone.
+// Has a root, named by peer_rank, to which all data goes or from which it comes.
 constexpr bool IsFromRoot(OperationKind kind) { return RowOf(kind).input.is_root_alone; }
 constexpr bool IsToRoot(OperationKind kind) { return RowOf(kind).output.is_root_alone; }
 constexpr bool HasRoot(OperationKind kind) { return IsFromRoot(kind) || IsToRoot(kind); }
@@ -155,14 +155,14 @@ constexpr bool IsPointToPoint(OperationKind kind) { return RowOf(kind).origin ==
 constexpr bool MayBeInPlace(OperationKind kind) { return RowOf(kind).may_be_in_place; }
 // Ranks only wait for each other.
 constexpr bool IsEmpty(OperationKind kind) { return RowOf(kind).origin == Origin::kNobody; }
-// A block for each rank, on either side; all equally long.
+// A block for each rank on either side, all of equal length.
 constexpr bool HasBlocks(OperationKind kind) {
   return RowOf(kind).input.extent == Extent::kBlocks ||
          RowOf(kind).output.extent == Extent::kBlocks;
 }
 
-// Lengths that differ from rank to rank are a table instead of one count. One number a rank: the same
-// table on all ranks. Two: what the rank gives each, then what it gets of each.
+// Lengths that differ from rank to rank are a table instead of one count. One number for each rank:
+// the same table on all ranks. Two: what the rank sends to each, then what it receives from each.
 constexpr std::uint32_t CountsPerRank(OperationKind kind) {
   const auto of_side = [](Extent extent) {
     if (extent == Extent::kSecondCounts) return 2u;
@@ -224,10 +224,10 @@ constexpr std::size_t DataTypeBytes(DataType type) {
 struct ReduceOperatorRow {
   ReduceOperator value;
   const char* name;
-  Numbers numbers;  // For which it has a meaning.
+  Numbers numbers;  // The types for which it has a meaning.
 };
 
-// Of bool, sum and max are or, product and min are and, as MLX has it. Complex numbers are ordered by
+// On bool, sum and max mean or, product and min mean and, as in MLX. Complex numbers are ordered by
 // the real part, then the imaginary one.
 inline constexpr ValueTable kReduceOperators([] {
   using enum ReduceOperator;
@@ -252,7 +252,7 @@ constexpr bool HasMeaning(DataType type, ReduceOperator op) {
   return of != nullptr && row != nullptr &&
          (static_cast<unsigned>(of->numbers) & static_cast<unsigned>(row->numbers)) != 0;
 }
-// Where it has a meaning, for a message: "a floating or complex".
+// The types for which it has a meaning, for a message: "a floating or complex".
 constexpr const char* MeaningOf(ReduceOperator op) {
   const ReduceOperatorRow* const row = kReduceOperators.Find(op);
   if (row == nullptr || row->numbers == Numbers::kAll) return "any";

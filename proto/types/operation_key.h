@@ -1,7 +1,7 @@
 // The name of one operation, the same on every node that takes part in it.
 //
-// Collectives are numbered in their group, sends and receives for each (source,
-// destination, tag): the n-th of each meet.
+// Collectives are numbered in their group, sends and receives for each (source, destination, tag):
+// the n-th send meets the n-th receive.
 #pragma once
 
 #include <compare>

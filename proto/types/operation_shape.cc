@@ -46,7 +46,7 @@ bool ShapeOf(const ShapeRequest& request, OperationShape& shape) {
 
 double RingLoad(OperationKind kind, std::uint32_t ranks) {
   const double others = (ranks - 1.0) / ranks;
-  // All of it twice: to be combined, and to every rank.
+  // All of it twice: to be combined, and then to every rank.
   if (Reduces(kind) && !HasRoot(kind) && !HasBlocks(kind)) return 2 * others;
   return HasBlocks(kind) || HasCounts(kind) ? others : 1;
 }

@@ -1,5 +1,5 @@
-// How many elements each rank reads and writes in one operation: the rows of operation.h, with numbers.
-// Client and daemon ask here.
+// How many elements each rank reads and writes in one operation: the rows of operation.h, with
+// numbers. Client and daemon both use this.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ constexpr std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
 [[nodiscard]] bool ShapeOf(const ShapeRequest& request, OperationShape& shape);
 
 // How often each link of a ring of all ranks carries the operation's bytes, in each direction, as
-// nccl-tests has it: of the blocks of all ranks together, where there are blocks or counts.
+// nccl-tests counts it: for blocks or counts, the bytes of all ranks' blocks together.
 double RingLoad(OperationKind kind, std::uint32_t ranks);
 
 }  // namespace mlxcomm

@@ -14,7 +14,7 @@ bool IsControl(std::string_view character) {
   return character.size() == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;
 }
 
-// Of the character that the text begins with; 0: it is not plain.
+// The length of the plain character at the start of the text; 0: it is not plain.
 std::size_t FirstPlainBytes(std::string_view text) {
   const std::size_t bytes = FirstCharacterBytes(text);
   return IsControl(text.substr(0, bytes)) ? 0 : bytes;

@@ -1,6 +1,7 @@
-// The text of a stream that somebody else has written: so much of it at most, in memory for what there is.
+// The text of a stream that another program wrote, up to a limit; memory is used only for what
+// there is.
 //
-// Owner: nobody. Thread: any. Memory: the text's.
+// Thread: any.
 #pragma once
 
 #include <array>

@@ -1,10 +1,11 @@
-// All that is known of an enumeration's values, a row for each: found by number as an array is, or by name.
+// All that is known about an enumeration's values, a row for each: found by number, as in an array,
+// or by name.
 //
-// A row has `value` and `name`. Rows stand in the order of their numbers, without a gap: what is wrong
-// about that does not compile. A number that has been given up keeps a row without a name, so that nobody
-// takes it for something else.
+// A row has `value` and `name`. Rows stand in the order of their numbers, without a gap; a mistake
+// there does not compile. A number that has been given up keeps a row without a name, so that it is
+// never used for something else.
 //
-// Owner: whoever declares it, as a constant. Thread: any. Memory: the rows.
+// Owner: the constant that it is declared as. Thread: any. Memory: the rows.
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@ class ValueTable {
     }
   }
 
-  // nullptr: no such value, as of a number that another process made up.
+  // nullptr: no such value, such as a number that another process made up.
   constexpr const Row* Find(Value value) const {
     const std::size_t index = static_cast<std::size_t>(value) - First();
     return index < kRows && rows_[index].name != nullptr ? &rows_[index] : nullptr;
@@ -38,7 +39,7 @@ class ValueTable {
     }
     return nullptr;
   }
-  // Total: "unknown" for what is no value.
+  // Total: "unknown" for a number that is no value.
   constexpr const char* NameOf(Value value) const {
     const Row* const row = Find(value);
     return row == nullptr ? "unknown" : row->name;
@@ -60,7 +61,7 @@ class ValueTable {
     });
     return names;
   }
-  // Zero is no choice (no operator, no forced plan), and left out.
+  // Zero is no choice (no operator, no forced plan), and is left out.
   std::string Names(std::string_view separator) const {
     return NamesWhere(separator,
                       [](const Row& row) { return static_cast<std::size_t>(row.value) != 0; });

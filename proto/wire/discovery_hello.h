@@ -1,17 +1,17 @@
-// What a daemon says to whoever else is on a cable or a switch, by IPv6 link-local
-// multicast (ff02::4d4c:5843): one datagram of this layout and size, nothing else.
+// What a daemon sends to all others on a cable or a switch, by IPv6 link-local multicast
+// (ff02::4d4c:5843): one datagram of this layout and size, nothing else.
 //
 //   A ── hello(nonce a) ─────────────────▶ all       A has come up
 //   A ◀─ hello(nonce b, heard A: a, ?) ─── B         B has heard A: A knows that B is alive
 //   A ── hello(nonce a, heard B: b) ─────▶ B         and now B knows that A is
 //
-// A hello that merely comes proves nothing, for it may be a recording. One that repeats the
-// nonce which this node has made up for this interface does: its sender has heard this node
-// of late. `?` (kHeardAsksBack) says that the sender does not know this yet of whom it heard.
+// A hello by itself proves nothing, because it may be a recording. One that repeats this node's
+// nonce for this interface does: its sender has heard this node recently. `?` (kHeardAsksBack)
+// means that the sender does not know this yet about the node that it heard.
 //
-// The HMAC-SHA256 is over all that comes before it, with a key that is made of the
-// cluster's key and name. The tag, made of the same, says to which cluster a hello belongs
-// without saying anything of the key; nothing behind it is read before the HMAC has been checked.
+// The HMAC-SHA256 covers everything before it, with a key derived from the cluster's key and name.
+// The tag, derived from the same, shows to which cluster a hello belongs without revealing the key;
+// nothing behind it is read before the HMAC has been checked.
 #pragma once
 
 #include <array>
@@ -25,14 +25,14 @@ namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kDiscoveryMagic = 0x6d6c786863656c6c;
 inline constexpr std::uint32_t kDiscoveryVersion = 1;
-inline constexpr std::uint32_t kHeardMax = 16;  // In one hello; more of them take more.
+inline constexpr std::uint32_t kHeardMax = 16;  // In one hello; more of them need more hellos.
 inline constexpr std::uint32_t kHeardAsksBack = 1;
-// ff02::4d4c:5843, of the range for groups that are assigned to nobody (RFC 3307).
+// ff02::4d4c:5843, from the range for groups that are not assigned (RFC 3307).
 inline constexpr std::array<std::uint8_t, 16> kDiscoveryGroup = {
     0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x4d, 0x4c, 0x58, 0x43};
 
 using ClusterTag = std::array<std::uint8_t, 8>;
-using AddressBytes = std::array<std::uint8_t, 16>;  // IPv6, in the order of the network.
+using AddressBytes = std::array<std::uint8_t, 16>;  // IPv6, in network order.
 
 struct HeardNode {
   NodeIdBytes node_id;

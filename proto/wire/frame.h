@@ -29,8 +29,8 @@ inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
 // How far numbers may run ahead of what the other side has acknowledged.
 inline constexpr std::uint64_t kWindow = 1024;
 inline constexpr std::uint64_t kSequenceMax = (std::uint64_t{1} << 60) - 1;
-// Copied payload (all but kData's) that may be under way beyond what was acknowledged: the
-// other side keeps it until what is missing before it has come.
+// Copied payload (all but kData's) that may be under way beyond what was acknowledged: the other
+// side keeps it until the frames before it have come.
 inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 
 inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no credit.
@@ -82,14 +82,14 @@ enum class FrameType : std::uint8_t {
   kRailSetup = 16,
 };
 
-// What neighbours tell each other for third nodes.
+// What neighbours send each other for third nodes.
 inline constexpr bool IsRouting(FrameType type) {
   return type >= FrameType::kTopology && type <= FrameType::kCircuitClosed;
 }
 
 // Why a circuit has ended.
 enum class CircuitEnd : std::uint16_t {
-  kCut = 0,    // The way broke, or an end gave it up: the other end may well be there.
+  kCut = 0,    // The route broke, or an end gave it up: the other end may still be there.
   kReset = 1,  // The other end itself has gone.
 };
 
@@ -117,15 +117,15 @@ static_assert(std::is_trivially_copyable_v<FrameHeader>);
 // The largest payload that rails and channels keep in slots: a piece on a circuit.
 inline constexpr std::uint32_t kSlotBytesMax = kEagerBytesMax + sizeof(FrameHeader);
 
-// What a kAck says besides `acknowledged`: which of the kBits numbers from
-// acknowledged + 1 + kBits * block on have come; several of them tell of all the window. It
-// lies in header fields that kAck has no other use for, so that no payload has to live
-// until it is written. A bitmap, for it is complete where a list of ranges must end.
+// What a kAck says besides `acknowledged`: which of the kBits numbers from acknowledged + 1 + kBits
+// * block on have come; several of them cover the whole window. It lies in header fields that kAck
+// has no other use for, so that no payload has to live until it is written. It is a bitmap because
+// a list of ranges would not always fit.
 struct Arrived {
   static constexpr std::uint64_t kBits = 256;
   static constexpr std::uint32_t kBlocks = kWindow / kBits;
   std::uint32_t block = 0;
-  // acknowledged + wanted is to be sent once more, for a copy of it was dropped; 0: none.
+  // The peer asks for acknowledged + wanted again, because a copy of it was dropped; 0: for none.
   std::uint16_t wanted = 0;
   std::array<std::uint64_t, kBits / 64> bits = {};
 };
@@ -141,9 +141,8 @@ inline Arrived ArrivedOf(const FrameHeader& header) {
   return {header.tag, header.step, {header.group, header.number, header.offset, header.digest}};
 }
 
-// An acknowledgement that still waits gives way to a newer one of its block, and a sign of
-// life to a newer one: what the former said, the latter and its like say as well. What it asks
-// for is asked all the same.
+// A newer acknowledgement replaces one of the same block that still waits, and a newer heartbeat an
+// older one: it says all that the older one said. What the older one asks for is still asked for.
 inline void Renew(FrameHeader& waiting, const FrameHeader& newer) {
   const std::uint64_t wanted = waiting.acknowledged + waiting.step;
   const bool asks = waiting.step != 0 && newer.step == 0 && wanted > newer.acknowledged;
@@ -151,8 +150,8 @@ inline void Renew(FrameHeader& waiting, const FrameHeader& newer) {
   if (asks) waiting.step = static_cast<std::uint16_t>(wanted - newer.acknowledged);
 }
 
-// True when every field is within its bound for its type; says nothing about
-// whether anybody asked for the frame.
+// True when every field is within its bound for its type; says nothing about whether anybody asked
+// for the frame.
 bool IsWellFormed(const FrameHeader& header);
 
 }  // namespace mlxcomm::wire

@@ -28,7 +28,7 @@ using Mac = std::array<std::uint8_t, 32>;
 using NodeIdBytes = std::array<std::uint8_t, 16>;
 using KeyId = std::array<std::uint8_t, 8>;
 
-// What the side that sends it asks for; more is always taken.
+// What the sending side asks for; more is always accepted.
 enum class Security : std::uint32_t { kPlainWillDo = 1, kTls = 2 };
 
 struct Greeting {
@@ -41,8 +41,8 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 128 && std::is_trivially_copyable_v<Greeting>);
 
-// With both interfaces' names both sides know which rail this is to become, before
-// either introduces itself (transport/rail_path.h).
+// The names of both interfaces tell both sides which rail this is to become, before either
+// introduces itself (transport/rail_path.h).
 struct Proof {
   NodeIdBytes node_id;
   char interface_name[kInterfaceBytesMax];  // The sender's end; NUL-padded, never empty.
@@ -50,13 +50,13 @@ struct Proof {
 };
 static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 
-// Who is speaking, and where its channel to the other side stands. A rail joins the
-// channel that there is when both sides name each other's current session; otherwise
-// both begin anew at sequence 1.
+// The sender's identity, and where its channel to the other side stands. A rail joins the existing
+// channel when both sides name each other's current session; otherwise both begin again at sequence
+// 1.
 struct Introduction {
   std::uint64_t incarnation;         // Random, new with each start of a daemon.
   std::uint64_t session;             // This side's channel session, never 0.
-  std::uint64_t known_peer_session;  // The other side's, as last known; 0 = none.
+  std::uint64_t known_peer_session;  // The other side's, as last known; 0: none.
   std::uint64_t next_expected;       // All below it has been received: an acknowledgement.
   char node_name[kNameBytesMax];     // NUL-padded.
   char software_version[32];         // NUL-padded; shown in status.

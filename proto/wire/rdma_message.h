@@ -1,13 +1,13 @@
-// What each message of a queue pair begins with: two daemons' rails cut the bytes of their frames
-// (frame.h) into such messages. Messages are numbered from 1, so a receiver notices a missing one; the
-// frame that was being read is then lost, and the next whole one begins at `first_frame`. Each message
-// also says how much its sender can take: all up to `seen` has arrived or is lost, and `posted` receives
-// beyond it wait for more.
+// The header of each message of a queue pair: two daemons' rails cut the bytes of their frames
+// (frame.h) into such messages. Messages are numbered from 1, so a receiver notices a missing one;
+// the frame that was being read is then lost, and the next whole one begins at `first_frame`. Each
+// message also says how much its sender can receive: all up to `seen` has arrived or is lost, and
+// `posted` receives beyond it are waiting.
 //
-// Large payload may go without a header: `raw` messages after this one, each of raw_bytes, continue the
-// frame that has begun. They are numbered too. The next message with a header shows by its number whether
-// all have arrived, and only then are they accepted. A raw message is never mistaken for one with a
-// header, for `connection` is random and known to the two sides alone.
+// Large payload may go without a header: `raw` messages after this one, each of raw_bytes, continue
+// the frame that has begun. They are numbered too. The number of the next message with a header
+// shows whether all have arrived, and only then are they accepted. A raw message is never mistaken
+// for one with a header, because `connection` is random and only the two sides know it.
 //
 // Little-endian, asserted. It comes from an untrusted end of a queue pair: every field is checked.
 #pragma once
@@ -22,14 +22,14 @@ inline constexpr std::uint32_t kNoFrame = 0xffffffff;
 
 struct MessageHeader {
   std::uint32_t magic = kMessageMagic;
-  std::uint32_t bytes = 0;       // Of the frames' bytes that follow; what is beyond is nothing.
-  std::uint64_t connection = 0;  // What both sides have agreed on for this queue pair.
+  std::uint32_t bytes = 0;       // Of frames, behind this header; the rest has no meaning.
+  std::uint64_t connection = 0;  // The number that both sides have agreed on for this queue pair.
   std::uint64_t number = 0;
   std::uint64_t seen = 0;  // The highest number that has come from the other side.
   std::uint32_t posted = 0;
   std::uint32_t first_frame = kNoFrame;  // Where, in `bytes`, a frame begins.
   std::uint32_t raw = 0;
-  std::uint32_t raw_bytes = 0;  // 0 if none is.
+  std::uint32_t raw_bytes = 0;  // 0: no raw message follows.
 };
 static_assert(sizeof(MessageHeader) == 48 && std::is_trivially_copyable_v<MessageHeader>);
 

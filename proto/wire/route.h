@@ -1,18 +1,18 @@
-// What nodes tell each other so that frames reach those who are not neighbours:
-// payloads of kTopology and of the circuit frames (frame.h).
+// What nodes send so that frames reach nodes that are not neighbours: the payloads of kTopology and
+// of the circuit frames (frame.h).
 //
-//   kTopology       Advertisement, then neighbour_count node ids: who the origin's
-//                   neighbours are. Flooded: a node passes on what is new to it.
-//   kCircuitOpen    CircuitOpening, then node_count node ids: the way, from the opener
-//                   to the destination. Each node on it remembers who is before it and
-//                   who behind it, and passes it on.
+//   kTopology       Advertisement, then neighbour_count node ids: the origin's neighbours.
+//                   Flooded: a node passes on what is new to it.
+//   kCircuitOpen    CircuitOpening, then node_count node ids: the route, from the opener
+//                   to the destination. Each node on it remembers the node before it and
+//                   the node behind it, and passes the message on.
 //   kCircuitOpened  Introduction of the destination, back to the opener.
 //   kCircuitFrame   FrameHeader of the frame that is carried, then a piece of its payload.
-//   kCircuitClosed  text, for people: why. From either end, or from the node where the
-//                   way broke; whoever gets it forgets the circuit and passes it on.
+//   kCircuitClosed  the reason, as text for people. From either end, or from the node where the
+//                   route broke; each node that gets it forgets the circuit and passes it on.
 //
-// Introductions on a circuit carry no HMAC: every node of the way has proved the key to
-// its neighbours, and whoever holds the key could make one.
+// Introductions on a circuit carry no HMAC: every node of the route has proved the key to its
+// neighbours, and any node that holds the key could make one.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@
 
 namespace mlxcomm::wire {
 
-inline constexpr std::uint32_t kNeighboursMax = 64;  // That one node tells of.
+inline constexpr std::uint32_t kNeighboursMax = 64;  // That one node may advertise.
 inline constexpr std::uint32_t kRouteNodesMax = 33;  // Both ends included.
 inline constexpr std::uint64_t kAdvertisementMax = std::uint64_t{1} << 62;
 inline constexpr std::uint32_t kCircuitTextBytesMax = 512;
-// What may be under way on a circuit, each way, until the other end has taken it. A
-// forwarder closes a circuit that has more.
+// What may be under way on a circuit, in each direction, until the other end has taken it. A node
+// that forwards closes a circuit that has more.
 inline constexpr std::uint32_t kCircuitFramesMax = 128;
 inline constexpr std::uint32_t kCircuitBytesMax = 512 * 1024;
 

@@ -38,7 +38,7 @@ class Spread:
 def dropped_each_side(rounds):
     """How many of the lowest and of the highest lie outside of the spread."""
     drop = 0
-    outside = 0.0  # That the median lies beyond the next candidate, on either side.
+    outside = 0.0  # The median lies beyond the next candidate, on either side.
     while drop < (rounds - 1) // 2:
         outside += 2 * math.comb(rounds, drop) / 2 ** rounds
         after = outside + 2 * math.comb(rounds, drop + 1) / 2 ** rounds
@@ -69,6 +69,6 @@ def verdict(found, goal, at_most=False):
 
 
 def bus_bandwidth(size, ranks, microseconds):
-    """Bytes per second that an all_reduce's busiest link must at least have carried one way
-    (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)."""
+    """Bytes per second that an all_reduce's busiest link must at least have carried in one
+    direction (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)."""
     return 2 * (ranks - 1) / ranks * size / (microseconds * 1e-6)

@@ -1,4 +1,4 @@
-"""What a system takes of the machine: CPU seconds of ranks and daemons, and their memory."""
+"""What a system uses of the machine: CPU seconds of ranks and daemons, and their memory."""
 
 import os
 import pathlib
@@ -10,11 +10,11 @@ from bench.systems import ranks_results
 
 GIB = 1 << 30
 PATIENCE = 60
-WINDOWS = 3  # Of being idle.
+WINDOWS = 3  # While idle.
 
 
 def cpu_seconds(pid):
-    """Of all threads that still are, to the nanosecond; /proc/PID/stat counts in 10 ms."""
+    """Of all threads that still exist, to the nanosecond; /proc/PID/stat counts in 10 ms."""
     total = 0
     for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:
@@ -33,7 +33,7 @@ def resident_bytes(pid):
 
 
 def cost_of(system, place, seconds, size):
-    """Ranks count what they used while they reduced; of daemons what they used meanwhile."""
+    """Ranks count their use while they reduced; for daemons it is the use during that time."""
     has_daemons = "mlxcomm" in system.name
     before = sum(map(cpu_seconds, place.daemon_pids()))
     ranks = system.run(place, seconds, [size])
@@ -53,7 +53,7 @@ def idle_cost(system, place, seconds, size):
             if time.monotonic() > deadline or any(p.poll() is not None for p in processes):
                 raise Failed("ranks ended before they were idle")
             time.sleep(0.02)
-        time.sleep(0.5)  # Whoever spins for a while after its last work may end that.
+        time.sleep(0.5)  # Spinning after the last work may end first.
         pids = {"ranks": [process.pid for process in processes], "daemons": place.daemon_pids()}
         used = {who: [] for who in pids}
         for _ in range(WINDOWS):

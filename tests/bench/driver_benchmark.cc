@@ -1,10 +1,11 @@
-// What it costs that a process of its own calls the driver of an RDMA device (daemon/transport/rdma/
-// driver_process.h): a message to and fro, with the driver called by this process, and by another.
+// The cost of calling the driver of an RDMA device in a process of its own
+// (daemon/transport/rdma/driver_process.h): a message there and back, with the driver called by
+// this process, and by another.
 //
 //   driver_benchmark [LIBRARY] [benchmark's own options]
 //
-// Over the devices that the library has (empty: the system's own): the first two that are active, or
-// the first twice. Both ends are threads of this program, as rails are of daemons.
+// On the devices that the library has (empty: the system's own): the first two that are active, or
+// the first twice. Both ends are threads of this program, as rails are threads of daemons.
 #include <benchmark/benchmark.h>
 #include <poll.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ queue::SchedulingPolicy SchedulingHere() {
 }
 Limits LimitsHere() { return std::getenv("FAKE_VERBS_DIR") != nullptr ? Limits() : LinuxLimits(); }
 
-// One end: looks for completions for as long as a rail's thread does, then sleeps.
+// One end: spins for completions as long as a rail's thread does, then sleeps.
 class End {
  public:
   explicit End(std::unique_ptr<QueuePair> pair) : pair_(std::move(pair)) {}

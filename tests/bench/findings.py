@@ -1,7 +1,8 @@
-"""What was found, by part, place and system: the one way in which tables, pictures and verdicts
-read it. `found` is the list of the JSON (README.md)."""
+"""The findings, by part, place and system: tables, pictures and verdicts all read them in this way.
+`found` is the list of the JSON (README.md)."""
 
-PARTNERS = {"MLX ring": "mlxcomm, MLX"}  # Whom of ours a peer is compared with; else the C++ client.
+# The one of ours that a peer is compared with; else the C++ client.
+PARTNERS = {"MLX ring": "mlxcomm, MLX"}
 FIGURES = {"curve": "median_us", "stream": "bits_per_second", "step": "step_seconds",
            "start": "world_ms", "cost": "cpu_seconds_per_gib", "idle": "daemon_bytes"}
 OURS = ("mlxcomm, C++", "mlxcomm, MLX")
@@ -16,11 +17,11 @@ class Findings:
                 if entry["kind"] == kind and part in (None, entry["part"])]
 
     def places(self, part):
-        """All that were to be measured, in that order."""
+        """All places that were to be measured, in that order."""
         return list(dict.fromkeys(entry["place"] for entry in self.found if entry["part"] == part))
 
     def measured_places(self, part):
-        """Those that have figures of something."""
+        """Those that have any figures."""
         return [place for place in self.places(part)
                 if any(has_figures(entry) for entry in self.found
                        if (entry["part"], entry["place"]) == (part, place))]
@@ -35,7 +36,7 @@ class Findings:
         return {int(size): times for size, times in entry["median_us"].items() if times}
 
     def sizes(self, part, place):
-        """All that there were to be figures of, by whichever system."""
+        """All sizes that were to be measured, by any system."""
         return sorted({int(size) for entry in self.of_kind("curve", part)
                        if entry["place"] == place for size in entry["median_us"]})
 
@@ -59,7 +60,7 @@ class Findings:
                 if entry.get("crossings")}
 
     def reason(self, part, places, systems, model=None):
-        """Why there are no figures of one of these systems at one of these places."""
+        """Why there are no figures for one of these systems at one of these places."""
         for entry in self.found:
             if (entry["part"] == part and entry["place"] in places and entry["system"] in systems
                     and entry.get("model") == model and why_missing(entry)):

@@ -1,5 +1,5 @@
-// Every kernel: data type x operator x size, two inputs into two outputs, as two ranks of a
-// node have it. Bytes a second count what is read and written.
+// Every kernel: data type x operator x size, two inputs into two outputs, as for two ranks of a
+// node. Bytes per second count both reads and writes.
 //
 //   kernels_benchmark --benchmark_filter='float32/sum'
 #include <algorithm>
@@ -19,7 +19,7 @@ using mlxcomm::ReduceOperator;
 constexpr std::int64_t kBytesMin = 4 << 10;    // In the first cache,
 constexpr std::int64_t kBytesMid = 256 << 10;  // in the second,
 constexpr std::int64_t kBytesMax = 64 << 20;   // in none.
-constexpr int kNumbersMax = 32;                // Of types and operators.
+constexpr int kNumbersMax = 32;                // Types and operators.
 constexpr std::size_t kAlignment = 4096;
 
 struct Freed {
@@ -27,7 +27,7 @@ struct Freed {
 };
 using Memory = std::unique_ptr<std::byte, Freed>;
 
-// Zeros: no operator is slower or faster for what it reads, and floats stay normal.
+// Zeros: no operator's speed depends on its input, and floats stay normal.
 Memory Zeros(std::size_t bytes) {
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
   if (memory == nullptr) std::abort();

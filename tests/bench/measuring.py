@@ -1,5 +1,5 @@
-"""The run as a whole: one place after the other, what each gave written at once. A place that fails
-ends no other; what it was to measure is told as missing."""
+"""The run as a whole: one place after the other, with the results of each written at once. A
+failing place ends no other; what was to be measured there is reported as missing."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from bench.systems import ALL
 from lab.namespaces import NotAllowed
 
 SCHEMA = 1
-BUSY_PERCENT = 5  # From here on it is worth a word.
+BUSY_PERCENT = 5  # From here on it is worth a message.
 
 
 def machine():
@@ -29,7 +29,7 @@ def machine():
 
 
 def busy_percent(seconds=0.5):
-    """Of all cores, while this does nothing: what others take of the machine. None: unknown."""
+    """Over all cores, while this does nothing: the load of other programs. None: unknown."""
     def ticks():
         fields = [int(field) for field in _lines("/proc/stat")[0].split()[1:9]]
         return sum(fields), fields[3] + fields[4]
@@ -87,7 +87,7 @@ def take_part(part, clock, left_out):
     except NotAllowed as error:
         reason = str(error)
         part.miss(left_out=reason)
-    except Exception as error:  # A place that does not come up: the others are measured.
+    except Exception as error:  # This place does not come up: the others are measured.
         reason = reason_of(error)
         part.miss(lost=reason)
     left_out.append(f"{part.title}: {reason}")
@@ -95,7 +95,7 @@ def take_part(part, clock, left_out):
 
 
 def write(result, path):
-    """Whole or not at all: whoever ends this meanwhile finds the figures of before."""
+    """Whole or not at all: after an interruption the file has the earlier figures."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.part")
     aside.write_text(json.dumps(result, indent=1))

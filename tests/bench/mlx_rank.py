@@ -24,8 +24,8 @@ if system == "mlxcomm":
 import mlx.core as mx
 
 SLOW_SECONDS, BATCH_SECONDS, ALONE_BYTES = 0.02, 100e-6, 64 * 1024
-FIRST, WARM_UPS = 3, 20  # The first ones touch memory that nobody has touched before.
-# As peers/pause.h has them.
+FIRST, WARM_UPS = 3, 20  # The first ones touch their memory for the first time.
+# As in peers/pause.h.
 TICK_SECONDS, TICKS, AHEAD_SECONDS_MAX, SWEPT_FLOATS = 20e-6, 1 << 20, 1, 4 << 20
 if pause_seconds > 0:
     import numpy as np  # Only then: it takes memory, which is measured.
@@ -57,13 +57,13 @@ def seconds_of(data, times):
 
 
 def agreed(own):
-    """What rank 0 found, on every rank; and so where all of them meet."""
+    """Rank 0's number, on every rank; so all of them meet here."""
     found = mx.array([own if world.rank() == 0 else 0], dtype=mx.float32)
     return max(1e-8, mx.distributed.all_sum(found, group=world).item())
 
 
 def next_moment(telling):
-    """Seconds of the clock at which all begin: Pause::NextTick and MomentOf of peers/pause.h."""
+    """The clock's time at which all begin: Pause::NextTick and MomentOf of peers/pause.h."""
     ticks = math.ceil((time.monotonic() + telling + pause_seconds) / TICK_SECONDS)
     tick = int(agreed(ticks % TICKS))
     now = int(time.monotonic() / TICK_SECONDS)
@@ -100,7 +100,7 @@ for size in sizes:
         told = time.monotonic()
         telling = max(one, told - asked)
         if alone:
-            data = pattern * (world.rank() + 1)  # Anew, as gradients are.
+            data = pattern * (world.rank() + 1)  # Again, as gradients are.
             mx.eval(data)
             compute_until(moment) if pause_seconds > 0 else agreed(0)
         paused = time.monotonic() - told
@@ -108,7 +108,7 @@ for size in sizes:
         taken.append((paused, 1e6 * seconds / batch))
         if not mx.array_equal(total, expected).item():
             sys.exit(f"rank {world.rank()}: a wrong sum of {size} bytes")
-    # Those after a whole pause, if there are any: on a busy machine it may take long to agree on one.
+    # Those after a whole pause, if there are any: on a busy machine agreeing on one may take long.
     whole = [sample for sample in taken if sample[0] >= pause_seconds] or taken
     samples, pauses = sorted(us for _, us in whole), [paused for paused, _ in whole]
     tenth = len(samples) // 10

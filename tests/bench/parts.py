@@ -1,5 +1,5 @@
-"""The seven parts of the benchmark: what is measured where. A Part is a place and the turns that are
-taken there; what it found is plain data (README.md) that tables, pictures and verdicts read."""
+"""The seven parts of the benchmark: what is measured where. A Part is a place and the turns that
+are taken there; its findings are plain data (README.md) for tables, pictures and verdicts."""
 
 import dataclasses
 import os
@@ -19,13 +19,13 @@ FEW_SIZES = [8, 64 * KIB, 1 * MIB, 16 * MIB, 128 * MIB]
 SHAPED_SIZES = [16 * MIB, 64 * MIB]  # Of pairs; rings have the first, which is the harder.
 PAUSED_SIZES = [8, 64 * KIB, 1 * MIB, 16 * MIB]
 QUICK_SIZES = [8, 1 * MIB]
-PAUSE_SECONDS = 0.01  # Longer than any of ours waits awake.
+PAUSE_SECONDS = 0.01  # Longer than any of ours spins.
 RATES = ["1gbit", "2.5gbit", "5gbit", "10gbit"]
 TRAIN = pathlib.Path(__file__).parent / "train_rank.py"
 MODELS = {"demo": 40, "transformer": 4}  # Steps that are timed.
-# What training frees, glibc gives back to the system, and each page of it is a fault in the next
-# step: how much depends on which buffer lies last in the heap, which is other for each system. MLX on
-# a Mac keeps what it frees; so does this, for all systems alike.
+# glibc gives memory that training frees back to the system, and each of its pages is a fault in the
+# next step: how much depends on which buffer lies last in the heap, which differs between systems.
+# MLX on a Mac keeps freed memory; so does this, for all systems alike.
 KEEPS_FREED_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 
 
@@ -42,9 +42,9 @@ class Extent:
 
     @property
     def few_rounds(self):
-        """Of what takes its time: a run is to take less than 20 minutes. A shaped cable repeats
-        itself to a percent, how four ranks slow down is far from its goal, and what follows a pause
-        has none."""
+        """For slow parts: a run must take less than 20 minutes. A shaped cable repeats itself to
+        a percent, the slowdown of four ranks is far from its goal, and the part with pauses has
+        none."""
         return min(self.rounds, 3)
 
 
@@ -76,7 +76,7 @@ class Part:
                 turn.lost, turn.left_out = lost, left_out
 
     def findings(self):
-        """An entry of every turn, whatever became of it, so that none is missed unseen."""
+        """An entry for every turn, even a failed one, so that a missing one is noticed."""
         return [self.head() | self.found(turn) | why(turn) for turn in self.turns]
 
     def head(self):
@@ -84,21 +84,22 @@ class Part:
 
 
 def why(turn):
-    """What the entry says of rounds that are missing."""
+    """What the entry says about missing rounds."""
     return {key: said for key in ("lost", "left_out") if (said := getattr(turn, key))}
 
 
 class Curves(Part):
     """Time against size, for each system."""
 
-    counts_touched = True  # Each operation is timed, so all that daemons touch is of what ranks tell of.
+    # Each operation is timed, so what daemons touch belongs to what ranks report.
+    counts_touched = True
 
     def __init__(self, key, place, rounds, systems, sizes, extent, streams=False):
         super().__init__(key, place, rounds)
         self.sizes = {}  # Of each system.
         for system in systems:
             self.sizes[system.name] = system.of_sizes(extent.sizes(sizes))
-            # As it was measured on two cores, where four ranks take turns.
+            # As measured on two cores, where four ranks take turns.
             self.add(system.name,
                      self._runner(system, extent.seconds, self.sizes[system.name]),
                      (1.2 + 0.14 * len(sizes)) * max(1, place.ranks / 2))
@@ -149,7 +150,7 @@ def touched_bytes(place):
 
 
 class PausedCurves(Curves):
-    """The same for operations that come one at a time, ranks computing between them."""
+    """The same for operations that come one at a time, with ranks computing in between."""
 
     counts_touched = False  # Ranks agree by further operations.
     longer = 10  # Than without pauses, so that there are some dozens of them.
@@ -233,14 +234,14 @@ class Start(Part):
 
 
 class Attach(Start):
-    """One rank alone, so that nothing else is on the cores while it attaches."""
+    """One rank alone, so that the cores do nothing else while it attaches."""
 
     def __init__(self, place, extent):
         super().__init__(place, extent, [s.OURS_CPP])
 
 
 class Cost(Part):
-    """CPU seconds for a GiB, of ranks and daemons, and what they cost when they do nothing."""
+    """CPU seconds for a GiB, of ranks and daemons, and their use when idle."""
 
     def __init__(self, place, extent, systems):
         super().__init__("cost", place, extent.few_rounds)
@@ -348,7 +349,7 @@ PARTS = {made.__name__: made for made in (one_node, two_nodes, paused, shaped, o
 
 
 def without_missing(parts, missing):
-    """Leaves out the turns of systems that are not here. missing: {system: why}"""
+    """Leaves out the turns of systems that are missing here. missing: {system: why}"""
     for part in parts:
         for turn in part.turns:
             turn.left_out = missing.get(turn.name, "")

@@ -2,8 +2,8 @@
 for each rank, cables between them). Systems start their processes here and ask for addresses.
 
 Where a place has own_cores, each rank has cores to itself, as hosts have and as mpirun binds its
-ranks; where daemons are several, each is on its rank's. Else which thread meets which on a core is
-chance, and for small sizes it decides the time (README.md)."""
+ranks; where there are several daemons, each is on its rank's cores. Otherwise it is chance which
+threads share a core, and for small sizes that decides the time (README.md)."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ NODE_NET = "10.99.0.0/24"
 
 
 def cores_of(rank, ranks):
-    """An equal share of the cores; none where there are too few, or the system binds nobody."""
+    """An equal share of the cores; none where there are too few, or the system does not bind."""
     if not hasattr(os, "sched_setaffinity"):
         return []
     cores = sorted(os.sched_getaffinity(0))
@@ -34,7 +34,7 @@ def cores_of(rank, ranks):
 
 @contextlib.contextmanager
 def started_on(cores):
-    """What is started within is bound to them; no cores: to none."""
+    """Processes started within are bound to them; without cores: to none."""
     if not cores:
         yield
         return
@@ -47,7 +47,7 @@ def started_on(cores):
 
 
 class BoundDaemons:
-    """Of a cluster: each daemon starts on its node's cores."""
+    """For a cluster: each daemon starts on its node's cores."""
 
     def start_daemon(self, node):
         with started_on(self.cores(node)):
@@ -67,7 +67,7 @@ class Place:
         self.name, self.ranks, self.nodes, self.own_cores = name, ranks, nodes, own_cores
 
     def cores(self, rank):
-        """To itself; none: it shares all of them."""
+        """Its own cores; none: it shares all of them."""
         return cores_of(rank, self.ranks) if self.own_cores else []
 
     def node_cores(self, node):
@@ -127,7 +127,7 @@ class Machine(Place):
 
 class Lab(Place):
     """Hosts that are network namespaces (tests/lab), rank r on host r. For systems that know
-    nothing of cables, each host has an address of its own, and routes lead to all others'."""
+    nothing about cables, each host has an address of its own, and routes lead to all others'."""
 
     is_lab = True
 
@@ -163,7 +163,7 @@ class Lab(Place):
                 ["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], host=host)
 
     def _first_step(self, node, to):
-        """(own interface, the neighbour's address) on a shortest way; lower numbers go right."""
+        """(own interface, the neighbour's address) on a shortest path; lower numbers go right."""
         if to in self.wiring.neighbours(node):
             towards = to
         else:
@@ -184,8 +184,8 @@ class Lab(Place):
         return f"10.99.0.{rank + 1}"
 
     def networks(self):
-        """What Open MPI may use: both cables where there are two, for it spreads over them;
-        else the hosts' own addresses, for it knows of no ring."""
+        """The networks for Open MPI: both cables where there are two, because it spreads over
+        them; else the hosts' own addresses, because it knows no ring."""
         if self.nodes == 2:
             return ",".join(f"{cable.ends[0].ipv4.rpartition('.')[0]}.0/24"
                             for cable in self.wiring.cables)
@@ -231,8 +231,8 @@ def programs():
 
 
 def end_of(processes, patience=PATIENCE):
-    """What each has said, once all have ended. Raises Failed with the words of the first that failed:
-    the others would wait for it."""
+    """The output of each, once all have ended. Raises Failed with the output of the first that
+    failed: the others would wait for it."""
     said = {}
     deadline = time.monotonic() + patience
     try:
@@ -248,7 +248,7 @@ def end_of(processes, patience=PATIENCE):
         for process in processes:
             if process in said:
                 continue
-            # With what it has started: that may hold its output open, even after its own end.
+            # With its children: they may hold its output open, even after its own end.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):

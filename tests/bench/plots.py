@@ -15,7 +15,7 @@ FILES = {"one_node": {"one daemon, 2 ranks": "one-node", "one daemon, 4 ranks": 
          "two_nodes": {"two daemons, loopback": "loopback", "two daemons, veth pair": "veth"},
          "paused": {"one daemon, 2 ranks": "one-node-after-a-pause",
                     "two daemons, loopback": "loopback-after-a-pause"}}
-SHOWN = "one-node.svg"  # The README at the top shows it; no other is kept in the tree.
+SHOWN = "one-node.svg"  # The README at the top shows it; the tree keeps no other.
 COLORS = {system.name: system.color for system in ALL}
 LIMITS = {system.name for system in ALL if system.is_limit}
 MARKERS = {"mlxcomm, C++": "o", "mlxcomm, MLX": "o"}
@@ -67,7 +67,7 @@ def picture(f, part, place, path):
         axes.set_yscale("log")
         axes.set_xticks(ticks, [of_bytes(size) for size in ticks])
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.minorticks_off()  # Eight in each decade; the lines of the grid say enough.
+        axes.minorticks_off()  # Eight in each decade; the grid's lines are enough.
         axes.grid(True, which="major", color="#dddddd", linewidth=0.7)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"all_reduce of float32: {where(part, place)} (median of rounds; shaded: all "
@@ -82,9 +82,9 @@ def picture(f, part, place, path):
 
 
 def compact(drawn):
-    """The same picture in two thirds of the bytes and an eighth of the lines: the one that is kept
-    adds its size to the history with each new run. Places are told to a tenth of a point; left out
-    is what names the program that drew it, and what nothing refers to."""
+    """The same picture in two thirds of the bytes and an eighth of the lines: each new run adds
+    the kept one to the history. Places are rounded to a tenth of a point; the name of the
+    drawing program, and unused definitions, are left out."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(drawn)
@@ -97,7 +97,7 @@ def _simplify(element, asked_for):
     for name, value in list(element.attrib.items()):
         if (name == "id" and value not in asked_for) or value.startswith("rotate(-0 "):
             del element.attrib[name]
-        elif name != "style":  # There numbers are widths and shades.
+        elif name != "style":  # There, numbers are widths and shades.
             element.set(name, re.sub(r"-?\d+\.\d+", _rounded, " ".join(value.split())))
     element.text = (element.text or "").strip()
     element.tail = (element.tail or "").strip()
@@ -111,7 +111,7 @@ def _simplify(element, asked_for):
     styles = {child.get("style") for child in children}
     are_alike = len(children) > 1 and len(styles) == 1 and None not in styles
     if element.tag == f"{{{SVG}}}g" and are_alike and "style" not in element.attrib:
-        element.set("style", styles.pop())  # That of a curve's points, for instance: told once.
+        element.set("style", styles.pop())  # For example that of a curve's points: defined once.
         for child in children:
             del child.attrib["style"]
 

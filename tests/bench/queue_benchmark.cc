@@ -1,6 +1,5 @@
-// The queue between a client and its daemon: what a push and a pop cost, and what a hand-over
-// to another process and back costs, to one that looks all the time and to one that sleeps on
-// its doorbell.
+// The queue between a client and its daemon: the cost of a push and a pop, and of a hand-over to
+// another process and back, to one that spins and to one that sleeps on its doorbell.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,8 +16,7 @@ namespace {
 
 using namespace mlxcomm::queue;
 
-constexpr std::uint64_t kPatienceNs =
-    10'000'000'000;  // Of one who sleeps, for a process that died.
+constexpr std::uint64_t kPatienceNs = 10'000'000'000;  // For a sleeper whose peer process died.
 
 // The queue segment, between this process and its children.
 struct Shared {
@@ -72,7 +70,7 @@ void PushAndPop(benchmark::State& state) {
 }
 BENCHMARK(PushAndPop);
 
-// Until an entry is there; one who sleeps has announced it, so that it is rung for.
+// Waits for an entry; a sleeper has announced it, so that its doorbell is rung.
 template <typename Consumer, typename Entry>
 void Await(Consumer& consumer, Entry& entry, int bell, bool sleeps) {
   while (consumer.Pop(entry) != RingResult::kDone) {

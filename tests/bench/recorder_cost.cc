@@ -1,5 +1,5 @@
-// What the flight recorder costs: the recording of an 8-byte all_reduce, by the daemon's own
-// recorders, and the same all_reduce through running daemons, in turns.
+// The cost of the flight recorder: recording an 8-byte all_reduce, by the daemon's own recorders,
+// and the same all_reduce through running daemons, in turns.
 //
 //   recorder_cost SOCKET_OF_RANK_0 SOCKET_OF_RANK_1 ROUNDS OPERATIONS
 //
@@ -43,7 +43,7 @@ class NoHost final : public mlxcomm::collective::ExecutionHost {
   mlxcomm::collective::LocalWork work_;
 };
 
-// All that one daemon records for one operation.
+// Everything that one daemon records for one operation.
 class Recording {
  public:
   explicit Recording(bool two_nodes) : two_nodes_(two_nodes) {
@@ -70,7 +70,7 @@ class Recording {
   }
 
  private:
-  // A grant and a frame each way, and what the rail's thread does for its own.
+  // A grant and a frame in each direction, and the rail's thread's own part.
   void MoveBetweenNodes() {
     mlxcomm::wire::FrameHeader header;
     header.type = mlxcomm::wire::FrameType::kEager;

@@ -1,24 +1,24 @@
 """Turns in rounds: every system once, then every system again, so that a noisy moment of the
-machine hits all of them alike. Says what it does and how long is left."""
+machine affects all of them alike. Reports progress and the time that is left."""
 
 import dataclasses
 import sys
 import time
 import typing
 
-FAILED_SECONDS_MAX = 60  # Of a run: once failed turns have taken more, none is tried again.
+FAILED_SECONDS_MAX = 60  # For the run: once failed turns have taken more, none is tried again.
 
 
 @dataclasses.dataclass
 class Turn:
-    """One measurement, taken once a round. What `run` gives is appended to `into`; when it fails
-    twice in a row, there are no further turns of this name, and why is said. So the first of `into`
-    are of the first rounds, whatever failed later."""
+    """One measurement, taken once in each round. The result of `run` is appended to `into`; when
+    it fails twice in a row, there are no further turns of this name, and the reason is reported.
+    So the entries of `into` come from the first rounds, whatever failed later."""
 
     name: str
     run: typing.Callable
     into: list
-    seconds: float = 3.0  # What one is expected to take; learnt from those before.
+    seconds: float = 3.0  # The expected time of one; learnt from earlier ones.
     lost: str = ""        # Why rounds are missing: it failed.
     left_out: str = ""    # Why it could not even be tried here.
 
@@ -28,7 +28,7 @@ class Failed(Exception):
 
 
 class Clock:
-    """What is done, what is left, and how long that takes, over all parts."""
+    """The work that is done and left, and its time, over all parts."""
 
     def __init__(self, out=sys.stderr):
         self.out = out
@@ -53,12 +53,12 @@ def minutes(seconds):
 
 
 def reason_of(error):
-    """A failure that somebody foresaw says enough; of others the kind is part of it."""
+    """The text of an expected failure is enough; for others the kind is part of it."""
     return str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
 
 
 def run_once_or_twice(clock, title, turn):
-    """(what it gives, seconds that this took). Raises Failed, whatever it was: the others still
+    """(its result, the seconds that it took). Raises Failed for any exception: the others still
     have their turns."""
     for is_last in (False, True):
         begin = time.monotonic()
@@ -72,13 +72,13 @@ def run_once_or_twice(clock, title, turn):
 
 
 def in_order(turns, number):
-    """Each round begins with another one, so that nobody follows the same neighbour always."""
+    """Each round begins with another one, so that none always follows the same neighbour."""
     first = number % max(1, len(turns))
     return turns[first:] + turns[:first]
 
 
 def take(clock, title, turns, rounds, failures):
-    """All rounds of some turns. The clock has been told of them by expected(turns, rounds)."""
+    """All rounds of some turns. The clock knows them by expected(turns, rounds)."""
     for number in range(rounds):
         for turn in in_order(turns, number):
             if turn.lost or turn.left_out:
@@ -93,7 +93,7 @@ def take(clock, title, turns, rounds, failures):
                 clock.done(turn.seconds * (rounds - number))
                 continue
             turn.into.append(figure)
-            # What is left of this one is corrected by what it took.
+            # The estimate of the rest is corrected by the time that this took.
             clock.done(turn.seconds * (rounds - number) - took * (rounds - number - 1))
             turn.seconds = took
 

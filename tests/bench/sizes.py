@@ -1,4 +1,4 @@
-"""Bytes and rates as people say them."""
+"""Bytes and rates as people write them."""
 
 
 def of_bytes(size):

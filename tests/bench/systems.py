@@ -1,5 +1,5 @@
-"""What is compared, and how each of it is started at a place. One system a class; `run` starts
-all ranks, waits for their end, and gives what they wrote (peers/timed_all_reduce.h)."""
+"""The compared systems, and how each of them is started at a place. One class for each system;
+`run` starts all ranks, waits for their end, and returns what they wrote (peers/timed_all_reduce.h)."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ def peer_program(name):
 
 
 class System:
-    """Name and colour are its own in all tables and pictures."""
+    """Its name and colour are the same in all tables and pictures."""
 
     name = ""
     color = ""
@@ -55,7 +55,7 @@ class System:
         return folder
 
     def of_sizes(self, sizes):
-        """Those that it is measured at."""
+        """Those sizes at which it is measured."""
         return sizes
 
     def run(self, place, seconds, sizes):
@@ -85,7 +85,7 @@ class MlxcommCpp(System):
 
 
 class Mlx(System):
-    """Through MLX, which is there wherever this runs; `backend` as mlx_rank.py has it."""
+    """Through MLX, which exists wherever this runs; `backend` as for mlx_rank.py."""
 
     backend = None
 
@@ -150,7 +150,7 @@ class OpenMpi(System):
     @staticmethod
     def _across_hosts(place, folder):
         """mpirun runs on the first host and enters the others as it would by ssh. Without
-        mpi_yield_when_idle ranks that wait keep the cores from those that do not."""
+        mpi_yield_when_idle waiting ranks keep the cores from working ones."""
         agent = folder / "enter-host"
         bind = "".join(
             f'[ "$host" != {place.address(rank)} ] || taskset -cp {cores} $$ > /dev/null\n'
@@ -178,7 +178,7 @@ class Gloo(System):
 
 
 class Limit(System):
-    """No peer: the least that must be done. Below its least size it is only a call."""
+    """No peer: the minimum of necessary work. Below its least size it is only a call."""
 
     is_limit = True
     bytes_min = 64 << 10
@@ -198,7 +198,7 @@ class PlainLoop(Limit):
 
 
 class PlainExchange(Limit):
-    """Two ranks and one TCP connection: rank 1 connects to where rank 0 listens."""
+    """Two ranks and one TCP connection: rank 1 connects to the address where rank 0 listens."""
 
     name, color, program = "plain exchange", "#2c3e50", "plain_exchange_all_reduce"
 

@@ -1,4 +1,4 @@
-"""What was found, as Markdown."""
+"""The findings, as Markdown."""
 
 import pathlib
 import re
@@ -18,7 +18,7 @@ def table(head, rows):
 
 
 def paired(theirs, ours):
-    """Both as far as both have rounds."""
+    """Both, up to the number of rounds that both have."""
     count = min(len(theirs), len(ours))
     return ratio(theirs[:count], ours[:count])
 
@@ -49,7 +49,7 @@ def curves(f, part, place):
 
 
 def touched(size, ranks):
-    """The least: read once of each rank, written once to each."""
+    """The minimum: read once for each rank, written once to each."""
     return 2 * ranks * size
 
 
@@ -114,7 +114,7 @@ def overlap(f):
     for model in f.models():
         steps = f.steps(model)
         for system, seconds in steps.items():
-            # Within rounds: what slows the machine for a while slows both steps.
+            # Within rounds: a slow moment of the machine affects both steps.
             lost = [1e3 * (with_it - without) for with_it, without in
                     zip(seconds, steps.get("none", []))]
             found = spread(lost) if lost and system != "none" else None
@@ -160,12 +160,13 @@ def cost(f):
 
 
 def in_short(reason):
-    """Why something was left out, without the folders that programs and sockets lie in."""
+    """Why something was left out, without the folders of programs and sockets."""
     return re.sub(r"(?<![\w.])/\S*/(?=[^/\s])", "", reason)
 
 
 def in_repository(command):
-    """Paths as from the repository's root, where the command is given; of others the last name."""
+    """Paths relative to the repository's root, where the command is shown; for others the last
+    name."""
     root = pathlib.Path(__file__).resolve().parents[2]
     return in_short(command.replace(f"{root}/", ""))
 
@@ -177,7 +178,7 @@ def figures(target):
 
 
 def because(target):
-    """Why it was not measured; what was left out is told in full below."""
+    """Why it was not measured; the full reasons are below."""
     reason = in_short(target.get("reason", "")).replace("|", "/").replace("\n", " ")
     return f" ({reason[:80]}{'...' if len(reason) > 80 else ''})" if reason else ""
 
@@ -189,7 +190,7 @@ def targets(verdicts):
 
 
 def others(busy):
-    """What took part without being asked."""
+    """Other systems that were measured."""
     known = [percent for percent in busy if percent is not None]
     if not known:
         return ""
@@ -226,7 +227,7 @@ def everything(result):
 
 
 def pictures(here, elsewhere):
-    """Those beside the text; of others where they lie, for they are not kept with it."""
+    """Those beside the text; others by their own path, because they are not kept with it."""
     text = "".join(f"\n![{path.stem}]({path.name})\n" for path in here)
     if elsewhere:
         names = ", ".join(f"`{path.name}`" for path in elsewhere)

@@ -1,5 +1,5 @@
-"""What is to be reached, and whether it was: each target is a ratio (or a time) of every round, a
-goal, and the verdict that comparison.py's rule gives. One without figures says why."""
+"""The goals, and whether they were reached: each target is a ratio (or a time) of every round, a
+goal, and the verdict by comparison.py's rule. One without figures says why."""
 
 import dataclasses
 
@@ -35,13 +35,13 @@ class Target:
 
 
 def over(theirs, ours):
-    """[how many times as fast ours was, each round]. Who failed has the first rounds only: of later
-    ones there is no ratio."""
+    """[how many times as fast ours was, each round]. A system that failed has the first rounds
+    only: there is no ratio for later ones."""
     return [a / b for a, b in zip(theirs, ours)]
 
 
 def faster(findings, part, place, peer, ours, goals):
-    """Targets: at a size, so many times the peer's speed. goals: {size: goal}"""
+    """Targets: at a size, this many times the peer's speed. goals: {size: goal}"""
     mine, peers = findings.curve(part, place, ours), findings.curve(part, place, peer)
     reason = findings.reason(part, [place], [ours, peer])
     planned = findings.sizes(part, place)
@@ -122,7 +122,7 @@ def overlap(f):
     places = [entry["place"] for entry in f.of_kind("step")]
     for model in f.models():
         steps = f.steps(model)
-        # Of the time lost to communication: a step without any is the same for both.
+        # Only the time lost to communication: a step without any is the same for both.
         less = [1e3 * (ring - ours) for ring, ours in
                 zip(steps.get("ring", []), steps.get("mlxcomm", []))]
         made.append(Target(f"training step, {model}: lost less than with the ring", less, 0, "ms",
@@ -143,7 +143,7 @@ def start(f):
 
 
 def cost(f):
-    """CPU when idle: 0.1 % of a core is as good as none, and more than a clock's error."""
+    """CPU when idle: 0.1 % of a core counts as none, and exceeds a clock's error."""
     return [Target(f"idle CPU, {entry['place']}: ranks and daemons",
                    [100 * (ranks + daemons) / entry["seconds"] for ranks, daemons in
                     zip(entry["cpu_seconds"]["ranks"], entry["cpu_seconds"]["daemons"])],
@@ -151,7 +151,7 @@ def cost(f):
 
 
 def results(found):
-    """Of all targets of what was to be measured; those that lack figures are not measured."""
+    """Of all targets that were to be measured; those without figures were not measured."""
     f = Findings(found)
     made = [target for part in (one_node, two_nodes, shaped, overlap, start, cost)
             for target in part(f)]

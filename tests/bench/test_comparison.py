@@ -1,4 +1,4 @@
-"""The statistics and the rule of verdicts: what tables claim follows from these alone."""
+"""The statistics and the rule of verdicts: all claims in tables follow from these alone."""
 
 import itertools
 import math
@@ -72,7 +72,7 @@ def test_bus_bandwidth_of_two_ranks_is_the_size_over_the_time():
     assert bus_bandwidth(1000, 4, 1e6) == 1500
 
 
-# Why: one hang of a peer in 20 minutes is not worth what all rounds before it have found.
+# Why: one hang of a peer must not cost the figures of all rounds before it.
 def test_rounds_try_a_failed_turn_again_and_keep_what_earlier_ones_gave(tmp_path):
     calls, failures = [], []
     outcomes = {"once": [Failed("late"), 1, 2, 3], "later": [1, Failed("gone"), Failed("gone")]}
@@ -98,7 +98,7 @@ def test_rounds_try_a_failed_turn_again_and_keep_what_earlier_ones_gave(tmp_path
 
 
 def test_whatever_a_turn_raises_the_others_have_theirs(tmp_path):
-    """Why: a daemon that had died raised what nobody expected, and ended the whole run."""
+    """Why: a dead daemon raised an exception that was not expected, and ended the whole run."""
     def breaks():
         raise TypeError("no status")
 
@@ -110,7 +110,7 @@ def test_whatever_a_turn_raises_the_others_have_theirs(tmp_path):
 
 
 def test_nothing_is_tried_again_once_failed_turns_have_taken_long(tmp_path):
-    """Why: what hangs takes its patience each time, and a run is to end within its 20 minutes."""
+    """Why: each hang lasts until its timeout, and a run must end within its 20 minutes."""
     calls = []
 
     def hangs():
@@ -143,7 +143,7 @@ def test_targets_compare_with_the_peer_at_the_same_size():
     assert len(measured) == 3
 
 
-# Why: a system that failed took its targets with it, and nobody saw that there were fewer.
+# Why: a system that failed took its targets with it, and it was not noticed that there were fewer.
 def test_targets_that_lack_figures_are_told():
     place = targets.TWO_RANKS
     found = [curve("one_node", place, targets.MPI_SHARED, b1048576=[250.0, 260, 240])]
@@ -155,7 +155,7 @@ def test_targets_that_lack_figures_are_told():
 
 
 def test_what_lost_all_its_rounds_keeps_its_targets_and_says_why():
-    """Why: where ours alone is judged, no other figures tell that there was something to judge."""
+    """Why: where ours alone is judged, no other figures show that there was something to judge."""
     found = [curve("one_node", targets.TWO_RANKS, targets.CPP, b8=[]) | {"lost": "it crashed"},
              curve("shaped", "pair, 1gbit", targets.CPP, b16000000=[]) | {"left_out": "no root"},
              {"kind": "start", "part": "start", "place": "one daemon, 1 rank", "ranks": 1,

@@ -1,4 +1,4 @@
-"""The run as a whole, of places that do not come up, and of one that is interrupted."""
+"""The run as a whole, with places that do not come up, and one that is interrupted."""
 import contextlib
 import json
 
@@ -25,7 +25,7 @@ class Here:
 
 
 class Step(parts.Part):
-    """Whose one turn gives a figure, or is interrupted."""
+    """Its one turn gives a figure, or is interrupted."""
 
     def __init__(self, place, error=None):
         super().__init__("overlap", place, 2)
@@ -44,10 +44,10 @@ class Step(parts.Part):
 
 @pytest.fixture
 def measure(monkeypatch, tmp_path):
-    """Of these parts: what it gives, which is what the file has."""
+    """Measures these parts: returns its result, which is also in the file."""
     def run(*made):
         monkeypatch.setitem(parts.PARTS, "overlap", lambda _: list(made))
-        monkeypatch.setattr(measuring, "ALL", [])  # Whichever peers this machine has.
+        monkeypatch.setattr(measuring, "ALL", [])  # With any peers that this machine has.
         result = measuring.measure(["overlap"], parts.Extent(), tmp_path / "bench.json")
         assert json.loads((tmp_path / "bench.json").read_text()) == result
         assert [path.name for path in tmp_path.iterdir()] == ["bench.json"]
@@ -74,7 +74,7 @@ def test_an_interrupted_run_keeps_what_there_is_and_names_what_is_missing(measur
 
 
 def test_figures_are_in_the_file_after_each_place(measure, tmp_path):
-    """How: the second place reads what the first has left there."""
+    """How: the second place reads the figures of the first from the file."""
     second = Step(Here("second"))
     second.turns[0].run = lambda: len(json.loads((tmp_path / "bench.json").read_text())["found"])
     result = measure(Step(Here("first")), second)

@@ -1,4 +1,4 @@
-"""What is measured ends, whatever a system's programs do, and has the cores that it should have."""
+"""Every measurement ends, whatever a system's programs do, and has its cores."""
 import os
 import sys
 
@@ -10,8 +10,9 @@ from bench.rounds import Failed
 
 @pytest.mark.parametrize("then", ["wait", "exit"])
 def test_a_system_that_is_stuck_ends_with_all_it_has_started(then):
-    """Why: mpirun inside nsenter outlived it, held its output open, and the bench waited for ever.
-    How: a shell that waits for a child, or leaves it; only the whole of it closes the pipe."""
+    """Why: mpirun inside nsenter outlived it, held its output open, and the benchmark waited for
+    ever.
+    How: a shell that waits for a child, or leaves it; only the end of both closes the pipe."""
     stuck = Machine("here", ranks=1, daemons=1).start(0, ["sh", "-c", f"sleep 1000 & {then}"], {})
     with pytest.raises(Failed, match=r"no end in 0\.1 s"):
         end_of([stuck], patience=0.1)
@@ -19,7 +20,8 @@ def test_a_system_that_is_stuck_ends_with_all_it_has_started(then):
 
 
 def test_whoever_fails_is_heard_though_others_wait_for_it():
-    """Why: ranks were waited for in their order, and all that was told was that rank 0 did not end."""
+    """Why: ranks were waited for in their order, and the report only said that rank 0 did not
+    end."""
     place = Machine("here", ranks=2, daemons=1)
     waits = place.start(0, ["sleep", "1000"], {})
     fails = place.start(1, ["sh", "-c", "echo no such device; exit 3"], {})
@@ -30,7 +32,7 @@ def test_whoever_fails_is_heard_though_others_wait_for_it():
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system binds nobody to cores")
 def test_ranks_have_cores_of_their_own_where_there_are_enough():
-    """Why: which daemon met which rank on a core decided the time of small operations."""
+    """Why: it depended on which daemon met which rank on a core how long small operations took."""
     cores = os.sched_getaffinity(0)
     shares = [set(cores_of(rank, len(cores))) for rank in range(len(cores))]
     assert set.union(*shares) == cores and sum(map(len, shares)) == len(cores)

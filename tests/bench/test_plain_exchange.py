@@ -1,4 +1,4 @@
-"""The limit of two daemons by itself: it sums every size, and says what failed."""
+"""The limit of two daemons by itself: it sums every size, and reports what failed."""
 
 import json
 import os
@@ -39,8 +39,8 @@ def failure(process):
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_sums_whatever_the_size_and_whoever_is_first(start, tmp_path, first):
-    """Why: halves, pieces and what lies ahead end anywhere. How: sizes that no vector divides, none
-    for one of the ranks, several pieces; every element is checked by the ranks."""
+    """Why: halves, pieces and lookahead may end anywhere. How: sizes that no vector divides,
+    none for one of the ranks, several pieces; the ranks check every element."""
     address = f"127.0.0.1:{free_port()}"
     sizes = [4, 8, 12, 65540, 262144, 3 * 2**20 + 4]
     ranks = [start(number, address, sizes) for number in (first, 1 - first)]
@@ -68,7 +68,7 @@ def test_an_address_that_is_taken_is_named(start):
 
 
 def test_a_rank_that_goes_away_ends_the_other(start):
-    """How: what accepts the connection is no rank, and closes it."""
+    """How: a process that is no rank accepts the connection, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         rank = start(1, f"127.0.0.1:{other.getsockname()[1]}")
         other.accept()[0].close()

@@ -1,4 +1,4 @@
-"""Pictures are small, show what was found, and go where they are no part of the tree."""
+"""Pictures are small, show the findings, and go where they are not part of the tree."""
 
 import json
 import pathlib
@@ -50,7 +50,7 @@ def test_a_picture_keeps_what_is_seen_alone():
 
 def test_styles_that_differ_stay_where_they_are():
     one = '<g xmlns="{}"><g style="a: 1"><b style="c: {}" /><b style="c: 2" /></g></g>'
-    for first in 1, 2:  # Alike, but their group has a style of its own.
+    for first in 1, 2:  # They are equal, but their group has a style of its own.
         text = plots.compact(one.format(plots.SVG, first))
         assert re.findall(r'style="([^"]*)"', text) == ["a: 1", f"c: {first}", "c: 2"]
 
@@ -70,7 +70,7 @@ def result(places):
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """(the folder of the JSON, the folder named by --keep, what was said)"""
+    """(the folder of the JSON, the folder named by --keep, the output)"""
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     folder = tmp_path_factory.mktemp("figures")
     figures, keep = folder / "bench.json", folder / "kept"

@@ -1,5 +1,5 @@
-"""The benchmark itself, at its smallest: every part runs, with whatever peers are installed, and
-what it writes is what README.md tells. No figure is judged here."""
+"""The benchmark itself, at its smallest: every part runs, with the installed peers, and its output
+is what README.md describes. No figure is judged here."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from bench.parts import PAUSE_SECONDS
 from conftest import PATIENCE, find_test_program, only_in_all
 
 BENCH = pathlib.Path(__file__).parent
-# One worker runs it, once, for all tests that look at it.
+# One worker runs it, once, for all tests that use its results.
 pytestmark = pytest.mark.xdist_group("bench")
 
 
@@ -68,7 +68,8 @@ def test_limits_are_measured_where_an_operation_is_more_than_a_call(run):
 
 @only_in_all
 def test_there_is_a_pause_before_each_operation_of_that_part(run):
-    """Why: how long all agree on it would else be a part of the pause, or all of it, as on a busy machine."""
+    """Why: otherwise the time to agree on it would be a part of the pause, or all of it, as on a
+    busy machine."""
     _, result, _ = run
     curves = [entry for entry in result["found"] if entry["part"] == "paused" and has_figures(entry)]
     assert len(curves) >= 6

@@ -1,4 +1,4 @@
-"""What is printed and kept says what was measured, and nothing of where."""
+"""What is printed and kept says what was measured, without paths of the machine."""
 import pathlib
 
 from bench.findings import Findings
@@ -23,7 +23,7 @@ def test_a_command_names_files_as_from_the_repository():
 
 
 def test_a_step_and_what_it_loses_are_told_within_rounds():
-    """Why: a difference of medians is of two rounds, and the machine may be slower in one."""
+    """Why: a difference of medians mixes two rounds, and the machine may be slower in one."""
     steps = {"none": [1, 2, 3], "mlxcomm": [1.5, 2.5, 3.5], "ring": []}
     found = [{"kind": "step", "part": "overlap", "place": "here", "ranks": 2, "model": "demo",
               "system": system, "step_seconds": seconds} for system, seconds in steps.items()]

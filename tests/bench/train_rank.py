@@ -23,7 +23,7 @@ import mlx.optimizers as optim
 from mlx.utils import tree_map
 
 WARM_UP_STEPS = 2
-# With mlxcomm.install() the name is ours.
+# After mlxcomm.install() the name means ours.
 stock_average_gradients = getattr(nn.average_gradients, "__wrapped__", nn.average_gradients)
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH, BATCH = 4096, 384, 6, 6, 32, 2
 
@@ -89,13 +89,13 @@ def step(number):
 
 
 def count_crossings():
-    """Arrays that MLX hands between the model's stream and the operations' in a step. On a Mac these are
-    the GPU's and a CPU's; here both are of the CPU, and the count is the same."""
+    """Arrays that MLX passes between the model's stream and the operations' in a step. On a Mac
+    these are the GPU's and a CPU's; here both are of the CPU, and the count is the same."""
     operations = mx.default_stream(mx.cpu)
     averages = {
         "each gradient by itself": lambda g: stock_average_gradients(
             g, world, all_reduce_size=0, communication_stream=operations),
-        # Of one dtype: of several its own would ask for ours again.
+        # Of one dtype: with several, its own would call ours again.
         "MLX's average_gradients": lambda g: stock_average_gradients(
             g, world, communication_stream=operations),
         "mlxcomm's average_gradients": lambda g: mlxcomm.average_gradients(

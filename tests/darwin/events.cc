@@ -1,4 +1,4 @@
-// kqueue(2): what it tells of processes, by Linux's descriptors of them.
+// kqueue(2): its reports about processes, through Linux's descriptors of them.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/event.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// By queue and process. Never destroyed: threads wait to the end.
+// By queue and process. Never destroyed: threads wait until the end.
 struct Watched {
   std::mutex mutex;
   std::map<std::pair<int, pid_t>, int> descriptors;
@@ -35,7 +35,7 @@ int Add(int queue, pid_t pid) {
   if (all.descriptors.contains(key)) return 0;
   const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (descriptor < 0) return errno;
-  if (HasEnded(descriptor)) {  // Nobody has waited for it yet.
+  if (HasEnded(descriptor)) {  // It has not been reaped yet.
     ::close(descriptor);
     return ESRCH;
   }

@@ -1,5 +1,5 @@
-// What of Apple's frameworks is loaded at run time, and works here: assertions of power management,
-// written down in the file that MLXCOMM_DARWIN_ASSERTIONS names, a line each.
+// The parts of Apple's frameworks that are loaded at run time and work here: assertions of power
+// management, each written as a line to the file that MLXCOMM_DARWIN_ASSERTIONS names.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -11,8 +11,8 @@
 
 namespace {
 
-// Quality of service says, among other things, how late a timer may be; /proc shows a thread's. Linux
-// hands it on to what a thread starts, macOS does not: whose it is can be read off it.
+// Quality of service decides, among other things, how late a timer may be; /proc shows a thread's.
+// Linux passes it on to what a thread starts, macOS does not: it shows which thread's it is.
 constexpr long kUserInitiatedSlackNs = 60'000;
 constexpr long kThreadsApart = 10'000;
 

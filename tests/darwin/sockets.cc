@@ -1,4 +1,4 @@
-// Sockets as macOS has them.
+// Sockets as on macOS.
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,8 +13,8 @@ constexpr int kNoSigPipe = 0x1022;    // SO_NOSIGPIPE
 constexpr int kBoundInterface = 125;  // IPV6_BOUND_IF
 constexpr int kLevelLocal = 0;        // SOL_LOCAL
 constexpr int kPeerPid = 0x002;       // LOCAL_PEERPID
-// SO_NOSIGPIPE belongs to the socket, whichever process has it; so does its priority, which nobody
-// here uses otherwise.
+// SO_NOSIGPIPE belongs to the socket, whichever process has it; so does its priority, which is not
+// used otherwise here.
 constexpr int kSilent = 5;
 
 int FlagsFor(int socket, int flags) {

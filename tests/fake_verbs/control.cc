@@ -13,7 +13,7 @@
 namespace fake_verbs {
 namespace {
 
-// How old what was read of the file may be.
+// The maximum age of what was read from the file.
 constexpr auto kFresh = std::chrono::milliseconds(2);
 
 std::vector<std::string> Split(const std::string& text, char at) {

@@ -1,4 +1,4 @@
-// What a test asks of the fake, and where the fake reports what was done wrong.
+// What a test asks the fake for, and where the fake reports mistakes.
 //
 // FAKE_VERBS_DIR names a folder that all processes of a test share. In it, or in the folder
 // FAKE_VERBS_CONTROL if that is set, lies `control`: lines "name value" (README.md, Control, lists them),
@@ -30,10 +30,10 @@ class Control {
 
   const std::string& folder() const { return folder_; }
   Settings Now();
-  // Waits, ends, or says that it has to fail, as the control file wants.
+  // Waits, ends the process, or returns that the call must fail, as the control file says.
   [[nodiscard]] bool MayCall(const char* function);
   [[nodiscard]] bool Lies(const char* function) { return Now().Has("lie", function); }
-  // Something that the hardware does not do, or does not take.
+  // Something that the hardware does not do, or does not accept.
   void Fault(const std::string& what);
 
  private:

@@ -16,11 +16,11 @@
 namespace fake_verbs {
 namespace {
 
-constexpr int kLookMs = 20;  // How often a waiting thread looks whether it is to end.
+constexpr int kLookMs = 20;  // How often a waiting thread checks whether it must end.
 
 std::atomic<std::uint32_t> next_number{1};
 
-// As hardware reads memory: no thread, and without regard to who writes there.
+// Reads memory as hardware does: not as a thread, and whatever writes there meanwhile.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define MLXCOMM_AS_HARDWARE __attribute__((no_sanitize("thread")))
@@ -125,7 +125,7 @@ bool FakePair::IsBroken() {
 // Of the depth: Apple's is counted in frames, others' in requests.
 std::uint32_t FakePair::CostOf(const Work& work) { return IsApples() ? work.frames() : 1; }
 
-// The number is the first of which no other process has a socket.
+// The number is the first for which no other process has a socket.
 bool FakePair::Listen() {
   listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
   for (int attempt = 0; attempt < 4096; ++attempt) {
@@ -303,7 +303,7 @@ bool FakePair::ReadAll(int socket, void* to, std::size_t bytes) {
   return true;
 }
 
-// What is lost, or has nobody to go to, is completed all the same.
+// A message that is lost, or has no receiver, is completed all the same.
 void FakePair::Send() {
   const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
   const sockaddr_un address = AddressOf(PathOf(peer_));

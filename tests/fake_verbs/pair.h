@@ -1,4 +1,4 @@
-// Objects of the fake: what verbs.h knows of them comes first, so that a pointer to one is a
+// The fake's objects: the part that verbs.h knows comes first, so that a pointer to one is a
 // pointer to the other.
 //
 // A queue pair listens on a Unix socket, named after its number; when it becomes ready to
@@ -7,8 +7,8 @@
 //   post_send ─▶ sends ─▶ [sender thread] ═══ socket ═══▶ [receiver thread] ─▶ a receive ─▶ CQ
 //                            completes when the socket has taken it: nobody has acknowledged
 //
-// Owner: the library's user, by the calls of verbs. Thread: any; one lock a queue pair and one
-// a completion queue, the latter taken last. Memory: of a message on its way a copy.
+// Owner: the library's user, by the calls of verbs. Thread: any; one lock for each queue pair and
+// for each completion queue, the latter taken last. Memory: a copy of each message on its way.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -63,7 +63,7 @@ struct FakeChannel : ibv_comp_channel {
 struct FakeQueue : ibv_cq {
   std::mutex mutex;
   std::deque<ibv_wc> done;
-  ibv_wc last{};  // That was told of.
+  ibv_wc last{};  // The last one that was reported.
   bool armed = false;
   bool overrun = false;
   std::atomic<int> users{0};
@@ -77,7 +77,7 @@ struct Work {
   std::uint32_t bytes = 0;
   FakeRegion* region = nullptr;
 
-  // Of no bytes as well.
+  // One for no bytes, too.
   std::uint32_t frames() const { return bytes == 0 ? 1 : (bytes + kFrameBytes - 1) / kFrameBytes; }
 };
 

@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::uint64_t kRegionBoundary = std::uint64_t{1} << 32;
 
-// Apple's header and Linux's differ in the type by which a port's attributes are told.
+// In Apple's header and in Linux's, ibv_query_port has another type of attributes.
 template <typename Function>
 struct ThirdOf;
 template <typename Result, typename First, typename Second, typename Third>
@@ -54,7 +54,7 @@ bool MayCall(const char* function) {
   return false;
 }
 
-// What a test has it not take back is the driver's still, and no leak.
+// An object that a test keeps from being freed still belongs to the driver, and is no leak.
 int Keep(void* object) {
   static auto* const mutex = new std::mutex;
   static auto* const kept = new std::vector<void*>;
@@ -73,7 +73,7 @@ ibv_gid GidOf(const std::string& text) {
   return gid;
 }
 
-// Known for as long as the process runs, for so are real ones' places in lists of devices.
+// Never freed, just like the places of real devices in lists.
 std::vector<FakeDevice*>& Devices() {
   static auto* const devices = [] {
     auto* const made = new std::vector<FakeDevice*>;

@@ -1,5 +1,5 @@
-"""A rank for the tests of routes: sums, gathers, and exchanges with every other rank, and
-checks each value; then, if it is given a file's name, sums on until that file is there."""
+"""A rank for the tests of routes: sums, gathers, and exchanges with every other rank, and checks
+each value; then, given a file's name, it sums on until that file exists."""
 
 import os
 import sys
@@ -37,7 +37,7 @@ def check_pairs(world, count):
 
 
 def sum_until(world, stop_file):
-    """The ranks agree on the end: any that sees the file says so in the sum."""
+    """The ranks agree on the end: one that sees the file says so in the sum."""
     steps = 0
     while True:
         ends = 1.0 if os.path.exists(stop_file) else 0.0

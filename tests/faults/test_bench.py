@@ -46,8 +46,8 @@ def test_every_operation_between_two_nodes_is_checked_and_its_links_are_told(clu
     assert carried[("node-1", "node-0") if to_root else ("node-0", "node-1")] > largest["bytes"] / 4
 
 
-# Why: operations that follow one another find what the one before has left in their input, so the check
-# must begin anew.
+# Why: consecutive operations find the previous result in their input, so the check must begin
+# again.
 @pytest.mark.parametrize("operation", ["all_reduce", "reduce", "broadcast"])
 def test_in_place_is_measured_and_checked(cluster, operation):
     done = bench(cluster(1).socket(0), "-n", "2", "--op", operation, "--in-place", *SMALL)
@@ -87,7 +87,7 @@ def test_an_operator_that_a_type_lacks_is_an_error_and_no_table(cluster):
     assert "INVALID_ARGUMENT" in done.stderr
 
 
-# Why: whoever reads the first lines only must not leave ranks behind.
+# Why: a user who reads only the first lines must not leave ranks behind.
 def test_ranks_end_when_nobody_reads_the_table(cluster):
     made = cluster(1)
     child = subprocess.Popen([find_program("mlxcommctl"), "bench", "-n", "2", *SMALL],

@@ -1,4 +1,4 @@
-"""The daemon as a process: what its signals do, and where its log goes."""
+"""The daemon as a process: the effect of its signals, and where its log goes."""
 
 import json
 import os
@@ -49,8 +49,8 @@ def test_sighup_without_a_log_file_ends_nothing(tmp_path):
         daemon.end()
 
 
-# Why: the side that Macs take is to be tried and measured on any machine.
-# How: the log says which side was taken; the words come before the environment, and that before the
+# Why: it must be possible to try and measure the side of Macs on any machine.
+# How: the log names the side; the command line overrides the environment, and that the
 # configuration.
 def test_each_side_of_scheduling_can_be_named(tmp_path):
     def side(setting="", environment=None, words=()):
@@ -90,7 +90,7 @@ def start_in_terminal(folder, *prefix, arguments=None):
     return child, master
 
 
-# Why: a daemon that outlives its terminal keeps socket and ports, and nobody sees it.
+# Why: a daemon that outlives its terminal unnoticed keeps socket and ports.
 def test_daemon_ends_cleanly_with_its_terminal(tmp_path):
     child, terminal = start_in_terminal(tmp_path)
     try:
@@ -126,8 +126,8 @@ def test_private_daemon_outlives_the_terminal_of_who_started_it(tmp_path):
         tmp_path, arguments=["--private", "--socket", str(tmp_path / "private.sock")])
 
 
-# Why: it serves all ranks of the machine, not only the one that happened to start it. The session
-# is shared, for the system shares cores among sessions before it does among threads.
+# Why: it serves all ranks of the machine, not only the one that started it. The session is shared,
+# because the system shares cores among sessions before it does among threads.
 # How: one rank starts it and is ended as a terminal's Ctrl-C does it; another job goes on.
 def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_path):
     script = ("import mlxcomm, signal, sys\n"
@@ -174,8 +174,8 @@ def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_pa
             rank.end()
 
 
-# Why: the last client's end asks a private daemon to stop; asked while it stops already,
-# it must not take that for a second, impatient SIGTERM.
+# Why: the last client's end asks a private daemon to stop; if it is stopping already, it must not
+# take that for a second, impatient SIGTERM.
 def test_private_daemon_drains_to_its_end_when_its_last_client_leaves_meanwhile(tmp_path):
     path = str(tmp_path / "private.sock")
     daemon = Process([find_program("mlxcommd"), "--private", "--socket", path])

@@ -1,5 +1,5 @@
-"""What mlxcommctl tells of real daemons: topology, ping, events, doctor, a watched status, and
-a report without keys."""
+"""What mlxcommctl says about real daemons: topology, ping, events, doctor, a watched status, and a
+report without keys."""
 
 import base64
 import html
@@ -18,7 +18,7 @@ from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
 README = pathlib.Path(__file__).parents[2] / "client" / "ctl" / "README.md"
-# doctor: nothing, errors, warnings. What it says of this machine is not the tests' subject.
+# doctor: nothing, errors, warnings. Its findings about this machine are not the tests' subject.
 DOCTOR_CODES = (0, 1, 4)
 
 
@@ -111,7 +111,7 @@ def test_followed_events_come_as_they_happen_and_end_well(cluster):
     follower = Process([find_program("mlxcommctl"), "events", "-n", "0", "--follow",
                         "--socket", c.socket(0)])
     try:
-        # It follows from some moment on: nodes go and come until it has seen one.
+        # It follows from some moment on: nodes go and come until it has reported one.
         c.daemons[1].end()
         c.start_daemon(1)
         c.wait_linked()
@@ -139,8 +139,8 @@ def test_a_daemon_that_stops_ends_the_stream_that_follows_it(cluster):
 
 
 def test_many_followed_streams_hold_no_daemon_up(cluster):
-    """How: as many as may read, some that nobody reads any more (stopped), some killed while
-    they follow; then the daemon is told to stop while ranks come and go."""
+    """How: as many readers as allowed, some of which no longer read (stopped), some killed while
+    they follow; then the daemon is stopped while ranks come and go."""
     c = cluster(1)
     words = [find_program("mlxcommctl"), "events", "-f", "-n", "1000", "--socket", c.socket(0)]
     followers = [Process(words) for _ in range(32)]
@@ -155,7 +155,7 @@ def test_many_followed_streams_hold_no_daemon_up(cluster):
             follower.signal(SIGKILL)
         for follower in followers[4:8]:
             follower.signal(signal.SIGSTOP)
-        # Those that are gone make room.
+        # The dead ones make room.
         wait_until(lambda: ctl(c, "events", "-n", "1", codes=(0, 1)), "there is room again")
         c.daemons[0].signal(signal.SIGTERM)
         assert c.daemons[0].finish() == 0
@@ -199,14 +199,14 @@ def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path
     assert "no daemon" in told["MC101"]["title"] and "mlxcommd" in told["MC101"]["found"]
     assert told["MC103"]["command"] == f"chmod 600 {key}" and told["MC103"]["safe"]
     ctl(c, "doctor", "--config", str(config), codes=(1,))
-    # It says what it would do, and does it when it is told to.
+    # It shows what it would do, and does it on demand.
     said = ctl(c, "doctor", "--config", str(config), "--fix", codes=(1,))
     assert f"chmod 600 {key}\n  would be done" in said and key.stat().st_mode & 0o777 == 0o644
 
 
 def test_doctor_mends_what_it_may(cluster, tmp_path, monkeypatch):
-    """How: programs that would change this machine, Linux or macOS, are replaced by ones that only tell;
-    and but for the project's own no others are found."""
+    """How: programs that would change this machine, Linux or macOS, are replaced by ones that
+    only report; and none other than the project's own are found."""
     c = cluster(1)
     fakes = tmp_path / "fakes"
     fakes.mkdir()
@@ -237,8 +237,8 @@ def test_the_readme_lists_the_codes_that_there_are(cluster):
 
 
 def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):
-    """How: the key stands in the log and the configuration, in every form; then the archive
-    is searched for all of them."""
+    """How: the log and the configuration contain the key, in every form; then the archive is
+    searched for all of them."""
     log = tmp_path / "daemon.log"
     c = cluster(2, top_settings=f'log {{ file: "{log}" }}')
     digits = c.key.read_text().strip()
@@ -268,7 +268,7 @@ def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):
     again = subprocess.run([find_program("mlxcommctl"), "bugreport", "-o", str(output),
                             "--socket", c.socket(0)], capture_output=True, text=True,
                            timeout=PATIENCE)
-    assert again.returncode == 1 and "exists" in again.stderr  # Nothing is written over.
+    assert again.returncode == 1 and "exists" in again.stderr  # It never overwrites a file.
 
 
 def test_a_report_holds_no_key_of_a_file_with_a_name_and_two_keys(cluster, tmp_path):
@@ -314,7 +314,7 @@ def log_in(archive_path):
 
 
 def test_a_daemon_that_does_not_answer_is_none(cluster):
-    """Why: programs tell by the exit code whether to wait for it."""
+    """Why: the exit code tells programs whether to wait for it."""
     c = cluster(1)
     c.daemons[0].signal(signal.SIGSTOP)
     done = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],

@@ -1,5 +1,5 @@
-"""mlxcommctl doctor --ssh: what keeps launch from a host, by a stand-in for ssh on PATH and real daemons.
-With a real sshd: tests/lab/test_ssh_launch.py."""
+"""mlxcommctl doctor --ssh: why launch cannot use a host, with a stand-in for ssh on PATH and real
+daemons. With a real sshd: tests/lab/test_ssh_launch.py."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from conftest import PATIENCE, Cluster, find_program
 
-# As OpenSSH says it.
+# OpenSSH's messages.
 COMPLAINTS = {
     "nowhere": ("MC602", "ssh: Could not resolve hostname nowhere: Name or service not known", 255),
     "closed": ("MC603", "ssh: connect to host closed port 22: Connection refused", 255),
@@ -24,8 +24,8 @@ COMPLAINTS = {
 
 @pytest.fixture
 def ssh(tmp_path):
-    """ssh(script) puts a stand-in on PATH; `$host` and `$command` are what it is given. It notes how it is
-    called in `calls`."""
+    """ssh(script) puts a stand-in on PATH; `$host` and `$command` are its arguments. It notes
+    its calls in `calls`."""
     folder = tmp_path / "bin"
     folder.mkdir()
 
@@ -40,7 +40,8 @@ def ssh(tmp_path):
 
 
 def doctor(folder, *words, socket="/nowhere/at/all.sock"):
-    """The findings about ssh, by host (what stands behind "host "), one for each, and the exit code."""
+    """The findings about ssh, by host (the text behind "host "), one for each, and the exit
+    code."""
     done = subprocess.run(
         [find_program("mlxcommctl"), "doctor", "--ssh", "--json", *map(str, words)], capture_output=True,
         text=True, timeout=PATIENCE,
@@ -53,7 +54,7 @@ def doctor(folder, *words, socket="/nowhere/at/all.sock"):
 
 
 def stands_for(cluster, hosts):
-    """Hosts on which a node's daemon runs: what sshd would do there."""
+    """Hosts on which a node's daemon runs, with the stand-in for sshd."""
     cases = "\n".join(f'{host}) export MLXCOMM_SOCKET={cluster.socket(node)}; exec sh -c "$command" ;;'
                       for host, node in hosts.items())
     return f"case $host in\n{cases}\n*) exit 255 ;; esac\n"
@@ -87,7 +88,7 @@ def test_hosts_of_the_cluster_that_are_well_are_told_as_such(cluster, ssh):
     assert code in (0, 4)  # Warnings are this machine's.
 
 
-# Why: what works here with a password typed, or by a shell's profile, does not work for launch.
+# Why: launch cannot use what works here only with a password typed, or by a shell's profile.
 def test_ssh_is_called_as_launch_calls_it(ssh, tmp_path):
     folder = ssh('exec sh -c "$command"\n')
     doctor(folder, "--hosts", "far", "--ssh-command", "ssh -p 2222")
@@ -108,7 +109,7 @@ def test_a_host_without_a_daemon_is_told(ssh):
     assert "/no/daemon.sock" in found["idle"]["found"] and "mlxcommctl doctor" in found["idle"]["remedy"]
 
 
-# Why: a private daemon answers as well, and ranks that go through it wait for ever. How: a second cluster
+# Why: a private daemon answers as well, and ranks that use it wait for ever. How: a second cluster
 # of the same name, whose node has the name of one of the first.
 def test_a_daemon_that_is_not_of_this_cluster_is_told(cluster, ssh, tmp_path):
     c = cluster(2)
@@ -122,7 +123,7 @@ def test_a_daemon_that_is_not_of_this_cluster_is_told(cluster, ssh, tmp_path):
     assert found["far"]["found"] == "node node-1 of cluster test, which no link leads to"
 
 
-# How: another mlxcommctl stands where ours is looked for, as an installation of last year would.
+# How: another mlxcommctl lies where ours is looked for, like an old installation.
 @pytest.mark.parametrize("script, code, said", [
     ("echo 0.0.1", "MC609", "is of release 0.0.1"),
     ("echo 'dyld: Library not loaded' >&2; exit 134", "MC608", "ended with 134 dyld: Library not loaded")])

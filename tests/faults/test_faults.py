@@ -1,5 +1,5 @@
-"""Every fault of the clients' and the daemons' lives, with real processes and kill -9:
-nobody hangs, everybody hears who is to blame, and nothing else changes."""
+"""Every fault in the lives of clients and daemons, with real processes and kill -9: no rank hangs,
+all learn which rank is at fault, and nothing else changes."""
 
 import contextlib
 import ctypes
@@ -61,8 +61,8 @@ def test_status_tells_who_waits_for_whom(cluster):
     assert wait_until(waits, "status shows the wait")[0]["awaited"] == [1]
 
 
-# Why: a job may be started again while a rank of its last run is still there. Told as one job,
-# it had ranks of both runs, and the size of either.
+# Why: a job may be started again while a rank of its last run still exists. Shown as one job, it
+# had ranks of both runs, and the size of either.
 @LAYOUTS
 def test_status_tells_a_job_that_forms_again_from_the_run_that_is_still_there(cluster, nodes):
     c = cluster(nodes)
@@ -186,8 +186,8 @@ def test_taken_rank_wrong_size_and_missing_rank_are_refused_with_reasons(cluster
     assert first.finish() == 0 and last.finish() == 0
 
 
-# Why: a rank may give up (Ctrl-C) after its world has formed but before it was told so;
-# its process lives on, and the others must not wait for it.
+# Why: a rank may give up (Ctrl-C) after its world has formed but before it knows that; its process
+# lives on, and the others must not wait for it.
 # How: node 1 stands still, so that the world cannot become ready in the meantime.
 def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster):
     c = cluster(2, peer_settings="heartbeat_timeout_ms: 600000")
@@ -208,8 +208,8 @@ def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster)
     assert any("rank 0" in line and "gave up" in line for line in other.lines), other.lines
 
 
-# Why: the two daemons of one machine, or of two that slept at the same time, have heard nothing of each
-# other for however long that was; neither has gone. (A clock that counts sleep is macOS's.)
+# Why: the daemons of one machine, or of two that slept at the same time, have received nothing from
+# each other for all that time; neither has gone. (A clock that counts sleep is macOS's.)
 # How: both stand still until the limit of silence is long over.
 def test_daemons_that_slept_at_the_same_time_are_there_to_each_other(cluster):
     c = cluster(2, peer_settings="heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2500")
@@ -235,7 +235,7 @@ def test_missing_ranks_are_named_when_the_job_does_not_form(cluster):
     assert "ranks 0, 2, 3" in late.wait_for("late")
 
 
-# Why: who gives no timeout has the daemon's, and a daemon that hangs keeps none.
+# Why: a call without a timeout has the daemon's, and a daemon that hangs keeps none.
 def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
     c = cluster(1, client_settings="rendezvous_timeout_ms: 5000")
     script = ("import mlxcomm\ntry:\n mlxcomm.init(job='job', rank=0, size=2)\n"
@@ -257,7 +257,7 @@ VERSION = 2  # proto/queue/hello.h
 
 
 def say_hello(path, data, descriptors=0):
-    """The daemon's answer, raw, and the descriptors that came with it."""
+    """The daemon's answer, raw, and its descriptors."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(30)
     connection.connect(path)
@@ -306,7 +306,7 @@ def test_garbage_in_the_queue_ends_only_that_session(cluster):
             while bell.recv(64):  # Until end-of-file: the daemon has closed the session.
                 pass
         except (BrokenPipeError, ConnectionResetError):
-            pass  # It looked before we rang.
+            pass  # It looked before the ring.
         memory.close()
         os.close(arena)
         os.close(segment)

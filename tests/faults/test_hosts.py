@@ -32,7 +32,7 @@ def test_mlxs_hosts_come_out_as_they_went_in(tmp_path):
     assert json.loads(out.read_text()) == HOSTS
 
 
-# Why: mlx.launch and mlx.distributed_config are to read it too.
+# Why: mlx.launch and mlx.distributed_config must be able to read it too.
 def test_mpis_hosts_become_a_file_that_mlx_reads(tmp_path):
     common = pytest.importorskip("mlx._distributed_utils.common")
     file = tmp_path / "hosts"
@@ -53,7 +53,7 @@ def test_mistakes_are_told_by_file_and_place(tmp_path):
     assert ctl("launch", "--hostfile", file, "--", "true").returncode == 2
 
 
-# Why: a program must learn which files there are now without reading what is told to people.
+# Why: a program must learn the new files without reading the text for people.
 def test_json_is_the_hosts_and_what_was_written(tmp_path):
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(HOSTS))
@@ -69,8 +69,8 @@ def test_json_is_the_hosts_and_what_was_written(tmp_path):
     assert json.loads(out.read_text()) == HOSTS
 
 
-# The proof of the pudding: daemons started with what was made are a cluster, whose name they were
-# given, or which came with their key.
+# The real test: daemons started with these files form a cluster, with the given name, or the one
+# that came with their key.
 @pytest.mark.parametrize("named_by", ["option", "key"])
 def test_imported_configurations_make_a_cluster(tmp_path, named_by):
     file = tmp_path / "hosts.json"
@@ -111,7 +111,7 @@ def test_imported_configurations_make_a_cluster(tmp_path, named_by):
 
 
 def ssh(folder, script):
-    """A program that is called as ssh would be; `$host` and `$command` are what it is given."""
+    """A program that is called like ssh; `$host` and `$command` are its arguments."""
     path = folder / "ssh"
     path.write_text('#!/bin/sh\nfor word; do host=$command; command=$word; done\n' + script)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -159,7 +159,7 @@ def test_every_host_that_cannot_be_had_is_told(tmp_path):
                     for i in (1, 2)]
 
 
-# Why: a program that knows only MLX's MPI backend goes through the daemon unchanged.
+# Why: a program that knows only MLX's MPI backend must use the daemon unchanged.
 def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "lib").mkdir()
@@ -180,7 +180,7 @@ def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
     assert shown(MLX_MPI_LIBNAME="mine") == "[0] mine\n"
 
 
-# Why: `exec > >(tee log)` in a script prints when the script's own process has ended.
+# Why: `exec > >(tee log)` in a script prints after the script's own process has ended.
 @pytest.mark.parametrize("hosts", ["far", "localhost"])
 def test_what_prints_after_its_rank_has_ended_is_shown(tmp_path, hosts):
     stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
@@ -196,7 +196,7 @@ def test_long_words_of_a_host_come_whole(tmp_path):
     assert told == ",".join(str(i) for i in range(1, 9001))
 
 
-# Why: where it is set, a program that knows only MLX takes MLX's ring, with other ranks than these.
+# Why: where it is set, a program that knows only MLX uses MLX's ring, with other ranks than these.
 def test_hostfile_of_another_launch_is_not_the_ranks(tmp_path):
     stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
     for hosts in ("far", "localhost"):

@@ -1,4 +1,5 @@
-"""mlxcommctl hosts export: MLX's host file of a real cluster, taken by all that read such files."""
+"""mlxcommctl hosts export: MLX's host file of a real cluster, accepted by all programs that read
+it."""
 
 import json
 import os
@@ -11,7 +12,7 @@ import pytest
 
 from conftest import PATIENCE, find_program
 
-# Ways to name this machine that need no ssh, one for each node.
+# Names of this machine that need no ssh, one for each node.
 HERE = ["127.0.0.1", "::1", "localhost"]
 
 
@@ -61,7 +62,7 @@ def test_launch_starts_ranks_on_its_hosts(cluster, tmp_path):
     assert sorted(done.stdout.splitlines()) == [f"[{r}] {r} 3" for r in range(3)], done.stderr
 
 
-# Why: a host file that somebody has edited is not to be lost by a word too many.
+# Why: one word too many must not overwrite a host file that a user has edited.
 def test_a_file_that_is_there_is_kept_unless_forced(cluster, tmp_path):
     c = cluster(1)
     file = tmp_path / "hosts.json"
@@ -90,7 +91,7 @@ def test_json_tells_what_there_is_to_know(cluster, tmp_path):
     assert json.loads(file.read_text()) == {key: told[key] for key in ("backend", "envs", "hosts")}
 
 
-# How: node-1 is linked to neither of the others but through node-0.
+# How: node-1 is linked to the others only through node-0.
 def test_neighbours_without_a_cable_are_told(cluster):
     c = cluster(3, start=False, links=[(1, 0), (2, 0)])
     for node in range(3):

@@ -1,4 +1,4 @@
-"""mlxcommctl launch: ranks of one job as one program; and what the library shows."""
+"""mlxcommctl launch: ranks of one job as one program; and what the library reports."""
 
 import array
 import fcntl
@@ -51,7 +51,7 @@ def test_signals_reach_the_ranks():
     assert sum("told" in line for line in process.lines) == 2
 
 
-# Why: Ctrl-\\ would end launch alone, and leave the ranks to themselves.
+# Why: Ctrl-\\ would end launch alone, and leave the ranks behind.
 def test_quit_reaches_the_ranks_too():
     process = launch(2, "sh", "-c", 'trap "echo told; exit 0" QUIT; echo up; while :; do sleep 0.05; done')
     process.wait_for("up")
@@ -61,7 +61,7 @@ def test_quit_reaches_the_ranks_too():
     assert sum("told" in line for line in process.lines) == 2
 
 
-# Why: who starts a training with nohup and logs out finds it running the next day.
+# Why: after nohup and a logout, a training still runs the next day.
 def test_hangup_that_nohup_has_ignored_ends_nobody(tmp_path):
     process = launch(1, "sh", "-c", f'echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo "done"',
                      preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
@@ -73,12 +73,12 @@ def test_hangup_that_nohup_has_ignored_ends_nobody(tmp_path):
 
 
 def has_ended(pid):
-    """Also where nobody waits for an orphan: then it is a zombie for ever."""
+    """Also where orphans are not reaped: then it is a zombie for ever."""
     shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
     return shown.strip()[:1] in ("", "Z")
 
 
-# Why: ranks of a launch that was killed would train on, hold memory and their place in the job.
+# Why: ranks of a killed launch would train on, hold memory and their place in the job.
 def test_ranks_end_with_all_they_started_when_launch_is_killed():
     process = launch(2, "sh", "-c", 'sleep 3600 & echo "pid $$ $!"; wait')
     pids = [int(word) for _ in range(2) for word in process.wait_for("pid").split()[2:]]
@@ -88,8 +88,8 @@ def test_ranks_end_with_all_they_started_when_launch_is_killed():
         wait_until(lambda pid=pid: has_ended(pid), f"process {pid} has ended")
 
 
-# Why: `launch ... | less`, and less is left alone: launch itself must not wait in a write then, or
-# Ctrl-C is answered by nobody, and ranks that ignore it are never ended.
+# Why: in `launch ... | less`, less may stop reading: launch itself must not wait in a write then,
+# or Ctrl-C would have no effect, and ranks that ignore it would never end.
 def test_reader_that_pauses_keeps_no_rank_from_ending():
     child = subprocess.Popen(
         [find_program("mlxcommctl"), "launch", "-n", "1", "--", "sh", "-c",
@@ -108,7 +108,7 @@ def test_reader_that_pauses_keeps_no_rank_from_ending():
         child.kill()
 
 
-# Why: the reason of a failure is in what was printed last.
+# Why: the last output has the reason of a failure.
 def test_reader_that_comes_late_gets_all():
     child = subprocess.Popen(
         [find_program("mlxcommctl"), "launch", "-n", "1", "--", "sh", "-c", "seq 100000; echo why; exit 3"],
@@ -140,8 +140,8 @@ def in_terminal(slave):
     return take
 
 
-# Why: a chat reads on every rank; and in the background of a terminal, where ranks are, reading stops a
-# process, and nothing says so.
+# Why: a chat reads on every rank; and in the background of a terminal, where ranks are, reading
+# stops a process without a word.
 def test_typed_lines_go_to_every_rank():
     master, slave = pty.openpty()
     process = launch(2, "sh", "-c", 'echo here; read line; echo "got $line"', stdin=slave,
@@ -158,7 +158,8 @@ def test_typed_lines_go_to_every_rank():
         os.close(master)
 
 
-# Why: a program that asks something ends no line, and is never answered where that is not shown.
+# Why: a program that asks something ends no line, and gets no answer where the question is not
+# shown.
 def test_prompt_of_rank_0_is_shown_in_a_terminal():
     master, slave = pty.openpty()
     child = subprocess.Popen(
@@ -202,7 +203,7 @@ def test_much_input_reaches_every_rank_though_one_is_slow():
     assert shown == [["[0]", "3000000"], ["[1]", "3000000"]]
 
 
-# Why: people look on; Python keeps what it prints to a pipe until there is much of it.
+# Why: people watch; Python buffers its output to a pipe.
 def test_what_python_prints_is_shown_as_it_comes():
     process = launch(1, sys.executable, "-c", "print('first'); import time; time.sleep(3600)")
     try:
@@ -233,7 +234,7 @@ def test_ranks_of_several_hosts_do_not_start_private_daemons(tmp_path):
     assert not list(tmp_path.glob("mlxcommd-*/*.sock"))
 
 
-# Why: `launch ... | head` must not leave ranks that train on with nobody to stop them.
+# Why: `launch ... | head` must not leave ranks that train on without anything to stop them.
 def test_ranks_end_when_nobody_reads_their_output():
     script = 'echo $$; if [ "$MLX_RANK" = 1 ]; then exec sleep 3600; fi; while :; do echo x; done'
     child = subprocess.Popen([find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c",
@@ -252,8 +253,8 @@ def test_ranks_end_when_nobody_reads_their_output():
             os.kill(pid, 0)
 
 
-# Why: a shell around a program dies of a signal at once; what it started must end too,
-# but gets its time to save what it has.
+# Why: a shell around a program dies of a signal at once; its children must end too, but get their
+# time to save their state.
 def test_what_a_rank_leaves_behind_ends_with_the_job(tmp_path):
     inner = 'trap "sleep 0.3; touch saved; exit" TERM; echo child; while :; do sleep 0.05; done'
     script = (f"if [ \"$MLX_RANK\" = 0 ]; then (cd {tmp_path}; {inner}) & wait; fi;"
@@ -268,12 +269,12 @@ def test_what_a_rank_leaves_behind_ends_with_the_job(tmp_path):
         process.end()
 
 
-# Why: whatever a rank has started in the background holds its output open.
+# Why: everything that a rank has started in the background holds its output open.
 def test_background_of_a_rank_is_not_waited_for():
     process = launch(1, "sh", "-c", "sleep 3600 & echo $!")
     assert process.finish() == 0
     background = int(process.lines[0].split()[1])
-    os.kill(background, signal.SIGKILL)  # It lived on: no failure, so nobody ended it.
+    os.kill(background, signal.SIGKILL)  # It lived on: no failure, so it was not ended.
 
 
 def test_lines_end_once_and_long_ones_are_shown():

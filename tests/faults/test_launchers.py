@@ -1,6 +1,6 @@
-"""Other people's launchers start programs that use mlxcomm, unchanged; two at once never cross.
+"""Other projects' launchers start unchanged programs that use mlxcomm; two at once never mix.
 
-torchrun, Slurm and PMI are in tests/unit/client/python/test_environment.py, by what they set.
+torchrun, Slurm and PMI are in tests/unit/client/python/test_environment.py, by their variables.
 """
 
 import os
@@ -59,8 +59,8 @@ def test_ranks_of_a_launcher_find_each_other(cluster, launcher, job):
     assert len(jobs) == 1 and jobs.pop().startswith(job), process.lines
 
 
-# mlx.launch twice with the same hosts is one job twice: MLX's own ring cannot have that either,
-# as both would listen on the same ports.
+# mlx.launch twice with the same hosts is one job twice: MLX's own ring cannot do that either,
+# because both would listen on the same ports.
 @pytest.mark.parametrize("launcher, job", [LAUNCHERS[0], LAUNCHERS[2]])
 def test_two_launches_at_once_are_two_jobs(cluster, tmp_path, launcher, job):
     c = cluster(1)

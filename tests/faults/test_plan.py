@@ -1,4 +1,4 @@
-"""mlxcommctl plan: what it prints, what it refuses, and how it says so."""
+"""mlxcommctl plan: its output, its refusals, and their messages."""
 
 import itertools
 import json
@@ -60,7 +60,7 @@ def planned():
     return re.search(r"--op \{([\w,]+)\}", shown).group(1).split(",")
 
 
-# Why: a name that help shows must be one that is taken. How: every kind on several shapes, each plan that is
+# Why: a name that help shows must be accepted. How: every kind on several shapes, each plan that is
 # offered, small enough to be eager and large enough not to be.
 def test_json_holds_choice_and_links(socket):
     assert len(planned()) >= 11
@@ -139,7 +139,7 @@ def test_says_what_to_do_where_there_is_no_daemon(tmp_path):
     assert wrong.returncode == 2 and "--nodes must be 1 to 32, not 0" in wrong.stderr
 
 
-# Why: who thinks about buying cables has no daemon yet.
+# Why: a user who thinks about buying cables has no daemon yet.
 def test_needs_no_daemon_where_none_is_named_or_all_is_given(tmp_path):
     question = ("--op", "all_reduce", "--nodes", "2", "--bytes", "1M")
     nowhere = {**{name: value for name, value in os.environ.items() if name != "MLXCOMM_SOCKET"},
@@ -154,8 +154,8 @@ def test_needs_no_daemon_where_none_is_named_or_all_is_given(tmp_path):
     assert "a link: 5.00 us (given), 5.00 GB/s each way (given); 1 at once a node (given)" in given.stdout
 
 
-# Why: a plan is worth asking for because it knows these cables. How: two daemons that have
-# heard each other's heartbeats; then figures of one's own instead.
+# Why: a plan is useful because it knows these cables. How: two daemons that have exchanged
+# heartbeats; then given figures instead.
 def test_figures_are_this_nodes_unless_given(cluster):
     nodes = cluster(2, peer_settings="heartbeat_interval_ms: 20")
     arguments = ("--op", "all_reduce", "--nodes", "4", "--bytes", "1M", "--json")

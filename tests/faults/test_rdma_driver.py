@@ -1,6 +1,6 @@
-"""The driver of an RDMA device ends the process that calls it, hangs, or says what is not so: in every
-one of its calls, while operations are made. That process is not the daemon's: jobs go on over TCP with
-every byte right, and the rail comes back."""
+"""The driver of an RDMA device ends the process that calls it, hangs, or reports what is not true:
+in every one of its calls, while operations are made. That process is not the daemon's: jobs go on
+over TCP with every byte right, and the rail comes back."""
 # ruff: noqa: F811 (a fixture's name is its argument's)
 
 import contextlib
@@ -53,8 +53,8 @@ def has_lines(verbs, name, line):
 
 
 def end_drivers(cluster):
-    """So that what is called only to set up, or to take down, is called. Where nothing is carried the
-    daemon looks for a driver's end once a second: a pid that it tells may have gone."""
+    """So that calls that are made only to set up, or to take down, are made. Without traffic the
+    daemon looks for a driver's end once a second: a pid that it reports may have gone."""
     for pid in driver_pids(cluster):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -81,7 +81,7 @@ def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs,
     wait_until(crashed, f"{name} has ended its process")
     verbs.want("")
     mended = time.monotonic()
-    # The daemon has noticed; and before the ranks' end, which is no part of the time.
+    # The daemon has noticed; and before the ranks' end, which does not belong to the time.
     wait_until(lambda: any(int(device.get("drivers_ended", 0)) > 0
                            for node in range(2) for device in devices(c, node)), "its end is told")
     wait_for_rails(c, 2)
@@ -99,8 +99,8 @@ def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs,
 
 @pytest.mark.parametrize("call", calls(LIES))
 def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):
-    """How: it lies from the middle of the operations on, while every byte is compared with an oracle;
-    its process is ended, so that what is called only to set up is called as well."""
+    """How: it lies from the middle of the operations on, while every byte is compared with an
+    oracle; its process is ended, so that calls that are made only to set up are made as well."""
     verbs = fake_verbs
     c = start(cluster, verbs, 2, "APPLE")
     ranks = start_ranks(c, "every", 2, 2)
@@ -112,14 +112,15 @@ def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):
         assert rank.lines[-1] == "fine"
     run(c, "messages", 2, 2)
     verbs.want("")
-    end_drivers(c)  # What it has been told may be wrong for as long as it runs.
+    end_drivers(c)  # Its wrong data may have an effect as long as it runs.
     wait_for_rails(c, 2)
 
 
 @pytest.mark.parametrize("limits, wanted", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")])
 def test_a_killed_driver_in_the_middle_of_large_sends_loses_nothing(cluster, fake_verbs, limits,
                                                                     wanted):
-    """How: it has the arenas' regions, and sends from them, when it is killed; sums are compared."""
+    """How: it has the arenas' regions, and sends from them, when it is killed; sums are
+    compared."""
     verbs = fake_verbs
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
@@ -159,7 +160,7 @@ def is_there(pid):
 
 @pytest.mark.parametrize("wanted", ["", "hang ibv_poll_cq\n"])
 def test_it_ends_with_its_daemon_however_that_ends(cluster, fake_verbs, wanted):
-    """Also where the driver hangs: then a thread of it never comes back."""
+    """Also where the driver hangs: then one of its threads never returns."""
     c = start(cluster, fake_verbs, 2, "APPLE")
     pids = driver_pids(c)
     assert len(pids) == 2

@@ -1,5 +1,5 @@
-"""The flight recorder of real daemons: what it keeps of operations, what it says of those
-that fail, and the trace that is made of it."""
+"""The flight recorder of real daemons: what it keeps about operations, what it says about failed
+ones, and the trace that is made from it."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_a_job_or_a_group_is_shown_alone_and_the_newest_last(cluster):
     assert tell(c, "record", "--job", "third") == "node node-0: no operation is recorded\n"
 
 
-# Why: after a bad night there is the log and nothing else.
+# Why: after a bad night there is only the log.
 @LAYOUTS
 def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nodes):
     c = cluster(nodes)
@@ -86,8 +86,8 @@ def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nod
         assert "carried" in line and "127.0.0.1" in line, line
 
 
-# Why: small data goes out before anybody else has come; that must not look like an operation
-# that moves, whose last rank has come.
+# Why: small data goes out before any other node has come; that must not look like an operation that
+# moves, whose last rank has come.
 @pytest.mark.parametrize("count", [2, 100_000])
 def test_what_goes_on_is_shown_with_who_is_missing(cluster, count):
     c = cluster(2)
@@ -129,7 +129,7 @@ def test_a_trace_has_a_track_for_each_rank_rail_and_worker(cluster, nodes):
     for event in slices:
         assert event["ts"] >= 0 and event["dur"] >= 0 and event["pid"] == 1
         assert event["tid"] in names
-    # Slices of one thread lie apart or inside each other, as the format asks.
+    # Slices of one thread are disjoint or inside each other, as the format requires.
     for tid in names:
         open_ends = []
         for event in sorted((e for e in slices if e["tid"] == tid),

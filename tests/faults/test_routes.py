@@ -1,5 +1,5 @@
-"""Jobs over nodes that are not all linked to each other: chains and rings of real
-daemons, where frames go through those in between, and daemons in between that die."""
+"""Jobs over nodes that are not all linked to each other: chains and rings of real daemons, where
+nodes in between forward frames, and daemons in between that die."""
 
 import pathlib
 
@@ -12,7 +12,7 @@ RING = [(1, 0), (2, 1), (3, 2), (3, 0)]
 
 
 def way(c, node, to):
-    """How `node` reaches the other, as it says itself: "reached through node-1"."""
+    """How `node` reaches the other, by its own report: "reached through node-1"."""
     status = c.status(node)
     links = status["nodes"][0]["links"] if status else []
     return next((link["detail"] for link in links if link["peer"] == f"node-{to}"), None)
@@ -37,7 +37,7 @@ def test_jobs_run_over_a_chain(cluster):
     c = cluster(3, links=CHAIN)
     everywhere = ranks_on(c, [0, 1, 2], CHECKS, job="everywhere")
     assert [rank.finish() for rank in everywhere] == [0, 0, 0], [r.lines for r in everywhere]
-    # The node in between has no part in this one but to pass frames on.
+    # The node in between only forwards frames here.
     ends = ranks_on(c, [0, 2], CHECKS, job="ends")
     assert [rank.finish() for rank in ends] == [0, 0], [rank.lines for rank in ends]
 

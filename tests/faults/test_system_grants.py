@@ -1,6 +1,5 @@
-"""What the daemon asks of the system for itself: to stay awake while a job runs, quality of service,
-open files. Most of it over the build with macOS's ways, which writes down what is asked for
-(tests/darwin)."""
+"""What the daemon asks the system for: to stay awake while a job runs, quality of service, open
+files. Mostly with the build for macOS's interfaces, which writes down each request (tests/darwin)."""
 
 import os
 import pathlib
@@ -35,8 +34,9 @@ def test_the_machine_is_kept_awake_while_there_is_a_group(cluster, tmp_path, mon
         assert told.read_text().count("\n") == 2
 
 
-# Why: the job of two others ends if the machine between them, which has no rank of it, goes to sleep.
-# How: each daemon writes down what it asks for; those at the ends while they have groups, as above.
+# Why: the job of two other nodes ends if the machine between them, which has no rank of it, goes to
+# sleep.
+# How: each daemon writes down its requests; those at the ends while they have groups, as above.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_a_machine_that_others_jobs_go_through_is_kept_awake(cluster, tmp_path, monkeypatch):
     nodes = cluster(3, links=[(1, 0), (2, 1)], start=False)
@@ -55,7 +55,7 @@ def test_a_machine_that_others_jobs_go_through_is_kept_awake(cluster, tmp_path, 
 
 
 def threads_of_quality(pid):
-    """This build sets a timer slack of the thread's own where macOS would set the quality of service."""
+    """This build sets the thread's timer slack where macOS would set the quality of service."""
     count = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         slack = int(pathlib.Path(f"/proc/{thread}/timerslack_ns").read_text())
@@ -63,7 +63,7 @@ def threads_of_quality(pid):
     return count
 
 
-# Why: a thread of default quality is moved to efficiency cores under load, and its timers are late.
+# Why: under load a thread of default quality moves to efficiency cores, and its timers are late.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster, monkeypatch):
     monkeypatch.setenv("MLXCOMM_SCHEDULING", "many_cores")
@@ -75,18 +75,18 @@ def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster, m
                    "loop, workers and rail have it")
 
 
-# Why: it is a process of its own, which has no quality of its daemon's.
+# Why: it is a process of its own, which does not inherit its daemon's quality.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_so_has_who_calls_a_devices_driver(cluster, verbs):  # noqa: F811
     nodes = start(cluster, verbs, 2, "APPLE")
     wait_for_rails(nodes, 2)
     for node in range(2):
         device, = nodes.status(node)["nodes"][0]["rdma"]["devices"]
-        # Who answers the daemon, and the thread of the queue pair.
+        # The thread that answers the daemon, and that of the queue pair.
         wait_until(lambda pid=device["driver_pid"]: threads_of_quality(pid) == 2, "both have it")
 
 
-# Why: who starts a private daemon gives it a shell's limit, 256 on macOS; forty clients are too many then.
+# Why: a private daemon inherits a shell's limit, 256 on macOS; forty clients are too many then.
 def test_the_limit_of_open_files_is_raised(tmp_path):
     config = tmp_path / "daemon.textproto"
     config.write_text(f'state_directory: "{tmp_path}/state" socket_path: "{tmp_path}/d.sock"\n')

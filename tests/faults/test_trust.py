@@ -1,5 +1,5 @@
-"""Who belongs to the cluster: the key's file and how it is made, taken and changed by
-mlxcommctl, what goes over the wire, and who is refused."""
+"""Which machines belong to the cluster: how mlxcommctl makes, passes on and changes the key's file,
+what goes over the wire, and what is refused."""
 
 import contextlib
 import fcntl
@@ -69,7 +69,7 @@ def all_fine(processes):
 
 
 def test_create_show_join(tmp_path):
-    """As two machines would: the code goes through a pipe, never by the command line."""
+    """As with two machines: the code goes through a pipe, never on the command line."""
     one, other = tmp_path / "one" / "key", tmp_path / "other" / "key"
     made = ctl("cluster", "create", "--name", "studio", "--key-file", one)
     code = made.stdout.strip()
@@ -109,7 +109,7 @@ def test_a_typing_error_is_told(tmp_path):
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
-    """The command that it names is run as it stands, and mends it."""
+    """The command that it names is run unchanged, and repairs it."""
     key, config = tmp_path / "the key", tmp_path / "config"
     ctl("cluster", "create", "--key-file", key)
     key.chmod(mode)
@@ -124,7 +124,7 @@ def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
 
 
 def test_what_is_typed_is_not_shown_and_the_terminal_is_as_before(tmp_path):
-    """How: Ctrl-C at the prompt; a program that only ends leaves the terminal dumb."""
+    """How: Ctrl-C at the prompt; a program that merely ends would leave the echo off."""
     code = ctl("cluster", "create", "--key-file", tmp_path / "key").stdout
     for typed in (code.encode(), b"\x03"):
         near, far = pty.openpty()
@@ -148,7 +148,7 @@ def test_what_is_typed_is_not_shown_and_the_terminal_is_as_before(tmp_path):
 
 
 def test_finish_needs_to_know_that_nobody_is_left_behind(tmp_path):
-    """How: no daemon runs, so nobody can say who has the new key."""
+    """How: no daemon runs, so it is unknown which nodes have the new key."""
     key, nobody = tmp_path / "key", ("--socket", tmp_path / "none")
     ctl("cluster", "create", "--key-file", key)
     ctl("cluster", "key", "rotate", "--key-file", key, *nobody)
@@ -164,7 +164,7 @@ def test_finish_needs_to_know_that_nobody_is_left_behind(tmp_path):
 
 @pytest.mark.parametrize("asked, found", [("TLS", "tls"), ("PLAIN", "plain"), ("AUTO", "plain")])
 def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
-    """AUTO: plain here, for loopback leaves the machine not at all."""
+    """AUTO: plain here, because loopback never leaves the machine."""
     c = cluster(2, peer_settings=f"security: {asked}")
     assert {rail["security"] for node in (0, 1) for rail in rails_of(c, node)} == {found}
     text = ctl("status", "--socket", c.socket(0)).stdout
@@ -173,7 +173,7 @@ def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
 
 
 class Listener:
-    """A relay to a daemon's port that keeps what goes through it."""
+    """A relay to a daemon's port that keeps the bytes that go through it."""
 
     def __init__(self, port):
         self.port, self.heard = port, bytearray()
@@ -204,7 +204,7 @@ class Listener:
 
 @pytest.mark.parametrize("security", ["TLS", "PLAIN"])
 def test_payload_is_hidden_from_who_listens_on_the_way(cluster, security):
-    """What a rank passes to the sum, and what comes of it, are many equal numbers in a row."""
+    """A rank's input to the sum, and its result, are many equal numbers in a row."""
     c = cluster(2, start=False, peer_settings=f"security: {security}")
     listener = Listener(c.ports[0])
     c.dials = lambda node, dialed: listener.own_port
@@ -243,8 +243,8 @@ def test_strangers_at_the_peer_port_change_nothing(cluster, what):
 
 
 def test_key_is_changed_while_a_job_runs(own_keys, tmp_path):
-    """Node by node, the job summing all the while; then the old key opens nothing any more,
-    and a node that comes back comes in with the new one."""
+    """Node by node, while the job sums; then the old key opens nothing any more, and a node that
+    comes back gets in with the new one."""
     c = own_keys(3, peer_settings="security: TLS")
     stop = tmp_path / "stop"
     job = ranks(c, f"loop:8:100000:{stop}")
@@ -288,11 +288,11 @@ def test_a_key_file_that_will_not_do_changes_nothing(own_keys):
     assert ("reload_failed", "cluster key") in [(e["kind"], e["object"]) for e in events(c)]
 
 
-# Why: whoever edits the file and signals the daemon believes that it now holds, and whoever has
-# made a mistake in it would find out when the machine is restarted.
+# Why: an operator who edits the file and signals the daemon thinks that it now holds, and would
+# notice a mistake in it only when the machine is restarted.
 def test_what_sighup_does_not_take_from_the_configuration_is_said(own_keys):
     c = own_keys(2)
-    config = c.write_config(0)  # As it was.
+    config = c.write_config(0)  # Unchanged.
     text = config.read_text()
 
     def signalled(kind):

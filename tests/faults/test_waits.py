@@ -1,5 +1,5 @@
-"""Operations without a deadline wait for as long as somebody may still come, say for whom, and end where
-nobody will."""
+"""Operations without a deadline wait as long as an awaited rank may still come, say which it is,
+and end when none will."""
 
 import signal
 import sys

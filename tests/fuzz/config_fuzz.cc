@@ -1,16 +1,15 @@
 // The daemon's configuration file.
 //
-// Hostile: its text. Who may write it owns the daemon, but it is edited by hand, and made by
-// programs out of what others wrote (hostfile_fuzz.cc).
-// Read by: ParseConfig (daemon/process/config_file.h) on protobuf's text format. It looks
-// at no other file: ReadConfigFile, which looks at the key file that is named, is left out.
+// Hostile: its text. Its author owns the daemon, but it is edited by hand, and made by programs
+// from the files of others (hostfile_fuzz.cc).
+// Read by: ParseConfig (daemon/process/config_file.h) on protobuf's text format. It reads no other
+// file: ReadConfigFile, which checks the named key file, is left out.
 //
 // Must hold:
-//   - what is accepted keeps every bound that config.proto states, counted here once more, and has
-//     all defaults filled in;
+//   - an accepted text keeps every bound that config.proto states, which are written here again,
+//     and has all defaults filled in;
 //   - printed as text it is accepted again, and is the same;
-//   - what is refused is refused with one line for each mistake, "FILE:LINE:COLUMN: ...", and the
-//     line is one that the text has.
+//   - a refusal has one line for each mistake, "FILE:LINE:COLUMN: ...", and the text has that line.
 //
 // Input: the text itself.
 #include <arpa/inet.h>
@@ -54,7 +53,7 @@ bool Split(const std::string& address, std::string& host, std::uint64_t& port) {
 struct Address {
   bool is_numeric = false;
   bool is_loopback = false;
-  bool is_link_local = false;  // And has no interface.
+  bool is_link_local = false;  // And it names no interface.
 };
 
 Address AddressOf(const std::string& host) {
@@ -159,7 +158,7 @@ void CheckSameAgain(const v1::DaemonConfig& config) {
                "what is printed is the same");
 }
 
-// "config:3:7: what"; a message may itself have several lines, which belong to the one before.
+// "config:3:7: what"; a message may have several lines, which belong to the previous mistake.
 void CheckMistakes(const std::string& message, const std::string& text) {
   const auto lines = static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n')) + 1;
   MLXCOMM_MUST(message.starts_with("config:"), "a mistake has a place: " + message);

@@ -1,22 +1,23 @@
 // Hellos of discovery: datagrams that anybody on a cable or switch can send.
 //
-// Hostile: every datagram, of strangers, of recordings, and of nodes that hold the key and err.
+// Hostile: every datagram, from strangers, from recordings, and from nodes with the key and a bug.
 // Read by: cluster::Discovery::OnDatagram (daemon/cluster/discovery.h), with HelloSeal
-// (daemon/cluster/sealed_hello.h). Most hellos here are sealed with the right key, so that the
-// fuzzer is not stopped by the seal; others are sealed with a wrong one, for another cluster,
-// changed after they were sealed, or no hellos at all.
+// (daemon/cluster/sealed_hello.h). Most hellos here are sealed with the right key, so that the seal
+// does not stop the fuzzer; others are sealed with a wrong one, for another cluster, changed after
+// they were sealed, or no hellos at all.
 //
 // Must hold:
-//   - what is not sealed by this cluster's key changes nothing but one counter;
-//   - a node becomes known, or comes to another life, only by a hello that repeats a nonce which
-//     this node has said on that interface; a hello that comes once more changes nothing;
-//   - what is known is within its bounds: names are plain text, addresses link-local and with a
-//     port, nobody is this node itself, and there are at most kNeighboursMax;
-//   - each address is dialed once, by the node with the smaller id, and given up only when it was;
-//   - own hellos are sealed and within their bounds, keep their distance on each interface whatever
-//     comes, and after OnTime there is always some time left until the next.
+//   - a datagram that is not sealed by this cluster's key changes nothing but one counter;
+//   - a node becomes known, or known with a new incarnation, only by a hello that repeats a nonce
+//     which this node has sent on that interface; the same hello a second time changes nothing;
+//   - known nodes are within bounds: names are plain text, addresses link-local and with a port,
+//     none is this node itself, and there are at most kNeighboursMax;
+//   - each address is dialed once, by the node with the smaller id, and given up only if it was
+//     dialed;
+//   - own hellos are sealed and within their bounds, keep their distance on each interface in every
+//     case, and after OnTime there is always some time left until the next.
 //
-// Script: steps of one byte and what they need.
+// Script: steps of one byte and their arguments.
 #include <array>
 #include <map>
 #include <optional>
@@ -46,7 +47,7 @@ DerivedKey KeyOf(std::uint8_t number) {
   return key;
 }
 
-// Of keys 1 to 3, for this cluster and another: to make one takes longer than all else.
+// For keys 1 to 3, this cluster and another: making one takes longer than everything else.
 const HelloSeal& SealOf(std::uint8_t key, bool other_cluster) {
   static const std::vector<HelloSeal> seals = [] {
     std::vector<HelloSeal> made;
@@ -75,11 +76,11 @@ wire::AddressBytes AddressOf(std::uint8_t node, std::uint8_t interface) {
   return address;
 }
 
-// Numbers that are told apart, the same in each run.
+// Distinct numbers, the same in each run.
 std::uint64_t next_random = 1;
 std::uint64_t CountedNumber() { return next_random++ << 20 | 0x5a5a5; }
 
-// All of what is known of a neighbour that may matter.
+// Everything that may matter about a neighbour.
 using Facts = std::tuple<NodeId, std::string, std::string, std::string, wire::AddressBytes,
                          std::uint16_t, std::uint64_t, std::uint64_t, std::uint64_t, std::string>;
 Facts FactsOf(const Discovery::Neighbour& one) {
@@ -97,7 +98,7 @@ class Node final : DiscoveryPort {
 
   void Step(Input& input) {
     switch (input.TakeUpTo(9)) {
-      case 0: {  // Whatever it is, unless it is sealed by chance, which cannot be.
+      case 0: {  // Any bytes; they cannot be sealed by chance.
         const std::size_t interface = input.TakeUpTo(2);
         const std::size_t bytes = input.Take<std::uint16_t>() % 800;
         std::vector<std::uint8_t> datagram(bytes);
@@ -112,7 +113,7 @@ class Node final : DiscoveryPort {
         is_up_[interface] = false;
         return discovery_.OnInterfaceDown(kInterfaces[interface]);
       }
-      case 4: {  // While the key is being changed there are two, then the other one.
+      case 4: {  // While the key is being changed there are two, then only the new one.
         const std::uint8_t which = input.TakeUpTo(2);
         keys_ = which == 0   ? std::vector<std::uint8_t>{1}
                 : which == 1 ? std::vector<std::uint8_t>{2, 1}
@@ -154,7 +155,7 @@ class Node final : DiscoveryPort {
     said_sequence_ = hello.sequence;
     said_nonces_[interface].insert(hello.nonce);
     last_nonce_[interface] = hello.nonce;
-    if (sent_now_++ % keys_.size() != 0) return;  // With the other key, at the same time.
+    if (sent_now_++ % keys_.size() != 0) return;  // The same with the other key, at the same time.
     const auto last = said_ns_.find(interface);
     MLXCOMM_MUST(last == said_ns_.end() || now_ - last->second >= kDistanceNs,
                  "own hellos keep their distance");
@@ -168,7 +169,7 @@ class Node final : DiscoveryPort {
   }
 
   void Up(std::size_t interface) {
-    said_ns_.erase(kInterfaces[interface]);  // It begins anew.
+    said_ns_.erase(kInterfaces[interface]);  // It starts again.
     said_nonces_[kInterfaces[interface]].clear();
     is_up_[interface] = true;
     sent_now_ = 0;
@@ -182,7 +183,7 @@ class Node final : DiscoveryPort {
     const std::uint64_t until = now_ + ns;
     for (int turns = 0; discovery_.deadline_ns() <= until; ++turns) {
       MLXCOMM_MUST(discovery_.deadline_ns() > now_ || turns == 0, "time goes on");
-      // Who is busy comes late: not at each deadline.
+      // A busy node comes late: not at each deadline.
       now_ = turns < 40 ? std::max(now_, discovery_.deadline_ns()) : until;
       sent_now_ = 0;
       discovery_.OnTime(now_);
@@ -222,7 +223,7 @@ class Node final : DiscoveryPort {
     sent_now_ = 0;
     discovery_.OnDatagram(kInterfaces[given.interface], given.from, given.bytes, now_);
   }
-  // Nothing comes of it but one more of a counter.
+  // Its only effect is one more in a counter.
   void GiveForeign(std::size_t interface, const std::vector<std::uint8_t>& datagram) {
     const auto known = Known();
     const Discovery::Counters before = discovery_.counters();
@@ -256,7 +257,8 @@ class Node final : DiscoveryPort {
     hello.address = AddressOf(number, other);
     fabric::PutText("node", hello.node_name);
     fabric::PutText(other < 3 ? kInterfaces[other] : "en9", hello.interface_name);
-    // Whom it has heard: this node with the nonce of now, with another one, or somebody else.
+    // The nodes that it has heard: this node with its current nonce, with another one, or another
+    // node.
     hello.heard_count = (flags >> 2) & 3;
     const std::string& said_on = kInterfaces[interface];
     for (std::uint32_t i = 0; i < hello.heard_count; ++i) {
@@ -265,7 +267,7 @@ class Node final : DiscoveryPort {
       const auto flag = static_cast<std::uint32_t>(how >> 6);
       hello.heard[i] = {NodeOf((how & 2) != 0 ? how >> 2 : kSelf).bytes, nonce, flag, 0};
     }
-    // A node that holds the key and errs: any byte may be another one.
+    // A node that holds the key and has a bug: any byte may be wrong.
     for (std::uint8_t changes = flags >> 6; changes > 0; --changes) {
       const std::size_t at = input.Take<std::uint16_t>() % offsetof(wire::DiscoveryHello, mac);
       reinterpret_cast<std::uint8_t*>(&hello)[at] ^= input.TakeByte();
@@ -283,7 +285,7 @@ class Node final : DiscoveryPort {
     const bool is_ours =
         std::count(keys_.begin(), keys_.end(), key) != 0 && (seal & 12) != 12 && !changed;
     if (!is_ours) return GiveForeign(interface, given.bytes);
-    if ((flags & 16) != 0) given.from[15] ^= 0x40;  // Played back by somebody else.
+    if ((flags & 16) != 0) given.from[15] ^= 0x40;  // Played back by another sender.
     GiveSealed(given, hello);
     if ((flags & 32) != 0) given_.push_back(given);
   }
@@ -300,7 +302,7 @@ class Node final : DiscoveryPort {
       const auto old = before.find(key);
       const bool same_life = old != before.end() && std::get<6>(old->second) == std::get<6>(facts);
       if (same_life && old->second == facts) continue;
-      // Whose cable is used depends on others; all else only on its own hello.
+      // Which cable is used depends on other hellos; the rest only on its own.
       if (key != place) {
         MLXCOMM_MUST(same_life && std::get<7>(old->second) == std::get<7>(facts),
                      "a hello tells of its sender alone");
@@ -311,7 +313,7 @@ class Node final : DiscoveryPort {
       if (same_life) continue;
       MLXCOMM_MUST(RepeatsNonce(hello, interface), "a node becomes known by this node's nonce");
     }
-    // Once more, at once: it must be as if it had not come.
+    // Again, at once: it must have no effect.
     const std::uint64_t deadline = discovery_.deadline_ns();
     Give(given);
     MLXCOMM_MUST(Known() == after, "a hello that comes once more changes nothing");
@@ -326,7 +328,7 @@ class Node final : DiscoveryPort {
     }
     return false;
   }
-  // A recording of a while ago. Whom it tells of was heard then; nobody is heard now by it.
+  // An old recording. The nodes in it were heard then; it must not count as hearing them now.
   void Replay(std::uint8_t which) {
     if (given_.empty()) return;
     const Given& given = given_[which % given_.size()];
@@ -344,7 +346,7 @@ class Node final : DiscoveryPort {
   bool is_up_[kInterfaces.size()] = {};
   std::map<std::string, std::uint64_t> said_ns_;
   std::map<std::string, std::uint64_t> last_nonce_;
-  std::map<std::string, std::set<std::uint64_t>> said_nonces_;  // Since the interface is up.
+  std::map<std::string, std::set<std::uint64_t>> said_nonces_;  // Since the interface came up.
   std::map<std::string, int> dialed_;
   std::vector<Given> given_;
 };

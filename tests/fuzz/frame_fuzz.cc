@@ -1,21 +1,22 @@
-// Frames: what comes on a rail, from a node that has proved the key.
+// Frames: the bytes on a rail, from a node that has proved the key.
 //
 // Hostile: every byte, how many come at a time, where the stream loses some (an RDMA rail may), and
-// when it ends. A node that holds the key may err, or be taken over.
+// when it ends. A node that holds the key may have a bug, or be taken over.
 // Read by: wire::IsWellFormed (proto/wire/frame.h) and fabric::FrameReader with PostedReceives
-// (daemon/transport/frame_reader.h), out of a stream in memory.
+// (daemon/transport/frame_reader.h), from a stream in memory.
 //
-// Must hold, against a reader of this target's own that knows only wire/frame.h and rail.h:
-//   - a header is well-formed exactly when it keeps the bounds of its type, told here once more;
+// Must hold, compared with a reader of this target's own that knows only wire/frame.h and rail.h:
+//   - a header is well-formed exactly when it keeps the bounds of its type, which are written here
+//     again;
 //   - every whole frame becomes one event, in order, header and payload as they were sent, until
-//     the first one that may not be: that ends the rail, and says whose fault it was;
-//   - data is placed where its receive was posted, and no byte beside it changes; a copy, and what
-//     is for an operation that was withdrawn, is dropped;
-//   - a payload that was handed on stays as it is until its slot is given back;
+//     the first one that is not allowed: that ends the rail, with the side at fault;
+//   - data is placed where its receive was posted, and no byte beside it changes; a copy, and data
+//     for a withdrawn operation, is dropped;
+//   - a payload that was passed on stays unchanged until its slot is given back;
 //   - no event comes while there is no place for one.
 //
-// Script: a byte for each of the receives that are posted, then steps: frames, described in few
-// bytes or given as they are, bytes that are none, and what the engine does meanwhile.
+// Script: a byte for each posted receive, then steps: frames, described in few bytes or given in
+// full, bytes that are no frames, and what the loop does meanwhile.
 #include <sanitizer/asan_interface.h>
 #include <sys/uio.h>
 
@@ -36,9 +37,9 @@
 
 namespace {
 
-// A reader has three megabytes of its own. To have them mapped anew for each run would take ten
-// times as long as the run itself, so large blocks are kept. They are poisoned meanwhile, and have
-// the sanitizer's red zones, so nothing is overlooked.
+// A reader has three megabytes of its own. Mapping them again for each run would take ten times as
+// long as the run itself, so large blocks are kept. They are poisoned meanwhile, and have the
+// sanitizer's red zones, so nothing is overlooked.
 class LargeBlocks {
  public:
   static constexpr std::size_t kLeast = 64 * 1024;
@@ -105,7 +106,7 @@ using fuzz::Input;
 using wire::FrameHeader;
 using wire::FrameType;
 
-// As wire/frame.h, route.h and rail_setup.h state them: least and most of payload.
+// As wire/frame.h, route.h and rail_setup.h state them: least and most payload.
 struct Bounds {
   bool numbered;
   std::uint32_t least;
@@ -142,12 +143,12 @@ bool MayBe(const FrameHeader& header) {
   return type != 15 || header.step <= 1;
 }
 
-// Payload is made, so that large ones take no script.
+// Payload is generated, so that large ones need no script.
 std::uint8_t PayloadByte(std::uint64_t sequence, std::uint64_t at) {
   return static_cast<std::uint8_t>(sequence * 31 + at * 7 + (at >> 8) + 1);
 }
 
-// What the other side sends; a gap is where something was lost.
+// The bytes of the other side; a gap is where something was lost.
 class Stream final : public ByteStream {
  public:
   ssize_t Read(int /*socket*/, iovec* parts, int count) override {
@@ -205,12 +206,12 @@ constexpr std::size_t kGuard = 64;
 constexpr std::size_t kLargest = 160 * 1024;
 constexpr std::uint8_t kUntouched = 0xA5;
 
-// One of the receives that are posted: read to its place, or combined with what is there.
+// One of the posted receives: data is read to its place, or combined with what is there.
 struct Receive {
   std::uint64_t bytes = 0;
   std::size_t at = 0;  // In the memory.
   bool combines = false;
-  bool open = false;  // Some of it has not come.
+  bool open = false;  // A part of it has not come.
   std::uint64_t budget = 0;
   std::uint64_t placed = 0;
 };
@@ -222,7 +223,7 @@ OperationKey KeyOfReceive(std::size_t number) {
   return KeyOf(header);
 }
 
-// The operand that lies beside is all of one value.
+// The operand beside it has one value throughout.
 constexpr std::uint8_t kOperand = 0x3C;
 MLXCOMM_NOT_TRACED void Combine(const PostedReceive& receive, std::uint64_t offset,
                                 const std::byte* staged, std::uint32_t bytes) {
@@ -301,15 +302,15 @@ class ReadRail final : FrameReaderPort {
     held_.push_back(std::move(event));
   }
 
-  // A frame of the script, in order: what must come of it.
+  // A frame of the script, in order, and what must follow from it.
   struct Sent {
     FrameHeader header;
     std::size_t end = 0;  // In the stream.
-    bool lost = false;    // There is a gap in it.
+    bool lost = false;    // It has a gap.
     bool duplicate = false;
     bool placed = false;
   };
-  // Echoes go to nobody, and what was lost does not come.
+  // Echoes cause no event, and lost frames do not come.
   void JudgeSilent() {
     const auto is_silent = [](const Sent& sent) {
       return sent.lost || sent.header.type == FrameType::kEcho;
@@ -340,7 +341,7 @@ class ReadRail final : FrameReaderPort {
     }
   }
 
-  // What this frame does to the receives. Not empty: why it ends the rail.
+  // This frame's effect on the receives. Not empty: why it ends the rail.
   std::string Judge(Sent& sent) {
     const FrameHeader& header = sent.header;
     if (!MayBe(header)) return "a header that breaks a bound";
@@ -362,7 +363,7 @@ class ReadRail final : FrameReaderPort {
       }
       if (header.payload_bytes > receive->budget) return "more data than its receive";
     }
-    // Given back where it was lost: it may come again.
+    // A lost one is given back: it may come again.
     if (!sent.lost) claimed_.insert(header.sequence);
     if (!is_open) return {};
     Place(header, *receive, sent.lost);
@@ -374,7 +375,7 @@ class ReadRail final : FrameReaderPort {
     return {};
   }
 
-  // What was lost may have been placed in part.
+  // A lost frame may have been placed in part.
   MLXCOMM_NOT_TRACED void Place(const FrameHeader& header, const Receive& receive, bool lost) {
     const std::size_t at = receive.at + header.offset;
     if (lost) unknown_.resize(memory_.size());
@@ -390,7 +391,7 @@ class ReadRail final : FrameReaderPort {
     const std::uint8_t what = input_.TakeByte();
     switch (what & 7) {
       case 0: return Send(input_.Take<FrameHeader>(), ~0u);
-      case 1: {  // Bytes that are no frame, and end the rail when they are read.
+      case 1: {  // Bytes that are no frame; reading them ends the rail.
         if (broken_) return;
         broken_ = true;
         const std::span<const std::uint8_t> bytes = input_.TakeBytes(sizeof(FrameHeader));
@@ -410,7 +411,7 @@ class ReadRail final : FrameReaderPort {
         places_ = what >> 3 == 31 ? 4096 : std::max<std::size_t>(1 + (what >> 3), held_.size() + 1);
         return;
       }
-      case 5: {  // The engine withdraws an operation: between frames, for the model is simple.
+      case 5: {  // The loop withdraws an operation: between frames, to keep the model simple.
         const std::size_t number = (what >> 3) % kReceives;
         ReadAll();
         if (reader_.has_ended()) return;
@@ -422,14 +423,14 @@ class ReadRail final : FrameReaderPort {
         withdrawn_.insert(KeyOfReceive(number));
         return;
       }
-      case 6:  // The rail has commands to take, which it does in so many turns.
+      case 6:  // The rail has commands to take, for this many turns.
         commands_ = what >> 3;
         return;
       default: Describe(what >> 3);
     }
   }
 
-  // A frame that may be, in a few bytes.
+  // A valid frame, in a few bytes.
   void Describe(std::uint8_t type) {
     FrameHeader header;
     header.type = static_cast<FrameType>(type % 17);
@@ -452,7 +453,7 @@ class ReadRail final : FrameReaderPort {
     Send(header, cut ? input_.Take<std::uint16_t>() * 8u : ~0u);
   }
 
-  // `most`: so many bytes of it come, the rest is lost.
+  // `most`: only this many bytes of it come, the rest is lost.
   void Send(const FrameHeader& header, std::uint32_t most) {
     if (broken_) return;
     const bool may_be = MayBe(header);
@@ -465,7 +466,7 @@ class ReadRail final : FrameReaderPort {
     const bool lost = bytes < all;
     if (lost) stream_.AppendGap();
     broken_ = !may_be && !lost;
-    // Of which not even the header came, nobody can say anything.
+    // Without a whole header there is nothing to expect.
     if (bytes >= sizeof header) sent_.push_back({header, stream_.written(), lost, false, false});
   }
 
@@ -480,7 +481,7 @@ class ReadRail final : FrameReaderPort {
       FreeSome(~std::size_t{0});
     } while (!reader_.has_ended() && ReadSome(1 << 20));
   }
-  // In the order in which they came.
+  // In the order of their arrival.
   void FreeSome(std::size_t count) {
     for (; count > 0 && !held_.empty(); --count) {
       const RailEvent& event = held_.front();
@@ -532,7 +533,7 @@ class ReadRail final : FrameReaderPort {
   std::array<Receive, kReceives> receives_;
   std::vector<std::byte> memory_;
   std::vector<std::byte> expected_;
-  std::vector<bool> unknown_;  // Empty: nothing is.
+  std::vector<bool> unknown_;  // Empty: all are known.
   std::vector<std::byte> operand_;
   std::deque<Sent> sent_;
   std::deque<RailEvent> held_;
@@ -541,7 +542,7 @@ class ReadRail final : FrameReaderPort {
   std::uint64_t next_sequence_ = 0;
   std::size_t places_ = 64;
   int commands_ = 0;     // That wait.
-  bool broken_ = false;  // What comes behind it is not read any more.
+  bool broken_ = false;  // Nothing behind it is read any more.
   FrameReader reader_{socket_, stream_, *this};
 };
 

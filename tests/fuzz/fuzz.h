@@ -1,11 +1,11 @@
-// What the fuzz targets share: how they read their input, and how they say that something which
-// must hold does not.
+// Shared by the fuzz targets: how they read their input, and how they report that a condition does
+// not hold.
 //
 // An input is a script: numbers are read from its front in little-endian order, so that
-// make_corpus.py can write one with struct.pack, and a change at its end leaves what comes before
-// as it was. What is read beyond the end is zero.
+// make_corpus.py can write one with struct.pack, and a change at its end leaves everything before
+// it unchanged. Beyond the end zeros are read.
 //
-// Owner: a target. Thread: its one. Memory: Input is a view of what libFuzzer owns.
+// Owner: a target. Thread: its one. Memory: Input is a view of libFuzzer's memory.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 #include <string_view>
 #include <type_traits>
 
-// For loops over bytes in a target: the fuzzer would learn nothing of them, and take most of its
-// time with that.
+// For loops over bytes in a target: the fuzzer would learn nothing from them, and spend most of its
+// time there.
 #define MLXCOMM_NOT_TRACED __attribute__((noinline, no_sanitize("coverage")))
 
 namespace mlxcomm::fuzz {
@@ -32,8 +32,7 @@ namespace mlxcomm::fuzz {
   std::abort();
 }
 
-// For files of a target's own: `run` makes one for each program, and removes it whatever becomes of
-// the program.
+// For a target's own files: `run` makes one folder for each program, and removes it in every case.
 inline std::string TemporaryFolder() {
   const char* const named = std::getenv("TMPDIR");
   return named != nullptr ? named : "/tmp";
@@ -58,7 +57,7 @@ class Input {
   std::uint8_t TakeUpTo(std::uint8_t most) {
     return static_cast<std::uint8_t>(TakeByte() % (most + 1u));
   }
-  // Fewer where there are no more; the rest of `to` stays as it is.
+  // Fewer at the end of the script; the rest of `to` is unchanged.
   void TakeInto(void* to, std::size_t bytes) {
     bytes = std::min(bytes, rest_.size());
     if (bytes > 0) std::memcpy(to, rest_.data(), bytes);
@@ -81,7 +80,8 @@ class Input {
 
 }  // namespace mlxcomm::fuzz
 
-// The second argument ends the sentence "it must hold that ...", and is made only when it is needed.
+// The second argument completes the sentence "it must hold that ...", and is evaluated only when
+// needed.
 #define MLXCOMM_MUST(condition, what)                                    \
   do {                                                                   \
     if (!(condition)) {                                                  \

@@ -1,21 +1,21 @@
-// Handshakes: what comes over a new connection between daemons, before the first frame.
+// Handshakes: the messages on a new connection between daemons, before the first frame.
 //
-// Hostile: whoever can reach the port, until it has proved the key; then a node that errs.
+// Hostile: anyone who can reach the port, until it has proved the key; then a node with a bug.
 // Read by: ProveAsDialer, CheckDialer, ReceiveVerdict, Secure and ReceiveIntroduction
 // (daemon/transport/tcp/handshake.h), with authentication.h and, where TLS is wanted, tcp/tls_stream.h.
 // The real coroutines run on one end of a loopback connection. This target is the other end: it
-// holds the key, so its messages are right but for what the script changes, before or after they
-// are proved, and the fuzzer is not stopped by an HMAC.
+// holds the key, so its messages are right except for the script's changes, before or after they
+// are proved, and no HMAC stops the fuzzer.
 //
 // Must hold, for either role:
 //   - the other side is believed exactly when its greeting is of this version and cluster, both have
-//     a key in common, and its proof is one of that key over what both have said, computed here from
-//     its definition in wire/hello.h; then its node and interface are those it has proved;
-//   - a dialer that is not believed has been told nothing but a greeting, and that only if its own
-//     was right;
+//     a key in common, and its proof uses that key over both greetings, computed here from its
+//     definition in wire/hello.h; then its node and interface are those it has proved;
+//   - a dialer that is not believed has got nothing but a greeting, and that only if its own was
+//     right;
 //   - what follows is encrypted when either side wants it, and then nothing in clear is believed;
-//   - an introduction is taken exactly when it is proved and has a session;
-//   - whatever comes, each step has ended once the connection has.
+//   - an introduction is accepted exactly when it is proved and has a session;
+//   - in every case, each step has ended once the connection has.
 //
 // Script: a byte for the role and what both want, a byte for the keys; then for each message how it
 // is sent, and its changes.
@@ -53,7 +53,7 @@ ClusterKey KeyOf(std::uint8_t number) {
   return ClusterKey(bytes);
 }
 
-// As wire/hello.h defines it.
+// As defined in wire/hello.h.
 wire::Mac MacOf(const ClusterKey& key, bool of_dialer, const wire::Greeting& dialer,
                 const wire::Greeting& acceptor, const void* message, std::size_t bytes) {
   std::string covered = of_dialer ? "dialer  " : "acceptor";
@@ -68,7 +68,7 @@ wire::Mac MacOf(const ClusterKey& key, bool of_dialer, const wire::Greeting& dia
   return mac;
 }
 
-// How a message is sent. What is changed is changed before it is proved, or after.
+// How a message is sent. Changes are made before it is proved, or after.
 enum class Way : std::uint8_t { kRight, kChanged, kForged, kCut };
 struct Changes {
   Way way = Way::kRight;
@@ -95,7 +95,7 @@ void Change(Message& message, const Changes& changes, std::size_t bytes = sizeof
   }
 }
 
-// Both ends of a connection that goes without leaving a port behind.
+// Both ends of a connection that leaves no port behind when it ends.
 class Connection {
  public:
   Connection() {
@@ -127,7 +127,7 @@ class Handshake {
     options_.greeting_timeout_ns = 3'600'000'000'000;
     options_.security.elsewhere = (how & 2) != 0 ? Security::kTls : Security::kPlain;
     wants_tls_ = (how & 4) != 0;
-    says_tls_ = (how & 8) != 0;  // It says TLS with those that do.
+    says_tls_ = (how & 8) != 0;  // It claims TLS towards peers that have it.
     const std::uint8_t keys = input.TakeByte();
     options_.keys = ClusterKeys{KeyOf(1), std::nullopt, ""};
     if ((keys & 1) != 0) options_.keys->previous = KeyOf(2);
@@ -159,8 +159,7 @@ class Handshake {
     while (Connection::io().poll() > 0) {
     }
   }
-  // A kernel that is busy carries over loopback later what was written. True: there is something
-  // after at most so long.
+  // A busy kernel delivers written data over loopback later. True: something came within this time.
   static constexpr std::chrono::seconds kCarried{20};
   template <typename Condition>
   static bool Await(const Condition& condition) {
@@ -171,7 +170,7 @@ class Handshake {
     }
     return true;
   }
-  // The other side goes, so that whoever waits for it ends.
+  // The other side leaves, so that any wait for it ends.
   template <typename Result>
   void Finish(const Pending<Result>& result) {
     Turn();
@@ -187,7 +186,7 @@ class Handshake {
       return result != nullptr;
     });
   }
-  // It has come to the daemon, or nobody there listens any more.
+  // It has come to the daemon, or the daemon no longer listens.
   void Put(const void* data, std::size_t bytes) {
     asio::error_code error;
     const std::size_t before = connection_.ours.available(error);
@@ -203,7 +202,7 @@ class Handshake {
     });
     MLXCOMM_MUST(arrived, "what is written arrives");
   }
-  // False: it did not come from the daemon. That nothing comes cannot be waited for.
+  // False: it did not come from the daemon. There is no way to wait for nothing to come.
   bool Get(void* data, std::size_t bytes, bool comes = true) {
     const auto receive = [&] {
       return ::recv(connection_.theirs.native_handle(), data, bytes, MSG_DONTWAIT | MSG_PEEK);
@@ -227,7 +226,7 @@ class Handshake {
     if (cut) connection_.theirs.shutdown(Tcp::socket::shutdown_send, ignored);
   }
 
-  // Known on both sides by now; a forged one is what came over.
+  // Known to both sides by now; a forged one is what went over the wire.
   struct Greeting {
     wire::Greeting value{};
     bool whole = true;
@@ -245,7 +244,7 @@ class Handshake {
     made.changes = TakeChanges(input_);
     if (made.changes.way != Way::kRight) Change(greeting, made.changes);
     made.whole = made.changes.way != Way::kCut;
-    made.changes.bytes.clear();  // They are in it.
+    made.changes.bytes.clear();  // They are part of it.
     return made;
   }
   static bool IsRight(const wire::Greeting& greeting) {
@@ -255,7 +254,7 @@ class Handshake {
                kCluster &&
            (security == 1 || security == 2);
   }
-  // The first of the acceptor's that the dialer has, too, and the daemon holds.
+  // The first of the acceptor's keys that the dialer has, too, and the daemon holds.
   std::optional<ClusterKey> CommonKey(const wire::Greeting& dialer,
                                       const wire::Greeting& acceptor) const {
     for (const wire::KeyId& id : acceptor.keys) {
@@ -269,7 +268,7 @@ class Handshake {
     return std::nullopt;
   }
 
-  // `key`: that the daemon will check it with. False: it cannot be believed.
+  // `key`: the one that the daemon will check with. False: it cannot be believed.
   bool PutProof(bool of_dialer, const wire::Greeting& dialer, const wire::Greeting& acceptor,
                 const std::optional<ClusterKey>& key) {
     wire::Proof& proof = their_proof_;
@@ -277,7 +276,7 @@ class Handshake {
     std::memcpy(proof.interface_name, "en7", 3);
     const Changes changes = TakeChanges(input_);
     if (changes.way == Way::kChanged) Change(proof, changes, offsetof(wire::Proof, mac));
-    // It proves what it holds, which may be another one than was agreed on.
+    // It proves what it holds, which may be another key than the agreed one.
     const ClusterKey with = key.has_value() ? *key : KeyOf(held_[0]);
     proof.mac = MacOf(with, of_dialer, dialer, acceptor, &proof, offsetof(wire::Proof, mac));
     const wire::Proof right = proof;
@@ -318,7 +317,7 @@ class Handshake {
     MLXCOMM_MUST(!Get(&more, sizeof more, false), "nothing is proved to whom nobody believes yet");
     if (!believed) return std::nullopt;
     CheckPeer(**result);
-    // Its own proof, which says that it holds the key as well; and what it makes of the connection.
+    // Its own proof, which shows that it holds the key as well; and its verdict on the connection.
     Pending<absl::Status> sent;
     Spawn(SendVerdict(connection_.ours, options_, **result, wire::VerdictCode::kAccepted), sent);
     Finish(sent);
@@ -374,7 +373,7 @@ class Handshake {
     return **result;
   }
 
-  // The other end's view of the same.
+  // The same from the other end's view.
   Proved Theirs(const Proved& proved) const {
     Proved theirs = proved;
     theirs.own_role = own_dials_ ? Role::kAcceptor : Role::kDialer;
@@ -395,7 +394,7 @@ class Handshake {
     if (speaks) {
       Spawn(Secure(connection_.theirs, other), theirs);
       MLXCOMM_MUST(Ends(ours) && Ends(theirs), "who both speak TLS come to an end");
-    } else if (tls) {  // Whatever it says instead: it holds the key, and errs.
+    } else if (tls) {  // Any bytes in its place: it holds the key, and has a bug.
       const std::string bytes = input_.TakeRest();
       Put(bytes.data(), bytes.size());
     }

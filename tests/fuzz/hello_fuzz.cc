@@ -1,24 +1,24 @@
 // Hellos of local processes: the first bytes on the daemon's Unix socket.
 //
-// Hostile: whoever may connect to the socket. What it sends, in how many pieces, with which
-// descriptors, when it leaves, and, once it is welcome, the positions in its queue.
+// Hostile: any process that may connect to the socket. What it sends, in how many pieces, with
+// which descriptors, when it leaves, and, once accepted, the positions in its queue.
 // Read by: intake::Acceptor and LocalIntake (daemon/intake/acceptor.cc, local_intake.cc,
 // session.cc), on a real socket in a folder of its own, driven without threads.
 //
 // Must hold:
-//   - who says a whole hello is answered with exactly one DaemonHello, who does not is not answered
-//     while the connection lasts;
-//   - welcome is who has the right magic, version, a role that there is and no reserved bits, told
-//     by this target once more; everybody else is refused with a message that says why, and gets no
-//     descriptor;
-//   - an arena is what was wanted, at most the limit, in whole pages; arena and queue are as large
+//   - a whole hello is answered with exactly one DaemonHello, a part of one is not answered while
+//     the connection lasts;
+//   - a process is accepted if it has the right magic, version, an existing role and no reserved
+//     bits, which is written here again; all others are refused with a message that says why, and
+//     get no descriptor;
+//   - an arena has the wanted size, at most the limit, in whole pages; arena and queue are as large
 //     as the answer says; a tool gets a doorbell alone;
 //   - not one byte behind the hello is read;
 //   - an impossible position in the queue ends the session, and nothing else does;
 //   - afterwards nothing is left: no client, no arena, no descriptor.
 //
 // Script: a byte of options, a byte for the size of pieces; eight for the queue's position; then all
-// that is sent.
+// bytes to send.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -53,7 +53,7 @@ constexpr std::uint64_t kArenaMax = 1 << 20;
 constexpr std::uint64_t kRendezvousNs = 4711;
 
 enum Option : std::uint8_t {
-  kLeaves = 1,         // It sends no more, which its daemon sees.
+  kLeaves = 1,         // It sends no more, and the daemon sees that.
   kSendsFile = 2,      // A descriptor comes with the first piece.
   kUsesQueue = 4,      // The position is written, and the entry behind the hello.
   kAnotherComes = 8,   // After it, and is served.
@@ -99,7 +99,7 @@ class Door final : IntakeListener {
     }
     return socket;
   }
-  // All that can be done now is.
+  // Everything that can be done now is done.
   void Run() {
     for (int idle = 0; idle < 2;) {
       io_.restart();
@@ -198,7 +198,7 @@ void CheckWelcome(const queue::ClientHello& hello, const Answer& answer) {
                "the queue is as large as its layout says");
 }
 
-// What a client that is welcome does to its queue.
+// What an accepted client does to its queue.
 void UseQueue(Door& door, const Answer& answer, std::uint64_t position, const std::string& behind) {
   void* const mapped = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
                               MAP_SHARED, answer.descriptors[1].get(), 0);
@@ -242,7 +242,7 @@ void SendPieces(Door& door, int socket, const std::string& text, std::size_t pie
   static const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   for (std::size_t at = 0; at < text.size(); at += piece) {
     const std::size_t bytes = std::min(piece, text.size() - at);
-    // Where it was refused already the rest has nobody to read it.
+    // Where it was refused already, the rest has no reader.
     (void)queue::SendWithDescriptors(socket, text.data() + at, bytes, &null,
                                      at == 0 && file ? 1 : 0, 0);
     door.Run();

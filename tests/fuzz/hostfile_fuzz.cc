@@ -1,4 +1,4 @@
-// Lists of hosts that others wrote: MLX's and MPI's files, and what is given to --hosts.
+// Lists of hosts that others wrote: MLX's and MPI's files, and the argument of --hosts.
 //
 // Hostile: the text. It comes from other programs and other people, and its names end up on ssh's
 // command line and in the configurations of daemons.
@@ -6,16 +6,16 @@
 // (client/ctl/hosts/imported_config.h).
 //
 // Must hold:
-//   - a name that is accepted is no option of ssh and has nothing that a shell understands; there
-//     are at most kHostsMax hosts, with 0 to kSlotsMax slots each;
-//   - our own file of what was read is read again, and says the same;
-//   - a configuration that is made of it is one that the daemon's parser accepts, with the node's
-//     name, at least one address to listen on, and the cluster and key that were asked for;
-//   - all nodes of a list are joined: for each but the first some other connects to it, or it to them;
-//   - what is refused is an invalid argument that names the file.
+//   - an accepted name is no option of ssh and contains nothing that a shell interprets; there are
+//     at most kHostsMax hosts, with 0 to kSlotsMax slots each;
+//   - our own file of an accepted list is read again, and says the same;
+//   - a configuration made from it is one that the daemon's parser accepts, with the node's name,
+//     at least one address to listen on, and the cluster and key that were asked for;
+//   - all nodes of a list are joined: each but the first connects to another, or another to it;
+//   - a refusal is an invalid argument that names the file.
 //
 // Script: a byte of options (how links are made; whether it is a list or a file), then the text; or,
-// for what is nested deeply, pieces of text that are repeated: their size, how often, and the bytes.
+// for deep nesting, pieces of text that are repeated: their size, how often, and the bytes.
 #include <map>
 #include <set>
 #include <vector>
@@ -32,9 +32,9 @@ namespace {
 using fuzz::Input;
 
 constexpr char kPath[] = "hosts";
-// Of more there is much to write and to read again, which says nothing new.
+// Larger lists take long to write and to read again, and show nothing new.
 constexpr std::size_t kWrittenMax = 256;
-// A cluster of more costs a configuration for each of them, with the addresses of all.
+// Each node of a cluster needs a configuration with the addresses of all.
 constexpr std::size_t kConfiguredMax = 24;
 
 void CheckName(const std::string& name) {
@@ -72,7 +72,7 @@ void CheckSameAgain(const Hostfile& file) {
   }
 }
 
-// Who listens where, and who dials whom: the graph has to hang together.
+// Who listens where, and who dials whom: the graph must be connected.
 void CheckJoined(const std::vector<v1::DaemonConfig>& configs) {
   std::map<std::string, std::size_t> listeners;
   for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -92,7 +92,7 @@ void CheckJoined(const std::vector<v1::DaemonConfig>& configs) {
       join(i, found->second);
     }
   }
-  // Hosts that share an address are one listener too few here, not one link too few.
+  // Hosts that share an address have a listener too few here, not a link too few.
   std::set<std::string> addresses;
   std::size_t named = 0;
   for (const v1::DaemonConfig& config : configs) {
@@ -133,7 +133,7 @@ void CheckConfigs(const Hostfile& file, const ImportOptions& options) {
   MLXCOMM_MUST(!ImportedJson(file, options.links, {"made"}).empty(), "programs are told as well");
 }
 
-// At most so much, and 65535 times a piece.
+// At most this much, and 65535 times a piece.
 constexpr std::size_t kRepeatedBytesMax = 128 * 1024;
 
 std::string TakeRepeated(Input& input) {

@@ -1,20 +1,21 @@
-// Key codes: what somebody types, pastes or pipes into `mlxcommctl cluster join`, and the file that
-// the daemon and mlxcommctl read the cluster's key from.
+// Key codes: the text that people type, paste or pipe into `mlxcommctl cluster join`, and the file
+// from which the daemon and mlxcommctl read the cluster's key.
 //
 // Hostile: the text of a code, and the bytes of a key file.
 // Read by: ReadKeyCode, IsClusterName (proto/key/key_code.h), ReadKeyFile (proto/key/key_file.h).
 //
 // Must hold:
-//   - a code that is read encodes to one that reads the same, and that is encoded alike;
-//   - every key with a name that a cluster may have is encoded to what reads as it was, also in
-//     small letters, without hyphens, with blanks, and with O for 0 and I or L for 1;
-//   - why a code is refused says nothing of the code: another code that is wrong at the same place
-//     is refused in the same words;
-//   - of a key file that is read the two keys differ, its name is one that a cluster may have, and
-//     written as key_file.h says it reads as it was.
+//   - an accepted code encodes to one that reads the same, and that is encoded alike;
+//   - every key with a valid cluster name encodes to a code that reads the same, also in small
+//     letters, without hyphens, with blanks, and with O for 0 and I or L for 1;
+//   - the reason of a refusal says nothing about the code: another code that is wrong at the same
+//     place is refused in the same words;
+//   - the two keys of an accepted file differ, its name is valid for a cluster, and written as
+//     key_file.h says it reads the same.
 //
-// Script: the first byte says which of the three, the rest is the code; a key and a name; or the
-// file. A file is a real one, for its owner and mode are looked at; its folder is memory if possible.
+// Script: the first byte selects one of the three, the rest is the code; a key and a name; or the
+// file. The file is a real one, because its owner and mode are checked; its folder is in memory if
+// possible.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,7 +36,7 @@ bool IsSame(const absl::StatusOr<NamedKey>& read, const NamedKey& key) {
   return read.ok() && read->cluster == key.cluster && read->key == key.key;
 }
 
-// Another character of the same kind: one that codes have stays one.
+// Another character of the same kind: one that is valid in codes is replaced by a valid one.
 char Otherwise(char c) {
   constexpr std::string_view kAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
   const char upper = absl::ascii_toupper(static_cast<unsigned char>(c));
@@ -70,7 +71,7 @@ void CheckCode(const std::string& code) {
   MLXCOMM_MUST(WriteKeyCode(*again) == written, "what is read is encoded alike");
 }
 
-// As people write a code down: see the rules in key_code.h.
+// As people copy a code by hand: see the rules in key_code.h.
 std::string WrittenCarelessly(const std::string& code, std::uint64_t how) {
   const std::size_t colon = code.rfind(':');
   const std::size_t begin = colon == std::string::npos ? 0 : colon + 1;

@@ -1,21 +1,21 @@
 // Submissions: what a training process writes into the memory that it shares with its daemon.
 //
 // Hostile: all of the queue's segment. A process may write any entry into any slot and any position
-// into either ring, at any time; the other side's completions are read by clients in the same way.
+// into either ring, at any time; clients read the daemon's completions in the same way.
 // Read by: queue::RingConsumer and RingProducer (proto/queue/ring.h), CheckSubmission
-// (daemon/intake/submission_check.h), and ShapeOf (proto/types/operation_shape.h), which says how
-// much of the arena an operation touches.
+// (daemon/intake/submission_check.h), and ShapeOf (proto/types/operation_shape.h), which computes
+// how much of the arena an operation touches.
 //
 // Must hold:
-//   - a ring gives an entry only where the position that was written is at most its slots ahead;
-//     it gives each slot's bytes, in order, and tells anything else as corrupt;
-//   - a completion's message is never longer than its field, nor is more than that copied;
-//   - a submission that is taken lies in the arena, with all that is said to be available from
-//     there, and has only values that there are; recomputed here in 128 bits, without overflow;
-//   - one that is refused breaks one of those, and says which argument it is;
-//   - a shape that is accepted is the sum it is said to be, and at most kElementsMax.
+//   - a ring gives an entry only where the written position is at most its slots ahead; it gives
+//     each slot's bytes, in order, and reports anything else as corrupt;
+//   - a completion's message is never longer than its field, and no more than that is copied;
+//   - an accepted submission lies in the arena, with all that is said to be available from there,
+//     and has only existing values; recomputed here in 128 bits, without overflow;
+//   - a refused one breaks one of those, and the refusal names the argument;
+//   - an accepted shape is the sum that it should be, and at most kElementsMax.
 //
-// Script: the arena's size, then steps of one byte and what they need.
+// Script: the arena's size, then steps of one byte and their arguments.
 #include <sys/mman.h>
 
 #include <memory>
@@ -47,10 +47,10 @@ std::byte* Arena() {
   return arena;
 }
 
-// What clients from before two-level plans were taken out may ask for.
+// Clients from before two-level plans were removed may ask for it.
 constexpr PlanKind kOlderClientsPlan{5};
 
-// By the names of proto/types/operation.h, counted here once more.
+// By the names of proto/types/operation.h, written here again.
 bool HasOnlyKnownValues(const queue::SubmissionEntry& entry) {
   const auto number = [](auto value) { return static_cast<unsigned>(value); };
   const bool reserved_are_zero = std::all_of(std::begin(entry.reserved), std::end(entry.reserved),
@@ -69,7 +69,7 @@ bool HasTable(OperationKind kind) {
   return kind == OperationKind::kAllGatherV || kind == OperationKind::kAllToAllV;
 }
 
-// Empty: fine. Else with which word the message begins.
+// Empty: fine. Else the first word of the message.
 std::string_view WrongArgument(const queue::SubmissionEntry& entry, std::uint64_t arena_bytes) {
   const std::uint64_t element = ElementBytes(entry.data_type);
   const auto is_outside = [&](std::uint64_t offset, std::uint64_t alignment) {
@@ -127,7 +127,7 @@ Wide SumOf(std::span<const std::uint64_t> counts) {
   return sum;
 }
 
-// How much is touched is asked with the group's size, which is the daemon's own.
+// The size of a group is the daemon's own knowledge.
 void CheckShape(const queue::SubmissionEntry& entry, Input& input) {
   const std::uint32_t size = 1u + input.TakeUpTo(15);
   const std::uint32_t rank = input.TakeByte() % size;
@@ -157,8 +157,8 @@ void CheckShape(const queue::SubmissionEntry& entry, Input& input) {
   }
 }
 
-// A segment as the two processes see it. Of all runs, for there is much of it: submissions begin
-// as zeros, and of completions nothing is read but what was written in the same run.
+// A segment as the two processes see it. Shared by all runs because it is large: submissions begin
+// as zeros, and only completions that were written in the same run are read.
 struct Segment {
   queue::QueueHeader header{};
   std::vector<queue::SubmissionEntry>& submissions = Zeros();
@@ -182,23 +182,23 @@ class Rings {
 
   void Step(Input& input) {
     switch (input.TakeUpTo(6)) {
-      case 0: {  // The client writes an entry where it belongs, and says so.
+      case 0: {  // The client writes an entry into the right slot, and the position.
         queue::SubmissionEntry& slot = segment_.submissions[written_ % queue::kSubmissionSlots];
         slot = input.Take<queue::SubmissionEntry>();
         segment_.header.submissions.written.store(++written_);
         return;
       }
       case 1: return Pop();
-      case 2:  // It writes a position that it made up.
+      case 2:  // It writes an invented position.
         written_ = input.Take<std::uint64_t>();
         return segment_.header.submissions.written.store(written_);
-      case 3: {  // It says that it has read so many completions.
+      case 3: {  // It claims to have read this many completions.
         segment_.header.completions.read.store(input.Take<std::uint64_t>());
         return;
       }
       case 4: return Push(input.Take<std::uint32_t>());
       case 5: return ReadCompletion(input);
-      default: {  // What was accepted, as the daemon measures it.
+      default: {  // An accepted entry, as the daemon measures it.
         const auto entry = input.Take<queue::SubmissionEntry>();
         CheckEntry(entry, arena_bytes_);
         if (HasOnlyKnownValues(entry)) CheckShape(entry, input);
@@ -242,7 +242,7 @@ class Rings {
     input.TakeInto(&slot, queue::kCompletionHeadBytes);
     positions.written.store(input.Take<std::uint64_t>());
     queue::CompletionConsumer consumer(&positions, &slot, 1);
-    // On the heap, so that a byte too much is seen.
+    // On the heap, so that an access one byte too far is noticed.
     const auto copy = std::make_unique<queue::CompletionEntry>();
     if (consumer.Pop(*copy) != RingResult::kDone) return;
     MLXCOMM_MUST(copy->message_bytes <= kFailureMessageBytesMax,

@@ -1,5 +1,5 @@
-"""A process without a launcher, by the backend that its argument names: what each operation of MLX gives
-or raises for a group of one."""
+"""A process without a launcher, with the backend that its argument names: what each operation of
+MLX returns or raises for a group of one."""
 
 import sys
 

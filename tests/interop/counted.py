@@ -1,5 +1,6 @@
-"""Daemons that are asked how many operations went through them. A program that passed mlxcomm by could
-compute the right numbers all the same: through MLX's own ring, or, where every rank is alone, by luck.
+"""Daemons that count the operations that went through them. A program that bypassed mlxcomm could
+compute the right numbers all the same: through MLX's own ring, or, where every rank is alone, by
+luck.
 """
 
 import urllib.request
@@ -32,9 +33,9 @@ class CountedCluster(Cluster):
         return [sample for family in families for sample in family.samples if sample.name == name]
 
     def done(self, node=0):
-        """By kind, the operations that ranks of this node have ended since the daemon began: each
-        operation of a group once, each message once where it is sent and once where it is received.
-        None of all may have failed."""
+        """By kind, the operations that ranks of this node have finished since the daemon began:
+        each operation of a group once, each message once where it is sent and once where it is
+        received. None of them may have failed."""
         assert not [one for one in self.samples(node, "mlxcomm_operations_failed_total") if one.value]
         counts = Counter()
         for sample in self.samples(node, "mlxcomm_operations_done_total"):
@@ -49,18 +50,19 @@ class CountedCluster(Cluster):
         return [self.done(node) for node in range(self.count)]
 
     def all_done_on_one_node(self):
-        """There a message is one operation, a send or a recv by who called first: here a message."""
+        """On one node a message is one operation, a send or a recv, whichever was called first:
+        here a message."""
         [counts] = self.all_done()
         counts["message"] = counts.pop("send", 0) + counts.pop("recv", 0)
         return +counts
 
     def launched(self, ranks, *command, options=()):
-        """Of a program that is not changed, by mlxcommctl launch on node 0."""
+        """Starts an unchanged program by mlxcommctl launch on node 0."""
         return [find_program("mlxcommctl"), "launch", "-n", str(ranks), "--socket", self.socket(0),
                 *options, "--", *map(str, command)]
 
 
 def lines_of(launched, rank=0):
-    """What one rank printed of a program that launch has run."""
+    """One rank's lines in the output of a launched program."""
     mark = f"[{rank}] "
     return [line[len(mark):] for line in launched.splitlines() if line.startswith(mark)]

@@ -17,8 +17,9 @@ from collections import Counter
 
 
 def hosts_for(rank, size, port):
-    """exo's get_mlx_ring_hosts_by_node: a node knows its neighbours alone, each by the address that it has on
-    the cable between the two; itself by the wildcard, and the rest by an address of nobody (RFC 5737)."""
+    """exo's get_mlx_ring_hosts_by_node: a node knows only its neighbours, each by its address on
+    the cable between the two; itself by the wildcard, and the rest by an unused address (RFC
+    5737)."""
     def host(other):
         if other == rank:
             return f"0.0.0.0:{port}"
@@ -31,7 +32,7 @@ def hosts_for(rank, size, port):
 
 
 def mlx_distributed_init(kind, rank, size, port):
-    """MLX was imported before any of these is set, and the file is gone afterwards."""
+    """MLX was imported before any of these is set, and the file is removed afterwards."""
     import mlx.core as mx
 
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +51,7 @@ def mlx_distributed_init(kind, rank, size, port):
 
 
 class Runner:
-    """What exo's engine does with a group, each operation counted by its name."""
+    """What exo's engine does with a group; each operation is counted by its name."""
 
     def __init__(self, group):
         import mlx.core as mx
@@ -74,8 +75,8 @@ class Runner:
         return true.item() > 0
 
     def pipeline_stage(self, x, queued=None):
-        """PipelineFirstLayer, a layer, PipelineLastLayer. With `queued` it is a chunk of a prompt: what comes
-        out is sent on later, and not shown to all."""
+        """PipelineFirstLayer, a layer, PipelineLastLayer. With `queued` it is a chunk of a
+        prompt: its output is sent on later, and not passed to all."""
         mx = self.mx
         if self.rank != 0:
             mx.eval(x)
@@ -109,8 +110,8 @@ class Runner:
         product = 1
         for rank in range(self.size):
             product *= rank + 2
-        # exo generates on a stream of the GPU; what it asks of a group there goes to the CPU's default one,
-        # and so in order. Here that stream is all there is.
+        # exo generates on a stream of the GPU; its operations on a group there go to the CPU's
+        # default stream, and so in order. Here that stream is the only one.
         queued = []
         for chunk in range(3):
             y = self.pipeline_stage(mx.ones((1, 16, 64)) * (chunk + 1), queued)
@@ -123,7 +124,7 @@ class Runner:
         part = mx.full((4, 32), self.rank + 1.0).astype(mx.bfloat16)
         assert mx.all(self.call("all_sum", part) == self.size * (self.size + 1) / 2).item()
         self.barrier()
-        again = mx.distributed.init()  # As mlx-lm asks, which knows of no group.
+        again = mx.distributed.init()  # As mlx-lm does, which knows of no group.
         assert (again.rank(), again.size()) == (self.rank, self.size)
         mx.async_eval(self.call("all_sum", part))  # Under way when the runner ends.
 

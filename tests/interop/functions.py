@@ -106,7 +106,7 @@ def check_movements():
              "all_to_all_v", dtype)
     scalar = mlxcomm.all_gather(mx.array(rank))
     assert scalar.tolist() == list(range(size))
-    # What is transposed or a slice is not contiguous.
+    # Transposed arrays and slices are not contiguous.
     matrix = np.arange(24).reshape(4, 6) + rank
     same(mlxcomm.all_reduce(as_mlx(matrix, mx.int32).T[::2]),
          sum((np.arange(24).reshape(4, 6) + r).T[::2] for r in range(size)), "transposed")
@@ -115,7 +115,7 @@ def check_movements():
 
 
 def received_rows(everyone):
-    """Of all_to_all_v: rank r's rows for this rank lie behind those for lower ranks."""
+    """For all_to_all_v: rank r's rows for this rank follow those for lower ranks."""
     blocks = []
     for r in range(size):
         counts = [(r + s) % 2 for s in range(size)]
@@ -125,8 +125,8 @@ def received_rows(everyone):
 
 
 def check_messages():
-    """Tags keep messages apart. A send waits for its receiver, so those that may be received
-    in another order are sent on streams of their own."""
+    """Tags keep messages apart. A send waits for its receiver, so those that may be received in
+    another order use streams of their own."""
     if rank == 0:
         first = mlxcomm.send(mx.full((3,), 1.0), 1, tag=1, stream=mx.new_stream(mx.cpu))
         second = mlxcomm.send(mx.full((3,), 2.0), 1, tag=2, stream=mx.new_stream(mx.cpu))
@@ -142,7 +142,7 @@ def check_messages():
 
 
 def check_adjoint(name, operation, x):
-    """The sum over ranks of <A x, y> is that of <x, A' y>: A' is the adjoint of A."""
+    """The sum over ranks of <A x, y> equals that of <x, A' y>: A' is the adjoint of A."""
     result = operation(x)
     y = mx.random.normal(result.shape, key=mx.random.key(100 + rank))
     _, (gradient,) = mx.vjp(operation, [x], [y])
@@ -176,7 +176,7 @@ def check_gradients():
     check_adjoint("all_to_all_v", lambda v: mlxcomm.all_to_all_v(
         v, counts[rank], [counts[r][rank] for r in range(size)]), uneven)
 
-    # MLX's convention: what each rank computes from the result counts once.
+    # MLX's convention: the loss that each rank computes from the result counts once.
     weights = mx.arange(1, 4, dtype=mx.float32)
     gradient = mx.grad(lambda v: (mlxcomm.all_reduce(v) * weights).sum())(mx.ones(3) * rank)
     assert gradient.tolist() == [1, 2, 3]
@@ -292,7 +292,8 @@ def check_compile():
 def check_laziness():
     before = mlxcomm.counters()["operations"]
     result = mlxcomm.all_reduce(mx.ones(3))
-    mlxcomm.send(mx.ones(3), (rank + 1) % size)  # Nobody receives it, for nobody evaluates it.
+    # It is never received, because it is never evaluated.
+    mlxcomm.send(mx.ones(3), (rank + 1) % size)
     assert mlxcomm.counters()["operations"] == before
     mx.eval(result)
     assert mlxcomm.counters()["operations"] == before + 1
@@ -302,7 +303,7 @@ def check_laziness():
 
 
 def check_mistakes():
-    """Each is a ValueError at once that names what is wrong; nothing is communicated."""
+    """Each is a ValueError at once that names the mistake; nothing is communicated."""
     x = mx.ones((size + 1, 2))
     mistakes = [
         (lambda: mlxcomm.all_reduce(x, "median"), "median"),
@@ -338,7 +339,7 @@ def check_mistakes():
             raise SystemExit(f"mistake {number} was taken: {words}")
         except (ValueError, TypeError) as error:
             assert words in str(error), (number, str(error))
-    # all_to_all_v asks for the counts before it can see that the sum is wrong.
+    # all_to_all_v asks for the counts before it can notice that the sum is wrong.
     assert mlxcomm.counters()["operations"] <= before + 1
     try:
         mx.eval(mx.jvp(lambda v: mlxcomm.send(v, (rank + 1) % size), [x], [x]))
@@ -347,7 +348,7 @@ def check_mistakes():
         assert "jvp" in str(error)
     try:
         mx.load("/no/such/file.npy")
-    except RuntimeError as error:  # What is not ours stays as MLX raises it.
+    except RuntimeError as error:  # MLX's other errors stay unchanged.
         assert type(error) is RuntimeError
     try:
         mlxcomm.shrink()

@@ -19,7 +19,7 @@ rank, size = world.rank(), world.size()
 
 
 def operations(function):
-    """What `function` gives, evaluated, and how many operations of the daemon that took."""
+    """The evaluated result of `function`, and how many operations of the daemon it took."""
     before = mlxcomm.counters()["operations"]
     result = function()
     mx.eval(result)
@@ -35,13 +35,14 @@ def same(a, b):
 
 
 def whole(shape, dtype=mx.float32, offset=0):
-    """Small whole numbers, of which every order of adding gives the same."""
+    """Small whole numbers, so that every order of adding gives the same."""
     count = int(np.prod(shape))
     return (mx.arange(offset, offset + count) % 5 + rank).reshape(shape).astype(dtype)
 
 
 def some_arrays():
-    """Scalars, empty ones, and what is not contiguous; one of more than is copied by way of the cache."""
+    """Scalars, empty ones, and non-contiguous ones; one is larger than what is copied through
+    the cache."""
     return [whole((3, 4)), whole(()), whole((0, 7)), whole((6, 5)).T, whole((100,), offset=1)[::3],
             mx.broadcast_to(whole((1, 4)), (8, 4)), whole((3 << 20,), offset=2)]
 
@@ -54,7 +55,7 @@ def values():
         together, count = operations(lambda op=op: mlxcomm.all_reduce(arrays, op))
         assert count == 1 and isinstance(together, list), (op, count)
         same(together, each)
-    same(arrays, before)  # It writes over what it packed, not over what it was given.
+    same(arrays, before)  # It overwrites what it packed, not its argument.
 
     dtypes = [mx.float32, mx.bfloat16, mx.int8, mx.bool_, mx.complex64, mx.uint64]
     mixed = tuple(whole((2, n + 1), dtypes[n % len(dtypes)], n) for n in range(20))
@@ -62,7 +63,7 @@ def values():
     assert count == len(dtypes) and isinstance(together, tuple), count
     same(together, tuple(mlxcomm.all_reduce(x, "max") for x in mixed))
 
-    # What is given may lie in the daemon's memory already, and be one array twice.
+    # Arguments may lie in the daemon's memory already, and one array may come twice.
     born_there = mlxcomm.all_reduce(whole((64,)))
     together = mlxcomm.all_reduce([born_there, born_there, whole((2,))])
     mx.eval(together)
@@ -84,14 +85,15 @@ def values():
 
 
 def memory():
-    """Arrays that are packed take the daemon's memory once: 40 of 64 MiB."""
+    """Packed arrays take the daemon's memory once: 40 of 64 MiB."""
     arrays = [whole((5 << 19,), offset=n) for n in range(4)]
     reduced = mlxcomm.all_reduce(arrays)
     mx.eval(reduced)
     same(reduced[3], arrays[3] * 1 + sum_of_others(arrays[3]))
     del reduced
     try:
-        mx.eval([mlxcomm.all_reduce([a, a]) for a in arrays])  # Twice as much, and nothing is let go.
+        # Twice as much, and nothing is released.
+        mx.eval([mlxcomm.all_reduce([a, a]) for a in arrays])
     except mlxcomm.ResourceExhaustedError as error:
         assert "arena" in str(error), error
     else:
@@ -115,7 +117,7 @@ def transforms():
 
     same(mx.grad(loss(False))(x), mx.grad(loss(True))(x))
 
-    def largest(arrays):  # Its gradient looks at what was packed.
+    def largest(arrays):  # Its gradient needs the packed input.
         return sum((r * r).sum() for r in mlxcomm.all_reduce(arrays, "max"))
 
     def largest_each(arrays):
@@ -148,7 +150,8 @@ def transforms():
 
 
 def crossings():
-    """What a Mac has between its GPU's stream and the CPU's, here between two of the CPU."""
+    """The crossings that a Mac has between its GPU's stream and the CPU's, here between two of
+    the CPU."""
     communication = mx.default_stream(mx.cpu)
     with mx.stream(mx.new_stream(mx.cpu)):
         def gradients(*dtypes):
@@ -165,9 +168,9 @@ def crossings():
         mx.eval(one)
         assert crossed(mlxcomm.average_gradients, mx.float32) == 2
         assert crossed(stock_average_gradients, mx.float32) == 2
-        # Of several dtypes MLX communicates each array by itself.
+        # With several dtypes MLX communicates each array by itself.
         assert crossed(mlxcomm.average_gradients, mx.float32, mx.bfloat16) == 4
-        # What has been evaluated is there.
+        # Evaluated arrays are there already.
         done = gradients(mx.float32)
         mx.eval(done)
         packed = mlxcomm.all_reduce(done, stream=communication)
@@ -186,7 +189,7 @@ def averages():
         assert count == count_expected, (bytes_, count)
         same(result, expected)
     same(stock_average_gradients(tree, world), expected)
-    # As MLX has it where dtypes differ, and size 0: what the tree is made of stays.
+    # As in MLX for different dtypes, and size 0: the tree's types stay.
     odd = {"t": (whole((2,)), whole((3,), mx.bfloat16)), "none": {}, "l": [whole((1,)), {}], "0": whole(())}
     for bytes_ in (0, 32 << 20, float("inf"), 2**70, 0.5):
         ours = mlxcomm.average_gradients(odd, all_reduce_size=bytes_)
@@ -200,7 +203,7 @@ def averages():
     result, count = operations(lambda: nn.average_gradients(tree))
     assert count == 2, count
     same(result, expected)
-    # Of integers the mean is a float, as MLX has it.
+    # The mean of integers is a float, as in MLX.
     result = nn.average_gradients({"n": mx.array([1, 2]) * (rank + 1), "x": mx.ones(2)}, world)
     assert result["n"].dtype == mx.float32, result
     alone = mlxcomm.split(rank)
@@ -213,7 +216,7 @@ def averages():
 
 
 class Attention(nn.Module):
-    """As sharded models have it: three projections of one x, and one that gathers."""
+    """As in sharded models: three projections of one x, and one that gathers."""
 
     def __init__(self, width=16):
         super().__init__()
@@ -245,7 +248,7 @@ def layers():
     compiled, count = operations(lambda: mx.compile(mx.grad(loss))(x))
     assert count == 2 and mx.allclose(stock, compiled, rtol=1e-5, atol=1e-5).item()
 
-    # An object that has become another array is another.
+    # An object that has become another array counts as another.
     marked = nn.layers.distributed.sum_gradients(world)
     seen = []
 
@@ -254,13 +257,13 @@ def layers():
         a = marked(y)
         b = marked(y)
         seen.append(mlxcomm._mlxcomm.is_same(a, b))
-        a += 1  # Whose object it is alone.
+        a += 1  # Only it has the object.
         first = (marked(y) * 2).sum()
         y += 1
         seen.append(mlxcomm._mlxcomm.is_same(marked(y), b))
-        with mx.stream(mx.new_stream(mx.cpu)):  # Another default is another place to compute.
+        with mx.stream(mx.new_stream(mx.cpu)):  # Another default is another device.
             seen.append(mlxcomm._mlxcomm.is_same(marked(y), b))
-        # One that is gone is forgotten, as are those whose place in memory it had.
+        # A deleted array is forgotten, and so is one at whose address another lies now.
         total = sum((marked(w * float(n)) * n).sum() for n in range(20))
         return first + (marked(y) * 3).sum() + total
 
@@ -268,7 +271,7 @@ def layers():
     same(gradient, mx.full(3, size * (2.0 + 3.0 + sum(n * n for n in range(20)))))
     assert seen == [True, False, False], seen
     assert not marked._known(), marked._known()
-    # What is not differentiated is not remembered, and two threads share nothing.
+    # Arrays that are not differentiated are not remembered, and two threads share nothing.
     y = mx.ones(3)
     same(marked(y), y)
     y += 1

@@ -1,5 +1,5 @@
-"""The internet's sockets of a process: a rank that goes through a daemon has none, while MLX's own ring
-has one to each neighbour. Linux tells; elsewhere nothing is seen.
+"""The internet sockets of a process: a rank that uses a daemon has none, while MLX's own ring has
+one for each neighbour. Linux lists them; elsewhere the result is empty.
 """
 
 import os
@@ -11,7 +11,7 @@ CAN_SEE = sys.platform == "linux"
 
 
 def internet_sockets(pid="self"):
-    """(local port, remote port or 0 of a listener) of each TCP or UDP socket that the process holds."""
+    """(local port, remote port or 0 for a listener) of each TCP or UDP socket of the process."""
     if not CAN_SEE:
         return []
     inodes = set()

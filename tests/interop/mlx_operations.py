@@ -39,7 +39,7 @@ flags = mx.array([rank == 0, True, False])
 assert mx.distributed.all_sum(flags).tolist() == [True, True, False]
 assert mx.distributed.all_min(flags).tolist() == [size == 1, True, False]
 
-# A ring of messages: even ranks send first, so that nobody waits in a circle.
+# A ring of messages: even ranks send first, so that the ranks do not wait in a circle.
 right, left = (rank + 1) % size, (rank - 1) % size
 for count in (5, 200_000):
     data = mx.full((count,), rank, dtype=mx.float32)
@@ -53,7 +53,7 @@ for count in (5, 200_000):
         mx.eval(mx.distributed.send(data, right))
     assert bool(mx.all(got == left))
 
-# What is transposed or sliced is not contiguous.
+# Transposed and sliced arrays are not contiguous.
 matrix = mx.array(value((64, 32), rank)).T[::2]
 assert np.array_equal(np.array(mx.distributed.all_sum(matrix)),
                       sum(value((64, 32), r).T[::2] for r in range(size)))
@@ -65,7 +65,7 @@ assert np.allclose(np.array(gradient), 6), gradient
 averaged = nn.average_gradients({"a": mx.ones(5) * rank, "b": [mx.ones((2, 2))]})
 assert np.allclose(np.array(averaged["a"]), (size - 1) / 2)
 
-# Results lie in the arena, unless they are copied: used as inputs they need no copy.
+# Results lie in the arena, unless they are copied: as inputs they need no copy.
 before = mlxcomm.counters()["inputs_in_arena"]
 held = mx.distributed.all_sum(mx.ones(1000))
 mx.eval(held)
@@ -74,12 +74,12 @@ if os.environ.get("MLXCOMM_RESULTS") != "copy":
     assert mlxcomm.counters()["inputs_in_arena"] > before
 mlxcomm.barrier()
 
-# A group of MLX's own making: with a negative color a rank is alone.
+# A group that MLX makes: with a negative color a rank is alone.
 half = world.split(rank % 2, size - rank)
 assert mlxcomm.is_ours(half) and half.rank() == (size - 1 - rank) // 2
 assert mx.distributed.all_sum(mx.array(rank), group=half).item() == sum(range(rank % 2, size, 2))
 assert world.split(-1 if rank == 0 else 0).size() == max(1, 1 if rank == 0 else size - 1)
-# Complex numbers are ordered as MLX orders them: by the real part, then the imaginary one.
+# Complex numbers are ordered as in MLX: by the real part, then the imaginary one.
 mine = mx.array([1 + 1j * rank, rank - 1j * rank, complex(-0.5, float("nan")) if rank == 1 else 7j])
 everyone = mx.stack([mx.array([1 + 1j * r, r - 1j * r]) for r in range(size)])
 for function, one in ((mx.distributed.all_max, mx.maximum), (mx.distributed.all_min, mx.minimum)):

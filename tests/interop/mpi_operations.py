@@ -14,7 +14,7 @@ rank, size = world.rank(), world.size()
 assert size == int(os.environ["MLX_WORLD_SIZE"]) and rank == int(os.environ["MLX_RANK"])
 COUNTS = [1, 2, 3, 17, 4096, 4097, 300_001]
 MIB = 1 << 20
-# What fills a chunk several times. As tests/run --all has it for all types, else for one of each size.
+# It fills a chunk several times. For all types with tests/run --all, else for one of each size.
 SHORT = os.environ.get("MLXCOMM_TESTS_TIER") == "short"
 TYPES = (mx.bool_, mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32,
          mx.uint64, mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64)
@@ -57,14 +57,14 @@ for dtype in TYPES:
             check(mx.distributed.all_max(mine), ordered(all_of_them)[-1], "max", dtype, count)
             check(mx.distributed.all_min(mine), ordered(all_of_them)[0], "min", dtype, count)
 
-# Nothing at all, one number, and what is not contiguous.
+# Nothing at all, one number, and non-contiguous data.
 check(mx.distributed.all_gather(mx.zeros((0, 3))), np.zeros((0, 3), np.float32), "empty")
 check(mx.distributed.all_sum(mx.array(1.0)), np.array(size, np.float32), "one number")
 matrix = mx.array(value(64 * 32, rank, mx.float32).reshape(64, 32)).T[::2]
 check(mx.distributed.all_sum(matrix),
       sum(value(64 * 32, r, mx.float32).reshape(64, 32).T[::2] for r in range(size)), "strides")
 
-# A ring of messages: even ranks send first, so that nobody waits in a circle.
+# A ring of messages: even ranks send first, so that the ranks do not wait in a circle.
 right, left = (rank + 1) % size, (rank - 1) % size
 for dtype in TYPES:
     for count in (1, 5, 200_000, *large(dtype)):
@@ -88,7 +88,7 @@ again = world.split(0, size - rank)
 check(mx.distributed.all_gather(mx.array([rank]), group=again),
       np.arange(size, dtype=np.float32)[::-1], "reversed")
 
-# Training as MLX's documentation does it: all ranks stay alike, bit for bit.
+# Training as in MLX's documentation: all ranks stay equal, bit for bit.
 mx.random.seed(7)
 model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = optim.SGD(learning_rate=0.02)

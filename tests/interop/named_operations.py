@@ -19,7 +19,7 @@ HAS_SUM_SCATTER = "without sum_scatter" not in sys.argv[2:]
 rank, size = world.rank(), world.size()
 TYPES = (mx.bool_, mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64,
          mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64)
-# Of one number, of fewer than there are ranks, of no round size, and of more than one piece.
+# One number, fewer than there are ranks, no round size, and more than one piece.
 SHAPES = [(), (1,), (3,), (17, 5), (8 * 1031,)]
 called = {"world": Counter(), "half": Counter()}
 agree = 0
@@ -36,7 +36,7 @@ def call(name, *arguments, group=world):
 
 
 def value(shape, of_rank, dtype):
-    """Small whole numbers, which any order of summing adds up to the same in every type."""
+    """Small whole numbers, whose sum is the same in every order and every type."""
     whole = (np.arange(int(np.prod(shape))) % 7 + of_rank % 3).reshape(shape)
     if dtype == mx.bool_:
         return whole % 3 == 0
@@ -44,7 +44,7 @@ def value(shape, of_rank, dtype):
 
 
 def as_mlx(values, dtype):
-    with mx.stream(mx.cpu):  # MLX's float64 exists there alone.
+    with mx.stream(mx.cpu):  # MLX has float64 only there.
         return mx.array(values.astype(np.complex64 if np.iscomplexobj(values) else np.int32)).astype(dtype)
 
 
@@ -72,7 +72,7 @@ def check_collectives(group, ranks):
             check(call("all_max", mine, group=group), ordered(everyone)[-1], dtype, "all_max", dtype, shape)
             check(call("all_min", mine, group=group), ordered(everyone)[0], dtype, "all_min", dtype, shape)
             gathered = np.concatenate([np.atleast_1d(one) for one in everyone])
-            # A group of one gives back what it got, also where that has no rows.
+            # A group of one returns its input, even where that has no rows.
             if shape or len(ranks) > 1:
                 check(call("all_gather", mine, group=group), gathered, dtype, "all_gather", dtype, shape)
             if HAS_SUM_SCATTER and shape and shape[0] % 8 == 0:
@@ -82,7 +82,7 @@ def check_collectives(group, ranks):
 
 
 def check_messages():
-    """Round the ring; even ranks send first, so that nobody waits in a circle."""
+    """Round the ring; even ranks send first, so that the ranks do not wait in a circle."""
     right, left = (rank + 1) % size, (rank - 1) % size
     for dtype in TYPES:
         for shape in SHAPES:
@@ -98,14 +98,15 @@ def check_messages():
 check_collectives(world, range(size))
 if size > 1:
     check_messages()
-    again = mx.distributed.init()  # The first that was named is the default from then on, as in stock MLX.
+    # The first named one is the default from then on, as in stock MLX.
+    again = mx.distributed.init()
     assert (again.rank(), again.size()) == (rank, size)
     called["world"]["all_sum"] += 1
     assert mx.distributed.all_sum(mx.array(1)).item() == size
 
 
 def split(*arguments):
-    """Of stock's backends MPI and NCCL can."""
+    """Of stock MLX's backends MPI and NCCL can split."""
     if size > 1:
         called["world"]["split"] += 1
     return world.split(*arguments)

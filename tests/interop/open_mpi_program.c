@@ -1,6 +1,6 @@
-/* A program in C that is linked with libmlxcomm_mpi, as one rank of two: what MLX calls, and
- * what it never would. The argument is what to do wrong; without one all is right. An error
- * ends a program that catches nothing, with the message: as Open MPI does it. */
+/* A program in C that is linked with libmlxcomm_mpi, as one rank of two: the calls that MLX
+ * makes, and calls that it never would. The argument names the mistake; without one all is
+ * right. An error ends a program that catches nothing, with the message: as with Open MPI. */
 #include <stdio.h>
 #include <string.h>
 

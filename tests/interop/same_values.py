@@ -44,7 +44,7 @@ def operations():
 
 
 def pipeline():
-    """Each rank applies its layer to what comes from the left, and sends to the right."""
+    """Each rank applies its layer to the data from the left, and sends it to the right."""
     layer = nn.Linear(8, 8)
     layer.weight = mx.eye(8) * (rank + 2)
     layer.bias = mx.ones(8) * rank
@@ -86,7 +86,7 @@ def gradients():
 
 
 def sharded_layers():
-    """Tensor parallelism of MLX: forward values and the gradients of this rank's shards."""
+    """MLX's tensor parallelism: forward values and the gradients of this rank's shards."""
     mx.random.seed(3)
     first, second = nn.Linear(12, 8 * size), nn.Linear(8 * size, 12)
     x = mx.random.normal((4, 12))

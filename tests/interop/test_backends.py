@@ -1,5 +1,5 @@
-"""Programs that name their backend go through the daemon as well, however mlxcomm gets into them; and what
-stock MLX does otherwise is kept."""
+"""Programs that name their backend use the daemon as well, in whichever way mlxcomm gets into them;
+and other behaviour of stock MLX is kept."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def mlx_has(backend):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_launcher_it_is_as_stock_has_it(name):
-    """A group of one; an error where it has to be more; and what a name has got once it keeps."""
+    """A group of one; an error where it must be more; and a name keeps its first result."""
     done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); d = mx.distributed\n"
                  f"try: d.init(strict=True, backend={name!r}); print('no error')\n"
                  "except RuntimeError as error: print(error)\n"
@@ -100,7 +100,7 @@ def test_names_and_arguments_that_stock_refuses_are_refused():
     backend, factory, no_function, take = done.stdout.splitlines()
     assert "'mlxcomm' but 'gloo' was provided" in backend and backend.startswith("ValueError")
     assert factory == "ValueError all_gather_factory is only supported with backend='jaccl'."
-    # Also where a launcher has named the job, so that nobody would have called it.
+    # Even where a launcher has named the job, because nothing would have asked for it.
     assert no_function == "TypeError all_gather_factory: expected a function of rank and size, got str"
     assert take.startswith("ValueError") and take.endswith("got 'rings'")
 
@@ -111,15 +111,15 @@ def test_a_world_size_without_a_rank_trains_nobody_alone():
     assert done.returncode != 0 and 'MLX_WORLD_SIZE="2" is set but MLX_RANK is not' in done.stderr
 
 
-# Why: many programs look whether MLX is there before they import it.
+# Why: many programs check whether MLX exists before they import it.
 def test_who_only_looks_for_mlx_has_it_hooked_all_the_same():
     done = alone("import importlib.util as u; u.find_spec('mlx.core'); import mlx.core as mx\n"
                  "print(mx.distributed.init.__wrapped__ is not None)", MLXCOMM_INSTALL="all")
     assert done.stdout.strip() == "True", done.stderr
 
 
-# Why: `import mlxcomm` as a program's first line loads MLX, and `mlxcommctl launch` sets the variable. The
-# hook then met a package without any name in it, and the program ended.
+# Why: `import mlxcomm` as a program's first line loads MLX, and `mlxcommctl launch` sets the
+# variable. The hook then found a package without any name in it, and the program ended.
 def test_a_program_whose_first_import_is_mlxcomm_is_hooked_too():
     done = alone("import mlxcomm; mlxcomm.install(); import mlx.core as mx\n"
                  "print(mx.distributed.init.__wrapped__ is not None)", MLXCOMM_INSTALL="all")
@@ -133,7 +133,8 @@ def test_the_variable_can_say_no(word):
     assert done.stdout.strip() == "False", done.stderr
 
 
-# Why: exo sets the variables in the process itself, and others ask for the default group before.
+# Why: exo sets the variables in the process itself, and other programs ask for the default group
+# before.
 def test_who_was_alone_before_a_launcher_spoke_is_not_for_ever(cluster):
     c = cluster(1)
     code = ("import os, sys, mlx.core as mx, mlxcomm; mlxcomm.install(); d = mx.distributed\n"
@@ -149,7 +150,8 @@ def test_who_was_alone_before_a_launcher_spoke_is_not_for_ever(cluster):
         assert process.lines == ["1 2 2"]
 
 
-# Why: a module that was imported earlier would stay alone, and every sum be wrong without a word.
+# Why: a module that was imported earlier would stay alone with wrong sums, and nothing would say
+# so.
 def test_functions_imported_by_name_before_are_replaced_and_given_back(cluster):
     c = cluster(1)
     code = ("from mlx.core.distributed import all_sum, init\nimport mlx.core as mx, mlxcomm\n"
@@ -192,7 +194,7 @@ def test_variables_that_differ_by_rank_lead_to_one_job(cluster, tmp_path, kind):
 
 
 def test_jaccls_own_way_to_tell_each_other_names_the_job(cluster, tmp_path):
-    """Why: it is there where the environment says less than a job's name; here, where it says nothing."""
+    """Why: it exists where the environment does not give a job's name; here it gives nothing."""
     c = cluster(1)
     folder = tmp_path / "told"
     folder.mkdir()
@@ -243,8 +245,8 @@ if r == 0:
 """
 
 
-# Why: mlx-lm's generate always leaves an operation behind that the other rank still needs; stock's ring
-# and Open MPI deliver it.
+# Why: mlx-lm's generate always leaves an operation behind that the other rank still needs; stock's
+# ring and Open MPI deliver it.
 @pytest.mark.parametrize("hooked", [True, False])
 def test_what_a_program_has_begun_when_it_ends_is_delivered(cluster, tmp_path, hooked):
     script = tmp_path / "tail.py"
@@ -258,7 +260,7 @@ def test_what_a_program_has_begun_when_it_ends_is_delivered(cluster, tmp_path, h
         assert done.returncode == 0 and "rank 0 has it" in done.stdout, done.stdout + done.stderr
 
 
-# Why: the first message that a person sees is the other rank's.
+# Why: a person sees the other rank's message first.
 def test_who_dies_of_an_exception_says_which_at_once(cluster):
     c = cluster(2)
     dies = ("import threading, time, mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"

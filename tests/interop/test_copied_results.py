@@ -1,5 +1,5 @@
-"""Results that are copied out of shared memory, as where Metal does not take that: the same values, the
-same promises, and whoever looks is told."""
+"""Results that are copied out of shared memory, as where Metal does not accept that: the same
+values and the same guarantees, and users can see it."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def test_every_kind_is_copied_and_right(cluster):
 
 
 def test_a_failed_operation_gives_no_result_and_leaves_no_memory_taken(cluster):
-    """Why: the range of an operation that fails is still the daemon's to write to for a moment, and must be
+    """Why: the daemon may still write to a failed operation's range for a moment, and it must be
     free for others afterwards."""
     c = cluster(1)
     text = """
@@ -150,7 +150,7 @@ def test_the_self_test_tells_a_device_that_reads_other_bytes():
 
 
 def doctor(cluster, ctl=None, folder=None, **environment):
-    """What doctor finds of the Python package: code, object and what it found."""
+    """Doctor's findings about the Python package: code, object and what was found."""
     done = subprocess.run([ctl or find_program("mlxcommctl"), "doctor", "--json", "--socket",
                            cluster.socket(0)], capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
                           env={**os.environ, **environment})
@@ -169,7 +169,7 @@ def test_doctor_says_where_results_lie(cluster, results, code, said):
     assert found[0] == code and said in found[2], found
     assert found[1] == f"Python package of {os.path.dirname(find_program('mlxcommctl'))}/python3"
     assert c.status()["jobs"] == []
-    # Where nobody answers, none is started to be asked.
+    # Without a daemon none is started for the question.
     c.daemons[0].end()
     assert doctor(c, MLXCOMM_RESULTS=results) == []
 
@@ -188,7 +188,8 @@ def test_a_report_says_where_results_lie(cluster, tmp_path):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """make(script) gives a mlxcommctl in a folder of its own, beside a python3 that is this script."""
+    """make(script) returns a mlxcommctl in a folder of its own, beside a python3 that is this
+    script."""
 
     def make(script):
         folder = tmp_path / "elsewhere"
@@ -202,8 +203,8 @@ def elsewhere(tmp_path):
 
 @pytest.mark.parametrize("noise, code", [(100_000, "MC405"), (6_000_000, "MC408")])
 def test_doctor_shows_little_and_only_text_of_what_a_self_test_says(cluster, elsewhere, noise, code):
-    """How: a Python that has the package, and says of it what Metal's would, behind noise; of too much
-    noise the end is not kept."""
+    """How: a Python that has the package, and reports what Metal's would, behind noise; of too
+    much noise the end is not kept."""
     c = cluster(1)
     ctl = elsewhere(f"#!/bin/sh\nhead -c {noise} /dev/zero\n"
                     "printf '\\n\\377\\033[2J\\ncopied: \\033[31mMLX makes no buffer\\n'\n")

@@ -1,6 +1,7 @@
-"""exo's manner of calling MLX, over 2, 4 and 8 nodes: backends by their names, strict, in children of a
-process that starts them one after the other, with variables that differ from node to node and files that
-are gone after init, and the group used in a thread. One variable in exo's environment takes it over."""
+"""exo's manner of calling MLX, over 2, 4 and 8 nodes: backends by their names, strict, in children
+of a process that starts them one after the other, with variables that differ from node to node and
+files that are gone after init, and the group used in a thread. One variable in exo's environment
+takes it over."""
 
 import json
 import pathlib
@@ -12,7 +13,7 @@ import pytest
 from conftest import Process
 
 WORKER = pathlib.Path(__file__).parent / "exo_worker.py"
-PORTS = ["52415", "52416"]  # exo's own choice is another for each instance; nobody listens there.
+PORTS = ["52415", "52416"]  # exo chooses another for each instance; nothing listens there.
 
 
 @pytest.mark.parametrize("kind, ranks, nodes", [
@@ -39,7 +40,7 @@ def test_runners_meet_and_all_they_call_goes_through_the_daemons(counted, kind, 
     assert set(called("all_sum").values()) == {sums} and sums > 0
     messages = called("send").total()
     assert messages == called("recv_like").total() == len(PORTS) * (ranks - 1) * 8
-    # A node counts an operation of the group once, and of a message its own end, or both as one.
+    # A node counts a group's operation once, and for a message its own end, or both as one.
     counts = c.all_done()
     assert [(one["all_reduce"], one["all_gather"]) for one in counts] == [(sums, gathers)] * nodes
     ends = 1 if nodes == 1 else 2

@@ -1,5 +1,5 @@
 """mlxcomm's own functions through real daemons: values, gradients, transformations, mistakes,
-groups, and errors that name who is at fault."""
+groups, and errors that name the rank at fault."""
 
 import pathlib
 import signal
@@ -13,7 +13,7 @@ FOLDER = pathlib.Path(__file__).parent
 
 
 def run(c, ranks, text, nodes=1, **kwargs):
-    """Ranks that run the text; each must end well. Returns their lines."""
+    """Runs the text as ranks; each must succeed. Returns their lines."""
     processes = [python(c, rank, ranks, text, node=rank % nodes, **kwargs)
                  for rank in range(ranks)]
     for process in processes:
@@ -119,7 +119,7 @@ def test_a_part_ends_with_the_last_user_of_it(cluster):
 # --- errors ---------------------------------------------------------------------------
 
 
-# Why: MLX hands on only the text of what an evaluation threw.
+# Why: MLX passes on only the text of an evaluation's exception.
 @pytest.mark.parametrize("call", [
     "mx.eval(mlxcomm.all_reduce(mx.ones(rank + 1)))",
     "mx.eval(mx.distributed.all_sum(mx.ones(rank + 1), group=world))",
@@ -175,7 +175,7 @@ def test_deadline_names_who_did_not_come(cluster, deadline):
     assert processes[1].finish() == 0, processes[1].lines
 
 
-# Why: the program's own handler replaces ours; a Ctrl-C must still be seen.
+# Why: the program's own handler replaces ours; a Ctrl-C must still be noticed.
 @pytest.mark.parametrize("handler", ["", "import signal\nsignal.signal(signal.SIGINT, "
                                          "signal.default_int_handler)\n"])
 @pytest.mark.parametrize("call", [
@@ -203,8 +203,8 @@ def test_ctrl_c_is_a_keyboard_interrupt(cluster, call, handler):
     assert waiting.finish() == 0, waiting.lines
 
 
-# Why: with group=None the first operation joins, and threads begin at the same time; each but one
-# would be told that its rank is taken, by its own process.
+# Why: with group=None the first operation joins, and threads begin at the same time; all but one
+# would get the error that their rank is taken, by their own process.
 def test_threads_that_begin_at_once_join_once(cluster):
     c = cluster(1)
     text = (

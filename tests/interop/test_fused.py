@@ -1,8 +1,8 @@
 """Many arrays in one operation.
 
-Why: each operation costs a meeting of the ranks, and on a Mac's GPU two crossings between GPU and CPU
-streams. So packing must change what it costs and nothing else: values, gradients and what is compiled are
-those of one operation each, and operations and crossings are counted.
+Why: for each operation the ranks wait for each other, and on a Mac's GPU it costs two crossings
+between GPU and CPU streams. So packing must change the cost and nothing else: values, gradients and
+compiled functions are those of one operation each, and operations and crossings are counted.
 """
 
 import pathlib
@@ -55,15 +55,15 @@ def test_fused_alone():
     assert done.finish() == 0, done.lines
 
 
-# Why: mlx.nn is loaded after mlxcomm.install() in programs that are started by `python -m mlxcomm`, and
-# by many not at all: these should not pay for it.
+# Why: programs started by `python -m mlxcomm` load mlx.nn after mlxcomm.install(), and many not at
+# all: these should not pay for it.
 def test_mlx_nn_is_not_loaded_for_it_and_is_taken_when_it_is():
     done = Process([sys.executable, "-c", (
         "import sys, mlxcomm\n"
         "mlxcomm.install()\n"
         "assert 'mlx.nn' not in sys.modules\n"
         "import mlx.nn as nn\n"
-        "assert nn.average_gradients.__module__ == 'mlx.nn.utils'\n"  # As MLX's own says.
+        "assert nn.average_gradients.__module__ == 'mlx.nn.utils'\n"  # Like MLX's own error.
         "assert nn.average_gradients.__wrapped__ is not nn.average_gradients\n"
         "mlxcomm.uninstall()\n"
         "assert not hasattr(nn.average_gradients, '__wrapped__')\n"

@@ -1,5 +1,5 @@
-"""The ends of things with stock MLX: of processes, of operations that were interrupted, of
-arenas, of daemons. Nobody waits for what will not come, and what is left works."""
+"""The ends of things with stock MLX: processes, interrupted operations, arenas, daemons. No rank
+waits in vain, and the rest still works."""
 
 import os
 import pathlib
@@ -28,7 +28,7 @@ def an_operation_is_in_flight(cluster):
     return status and any(r["operation"] for job in status["jobs"] for r in job["ranks"])
 
 
-# Why: the Ctrl-C that a program has taken must not be taken again by a later operation.
+# Why: a Ctrl-C that the program has handled must not count again for a later operation.
 def test_ctrl_c_of_before_does_not_cancel_a_barrier(cluster):
     c = cluster(1)
     text = (
@@ -52,8 +52,8 @@ def test_ctrl_c_of_before_does_not_cancel_a_barrier(cluster):
     assert [first.finish(), second.finish()] == [0, 0]
 
 
-# Why: a thread that began an operation right after the Ctrl-C took it away from the barrier that
-# the main thread waited in, which then waited for its deadline.
+# Why: a thread that began an operation right after the Ctrl-C took it from the barrier in which the
+# main thread waited, which then waited for its deadline.
 def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(cluster):
     c = cluster(1)
     text = (
@@ -84,8 +84,8 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(clus
     assert any(code in "".join(waiting.lines) for code in ("CANCELLED", "RANK_LOST")), waiting.lines
 
 
-# Why: an operation that nobody answers may last for ever; a process that leaves lets it end, but for a
-# time that has an end.
+# Why: an operation that is never answered may last for ever; a process that leaves waits for it,
+# but for a limited time.
 def test_process_leaves_while_an_operation_is_in_flight(cluster):
     c = cluster(1)
     c.rank(1, 2, RANK, arguments=["sum:float32:1000", "wait"])
@@ -105,7 +105,7 @@ def test_process_leaves_while_an_operation_is_in_flight(cluster):
                all(len(job["ranks"]) < 2 for job in c.status()["jobs"]), "the daemon has seen it")
 
 
-# Why: the library's threads are not in the child; joining there would never end.
+# Why: the child does not have the library's threads; joining there would never end.
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forked_child_is_refused_and_its_parent_goes_on(cluster):
     c = cluster(1)
@@ -171,8 +171,9 @@ def test_what_may_be_in_place_takes_its_memory_once(cluster):
 
 
 def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
-    """Small results of a pair of nodes have memory apart from their inputs; a full arena is no failure, for
-    in place they work as well. 3 of 4 MiB are held, then all but what a result needs."""
+    """Small results of a pair of nodes have memory apart from their inputs; a full arena is no
+    failure, because they work in place as well. 3 of 4 MiB are held, then all but what a result
+    needs."""
     c = cluster(2)
     text = (
         "import mlxcomm, mlx.core as mx\n"
@@ -210,8 +211,8 @@ def test_barrier_raises_the_failure_as_its_class(cluster):
     assert first.finish() == 0
 
 
-# Why: after DAEMON_STOPPING, as after DAEMON_LOST, a new daemon can be joined by the same
-# process; init() kept giving it the failed group.
+# Why: after DAEMON_STOPPING, as after DAEMON_LOST, the same process can join a new daemon; init()
+# kept returning the failed group.
 def test_init_joins_anew_after_the_daemon_has_stopped(cluster):
     c = cluster(1, top_settings="drain_timeout_ms: 1")
     text = (

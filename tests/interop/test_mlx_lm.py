@@ -1,9 +1,9 @@
-"""mlx-lm's own programs, unchanged, over 1 to 8 ranks that mlxcommctl launch starts: they say what one
-process says, token by token, and every operation they call is one that went through the daemon.
+"""mlx-lm's own programs, unchanged, over 1 to 8 ranks that mlxcommctl launch starts: they give the
+same as one process, token by token, and every operation that they call goes through the daemon.
 
-The model is random and tiny (tiny_language_model.py), for nothing may be fetched. It computes in
-float32. What ranks add up is added in another order than in one process: losses may differ by some 1e-6
-of their value, and tokens could only where two were that close, which for these numbers are none.
+The model is random and tiny (tiny_language_model.py), because nothing may be fetched. It computes
+in float32. Ranks add in another order than one process: losses may differ by some 1e-6 of their
+value, and tokens could only where two were that close, which does not happen with these numbers.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ LENGTH = 24  # Tokens of an answer.
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("mlx_lm") is None,
                        reason="no mlx-lm (tests/interop/requirements.txt)"),
-    # What one process says is found once for all: in each worker it would take as long as a test.
+    # One process's output is computed once for all: in each worker it would take as long as a test.
     pytest.mark.xdist_group("mlx-lm"),
 ]
 
@@ -48,7 +48,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def offline(model):
-    """What keeps programs from asking anybody, and from what is in this user's home."""
+    """What keeps programs from the network, and from this user's home."""
     home = model.parent / "home"
     return {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
             "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false",
@@ -69,7 +69,8 @@ def run(offline):
 
 @pytest.fixture(scope="session")
 def alone(run, model):
-    """What one process without mlxcomm says: answers, perplexity, how often it called the model."""
+    """The output of one process without mlxcomm: answers, perplexity, how often it called the
+    model."""
     told = run([sys.executable, FOLDER / "language_model_rank.py", model, "tensor", str(LENGTH)])
     told = json.loads(told.splitlines()[-1])
     assert len(set(told["tokens"][0])) > LENGTH / 2 and [len(one) for one in told["tokens"]] == [LENGTH] * 2
@@ -77,8 +78,8 @@ def alone(run, model):
 
 
 def calls_of(ranks, how, prompt, token, whole=0):
-    """The operations of a model that was called so often. A prompt's last layer is not added up: nobody
-    asks for what it says. The one besides is mlx-lm's barrier after loading."""
+    """The operations of a model that was called this often. A prompt's last layer is not summed:
+    its result is not needed. The additional one is mlx-lm's barrier after loading."""
     if ranks == 1:
         return {}
     if how == "tensor":
@@ -96,7 +97,7 @@ def test_a_model_in_parts_generates_what_the_whole_does(counted, run, model, alo
     generate_and_compare(counted(1), run, model, alone, how, ranks, {})
 
 
-# Why: MLX's own MPI backend evaluates by other ways, and the last step is still under way at the end.
+# Why: MLX's own MPI backend evaluates differently, and the last step is still under way at the end.
 @only_in_all
 @pytest.mark.parametrize("how", ["tensor", "pipeline"])
 def test_so_it_does_by_the_shim(counted, run, model, alone, how):
@@ -114,7 +115,7 @@ def generate_and_compare(c, run, model, alone, how, ranks, environment):
     assert c.all_done_on_one_node() == calls_of(ranks, how, **alone["calls"])
 
 
-# Why: each rank reads the questions, so launch hands them to all.
+# Why: each rank reads the questions, so launch passes them to all.
 @pytest.mark.parametrize("how, ranks", tiers(("tensor", 2), ("pipeline", 2)))
 def test_chat_answers_what_is_typed(counted, run, model, alone, how, ranks):
     c = counted(1)
@@ -127,7 +128,7 @@ def test_chat_answers_what_is_typed(counted, run, model, alone, how, ranks):
     assert c.all_done_on_one_node() == expected
 
 
-# Why: it is no distributed program, and has to stay what it is under launch: each rank is there for itself.
+# Why: it is no distributed program, and must stay that under launch: each rank works alone.
 @only_in_all
 def test_generate_is_what_it_is_by_itself(counted, run, model, alone):
     c = counted(1)
@@ -182,18 +183,18 @@ class Server:
         return answers
 
 
-# Why: ranks other than 0 hear of a request from rank 0, in operations between which they poll.
+# Why: ranks other than 0 get a request from rank 0, in operations between which they poll.
 @pytest.mark.parametrize("how, ranks", tiers(("tensor", 2)))
 def test_server_answers_two_at_once(counted, model, offline, alone, how, ranks):
     c = counted(1)
     server = Server(c, ranks, model, how, offline)
     wait_until(server.is_up, "the server answers")
-    for _ in range(2):  # The second time what it keeps of prompts is used.
+    for _ in range(2):  # The second time it uses the prompts that it keeps.
         assert server.ask_at_once(["how are you today?", "(3+4)*5"]) == alone["texts"]
     if ranks > 1:
         look_at_ranks(c, ranks, server.port)
         counts = c.done()
-        by_model = calls_of(ranks, how, 0, LENGTH)  # Those it has at least, in one batch.
+        by_model = calls_of(ranks, how, 0, LENGTH)  # At least these, in one batch.
         kinds = {"all_reduce"} if how == "tensor" else {"all_reduce", "all_gather", "send", "recv"}
         assert set(counts) == kinds and counts["all_reduce"] > by_model["all_reduce"]
         assert counts["all_gather"] >= by_model.get("all_gather", 0)
@@ -202,7 +203,7 @@ def test_server_answers_two_at_once(counted, model, offline, alone, how, ranks):
 
 
 def look_at_ranks(c, ranks, port):
-    """While they serve: rank 0 has the server's port, the others have nothing of the internet."""
+    """While they serve: rank 0 has the server's port, the others have no internet socket."""
     [job] = c.status()["jobs"]
     assert len(job["ranks"]) == ranks
     for rank in job["ranks"]:
@@ -230,8 +231,8 @@ def texts(model):
 
 
 def lora(model, texts, adapters):
-    # By SGD, for Adam divides by a gradient's size: what differs in the last bit would count in full
-    # where there is nearly none.
+    # With SGD, because Adam divides by a gradient's size: a difference in the last bit would count
+    # in full where the gradient is nearly zero.
     return python_m("mlx_lm", "lora", "--train", "--test", "--model", model, "--data", texts,
                     "--num-layers", 4, "--batch-size", BATCH, "--iters", ITERATIONS, "--optimizer", "sgd",
                     "--learning-rate", 0.05, "--steps-per-report", REPORTED_EVERY, "--seed", 3,
@@ -240,7 +241,8 @@ def lora(model, texts, adapters):
 
 
 def losses_of(lines):
-    """[iteration, loss] of training and validation, and the test's, as lora shows them: to 0.001."""
+    """[iteration, loss] of training and validation, and the test's, as lora prints them: to
+    0.001."""
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     found = [re.search(r"^ +(\d+) +(?:val )? *(\d+\.\d+)|^(Test) loss (\d+\.\d+)", line) for line in plain]
     return [(one[1] or one[3], float(one[2] or one[4])) for one in found if one]
@@ -268,7 +270,8 @@ def test_lora_learns_as_one_process_with_the_same_batches(counted, run, model, t
     assert adapters.keys() == weights.keys()
     for name, values in weights.items():
         assert mx.allclose(adapters[name], values, rtol=1e-4, atol=1e-6), name
-    # Gradients of all layers go as one array; a validation, a report and the test add up two numbers each.
+    # Gradients of all layers go as one array; a validation, a report and the test sum two numbers
+    # each.
     pairs = 3 + ITERATIONS // REPORTED_EVERY + 1
     assert c.all_done_on_one_node() == ({} if ranks == 1 else {"all_reduce": ITERATIONS + 2 * pairs})
 
@@ -279,8 +282,8 @@ WITH_EVALUATE = pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None,
 
 @pytest.fixture(scope="session")
 def tasks(model, alone):
-    """Answers that are to be guessed, and such as are to be said, of which two are right. Each rank has as
-    many: mlx-lm can share no others."""
+    """Answers to be guessed, and answers to be generated, two of them right. Each rank has the
+    same number: mlx-lm can distribute no others."""
     folder = model.parent / "tasks"
     folder.mkdir()
     documents = [{"question": f"{number}+{number}", "answer": f"={2 * number}"} for number in range(8)]
@@ -323,7 +326,7 @@ def evaluated_alone(run, model, tasks):
     return results
 
 
-# Why no more: lm-eval reads all the tasks that it brings before it begins, on every rank.
+# No more, because lm-eval reads all of its own tasks before it begins, on every rank.
 @WITH_EVALUATE
 @only_in_all
 @pytest.mark.parametrize("ranks", [2, 8])
@@ -332,5 +335,6 @@ def test_evaluate_finds_what_one_process_does(counted, run, model, tasks, tmp_pa
     run(c.launched(ranks, *evaluate(model, tmp_path / "results")), cwd=tasks)
     for name, expected in evaluated_alone.items():
         assert results_in(tmp_path / "results")[name] == pytest.approx(expected, rel=1e-5)
-    # It begins with a sum; what each rank has found of a task goes round by the longest and two gathers.
+    # It begins with a sum; each rank's results for a task are exchanged by a maximum and two
+    # gathers.
     assert c.all_done_on_one_node() == {"all_reduce": 1 + 2, "all_gather": 2 * 2}

@@ -1,5 +1,5 @@
 """Stock MLX, unmodified: its MPI backend with libmlxcomm_mpi in place of Open MPI's library,
-chosen by the environment alone."""
+selected by the environment alone."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "mpi_operations.py"
 RANK = FOLDER / "mpi_rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
-# Ranks that wait look again and again, and so keep a core from others' ranks: one of these at a time.
+# Waiting ranks poll, and so keep a core from others' ranks: one of these at a time.
 pytestmark = pytest.mark.xdist_group("ranks that look")
 
 
@@ -71,7 +71,7 @@ def test_ranks_that_call_different_things_both_hear_it(cluster, nodes):
         assert rank.finish() == 3
 
 
-# Why: a send has no result that somebody reads; its failure must not get lost with it.
+# Why: nothing reads a send's result; its failure must not get lost with it.
 def test_a_send_that_fails_raises_too(cluster):
     c = cluster(1, client_settings="operation_timeout_ms: 500")
     sender = stock(c, 0, 2, RANK, "send:3000000")
@@ -104,7 +104,7 @@ def test_ctrl_c_ends_the_wait(cluster):
     assert waiting.finish() != 0
 
 
-# Why: a program's own handler, set after the first operation, takes the place of what saw Ctrl-C
+# Why: a program's own handler, set after the first operation, replaces the one that noticed Ctrl-C
 # for the operation, and the wait would last until the other ranks come.
 def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cluster):
     c = cluster(1)
@@ -118,8 +118,8 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
     assert "heard" in waiting.lines
 
 
-# Why: "unmodified, by the environment alone" is what launch promises, whatever else is set. What the
-# operations do is tested above.
+# Why: launch promises "unmodified, by the environment alone", whatever else is set. The operations
+# are tested above.
 @pytest.mark.parametrize("backend", [pytest.param("any", marks=only_in_all), "mpi"])
 def test_launch_alone_makes_stock_mlx_go_through_the_daemon(cluster, tmp_path, backend):
     c = cluster(1)
@@ -145,7 +145,7 @@ def test_what_keeps_a_rank_from_joining_is_said_and_nobody_trains_alone(cluster,
     assert refused.finish() == 3
 
 
-# Why: without a launcher MLX wants its usual answer, a group of one, not an error.
+# Why: without a launcher MLX expects its usual answer, a group of one, not an error.
 @pytest.mark.parametrize("backend", ["any", "mpi"])
 def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon(backend):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
@@ -188,7 +188,7 @@ def test_what_is_wrong_ends_a_program_in_c_with_its_name(cluster, wrong, expecte
         assert any(expected in line for line in process.lines), process.lines
 
 
-# Why: the shim's header was written by reading; a value that differs would be a silent mistake.
+# Why: the shim's header was written by reading; a wrong value would be a silent mistake.
 @pytest.mark.skipif(shutil.which("mpicc") is None, reason="no Open MPI")
 def test_values_are_those_of_open_mpis_header(tmp_path):
     theirs = subprocess.run(["mpicc", "--showme:compile"], capture_output=True, text=True)

@@ -1,5 +1,5 @@
-"""MLX's own distributed API, by each of its backends' names, over 1, 2, 4 and 8 ranks: the values, and
-that every operation the program called is one that went through the daemon."""
+"""MLX's own distributed API, with each of its backends' names, over 1, 2, 4 and 8 ranks: the
+values, and that every operation of the program went through the daemon."""
 
 import json
 import os
@@ -31,8 +31,8 @@ def run(c, ranks, name, *words, **variables):
     return told
 
 
-# What the daemon calls an operation of MLX's. A group is made by two all_gathers of the one that it is
-# split off; complex numbers are ordered by MLX itself, from all of them.
+# The daemon's names for MLX's operations. Making a group needs two all_gathers of the parent group;
+# MLX itself orders complex numbers, from all of them.
 KINDS = {"all_sum": ["all_reduce"], "all_max": ["all_reduce"], "all_min": ["all_reduce"],
          "complex all_max": ["all_reduce"], "complex all_min": ["all_reduce"], "all_gather": ["all_gather"],
          "sum_scatter": ["reduce_scatter"], "split": ["all_gather", "all_gather"],
@@ -41,8 +41,8 @@ KINDS_OF_THE_SHIM = {**KINDS, "complex all_max": ["all_gather"], "complex all_mi
 
 
 def by_kind(told, kinds):
-    """What the daemon has to have counted, by what every rank says that it called: an operation of a group
-    once, whoever called it, and each message once."""
+    """What the daemon must have counted, from the calls that every rank reports: an operation of
+    a group once, whichever rank called it, and each message once."""
     counts = Counter()
 
     def add(called, is_message):
@@ -61,7 +61,7 @@ def by_kind(told, kinds):
 
 
 def in_short(name, ranks):
-    """The rest is in --all: each name has two ranks, and some name each number of ranks."""
+    """--all has the rest: each name has two ranks, and some name has each number of ranks."""
     is_in = ranks <= 2 or (name, ranks) in (("ring", 4), ("any", 8))
     return [] if is_in else [only_in_all]
 
@@ -74,8 +74,8 @@ def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
     assert c.all_done_on_one_node() == by_kind(told, KINDS)
 
 
-# Why: the other way into programs that are not changed, MLX's own MPI backend over our library. Ranks that
-# wait look again and again there, and keep others' from a core.
+# Why: the other way to take over unchanged programs, MLX's own MPI backend over our library.
+# Waiting ranks poll there, and keep a core from others.
 @pytest.mark.xdist_group("ranks that look")
 @pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=[only_in_all] if ranks > 2 else [])
                                          for ranks in RANKS[1:] for name in OF_THE_SHIM])

@@ -1,4 +1,4 @@
-"""The same stock program under MLX's own ring and through daemons gives the same values."""
+"""The same stock program gives the same values with MLX's own ring and through daemons."""
 
 import json
 import pathlib

@@ -1,8 +1,9 @@
-"""A language model of some 330,000 random numbers, in the form that mlx-lm loads: what tests of mlx-lm run,
-as nothing may be fetched. The same numbers each time.
+"""A language model of some 330,000 random numbers, in the form that mlx-lm loads: tests of mlx-lm
+use it, because nothing may be fetched. The same numbers each time.
 
-Its tokens are single printable characters, so that a text tells its tokens. It never says the end of a
-text, nor a space, which mlx-lm takes away at a text's begin: every answer is as long as it may be.
+Its tokens are single printable characters, so that a text shows its tokens. It never generates the
+end of a text, nor a space, which mlx-lm strips at a text's start: every answer has the maximum
+length.
 """
 
 import json
@@ -10,10 +11,11 @@ import math
 
 import mlx.core as mx
 
-# Of qwen2, which mlx-lm can both shard and pipeline. What is sharded, and the layers, divide among 8 ranks.
+# The form of qwen2, which mlx-lm can both shard and pipeline. The sharded sizes, and the layers,
+# divide among 8 ranks.
 WIDTH, HEADS, LAYERS, HIDDEN = 64, 8, 8, 128
 END, SPACE = 0, 1
-# Byte-level BPE writes a space so.
+# Byte-level BPE writes a space like this.
 CHARACTERS = ["<end>", "Ġ"] + [chr(code) for code in range(ord("!"), ord("~") + 1)]
 TEMPLATE = ("{% for message in messages %}{{ message['role'][0] }}:{{ message['content'] }};{% endfor %}"
             "{% if add_generation_prompt %}a:{% endif %}")
@@ -44,7 +46,7 @@ def weights_of_the_model():
     keys = iter(mx.random.split(mx.random.key(25), 64 * (LAYERS + 1)))
 
     def normal(*shape):
-        # Large enough that what was said before changes what is said next.
+        # Large enough that earlier tokens influence the next.
         return mx.random.normal(shape, key=next(keys)) * (2 / math.sqrt(shape[-1]))
 
     weights = {"model.embed_tokens.weight": normal(len(CHARACTERS), WIDTH),
@@ -61,7 +63,7 @@ def weights_of_the_model():
         weights[f"{layer}.input_layernorm.weight"] = mx.ones(WIDTH)
         weights[f"{layer}.post_attention_layernorm.weight"] = mx.ones(WIDTH)
     head = normal(len(CHARACTERS), WIDTH)
-    head[[END, SPACE]] = 0  # Of 94 other numbers one is above.
+    head[[END, SPACE]] = 0  # One of 94 other numbers is above.
     weights["lm_head.weight"] = head
     mx.eval(weights)
     return weights

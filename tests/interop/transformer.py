@@ -81,7 +81,7 @@ class Stage(nn.Module):
 
 
 def batch_of(step):
-    """Sequences that add a constant: the next token follows from the two before it."""
+    """Sequences that add a constant: the next token follows from the previous two."""
     start = mx.random.randint(0, VOCABULARY, (BATCH, 1), key=mx.random.key(2 * step))
     stride = mx.random.randint(1, VOCABULARY, (BATCH, 1), key=mx.random.key(2 * step + 1))
     tokens = (start + stride * mx.arange(LENGTH + 1)) % VOCABULARY
@@ -89,7 +89,7 @@ def batch_of(step):
 
 
 class Parallel:
-    """Where this rank stands, and one step of training there."""
+    """This rank's place, and one step of training there."""
 
     def __init__(self, data=1, tensor=1, pipeline=1):
         sizes = data * tensor * pipeline
@@ -113,7 +113,7 @@ class Parallel:
         self.optimizer = optim.SGD(0.05, momentum=0.9)
 
     def loss_of(self, parameters, before, tokens, targets):
-        """Of the last stage; the others' is zero, and what they send brings the gradient back."""
+        """The last stage's loss; the others' is zero, and their sends bring the gradient back."""
         self.model.update(parameters)
         first, last = self.stage == 0, self.stage == self.stages - 1
         x = tokens if first else mlxcomm.recv_like(before, self.stage - 1, group=self.pipeline)

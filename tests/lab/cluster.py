@@ -1,4 +1,4 @@
-"""A running cluster of real daemons on hosts of the lab, and the hands that disturb it."""
+"""A running cluster of real daemons on hosts of the lab, and the means to disturb it."""
 
 import json
 import os
@@ -18,21 +18,21 @@ CONGESTION_CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
 # A cluster that dials again soon, and notices silence in half a second.
 ALERT = "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500"
 QUICK = f"{ALERT} grace_period_ms: 1500"     # Gives nodes up soon.
-PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives nobody up while a test looks.
+PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives up no node while a test runs.
 
 
 def burst_bytes(rate):
-    """What a bucket at the rate ("2.5gbit") fills in a millisecond: with less, a timer that is
-    late on a busy machine loses what the cable could have carried, and there is nothing but timers."""
+    """What a bucket at the rate ("2.5gbit") fills in a millisecond: with less, a late timer on a
+    busy machine loses what the cable could have carried, and there are only timers."""
     number, unit = re.fullmatch(r"([0-9.]+)([kmg]?bit)", rate).groups()
     bits = float(number) * {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}[unit]
     return max(16 * 1024, int(bits / 8 / 1000))
 
 
 class LabCluster:
-    """Daemons named node-0, node-1, ... as the wiring says; each has its own host.
+    """Daemons named node-0, node-1, ... according to the wiring; each has its own host.
 
-    discovery: nobody is told an address, and there are none but link-local ones.
+    discovery: daemons get no addresses, and there are none but link-local ones.
     keys: of each node, which cluster's key it holds; all the same unless given."""
 
     def __init__(self, folder, wiring, family=4, peer_settings="reconnect_delay_max_ms: 200",
@@ -42,7 +42,7 @@ class LabCluster:
         self.family = family
         self.discovery = discovery
         self.keys = keys or [0] * wiring.nodes
-        if "security" not in peer_settings:  # The cables between hosts are Ethernet to a daemon.
+        if "security" not in peer_settings:  # To a daemon, the cables between hosts are Ethernet.
             peer_settings += " security: PLAIN"
         self.settings = {"peers": peer_settings, "clients": client_settings, "top": top_settings}
         self.daemons = [None] * wiring.nodes
@@ -63,7 +63,7 @@ class LabCluster:
     def _lay_cables(self):
         for place in self.wiring.places:
             self.namespaces.add_host(place)
-            # What a host does by default is not the test's subject; every kernel has this one.
+            # A host's defaults are not the test's subject; every kernel has this one.
             self.namespaces.call(["sh", "-c", f"echo reno > {CONGESTION_CONTROL}"], host=place)
             if place.startswith("switch-"):
                 self.namespaces.ip(place, "link add name bridge0 type bridge", "link set bridge0 up")
@@ -109,7 +109,7 @@ class LabCluster:
         for name in names:
             for end in self.wiring.cable(name).ends:
                 self.namespaces.ip(end.place, f"link set {end.interface} up")
-                if end.ipv6:  # The system has taken it away if it was down.
+                if end.ipv6:  # The system has removed it if it was down.
                     self.namespaces.ip(end.place,
                                        f"addr replace {end.ipv6}/64 dev {end.interface} nodad")
             self.cut_cables.discard(name)
@@ -131,7 +131,7 @@ class LabCluster:
         self._shape(cable.end_at(f"node-{node}"), cable.rate)
 
     def sent_bytes(self, node):
-        """That have gone out of each of the node's interfaces since it was made."""
+        """The bytes that have gone out of each of the node's interfaces since it was made."""
         with open(f"/proc/{self.daemons[node].pid}/net/dev", encoding="ascii") as file:
             lines = [line.split(":") for line in file if ":" in line]
         return {name.strip(): int(figures.split()[8]) for name, figures in lines}
@@ -201,7 +201,7 @@ class LabCluster:
         self.start_daemon(node)
 
     def log(self, node):
-        """What the daemon has said so far."""
+        """The daemon's log so far."""
         return self.daemons[node].said()
 
     # --- what runs on hosts ---------------------------------------------------------
@@ -217,7 +217,7 @@ class LabCluster:
                         {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job})
 
     def rank(self, rank, size, node, *words, job="job"):
-        """lab_rank.cc: a rank that does what the words say and checks every value."""
+        """lab_rank.cc: a rank that carries out the words and checks every value."""
         program = find_test_program("lab", RANK)
         return self.run(node, [program, rank, size, job, *words])
 
@@ -235,7 +235,7 @@ class LabCluster:
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def own_part(self, node):
-        """Of the status: the node's own, as it sees itself."""
+        """The node's own part of the status, as it sees itself."""
         status = self.status(node)
         return status["nodes"][0] if status else None
 
@@ -245,7 +245,7 @@ class LabCluster:
             if part else None
 
     def rails(self, node, to):
-        """Those over a cable that are up; ways through other nodes left out."""
+        """Those over a cable that are up, without circuits."""
         link = self.link(node, to)
         rails = link.get("rails", []) if link and link["state"] == "up" else []
         return [rail for rail in rails if rail["state"] == "up" and rail["transport"] != "route"]
@@ -260,7 +260,7 @@ class LabCluster:
         return {f"node-{other}" for other in others} <= up
 
     def wait_linked(self, nodes=None):
-        """Until each of the nodes reaches all others, neighbours without detours."""
+        """Until each of the nodes reaches all others, and neighbours without circuits."""
         nodes = list(range(self.wiring.nodes)) if nodes is None else nodes
         for node in nodes:
             friends = set(self.friends(node)) & set(nodes)
@@ -273,7 +273,7 @@ class LabCluster:
     def end(self):
         for process in self.processes + [d for d in self.daemons if d is not None]:
             process.end()
-        self.namespaces.close()  # Ends whatever else runs on any host.
+        self.namespaces.close()  # Ends everything else that runs on any host.
 
 
 def now():

@@ -49,7 +49,7 @@ def main():
     filling = {"garbage": lambda: os.urandom(random.choice((0, 1, 24, BYTES - 1, BYTES, 1400))),
                "foreign": lambda: hello(tag), "forged": lambda: hello(tag),
                "replay": lambda: random.choice(recorded)}[what]
-    some = [filling() for _ in range(64)]  # Made beforehand: to send is what takes the time.
+    some = [filling() for _ in range(64)]  # Made beforehand: sending alone should take time.
     print("begins", flush=True)
     sent = 0
     while how_many == "0" or sent < int(how_many):

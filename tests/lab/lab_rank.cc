@@ -4,9 +4,9 @@
 //   await:FILE              until the file is there
 //   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
 //
-// A step's values follow from rank, step and place, so that a byte of another step, rank
-// or place is noticed. Errors are printed with the monotonic clock's time, so that a test
-// can say how long after the fault they came; then the exit code is 3. A wrong value: 1.
+// A step's values follow from rank, step and place, so that a byte of another step, rank or place
+// is noticed. Errors are printed with the monotonic clock's time, so that a test can tell how long
+// after the fault they came; then the exit code is 3. A wrong value: 1.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -50,7 +50,7 @@ class Sums {
   Sums(Connection& connection, Group& world, std::uint64_t bytes_max)
       : world_(world), in_(connection, bytes_max), out_(connection, bytes_max) {}
 
-  // `ends`: this rank wants to end. True: some rank does; all hear it in the same step.
+  // `ends`: this rank wants to end. True: some rank does; all learn it in the same step.
   bool Step(std::uint64_t bytes, bool ends) {
     const std::uint64_t count = bytes / kWord;
     auto* const in = in_.as<std::uint64_t>();
@@ -61,7 +61,8 @@ class Sums {
       in[i] = Mixed(step_, i) + rank * (i + 1);
       out[i] = ~std::uint64_t{0};
     }
-    // The first place has fewer digits, so that how many want to end fits above them.
+    // The first place has fewer digits, so that the number of ranks that want to end fits above
+    // them.
     in[0] = (in[0] % kEnd) + (ends ? kEnd : 0);
     began_ = Now();
     world_.AllReduce(in, out, count, MLXCOMM_UINT64);

@@ -33,7 +33,7 @@ class Namespaces:
             if os.geteuid() != 0:
                 raise NotAllowed("no root")
             self._start_keeper([])
-        except NotAllowed:  # Root of a container may be allowed as little as anybody else.
+        except NotAllowed:  # A container's root may have as few rights as an ordinary user.
             self._start_keeper(["--user", "--map-root-user"])
 
     def _start_keeper(self, user):
@@ -49,13 +49,13 @@ class Namespaces:
         self.keeper = only_child(self._unshare.pid)
 
     def enter(self, host=None, folder="/"):
-        """What to put before a command so that it runs on that host."""
+        """The words before a command so that it runs on that host."""
         command = ["nsenter", "--target", str(self.keeper), *self._enter_user, "--mount", "--pid",
                    "--net", f"--wd={folder}"]
         return command + (["ip", "netns", "exec", host] if host else [])
 
     def call(self, command, host=None, text=None):
-        """Runs it to its end; what it said. Raises when it fails."""
+        """Runs it to its end; returns its output. Raises when it fails."""
         done = subprocess.run(self.enter(host) + command, input=text, capture_output=True, text=True,
                               env={**os.environ, "PATH": _path()})
         if done.returncode != 0:
@@ -73,8 +73,8 @@ class Namespaces:
         return HostProcess(self.enter(host) + command, environment)
 
     def close(self):
-        """The keeper's end waits for that of all that runs here, and what nsenter has started is
-        gone only when nsenter has seen it: whoever has stopped a process ends it first."""
+        """The keeper's end waits for that of all processes here, and what nsenter has started is
+        gone only when nsenter has noticed: a test that has stopped a process ends it first."""
         self._unshare.stdin.close()
         self._unshare.wait(timeout=PATIENCE)
         self._unshare.stdout.close()
@@ -93,21 +93,21 @@ class HostProcess(Process):
             return
         os.kill(self.pid, number)
         if number == signal.SIGCONT:
-            self.child.send_signal(number)  # It had stopped together with the process.
+            self.child.send_signal(number)  # It was stopped together with the process.
 
     def said(self):
         """All lines so far, without waiting."""
         while not self._queue.empty():
             line = self._queue.get()
             if line is None:
-                self._queue.put(None)  # For whoever waits for more.
+                self._queue.put(None)  # For the next call that waits.
                 break
             self.lines.append(line)
         return self.lines
 
     def end(self):
-        """The nsenter is left to see its child's end: killed or stopped, it would leave it a
-        zombie, which keeps the namespaces."""
+        """The nsenter stays, to see its child's end: killed or stopped, it would leave a zombie,
+        which keeps the namespaces."""
         try:
             self.signal(signal.SIGKILL)
             self.child.send_signal(signal.SIGCONT)
@@ -135,6 +135,6 @@ def only_child(pid):
 
 
 def _path():
-    """ip and tc are where ordinary users do not look."""
+    """ip and tc are in folders outside of ordinary users' PATH."""
     beside = os.path.dirname(sys.executable)
     return os.pathsep.join([beside, os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])

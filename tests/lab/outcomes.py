@@ -1,4 +1,4 @@
-"""What tests of the lab ask of ranks: that they were right, or what they heard and when."""
+"""What tests of the lab expect from ranks: right values, or an error and its time."""
 
 import re
 
@@ -11,7 +11,7 @@ def until_looping(ranks):
 
 
 def all_fine(ranks):
-    """All ended without an error and without a wrong value; what rank 0 counted."""
+    """All ended without an error and without a wrong value; returns rank 0's count."""
     codes = [rank.finish() for rank in ranks]
     assert codes == [0] * len(ranks), [rank.lines[-4:] for rank in ranks]
     line = next(line for line in ranks[0].lines if line.startswith("operations"))
@@ -28,6 +28,6 @@ def heard(rank):
 
 
 def stopwatch():
-    """Returns what tells the seconds since, on the clock of the ranks."""
+    """Returns a function that gives the seconds since, on the ranks' clock."""
     begin = now()
     return lambda when=None: (now() if when is None else when) - begin

@@ -1,5 +1,5 @@
-"""sshd of the distribution on the lab's hosts: own keys, own configuration, and the hosts'
-names in an /etc/hosts of the lab's own mount namespace. Nothing of the machine is touched.
+"""The distribution's sshd on the lab's hosts: own keys, own configuration, and the hosts' names in
+an /etc/hosts of the lab's own mount namespace. The machine's own files stay untouched.
 """
 
 import os
@@ -16,7 +16,7 @@ SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 class SshHosts:
-    """Each node of the cluster takes ssh under its name, from every other one."""
+    """Each node of the cluster accepts ssh under its name, from every other one."""
 
     def __init__(self, cluster, forced_command=None):
         if SSHD is None:
@@ -99,8 +99,8 @@ class SshHosts:
                  "PATH": f"{folder}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}, **kwargs)
 
     def wait_gone(self, pid):
-        """Until no process of that number (as the lab counts) runs; nobody there waits for
-        orphans, and one that has ended has no program any more."""
+        """Until no process of that number (in the lab) runs; orphans there are not reaped, and
+        an ended one has no program any more."""
         def gone():
             return subprocess.run(self.cluster.namespaces.enter() + ["test", "-e", f"/proc/{pid}/exe"],
                                   check=False).returncode != 0

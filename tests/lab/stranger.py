@@ -66,7 +66,7 @@ def read(connection, count):
 
 
 def prove(connection, key):
-    """Up to the proof; the other's greeting, and what is needed to say more."""
+    """Up to the proof; returns the other's greeting, and what is needed to go on."""
     own = greeting()
     connection.sendall(own)
     theirs = read(connection, GREETING.size)
@@ -92,7 +92,7 @@ def frame(kind, sequence, payload_bytes):
 
 
 def until_closed(connection):
-    """The other side has to close it, whatever it says before."""
+    """The other side must close it, whatever it sends before."""
     connection.settimeout(60)
     try:
         while connection.recv(65536):

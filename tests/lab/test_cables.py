@@ -1,5 +1,5 @@
-"""Cables are pulled while jobs run over them. What may happen is a pause, and after the
-grace period RANK_LOST; never a wrong byte, an error that names somebody else, or a hang."""
+"""Cables are pulled while jobs run over them. The only effects are a pause, and after the grace
+period RANK_LOST; never a wrong byte, an error that names another rank, or a hang."""
 
 import pathlib
 import threading
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def pause(seconds):
-    """How long a cable is away is part of what is done to the ring; nothing is waited for."""
+    """The time without a cable is part of the test's plan; nothing is awaited."""
     threading.Event().wait(max(0, seconds))
 
 
@@ -31,7 +31,7 @@ def goes_through(c, node, to):
 
 
 def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(lab, tmp_path, capsys):
-    """Why: a ring of cables is what users have, and one that is pulled ends a day's run.
+    """Why: users have a ring of cables, and a pulled one ends a day's run.
     How: every two seconds the next cable is pulled, and is back a second later."""
     c = lab(ring(4))
     stop = tmp_path / "stop"
@@ -74,7 +74,8 @@ def test_cable_that_is_back_in_time_costs_a_pause(lab, tmp_path, family, at):
 @pytest.mark.parametrize("wiring, cut", [(pair(), "0-1"), (chain(3), "1-2"), (switch(3), "2-s0")],
                          ids=["pair", "chain", "switch"])
 def test_cable_that_stays_away_is_told_after_the_grace_period(lab, wiring, cut):
-    """Every rank on either side hears it, and of whom, within the grace period and a second."""
+    """Every rank on either side gets the error, with the lost rank, within the grace period and
+    a second."""
     c = lab(wiring, peer_settings=QUICK)
     ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:never")
     until_looping(ranks)
@@ -117,7 +118,7 @@ def test_forwarder_carries_what_those_beside_it_say(lab):
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_half_open_connection_is_noticed_by_silence(lab, at):
-    """Why: nothing is reset and no interface goes down; one side is simply not heard any more."""
+    """Why: nothing is reset and no interface goes down; one side just falls silent."""
     c = lab(pair(), peer_settings=QUICK)
     ranks = c.ranks([0, 1], f"loop:8:{MIB}:never")
     until_looping(ranks)
@@ -157,8 +158,8 @@ def test_silent_half_of_a_ring_is_gone_round(lab, tmp_path):
 
 
 def test_training_goes_on_over_cables_that_are_pulled(lab, tmp_path):
-    """MLX trains on a ring of 3; each step's gradients are compared with what all ranks'
-    batches give, and the parameters are the same bits everywhere at the end."""
+    """MLX trains on a ring of 3; each step's gradients are compared with those of all ranks'
+    batches, and the parameters have the same bits everywhere at the end."""
     c = lab(ring(3), peer_settings=PATIENT)
     stop = tmp_path / "stop"
     ranks = [c.python_rank(TRAIN, rank, 3, rank, arguments=[stop]) for rank in range(3)]

@@ -1,5 +1,5 @@
-"""Daemons that are killed, stopped, continued and started again, and jobs that are stopped:
-who has to hear of it does, and nobody else notices."""
+"""Daemons that are killed, stopped, continued and started again, and jobs that are stopped: the
+affected ranks get an error, and no other notices."""
 
 import signal
 
@@ -83,10 +83,10 @@ def test_daemon_that_stays_stopped_is_lost_and_takes_new_jobs_when_continued(lab
 
 
 def test_eight_jobs_run_while_a_ninth_is_stopped(lab, tmp_path):
-    """Why: what a stopped process has not taken must fill nobody's buffers but its own.
-    How: one rank of the ninth is stopped in the middle; the eight run to their ends and new
-    ones after them until memory grows no more with them (pools grow to what was needed at once,
-    which differs from turn to turn; what is lost grows in each), and the ninth goes on when it may."""
+    """Why: data that a stopped process has not taken must fill no buffers but its own.
+    How: one rank of the ninth is stopped in the middle; the eight run to their ends and new ones
+    after them until memory grows no more with them (pools grow to what was needed at once, which
+    differs from turn to turn; a leak grows in each), and the ninth goes on when it may."""
     c = lab(ring(3))
     stop = tmp_path / "stop"
     ninth = c.ranks(range(3), f"loop:8:{4 * MIB}:{stop}", job="ninth")

@@ -1,5 +1,5 @@
-"""Nobody is told an address: hosts that have none but link-local ones find each other, and
-whoever else is on the cable brings nothing about."""
+"""No daemon gets an address: hosts that have only link-local ones find each other, and strangers on
+the cable have no effect."""
 
 import pathlib
 import sys
@@ -14,7 +14,7 @@ from lab.wiring import chain, mesh, pair, ring, switch
 LAB = pathlib.Path(__file__).parent
 HELLER = LAB / "heller.py"
 MEANT_SECONDS = 3
-PATIENCE_SECONDS = 30  # Of a machine that has others to serve.
+PATIENCE_SECONDS = 30  # For a machine that serves others, too.
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def found(lab):
 
 
 def discovery(c, node):
-    """What the node says of its hellos. Numbers are text there, as JSON has it for 64 bits."""
+    """The node's report about its hellos. Numbers are text there, as JSON has it for 64 bits."""
     return c.own_part(node)["discovery"]
 
 
@@ -79,7 +79,7 @@ def test_all_reduce_soon_after_the_last_daemons_start(found, wiring, record_prop
     took = []
     while len(took) < 3 and not (took and took[-1] < MEANT_SECONDS):
         c.kill(last)
-        # Ranks that wait while a node is lost are refused, for it may have been theirs.
+        # Ranks that wait while a node is lost are refused, because it may have been theirs.
         for node in range(last):
             wait_until(lambda: f"node-{last}" not in ring_names(c, node), "it is missed")
         job = f"job-{len(took)}"
@@ -121,7 +121,7 @@ def test_ring_order_is_kept_when_a_node_restarts(found):
 
 
 def test_node_that_was_away_for_long_is_found_when_its_cable_is_back(found):
-    """Its interface was down, so all that was open there is gone."""
+    """Its interface was down, so all its sockets there are gone."""
     c = found(pair(), peer_settings=f"{ALERT} grace_period_ms: 300")
     c.cut("0-1")
     wait_until(lambda: not c.rails(0, 1) and c.link(0, 1)["state"] == "lost", "it is lost")
@@ -170,7 +170,7 @@ def test_foreign_cluster_on_the_same_switch_is_left_alone(found):
 
 
 def test_recorded_hellos_are_counted_and_bring_nothing_about(found):
-    """How: node-2, without a daemon, records what the others say and says it again."""
+    """How: node-2, without a daemon, records the others' hellos and sends them again."""
     c = found(switch(3))
     c.kill(2)
     heller = c.run(2, [sys.executable, HELLER, "lan-0", PORT, "replay", 200])
@@ -185,8 +185,8 @@ def test_recorded_hellos_are_counted_and_bring_nothing_about(found):
 @pytest.mark.parametrize("what, counted", [("garbage", "malformed"), ("forged", "forged"),
                                            ("foreign", "foreign")])
 def test_flood_of_hellos_costs_little_and_hurts_nobody(found, tmp_path, what, counted):
-    """Why: whoever is on a switch can send. How: node-2 does so, as fast as it can, while the
-    others work; they go on, with little more memory, and still find who comes."""
+    """Why: anybody on a switch can send. How: node-2 does so, as fast as it can, while the
+    others work; they go on, with little more memory, and still find new nodes."""
     c = found(switch(3))
     before = int(c.own_part(0)["memory_bytes"])
     c.kill(2)

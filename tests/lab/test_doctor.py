@@ -1,4 +1,4 @@
-"""What topology and doctor say of real cables."""
+"""What topology and doctor report about real cables."""
 
 import json
 
@@ -31,7 +31,8 @@ def test_a_cut_ring_is_told_by_topology_and_doctor(lab):
     assert "to-3" in found[0][1] and "to-0" in found[0][1], found
     closes = [f for f in findings(c, 0) if f[0] == "MC508"]
     assert closes and "a line of 4 nodes" in closes[0][2], closes
-    assert "5 of 5 came back" in tell(c, 0, "ping", "node-3", "-i", "1ms")  # The other way round.
+    # In the other direction.
+    assert "5 of 5 came back" in tell(c, 0, "ping", "node-3", "-i", "1ms")
     assert "rail to-3 - to-0 is down" in tell(c, 0, "events", "-n", "100")
     assert "style=dashed" in tell(c, 0, "topology", "--dot")
 
@@ -40,7 +41,7 @@ def test_doctor_finds_ends_of_a_cable_with_different_mtus(lab):
     c = lab(pair())
     assert not [f for f in findings(c, 0) if f[0] == "MC505"]
     c.namespaces.ip("node-1", "link set dev to-0 mtu 1400")
-    # A daemon looks at its interfaces once a second at most, whoever asks.
+    # A daemon examines its interfaces once a second at most, however often it is asked.
     found = wait_until(lambda: [f[2] for f in findings(c, 0) if f[0] == "MC505"], "doctor says so")
     assert found == ["MTU 1500 and 1400"]
 
@@ -65,7 +66,7 @@ def test_a_node_with_another_key_says_why_it_is_alone(lab):
 
 
 def test_a_cable_cut_in_a_chain_is_told_once(lab):
-    """Why: each pair of nodes whose way led over it would tell."""
+    """Why: each pair of nodes whose circuit used it would report it."""
     c = lab(chain(4), peer_settings=PATIENT, discovery=True)
     c.cut("1-2")
 

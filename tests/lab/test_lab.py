@@ -1,4 +1,4 @@
-"""The lab itself: its cables are as described, and nothing of it is left afterwards."""
+"""The lab itself: its cables are as described, and nothing is left of it afterwards."""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ def test_description_says_what_there_is():
 
 
 def test_cut_cable_carries_nothing_and_the_carrier_is_gone(lab):
-    """Why: a test that cuts a cable which is none shows nothing."""
+    """Why: a test that cuts a cable that carries nothing shows nothing."""
     c = lab(pair(cables=2))
 
     def carrier(node, interface):
@@ -65,7 +65,7 @@ def test_cut_cable_carries_nothing_and_the_carrier_is_gone(lab):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, number):
-    """Why: a run that is killed can clean up nothing itself; the kernel has to do it."""
+    """Why: a killed run cannot clean up itself; the kernel must do it."""
     lab(pair()).end()  # Says that it is skipped, where it is.
     before = interfaces()
     (tmp_path / "other").mkdir()
@@ -88,8 +88,8 @@ def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, numbe
 
 
 def test_what_is_stopped_does_not_hold_up_the_end(lab):
-    """Why: a failed test leaves processes stopped; a lab that waits for them for ever turns its
-    failure into a hang of all tests."""
+    """Why: a failed test leaves processes stopped; a lab that waits for them for ever would turn
+    that failure into a hang of all tests."""
     c = lab(pair())
     stopped = c.run(0, ["sleep", "1000"])
     stopped.signal(signal.SIGSTOP)

@@ -1,5 +1,5 @@
-"""Cables side by side. Frames go over all of them; a job hears nothing of one that is pulled,
-whatever it was doing at that moment, and of all of them only after the grace period."""
+"""Cables side by side. Frames go over all of them; a job does not notice a pulled one, whatever it
+was doing at that moment, and the loss of all of them only after the grace period."""
 
 import itertools
 
@@ -135,7 +135,7 @@ def test_ring_of_double_cables_takes_the_long_way_only_without_any(lab, tmp_path
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_silent_rail_is_left_out_and_taken_up_again(lab, tmp_path, family):
-    """Half-open: no interface goes down; only heartbeats can tell."""
+    """Half-open: no interface goes down; only heartbeats show it."""
     c = lab(pair(cables=2), family=family, peer_settings=PATIENT)
     wait_rails(c, 2)
     stop = tmp_path / "stop"

@@ -1,5 +1,5 @@
-"""On a switch: what the others who are on it can see of a job, and that a job does not mind
-when they put something of their own on the wire."""
+"""On a switch: what others on it can see of a job, and that packets that they send do not disturb
+it."""
 
 import pathlib
 import struct
@@ -14,14 +14,14 @@ from lab.wiring import switch
 LISTENER = pathlib.Path(__file__).with_name("listener.py")
 RANK = pathlib.Path(__file__).parents[1] / "faults" / "rank.py"
 HEARD = 2_000_000
-# What a rank passes to the sum, and what comes of it: many equal numbers one after the other.
+# A rank's input to the sum, and its result: many equal numbers one after the other.
 PAYLOAD = [struct.pack("<f", value) * 16 for value in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("security, hidden", [("AUTO", True), ("TLS", True), ("PLAIN", False)])
 def test_nobody_on_the_switch_reads_payload(lab, tmp_path, security, hidden):
     """How: a packet socket at the switch's port of node-1, while both nodes sum. AUTO as well,
-    for to a daemon a switch and a cable of Ethernet look alike."""
+    because to a daemon a switch and an Ethernet cable look alike."""
     c = lab(switch(2), peer_settings=f"reconnect_delay_max_ms: 200 security: {security}")
     rails = [rail for node in (0, 1) for rail in c.rails(node, 1 - node)]
     assert {rail["security"] for rail in rails} == {"tls" if hidden else "plain"}

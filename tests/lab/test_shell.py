@@ -1,4 +1,4 @@
-"""tests/lab/shell, typed into as a person would, on a terminal."""
+"""tests/lab/shell, typed into like a person, on a terminal."""
 
 import os
 import pathlib
@@ -73,8 +73,8 @@ def test_person_cuts_enters_looks_and_leaves(terminal):
     terminal.type("ip -br addr; echo socket $MLXCOMM_SOCKET\n")
     shown = terminal.until(r"socket /.*1\.sock[^$]*node-1\$ ")
     assert "to-0" in shown and "to-2" in shown and "to-1" not in shown, shown
-    # What says that it has begun is itself in the foreground then; a shell that has forked its
-    # next command, but not yet given it the terminal, takes the Ctrl-C and waits on.
+    # The program that says that it has begun is in the foreground itself then; a shell that has
+    # forked its next command, but not yet given it the terminal, takes the Ctrl-C and waits on.
     terminal.type("sh -c \"echo be''gun; exec sleep 1000\"\n")
     terminal.until("begun")
     terminal.type("\x03")  # Ctrl-C ends the command and not the shell.

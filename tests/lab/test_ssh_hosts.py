@@ -1,5 +1,5 @@
-"""Hosts as the fabric has them, by real cables and a real sshd: the file that hosts export writes is used by
-launch and by MLX's own ring, and doctor --ssh says what keeps launch from a host."""
+"""Hosts as the fabric knows them, with real cables and a real sshd: launch and MLX's own ring use
+the file that hosts export writes, and doctor --ssh says why launch cannot use a host."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from conftest import find_program, wait_until
 from lab.ssh_hosts import SshHosts
 from lab.wiring import chain, pair, ring, switch
 
-# MLX's own ring, by addresses alone: none of mlxcomm's is in it.
+# MLX's own ring, by addresses alone: it uses none of mlxcomm's.
 OWN_RING = """
 import mlx.core as mx
 group = mx.distributed.init(backend="ring", strict=True)
@@ -21,8 +21,8 @@ print("rank", group.rank(), "of", group.size(), "has", total.item(), flush=True)
 
 
 def by_address(hosts):
-    """What has ssh on node-0 reach the others over its own cables: a name has one address, which in a ring
-    most of the others have no way to."""
+    """Makes ssh on node-0 reach the others over its own cables: a name has one address, to which
+    most of the others have no route in a ring."""
     ends = {end.place: end.ipv4 for _, end in hosts.cluster.wiring.ends_seen_from(0)}
     hosts.client_config("known", known=[*hosts.names, *ends.values()])
     return [word for place, ip in ends.items() for word in ("--ssh-name", f"{place}={ip}")]
@@ -34,8 +34,8 @@ def export(hosts, *words):
     return done
 
 
-# The proof of the pudding: addresses that do not lead to the next rank over their cable would leave
-# MLX's ring waiting.
+# The real test: with addresses that do not lead to the next rank over their cable, MLX's ring would
+# wait.
 @pytest.mark.parametrize("wiring", [ring(3), switch(3), pair(cables=2)], ids=["ring", "switch", "pair"])
 def test_mlxs_own_ring_goes_over_the_cables_that_were_exported(lab, wiring):
     hosts = SshHosts(lab(wiring))
@@ -72,7 +72,8 @@ def test_launch_starts_ranks_in_the_order_of_the_file(lab):
     assert sorted(done.stdout.splitlines()) == ["[0] node-2", "[1] node-0", "[2] node-1"], done.stderr
 
 
-# Why: cables that daemons find by themselves have link-local addresses, of which MLX's ring takes none.
+# Why: cables that daemons find by themselves have link-local addresses, which MLX's ring does not
+# accept.
 def test_cables_that_were_found_have_their_interfaces_addresses_or_it_is_said(lab):
     c = lab(chain(2), discovery=True)
     command = [find_program("mlxcommctl"), "hosts", "export"]
@@ -116,17 +117,17 @@ def test_doctor_finds_the_clusters_hosts_well(lab):
 def test_doctor_tells_what_keeps_launch_from_a_host(lab):
     hosts = SshHosts(lab(switch(3)))
     command = ["--ssh-command"]
-    # The key of one is not known here.
+    # One host's key is not known here.
     strict = hosts.client_config("knows_one", known=["node-1"])
     found = doctor(hosts, *command, f"ssh -F {strict}")
     assert found["node-2"]["code"] == "MC605" and found["node-1"]["code"] == "MC614", found
-    # It is another one than that which is known.
+    # It differs from the known one.
     changed = hosts.client_config("changed", known=[])
     (hosts.folder / "changed_hosts").write_text(
         "node-2 " + " ".join((hosts.folder / "user_key.pub").read_text().split()[:2]) + "\n")
     found = doctor(hosts, *command, f"ssh -F {changed}", "--hosts", "node-2")
     assert found["node-2"]["code"] == "MC605" and "set up anew" in found["node-2"]["remedy"], found
-    # A key that it does not take.
+    # A key that it does not accept.
     (hosts.folder / "authorized").write_text("")
     found = doctor(hosts, "--hosts", "node-1,no-such-node")
     assert found["node-1"]["code"] == "MC606" and "Permission denied (" in found["node-1"]["found"], found
@@ -140,5 +141,5 @@ def test_doctor_tells_what_keeps_launch_from_a_host(lab):
 def test_doctor_tells_a_host_whose_daemon_does_not_run(lab):
     hosts = SshHosts(lab(pair()))
     hosts.cluster.kill(1)
-    found = doctor(hosts)  # The node is lost, and still a host.
+    found = doctor(hosts)  # The node is lost, but still a host.
     assert found["node-1"]["code"] == "MC610", found

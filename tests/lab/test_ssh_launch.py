@@ -35,7 +35,7 @@ def test_ranks_get_their_place_on_every_host(hosts):
 
 
 def test_nodes_of_the_cluster_train_together(hosts, tmp_path):
-    """`--nodes all`: names and states are the daemon's, this node needs no ssh."""
+    """`--nodes all`: names and states come from the daemon, this node needs no ssh."""
     (tmp_path / "stop").touch()
     train = __file__.replace("test_ssh_launch", "train")
     done = hosts.run("--nodes", "all", "--", sys.executable, "-u", train, tmp_path / "stop")
@@ -55,7 +55,7 @@ def test_both_streams_stay_apart_and_every_byte_comes(hosts):
     for rank in range(3):
         mine = [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}]")]
         assert mine == [str(i) for i in range(1, 20001)] + ["no end"]
-    # What the machine's own shells say at their start is [node-N]'s.
+    # The output of the machine's own shells at their start is [node-N]'s.
     said_by_ranks = [line for line in done.stderr.splitlines() if not line.startswith("[node-")]
     assert sorted(said_by_ranks) == [f"[{rank}] oops {rank}" for rank in range(3)]
 
@@ -64,7 +64,7 @@ def test_both_streams_stay_apart_and_every_byte_comes(hosts):
 
 
 def waiting_ranks(hosts, *options, trap="", rank_1=""):
-    """A launch whose ranks have said their process numbers (as the lab counts) and wait."""
+    """A launch whose ranks have printed their process numbers (in the lab) and wait."""
     script = (f'{trap} sh -c "sleep 3600" & echo "pid $$ child $!"; '
               f'if [ "$MLX_RANK" = 1 ]; then read go < {hosts.folder}/go; {rank_1} fi; wait; wait')
     subprocess.run(["mkfifo", hosts.folder / "go"], check=True)
@@ -109,7 +109,7 @@ def test_signals_reach_ranks_on_every_host(hosts, number):
     all_gone(hosts, pids)
 
 
-# Why: a rank that nobody watches any more would hold a GPU and its place in the job for ever.
+# Why: an abandoned rank would hold a GPU and its place in the job for ever.
 def test_ranks_end_when_launch_is_killed(hosts):
     process, pids = waiting_ranks(hosts)
     process.signal(signal.SIGKILL)
@@ -171,7 +171,7 @@ def test_directory_is_the_one_asked_for(hosts):
     there = hosts.folder / "a place"
     there.mkdir()
     assert hosts.run("--hosts", "node-1", "--cwd", there, "--", "pwd").stdout == f"[0] {there}\n"
-    # Without a word the one that we are in, where the host has it.
+    # Without one it is the current folder, where the host has it.
     assert hosts.run("--hosts", "node-1", "--", "pwd").stdout == f"[0] {hosts.cluster.folder}\n"
     done = hosts.run("--hosts", "node-1", "--cwd", "/no/such", "--", "pwd")
     assert done.returncode == 1 and "cannot change to directory /no/such: No such file" in done.stderr
@@ -188,7 +188,7 @@ def test_ranks_on_other_hosts_read_what_is_piped_in(hosts, stdin, counts):
     done = hosts.run("--hosts", "node-1,node-2", "--stdin", stdin, "--", "sh", "-c", "wc -c", input=text)
     assert sorted(line.split() for line in done.stdout.splitlines()) == [
         ["[0]", counts[0]], ["[1]", counts[1]]], done.stderr
-    # Nor is it in the way of one that reads nothing.
+    # Nor does it disturb a rank that reads nothing.
     done = hosts.run("--hosts", "node-1", "--", "true", input=text)
     assert done.returncode == 0, done.stderr
 
@@ -239,7 +239,7 @@ def said(done):
                   if " of 3 in " in line)
 
 
-# Why: what names the launch must be the same on hosts that mpirun itself does not run on.
+# Why: the launch's name must be the same on hosts on which mpirun itself does not run.
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (openmpi-bin)")
 def test_mpirun_over_hosts_makes_one_job(hosts):
     done = hosts.call(["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", "ssh", "--host",

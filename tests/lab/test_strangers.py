@@ -1,5 +1,5 @@
-"""Whatever knocks at the peer port is counted and logged, a few lines a second at most, and
-changes nothing else: jobs run on, links stay, memory and descriptors are as before."""
+"""Every stranger at the peer port is counted and logged, a few lines a second at most, and changes
+nothing else: jobs run on, links stay, memory and descriptors are as before."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ LOGGED_PER_SECOND = 5
 
 
 class Watch:
-    """A job at work on node-0 and node-1 while something knocks from node-2."""
+    """A job at work on node-0 and node-1 while a stranger on node-2 connects."""
 
     def __init__(self, c, stop):
         self.c, self.stop = c, stop
@@ -66,7 +66,7 @@ def test_stranger_is_refused_counted_and_named(watch, what, count, why):
 
 
 def seconds_of(lines):
-    """How many of the lines each second of the log has."""
+    """The number of lines in each second of the log."""
     seconds = {}
     for line in lines:
         second = re.search(r"\d\d:\d\d:\d\d", line).group(0)
@@ -79,14 +79,14 @@ def test_a_thousand_connects_cost_a_few_log_lines(watch):
     assert stranger.finish() == 0, stranger.lines
     wait_until(lambda: watch.figures()["refused"] == watch.before["refused"] + 1000, "all are counted")
     logged = seconds_of(watch.log_lines("refused "))
-    # The log's clock and the one that the limit goes by may begin their seconds apart.
+    # The log's clock and the limit's clock may begin their seconds apart.
     assert 0 < max(logged.values()) <= 2 * LOGGED_PER_SECOND, logged
     watch.nothing_else_changed()
 
 
 def test_slow_hellos_end_at_their_deadline_and_keep_no_neighbour_out(watch):
-    """Why: whoever holds all places for strangers would keep a daemon out that has just
-    been restarted, or whose cable is plugged in again."""
+    """Why: strangers that hold all places would keep out a daemon that has just been restarted,
+    or whose cable is plugged in again."""
     stranger = watch.stranger("loris", 100)
     stranger.wait_for("at it")
     wait_until(lambda: watch.figures()["refused"] >= watch.before["refused"] + 100, "they are refused")
@@ -98,7 +98,7 @@ def test_slow_hellos_end_at_their_deadline_and_keep_no_neighbour_out(watch):
 
 @pytest.mark.parametrize("what", ["frames", "cutoff", "toolong", "beyond"])
 def test_neighbour_that_breaks_the_protocol_is_lost_alone(watch, what):
-    """It holds the key, so it is let in; what it says then is checked as a stranger's is."""
+    """It holds the key, so it is accepted; then its messages are checked like a stranger's."""
     stranger = watch.stranger(what, 5)
     assert stranger.finish() == 0, stranger.lines
     assert watch.log_lines("intruder"), watch.c.log(0)

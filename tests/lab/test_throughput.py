@@ -14,7 +14,7 @@ from lab.wiring import pair
 
 ROUNDS = 2
 SUMS = 4  # Of each turn; the first finds out what the rails carry and does not count.
-SECONDS = 1.4  # About what one sum takes: some chunks more than rails may have under way.
+SECONDS = 1.4  # About the time of one sum: some chunks more than rails may have under way.
 
 
 def megabits(c, cables):
@@ -40,7 +40,7 @@ class Measured:
         seconds = []
         for _ in range(SUMS):
             spans = [rank.wait_for(f"summed {count} from").split() for rank in self.ranks]
-            # From when both have called: filling and checking buffers is not what is measured.
+            # From when both have called: filling and checking buffers is not measured.
             seconds.append(max(float(span[-1]) for span in spans) -
                            max(float(span[-3]) for span in spans))
         return count * 8 * (SUMS - 1) / sum(seconds[1:])
@@ -108,8 +108,8 @@ def say(capsys):
 
 
 def reached(c, tmp_path, say, share, goal, text):
-    """Whether share(one, other, both) comes up to the goal. A machine that has other work for a
-    while fills no cables, so what falls short is measured again, twice at most."""
+    """Whether share(one, other, both) reaches the goal. A machine that is busy for a while fills
+    no cables, so a low result is measured again, twice at most."""
     for attempt in range(3):
         folder = tmp_path / f"attempt-{attempt}"
         folder.mkdir()

@@ -1,7 +1,7 @@
-"""A rank that trains a small network until a file is there, checking every gradient.
+"""A rank that trains a small network until a file exists, checking every gradient.
 
-Stock MLX through mlxcomm. Batches follow from step and rank, so each rank also computes what
-the average over all ranks has to be. In the end all compare their parameters, bit by bit.
+Stock MLX through mlxcomm. Batches follow from step and rank, so each rank also computes the
+expected average over all ranks. In the end all compare their parameters, bit by bit.
 """
 
 import os

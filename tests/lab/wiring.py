@@ -1,8 +1,8 @@
-"""Which hosts there are and which cables lie between them: pure data, made by ring(),
-chain(), pair(), mesh() and switch(), or from the same text by parse().
+"""The hosts and the cables between them: pure data, made by ring(), chain(), pair(), mesh() and
+switch(), or from the same text by parse().
 
-Cables are called after what they join: "0-1" lies between node-0 and node-1; "0-1a" and
-"0-1b" where there are two; "0-s0" goes from node-0 to switch-0.
+Cables are named after what they join: "0-1" lies between node-0 and node-1; "0-1a" and "0-1b" where
+there are two; "0-s0" goes from node-0 to switch-0.
 """
 
 import ast
@@ -17,14 +17,14 @@ class End:
     place: str       # "node-2", "switch-0"
     interface: str   # "to-1a": at node-2, the cable 1-2a
     ipv4: str = ""
-    ipv6: str = ""   # Link-local, so it means something only together with the interface.
+    ipv6: str = ""   # Link-local, so it has a meaning only together with the interface.
 
 
 @dataclasses.dataclass(frozen=True)
 class Cable:
     name: str
     ends: tuple
-    rate: str = ""   # As tc says it, "1gbit"; empty: as fast as the machine.
+    rate: str = ""   # tc's form, "1gbit"; empty: as fast as the machine.
 
     def end_at(self, place):
         return next(end for end in self.ends if end.place == place)
@@ -32,7 +32,7 @@ class Cable:
 
 @dataclasses.dataclass
 class Wiring:
-    """What a description stands for."""
+    """The hosts and cables of a description."""
 
     description: str
     nodes: int
@@ -56,7 +56,7 @@ class Wiring:
         return [(end, cable) for cable in self.cables for end in cable.ends if end.place == place]
 
     def ends_seen_from(self, node):
-        """[(own interface, the end at the other node)] for every way without forwarding."""
+        """[(own interface, the end at the other node)] for every path without forwarding."""
         seen = []
         for own, cable in self.cables_of(node):
             other = cable.ends[1] if cable.ends[0] is own else cable.ends[0]
@@ -91,7 +91,7 @@ def _rates(rate, count):
 
 
 def _described(name, *arguments, **settings):
-    """The call that makes it, without what is as it would be anyway."""
+    """The call that makes it, without default arguments."""
     named = [f"{word}={value!r}" for word, value in settings.items() if value not in ("", 1)]
     return f"{name}({', '.join([*map(str, arguments), *named])})"
 
@@ -141,7 +141,7 @@ KINDS = {made.__name__: made for made in (ring, chain, pair, mesh, switch)}
 
 
 def parse(text):
-    """The wiring that a text such as 'ring(4, rate="1gbit")' stands for."""
+    """The wiring of a text such as 'ring(4, rate="1gbit")'."""
     try:
         call = ast.parse(text.strip(), mode="eval").body
         kind = KINDS[call.func.id]

@@ -1,5 +1,5 @@
-"""What Prometheus reads from a real daemon: by its own parser, and by promtool where there is
-one; and that the example dashboard asks for nothing else."""
+"""What Prometheus reads from a real daemon: with its own parser, and with promtool where there is
+one; and the example dashboard asks for nothing else."""
 
 import json
 import pathlib
@@ -34,7 +34,7 @@ def samples(text):
 
 @pytest.fixture
 def measured(cluster):
-    """Two daemons that have done a job of two ranks; and what the first one's port says."""
+    """Two daemons that have done a job of two ranks; and the first one's metrics."""
     port = free_port()
     c = cluster(2, top_settings="")
     c.daemons[0].signal(15)
@@ -71,14 +71,14 @@ def test_a_job_is_seen_by_kind_type_bytes_and_time(measured):
     assert told[("mlxcomm_engine_responsive", ())] == 1
 
 
-# Why: the port asks nobody who they are, and what users do is theirs.
+# Why: the port does not ask who reads it, and users' activity is private.
 def test_no_user_and_no_job_has_its_name_there(measured):
     _, _, text = measured
     assert '"root"' not in text and '"job"' not in text
 
 
 def test_names_are_as_prometheus_wants_them(measured):
-    """promtool's own word, where it is installed (Debian: prometheus)."""
+    """promtool's own verdict, where it is installed (Debian: prometheus)."""
     _, _, text = measured
     own = [family for family in text_string_to_metric_families(text)
            if not family.name.startswith("exposer_")]  # The library's.
@@ -94,7 +94,7 @@ def test_names_are_as_prometheus_wants_them(measured):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-# Why: Prometheus asks for OpenMetrics first, and takes the text format as well.
+# Why: Prometheus asks for OpenMetrics first, and accepts the text format as well.
 def test_whoever_would_rather_have_openmetrics_gets_the_text_format(measured):
     _, port, text = measured
     told, headers = scrape(port, accept="application/openmetrics-text;version=1.0.0,*/*;q=0.1")
@@ -114,7 +114,7 @@ def test_the_dashboard_asks_for_nothing_that_is_not_there(measured):
     assert asked <= there, asked - there
 
 
-# Why: a hanging engine is when one looks, and a scrape must not hang with it.
+# Why: people look when the loop hangs, and a scrape must not hang with it.
 def test_a_scrape_of_a_daemon_that_stops_ends(measured):
     c, port, _ = measured
     with pytest.raises(urllib.error.HTTPError) as error:

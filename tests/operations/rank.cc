@@ -1,5 +1,5 @@
-// One rank on a real daemon: rank TASK RANK SIZE JOB. Each task checks what it gets
-// against an oracle, says "fine", and ends with 0.
+// One rank on a real daemon: rank TASK RANK SIZE JOB. Each task checks its results against an
+// oracle, prints "fine", and exits with 0.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +50,7 @@ Ticket Begin(Group& group, const oracle::Operation& o, const void* in, void* out
   return group.Submit(request);
 }
 
-// Of unequal lengths: nothing, the count, or twice the count.
+// Unequal lengths: nothing, the count, or twice the count.
 void AddTables(oracle::Operation& o) {
   if (!mlxcomm::HasCounts(o.kind)) return;
   const std::uint64_t length = mlxcomm::CountsLength(o.kind, o.size);
@@ -100,8 +100,8 @@ void Finish(Running& running, std::uint32_t rank) {
                           " is wrong");
 }
 
-// What a call of each kind, type and operator gives, one after the other; then all of
-// them in flight at once. Where a plan is forced, of two types only.
+// Each kind, type and operator, one after the other; then all of them in flight at once. Where a
+// plan is forced, only two types.
 void EveryOperation(Connection& connection, Group& group, mlxcomm_plan plan, std::uint64_t most) {
   group.SetPlan(plan);
   std::vector<oracle::Operation> operations;
@@ -151,7 +151,7 @@ void Every(Connection& connection, Group& world) {
   });
 }
 
-// Every rank to every other, small and large, tags in the opposite order at the receiver.
+// Every rank to every other, small and large, with tags in the opposite order at the receiver.
 void Messages(Connection& connection, Group& world) {
   constexpr std::uint32_t kTags = 40;
   for (const std::uint64_t count : {1u, 50'000u}) {
@@ -221,7 +221,7 @@ void Groups(Connection& connection, Group& world) {
   }
 }
 
-// Made, used, closed, again and again.
+// Made, used, closed, repeatedly.
 void Cycles(Connection& connection, Group& world) {
   Buffer buffer(connection, 64);
   for (int i = 0; i < 2000; ++i) {
@@ -239,8 +239,8 @@ void Shrink(Connection& connection, Group& world) {
   *value = 1;
   world.AllReduce(value, value, 1, MLXCOMM_INT32);
   const std::uint32_t last = world.size() - 1;
-  // Of an operation that has ended here the others may still be in the middle. Of what was before
-  // a barrier that has ended they are not.
+  // When an operation has ended here, the others may still be in the middle of it, but not of an
+  // operation before a barrier that has ended.
   if (world.rank() == last) {
     world.Barrier();
     std::printf("dying\n");
@@ -263,7 +263,7 @@ void Shrink(Connection& connection, Group& world) {
   std::printf("group %s of %u\n", rest.name().c_str(), rest.size());
 }
 
-// Rank 0 gives up what the others never joined: all hear who it was.
+// Rank 0 gives up an operation that the others never joined: all get an error that names it.
 void Cancel(Connection& connection, Group& world) {
   Buffer buffer(connection, 64);
   auto part = world.Split(0, 0, "given_up");
@@ -283,10 +283,10 @@ void Cancel(Connection& connection, Group& world) {
     const bool told = error.code() == MLXCOMM_CANCELLED || error.code() == MLXCOMM_MISMATCH;
     Expect(told, error.what());
   }
-  world.Barrier();  // Another group of the same ranks works on.
+  world.Barrier();  // Another group of the same ranks still works.
 }
 
-// More than 2^32 bytes at once; pages that nobody wrote read as zero.
+// More than 2^32 bytes at once; pages that were never written read as zero.
 void Large(Connection& connection, Group& world) {
   constexpr std::uint64_t kBytes = (std::uint64_t{1} << 32) + 4099;
   Buffer buffer(connection, kBytes);
@@ -306,7 +306,7 @@ void Large(Connection& connection, Group& world) {
   }
 }
 
-// After the first round "goes on" is said: what is made when it is first needed is there then.
+// After the first round it prints "goes on": everything that is made at first use exists then.
 constexpr int kForever = 1 << 30;
 void SayThatItGoesOn(int round) {
   if (round != 0) return;
@@ -357,14 +357,14 @@ void SumsForever(Connection& connection, Group& world) { Sums(connection, world,
 void SendsForever(Connection& connection, Group& world) { Sends(connection, world, kForever); }
 void SomeSums(Connection& connection, Group& world) { Sums(connection, world, 4); }
 
-// Ranks whose counts do not agree; every rank must hear it.
+// Ranks whose counts do not agree; every rank must get the error.
 void UnequalCounts(Connection& connection, Group& world) {
   Buffer in(connection, 1 << 20), out(connection, 1 << 20);
   std::vector<std::uint64_t> send(world.size(), 1000), receive(world.size(), 1000);
   if (world.rank() == world.size() - 1) receive[0] = 30'000;  // Rank 0 sends 1000.
   try {
     world.AllToAllV(in.data(), out.data(), send.data(), receive.data(), MLXCOMM_INT32);
-    world.Barrier();  // A rank whose own counts were met hears of it here.
+    world.Barrier();  // A rank whose own counts matched gets the error here.
     throw std::runtime_error("nobody noticed");
   } catch (const mlxcomm::Error& error) {
     std::printf("%s\n", error.what());

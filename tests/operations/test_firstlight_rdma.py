@@ -1,4 +1,5 @@
-"""First light over the fake verbs: what devices do is confirmed or refuted, and replays."""
+"""First light over the fake verbs: it confirms or refutes how devices behave, and its file
+replays."""
 
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def config(fake, folder, limits):
     return path
 
 
-# As strict as Apple's devices are said to be; as Linux's; one whose driver hangs and refuses.
+# As strict as Apple's devices are said to be; like Linux's; one whose driver hangs and refuses.
 @pytest.mark.parametrize("limits, wanted, refuted", [
     ("APPLE", "", set()),
     ("LINUX", "unreliable_only 0\n", {"rdma-no-rc", "rdma-access-needed", "rdma-receives-before",

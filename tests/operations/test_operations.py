@@ -31,7 +31,7 @@ def run(cluster, task, nodes, ranks):
 
 
 def nothing_is_left(cluster, nodes):
-    """Every group is gone everywhere, and with it what it had."""
+    """Every group is gone everywhere, with all that it had."""
     def empty():
         return all(not cluster.status(node)["jobs"] for node in range(nodes))
 
@@ -57,7 +57,7 @@ def test_groups_nested_and_at_work_at_the_same_time(cluster, nodes, ranks):
 
 @pytest.mark.parametrize("nodes, ranks", [(1, 2), pytest.param(2, 2, marks=only_in_all)])
 def test_thousands_of_groups_leave_nothing(cluster, nodes, ranks):
-    """Why: a leak of a group is small; of thousands it is seen."""
+    """Why: a leak of one group is small; one of thousands is noticeable."""
     c = cluster(nodes)
     run(c, "cycles", nodes, ranks)  # Warm.
     before = [c.status(node)["nodes"][0]["memory_bytes"] for node in range(nodes)]

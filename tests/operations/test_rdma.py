@@ -1,5 +1,5 @@
-"""Every operation over RDMA rails of the fake verbs (tests/fake_verbs), on real daemons: as Apple's
-devices are, as Linux's, with loss, and while queue pairs fail and come back under them."""
+"""Every operation over RDMA rails of the fake verbs (tests/fake_verbs), on real daemons: with
+devices like Apple's, like Linux's, with loss, and while queue pairs fail and come back meanwhile."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ DEVICE = "device rdma_en1 127.0.0.1\n"
 
 
 class FakeVerbs:
-    """What the test wants of the devices, and what was done wrong."""
+    """How the test wants the devices to behave, and the mistakes that they report."""
 
     def __init__(self, folder, library):
         self.folder = folder
@@ -26,7 +26,7 @@ class FakeVerbs:
         self.want("")
 
     def want(self, lines):
-        """Of the device that tests have where they want no other."""
+        """For the device that tests use by default."""
         self.write(DEVICE + lines)
 
     def write(self, lines):
@@ -43,7 +43,7 @@ class FakeVerbs:
 
 @pytest.fixture
 def fake_verbs(tmp_path_factory, monkeypatch):
-    """Whoever uses this itself looks at the faults."""
+    """A test that uses this checks the faults itself."""
     library = pathlib.Path(find_test_program("fake_verbs", "libfake_verbs.so"))
     if not library.exists():
         pytest.skip("built without infiniband/verbs.h")
@@ -93,8 +93,8 @@ def test_three_daemons_share_a_device(cluster, verbs):
 
 @only_in_all
 def test_ten_jobs_at_once_share_one_queue_pair(cluster, verbs):
-    """Why: a device has ten queue pairs for all, and a job of its own for each would be the end of
-    them. Every job makes every operation, and checks every byte."""
+    """Why: a device has ten queue pairs for all; with one for each job they would run out. Every
+    job makes every operation, and checks every byte."""
     c = start(cluster, verbs, 2, "APPLE")
     program = find_test_program("operations", RANK)
     ranks = [Process([program, "every", str(rank), "2", f"job-{job}"], {"MLXCOMM_SOCKET": c.socket(rank)})
@@ -116,8 +116,9 @@ def cpu_seconds(pid):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the CPU time of another process")
 def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
-    """How: three seconds are measured in which nobody wants anything, after operations that had the
-    rails' threads look for completions. The fake's own threads look around 50 times a second each."""
+    """How: three seconds without any operation are measured, after operations for which the
+    rails' threads polled for completions. The fake's own threads wake about 50 times a second
+    each."""
     c = start(cluster, verbs, 2, "APPLE")
     run(c, "messages", 2, 2)
     received = [int(rdma_rails(c, node)[0]["received_bytes"]) for node in range(2)]
@@ -136,8 +137,8 @@ def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
 
 
 def test_a_driver_that_hangs_under_a_daemon_holds_nobody(cluster, verbs):
-    """How: completions cannot be asked for any more, in the middle of operations; they go on over the
-    connections, and the daemons end when they are told to."""
+    """How: polling for completions hangs, in the middle of operations; they go on over the
+    connections, and the daemons end when they are stopped."""
     c = start(cluster, verbs, 2, "APPLE")
     ranks = start_ranks(c, "every", 2, 4)
     verbs.want("hang ibv_poll_cq\n")
@@ -193,8 +194,8 @@ def figure(cluster, name):
     pytest.param("LINUX", "unreliable_only 0\n", "sums forever", marks=only_in_all),
     ("LINUX", "unreliable_only 0\n", "sends forever")])
 def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
-    """How: 16 MiB again and again, of which 4 MiB are looked at; what its regions are made with, the first
-    time, is left out."""
+    """How: 16 MiB again and again, of which 4 MiB are counted; the data with which its regions
+    are made, the first time, is left out."""
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
     processes = start_ranks(c, task, 2, 2)

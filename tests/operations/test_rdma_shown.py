@@ -1,5 +1,5 @@
-"""What mlxcommctl says of RDMA, over the fake verbs and real daemons: rails that are up, and each way
-in which there is none, with its remedy."""
+"""What mlxcommctl says about RDMA, over the fake verbs and real daemons: rails that are up, and
+each reason why there is none, with its remedy."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from conftest import PATIENCE, Process, find_program, wait_until
 from operations.test_rdma import fake_verbs, rdma_rails, start, verbs  # noqa: F401
 
-# A device of the loopback interface's name, as rdma_en2 is of en2's.
+# A device named after the loopback interface, as rdma_en2 is after en2.
 OF_INTERFACE = "device rdma_127.0.0.1 "
 
 
@@ -62,7 +62,8 @@ def test_a_cable_tells_its_rails(cluster, verbs):
 
 
 def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
-    """Why: whoever has cables for RDMA wants to know whether it is used, and how much faster it is."""
+    """Why: users with cables for RDMA want to know whether it is used, and how much faster it
+    is."""
     c = start(cluster, verbs, 2, "APPLE")
     words = [find_program("mlxcommctl"), "bench", "-b", "1M", "-e", "4M", "-i", "3", "-w", "1",
              "--size", "2", "--job", "b"]
@@ -107,8 +108,8 @@ def test_doctor_and_status_tell_why_there_is_no_rail(cluster, verbs, code, contr
 
 
 def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
-    """Why: a Mac's port gets its IPv4 address, and its device the GID, some time after the cable was
-    plugged in, and neither need be the address that the daemons' connection uses."""
+    """Why: a Mac's port gets its IPv4 address, and its device the GID, some time after the cable
+    was plugged in, and neither need be the address that the daemons' connection uses."""
     gids = "fe80::347c:94ff:fecd:45c4,127.0.0.77\nipv4_gids_only 1\n"
     verbs.write(OF_INTERFACE + gids + "no_ipv4 rdma_127.0.0.1\n")
     c = cluster(2, top_settings=settings(verbs))
@@ -162,8 +163,8 @@ def report(cluster, folder):
 
 
 def test_a_report_tries_what_is_taken_of_devices(cluster, fake_verbs, tmp_path):
-    """Why: whoever has such Macs can tell by it which of what is taken of them holds. What is tried
-    breaks the rules of Apple's devices, and the fake says so: no fault here."""
+    """Why: users of such Macs can see in it which assumptions about them hold. The trials break
+    the rules of Apple's devices, and the fake says so: that is no fault here."""
     c = start(cluster, fake_verbs, 2, "APPLE")
     text = report(c, tmp_path)
     assert verdicts(text) == {
@@ -208,7 +209,7 @@ def test_hosts_with_rdma_between_all_are_for_jaccl(cluster, verbs, tmp_path):
     assert hosts["backend"] == "jaccl"
     assert [host["rdma"] for host in hosts["hosts"]] == [
         [None if i == j else "rdma_en1" for j in range(3)] for i in range(3)]
-    # Both read it as it is, and import checks its matrix as MLX does.
+    # Both accept the file unchanged, and import checks its matrix as MLX does.
     common = pytest.importorskip("mlx._distributed_utils.common")
     assert [host.rdma for host in common.Hostfile.from_file(file).hosts] == [
         host["rdma"] for host in hosts["hosts"]]

@@ -1,13 +1,13 @@
 // Loaded into a daemon or a rank (LD_PRELOAD): while armed, the threads that it has started itself
-// (engine, workers, rails; not gRPC's) may not allocate, wait for a lock or write to a stream. Whoever
-// does ends the process with the place where it happened.
+// (loop, workers, rails; not gRPC's) may not allocate, wait for a lock or write to a stream. The
+// first that does ends the process with the place where it happened.
 //
 //   MLXCOMM_GUARD=FILE    armed while the first byte of FILE is not '0'
-//   MLXCOMM_GUARD_TELL=1  tells every place once and goes on, to look for them all
-//   MLXCOMM_GUARD_SPARES=LIBRARY  what this library's own code allocates is not looked at
+//   MLXCOMM_GUARD_TELL=1  reports every place once and goes on, to find all of them
+//   MLXCOMM_GUARD_SPARES=LIBRARY  allocations by this library's own code are allowed
 //
-// A lock that is free is taken in a few nanoseconds, and asio's loop takes its own each turn;
-// what counts is to wait for somebody.
+// Taking a free lock needs a few nanoseconds, and asio's loop takes its own each turn; only waiting
+// for another thread counts.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -40,10 +40,10 @@ Function Next(Function, const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
-// The flag is looked at for every call, so that no thread needs to be told.
+// The flag is read for every call, so that threads need no message.
 bool Armed() { return t_watched && !t_inside && g_flag != nullptr && *g_flag != '0'; }
 
-// Places that were told already, by the addresses on the way there.
+// For places that were not reported yet, by the addresses of their callers.
 bool IsNew(void* const* frames, int count) {
   static std::atomic<std::uintptr_t> told[256];
   std::uintptr_t place = 0;
@@ -81,7 +81,7 @@ bool IsSpared(void* caller) {
   return at >= g_spared_begin && at < g_spared_end;
 }
 
-// Where the library of that name lies.
+// The addresses of the library of that name.
 int FindSpared(dl_phdr_info* object, std::size_t, void* name) {
   if (std::strstr(object->dlpi_name, static_cast<const char*>(name)) == nullptr) return 0;
   for (int i = 0; i < object->dlpi_phnum; ++i) {
@@ -121,8 +121,8 @@ void* RunStarted(void* given) {
   return started.run(started.argument);
 }
 
-// std::thread hands over an object whose class is known where the thread was started: those
-// of the program are its own, others are of the libraries that it uses.
+// std::thread passes on an object whose class is defined where the thread was started: in the
+// program for its own threads, else in a library.
 bool IsOfTheProgram(void* argument) {
   Dl_info program{};
   Dl_info object{};

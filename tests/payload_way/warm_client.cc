@@ -1,5 +1,5 @@
-// A rank whose operations are watched by the guard once they are warm: all_reduces one after another,
-// and several in flight, from a thread of its own.
+// A rank whose operations the guard watches once they are warm: all_reduces one after another, and
+// several in flight, from a thread of its own.
 //
 //   warm_client FLAG_FILE [allocates]    arms the guard by FLAG_FILE; rank and job by the environment
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-"""All that mlxcommctl can be told, as it says itself, and how the tests run each verb."""
+"""All commands and options of mlxcommctl, by its own account, and how the tests run each verb."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ def commands():
 
 
 def verbs():
-    """Those that do something: nothing is below them."""
+    """The verbs: commands without subcommands."""
     return {path: command for path, command in commands().items()
             if path and not command["has_commands"]}
 
@@ -31,12 +31,12 @@ def has(command, name):
     return any(name in option["names"] for option in command["options"])
 
 
-# How they are run beside a key file "there", in the current folder: never on the machine's own.
+# How they run beside a key file "there", in the current folder: never on the machine's own.
 CLUSTER_ARGUMENTS = {
     "cluster create": ["--key-file", "own"],
     "cluster join": ["--key-file", "own", "--from", "there"],
     "cluster key rotate": ["--key-file", "there"],
     "cluster key show": ["--key-file", "there"],
 }
-# All of it takes minutes, and asks for hands where there is a terminal.
+# All of it takes minutes, and needs hands where there is a terminal.
 FIRST_LIGHT_ARGUMENTS = {"firstlight": ["--yes", "--steps", "power"]}

@@ -1,5 +1,6 @@
-"""bash 3.2, which macOS has, from GNU's source. tests/run fetches it before pytest's workers begin, for
-theirs is a network without a way out; where it cannot be had, tests that want it are skipped, and say why."""
+"""bash 3.2, which macOS has, from GNU's source. tests/run fetches it before pytest's workers begin,
+because their network has no way out; where it is not available, tests that need it are skipped, and
+say why."""
 
 import pathlib
 import urllib.request
@@ -11,7 +12,7 @@ TARBALL = BUILD / "bash-3.2.57.tar.gz"
 
 
 def fetch():
-    """Why it cannot be had; empty: it lies there. What is there already, from wherever, is taken."""
+    """Why it is not available; empty: it is there. An existing one from any source is used."""
     if TARBALL.exists():
         return ""
     try:
@@ -24,4 +25,4 @@ def fetch():
 
 
 if __name__ == "__main__":
-    print(fetch() or TARBALL)  # Tests that want it say that it is missing.
+    print(fetch() or TARBALL)  # Tests that need it report that it is missing.

@@ -1,4 +1,4 @@
-"""Completion in real shells: what is offered is what mlxcommctl takes, for every verb."""
+"""Completion in real shells: for every verb, the offers are what mlxcommctl accepts."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ from shell.test_macos_scripts import build_bash
 
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = commands()
-# The scripts ask the mlxcommctl that is called.
+# The scripts call the mlxcommctl on the command line.
 ENVIRONMENT = {**os.environ, "TERM": "xterm", "PS1": "ready> ",
                "PATH": f"{os.path.dirname(find_program('mlxcommctl'))}:{os.environ['PATH']}"}
 
@@ -33,7 +33,7 @@ def script(shell, tmp_path):
 
 
 def bash_offers(line, tmp_path):
-    """As bash calls the function: the words, the last one being completed."""
+    """As bash calls the function: with the words, the last one being completed."""
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     done = subprocess.run(
@@ -71,7 +71,7 @@ class Terminal:
         os.write(self.ours, text.encode())
 
     def read_until(self, text):
-        """All up to it, without the editor's moves; what follows is kept."""
+        """Everything up to it, without the editor's cursor moves; the rest is kept."""
         deadline = time.monotonic() + PATIENCE
         while True:
             self.unread = re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[=>])", "", self.unread)
@@ -84,7 +84,7 @@ class Terminal:
             self.unread += os.read(self.ours, 65536).decode(errors="replace")
 
     def completed(self, line):
-        """The line as the shell makes it of this one and a tab, told by `printf` around it."""
+        """The line that the shell makes of this one and a tab, printed by `printf` around it."""
         self.write("\x15" + line + "\t\x01printf '[%s]\\n' '\x05'\n")
         shown = self.read_until("]\r\n")
         self.read_until("ready> ")
@@ -144,21 +144,22 @@ def test_values_are_offered_and_words_of_options_are_no_verbs(shell, offers, tmp
     needs(shell)
     assert offers("mlxcommctl plan --op all_g", tmp_path) == {"all_gather", "all_gather_v"}
     assert offers("mlxcommctl completion ", tmp_path) >= {"bash", "zsh", "fish"}
-    # A job may be called as a verb is.
+    # A job may have a verb's name.
     assert "--tracks" in offers("mlxcommctl record --job plan --", tmp_path)
     assert "printf" in offers("mlxcommctl launch -n 2 -- print", tmp_path)
     assert not offers("mlxcommctl plan --nodes ", tmp_path), "files are no numbers"
 
 
-# Why: names of files were broken at their blanks and folders ended in one, for bash was given words where
-# it should have been asked for files; and bash takes what stands behind '=' for a word of its own.
+# Why: names of files were broken at their blanks and folders ended in one, because bash got words
+# where it should have been asked for files; and bash takes the text behind '=' for a word of its
+# own.
 def test_files_and_what_stands_behind_an_equals_sign(any_shell, tmp_path):
     (tmp_path / "my notes.sock").write_text("")
     (tmp_path / "other file").write_text("")
     (tmp_path / "some folder").mkdir()
     (tmp_path / "some folder" / "x").write_text("")
     completed = any_shell.completed
-    end = "" if any_shell.name == "zsh" else "/"  # Which zsh takes back when the cursor leaves it.
+    end = "" if any_shell.name == "zsh" else "/"  # zsh removes it when the cursor leaves it.
     assert completed("mlxcommctl status --socket my") == r"mlxcommctl status --socket my\ notes.sock"
     assert completed("mlxcommctl status --socket some") == r"mlxcommctl status --socket some\ folder" + end
     assert completed("mlxcommctl status --socket=my") == r"mlxcommctl status --socket=my\ notes.sock"
@@ -184,8 +185,8 @@ def test_fish_completes_files_too(tmp_path):
     assert "my notes.sock" in fish_offers("mlxcommctl launch -n 2 -- cat my", tmp_path)
 
 
-# Why: what is offered stands on the command line as it is. How: the daemon of the socket that the line
-# names is asked; without one there is nothing to offer, at once.
+# Why: an offer goes onto the command line unchanged. How: the daemon of the socket on the line is
+# asked; without one there is nothing to offer, at once.
 def test_names_of_nodes_are_those_that_the_daemon_knows(cluster, any_shell, tmp_path):
     c = cluster(2)
     line = f"mlxcommctl ping --socket {c.socket(0)} node-"
@@ -201,7 +202,7 @@ def test_zsh_completes_verbs_options_and_values(zsh):
     assert zsh.completed("mlxcommctl plan --ranks-p") == "mlxcommctl plan --ranks-per-node"
     assert zsh.completed("mlxcommctl plan --op all_r") == "mlxcommctl plan --op all_reduce"
     assert zsh.completed("mlxcommctl completion z") == "mlxcommctl completion zsh"
-    line = "mlxcommctl record --job plan --tr"  # A job may be called as a verb is.
+    line = "mlxcommctl record --job plan --tr"  # A job may have a verb's name.
     assert zsh.completed(line) == line + "acks"
 
 

@@ -1,4 +1,4 @@
-"""Exit codes are those that README, man page and --help list, and what happens."""
+"""Exit codes are those that README, man page and --help list, and that occur."""
 
 import pathlib
 import re
@@ -7,7 +7,7 @@ from shell.command_table import has, mlxcommctl, verbs
 
 ROOT = pathlib.Path(__file__).parents[2]
 NOWHERE = ["--socket", "/nowhere/at/all.sock"]
-# What a verb needs before it asks a daemon.
+# What a verb needs before it calls a daemon.
 ARGUMENTS = {
     "ping": ["node-0"],
     "plan": ["--op", "all_reduce", "--nodes", "2", "--bytes", "1K"],
@@ -34,7 +34,7 @@ def test_wrong_usage_is_2():
     assert mlxcommctl().returncode == mlxcommctl("nonsense").returncode == 2
     for verb in verbs():
         done = mlxcommctl(*verb.split(), "--no-such-option-exists")
-        # Of a program that a verb runs options are its own.
+        # The options behind a program that a verb runs belong to the program.
         assert done.returncode == 2, (verb, done.stdout)
 
 
@@ -49,7 +49,7 @@ def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
         assert said.startswith(f"mlxcommctl: {what}\n") and where in said, (words, said)
 
 
-# Why: a script tells by it that there is nothing to ask, from a daemon that says no.
+# Why: a script must be able to tell a missing daemon from one that refuses.
 def test_no_daemon_is_3():
     ask = ("status", "topology", "ping", "events", "plan", "record", "hosts export")
     asked = [verb for verb in ask if has(verbs()[verb], "--socket")]

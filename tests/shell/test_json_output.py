@@ -1,4 +1,4 @@
-"""What verbs print with --json is what `mlxcommctl schema VERB` says."""
+"""The output of verbs with --json matches `mlxcommctl schema VERB`."""
 
 import json
 import pathlib
@@ -21,12 +21,12 @@ ARGUMENTS = {
     "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
     "record": ["--tracks"],
 }
-# A line for each: they may go on for ever.
+# One line each: they may go on for ever.
 PRINTS_LINES = {"events"}
-# What it says of this machine is not these tests' subject.
+# Its findings about this machine are not these tests' subject.
 # The daemon's key is in another file than the one that changes here, and it says so.
 CODES = {"doctor": (0, 1, 4), "cluster key rotate": (1,)}
-# Shows what the programs print, line by line; of its own it has nothing to say.
+# Shows the programs' output, line by line; it has none of its own.
 PRINTS_OTHERS_OUTPUT = {"launch"}
 
 
@@ -48,7 +48,7 @@ def test_every_schema_is_one(verb):
 @pytest.mark.parametrize("verb", WITH_JSON)
 def test_output_is_what_the_schema_says(cluster, verb, tmp_path):
     c = cluster(2)
-    # Operations to be recorded, and a job to be shown.
+    # Operations for the record, and a job to be shown.
     mlxcommctl("bench", "-n", "2", "--to", "4K", "-i", "2", "-w", "1", "--socket", c.socket(0))
     mlxcommctl("cluster", "create", "--key-file", "there", cwd=tmp_path)
     where = ["--socket", c.socket(0)] if has(VERBS[verb], "--socket") else []

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount nam
 
 
 def build_bash():
-    """bash 3.2 in build/, where a tarball beside it is taken for what the network does not give."""
+    """bash 3.2 in build/; a tarball beside it replaces the download."""
     with open(ROOT / "build" / "bash.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # One worker builds it, the others wait.
         return build_bash_alone()
@@ -152,7 +152,8 @@ ABSL = "/opt/homebrew/opt/abseil/lib/libabsl_base.2508.0.0.dylib"
 
 
 def build(mac):
-    """mlxcommd and mlxcommctl as a build on a Mac would have left them, over Homebrew's libraries."""
+    """mlxcommd and mlxcommctl as a build on a Mac would have left them, over Homebrew's
+    libraries."""
     for name in ("mlxcommd", "mlxcommctl"):
         body = pathlib.Path(find_program(name)).read_bytes()
         mac.object_file(mac.folder / "built" / name, body,
@@ -175,9 +176,9 @@ done
 
 
 def test_the_service_comes_outlives_an_upgrade_of_homebrew_and_goes(mac):
-    """Why: the daemon's libraries are Homebrew's, of one version, in folders of a user's."""
+    """Why: the daemon's libraries are Homebrew's, of one version, in a user's folders."""
     program = build(mac)
-    (mac.state / "disabled").write_text("")  # By `launchctl disable`, once upon a time.
+    (mac.state / "disabled").write_text("")  # By an earlier `launchctl disable`.
     said = mac.run(f"""
 "$FOLDER/systemd-launchd/install" {program}
 {SHOWN}
@@ -204,7 +205,7 @@ mlxcommctl status
                           "libabsl_base.2508.0.0.dylib", "libfmt.12.dylib", "libgpr.44.dylib",
                           "libgrpc.44.dylib"))]
     for path in (mac.disk / "usr/local/lib/mlxcomm").iterdir():
-        _, told = read(path)  # Nothing of Homebrew's names is left in it.
+        _, told = read(path)  # None of Homebrew's names is left in it.
         assert "homebrew" not in str(told) and told["signed"], (path, told)
         assert path.stat().st_mode & 0o022 == 0
     with open(mac.disk / "Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist", "rb") as file:
@@ -218,7 +219,7 @@ mlxcommctl status
 
 
 def test_the_log_of_a_daemon_that_runs_is_turned(mac):
-    """Why: a descriptor of launchd's stays with the file that was turned, which then grows without end."""
+    """Why: a descriptor of launchd's stays with the rotated file, which then grows without end."""
     mac.run(f"""
 "$FOLDER/systemd-launchd/install" {build(mac)}
 {SHOWN}
@@ -232,7 +233,7 @@ mlxcommctl status
     log = mac.disk / "var/log/mlxcommd"
     assert "is ready" in (log / "mlxcommd.log.0").read_text()
     assert "log reopened" not in (log / "mlxcommd.log.0").read_text()
-    # Who had a configuration keeps it, and with it launchd's log.
+    # A user's existing configuration is kept, and with it launchd's log.
     lines = [line.split() for line in (mac.disk / "etc/newsyslog.d/mlxcommd.conf").read_text().splitlines()
              if not line.startswith("#")]
     with open(mac.disk / "Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist", "rb") as file:
@@ -242,7 +243,7 @@ mlxcommctl status
 
 
 def test_a_wrong_configuration_is_not_tried_again_and_a_crash_is(mac):
-    """Why: launchd starts anew, every ten seconds, whatever did not end with 0."""
+    """Why: launchd restarts, every ten seconds, each program that did not end with 0."""
     mac.run(f"""
 "$FOLDER/systemd-launchd/install" {build(mac)}
 {SHOWN}
@@ -276,7 +277,7 @@ def test_a_library_that_is_not_there_leaves_what_is_installed_as_it_is(mac):
 
 
 def test_the_userland_refuses_what_is_gnus_alone(mac):
-    """Why: a stand-in that lets everything pass finds nothing."""
+    """Why: a stand-in that accepts everything finds nothing."""
     for line in ("sed -i s/a/b/ x", "cp -u a b", "sed 's/a\\+/b/' x", "install -D a b", "mv -T a b",
                  "grep --quiet a x", "realpath .", "nproc", "timeout 1 true"):
         said = mac.run(f"cd /Library; : > x; : > a; if {line}; then exit 3; fi")

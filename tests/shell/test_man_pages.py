@@ -1,4 +1,4 @@
-"""Man pages say all that --help does: a verb or option that is added is missed here."""
+"""Man pages describe all that --help does: a missing verb or option is noticed here."""
 
 import pathlib
 import re
@@ -15,7 +15,7 @@ PAGES = {"mlxcommctl": ROOT / "client/ctl/cli/mlxcommctl.1", "mlxcommd": ROOT / 
 
 
 def fragment(path, command):
-    """What belongs below VERBS for it, to be pasted and made better."""
+    """The text to paste below VERBS for it, as a start."""
     lines = [f".Ss {path}", command["description"].rstrip(".") + ".", ".Bl -tag -width Ds"]
     for option in named(command):
         if "--help" in option["names"]:

@@ -1,6 +1,6 @@
-"""pytest --collect-only as Python would do it on a Mac: the system says that it is Darwin, what is Linux's
-alone is not in Python's modules, and /proc and the like are not there. Run as a program, with pytest's
-arguments.
+"""pytest --collect-only as Python would do it on a Mac: the system claims to be Darwin, Python's
+modules lack what only Linux has, and /proc and the like do not exist. Run it as a program, with
+pytest's arguments.
 """
 
 import os

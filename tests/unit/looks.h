@@ -1,8 +1,8 @@
-// What a test does between two looks at what it waits for: it looks again at once as long as things
-// happen, and gives the core away when nothing does. Tests run beside others on few cores, and what
-// they wait for is done by threads and processes that need these.
+// How a test polls: it looks again at once as long as things happen, and yields the core when
+// nothing does. Tests run beside others on few cores, and the threads and processes that they wait
+// for need these.
 //
-// Owner: whoever waits, for as long. Thread: its own. Memory: none.
+// Owner: the waiting test, for as long as it waits. Thread: its own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class Looks {
   std::size_t idle_ = 0;
 };
 
-// Looks until it is so, or fails the test.
+// Polls until the condition holds, or fails the test.
 template <typename Condition>
 void LookUntil(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + kNever;

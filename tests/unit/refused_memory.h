@@ -1,4 +1,5 @@
-// An operator new that can refuse, for the whole program: included by one source of a program of its own.
+// An operator new that can refuse, for the whole program: one source of a separate program includes
+// it.
 //
 //   refuse_after = 3;   // The fourth allocation of this thread throws std::bad_alloc, and later ones do not.
 //
@@ -25,7 +26,7 @@ inline void* AllocateUnlessRefused(std::size_t bytes) {
 
 }  // namespace mlxcomm
 
-// Not inline, as the standard has it for these.
+// Not inline: the standard forbids that for these.
 void* operator new(std::size_t bytes) { return mlxcomm::AllocateUnlessRefused(bytes); }
 void* operator new[](std::size_t bytes) { return mlxcomm::AllocateUnlessRefused(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }

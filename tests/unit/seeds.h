@@ -1,5 +1,5 @@
-// How many seeds a test of code without threads tries: all, but an eighth where the thread
-// sanitizer runs, which has nothing to find there and takes ten times as long, and a quarter with
+// How many seeds a test of code without threads tries: all, but an eighth with the thread
+// sanitizer, which has nothing to find there and takes ten times as long, and a quarter with
 // tests/run without --all.
 #pragma once
 

@@ -1,5 +1,6 @@
-"""Why: a file of tests that asks Linux's own things when it is imported, to decide what to skip, say, takes
-all its tests away on a Mac, and no Mac has collected them. How: collect_as_macos.py beside this.
+"""Why: a test file that uses something of Linux when it is imported, for example to decide what to
+skip, loses all its tests on a Mac, and no Mac has collected them. How: collect_as_macos.py beside
+this.
 """
 
 import os
@@ -39,7 +40,7 @@ def test_all_tests_are_collected_as_on_a_mac():
     "import os\nassert os.path.exists('/sys/class/net')",
 ])
 def test_what_is_linuxs_alone_is_found(tmp_path, line):
-    """Why: a stand-in that lets everything pass finds nothing."""
+    """Why: a stand-in that accepts everything finds nothing."""
     (tmp_path / "test_one.py").write_text(f"{line}\ndef test_nothing(): pass\n", encoding="ascii")
     code, said = collect("--rootdir", tmp_path, tmp_path)
     assert code == 2 and "1 error" in said, said

@@ -1,4 +1,4 @@
-"""The files in config/ are what the daemon takes, and the examples do what they say."""
+"""The daemon accepts the files in config/, and the examples do what they say."""
 
 import json
 import os
@@ -21,14 +21,14 @@ def check(path):
 
 
 def places(port):
-    """Of two Macs' cables; or a port for each, where a ring is told of."""
+    """The addresses of two Macs' cables; or a port for each end in a ring."""
     if isinstance(port, dict):
         return port
     return {"10.0.0.1:7470": f"127.0.0.1:{port}", "10.0.1.1:7470": f"127.0.0.2:{port}"}
 
 
 def here(text, folder, port):
-    """The example with this machine's places instead of the two Macs' ones."""
+    """The example with places on this machine instead of the two Macs'."""
     key = folder / "key"
     if not key.exists():
         key.write_text(os.urandom(32).hex() + "\n")
@@ -45,7 +45,8 @@ def test_annotated_file_is_fine():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# Why: a field's default, bounds and help are written once, in config.proto; the file follows from it.
+# Why: a field's default, bounds and help are written once, in config.proto; the file follows from
+# them.
 def test_annotated_file_is_what_the_daemon_prints():
     printed = subprocess.run([find_program("mlxcommd"), "--print-config"], capture_output=True, text=True,
                              timeout=PATIENCE)
@@ -55,8 +56,8 @@ def test_annotated_file_is_what_the_daemon_prints():
 
 
 def bounds_of(comment):
-    """(lowest, highest) of what the annotated file says above a number; lowest is None where
-    that is another field's value."""
+    """(lowest, highest) from the annotated file's comment above a number; lowest is None where
+    it is another field's value."""
     told = re.search(r"\((?:0, or )?(?:above \w+,|(\S+)) to (\S+?)(?:, a multiple of \d+)?\)$", comment)
     assert told, f"no bounds in {comment!r}"
 
@@ -80,7 +81,7 @@ def numbers_of(text):
         comment = []
 
 
-# Why: whoever changes a number looks here for what it may be.
+# Why: users who change a number look here for its bounds.
 # How: the annotated file with every number at its lowest, at its highest, and one beyond.
 def test_annotated_bounds_are_those_the_daemon_has(tmp_path):
     text = (CONFIG / "mlxcommd.textproto").read_text()
@@ -123,7 +124,7 @@ def test_example_is_fine_once_its_key_is_there(path, tmp_path):
 
 
 def start(example, folder, port):
-    """Its daemons, on this machine; whoever starts them ends them."""
+    """Starts the example's daemons on this machine; the caller ends them."""
     daemons = []
     for path in sorted((CONFIG / "examples" / example).glob("*.textproto")):
         _, text = here(path.read_text(), folder, port)
@@ -141,7 +142,7 @@ def status(folder, name):
 
 
 def links_of(folder, name):
-    """Each link that is up by its peer's name."""
+    """Each link that is up, by its peer's name."""
     nodes = [node for node in status(folder, name).get("nodes", []) if node["name"] == name]
     return {link["peer"]: link for node in nodes for link in node.get("links", [])
             if link["state"] == "up"}

@@ -26,7 +26,7 @@ def namespace():
 
 
 def install(folder, missing, before="true", fails_on="nothing", code=0):
-    """What was called, in order; nothing of it reaches the machine."""
+    """The commands that were called, in order; they do not affect the machine."""
     if subprocess.run([*namespace(), "true"], capture_output=True).returncode != 0:
         pytest.skip("no mount namespaces here")
     for name, script in PROGRAMS.items():
@@ -50,7 +50,8 @@ def test_nothing_is_done_where_all_is_there(tmp_path):
     assert install(tmp_path, "") == []
 
 
-# Why: who runs the tests has not asked for a machine that takes ssh, now or after its next start.
+# Why: a user who runs the tests has not asked for a machine that accepts ssh, now or after its next
+# start.
 def test_sshd_is_installed_and_neither_started_nor_enabled(tmp_path):
     log = install(tmp_path, "openssh-server mandoc")
     assert log[:3] == ["apt-get update -qq (services: yes)",
@@ -59,7 +60,7 @@ def test_sshd_is_installed_and_neither_started_nor_enabled(tmp_path):
     assert log[-1] == f"{QUIETLY} openssh-server mandoc (services: yes)"
 
 
-# Why: a machine that takes ssh is not to lose it.
+# Why: a machine that accepts ssh must not lose it.
 def test_sshd_that_was_there_is_left_alone(tmp_path):
     assert install(tmp_path, "mandoc") == ["apt-get update -qq (services: yes)",
                                            f"{QUIETLY} mandoc (services: yes)"]

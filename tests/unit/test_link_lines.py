@@ -1,6 +1,7 @@
-"""What CMake tells compiler and linker, where one system hides a mistake that another shows.
+"""What CMake passes to compiler and linker, where one system hides a mistake that another shows.
 
-How: the project is configured anew in a folder of its own, and what would be run is read; nothing is built.
+How: the project is configured again in a folder of its own, and the commands are read; nothing is
+built.
 """
 
 import json
@@ -24,8 +25,8 @@ def configure(folder, *options):
 
 @pytest.fixture(scope="module")
 def as_with_homebrew(tmp_path_factory):
-    """OpenSSL is asked for in a folder of its own, and /usr/include, where a version of it lies as well,
-    is named to the compiler like any other: as /opt/homebrew/include is."""
+    """OpenSSL is requested from a folder of its own, and /usr/include, which has a version of it
+    as well, is passed to the compiler like any other folder, as /opt/homebrew/include is."""
     folder = tmp_path_factory.mktemp("homebrew")
     (folder / "openssl@4" / "include").mkdir(parents=True)
     (folder / "openssl@4" / "include" / "openssl").symlink_to("/usr/include/openssl")
@@ -37,8 +38,8 @@ def as_with_homebrew(tmp_path_factory):
 
 
 def test_openssls_headers_are_those_of_the_library_that_is_linked(as_with_homebrew):
-    """Why: the common folder of Homebrew has the headers of the version that was linked last, and nearly
-    each library brings that folder along."""
+    """Why: Homebrew's common folder has the headers of the version that was linked last, and
+    nearly every library adds that folder."""
     checked = 0
     for entry in json.loads((as_with_homebrew / "compile_commands.json").read_text(encoding="utf-8")):
         folders = re.findall(r"-(?:isystem |I)(\S+)", entry["command"])
@@ -51,7 +52,7 @@ def test_openssls_headers_are_those_of_the_library_that_is_linked(as_with_homebr
 
 
 def test_a_symbol_that_no_library_has_is_an_error_of_the_link(as_with_homebrew):
-    """Why: on macOS it is one; here a library would be built that cannot be loaded."""
+    """Why: on macOS it is an error; here the build would make a library that cannot be loaded."""
     listed = subprocess.run(["ninja", "-C", as_with_homebrew, "-t", "commands", "all"], check=True,
                             capture_output=True, text=True).stdout.splitlines()
     lines = [line for line in listed if re.search(r" -shared .*-o \S+", line)]

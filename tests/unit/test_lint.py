@@ -1,4 +1,4 @@
-"""tests/lint, in a small repository: what is in order passes, and one fault of each kind is refused."""
+"""tests/lint, in a small repository: correct files pass, and one fault of each kind is refused."""
 
 import importlib.machinery
 import importlib.util
@@ -100,13 +100,13 @@ def test_a_fault_of_each_kind_is_refused_with_its_place(repository):
             ("daemon/count.cc:4:", "'ill_named' [readability-identifier-naming]")):
         assert any(line.startswith(beginning) and words in line for line in lines), (beginning, lines)
 
-    # What a tool can mend itself is mended; names and quotes are not its to choose.
+    # What a tool can fix itself is fixed; names and quotes are not its to choose.
     failed, lines = lint(repository, "--fix")
     assert "clang-format" not in failed and "ruff" not in failed, lines
     assert (repository / "program").read_text() == "#!/usr/bin/env python3\nprint(1)\n"
 
 
-# Why: what is in a header is seen through a source; and the seconds are those of what was changed.
+# Why: a header is checked through a source; and the time should depend only on what was changed.
 def test_changed_header_is_looked_at_through_its_source_and_nothing_else(repository):
     write(repository, {"daemon/count.h": "#pragma once\n\nint Twice(int count);\nint half_of(int count);\n"})
     failed, lines = lint(repository)
@@ -118,7 +118,7 @@ def test_changed_header_is_looked_at_through_its_source_and_nothing_else(reposit
     assert lint(repository, "--base", "HEAD")[0] == []
 
 
-# Why: a machine without a program would find nothing, and call that fine.
+# Why: a machine without a program would find nothing, and report success.
 def test_missing_program_is_a_failure_that_names_what_installs_it(repository, tmp_path):
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -129,8 +129,8 @@ def test_missing_program_is_a_failure_that_names_what_installs_it(repository, tm
         assert f"{program} is missing: config/install-deps --tests installs it" in lines
 
 
-# Why: the rules are younger than most comments, and one line's change is no reason to rewrite a file. A
-# README is short, and is read as a whole.
+# Why: the rules are younger than most comments, and a change of one line is no reason to rewrite a
+# file. A README is short, and is read as a whole.
 def test_english_of_comments_is_looked_at_where_lines_changed_and_of_readmes_everywhere(repository):
     def english(*options):
         failed, lines = lint(repository, *options)
@@ -163,7 +163,7 @@ def test_header_without_a_source_beside_it_is_seen_through_whoever_includes_it()
     assert sources_for("b/lone.h", "b/elsewhere.cc") == ([], ["b/elsewhere.cc", "b/lone.h"])
 
 
-# Why: clang-tidy takes seconds for a file, and most of what changed has been seen before.
+# Why: clang-tidy takes seconds for a file, and most changed files have been checked before.
 def test_what_was_fine_is_not_looked_at_again_until_something_changes_that_it_includes(repository):
     def looked_at():
         failed, lines = lint(repository, "--whole")

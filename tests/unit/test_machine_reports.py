@@ -1,4 +1,4 @@
-"""What the virtual machine's pytest tells of its tests, tests/rdma-vm/in_machine.py."""
+"""What the virtual machine's pytest reports about its tests, tests/rdma-vm/in_machine.py."""
 
 import json
 import os
@@ -17,7 +17,7 @@ def test_passes():
 
 
 def test_one_that_fails_again_is_told_as_failed(tmp_path):
-    """Why: its first failure alone was told, as a rerun, and a rerun fails nothing."""
+    """Why: only its first failure was reported, as a rerun, and a rerun fails nothing."""
     (tmp_path / "test_it.py").write_text(TESTS)
     reports = tmp_path / "reports"
     done = subprocess.run(

@@ -1,5 +1,5 @@
-"""tests/macos/link, over small sources: what is defined where a Mac has it links; each kind of what is
-not is refused by its name."""
+"""tests/macos/link, with small sources: symbols that exist where a Mac has them link; each other
+kind is refused with its name."""
 
 import importlib.util
 import os
@@ -12,7 +12,7 @@ import pytest
 from conftest import only_in_all
 
 ROOT = pathlib.Path(__file__).parents[2]
-# For the first link zig compiles what every program has, for a quarter of a minute.
+# For the first link zig compiles the parts of every program, for a quarter of a minute.
 pytestmark = [only_in_all,
               pytest.mark.skipif(sys.platform != "linux", reason="a Mac's own linker does it there"),
               pytest.mark.skipif(not importlib.util.find_spec("ziglang"), reason="no cross compiler")]
@@ -70,8 +70,8 @@ class Tools:
         return f"lib{name}.a"
 
     def link(self, *words, out="out"):
-        """None, or the names that are said to be undefined."""
-        # As C: libc++ takes a minute to be compiled, and nothing here needs more than its headers.
+        """None, or the names that are reported undefined."""
+        # In C: libc++ takes a minute to compile, and nothing here needs more than its headers.
         done = self.call(sys.executable, ROOT / "tests" / "macos" / "link", zig(), "cc", "-target",
                          "aarch64-macos", "-o", out, *words)
         if done.returncode == 0:
@@ -87,7 +87,7 @@ def tools(tmp_path):
 
 @pytest.fixture
 def others(tools):
-    """A library of Linux, whose C++ is libstdc++'s."""
+    """A library of Linux, with libstdc++'s C++."""
     (tools.folder / "others.cc").write_text(OTHERS)
     tools.must("c++", "-shared", "-fPIC", "others.cc", "-o", "libothers.so")
     return tools.folder / "libothers.so"
@@ -110,7 +110,7 @@ def test_own_function_and_call_of_linux_alone_are_refused_by_name_and_target(too
     assert missing[0].startswith("mlxcomm::Own(std::__1::basic_string<"), missing
     own = tools.archive("own", "int mlxcomm::Own(const std::string&) { return 1; }")
     assert tools.link(used, own) == ["accept4"]
-    # In an archive that is linked, and in a source of it that is not.
+    # In an archive that is linked, and in one of its sources that is not.
     other = tools.archive("unused", "int Other() { return accept4(0, nullptr, nullptr, 0); }")
     alone = tools.compile("alone", "int main() { return 0; }")
     assert tools.link(alone, other) is None
@@ -128,7 +128,7 @@ def test_what_a_library_of_the_line_has_is_found_and_without_it_is_refused(tools
     assert "SSL_number" in missing and "close" not in missing
 
 
-# Why: that a library is on the line says nothing of a function that it does not have.
+# Why: a library on the command line may not have the function.
 def test_what_a_library_of_the_line_does_not_have_is_refused(tools, others):
     used = tools.compile("used", "int main() { return absl::Unheard(*(std::string*)nullptr) + "
                                  "SSL_other() + SSL_number(); }")
@@ -145,7 +145,7 @@ def test_systems_own_libraries_stand_for_nothing(tools):
     assert tools.link(used, tools.folder / "libc.so.6", "-lrt", "-ldl", f"-L{tools.folder}") == ["accept4"]
 
 
-# Why: the cross compiler's linker takes the list of what is to be seen, and shows all the same.
+# Why: the cross compiler's linker accepts the list of visible symbols, and exports all of them.
 def test_library_gives_others_only_what_its_list_exports(tools):
     (tools.folder / "exports.macos").write_text("_mlxcomm_*\n")
     (tools.folder / "inner.cc").write_text('extern "C" { int mlxcomm_seen() { return 1; } int inner() '

@@ -1,5 +1,5 @@
-"""What is drawn from figures is no source: the tree keeps one picture of a run, a small one, and no
-text shows one that a clone does not have. Where the others go: tests/bench/README.md."""
+"""Pictures drawn from figures are no source: the tree keeps one picture of a run, a small one, and
+no text shows one that a clone does not have. tests/bench/README.md says where the others go."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ OF_THE_README = "tests/bench/one-node.svg"
 
 
 def shown_by(path):
-    """The files that a Markdown text shows, as from the root."""
+    """The files that a Markdown text shows, by their paths from the root."""
     text = (ROOT / path).read_text(encoding="utf-8")
     targets = re.findall(r'!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<img[^>]*\bsrc="([^"]+)"', text)
     return [os.path.normpath(os.path.join(os.path.dirname(path), marked or tagged))
@@ -25,7 +25,7 @@ def shown_by(path):
 
 
 def test_one_picture_of_a_run_is_tracked():
-    """Why: each run made 15000 new lines of them, and the history kept every one."""
+    """Why: each run added 15000 lines of them, and the history kept every one."""
     assert [f for f in PICTURES if f.startswith("tests/")] == [OF_THE_README]
 
 

@@ -1,4 +1,4 @@
-"""mlxcomm.pc: who installs libmlxcomm can build with what pkg-config says, wherever it was installed."""
+"""mlxcomm.pc: an installed libmlxcomm can be used with what pkg-config says, wherever it lies."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""tests/prose.py: what it takes for prose, and what it says of that."""
+"""tests/prose.py: which text it takes for prose, and its findings."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ def found_in(name, text):
 
 
 def phrases(name, text):
-    """What is quoted in each finding."""
+    """The quoted part of each finding."""
     return [re.search(r"'(.*?)'", fault)[1] for fault in found_in(name, text)]
 
 
@@ -34,7 +34,7 @@ def test_other_uses_of_such_words_are_let_pass(text):
     assert found_in("README.md", text + "\n") == []
 
 
-# Why: a line says where to look, also when the phrase is broken between two.
+# Why: a line number must be right even when the phrase is broken between two lines.
 def test_a_phrase_over_two_lines_is_found_where_it_begins():
     assert found_in("README.md", "# A\n\nOne. The daemon is\ntold of it.\n")[0].startswith("3: 'is told'")
     assert found_in("b.cc", "int a;  // A daemon is\n        // told of it.\n")[0].startswith("1: 'is told'")

@@ -1,5 +1,5 @@
-"""tests/run: whatever fails is named, nothing that fails keeps the rest from its end, and what it
-starts ends with it."""
+"""tests/run: every failure is named, no failure keeps the rest from finishing, and everything that
+it starts ends with it."""
 
 import importlib.machinery
 import importlib.util
@@ -18,7 +18,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "run"
 
 @pytest.fixture
 def run(tmp_path):
-    """The script as a module, with its logs in a folder of the test's."""
+    """The script as a module, with its logs in the test's folder."""
     loader = importlib.machinery.SourceFileLoader("tests_run", str(SCRIPT))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("tests_run", loader))
     loader.exec_module(module)
@@ -69,7 +69,7 @@ def test_a_step_that_the_script_cannot_carry_out_fails_and_the_others_go_on(run,
     assert "no-such-program" in steps[3].log.read_text(encoding="utf-8")
 
 
-# Why: who reads nothing but the last lines must not read those of an earlier run.
+# Why: a user who reads only the last lines must not see those of an earlier run.
 def test_what_has_not_run_tells_nothing_of_an_earlier_run(run):
     steps = [run.Step("a", [["false"]]),
              run.Step("b", [["true"]], after=["a"], results=run.LOGS / "b.xml")]
@@ -111,7 +111,8 @@ def test_a_step_is_taken_by_its_name_before_others_that_hold_it(run):
     assert [step.name for step in run.needed(steps, "unit")] == ["build", "unit tests", "unit tests by clang"]
 
 
-# Why: what tests run besides is skipped where it is not, and may not be had for every machine.
+# Why: tests of other programs are skipped where these are missing, and they may not exist for every
+# machine.
 def test_programs_that_cannot_be_installed_fail_nothing(run, tmp_path):
     run.PYTHON = sys.executable
     requirements = tmp_path / "requirements.txt"
@@ -121,7 +122,8 @@ def test_programs_that_cannot_be_installed_fail_nothing(run, tmp_path):
     assert done.returncode == 0 and done.stdout.startswith(f"not all of {requirements} can be installed")
 
 
-# Why: Ctrl-C lets pytest's fixtures end what they have started; who does not hear it is ended after all.
+# Why: after Ctrl-C pytest's fixtures end what they have started; a process that ignores it is
+# killed after all.
 @pytest.mark.parametrize("deaf_to", ["", "INT", "INT TERM"])
 def test_what_it_has_started_ends_with_it(tmp_path, deaf_to):
     child = f"trap '' {deaf_to}; echo $$ > {tmp_path}/pid; while :; do sleep 600; done"
@@ -154,8 +156,8 @@ print([step.state for step in steps])
         process.end()
 
 
-# Why: a newer pytest took the groups from xdist, and nobody noticed but for the time: what one worker
-# should do once, all did, and ranks that look for work all the time kept the cores from each other.
+# Why: a newer pytest took the groups from xdist, unnoticed except for the time: all workers did
+# what one should do once, and ranks that poll all the time kept the cores from each other.
 def test_tests_of_a_group_have_one_worker(tmp_path):
     (tmp_path / "test_group.py").write_text("""
 import os, pathlib, pytest

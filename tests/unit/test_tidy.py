@@ -1,4 +1,4 @@
-"""The tree's own rules: layout, sizes, headers, and who may include whom."""
+"""The tree's own rules: layout, sizes, headers, and which folder may include which."""
 
 import itertools
 import pathlib
@@ -28,7 +28,7 @@ ALLOWED = {
     "daemon/work/": ("proto/", "daemon/platform/", "daemon/reduce/", "daemon/collective/",
                      "daemon/record/", "daemon/transport/spsc_ring.h", "daemon/work/"),
     "daemon/record/": ("proto/", "daemon/collective/", "daemon/transport/", "daemon/record/"),
-    # Without I/O, clock and thread: nothing of daemon/platform/.
+    # Without I/O, clock and threads: nothing of daemon/platform/.
     "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/", "daemon/work/",
                      "daemon/transport/fabric.h", "daemon/link/links.h", "daemon/cluster/", "daemon/record/",
                      "daemon/intake/submission.h", "daemon/node/", "mlxcomm/v1/"),
@@ -37,7 +37,7 @@ ALLOWED = {
                         "mlxcomm/v1/"),
     "client/lib/": ("proto/", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
-    # Plans and what they cost are pure functions, which `plan` asks as the daemon does.
+    # Plans and their costs are pure functions, which `plan` uses as the daemon does.
     "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "daemon/collective/", "mlxcomm/v1/"),
     "client/mpi/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mpi/"),
     "client/mlx/": ("proto/types/", "client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/"),
@@ -45,8 +45,8 @@ ALLOWED = {
     "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }
-# What makes it matter who owns an object, and on which thread it is called. Asked of every header, the answer
-# was "Owner: none" in 109 of them, and readers learnt to skip it.
+# Objects for which it matters who owns them and which thread calls them. When every header had to
+# say it, 109 of them said "Owner: none", and readers learnt to skip the line.
 SHARED = re.compile(r"\bstd::(jthread|thread|mutex|shared_mutex|condition_variable|atomic)\b|\babsl::Mutex\b|"
                     r"\bMap(ped|ping)\w*")
 OURS = ("proto/", "daemon/", "client/", "tests/", "mlxcomm/v1/")
@@ -63,7 +63,7 @@ def test_top_level_is_what_it_should_be():
         "systemd-launchd", "tests"}
 
 
-# Why: a test that no program has is never run, and nobody misses it.
+# Why: a test that is in no program never runs, and nothing misses it.
 @pytest.mark.parametrize("path", [f for f in FILES if f.startswith("tests/unit/") and f.endswith("_test.cc")])
 def test_every_unit_test_is_in_a_program(path):
     folder, name = path.rsplit("/", 1)
@@ -79,8 +79,9 @@ SEARCHED = re.compile(
     r"(?:Contains|StartsWith|EndsWith|ConsumePrefix|regex_\w+)\([^;]*\b(?:detail|why_not|last_end)\b")
 
 
-# Why: doctor once knew a wrong key by the word "key" in a sentence of the fabric, so a node called "monkey"
-# was told to change the cluster's key. What is wrong is told by enums; details are for people.
+# Why: doctor once recognized a wrong key by the word "key" in a sentence of the fabric, so a node
+# called "monkey" was reported as a reason to change the cluster's key. Enums report what is wrong;
+# details are for people.
 @pytest.mark.parametrize("path", [f for f in CODE if f.startswith("client/ctl/")])
 def test_no_sentence_is_searched_for_what_it_says(path):
     code = "\n".join(line.partition("//")[0] for line in text_of(path).splitlines())
@@ -110,15 +111,15 @@ def test_header_opens_with_its_idea(path):
 
 
 def opening_comment(text):
-    """The lines of the comment that a file begins with."""
+    """The lines of a file's opening comment."""
     lines = text.splitlines()
     if text.startswith("/*"):
         return lines[:next(n for n, line in enumerate(lines) if "*/" in line) + 1]
     return list(itertools.takewhile(lambda line: line.startswith("//"), lines))
 
 
-# Why: headers once opened with up to 49 lines of protocol, which the README told again. A header tells
-# its idea; rules, proofs and protocols stand in the README of its folder, once.
+# Why: headers once opened with up to 49 lines of protocol, which the README repeated. A header has
+# its idea; rules, proofs and protocols stand in its folder's README, once.
 @pytest.mark.parametrize("path", [f for f in CODE if f.endswith((".h", ".hpp"))])
 def test_header_opens_in_few_lines(path):
     assert len(opening_comment(text_of(path))) <= 15, "what is longer belongs into the folder's README"
@@ -126,7 +127,8 @@ def test_header_opens_in_few_lines(path):
 
 @pytest.mark.parametrize("path", [f for f in FILES if f.endswith((".h", ".hpp", ".cc", ".py", ".swift"))])
 def test_files_and_functions_are_short(path):
-    """About 600 lines and 70 are smells; what a formatter wraps is none, so there is some room."""
+    """About 600 lines and 70 are smells; lines that a formatter wraps do not count, so there is
+    some room."""
     lines = text_of(path).splitlines()
     assert len(lines) <= 660
     assert not any(len(line) > 110 for line in lines), "long lines"
@@ -149,8 +151,8 @@ def test_names_say_what_files_hold():
     assert not [f for f in FILES if banned.search(f)]
 
 
-# Why: pytest puts the folder of each test before the others where modules are looked for, so that
-# `from operations.test_operations import run` finds an operations.py of any other folder first.
+# Why: pytest puts the folder of each test first on the module path, so that `from
+# operations.test_operations import run` finds an operations.py of any other folder first.
 def test_python_modules_of_tests_hide_no_folder_and_no_other_module():
     modules = [pathlib.Path(f).stem for f in FILES if f.startswith("tests/") and f.endswith(".py")]
     folders = {pathlib.Path(f).parts[1] for f in FILES if f.startswith("tests/")}

@@ -1,4 +1,4 @@
-"""The service files work with the daemon as it is, and come and go as they should."""
+"""The service files work with the daemon, and are installed and removed correctly."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ def test_systemd_accepts_the_unit(tmp_path):
         pytest.skip("systemd-analyze is not installed")
     unit = (FOLDER / "mlxcommd.service").read_text()
     assert "--config /etc/mlxcommd/mlxcommd.textproto" in unit
-    # verify insists on a program that is there.
+    # verify needs a program that exists.
     copy = tmp_path / "mlxcommd.service"
     copy.write_text(unit.replace("/usr/local/bin/mlxcommd", shutil.which("true")))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(copy)],
@@ -78,7 +78,7 @@ def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp
     (tmp_path / configuration).write_text('cluster: "mine"\n')
     assert staged("install", tmp_path, find_program("mlxcommd")).returncode == 0
     assert (tmp_path / configuration).read_text() == 'cluster: "mine"\n'
-    # The system waits for the end as long as jobs may take to theirs.
+    # The system waits for the daemon's end as long as jobs may take for theirs.
     (tmp_path / configuration).write_text("# drain_timeout_ms: 1\ndrain_timeout_ms: 60001  # long\n")
     bin_folder = tmp_path / "usr/local/bin"
     bin_folder.chmod(0o2775)
@@ -99,8 +99,8 @@ def test_install_refuses_what_is_no_program(tmp_path):
     assert not (tmp_path / "root").exists()
 
 
-# A machine of its own: nothing in it outlives the namespace. Its systemctl does what
-# ours is asked for, with the unit that was installed.
+# A machine of its own: nothing in it outlives the namespace. Its systemctl does what the scripts
+# ask for, with the unit that was installed.
 MACHINE = r"""
 set -eu
 for folder in /etc /usr/local/bin /run /var/lib; do mount -t tmpfs none $folder; done

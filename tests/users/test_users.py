@@ -1,8 +1,8 @@
-"""Two users on real daemons: what one has, does and knows is nothing to the other.
+"""Two users on real daemons: each has no access to what the other has, does and knows.
 
-Root alone can start processes as somebody else. The programs are copied to a folder that all
-may read, for the build may lie in one that they may not enter. The users are numbers without
-accounts, unless a test is about names.
+Only root can start processes as other users. The programs are copied to a folder that all may read,
+because the build may lie in one that they may not enter. The users are numbers without accounts,
+unless a test is about names.
 """
 
 import grp
@@ -27,7 +27,7 @@ class Users(Cluster):
 
     def __init__(self, folder, count, client_settings=""):
         super().__init__(folder, count, client_settings=client_settings)
-        # With its folders world-readable from the root down, as /tmp's are.
+        # With its folders world-readable from the root down, like /tmp.
         self.public = pathlib.Path(tempfile.mkdtemp(prefix="mlxcomm-users-", dir="/tmp"))
         self.public.chmod(0o755)
         build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
@@ -82,7 +82,7 @@ def users(tmp_path):
 
 
 def job_of_two(cluster, uid, stop, nodes=(0, 0)):
-    """Two ranks that have worked, and work again and end when the file is there."""
+    """Two ranks that have worked, and that work again and end when the file exists."""
     ranks = [cluster.rank_as(uid, rank, 2, "sum:64", f"await:{stop}", "sum:64", node=node)
              for rank, node in enumerate(nodes)]
     for rank in ranks:
@@ -130,7 +130,7 @@ def test_what_a_job_did_is_told_to_its_user_alone(users):
     assert "uint64[100]" in everything and "uint64[200]" in everything
 
 
-# Why: group ids are numbers that one may guess, and the library is not the daemon's guard.
+# Why: group ids are numbers that can be guessed, and the library does not protect the daemon.
 def test_nobody_lays_hands_on_another_users_group(users):
     c = users(1)
     stop = c.public / "stop"
@@ -144,7 +144,7 @@ def test_nobody_lays_hands_on_another_users_group(users):
         assert told[call].startswith("INVALID_ARGUMENT"), trespasser.lines
         assert "train" not in told[call], "it learns nothing of it"
     assert told["cancel"].startswith("OK"), "as for an operation that has ended"
-    # The same job name and a rank that is taken, as another user: it waits for its own.
+    # The same job name and a taken rank, as another user: it waits for its own job.
     waiting = c.rank_as(ANN, 0, 2, "sum:64")
     wait_until(lambda: c.jobs(ANN)[0] == [(f"#{ANN}", "train", "forming")], "it waits alone")
     waiting.signal(SIGKILL)

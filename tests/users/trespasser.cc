@@ -1,6 +1,6 @@
-// trespasser SOCKET GROUP: says hello as a training process does, and then tries every call
-// there is on a group that is not its own, past the library, which would not let it. Prints
-// what it was told: a line a call, "split: INVALID_ARGUMENT ...".
+// trespasser SOCKET GROUP: says hello as a training process does, and then tries every call on a
+// group that is not its own, without the library, which would refuse. Prints the answers, one line
+// for each call: "split: INVALID_ARGUMENT ...".
 #include <fcntl.h>
 
 #include <chrono>
@@ -37,7 +37,7 @@ class Trespasser {
            grpc::Status (v1::Control::Stub::*call)(grpc::ClientContext*, const Request&, Reply*)) {
     grpc::ClientContext context;
     context.AddMetadata(queue::kTokenMetadataKey, token_);
-    // gRPC takes times of the clock's own unit, which is larger on macOS.
+    // gRPC needs times in the clock's own unit, which is larger on macOS.
     context.set_deadline(std::chrono::time_point_cast<std::chrono::system_clock::duration>(
         std::chrono::system_clock::now() + std::chrono::nanoseconds(kPatienceNs)));
     const grpc::Status status = ((*stub_).*call)(&context, request, &reply);
@@ -51,7 +51,7 @@ class Trespasser {
                 status.error_message().c_str());
   }
 
-  // An operation of that group, straight into the own queue.
+  // Submits an operation of that group straight into the own queue.
   void Submit(std::uint64_t group) {
     auto* const base =
         static_cast<std::byte*>(::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,

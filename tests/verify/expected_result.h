@@ -1,4 +1,4 @@
-// What each rank's output must be made of: written from the rows of the kinds
+// What each rank's output must consist of: derived from the rows of the kinds
 // (proto/types/operation.h) alone, without a plan.
 //
 // Owner: the verifier. Thread: any. Memory: vectors.

@@ -1,6 +1,5 @@
-// Which part of which step surely comes before which, over all nodes of one
-// operation: what its executions are bound to by edges, messages and grants,
-// whatever the timing.
+// Which part of which step is certain to come before which, over all nodes of one operation: the
+// order that edges, messages and grants impose, whatever the timing.
 //
 // A chunk of a step has three events:
 //
@@ -51,7 +50,7 @@ class StepOrder {
   // Eager frames that may wait at their receiver for other messages could use up the
   // credit that those messages need.
   absl::Status CheckCredit() const;
-  // Nobody has finished before everybody has begun.
+  // No rank has finished before every rank has begun.
   absl::Status CheckBarrier() const;
 
   const Step& At(const StepRef& ref) const { return plans_[ref.node].steps[ref.index]; }

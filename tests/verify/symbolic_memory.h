@@ -1,6 +1,5 @@
-// The buffers of all ranks and nodes, holding instead of numbers what the numbers
-// would be made of: "rank 3's element at byte 64", "that of rank 0 and of rank 2
-// combined in this order".
+// The buffers of all ranks and nodes, which hold, instead of numbers, what the numbers would be
+// made from: "rank 3's element at byte 64", "that of rank 0 and of rank 2 combined in this order".
 //
 // A value is an expression over ranks (equal expressions have equal numbers) and a
 // position: the byte of the inputs that it is made of, the same for all ranks in it.

@@ -1,6 +1,6 @@
-// mlxcommctl bench: its ranks, and on rank 0 the table. What a rank does is mlxcomm-bench's,
-// a program of its own beside this one: it needs the client library, this one the daemon's
-// messages, and neither is to be in the other's way.
+// mlxcommctl bench: its ranks, and on rank 0 the table. A rank is mlxcomm-bench, a separate program
+// beside this one: it needs the client library, this one the daemon's messages, and neither should
+// affect the other.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -76,7 +76,7 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   return true;
 }
 
-// All ranks here, as `launch` starts them; only rank 0 has something to say.
+// All ranks here, as `launch` starts them; only rank 0 prints.
 int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   LaunchOptions launch;
   launch.socket_path = options.socket_path;
@@ -137,7 +137,7 @@ std::vector<std::string> CommandOfRanks(const BenchOptions& options, const std::
   ::_exit(Fail(kExitFailed, "cannot start " + command[0] + ": " + std::strerror(errno)));
 }
 
-// Rank 0's process, spoken to by lines.
+// Rank 0's process; it exchanges lines with this one.
 class RankZero {
  public:
   explicit RankZero(const std::vector<std::string>& command) {
@@ -173,7 +173,7 @@ class RankZero {
     std::fputs("go\n", to_);
     std::fflush(to_);
   }
-  // Its exit code; what it is told from here on is to end.
+  // Its exit code; it is asked to end.
   int Finish() {
     if (to_ != nullptr) std::fclose(std::exchange(to_, nullptr));
     if (from_ != nullptr) std::fclose(std::exchange(from_, nullptr));
@@ -196,7 +196,7 @@ class Table {
   Table(const BenchOptions& options, BenchRun& run, std::size_t sizes)
       : options_(options), run_(run), sizes_(sizes), progress_(::isatty(STDERR_FILENO) != 0) {}
 
-  // All ranks are there, and wait for the word to go on with the next size.
+  // All ranks are there, and wait for the command to go on with the next size.
   bool Begin() {
     if (!run_.results.empty()) return Progress();
     Look(status_);
@@ -217,7 +217,7 @@ class Table {
   bool End() { return Print(options_.json ? BenchJson(run_) : RenderBenchEnd(run_)); }
 
  private:
-  // Without it the table has no word of links, which is said once.
+  // Without a status the table has no column of links, which is reported once.
   bool Look(v1::StatusReply& status) {
     const Failure failure = FetchStatus(options_.socket_path, status);
     if (!failure.ok() && !std::exchange(said_, true)) {
@@ -282,7 +282,7 @@ int RunBench(const BenchOptions& options) {
   BenchSubject subject;
   std::string error;
   if (!Subject(options, subject, error)) return Fail(kExitUsage, error);
-  // Smaller factors are not told to the ranks exactly, and make a list that does not end.
+  // The ranks would not get smaller factors exactly, and the list would not end.
   if (options.from_bytes == 0 || options.from_bytes > options.to_bytes ||
       !(options.factor >= 1.01) || options.iterations == 0) {
     return Fail(

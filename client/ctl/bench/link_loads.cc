@@ -11,7 +11,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Ports tell the connections of an interface apart, and a new one from the old.
+// Ports distinguish the connections of an interface, and a new one from an old one.
 using RailKey = std::tuple<std::string, std::string, std::string, std::string>;
 using SentBytes = std::map<RailKey, std::uint64_t>;
 
@@ -56,7 +56,7 @@ std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus&
     RailLoad& kind = KindIn(load, WordOf(rail.transport()));
     kind.bytes += bytes;
     kind.best_bytes_per_second += best;
-    // Connections that are listed without their interfaces are cables of their own.
+    // Connections that are listed without interfaces count as cables of their own.
     const std::string& local =
         rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
     Cable& cable = cables[{local, rail.remote_interface()}];

@@ -1,4 +1,4 @@
-// What each link carried between two looks at the status, beside the best that it has shown.
+// What each link carried between two readings of the status, beside the most that it has carried.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace mlxcomm::ctl {
 
-// One direction of a link, all its rails together; what is forwarded counts on the links
-// that it goes over.
+// One direction of a link, all its rails together; forwarded data counts on the links that carry
+// it.
 struct RailLoad {
-  std::string transport;  // "tcp", "rdma": all rails of a link of this kind.
+  std::string transport;  // "tcp", "rdma": all rails of this kind.
   double bytes = 0;       // As of LinkLoad.
   double bytes_per_second = 0;
   double best_bytes_per_second = 0;
@@ -21,9 +21,9 @@ struct LinkLoad {
   std::string from;
   std::string to;
   double bytes = 0;             // For each operation.
-  double bytes_per_second = 0;  // While the operations went on.
-  // Of all cables, each as fast as the best of its rails, which share it, or as what all of them
-  // carried now. 0: none was measured.
+  double bytes_per_second = 0;  // During the operations.
+  // The sum over all cables: of each the best rate of the rails that share it, or their rate now if
+  // that is higher. 0: none was measured.
   double best_bytes_per_second = 0;
   std::vector<RailLoad> rails = {};  // By kind; "rdma" first.
 
@@ -32,8 +32,8 @@ struct LinkLoad {
   }
 };
 
-// In order of nodes and links in `after`. Left out: links with a rail that came up since,
-// whose count began anew.
+// In order of nodes and links in `after`. Left out: links with a rail that came up since, because
+// its count began again.
 std::vector<LinkLoad> LoadsBetween(const v1::StatusReply& before, const v1::StatusReply& after,
                                    double operations, double nanoseconds_each);
 

@@ -23,14 +23,14 @@ std::string Percent(double fraction) {
   return text;
 }
 
-// Four digits are more than two runs agree in.
+// Two runs do not agree in as many as four digits.
 std::string Figure(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.*f", value < 10 ? 2 : value < 1000 ? 1 : 0, value);
   return text;
 }
 
-// "-": nothing was carried by a link whose best is known.
+// "-": no link whose best rate is known carried anything.
 std::string BusiestLink(const std::vector<LinkLoad>& loads) {
   double most = 0;
   for (const LinkLoad& load : loads) most = std::max(most, load.fraction());
@@ -75,7 +75,7 @@ void Fill(const BenchRun& run, const BenchResult& result, v1::BenchSize& size) {
   for (const LinkLoad& load : result.loads) Fill(load, *size.add_links());
 }
 
-// "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty where there is one kind of rails, of TCP.
+// "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty where all rails are TCP.
 std::string RenderRails(const LinkLoad& load) {
   const bool only_tcp = load.rails.size() == 1 && load.rails[0].transport == "tcp";
   if (load.rails.empty() || only_tcp) return {};

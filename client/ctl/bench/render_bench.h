@@ -1,4 +1,4 @@
-// A measurement as a person reads it, line by line as it goes, and as JSON.
+// A measurement as text for people, line by line as it goes on, and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace mlxcomm::ctl {
 
 struct BenchResult {
   std::uint64_t count = 0;
-  std::uint64_t operations = 0;  // Carried out, warm-up and check too.
-  double mean_ns = 0;            // Of ranks and iterations.
+  std::uint64_t operations = 0;  // Including warm-up and check.
+  double mean_ns = 0;            // Over ranks and iterations.
   double fastest_ns = 0;         // Of the ranks' means.
   double slowest_ns = 0;
-  std::uint64_t wrong = 0;  // Elements, of all ranks.
+  std::uint64_t wrong = 0;  // Elements, over all ranks.
   std::vector<LinkLoad> loads = {};
 };
 
@@ -31,7 +31,7 @@ struct BenchRun {
   std::vector<BenchResult> results = {};
 };
 
-// False: not what mlxcomm-bench writes.
+// False: no output of mlxcomm-bench.
 [[nodiscard]] bool ParseBenchResult(const std::string& line, BenchResult& result);
 
 std::string RenderBenchHead(const BenchRun& run);

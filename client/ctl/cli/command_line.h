@@ -1,6 +1,6 @@
-// Options that several verbs have, and what is said of a command line that is wrong.
+// Options that several verbs have, and the message for a wrong command line.
 //
-// Owner: functions. Thread: main. Memory: none.
+// Thread: main.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace mlxcomm::ctl {
 
-// A figure with a unit, into `value`; `form` tells how it is written.
+// Reads a figure with a unit into `value`; `form` describes how it is written.
 template <typename Value>
 CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
                          std::optional<std::uint64_t> (*parse)(std::string_view),
@@ -27,10 +27,10 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
   return verb.add_option_function<std::string>(name, take, what + ", as " + form);
 }
 
-// Refuses a value that is empty: that of a variable of a script which nobody has set, as a rule.
+// Refuses an empty value, as a script passes it whose variable is not set.
 CLI::Validator NotEmpty(const std::string& expected);
 
-// --socket and --config of every verb that asks the daemon, or takes it for what its configuration says.
+// --socket and --config, for every verb that asks the daemon, or uses it as its configuration says.
 CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path);
 CLI::Option* AddConfig(CLI::App& verb, std::string& config_file);
 
@@ -41,7 +41,8 @@ CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t&
 // An option's type_name for values that --help shows and shells complete: "{sum,prod,min}".
 inline std::string OneOf(const std::string& names) { return "{" + names + "}"; }
 
-// What is wrong, and where to read more: of the verb that was called. For CLI::App::failure_message.
+// What is wrong, and where to read more about the verb that was called. For
+// CLI::App::failure_message.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);
 
 }  // namespace mlxcomm::ctl

@@ -1,11 +1,11 @@
-// What mlxcommctl can be told, as its parser has it: the one source of completion, of the
-// test that man pages say all, and of `mlxcommctl completion --json`.
+// The commands and options of mlxcommctl, as its parser has them: the one source for completion,
+// for the test that the man page is complete, and for `mlxcommctl completion --json`.
 //
 //   main.cc's CLI::App ──TableOf──▶ Command ──▶ complete.h, JSON
 //
-// A value list comes from the option's type name, `type_name("{ring,tree}")`, as --help shows
-// it; a file from one that is FILE or PATH, a folder from DIR, nodes from NODE or NODES. What --help hides
-// (a verb of no group) is not in it.
+// A value list comes from the option's type name, `type_name("{ring,tree}")`, as --help shows it; a
+// file from FILE or PATH, a folder from DIR, nodes from NODE or NODES. Verbs that --help hides
+// (those without a group) are not in it.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class App;
 namespace mlxcomm::ctl {
 
 struct CommandOption {
-  std::vector<std::string> names;  // "-n", "--ranks"; of a positional one its name alone.
+  std::vector<std::string> names;  // "-n", "--ranks"; a positional one has its name alone.
   std::string description;
   std::vector<std::string> values;  // Empty: anything.
   bool takes_value = false;
@@ -33,16 +33,16 @@ struct CommandOption {
 struct Command {
   std::string path;  // "", "status", "cluster create"
   std::string name;
-  std::string description;  // Of it the first line.
+  std::string description;  // Its first line.
   std::vector<CommandOption> options;
-  std::vector<Command> commands;  // What it has below; then it does nothing by itself.
+  std::vector<Command> commands;  // Its subcommands; with any it does nothing by itself.
 
-  // Ends in a program and its arguments.
+  // Ends with a program and its arguments.
   bool runs_program() const;
 };
 
 Command TableOf(const CLI::App& app);
-// Itself and all below it, each before what is below it.
+// Itself and all below it, each before its own subcommands.
 std::vector<const Command*> Flattened(const Command& top);
 std::string TableJson(const Command& top);
 

@@ -19,7 +19,7 @@ _mlxcommctl() {
         [[ ${#words[@]} -eq ${offer#:program }+1 && $last != */* ]] || continue
         while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -c -- "$last") ;;
       :*) ;;
-      *) offer=${offer%%$'\t'*} && COMPREPLY+=("${offer##*=}") ;;  # What stands before '=' is kept.
+      *) offer=${offer%%$'\t'*} && COMPREPLY+=("${offer##*=}") ;;  # The text before '=' is kept.
     esac
   done < <("${1/#\~/$HOME}" __complete "${words[@]}")
 } 2> /dev/null

@@ -6,7 +6,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Other nodes choose their names, and a shell puts what is offered on the command line as it is.
+// Other nodes choose their names, and a shell puts an offered word on the command line unchanged.
 bool IsPlainWord(std::string_view name) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";

@@ -1,10 +1,10 @@
-// What may stand at the cursor. The scripts complete.bash, complete.zsh and complete.fish ask the hidden
-// verb __complete at each press of the key and show what it answers, a line each:
+// What may stand at the cursor. The scripts complete.bash, complete.zsh and complete.fish call the
+// hidden verb __complete each time the key is pressed and show its answer, a line each:
 //
-//   --plan=ring<TAB>the ring    a word for the place of the one that is being typed
+//   --plan=ring<TAB>the ring    a word to replace the one that is being typed
 //   :files, :folders            the shell's own; behind the '=' of the word, if it has one
-//   :program 4                  a program with arguments, which the shell completes; 4 words stand before it
-//   :hint TEXT                  what belongs there, where nothing can be offered
+//   :program 4                  a program with arguments for the shell to complete; behind 4 words
+//   :hint TEXT                  what belongs there, where there are no values to offer
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@
 
 namespace mlxcomm::ctl {
 
-// Names of the nodes that the daemon behind the socket (empty: the usual one) knows; none if it says
-// nothing at once.
+// Names of the nodes that the daemon behind the socket (empty: the usual one) knows; none if it
+// does not answer at once.
 using NodeNames = std::function<std::vector<std::string>(const std::string& socket_path)>;
 
 // `words` are a command line, mlxcommctl first; the last one, which may be empty, is being typed.

@@ -1,4 +1,5 @@
-// The verbs completion, which writes the script for a shell, and __complete, which that script asks.
+// The verbs completion, which writes the script for a shell, and __complete, which that script
+// calls.
 #include <memory>
 
 #include "client/ctl/cli/command_line.h"
@@ -13,7 +14,7 @@ namespace {
 
 struct CompletionOptions {
   std::string shell;
-  bool json = false;  // All that mlxcommctl can be told.
+  bool json = false;  // All commands and options of mlxcommctl.
 };
 
 int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
@@ -25,8 +26,8 @@ int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
   return Fail(kExitUsage, "completion for which shell? bash, zsh or fish");
 }
 
-// Somebody waits at the keyboard. A daemon answers after 300 ms, whichever node is silent; to connect and
-// to be answered have this long each.
+// A person waits at the keyboard. A daemon answers after 300 ms, even if nodes are silent;
+// connecting and the answer may each take this long.
 constexpr std::uint64_t kPatienceNs = 450'000'000;
 
 std::vector<std::string> NamesOfNodes(const std::string& socket_path) {
@@ -54,8 +55,8 @@ Run AddCompletion(CLI::App& completion, const Invocation& invocation) {
 }
 
 Run AddComplete(CLI::App& complete, const Invocation& invocation) {
-  complete.prefix_command();  // All words are somebody else's command line,
-  complete.set_help_flag();   // also -h.
+  complete.prefix_command();  // All words belong to another command line,
+  complete.set_help_flag();   // as does -h.
   return [&complete, &app = invocation.app] { return RunComplete(complete, app); };
 }
 

@@ -30,7 +30,7 @@ pb::Value& Field(pb::Value& object, const std::string& name) {
   return (*Object(object).mutable_fields())[name];
 }
 
-// What the .proto file says of it: before it, or behind it on its line.
+// The .proto file's comment: before the field, or behind it on its line.
 template <typename Described>
 std::string CommentOf(const Described& described) {
   pb::SourceLocation location;
@@ -60,7 +60,7 @@ pb::Value ListOf(const Texts& texts) {
   return list;
 }
 
-// google.protobuf.Struct and Value are JSON themselves, and have no fields to be described.
+// google.protobuf.Struct and Value are JSON themselves, and have no fields to describe.
 bool IsFreeJson(const pb::Descriptor& message) {
   return message.file()->name() == pb::Struct::descriptor()->file()->name();
 }
@@ -127,7 +127,7 @@ pb::Value FieldSchema(const pb::FieldDescriptor& field) {
   return schema;
 }
 
-// Every field is printed but messages that are not set.
+// Every field is printed except messages that are not set.
 pb::Value MessageSchema(const pb::Descriptor& message) {
   pb::Value schema;
   Field(schema, "type") = TextValue("object");
@@ -146,7 +146,7 @@ pb::Value MessageSchema(const pb::Descriptor& message) {
   return schema;
 }
 
-// It and all that it holds, by their names.
+// The message and all messages in it, by their names.
 void Define(const pb::Descriptor& message, pb::Value& definitions, std::set<std::string>& seen) {
   if (message.options().map_entry() || IsFreeJson(message) ||
       !seen.insert(std::string(message.name())).second)

@@ -1,6 +1,6 @@
-// The JSON Schema (draft 2020-12) of a message as json_text.h prints it, with the comments of its .proto
-// file as descriptions. The files are in the program as descriptors (embedded.h), for the generated code
-// has no comments.
+// The JSON Schema (draft 2020-12) of a message as json_text.h prints it, with the comments of its
+// .proto file as descriptions. The program contains the files as descriptors (embedded.h), because
+// the generated code has no comments.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace mlxcomm::ctl {
 
-// Of "mlxcomm.v1.StatusReply"; nothing: there is no such message.
+// For "mlxcomm.v1.StatusReply"; nothing: there is no such message.
 std::optional<std::string> SchemaOfMessage(std::string_view message, std::string_view title);
 
 }  // namespace mlxcomm::ctl

@@ -22,7 +22,7 @@ std::string ValidText(std::string_view text) {
   return valid;
 }
 
-// Protobuf would leave out such bytes, and complain on standard error.
+// Protobuf would drop such bytes, and complain on standard error.
 void MakeTextsValid(pb::Message& message) {
   const pb::Reflection& reflection = *message.GetReflection();
   std::vector<const pb::FieldDescriptor*> fields;

@@ -1,5 +1,5 @@
-// A message for programs: JSON with the field names of the .proto file. All that --json prints is one, a
-// daemon's answer or one of ctl.proto.
+// A message for programs: JSON with the field names of the .proto file. All output of --json is one
+// message, a daemon's answer or one of ctl.proto.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace mlxcomm::ctl {
 
-// Every field is present, also one that is empty; 64-bit numbers are strings.
+// Every field is present, even an empty one; 64-bit numbers are strings.
 enum class JsonLayout : std::uint8_t { kIndented, kCompact };
 Failure ToJson(const google::protobuf::Message& message, std::string& text,
                JsonLayout layout = JsonLayout::kIndented);
 
-// The same of a message that this program has made, which is always well-formed but for its texts: bytes
-// that are no UTF-8 (of a path, of a name that others have chosen) are shown as U+FFFD.
+// The same for a message that this program has made, which is always well-formed except for its
+// texts: bytes that are not UTF-8 (in a path, in a name that others chose) become U+FFFD.
 std::string JsonOf(google::protobuf::Message&& message, JsonLayout layout = JsonLayout::kIndented);
 
 }  // namespace mlxcomm::ctl

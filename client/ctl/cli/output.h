@@ -21,9 +21,9 @@ void PrintFailuresAsJson();
 
 // The exit code; `what` for the message: "cannot write the status".
 int WriteOut(const std::string& text, const char* what);
-// To standard error; kExitNoDaemon or kExitFailed.
+// Writes to standard error; returns kExitNoDaemon or kExitFailed.
 int ReportFailure(const Failure& failure);
-// The same of what is no Failure; the exit code, as it was given.
+// The same for a message that is no Failure; returns `code`.
 int Fail(int code, const std::string& message);
 
 }  // namespace mlxcomm::ctl

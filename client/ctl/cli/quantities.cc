@@ -58,7 +58,7 @@ std::optional<std::uint64_t> Parse(std::string_view text, std::span<const Unit> 
   for (std::size_t i = 0; i < fraction_digits; ++i) scale *= 10;
   for (const Unit& unit : units) {
     if (unit.name != text) continue;
-    // fraction x factor / scale in two halves, for the product could be beyond 2^64.
+    // fraction x factor / scale in two steps, because the product could exceed 2^64.
     const std::uint64_t times =
         fraction * (unit.factor / scale) + fraction * (unit.factor % scale) / scale;
     if (fraction * (unit.factor % scale) % scale != 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// The verb schema: what the --json of a verb holds. It asks no daemon.
+// The verb schema: the contents of a verb's --json. It calls no daemon.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -17,7 +17,7 @@ namespace mlxcomm::ctl {
 namespace {
 
 struct SchemaOptions {
-  std::vector<std::string> verb;  // "cluster", "create"; empty: which there are.
+  std::vector<std::string> verb;  // "cluster", "create"; empty: lists them.
   bool json = false;
 };
 

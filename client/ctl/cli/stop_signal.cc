@@ -16,7 +16,7 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
-  while (IsPending()) {  // Has been heeded.
+  while (IsPending()) {  // It was handled.
     int number = 0;
     ::sigwait(&set_, &number);
   }
@@ -29,7 +29,7 @@ bool StopSignal::IsPending() const {
   return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
 }
 
-// macOS has no sigtimedwait: a look at what is pending every few milliseconds does as well.
+// macOS has no sigtimedwait: checking the pending signals every few milliseconds replaces it.
 bool StopSignal::WaitFor(std::uint64_t ns) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::nanoseconds(ns);

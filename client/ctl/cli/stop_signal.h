@@ -1,8 +1,8 @@
-// Waits that SIGINT and SIGTERM end, for verbs that go on until somebody stops them: to be
-// stopped is then their proper end.
+// Waits that SIGINT and SIGTERM end, for verbs that go on until they are stopped: that is their
+// normal end.
 //
-// Owner: the verb; one at a time. Thread: main makes it, before others exist, so that they
-// inherit the mask. Memory: none.
+// Owner: the verb; one at a time. Thread: main makes it, before there are other threads, so that
+// they inherit the mask.
 #pragma once
 
 #include <csignal>
@@ -12,14 +12,15 @@ namespace mlxcomm::ctl {
 
 class StopSignal {
  public:
-  StopSignal();  // From here on the two come here alone.
+  StopSignal();  // From here on only this gets the two signals.
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // True: somebody wants it to stop; false: the time is over.
+  // True: a signal has come; false: the time is over.
   bool WaitFor(std::uint64_t ns);
-  // Ends the process well (exit code 0) at the first of the two, also while it waits elsewhere.
+  // Ends the process with exit code 0 at the first of the two signals, even while it waits
+  // elsewhere.
   void EndProcess();
 
  private:

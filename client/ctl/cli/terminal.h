@@ -1,5 +1,5 @@
-// Whether what goes to standard output is coloured: on a terminal that can, and not where
-// NO_COLOR says no (https://no-color.org: set, and not empty).
+// Whether standard output gets colours: on a terminal that has them, unless NO_COLOR is set and not
+// empty (https://no-color.org).
 //
 // Thread: main.
 #pragma once

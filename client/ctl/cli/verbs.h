@@ -1,7 +1,7 @@
-// The verbs of mlxcommctl as one table. A new verb is a folder with a function that adds its options, a
-// row in verbs.def, and its text in mlxcommctl.1.
+// The verbs of mlxcommctl as one table. A new verb is a folder with a function that adds its
+// options, a row in verbs.def, and its text in mlxcommctl.1.
 //
-//   verbs.def ──▶ Verbs() ──AddVerbs──▶ CLI::App ──parse──▶ the Run of the verb that was asked for
+//   verbs.def ──▶ Verbs() ──AddVerbs──▶ CLI::App ──parse──▶ the Run of the verb that was called
 //
 // Owner: main. Thread: main. Memory: each verb's options, held by its Run.
 #pragma once
@@ -19,26 +19,26 @@ class App;
 namespace mlxcomm::ctl {
 
 struct Invocation {
-  std::string called;   // How this program was: argv[0].
+  std::string called;   // argv[0].
   const CLI::App& app;  // With all verbs once the command line is parsed.
 };
 
-// Carries out a verb with the options that the command line had; returns the exit code.
+// Carries out a verb with the options of the command line; returns the exit code.
 using Run = std::function<int()>;
 using AddOptions = Run(CLI::App& verb, const Invocation& invocation);
 
 struct Verb {
   const char* path;     // "status", "cluster create"
   AddOptions* add;      // Null: it has only verbs below it.
-  const char* message;  // Of mlxcomm.v1, that --json prints; empty: it prints none.
-  const char* group;    // Of --help.
+  const char* message;  // The message of mlxcomm.v1 that --json prints; empty: none.
+  const char* group;    // In --help.
   const char* help;
   bool hidden;
 };
 
 std::span<const Verb> Verbs();
 
-// Adds them all; the list says what to run for which.
+// Adds all verbs; the list has the function to run for each.
 std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invocation& invocation);
 
 #define MLXCOMM_VERB(path, add, message, group, help) AddOptions add;

@@ -1,6 +1,6 @@
-// mlxcommctl cluster: makes the cluster's key, takes that of another machine, changes it.
-// The key itself goes to standard output alone, so that it can be piped; all else that is
-// said goes to standard error. It is never taken from the command line, which others see.
+// mlxcommctl cluster: makes the cluster's key, takes over that of another machine, changes it. Only
+// the key goes to standard output, so that it can be piped; all messages go to standard error. The
+// key is never an argument on the command line, which others see.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -36,9 +36,9 @@ namespace {
 // The cluster's key on this machine.
 struct ClusterOptions {
   std::string socket_path;
-  std::string key_file;  // Empty: where mlxcommd looks that is not told otherwise.
+  std::string key_file;  // Empty: mlxcommd's default place.
   std::string name;      // create
-  std::string from;      // join, rotate --take: another key file; empty: asks.
+  std::string from;      // join, rotate --take: another key file; empty: asks for it.
   bool json = false;     // On standard output instead of the bare code.
   bool id_only = false;  // key show
   bool take = false;     // key rotate
@@ -63,8 +63,8 @@ std::string NameOf(const ClusterKeys& keys) {
 
 std::string CodeOf(const ClusterKeys& keys) { return WriteKeyCode({keys.cluster, keys.current}); }
 
-// Shows nothing of what is typed while it is there. Whoever ends the program meanwhile, as with
-// Ctrl-C, has a terminal that shows it again.
+// Typed characters stay hidden while it exists. A signal that ends the program, such as Ctrl-C,
+// switches the echo on again.
 class EchoOff {
  public:
   EchoOff() : on_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -85,13 +85,13 @@ class EchoOff {
 
  private:
   static constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  // Only calls that a signal's handler may make.
+  // Only calls that are allowed in a signal handler.
   static void ShowAndEnd(int signal) {
     ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
     std::signal(signal, SIG_DFL);
     ::raise(signal);
   }
-  inline static termios before_ = {};  // Where the handler finds it.
+  inline static termios before_ = {};  // For the handler.
   bool on_;
 };
 
@@ -129,8 +129,8 @@ bool Accepts(const v1::StatusReply& status, const ClusterKeys& keys) {
   return std::equal(told.begin(), told.end(), ids.begin(), ids.end());
 }
 
-// A running daemon reads its key file again on SIGHUP; whether it has is seen in its status.
-// Of the daemon that uses the key: no private one, which has no neighbours.
+// A running daemon reads its key file again on SIGHUP; its status shows whether it has. For the
+// daemon that uses the key: no private one, which has no neighbours.
 std::string SocketOf(const ClusterOptions& options) {
   return queue::SocketCandidates(options.socket_path).front();
 }
@@ -172,7 +172,8 @@ const char* NameOf(Reload told) {
   return "has not read it";
 }
 
-// What goes to standard output: the key's code, where there is a reason to show it; with --json one object.
+// Prints the key's code to standard output, where there is a reason to show it; with --json one
+// object.
 int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
           std::optional<Reload> told = std::nullopt) {
   if (!options.json) return WriteOut(shows_code ? CodeOf(keys) + "\n" : "", "key");
@@ -185,7 +186,7 @@ int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_cod
   return WriteOut(JsonOf(std::move(report)), "key");
 }
 
-// The same where the daemon was told; not to have reached one that runs is a failure.
+// The same after the daemon was asked to read the key; failing to reach a running one is a failure.
 int PrintTold(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
               Reload told) {
   const int failed = Print(options, keys, shows_code, told);
@@ -197,7 +198,7 @@ int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
   return written.ok() ? 0 : FailWith(written);
 }
 
-// No node may be left behind with only the key that goes.
+// No node may be left with only the old key.
 std::string WhoLacks(const v1::StatusReply& status, const std::string& id) {
   std::string lacking;
   for (const v1::NodeStatus& node : status.nodes()) {
@@ -273,7 +274,7 @@ int RunClusterJoin(const ClusterOptions& options) {
   }
   if (!written.ok()) return FailWith(written);
   Say("took the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
-  // One that was there without a key is to be restarted: no mistake.
+  // A daemon that ran without a key has to be restarted: no mistake.
   return Print(options, keys, /*shows_code=*/false, TellDaemon(options, keys));
 }
 

@@ -24,8 +24,8 @@ bool IsBase64(char c) {
 }
 bool IsBetween(char c) { return c == ':' || c == ' ' || c == '-'; }
 
-// The end of what begins at `at`: 64 digits, perhaps with one separator after every
-// second; 0: no key. Digits that go on make it something longer, which goes as a whole.
+// The end of a key that begins at `at`: 64 digits, perhaps with one separator after every second;
+// 0: there is none. Where more digits follow, it is something longer, which is removed as a whole.
 std::size_t EndOfHexKey(const std::string& text, std::size_t at) {
   std::size_t digits = 0;
   std::size_t end = at;
@@ -48,8 +48,8 @@ std::size_t EndOfBase64Key(const std::string& text, std::size_t at) {
   return end - at == kDigits && end < text.size() && text[end] == '=' ? end + 1 : 0;
 }
 
-// The end of `code` if it is at `at`, in either case and with hyphens or blanks anywhere in
-// it; 0: it is not.
+// The end of `code` if it stands at `at`, in either case and with hyphens or blanks anywhere in it;
+// 0: it does not.
 std::size_t EndOfCode(const std::string& text, std::size_t at, const std::string& code) {
   for (const char expected : code) {
     while (at < text.size() && (text[at] == '-' || text[at] == ' ')) ++at;
@@ -59,7 +59,8 @@ std::size_t EndOfCode(const std::string& text, std::size_t at, const std::string
   return at;
 }
 
-// Of what has the form of a code: 14 groups of 4, with the same hyphen or blank between all.
+// The same for anything in the form of a code: 14 groups of 4, with the same hyphen or blank
+// between all.
 std::size_t EndOfCodeForm(const std::string& text, std::size_t at) {
   constexpr std::size_t kGroups = 14;
   constexpr std::size_t kGroupCharacters = 4;
@@ -78,7 +79,7 @@ std::size_t EndOfCodeForm(const std::string& text, std::size_t at) {
   return digits && (end == text.size() || !IsBase64(text[end])) ? end : 0;
 }
 
-// The characters of a key's code that depend on nothing but the key: its name is in the rest.
+// The characters of a key's code that depend only on the key: the rest depends on its name as well.
 std::string CodeOf(const std::string& key) {
   constexpr std::size_t kBitsOfCharacter = 5;
   ClusterKey::Bytes bytes{};
@@ -89,7 +90,7 @@ std::string CodeOf(const std::string& key) {
   return code.substr(0, bytes.size() * 8 / kBitsOfCharacter);
 }
 
-// Also what hangs on it: the rest, with the checksum.
+// Also removes what is attached to it: the rest, with the checksum.
 std::string WithoutCode(const std::string& text, const std::string& code) {
   if (code.empty()) return text;
   std::string out;
@@ -140,7 +141,7 @@ std::vector<std::string> KeysIn(const std::string& key_file_text) {
 
 std::string WithoutSecrets(std::string text, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
-    if (key.size() < 8) continue;  // Of nothing, everything is a part.
+    if (key.size() < 8) continue;  // An empty key would be everywhere.
     const std::string hex = absl::BytesToHexString(key);
     std::string base64 = absl::Base64Escape(key);
     std::string web = absl::WebSafeBase64Escape(key);

@@ -27,7 +27,7 @@ Failure DialDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
   std::string absent;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
     failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, timeout_ns, dialed);
-    // One that is there and says nothing: no other is asked in its place.
+    // A daemon that is there but does not answer: no other is asked in its place.
     if (failure.code == FailureCode::kDeadlineExceeded) {
       failure.code = FailureCode::kUnavailable;
       return failure;

@@ -1,6 +1,6 @@
 // One call to the local daemon: hello as a tool, then gRPC on the same connection.
 //
-// Owner: functions. Thread: main. Memory: plain messages.
+// Thread: main. Memory: plain messages.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace mlxcomm::ctl {
 
-// So ends the message where no daemon can be reached.
+// The end of the message where no daemon can be reached.
 inline constexpr char kHowToStartIt[] =
     ". Start it (mlxcommd --config FILE), or name its socket (--socket, MLXCOMM_SOCKET)";
 
-// `socket_path` empty: as every client looks for it (queue::SocketCandidates).
+// `socket_path` empty: found as by every client (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
                     std::uint64_t timeout_ns = 5'000'000'000);
-// Of this node's links, as jobs that form now are told; 0: not measured.
+// The costs of this node's links, as reported to jobs that form now; 0: not measured.
 Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply);
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply);
@@ -28,7 +28,7 @@ Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply);
 Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply);
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply);
-// Each event to `take`, which ends it by false; the call has no deadline where it follows.
+// Passes each event to `take`, which returns false to end; a call that follows has no deadline.
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
                    const std::function<bool(const v1::EventsReply&)>& take);
 

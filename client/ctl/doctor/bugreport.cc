@@ -1,5 +1,5 @@
-// The verb bugreport: what somebody who is to help would ask for, in one archive. Every file
-// goes through WithoutSecrets; the archive is readable by its maker alone.
+// The verb bugreport: what a person who helps would ask for, in one archive. Every file goes
+// through WithoutSecrets; only the maker can read the archive.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ struct BugreportOptions {
   std::string config_file;
   std::string output;  // Empty: mlxcomm-bugreport-TIME.tar.gz here.
   bool json = false;   // What was written, for programs.
-  bool rdma = false;   // Try what is taken of RDMA devices, and show what came of it.
+  bool rdma = false;   // Runs the trials of RDMA devices and shows their outcomes.
 };
 
 constexpr char kRdmaFile[] = "rdma.txt";
@@ -81,7 +81,7 @@ std::string System() {
   return text;
 }
 
-// The last of a file.
+// The end of a file.
 std::string Tail(const std::string& path) {
   constexpr off_t kTailBytes = 256 * 1024;
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -99,7 +99,7 @@ std::string Tail(const std::string& path) {
   return text;
 }
 
-// log { file: "..." } of the configuration, also of one that is wrong elsewhere; empty: not set.
+// log { file: "..." } of the configuration, even of one with errors elsewhere; empty: not set.
 std::string LogFileIn(const std::string& config) {
   const std::string text = std::regex_replace(config, std::regex("#[^\n]*"), "");
   std::smatch log, file;
@@ -112,7 +112,7 @@ std::string LogFileIn(const std::string& config) {
 std::string LogOf(const std::string& config) {
   const std::string file = LogFileIn(config);
 #if defined(__APPLE__)
-  // What the daemon says before it has a log of its own goes to launchd's.
+  // launchd's file has what the daemon writes before its own log is open.
   return (file.empty() ? std::string() : Tail(file)) + Tail("/var/log/mlxcommd.log");
 #else
   if (!file.empty()) return Tail(file);
@@ -175,7 +175,7 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   return files;
 }
 
-// A folder of its own, gone with it.
+// A folder of its own, removed with this object.
 class WorkFolder {
  public:
   WorkFolder() {
@@ -245,7 +245,7 @@ int RunBugreport(const BugreportOptions& options) {
     }
   }
   if (!WriteNewFile(folder + "/README.txt", contents)) return FailInside("cannot write README.txt");
-  // Made beforehand, so that nobody else can read it while it grows; never over another file.
+  // Made beforehand, so that others cannot read it while it grows; never replaces another file.
   if (!WriteNewFile(output, ""))
     return FailInside("cannot make " + output + ": " + std::strerror(errno));
   ProgramOptions with_errors;

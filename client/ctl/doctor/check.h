@@ -1,5 +1,5 @@
-// From facts to findings: what is wrong, what was expected, and how it is mended. Pure
-// functions, so each finding is tested by the facts that lead to it.
+// From facts to findings: what is wrong, what was expected, and how to fix it. Pure functions, so
+// each finding is tested by the facts that lead to it.
 #pragma once
 
 #include <string>
@@ -23,12 +23,13 @@ void CheckLinks(const Facts& facts, Findings& findings);
 void CheckNodes(const Facts& facts, Findings& findings);
 void CheckSsh(const Facts& facts, Findings& findings);
 
-// The daemon's part of its own node; an empty one where it does not answer.
+// The part of this node's daemon; empty where it does not answer.
 const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);
 const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster);
-// Why macOS keeps a program from the local network, and what lets it: it asks whose window it is.
+// Why macOS may keep a program from the local network, and how to allow it: macOS goes by the
+// program that owns the terminal window.
 std::string LocalNetworkRemedy(const Facts& facts);
-// A rail of this node is, was, or is dialed over it.
+// A rail of this node lies on the interface, lay on it, or is being dialed over it.
 bool CarriesRail(const ClusterFacts& cluster, const std::string& interface);
 
 }  // namespace mlxcomm::ctl

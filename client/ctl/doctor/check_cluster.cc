@@ -1,4 +1,4 @@
-// Findings about nodes and what joins them, by what all daemons have told.
+// Findings about nodes and what joins them, by the reports of all daemons.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,7 +15,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// "[fe80::2%en2]:7470", or that of a rail: on the cable itself.
+// "[fe80::2%en2]:7470", or a rail of such an address: on the cable itself.
 bool IsOnTheCable(const v1::LinkStatus& link) {
   const auto is_link_local = [](const std::string& address) {
     return address.starts_with("[fe80:");
@@ -26,7 +26,7 @@ bool IsOnTheCable(const v1::LinkStatus& link) {
          });
 }
 
-// Why a link is not up, by the reason that its daemon has told.
+// Why a link is not up, by the reason that its daemon reports.
 void AddDown(const Facts& facts, const std::string& object, const v1::LinkStatus& link,
              Findings& findings) {
   const Findings::Values values = {{"detail", link.detail().empty() ? "not up" : link.detail()},
@@ -62,12 +62,12 @@ std::uint32_t MtuOf(const ClusterFacts& cluster, const std::string& node,
   return 0;
 }
 
-// Connections are told cable by cable; a queue pair lies on the cable of the one beside it.
+// Connections have findings cable by cable; a queue pair lies on the cable of the one beside it.
 bool IsConnection(const v1::RailStatus& rail) {
   return rail.transport() != v1::Transport::route && rail.transport() != v1::Transport::rdma;
 }
 
-// Which of a cable's rails is to show what it carries: the other is hardly ever busy.
+// The rail of a cable whose rate counts: the other one is hardly ever busy.
 bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
   if (rail.transport() == v1::Transport::route || rail.state() != v1::RailState::up) return false;
   const bool with_rdma =
@@ -94,7 +94,7 @@ bool AnyLinkIsDown(const ClusterFacts& cluster) {
   return false;
 }
 
-// The same cable is told by both of its ends: once is enough.
+// Both ends report the same cable: once is enough.
 class Cables {
  public:
   bool IsNew(const std::string& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
@@ -122,7 +122,7 @@ void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1:
                 {"larger", std::to_string(std::max(own, theirs))}});
 }
 
-// What the other end delivers over the same cable.
+// The rate at which the other end delivers over the same cable.
 double BackwardsRate(const ClusterFacts& cluster, const std::string& node,
                      const v1::LinkStatus& link, const v1::RailStatus& rail) {
   for (const v1::NodeStatus& other : cluster.status.nodes()) {
@@ -143,8 +143,8 @@ double BackwardsRate(const ClusterFacts& cluster, const std::string& node,
 
 using Pair = std::pair<std::string, std::string>;
 
-// Of the nodes that follow each other in the ring, or in the order where it is not closed: the fastest of
-// the cables between each two. A slower one beside it only adds to it.
+// Between neighbours in the ring, or in the given order where it is not closed: the fastest cable
+// between each two. A slower one beside it only adds to it.
 std::map<Pair, const v1::TopologyCable*> RingCables(const v1::TopologyReply& topology) {
   std::set<Pair> neighbours;
   const int nodes = topology.ring_size();
@@ -201,7 +201,7 @@ void CheckDirections(const ClusterFacts& cluster, Findings& findings) {
   }
 }
 
-// Enough cables for a ring, but two of them side by side.
+// There are enough cables for a ring, but two of them are side by side.
 void CheckPairing(const v1::TopologyReply& topology, Findings& findings) {
   if (topology.ring_closed() || topology.ring_size() < 3) return;
   std::map<std::pair<std::string, std::string>, int> count;
@@ -246,7 +246,7 @@ void CheckKeys(const ClusterFacts& cluster, Findings& findings) {
 void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
   for (const v1::NodeCheckup& node : cluster.checkups.nodes()) {
     if (!node.answered()) continue;
-    // Beyond what could be the way there and back.
+    // Longer than a round trip could be.
     constexpr double kClockNsMax = 1e9;
     const double offset = std::abs(static_cast<double>(node.clock_offset_ns()));
     if (offset > kClockNsMax + static_cast<double>(node.clock_uncertainty_ns())) {
@@ -270,7 +270,7 @@ void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
 void CheckLinks(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
   Cables told;
-  std::set<std::pair<Pair, bool>> down;  // Both sides tell of it; one perhaps of a way alone.
+  std::set<std::pair<Pair, bool>> down;  // Both sides report it; one perhaps only of a circuit.
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());

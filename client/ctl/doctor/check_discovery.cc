@@ -10,7 +10,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// What an interface that is used does not do.
+// Faults of an interface that is used for discovery.
 void CheckInterface(const Facts& facts, const std::string& node,
                     const v1::DiscoveryInterface& interface, Findings& findings) {
   using Reason = v1::DiscoveryReason;
@@ -23,7 +23,7 @@ void CheckInterface(const Facts& facts, const std::string& node,
                {{"detail", interface.detail()}, {"local_network", LocalNetworkRemedy(facts)}});
 }
 
-// Any link, whichever state it is in: what is wrong with it is another finding.
+// Any link, in any state: its own faults are other findings.
 bool HasLink(const v1::NodeStatus& node, const v1::DiscoveredNeighbour& heard) {
   return std::any_of(node.links().begin(), node.links().end(),
                      [&heard](const v1::LinkStatus& link) {

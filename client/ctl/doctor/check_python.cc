@@ -1,4 +1,4 @@
-// Findings about the Python package: where results of MLX's operations come to lie.
+// Findings about the Python package: where results of MLX's operations lie.
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/check.h"
 

@@ -1,6 +1,6 @@
-// Findings about RDMA: what keeps queue pairs from being beside connections, and what mends it.
-// TCP carries on in all of these, so what merely is not there is a note; and where RDMA is off
-// nothing is found.
+// Findings about RDMA: why connections have no queue pairs beside them, and how to fix it. TCP
+// carries on in all of these cases, so something that is merely missing is a note; where RDMA is
+// off there are no findings.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -15,7 +15,7 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr double kThunderbolt5Gigabits = 80;
-// What a neighbour's daemon told of itself.
+// By what the neighbour's daemon reports about itself.
 bool RunsMacos(const Facts& facts, const v1::NodeStatus& node) {
   for (const v1::NodeCheckup& checkup : facts.cluster.checkups.nodes()) {
     if (checkup.name() == node.name()) return checkup.system().starts_with("Darwin");
@@ -31,7 +31,7 @@ std::string NoDevicesObject(const v1::NodeStatus& node) {
   return absl::StrCat("node ", node.name(), ", RDMA");
 }
 
-// Whether the ports that can be seen say that they are of Thunderbolt 4 or older.
+// Whether the visible ports say that they are Thunderbolt 4 or older.
 bool IsBelowThunderbolt5(const Facts& facts) {
   double fastest = 0;
   for (const ThunderboltPort& port : facts.system.ports) {
@@ -58,7 +58,7 @@ void CheckNoDevice(const Facts& facts, const v1::NodeStatus& node, Findings& fin
   const std::string object = NoDevicesObject(node);
   const bool own = IsOwn(facts, node);
   if (own && IsBelowThunderbolt5(facts)) return findings.Add("MC312", object);
-  if (own && IsSwitchedOff(facts)) return;  // Which is told.
+  if (own && IsSwitchedOff(facts)) return;  // It has a finding.
   if (own && !IsMacos(facts) && !facts.system.rdma.empty())
     return findings.Add("MC316/hidden", object, {{"device", facts.system.rdma[0].device}});
   const bool macos = RunsMacos(facts, node) || (own && IsMacos(facts));
@@ -87,7 +87,7 @@ void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& find
   }
 }
 
-// By its own word.
+// By its own report.
 bool IsOff(const Facts& facts, const std::string& node) {
   for (const v1::NodeStatus& one : facts.cluster.status.nodes()) {
     if (one.name() == node) return one.answered() && !one.has_rdma();
@@ -103,14 +103,15 @@ bool AnyRailIsUp(const v1::NodeStatus& node) {
   });
 }
 
-// On Linux names tell nothing of interfaces: what devices there are is told beside what was looked for.
+// On Linux device names say nothing about interfaces: the existing devices are listed beside the
+// one that was looked for.
 void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailStatus& rail,
                 const std::string& object, Findings& findings) {
   if (RunsMacos(facts, node) || AnyRailIsUp(node) || node.rdma().devices_size() == 0) return;
   std::string there;
   bool active = false;
   for (const v1::RdmaDevice& device : node.rdma().devices()) {
-    if (CannotBeOpened(device)) return;  // Which is told.
+    if (CannotBeOpened(device)) return;  // It has a finding.
     active = active || device.active();
     absl::StrAppend(&there, "; ", device.name(), " is ", device.active() ? "for" : "down");
     for (const std::string& gid : device.gids()) absl::StrAppend(&there, " ", gid);
@@ -120,7 +121,7 @@ void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailSt
       {{"detail", rail.detail()}, {"devices", there}, {"interface", rail.local_interface()}});
 }
 
-// Of what `ulimit -l` gives where nobody has raised it: a rail takes some megabytes.
+// For the default of `ulimit -l`: a rail needs some megabytes.
 void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
   constexpr std::uint64_t kLockedBytesMin = 64ull << 20;
   if (node.rdma().devices_size() == 0) return;
@@ -139,8 +140,8 @@ std::string RailObject(const v1::NodeStatus& node, const v1::LinkStatus& link,
                       " ", rail.remote_interface());
 }
 
-// Which of a rail's two interfaces its reason is about: the one of the side that has said it, but where
-// that speaks of the other's address.
+// Which of a rail's two interfaces its reason is about: the one of the side that reports it, unless
+// the reason is the other's address.
 const std::string& InterfaceMeant(const v1::RailStatus& rail) {
   const bool of_other = rail.reason() == v1::LinkReason::rdma_peer_gid_without_ipv4;
   return rail.peers_reason() == of_other ? rail.local_interface() : rail.remote_interface();
@@ -158,7 +159,7 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
     if (waits) values[0].second = absl::StrCat("RDMA is off on ", link.peer());
     return findings.Add("MC317", object, values);
   }
-  // What is being done, what is told of the devices, or of the other side, which keeps it.
+  // Work in progress, a finding about the devices, or about the other side, which causes it.
   if (waits || reason == Why::rdma_looking || reason == Why::rdma_being_made) return;
   const bool lacks = reason == Why::rdma_no_device || reason == Why::rdma_no_library;
   if (lacks && rail.peers_reason()) return findings.Add("MC317/lacks", object, values);
@@ -169,7 +170,7 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
   if (kind != nullptr) findings.Add(kind->id, object, values);
 }
 
-// What is well, for --all.
+// All that is well, for --all.
 std::string Summary(const v1::NodeStatus& node) {
   if (!node.has_rdma()) return "off (rdma { enabled: true } in the configuration)";
   const v1::RdmaStatus& rdma = node.rdma();
@@ -187,7 +188,7 @@ std::string Summary(const v1::NodeStatus& node) {
   return text;
 }
 
-// By the system's own word: where no daemon answers, and on Macs that have it switched off.
+// By the system's own report: where no daemon answers, and on Macs that have it switched off.
 void CheckOwnSystem(const Facts& facts, Findings& findings) {
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
   const bool off = facts.cluster.daemon_answers && !own.has_rdma();

@@ -7,7 +7,8 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// As ssh is to be told it by hand: `host` is one that launch takes, so no option and nothing for a shell.
+// The command to type: `host` is one that launch accepts, so it is no option and harmless in a
+// shell.
 Fix ByHand(const std::vector<std::string>& command) { return {command, /*safe=*/false}; }
 
 void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findings) {
@@ -16,7 +17,7 @@ void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findin
       {"said", host.said}, {"host", host.host}, {"local_network", LocalNetworkRemedy(facts)}};
   switch (host.answer) {
     case SshAnswer::kReached:
-    case SshAnswer::kNoSsh: return;  // The latter is told once, of this machine.
+    case SshAnswer::kNoSsh: return;  // A missing ssh is reported once, for this machine.
     case SshAnswer::kNameUnknown: return findings.Add("MC602", object, values);
     case SshAnswer::kRefused: return findings.Add("MC603", object, values);
     case SshAnswer::kNoRoute: return findings.Add("MC604/no_route", object, values);
@@ -31,7 +32,7 @@ void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findin
   }
 }
 
-// Whether it is as it should be.
+// Whether mlxcommctl there is as it should be.
 bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
   const Findings::Values values = {{"searched", host.searched},
@@ -48,7 +49,7 @@ bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findin
   return false;
 }
 
-// Likewise.
+// The same for the daemon there.
 bool CheckDaemonThere(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
   if (!host.daemon_answers) {

@@ -16,16 +16,16 @@ bool IsBridgeActive(const Facts& facts, const std::string& bridge) {
   return true;
 }
 
-// Those that cables between nodes are for.
+// The interfaces that cables between nodes use.
 bool Matters(const Facts& facts, const InterfaceFacts& found) {
   return !found.loopback && (found.thunderbolt || CarriesRail(facts.cluster, found.name));
 }
 
 Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true, {}}; }
 
-// On macOS addresses are given to network services, not to interfaces: a Thunderbolt port that is,
-// or was, the bridge's has none. One of its own outlasts a boot; automatic IPv6 makes the
-// link-local address, and a new service has IPv4 by itself, which RDMA wants. Nothing: it is not
+// On macOS network services have addresses, not interfaces: a Thunderbolt port that is or was a
+// member of the bridge has none. A service of its own outlasts a boot; automatic IPv6 makes the
+// link-local address, and a new service has IPv4 by itself, which RDMA needs. Nothing: it is not
 // known which port it is.
 std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
   const std::string name = found.service.empty() ? "mlxcomm-" + found.name : found.service;
@@ -50,7 +50,8 @@ Fix SafeFixes(std::vector<std::vector<std::string>> commands) {
   return fix;
 }
 
-// Out of the bridge at once, and, by a service of its own and none of the bridge's, at each boot.
+// Takes it out of the bridge at once, and, by giving it a service of its own and the bridge none,
+// at each boot.
 Fix FreeFromBridge(const Facts& facts, const InterfaceFacts& found) {
   std::vector<std::vector<std::string>> commands = {
       {"ifconfig", found.bridge, "deletem", found.name}};
@@ -97,7 +98,7 @@ bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
 
 namespace {
 
-// There is none that answers.
+// No daemon answers.
 void CheckAbsence(const Facts& facts, Findings& findings) {
   const SystemFacts& system = facts.system;
   const Findings::Values values = {{"why", facts.cluster.why_not}};
@@ -126,7 +127,7 @@ void CheckAnswer(const Facts& facts, Findings& findings) {
     findings.Add("MC104", "mlxcommd");
 }
 
-// What the service's program loads, on macOS.
+// The libraries of the service's program, on macOS.
 void CheckLibraries(const SystemFacts& system, Findings& findings) {
   for (const std::string& library : system.libraries_missing) {
     findings.Add("MC107", "mlxcommd", {{"library", library}});

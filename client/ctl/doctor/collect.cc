@@ -29,7 +29,7 @@ constexpr const char* kServiceFiles[] = {"/etc/systemd/system/mlxcommd.service",
 constexpr char kServiceProgram[] = "/usr/local/bin/mlxcommd";
 constexpr char kServiceConfig[] = "/etc/mlxcommd/mlxcommd.textproto";
 
-// What it says, or nothing and why.
+// Its output, or empty with the reason in `facts`.
 std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
   ProgramOptions options;
   options.timeout_ns = 20'000'000'000;
@@ -40,7 +40,7 @@ std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
   return {};
 }
 
-// Since macOS 11 these are in a cache of the linker's, not in the file system.
+// Since macOS 11 these are in a cache of the linker, not in the file system.
 bool IsOfSystem(const std::string& library) {
   return library.starts_with("/usr/lib/") || library.starts_with("/System/");
 }
@@ -56,7 +56,7 @@ void AddNew(const std::string& one, std::vector<std::string>& all) {
 
 bool OthersMayWrite(const std::string& path) {
   struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return false;  // It is not there, which is told.
+  if (::stat(path.c_str(), &status) != 0) return false;  // A missing one is reported elsewhere.
   return status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
@@ -72,13 +72,13 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   }
 }
 
-// What the service's program loads, and what that loads: install copies it to one folder.
+// The libraries of the service's program, and theirs: install copies them to one folder.
 [[maybe_unused]] void CollectLibraries(SystemFacts& facts) {
   if (::access(kServiceProgram, X_OK) != 0) return;
   constexpr std::size_t kLibrariesMax = 512;
   std::vector<std::string> files = {kServiceProgram};
   for (std::size_t i = 0; i < files.size() && files.size() < kLibrariesMax; ++i) {
-    // Of the developer tools, which who has built it has.
+    // It belongs to the developer tools, which a machine that builds the program has.
     const auto told = RunProgram({"/usr/bin/otool", "-L", files[i]});
     if (!told.ok() || told->exit_code != 0) {
       facts.unknown.emplace_back(absl::StrCat("otool -L ", files[i], " tells nothing"));
@@ -130,12 +130,12 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
       Ask({firewall, "--getglobalstate"}, facts), "\n", Ask({firewall, "--getblockall"}, facts)));
   facts.firewall_on = state.on;
   facts.firewall_blocks_all = state.blocks_all;
-  // It answers administrators only, and says so without failing.
+  // It answers administrators only, and does not fail for others.
   if (const auto told = RunProgram({"/usr/sbin/systemsetup", "-getusingnetworktime"}); told.ok()) {
     facts.clock_synchronised = ParseNetworkTime(told->text);
   }
   CollectLibraries(facts);
-  // Systems before 26.2 have neither; that is no trouble.
+  // Systems before 26.2 have neither; that is no fault.
   if (const auto told = RunProgram({"/usr/bin/rdma_ctl", "status"}); told.ok()) {
     facts.rdma_enabled = ParseRdmaEnabled(told->text);
   }
@@ -159,7 +159,7 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
 #endif
 }
 
-// Of a key that nobody names only one that is there is looked at: a node may have none.
+// A key file that is not configured is examined only if it exists: a node may have none.
 void CollectKey(const CollectOptions& options, SystemFacts& facts) {
   facts.key_file = KeyFileIn(ReadFileText(facts.config_file));
   if (facts.key_file.empty()) facts.key_file = options.key_file;
@@ -188,7 +188,7 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
         absl::StrCat(facts.config_file, " cannot be read: ", std::strerror(errno));
     return;
   }
-  // Whoever may not read the key would see a mistake where there is none.
+  // A user who may not read the key would see a mistake where there is none.
   const bool sees_key = facts.key_file.empty() || ::access(facts.key_file.c_str(), R_OK) == 0;
   if (facts.daemon_program.empty() || !sees_key) return;
   ProgramOptions with_errors;

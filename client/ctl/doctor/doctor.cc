@@ -1,4 +1,4 @@
-// The verb doctor: gathers facts, checks them, shows what was found, and on demand mends it.
+// The verb doctor: gathers facts, checks them, shows the findings, and fixes them on demand.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -27,14 +27,14 @@ namespace {
 struct DoctorOptions {
   std::string called;  // How this program was: argv[0].
   std::string socket_path;
-  std::string config_file;  // Of a daemon that does not run; empty: the service's.
+  std::string config_file;  // For a daemon that does not run; empty: the service's.
   bool json = false;
-  bool all = false;      // Also what was found to be well.
-  bool fix = false;      // Says what it would do.
+  bool all = false;      // Also shows what is well.
+  bool fix = false;      // Shows what it would do.
   bool yes = false;      // And does it.
-  bool codes = false;    // Lists what can be found.
-  bool ssh = false;      // Also whether hosts can be reached by ssh as launch does it:
-  std::string hosts;     // These, as launch takes them, or
+  bool codes = false;    // Lists all findings that there are.
+  bool ssh = false;      // Also checks whether launch can reach hosts by ssh:
+  std::string hosts;     // these, as launch takes them, or
   std::string hostfile;  // those; neither: the cluster's other nodes.
   std::string ssh_command = "ssh";
   std::uint64_t ssh_timeout_ns = 30'000'000'000;
@@ -50,7 +50,7 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   return cluster;
 }
 
-// Nothing, or which of its commands failed and what it said; those after it are not run.
+// Empty, or which of its commands failed and its output; later commands are not run.
 std::string RunFix(const Fix& fix) {
   std::vector<std::vector<std::string>> commands = fix.then;
   commands.insert(commands.begin(), fix.command);
@@ -67,7 +67,7 @@ std::string RunFix(const Fix& fix) {
   return {};
 }
 
-// Says what it would do, or does it and says what came of it. False: something failed.
+// Shows what it would do, or does it and reports the outcome. False: a fix failed.
 bool Mend(const std::vector<Finding>& findings, bool yes) {
   bool well = true;
   for (const Finding& finding : findings) {
@@ -101,7 +101,7 @@ SshFacts TrySsh(const SshExamination& wanted, const ClusterFacts& cluster) {
   return facts;
 }
 
-// Those that launch would call ssh for, each once.
+// The hosts for which launch would call ssh, each once.
 Failure ChooseSsh(const DoctorOptions& options, SshExamination& chosen) {
   chosen.how.command = SshCommand(options.ssh_command);
   chosen.how.own_path = OwnPath(options.called);

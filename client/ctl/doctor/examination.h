@@ -1,6 +1,6 @@
 // One examination of this machine and its cluster, for doctor and for bug reports.
 //
-// Thread: main; some seconds, with ssh up to half a minute for each 32 hosts.
+// Thread: main; takes some seconds, with ssh up to half a minute for each 32 hosts.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace mlxcomm::ctl {
 
-// Which hosts are tried by ssh.
+// The hosts to try by ssh.
 struct SshExamination {
   std::vector<std::string> hosts;
-  bool of_cluster = false;  // The other nodes that the daemon knows, too.
+  bool of_cluster = false;  // Also the other nodes that the daemon knows.
   SshProbeOptions how;
 };
 
 struct ExaminationOptions {
-  std::string own_path;     // Of mlxcommctl: the Python package is looked for beside it.
-  std::string socket_path;  // Empty: as every client looks for the daemon.
+  std::string own_path;     // mlxcommctl's: the Python package may be beside it.
+  std::string socket_path;  // Empty: the daemon is found as by every client.
   std::string config_file;  // Empty: the daemon's, else the service's.
   std::optional<SshExamination> ssh = {};
 };

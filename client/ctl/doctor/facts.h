@@ -1,8 +1,8 @@
-// What doctor knows when it judges: plain values, gathered by collect.h and by RPCs, judged
-// by check.h. What could not be found out says why, and is not taken for trouble.
+// What doctor knows when it judges: plain values, gathered by collect.h and by RPCs, judged by
+// check.h. A fact that could not be found out has a reason, and does not count as a fault.
 //
-// Owner: the verb. Thread: main. Memory: plain values; what programs and files say is bounded
-// where it is read.
+// Owner: the verb. Thread: main. Memory: plain values; the texts of programs and files are bounded
+// where they are read.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ enum class SystemKind : std::uint8_t { kLinux, kMacos };
 struct InterfaceFacts {
   std::string name;
   std::string hardware;  // "Thunderbolt 2", "Wi-Fi"; empty: not known.
-  bool up = false;       // By the operator.
+  bool up = false;       // Administratively.
   bool running = false;  // Connected to something.
   bool loopback = false;
   bool thunderbolt = false;
   bool wireless = false;
   std::uint32_t mtu = 0;       // 0: not known.
-  std::string bridge;          // Whose member it is; empty: none's.
+  std::string bridge;          // The one that it is a member of; empty: none.
   bool has_link_local = true;  // An IPv6 link-local address, which discovery needs.
-  std::string service;         // macOS's network service of it; empty: none, so no address either.
+  std::string service;         // macOS's network service for it; empty: none, so it has no address.
   bool service_enabled = false;
 };
 
@@ -38,10 +38,10 @@ struct ThunderboltPort {
   std::string speed;               // "Up to 80 Gb/s"
   double gigabits_per_second = 0;  // 0: not known.
   bool connected = false;
-  std::string peer;         // Name of what is at the other end.
+  std::string peer;         // The name of the device at the other end.
   std::string own_domain;   // UUIDs of the two machines' controllers.
   std::string peer_domain;  // Empty: not another computer.
-  std::string interface;    // Whose cable it is, where that is known.
+  std::string interface;    // The interface of this cable, where it is known.
 };
 
 struct RdmaPort {
@@ -51,14 +51,14 @@ struct RdmaPort {
   std::string interface;
 };
 
-// Where results of MLX's operations come to lie, as the Python package's self test has found.
+// Where results of MLX's operations lie, according to the Python package's self test.
 enum class ResultsKind : std::uint8_t {
   kNotAsked,       // There is no such package, or no daemon.
   kShared,         // In the daemon's memory.
-  kCopied,         // MLX does not take that.
+  kCopied,         // MLX does not accept the daemon's memory.
   kCopiedAsAsked,  // By MLXCOMM_RESULTS.
-  kWrong,          // In the daemon's memory, where MLX reads something else.
-  kUntold,         // The self test did not come to its end.
+  kWrong,          // In the daemon's memory, where MLX reads wrong bytes.
+  kUntold,         // The self test did not end.
 };
 
 struct PythonFacts {
@@ -67,45 +67,44 @@ struct PythonFacts {
   std::string said;  // Why they are copied, what is wrong; printable, a few lines.
 };
 
-// What came of ssh to a host, called as launch calls it.
+// The outcome of an ssh to a host, called as launch calls it.
 enum class SshAnswer : std::uint8_t {
   kReached,
-  kNoSsh,  // There is none to be called here.
+  kNoSsh,  // There is no ssh on this machine.
   kNameUnknown,
   kRefused,
   kNoRoute,
   kNoAnswer,
   kKeyUnknown,
   kKeyChanged,
-  kDenied,  // To who has no password to type.
-  kFailed,  // In another way, or something else runs there than what was asked for.
+  kDenied,  // Without a password, which nobody could type.
+  kFailed,  // It failed in another way, or another program answered.
 };
 
 struct SshHostFacts {
-  std::string host;  // What ssh is given.
+  std::string host;  // The argument for ssh.
   SshAnswer answer = SshAnswer::kFailed;
   std::string said;  // By ssh; printable, a few lines.
-  // Where it was reached:
-  std::string path;          // Of mlxcommctl there; empty: there is none.
-  std::string searched;      // Then: the folders where it was looked for.
+  // If it was reached:
+  std::string path;          // mlxcommctl there; empty: not found.
+  std::string searched;      // Then: the folders that were searched.
   std::string version;       // Empty: it does not run.
-  std::string version_said;  // Then: what it said.
+  std::string version_said;  // Then: its output.
   bool daemon_answers = false;
-  std::string daemon_said;  // Where it does not.
-  std::string cluster;      // Of the daemon there, with its node's name and id.
+  std::string daemon_said;  // If the daemon does not answer.
+  std::string cluster;      // The daemon's, with its node's name and id.
   std::string node;
   std::string node_id;
 };
 
 struct SshFacts {
   bool asked = false;
-  bool of_cluster =
-      false;  // For the nodes that the daemon knows, not hosts that somebody has named.
+  bool of_cluster = false;  // For the nodes that the daemon knows, not for named hosts.
   std::vector<SshHostFacts> hosts;
-  std::vector<std::string> nameless;  // Nodes whose names are none for ssh.
+  std::vector<std::string> nameless;  // Nodes whose names cannot be used for ssh.
 };
 
-// What is wrong with a key file as far as everybody can see; an empty text: nothing.
+// What is wrong with a key file, as far as everybody can see; empty text: nothing.
 struct KeyTrouble {
   std::string text;
   bool others_can_use_it = false;
@@ -116,26 +115,27 @@ struct SystemFacts {
   std::vector<InterfaceFacts> interfaces;
   std::vector<ThunderboltPort> ports;
   std::vector<RdmaPort> rdma;
-  std::optional<bool> rdma_enabled;  // macOS; nullopt: not told.
+  std::optional<bool> rdma_enabled;  // macOS; nullopt: not known.
   std::optional<bool> sleeps;        // When idle, on mains power.
   std::optional<bool> firewall_on;
   std::optional<bool> firewall_blocks_all;
   std::optional<bool> clock_synchronised;
   std::uint64_t open_files_max = 0;  // Of this user's processes; 0: not known.
-  std::string key_file;              // Of the configuration that was looked at.
+  std::string key_file;              // In the configuration that was examined.
   KeyTrouble key_trouble;
   std::string config_file;
-  std::string config_trouble;                   // What `mlxcommd --check-config` says.
-  bool service_installed = false;               // A unit or plist of mlxcommd.
-  std::string daemon_program;                   // Empty: there is none to be found.
+  std::string config_trouble;                   // The output of `mlxcommd --check-config`.
+  bool service_installed = false;               // mlxcommd has a unit or plist.
+  std::string daemon_program;                   // Empty: not found.
   std::vector<std::string> libraries_missing;   // Of the service's program, on macOS.
-  std::vector<std::string> libraries_of_users;  // Which others than root may change.
+  std::vector<std::string> libraries_of_users;  // Which users other than root may change.
   PythonFacts python;
-  std::string window_program;        // Whose window this is, "iTerm"; empty: not known.
+  // The program that owns this window, "iTerm"; empty: not known.
+  std::string window_program;
   std::vector<std::string> unknown;  // "system_profiler: no such program"
 };
 
-// What the daemon told, or why nothing.
+// What the daemon reported, or why there is nothing.
 struct ClusterFacts {
   bool daemon_answers = false;
   std::string why_not;

@@ -20,7 +20,7 @@ const FindingKind* Of(v1::LinkReason::Value reason, bool rdma) {
   return nullptr;
 }
 
-// A name is of small letters alone: "rdma { enabled: true }" holds none.
+// A name consists of small letters: "rdma { enabled: true }" contains none.
 std::string Filled(std::string_view text, const Findings::Values& values) {
   std::string out;
   while (!text.empty()) {
@@ -76,7 +76,7 @@ void Findings::Add(std::string_view id, std::string object, const Values& values
 
 bool Findings::IsConsequence(const Finding& finding) const {
   const FindingKind& kind = *KindOf(finding.id);
-  // What is less than it cannot be all of its cause.
+  // A less severe finding cannot be its only cause.
   return std::any_of(all_.begin(), all_.end(), [&kind](const Finding& other) {
     return KindOf(other.id)->severity <= kind.severity &&
            std::find(kind.depends_on.begin(), kind.depends_on.end(), other.id) !=

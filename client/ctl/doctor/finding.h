@@ -1,7 +1,7 @@
-// What doctor can find, as a table, and what it has found. A row says all of a finding: its code, how grave
-// it is, what is told of it, which reasons of links it is for, and of which other findings it may be a
-// mere consequence. The checks (check.h) say which rows hold of which objects, and with which figures;
-// sentences are made here alone.
+// All that doctor can find, as a table, and what it has found. A row holds all that is known about
+// a finding: its code, severity and texts, the reasons of links that it covers, and the other
+// findings of which it may be a mere consequence. The checks (check.h) decide which rows apply to
+// which objects, and with which figures; sentences are made here alone.
 #pragma once
 
 #include <array>
@@ -23,33 +23,35 @@ const char* SeverityText(Severity severity);  // "error", "warning", "note", "ok
 //   1xx daemon and key   2xx this machine's network   3xx its cables
 //   4xx its system       5xx the cluster    6xx other hosts, by ssh
 struct FindingKind {
-  // "MC305"; "MC305/routed": the same with another text, which takes severity and title of the first.
+  // "MC305"; "MC305/routed": the same finding with another text and the severity and title of the
+  // first.
   std::string_view id;
   Severity severity = Severity::kNote;
   std::string_view title = {};
-  // With the check's values in the place of {names}.
+  // With the check's values in place of {names}.
   std::string_view found = {};
   std::string_view expected = {};
   std::string_view remedy = {};
-  // Of a link, or of an RDMA rail, that is not up.
+  // The reasons of a link, or of an RDMA rail, that is not up.
   std::array<v1::LinkReason::Value, 8> reasons = {};
-  // Ids: where one of those is found too, this is its consequence, and is not told.
+  // Ids: where one of those is found too, this is its consequence, and is not shown.
   std::array<std::string_view, 12> depends_on = {};
 
   std::string_view code() const { return id.substr(0, id.find('/')); }
 };
-// All of them; of each code first the one that has its title.
+// All rows; of each code first the one that has its title.
 std::span<const FindingKind> FindingKinds();
-// By its id, of a code its first; nullptr: there is none.
+// By its id, or by a code, which gives its first row; nullptr: there is none.
 const FindingKind* KindOf(std::string_view id);
-// nullptr: a reason of the other kind, or one that nothing is to be said of.
+// nullptr: a reason of the other kind, or one that has no finding.
 const FindingKind* KindOfLink(v1::LinkReason::Value reason);
 const FindingKind* KindOfRdma(v1::LinkReason::Value reason);
 
 struct Fix {
-  std::vector<std::string> command;  // Its words; empty: there is no command for it.
-  bool safe = false;                 // Mends without breaking anything else: `--fix --yes` runs it.
-  std::vector<std::vector<std::string>> then = {};  // Further ones, each if all before it did well.
+  std::vector<std::string> command;  // Its words; empty: there is no command.
+  bool safe = false;                 // Changes nothing else: `--fix --yes` runs it.
+  // Later ones, each run only if all before it succeeded.
+  std::vector<std::vector<std::string>> then = {};
 };
 
 struct Finding {
@@ -65,9 +67,9 @@ struct Finding {
 class Findings {
  public:
   using Values = std::vector<std::pair<std::string_view, std::string>>;
-  // Aborts on an id that is not in the table: what is found must be documented.
+  // Aborts on an id that is not in the table: every finding must be documented.
   void Add(std::string_view id, std::string object, const Values& values = {}, Fix fix = {});
-  // Without those that are consequences. The worst first; in the order of their codes.
+  // Without those that are consequences. The worst first, then in the order of their codes.
   std::vector<Finding> Sorted() const;
   bool Any(Severity severity) const;
 

@@ -24,7 +24,7 @@ std::string LineOf(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
-// The name that a symbolic link leads to.
+// The name of a symbolic link's target.
 std::string LinkTarget(const std::string& path) {
   char target[1024];
   const ssize_t size = ::readlink(path.c_str(), target, sizeof target);
@@ -73,7 +73,7 @@ std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root) {
     found.wireless = Contains(parts, "wireless") || Contains(parts, "phy80211");
     found.thunderbolt =
         absl::StrContains(ReadFileText(path + "/device/uevent", 4096), "DRIVER=thunderbolt-net");
-    // Whatever it belongs to that is a bridge; a bond or VRF leaves it of use.
+    // Only a bridge counts: an interface in a bond or VRF remains usable.
     const std::string master = LinkTarget(path + "/master");
     if (!master.empty() && Contains(ListFolder(folder + "/" + master), "bridge")) {
       found.bridge = master;
@@ -88,8 +88,8 @@ std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
   const std::string folder = root + "/sys/bus/thunderbolt/devices";
   std::vector<ThunderboltPort> ports;
   for (const std::string& name : ListFolder(folder)) {
-    // "0-1": a device or another computer; "0-0": the machine's own controller; services
-    // ("0-1.0"), retimers ("0-1:1.1") and domains are none.
+    // "0-1": a device or another computer; "0-0": the machine's own controller; services ("0-1.0"),
+    // retimers ("0-1:1.1") and domains are not devices.
     const std::string path = folder + "/" + name;
     const std::size_t dash = name.find('-');
     if (dash == std::string::npos || name.find_first_of(".:") != std::string::npos) continue;
@@ -108,7 +108,7 @@ std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
     const std::string generation = LineOf(folder + "/" + name.substr(0, dash) + "-0/generation");
     if (!generation.empty())
       port.generation = absl::StrCat("Thunderbolt ", generation, " controller");
-    // Only another computer has services for a network.
+    // Only another computer has network services.
     if (!ReadFileText(path + "/vendor_name").empty() && LineOf(path + "/authorized").empty()) {
       port.peer_domain = LineOf(path + "/unique_id");
     }

@@ -1,4 +1,4 @@
-// What Linux says of itself in files: interfaces, bridges, Thunderbolt, RDMA, power.
+// What Linux says in files about itself: interfaces, bridges, Thunderbolt, RDMA, power.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace mlxcomm::ctl {
 std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root);
 std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root);
 std::vector<RdmaPort> ReadLinuxRdma(const std::string& root);
-// logind.conf: whether the machine is put to sleep when nobody uses it.
+// logind.conf: whether an idle machine is put to sleep.
 std::optional<bool> ReadLinuxSleep(const std::string& root);
 // ufw or firewalld.
 std::optional<bool> ReadLinuxFirewall(const std::string& root);

@@ -38,8 +38,8 @@ std::string GenerationOf(const std::string& bus, double gigabits) {
   return gigabits > 0 ? "Thunderbolt 3 or older" : "";
 }
 
-// What hangs on the port: another computer has a domain of its own. It may hang on a dock or hub,
-// whose own _items it is among then. No chain has more than six devices.
+// The devices behind the port: another computer has a domain of its own. It may be behind a dock or
+// hub, and is then among that one's _items. No chain has more than six devices.
 constexpr int kChainMax = 16;
 void AddPeer(const Struct& bus, ThunderboltPort& port, int depth = 0) {
   const Value* const items = At(bus, "_items", Value::kListValue);
@@ -49,7 +49,7 @@ void AddPeer(const Struct& bus, ThunderboltPort& port, int depth = 0) {
     port.connected = true;
     const std::string name = TextAt(item.struct_value(), "device_name_key");
     const std::string domain = TextAt(item.struct_value(), "domain_uuid_key");
-    // The computer, else what is plugged in first.
+    // The computer, else the first device.
     if (port.peer.empty() || (!domain.empty() && port.peer_domain.empty())) {
       port.peer = name.empty() ? TextAt(item.struct_value(), "_name") : name;
     }
@@ -126,8 +126,8 @@ std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text) {
   return by_device;
 }
 
-// "(1) Wi-Fi" or "(*) Thunderbolt Bridge", which is switched off, and below it
-// "(Hardware Port: Thunderbolt Bridge, Device: bridge0)".
+// "(1) Wi-Fi" or, if it is switched off, "(*) Thunderbolt Bridge", and below it "(Hardware Port:
+// Thunderbolt Bridge, Device: bridge0)".
 std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view text) {
   std::map<std::string, NetworkService> by_device;
   NetworkService service;

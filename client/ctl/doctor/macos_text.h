@@ -1,6 +1,6 @@
-// What macOS's own programs say, parsed: system_profiler, networksetup, ifconfig, pmset,
-// socketfilterfw, systemsetup, ibv_devinfo, otool. Other text than expected gives less, never a wrong
-// fact.
+// The output of macOS's own programs, parsed: system_profiler, networksetup, ifconfig, pmset,
+// socketfilterfw, systemsetup, ibv_devinfo, otool. Unexpected text gives fewer facts, never a wrong
+// one.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace mlxcomm::ctl {
 absl::StatusOr<std::vector<ThunderboltPort>> ParseThunderboltProfile(const std::string& json);
 // `networksetup -listallhardwareports`: by device, the port's name ("en2" -> "Thunderbolt 1").
 std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text);
-// `networksetup -listnetworkserviceorder`: by device. One without a service is not in it.
+// `networksetup -listnetworkserviceorder`: by device. A device without a service is not in it.
 struct NetworkService {
   std::string name;
   bool enabled = true;
@@ -28,7 +28,8 @@ std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view tex
 std::vector<std::string> ParseLoadedLibraries(absl::string_view text);
 // `ifconfig -a`, with the bridges' members marked.
 std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text);
-// `pmset -g custom`: whether it sleeps when idle, on mains power where the two are told apart.
+// `pmset -g custom`: whether it sleeps when idle, on mains power where the output distinguishes
+// that.
 std::optional<bool> ParseSleepSettings(absl::string_view text);
 // `socketfilterfw --getglobalstate --getblockall`.
 struct FirewallState {
@@ -36,7 +37,7 @@ struct FirewallState {
   std::optional<bool> blocks_all;
 };
 FirewallState ParseFirewallState(absl::string_view text);
-// `systemsetup -getusingnetworktime`, which tells administrators alone.
+// `systemsetup -getusingnetworktime`, which answers administrators alone.
 std::optional<bool> ParseNetworkTime(absl::string_view text);
 // `rdma_ctl status`.
 std::optional<bool> ParseRdmaEnabled(absl::string_view text);

@@ -24,7 +24,7 @@ namespace mlxcomm::ctl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// A process that the system can end has ended by then.
+// A process that the system can kill has ended by then.
 constexpr std::chrono::seconds kUntilKilled{5};
 
 std::vector<std::string> PlainEnvironment(
@@ -67,10 +67,10 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output,
   sigset_t none;
   sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setpgroup(&attributes, 0);  // So that all of it can be ended.
+  ::posix_spawnattr_setpgroup(&attributes, 0);  // So that its children can be killed with it.
   int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP;
 #if defined(POSIX_SPAWN_CLOEXEC_DEFAULT)
-  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;  // A socket is not close-on-exec from the start on macOS.
+  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;  // On macOS a socket is not close-on-exec from the start.
 #endif
   ::posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
   std::vector<std::string> environment = PlainEnvironment(options.environment);
@@ -84,7 +84,7 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output,
   return child;
 }
 
-// What there is to read now or within `patience_ms`. False: there will be no more.
+// Reads what is available now or within `patience_ms`. False: nothing more will come.
 bool ReadSome(int descriptor, int patience_ms, std::string& text) {
   char bytes[16384];
   pollfd ready{descriptor, POLLIN, 0};
@@ -118,7 +118,8 @@ bool Reap(pid_t child, Clock::time_point deadline, int& status) {
   }
 }
 
-// Until it has ended, and what it has written by then is read. False: the deadline came first.
+// Reads until the program has ended, and what it had written by then. False: the deadline came
+// first.
 bool ReadUntilExit(pid_t child, int descriptor, Clock::time_point deadline, std::string& text,
                    int& status) {
   constexpr int kLookMs = 20;
@@ -135,11 +136,11 @@ bool ReadUntilExit(pid_t child, int descriptor, Clock::time_point deadline, std:
   return false;
 }
 
-// Between a pipe's making and its being closed on exec, a program that another thread starts would get its
-// ends, and hold them open.
+// Between the making of a pipe and setting it close-on-exec, a program that another thread starts
+// would inherit its ends, and hold them open.
 std::mutex g_starts_program;
 
-// `from`: what it writes.
+// `from`: the end to read its output from.
 absl::StatusOr<pid_t> Start(const std::vector<std::string>& words, const ProgramOptions& options,
                             int& from) {
   const std::lock_guard<std::mutex> alone(g_starts_program);
@@ -187,7 +188,7 @@ absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
 }
 
 std::string ReadFileText(const std::string& path, std::size_t bytes_max) {
-  // A device or pipe in its place must not hold us up.
+  // A device or pipe with that name must not block us.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return {};
   std::string text(bytes_max, '\0');

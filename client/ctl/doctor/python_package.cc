@@ -24,11 +24,11 @@ constexpr std::size_t kLinesKept = 3;
 constexpr std::size_t kLineBytesKept = 300;
 
 // `python -m` and `-c` put the current folder before all others, where anybody may have left an
-// "mlxcomm" (-P would not, but Python has it since 3.11 only).
+// "mlxcomm" (-P would not, but Python has it only since 3.11).
 constexpr char kNotFromHere[] =
     "import sys\n"
     "sys.path[:] = [folder for folder in sys.path if folder]\n";
-// A folder of that name alone is a package too, but one that comes from nowhere.
+// A mere folder of that name is a package too, but one without a file.
 constexpr char kHasPackage[] =
     "import importlib.util\n"
     "found = importlib.util.find_spec('mlxcomm')\n"
@@ -37,8 +37,8 @@ constexpr char kSelfTest[] =
     "import runpy\n"
     "runpy.run_module('mlxcomm.check_results', run_name='__main__')\n";
 
-// Apple's own is older than any that mlxcomm is for; where the developer tools are not installed it is a
-// program that opens a window and asks for them.
+// Apple's own is older than any that mlxcomm supports; without the developer tools it is a program
+// that opens a window and asks for them.
 bool IsApplesOwn([[maybe_unused]] const std::string& python) {
 #if defined(__APPLE__)
   return python == "/usr/bin/python3";
@@ -47,7 +47,7 @@ bool IsApplesOwn([[maybe_unused]] const std::string& python) {
 #endif
 }
 
-// One that answers that it has it not, or that is none, is left out.
+// A Python without the package, or a program that is none, is left out.
 absl::StatusOr<bool> HasPackage(const std::string& python, std::uint64_t timeout_ns) {
   ProgramOptions options;
   options.timeout_ns = timeout_ns;
@@ -73,7 +73,7 @@ std::vector<std::string> FindPythons(const std::string& own_path, const char* pa
   for (const std::string& folder : folders) {
     const std::string python = folder + "/python3";
     const bool is_new = std::find(pythons.begin(), pythons.end(), python) == pythons.end();
-    // A folder that is named from the current one is another one tomorrow.
+    // A relative folder is another one after a change of folder.
     if (!folder.starts_with('/') || !is_new || IsApplesOwn(python)) continue;
     if (::access(python.c_str(), X_OK) == 0) pythons.push_back(python);
     if (pythons.size() == kPythonsMax) break;
@@ -108,7 +108,7 @@ PythonFacts CollectPython(const PythonOptions& options, std::vector<std::string>
 
 PythonFacts ReadSelfTest(const ProgramOutput& output) {
   PythonFacts facts;
-  // Modules of others say things too: the last line of a form that is known is the self test's.
+  // Other modules print too: the last line of a known form is the self test's.
   std::deque<absl::string_view> last;
   for (const absl::string_view whole : absl::StrSplit(output.text, '\n')) {
     const absl::string_view line = absl::StripAsciiWhitespace(whole);

@@ -1,13 +1,14 @@
-// The Python package beside this program, or of the python3 in PATH, and what its self test says: whether
-// results of MLX's operations lie in the daemon's memory (client/python/mlxcomm/check_results.py).
+// The Python package beside this program, or that of the python3 in PATH, and the outcome of its
+// self test: whether results of MLX's operations lie in the daemon's memory
+// (client/python/mlxcomm/check_results.py).
 //
 //   FindPythons ─▶ has it mlxcomm? ─▶ its self test, with a deadline ─▶ ReadSelfTest ─▶ facts
 //
-// No Python is run that lies in the current folder, and none takes modules from there: doctor is run
-// anywhere, as root too.
+// It runs no Python that lies in the current folder, and lets none import modules from there,
+// because doctor runs anywhere, also as root.
 //
-// Owner: functions. Thread: main; half a second, at most the deadlines. Memory: plain values; of what
-// others say a few lines, printable.
+// Thread: main; half a second, at most the deadlines. Memory: plain values; a few printable lines
+// of other programs' output.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,20 @@
 
 namespace mlxcomm::ctl {
 
-// The python3 in the folder of `own_path`, this program's, then those of the folders in `path` (PATH's
-// value; may be null): each that can be run, once.
+// The python3 in the folder of `own_path`, this program's, then those of the folders in `path`
+// (PATH's value; may be null): each executable one, once.
 std::vector<std::string> FindPythons(const std::string& own_path, const char* path);
 
 struct PythonOptions {
   std::vector<std::string> pythons;  // In the order in which they are asked.
-  std::string socket_path;           // The daemon's; empty: as every client looks for it.
+  std::string socket_path;           // The daemon's; empty: found as by every client.
   std::uint64_t looking_timeout_ns = 20'000'000'000;
-  std::uint64_t testing_timeout_ns = 60'000'000'000;  // The first time MLX is read from the disk.
+  std::uint64_t testing_timeout_ns = 60'000'000'000;  // The first run reads MLX from the disk.
 };
-// Of the first that has the package; of one that does not even answer `unknown` tells.
+// From the first that has the package; a Python that does not even answer is listed in `unknown`.
 PythonFacts CollectPython(const PythonOptions& options, std::vector<std::string>& unknown);
 
-// What the self test's output means. `program` stays empty.
+// The meaning of the self test's output. `program` stays empty.
 PythonFacts ReadSelfTest(const ProgramOutput& output);
 
 }  // namespace mlxcomm::ctl

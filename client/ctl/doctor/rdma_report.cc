@@ -130,7 +130,7 @@ std::string System() {
 }  // namespace
 
 std::string RdmaReport(const RdmaTrialsOptions& options, const v1::StatusReply& status) {
-  // First, for what is tried takes queue pairs that rails would have.
+  // First, because trials take queue pairs that rails would have.
   const std::string rails = Rails(status);
   const RdmaTrials trials = TryRdma(options);
   return rails + "\n" + Limits(trials) + "\n" + Devices(trials) + "\n" + Tried(trials) + "\n" +

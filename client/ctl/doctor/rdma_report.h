@@ -1,8 +1,8 @@
-// What tells whether that which is taken of a machine's RDMA holds: what its daemon takes, what each
-// trial of it did (doctor/rdma_trials.h), what the daemon's rails have done, and what the system's own
-// programs say.
+// Whether what is assumed about a machine's RDMA is true: what its daemon uses, the outcome of each
+// trial (doctor/rdma_trials.h), what the daemon's rails have done, and the output of the system's
+// own programs.
 //
-// Thread: main; some seconds, more where a driver hangs.
+// Thread: main; takes some seconds, more where a driver hangs.
 #pragma once
 
 #include <string>

@@ -17,15 +17,15 @@ namespace {
 
 constexpr char kTrialArgument[] = "--try-rdma";  // daemon/transport/rdma/trials.h
 constexpr std::size_t kDevicesMax = 16;
-constexpr std::size_t kGidsMax = 64;  // Of a device.
+constexpr std::size_t kGidsMax = 64;  // Per device.
 constexpr std::size_t kTrialsMax = 64;
 
 using Words = std::vector<std::string>;
 
 struct Outcome {
   std::string verdict;  // "worked", "refused", "hung", "crashed"
-  std::string text;     // Of several lines, where it is a list.
-  bool held = false;    // The process could not even be ended.
+  std::string text;     // Several lines, where it is a list.
+  bool held = false;    // The process could not even be killed.
 };
 
 Outcome Try(const RdmaTrialsOptions& options, const std::string& name,

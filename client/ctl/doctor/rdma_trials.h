@@ -1,8 +1,8 @@
-// What mlxcommd's processes tell when they try a machine's RDMA devices (daemon/transport/rdma/trials.h):
-// each trial is a process of its own with a deadline, so that one that hangs or crashes hides none of
-// the others. For reports and for first light.
+// The reports of mlxcommd's processes that try a machine's RDMA devices
+// (daemon/transport/rdma/trials.h): each trial is a process of its own with a deadline, so that one
+// that hangs or crashes does not hide the others. For reports and for first light.
 //
-// Thread: main; some seconds, more where a driver hangs.
+// Thread: main; takes some seconds, more where a driver hangs.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@
 namespace mlxcomm::ctl {
 
 struct RdmaTrialsOptions {
-  std::string program = "mlxcommd";  // Whose processes try it.
+  std::string program = "mlxcommd";  // The program whose processes try them.
   std::string config_file;           // The daemon's; empty: defaults.
   std::uint64_t trial_timeout_ns = 15'000'000'000;
-  std::uint64_t all_timeout_ns = ~std::uint64_t{0};  // Of all together; the rest is left out.
+  // For all together; further trials are left out.
+  std::uint64_t all_timeout_ns = ~std::uint64_t{0};
 };
 
 struct RdmaLimit {
@@ -33,11 +34,11 @@ struct RdmaTrial {
 
 struct TriedDevice {
   std::string name;
-  bool active = false;  // Its port is; else it was only described.
+  bool active = false;  // Its port is active; else it was only described.
   std::string state;
   std::vector<std::string> gids;
   std::vector<RdmaTrial> trials;
-  bool held = false;  // Its driver holds a process, and nothing more was asked of it.
+  bool held = false;  // Its driver holds a process, so no more trials were run on it.
 };
 
 struct RdmaTrials {

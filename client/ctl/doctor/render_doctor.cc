@@ -29,7 +29,7 @@ std::string Counted(std::size_t count, const char* word) {
   return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
 
-// What others wrote may have several lines.
+// Texts of others may have several lines.
 std::string Indented(const std::string& text) {
   std::string out;
   std::string line;
@@ -120,7 +120,7 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
 std::string RenderCodes() {
   std::string out = "| code | severity | what it says |\n|---|---|---|\n";
   for (const FindingKind& kind : FindingKinds()) {
-    if (kind.id != kind.code()) continue;  // The same with another text.
+    if (kind.id != kind.code()) continue;  // It only has another text.
     out += "| " + std::string(kind.id) + " | " + SeverityText(kind.severity) + " | " +
            std::string(kind.title) + " |\n";
   }

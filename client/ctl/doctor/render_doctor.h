@@ -1,4 +1,4 @@
-// Findings as a person or a program reads them. Pure functions.
+// Findings as text for people and for programs. Pure functions.
 #pragma once
 
 #include <span>
@@ -9,16 +9,16 @@
 
 namespace mlxcomm::ctl {
 
-// Grouped by severity, the worst first; without those that are "ok" unless `all`.
+// Grouped by severity, the worst first; those that are "ok" only with `all`.
 std::string RenderFindings(std::span<const Finding> findings, bool all, bool colours);
 // {"findings": [{"code", "severity", "title", "object", "found", "expected", "remedy",
 //   "command", "safe"}], "errors", "warnings", "notes"}
 std::string FindingsAsJson(std::span<const Finding> findings);
-// As they would be typed, quoted where a shell needs it.
+// As one would type them, quoted where a shell needs it.
 std::string CommandLine(const std::vector<std::string>& words);
-// All of it, for one line.
+// All its commands, in one line.
 std::string CommandLine(const Fix& fix);
-// The table of the README.
+// The table in the README.
 std::string RenderCodes();
 
 }  // namespace mlxcomm::ctl

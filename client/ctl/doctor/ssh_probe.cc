@@ -20,7 +20,7 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::size_t kAtOnceMax = 32;
-constexpr int kSshFailed = 255;  // ssh's own exit code for what is not the command's.
+constexpr int kSshFailed = 255;  // ssh's own exit code for its own failures.
 constexpr int kNoDaemon = 3;     // mlxcommctl's (client/ctl/README.md).
 constexpr std::size_t kTextBytesMax = 400;
 constexpr std::size_t kLinesMax = 4;
@@ -30,7 +30,7 @@ std::string Bounded(absl::string_view text) {
   return MakePrintable(std::string(text));
 }
 
-// The last lines: what comes first may be a banner, or what the user's shell prints.
+// The last lines: the first may be a banner, or output of the user's shell.
 std::string LastLines(absl::string_view text) {
   std::vector<std::string> lines;
   for (const absl::string_view line : absl::StrSplit(text, absl::ByAnyChar("\r\n"))) {
@@ -45,7 +45,7 @@ struct Complaint {
   SshAnswer answer;
 };
 
-// In the words of OpenSSH, and of the systems that it runs on.
+// The messages of OpenSSH, and of the systems that it runs on.
 constexpr Complaint kComplaints[] = {
     {"Could not resolve hostname", SshAnswer::kNameUnknown},
     {"Host key verification failed", SshAnswer::kKeyUnknown},
@@ -59,7 +59,7 @@ constexpr Complaint kComplaints[] = {
     {"Host is down", SshAnswer::kNoAnswer},
 };
 
-// The last complaint is why ssh has ended.
+// The last message is the reason why ssh has ended.
 SshAnswer WhyNot(absl::string_view text) {
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   std::reverse(lines.begin(), lines.end());
@@ -74,7 +74,8 @@ SshAnswer WhyNot(absl::string_view text) {
   return SshAnswer::kFailed;
 }
 
-// "TEXT\n" behind `word`, which begins the rest; else false, and the rest is as it was.
+// Takes "TEXT\n" behind `word` from the start of `rest`; false: it begins differently, and is
+// unchanged.
 bool TakeLine(absl::string_view word, absl::string_view& rest, absl::string_view& text) {
   if (!absl::StartsWith(rest, word)) return false;
   const std::size_t end = rest.find('\n');
@@ -84,7 +85,7 @@ bool TakeLine(absl::string_view word, absl::string_view& rest, absl::string_view
   return true;
 }
 
-// "0 0.1.0", which may have several lines where it does not run, up to the daemon's part.
+// "0 0.1.0", up to the daemon's part; several lines where the program does not run.
 void ReadVersion(absl::string_view& rest, SshHostFacts& facts) {
   if (!absl::StartsWith(rest, kProbeVersion)) return;
   const std::size_t next = rest.find(absl::StrCat("\n", kProbeStatus));
@@ -116,7 +117,7 @@ void ReadStatus(absl::string_view rest, SshHostFacts& facts) {
   facts.daemon_answers = true;
   v1::StatusReply reply;
   google::protobuf::util::JsonParseOptions format;
-  format.ignore_unknown_fields = true;  // Another release may tell more.
+  format.ignore_unknown_fields = true;  // Another release may report more.
   if (!google::protobuf::util::JsonStringToMessage(std::string(rest), &reply, format).ok()) return;
   facts.cluster = Bounded(reply.cluster());
   facts.node = Bounded(reply.node());

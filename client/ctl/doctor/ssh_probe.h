@@ -1,12 +1,12 @@
-// Whether hosts can be reached by ssh as launch does it, and what there is of mlxcomm on them: one ssh for
-// each host, several at once, each with a deadline; nobody is asked for anything (BatchMode).
+// Whether hosts can be reached by ssh as launch does it, and what they have of mlxcomm: one ssh for
+// each host, several at once, each with a deadline; ssh asks the user nothing (BatchMode).
 //
 //   ProbeCommand (ssh_command.h) ─▶ ssh ─▶ ReadSshProbe ─▶ SshHostFacts ─▶ CheckSsh
 //
-// What a host says is its own word: bounded, printable, and compared, no more.
+// A host's answers are not trusted: they are bounded, made printable, and compared, no more.
 //
-// Owner: functions. Thread: main; threads of its own, which have ended when it returns. Memory: of each
-// answer under way at most kOutputBytesMax.
+// Thread: main; starts threads, which have ended when it returns. Memory: at most kOutputBytesMax
+// of each answer under way.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ namespace mlxcomm::ctl {
 
 struct SshProbeOptions {
   std::vector<std::string> command;  // SshCommand's.
-  std::string own_path;              // Of mlxcommctl here: it is looked for there first.
-  std::string socket_path;           // Of the daemon there; empty: as every client looks for it.
-  std::uint64_t timeout_ns = 30'000'000'000;  // For each host; so long does launch wait.
+  std::string own_path;              // mlxcommctl's here: the first place to look there.
+  std::string socket_path;           // The daemon's there; empty: found as by every client.
+  std::uint64_t timeout_ns = 30'000'000'000;  // For each host; as long as launch waits.
 };
 
 // In the order of the hosts.
 std::vector<SshHostFacts> ProbeHosts(const std::vector<std::string>& hosts,
                                      const SshProbeOptions& options);
 
-// What ssh's output, or its not having ended, means.
+// The meaning of ssh's output, or of its failure to end.
 SshHostFacts ReadSshProbe(const std::string& host, const absl::StatusOr<ProgramOutput>& output);
 
 }  // namespace mlxcomm::ctl

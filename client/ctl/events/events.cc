@@ -15,12 +15,12 @@ struct EventsOptions {
   std::string socket_path;
   std::uint32_t last = 20;
   bool follow = false;
-  bool json = false;  // A line for each.
+  bool json = false;  // One line for each.
 };
 
 int RunEvents(const EventsOptions& options) {
   StopSignal stop;
-  if (options.follow) stop.EndProcess();  // To be stopped is how this ends.
+  if (options.follow) stop.EndProcess();  // Stopping is the normal end.
   v1::EventsRequest request;
   request.set_last(options.last);
   request.set_follow(options.follow);

@@ -1,5 +1,5 @@
-// The verb firstlight: everything that this project takes of Macs, tried on the one that is here, and
-// one file of what was seen.
+// The verb firstlight: tries everything that this project assumes about Macs on this one, and
+// writes what was seen into one file.
 #include <pwd.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// What is taken of Macs, tried on this one.
+// Tries on this Mac what is assumed about Macs.
 struct FirstLightOptions {
   std::string called;  // How this program was: argv[0].
   std::string socket_path;
@@ -39,8 +39,8 @@ struct FirstLightOptions {
   std::vector<std::string> skip;
   std::string prompt_command;  // Empty: a person, if there is a terminal.
   std::uint64_t large_bytes = std::uint64_t{1} << 30;
-  bool yes = false;    // Nobody is asked.
-  bool names = false;  // Names and addresses stay as they are.
+  bool yes = false;    // Asks nothing.
+  bool names = false;  // Names and addresses stay unchanged.
   bool json = false;
 };
 
@@ -59,7 +59,7 @@ constexpr Step kSteps[] = {
     {"power", "whether a Mac can be kept awake", 30, StepPower},
 };
 
-// What would tell whose machine this is.
+// Names that would identify the machine or its user.
 void KnowNames(Pseudonyms& names, const v1::StatusReply& status) {
   char host[256] = {};
   if (::gethostname(host, sizeof host - 1) == 0 && std::string(host) != "localhost") {

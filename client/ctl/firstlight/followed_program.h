@@ -1,8 +1,8 @@
-// A program that tells something line by line while somebody does something else, and that ends when
-// it is asked no more.
+// A program that reports something line by line while other things go on, and that is ended when it
+// is no longer needed.
 //
-// Owner: the step that wants it. Thread: main. Memory: what it has said and nobody has taken; a line
-// that is longer than kLineBytesMax is cut.
+// Owner: the step that needs it. Thread: main. Memory: its output that was not taken yet; a line
+// longer than kLineBytesMax is cut.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ class FollowedProgram {
   FollowedProgram& operator=(const FollowedProgram&) = delete;
 
   int descriptor() const { return output_; }  // Readable when TakeLines has something; -1: ended.
-  // Those that are whole. Does not wait.
+  // The complete lines. Does not wait.
   std::vector<std::string> TakeLines();
 
  private:

@@ -27,7 +27,7 @@ constexpr const char* kAbout[] = {
     "throughout.",
     "Look before you share it: this is all there is. tests/firstlight/replay reads it."};
 
-// Every text of the document on its way into it.
+// Filters every text of the document.
 class Writer {
  public:
   Writer(const Pseudonyms& pseudonyms, const std::vector<std::string>& keys)
@@ -118,7 +118,7 @@ void FillEvents(const Notes& notes, const Writer& text, v1::FirstLightDocument& 
   document.set_events_left_out(static_cast<std::uint32_t>(notes.happenings_left_out));
 }
 
-// Of a list each entry on a line of its own, so that people can read it.
+// Each entry of a list on a line of its own, so that people can read it.
 std::string Written(v1::FirstLightDocument&& message) {
   using nlohmann::ordered_json;
   ordered_json document = ordered_json::parse(JsonOf(std::move(message), JsonLayout::kCompact));

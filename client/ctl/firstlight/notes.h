@@ -1,13 +1,14 @@
-// What a run of first light has come to, and the file that it leaves: one JSON document that says
-// first what is in it and what is not, then each assumption with its verdict, then what was seen.
+// The results of a run of first light, and its file: one JSON document that first says what it
+// contains and what it does not, then has each assumption with its verdict, then all that was seen.
 //
 //   steps ──Confirm, Refute, LeaveOut, Measure, Happened──▶ Notes ──▶ Document (the file) ──▶ Summary
 //
-// Of several verdicts on one assumption (a device each) a refusal stands; else a confirmation.
+// Of several verdicts on one assumption (one for each device) a refutation stands; else a
+// confirmation.
 //
-// The document is what `mlxcommctl schema firstlight` describes and tests/firstlight/replay reads.
+// `mlxcommctl schema firstlight` describes the document; tests/firstlight/replay reads it.
 //
-// Owner: the verb. Thread: main. Memory: bounded: so many events, and so long a text, and no more.
+// Owner: the verb. Thread: main. Memory: a bounded number of events, and a bounded length of texts.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +46,7 @@ struct Measurement {
   std::string unit;
 };
 
-// What was there of the link whose cable is pulled, before it was.
+// A rail of the link whose cable is pulled, before that.
 struct RailNote {
   std::string rail;  // As events name it: "en2 - en3", "rdma en2 - en3".
   std::string transport;
@@ -53,11 +54,11 @@ struct RailNote {
 };
 
 struct Happening {
-  std::uint64_t at_us = 0;  // Since first light began.
+  std::uint64_t at_us = 0;  // Since the start of first light.
   std::string source;       // "person", "interface", "daemon"
   // person: pull, plug, sleep, wake; interface: interface_down, interface_up; daemon: as its events.
   std::string kind;
-  std::string rail;  // Of a rail; else of which interface, or nothing.
+  std::string rail;  // The rail, or the interface, or empty.
   std::string text;
 };
 
@@ -93,13 +94,14 @@ class Notes {
   std::map<std::string, Judgement, std::less<>> judgements_;
 };
 
-// The file: names and addresses as `pseudonyms` has them, known keys and what looks like one taken
-// out of every text.
+// The file: names and addresses as `pseudonyms` has them; known keys, and all that looks like one,
+// are removed from every text.
 std::string Document(const Notes& notes, const Pseudonyms& pseudonyms,
                      const std::vector<std::string>& keys);
-// For the terminal: a line for each assumption, those refuted first.
+// For the terminal: a line for each assumption, the refuted ones first.
 std::string Summary(const Notes& notes);
-// How events name a rail, out of the daemon's text ("rail en2 - en3 is down: ..."); empty: of none.
+// The name of a rail in events, from the daemon's text ("rail en2 - en3 is down: ..."); empty:
+// none.
 std::string RailNamedIn(std::string_view text);
 
 }  // namespace mlxcomm::ctl

@@ -30,7 +30,7 @@ bool IsMac(const std::string& text) {
 
 using Bytes = std::array<std::uint8_t, 16>;
 
-// Where a number goes, of what kind; an empty one: the address says nothing of anybody.
+// The replacement's prefix, by the kind of address; empty: the address identifies nobody.
 std::string KindOfIpv4(const std::uint8_t* bytes) {
   if (bytes[0] == 127 || (bytes[0] == 0 && bytes[1] == 0)) return {};
   if (bytes[0] == 169 && bytes[1] == 254) return "169.254.0.";
@@ -46,7 +46,7 @@ std::string KindOfIpv6(const Bytes& bytes) {
   }
   if (bytes[0] == 0xff ||
       std::all_of(bytes.begin(), bytes.end() - 1, [](auto b) { return b == 0; })) {
-    return {};  // A group; none, or loopback.
+    return {};  // A group; unspecified, or loopback.
   }
   if (bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80) {
     return bytes[11] == 0xff && bytes[12] == 0xfe ? "fe80::200:ff:fe00:" : "fe80::";
@@ -88,7 +88,7 @@ std::string Pseudonyms::Address(const std::string& address) const {
              ::inet_pton(AF_INET6, address.c_str(), bytes.data()) == 1) {
     kind = KindOfIpv6(bytes);
     key = "6" + std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    // Mapped ones are the same as the plain.
+    // Mapped ones are the same as plain ones.
     if (kind.starts_with("::ffff:")) {
       char plain[INET_ADDRSTRLEN] = {};
       ::inet_ntop(AF_INET, bytes.data() + 12, plain, sizeof plain);
@@ -98,7 +98,7 @@ std::string Pseudonyms::Address(const std::string& address) const {
   if (kind.empty()) return address;
   const auto found = addresses_.find(key);
   if (found != addresses_.end()) return found->second;
-  // Beyond those that there can be of a kind, several have the same.
+  // When a kind runs out of numbers, several addresses get the same.
   const int number = std::min(++addresses_of_kind_[kind], 99);
   const bool is_mac = IsMac(address);
   return addresses_[key] = kind + (is_mac && number < 10 ? "0" : "") + std::to_string(number);
@@ -124,7 +124,7 @@ std::string Pseudonyms::Replace(std::string text) const {
     std::size_t end = at;
     while (end < text.size() && MayBeAddress(text[end])) ++end;
     std::size_t taken = end;
-    // A full stop or colon may be the sentence's; behind an IPv4 address a colon is the port's.
+    // A full stop or colon may end a sentence; behind an IPv4 address a colon begins the port.
     while (taken > at &&
            (text[taken - 1] == '.' ||
             (text[taken - 1] == ':' && !text.substr(at, taken - at).ends_with("::")))) {

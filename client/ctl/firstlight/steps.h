@@ -1,11 +1,11 @@
 // The steps of first light, in their order: each has a deadline, and all together have the budget.
 //
 //   system ▶ platform ▶ gpu ▶ loopback ▶ rdma     this machine
-//   ▶ neighbour ▶ cable ▶ pull ▶ sleep ▶ power    the daemon and what is at its cables; hands
+//   ▶ neighbour ▶ cable ▶ pull ▶ sleep ▶ power    the daemon and its cables' other ends; hands
 //
-// A step notes what it has seen; where it cannot be done it returns why, and its assumptions are "not
-// tried" for that reason. Everything that another program can do is another program's: mlxcommctl
-// bench and launch, mlxcommd's trials, the system's own.
+// A step notes what it has seen; where it cannot be done it returns the reason, and its assumptions
+// are "not tried" for that reason. Everything that another program can do is left to it: mlxcommctl
+// bench and launch, mlxcommd's trials, the system's own programs.
 //
 // Owner: the verb. Thread: main. Memory: the notes.
 #pragma once
@@ -26,12 +26,12 @@ inline constexpr std::uint64_t kSecondNs = 1'000'000'000;
 std::uint64_t UnixNowNs();
 
 struct Lit {
-  std::string own_path;  // Of mlxcommctl.
+  std::string own_path;  // mlxcommctl's.
   std::string socket_path;
   std::string config_file;
   std::uint64_t large_bytes = std::uint64_t{1} << 30;
   std::uint64_t begin_unix_ns = 0;
-  std::chrono::steady_clock::time_point deadline;  // Of the step that goes on.
+  std::chrono::steady_clock::time_point deadline;  // Of the current step.
   Notes& notes;
   Prompts& prompts;
   Pseudonyms& pseudonyms;
@@ -45,7 +45,7 @@ struct Lit {
 
 struct Step {
   const char* name;
-  const char* what;  // For people, while it goes on.
+  const char* what;  // For people, during the step.
   int seconds_max;
   std::string (*run)(Lit& lit);  // Empty: done; else why not.
 };
@@ -63,7 +63,8 @@ std::string StepPull(Lit& lit);
 std::string StepSleep(Lit& lit);
 std::string StepPower(Lit& lit);
 
-// What the daemon here says of the first link that is up and has a cable; why not.
+// What this node's daemon reports about the first link that is up and has a cable; or why there is
+// none.
 struct CableFound {
   std::string node;  // This one.
   std::string peer;
@@ -71,7 +72,7 @@ struct CableFound {
   v1::LinkStatus link;
 };
 std::string FindCable(const Lit& lit, CableFound& found);
-// Rails of the link that lie on a cable, by the names that events have for them.
+// The rails of the link that lie on a cable, by their names in events.
 std::vector<RailNote> RailsOf(const v1::LinkStatus& link);
 
 }  // namespace mlxcomm::ctl

@@ -1,4 +1,4 @@
-// Steps that need a neighbour, or hands: cables that are pulled and plugged in, a machine that sleeps.
+// Steps that need a neighbour, or hands: cables are pulled and plugged in, a machine sleeps.
 #include <poll.h>
 #include <time.h>
 
@@ -25,13 +25,13 @@ namespace mlxcomm::ctl {
 namespace {
 
 using nlohmann::json;
-constexpr std::uint64_t kHandsNs = 90 * kSecondNs;  // To do what was asked, and to come back.
-constexpr int kSettleMs = 700;  // What follows from an event follows within that.
-// The interface's own event, once the rails had theirs: Linux tells of a carrier that is back once
-// a second, and rails may be back before.
+constexpr std::uint64_t kHandsNs = 90 * kSecondNs;  // To do it, and to come back.
+constexpr int kSettleMs = 700;                      // Consequences of an event follow within this.
+// The interface's own event may come after those of the rails: Linux reports a returning carrier
+// once a second, and rails may be back before.
 constexpr int kInterfaceMs = 5000;
 
-// Both ways of hearing of a cable: the system's, and the daemon's events.
+// Both sources of news about a cable: the system, and the daemon's events.
 class Listeners {
  public:
   Listeners(Lit& lit, const std::string& peer)
@@ -40,14 +40,14 @@ class Listeners {
         interfaces_({"mlxcommd", "--try-platform", "watch"}),
         events_(EventsCommand(lit)) {}
 
-  // Both have told something, so what happens from now on is told too.
+  // Both have reported something, so they report what happens from now on.
   bool AreReady() {
     while (!(watching_ && following_) && lit_.left_ns() > 1'000'000) {
       if (!Wait(100)) break;
     }
     return watching_ && following_;
   }
-  // Notes what has come, waiting at most so long for it. False: both have ended.
+  // Notes what has come, waiting at most this long. False: both have ended.
   bool Wait(int timeout_ms) {
     std::array<pollfd, 2> ready = {
         {{interfaces_.descriptor(), POLLIN, 0}, {events_.descriptor(), POLLIN, 0}}};
@@ -56,7 +56,7 @@ class Listeners {
     for (const std::string& line : events_.TakeLines()) TakeEvent(line);
     return interfaces_.descriptor() >= 0 || events_.descriptor() >= 0;
   }
-  // Of those that were noted since `from`, the time of the first of this kind and rail.
+  // The time of the first event of this kind and rail that was noted since `from`.
   std::optional<std::uint64_t> When(std::size_t from, const std::string& kind,
                                     const std::string& rail) const {
     const auto& all = lit_.notes.happenings;
@@ -65,7 +65,7 @@ class Listeners {
     }
     return std::nullopt;
   }
-  // Of those that were noted since `from`, the kind of the rail's last.
+  // The kind of the rail's last event that was noted since `from`.
   std::string LastOf(std::size_t from, const std::string& rail) const {
     const auto& all = lit_.notes.happenings;
     for (std::size_t i = all.size(); i > from; --i) {
@@ -107,7 +107,7 @@ class Listeners {
     }
     const std::string object = text("object");
     if (object != "link to " + peer_ && object != "node " + peer_) return;
-    // A way through other nodes is no rail of the cable.
+    // A circuit is no rail of the cable.
     const std::string rail = RailNamedIn(text("text"));
     if (rail.empty() && text("kind").starts_with("rail_")) return;
     lit_.notes.Happened({lit_.SinceBeginUs(unix_ns), "daemon", text("kind"), rail, text("text")});
@@ -121,7 +121,7 @@ class Listeners {
   bool following_ = false;
 };
 
-// Addresses of an interface, as this node's daemon sees them; ports of link-local ones left out.
+// Addresses of an interface, by this node's daemon; without the ports of link-local ones.
 std::string AddressesOf(const Lit& lit, const std::string& interface) {
   v1::DoctorReply checkups;
   if (!FetchCheckups(lit.socket_path, checkups).ok() || checkups.nodes_size() == 0) return {};
@@ -164,13 +164,13 @@ class Pull {
   }
 
  private:
-  // What each rail of the cable, and the interface, tell of what was done.
+  // The events of each rail of the cable, and of the interface, that follow an action.
   struct Told {
     const char* by_rails;
     const char* by_interface;
   };
-  // Until that is the last that all rails have told since the cable was pulled: one may be back
-  // before anybody was asked to plug it in. An interface that tells nothing is no reason to fail.
+  // Waits until these are the last events of all rails since the cable was pulled: one may be back
+  // before anybody was asked to plug it in. An interface without events is no reason to fail.
   std::string Do(const std::string& name, const std::string& text, const Told& told) {
     const std::size_t from = lit_.notes.happenings.size();
     const std::uint64_t at_us = lit_.NowUs();
@@ -201,7 +201,7 @@ class Pull {
     };
     while (!settled() && listeners_.Wait(50)) {
     }
-    // When it was done is known by what was noticed first.
+    // The first event tells when it was done.
     if (is_person) {
       std::uint64_t first = lit_.NowUs();
       for (std::size_t i = from; i < lit_.notes.happenings.size(); ++i) {
@@ -262,7 +262,7 @@ class Pull {
   const std::string interface_;
   Listeners listeners_;
   std::vector<std::string> rails_;
-  std::size_t pulled_ = 0;  // What happened from there on has to do with it.
+  std::size_t pulled_ = 0;  // Later events have to do with it.
 };
 
 std::uint64_t Clock(clockid_t which) {

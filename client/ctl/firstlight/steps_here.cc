@@ -27,7 +27,7 @@ using Words = std::vector<std::string>;
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// What a program of the system says, or nothing.
+// The output of one of the system's programs, or empty.
 [[maybe_unused]] std::string Said(const Words& words) {
   const auto output = RunProgram(words);
   return output.ok() && output->exit_code == 0 ? output->text : "";
@@ -85,7 +85,7 @@ void JudgePorts(Notes& notes) {
   }
 }
 
-// What another program wrote may be of another type than it was.
+// Another program's JSON may have another type there.
 double Number(const json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
@@ -95,7 +95,7 @@ std::string Text(const json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Of each size: whether any value was wrong, and the best bandwidth.
+// For each size: whether any value was wrong, and the best bandwidth.
 std::string ReadBench(const std::string& text, Notes& notes, const std::string& what,
                       const char* values_id, const char* rate_id) {
   const json all = json::parse(text, nullptr, false);
@@ -163,7 +163,7 @@ std::string StepPlatform(Lit& lit) {
   return {};
 }
 
-// Ranks of the Python package beside this program; each line of theirs is a verdict
+// Ranks of the Python package beside this program; each line of their output is a verdict
 // (client/python/mlxcomm/first_light.py).
 std::string StepGpu(Lit& lit) {
   std::string python = FindProgramBeside(lit.own_path, "python3", "bin");

@@ -67,7 +67,7 @@ class Exporter {
 
   // --- which nodes, in which order ------------------------------------------------------
 
-  // Null: there is none; of two that go by one name the id tells which.
+  // Null: there is none; of two nodes with one name, the id decides.
   Failure FindNode(const std::string& wanted, const v1::NodeStatus*& found) const {
     found = nullptr;
     for (const v1::NodeStatus& node : fabric_.status.nodes()) {
@@ -117,7 +117,7 @@ class Exporter {
                    std::to_string(chosen_.size()) + ": name some (--nodes)");
   }
 
-  // By the daemons' ring, which all of them tell alike; those that it lacks behind it.
+  // In the order of the daemons' ring, which all of them report alike; nodes outside it come last.
   void PutInOrder() {
     if (!wishes_.keep_order) {
       std::map<std::string, int> places;
@@ -156,7 +156,7 @@ class Exporter {
 
   // --- ssh ------------------------------------------------------------------------------
 
-  // Other nodes choose their names: one of "root@elsewhere" is not to send anybody there, and "localhost"
+  // Other nodes choose their names: "root@elsewhere" must not lead to another host, and "localhost"
   // is another machine wherever the file is read.
   Failure NameHosts() {
     std::map<const v1::NodeStatus*, std::string> given;
@@ -201,7 +201,8 @@ class Exporter {
         cables.begin(), cables.end(), [](const FabricCable& cable) { return cable.has_rdma(); }));
   }
 
-  // How many devices each two have in common at least; of pairs that have none, some are listed.
+  // The least number of devices that any two have in common; lists some of the pairs that have
+  // none.
   std::size_t LeastRdma(bool ring, Listed& without) const {
     std::size_t least = 0;
     for (std::size_t a = 0; a < count(); ++a) {
@@ -215,7 +216,7 @@ class Exporter {
     return without.count() == 0 ? least : 0;
   }
 
-  // As MLX has it: several devices only where each pair has as many.
+  // As MLX requires: several devices only where each pair has as many.
   void AddDevices(bool ring, std::size_t devices) {
     for (std::size_t a = 0; a < count(); ++a) {
       std::vector<std::vector<std::string>>& row = exported_.file.hosts[a].rdma;
@@ -277,8 +278,8 @@ class Exporter {
     return std::nullopt;
   }
 
-  // No end of a cable that leads to one node alone, and none that several have, as Docker gives all its
-  // bridges: of these the one in whose network most of the others are.
+  // No end of a cable that leads to one node alone, and none that several nodes have, as Docker
+  // gives all its bridges: of the rest the one whose network most of the others are in.
   std::optional<InterfaceAddress> NetworkAddress(std::size_t place) {
     if (seen_.empty()) LookAtAddresses();
     const InterfaceAddress* best = nullptr;
@@ -318,7 +319,7 @@ class Exporter {
     return false;
   }
 
-  // For whoever comes over no cable of its own.
+  // For nodes that have no cable to it.
   std::optional<InterfaceAddress> CommonAddress(std::size_t place) {
     const auto shared = SharedEnd(place);
     return shared ? shared : NetworkAddress(place);
@@ -351,8 +352,8 @@ class Exporter {
                              : "; mlxcommctl topology shows which cables there are"));
   }
 
-  // The ends of the cables between each host and the one before it, which connects to them; as many on
-  // each, or MLX refuses them.
+  // The ends of the cables between each host and the one before it, which connects to them; the
+  // same number on each, or MLX refuses them.
   void AddRingAddresses() {
     NoteGaps();
     std::size_t connections = 0;

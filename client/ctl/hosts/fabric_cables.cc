@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kRingTriesMax = 200'000;
 constexpr std::size_t kDeviceNameBytesMax = 63;
-// A cable that carries less than this part of the best one would hold up what is shared between them.
+// A cable with less than this part of the best one's rate would delay data shared between them.
 constexpr double kWorthIt = 0.5;
 
 std::optional<std::uint32_t> Ipv4(const std::string& text) {
@@ -29,7 +29,7 @@ std::optional<std::uint32_t> Ipv4(const std::string& text) {
 bool IsLoopback(std::uint32_t four) { return four >> 24 == 127; }
 bool IsSelfAssigned(std::uint32_t four) { return four >> 16 == 0xa9fe; }  // 169.254.0.0/16
 
-// "10.0.0.1:7470" without its port, where it is IPv4 that can be connected to; else empty.
+// "10.0.0.1:7470" without its port, if it is IPv4 that can be connected to; else empty.
 std::string Ipv4Of(const std::string& address) {
   const std::string host = address.substr(0, address.find(':'));
   const auto four = Ipv4(host);
@@ -51,7 +51,7 @@ bool IsActive(const v1::NodeStatus& node, const std::string& device) {
       [&](const v1::RdmaDevice& one) { return one.name() == device && one.active(); });
 }
 
-// A cable by its ends, the one of the smaller place first. Where a rail tells no interface, as over
+// A cable by its ends, the one of the smaller place first. Where a rail has no interface, as over
 // loopback, its address stands for it.
 using Ends = std::tuple<std::size_t, std::string, std::size_t, std::string>;
 
@@ -91,7 +91,8 @@ class CableFinder {
     }
   }
 
-  // A connection's own end has a port of its own where it has dialed, so the address alone counts.
+  // The port of a connection's own end is arbitrary where it has dialed, so only the address
+  // counts.
   static std::string EndName(const std::string& interface, const std::string& address) {
     return interface.empty() ? Ipv4Of(address) : interface;
   }
@@ -107,7 +108,7 @@ class CableFinder {
     CableEnd& theirs = first ? cable.other : cable.own;
     mine.interface = rail.local_interface();
     theirs.interface = rail.remote_interface();
-    // Both ends tell of it, this node's daemon before others.
+    // Both ends report it; this node's daemon comes first.
     if (mine.ipv4.empty()) mine.ipv4 = Ipv4Of(rail.local_address());
     if (theirs.ipv4.empty()) theirs.ipv4 = Ipv4Of(rail.remote_address());
   }
@@ -119,7 +120,7 @@ class CableFinder {
     return found == found_.end() ? nullptr : &found->second;
   }
 
-  // Also where the rail is not up, as over a connection that is encrypted: the device is there.
+  // Also where the rail is not up, as with an encrypted connection: the device is there.
   void AddDevice(const v1::NodeStatus& node, std::size_t own, std::size_t other,
                  const v1::RailStatus& rail) {
     const std::string device = DeviceIn(rail.rdma().device());
@@ -186,7 +187,7 @@ class CableFinder {
   std::map<std::size_t, std::vector<InterfaceAddress>> addresses_;
 };
 
-// Those that are worth being used together, the best first.
+// Those that are worth using together, the best first.
 void KeepTheBest(std::vector<FabricCable>& cables) {
   const auto rank = [](const FabricCable& cable) {
     return std::tuple(cable.switched, !cable.has_rdma(), !cable.has_addresses(),
@@ -207,7 +208,7 @@ void KeepTheBest(std::vector<FabricCable>& cables) {
   });
 }
 
-// Tries one neighbour after the other, and goes back where it does not go on.
+// Tries one neighbour after the other, and goes back at a dead end.
 class RingSearch {
  public:
   RingSearch(std::size_t count, const Cables& cables, bool switched) : neighbours_(count) {

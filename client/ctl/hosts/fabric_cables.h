@@ -1,18 +1,17 @@
-// The cables between some nodes of the cluster, as MLX's host file needs them: of each end its interface,
-// an IPv4 address that the other end reaches, and the RDMA device on it.
+// The cables between some nodes of the cluster, as MLX's host file needs them: for each end its
+// interface, an IPv4 address that the other end reaches, and the RDMA device on it.
 //
 //   status     rails that are up: interfaces, addresses, RDMA devices ─┐
 //   topology   which cables go through a switch, and their speed      ─┼─▶ FindCables ─▶ RingOrder
-//   checkups   addresses that interfaces have besides                 ─┘
+//   checkups   other addresses of the interfaces                      ─┘
 //
-// MLX's ring connects by IPv4 alone, while daemons that find each other are linked by IPv6 link-local
-// addresses. So of such a cable the interfaces' IPv4 addresses are taken, where both lie in one network; what
-// a system gives itself (169.254.0.0/16) does not say which interface it is on, and is not taken.
+// MLX's ring connects by IPv4 alone, while daemons that find each other are linked by IPv6
+// link-local addresses. So for such a cable the interfaces' IPv4 addresses are used, where both lie
+// in one network. A self-assigned address (169.254.0.0/16) does not show its interface, and is not
+// used.
 //
-// All names and addresses are other nodes' words: an address is one, a device's name is letters, digits, '_',
-// '.' and '-', or it is not taken.
-//
-// Owner: functions and plain values. Thread: any. Memory: the cables.
+// All of it comes from other nodes: an address must be one, and a device's name consist of letters,
+// digits, '_', '.' and '-', else it is ignored. Thread: any. Memory: the cables.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +24,7 @@
 
 namespace mlxcomm::ctl {
 
-// What the daemon here has told.
+// The reports of this node's daemon.
 struct Fabric {
   v1::StatusReply status;
   v1::TopologyReply topology;
@@ -34,13 +33,13 @@ struct Fabric {
 
 struct CableEnd {
   std::string interface;
-  std::string ipv4;    // Empty: none that the other end is known to reach.
+  std::string ipv4;    // Empty: none that the other end can reach.
   std::string device;  // Empty: none, or its port is not active.
 };
 
 struct FabricCable {
-  CableEnd own;    // Of the node that stands first in the pair.
-  CableEnd other;  // Of the second.
+  CableEnd own;    // Of the first node of the pair.
+  CableEnd other;  // Of the second node.
   bool switched = false;
   double bytes_per_second_best = 0;  // 0: not measured yet.
 
@@ -48,9 +47,9 @@ struct FabricCable {
   bool has_addresses() const { return !own.ipv4.empty() && !other.ipv4.empty(); }
 };
 
-// By the nodes' places in a list; each pair in both orders. Of each pair the best first, and only such as
-// are worth being used beside it: those between the two where there are any, else those through a switch;
-// those with RDMA where there are any; none that is slower than half of the best one.
+// By the nodes' places in a list; each pair in both orders. For each pair the best first, and only
+// those that are worth using beside it: direct ones where there are any, else those through a
+// switch; those with RDMA where there are any; none that is slower than half of the best one.
 class Cables {
  public:
   using Pair = std::pair<std::size_t, std::size_t>;
@@ -64,21 +63,22 @@ class Cables {
   std::map<Pair, std::vector<FabricCable>> all_;
 };
 
-// Of the nodes with these ids.
+// Between the nodes with these ids.
 Cables FindCables(const Fabric& fabric, const std::vector<std::string>& ids);
 
-// IPv4 addresses that the node has on interfaces that are up, and where: no loopback, none that the system
-// has given itself.
+// IPv4 addresses that the node has on interfaces that are up, and on which: no loopback, none that
+// the system has assigned itself.
 struct InterfaceAddress {
   std::string interface;
   std::string ipv4;
 };
 std::vector<InterfaceAddress> AddressesOf(const Fabric& fabric, const std::string& node_name);
-// The first three parts are the same: most networks are at least so large, and those of cables smaller.
+// The first three parts are the same: most networks are at least that large, and those of cables
+// smaller.
 bool AreInOneNetwork(const std::string& ipv4, const std::string& other);
 
-// The places 0 to count - 1 in an order in which each is joined to the next, and the last to the first; or as
-// they are, and `closed` is false: there is none, or only so many ways were tried.
+// The places 0 to count - 1 in an order in which each is joined to the next, and the last to the
+// first; or the original order, and `closed` is false: there is none, or the search was given up.
 std::vector<std::size_t> RingOrder(std::size_t count, const Cables& cables, bool& closed);
 bool IsClosedRing(const std::vector<std::size_t>& order, const Cables& cables);
 

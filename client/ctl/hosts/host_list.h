@@ -1,4 +1,5 @@
-// A list of hosts as one of ctl.proto's messages that begin as MLX's object does: backend, envs, hosts.
+// A list of hosts as one of ctl.proto's messages that begin like MLX's object: backend, envs,
+// hosts.
 #pragma once
 
 #include "client/ctl/hosts/hostfile.h"

@@ -20,11 +20,11 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kFileBytesMax = 16 << 20;
-// Of a host, with its user. It bounds what brackets make as well: a short text may stand for
-// thousands of names, and each of them would be as long as the rest of the text.
+// For a host, with its user. It also bounds the results of brackets: a short text may stand for
+// thousands of names, each as long as the rest of the text.
 constexpr std::size_t kHostNameBytesMax = 255;
-// JSON is copied and written by functions that call themselves for what is nested, so a file of
-// nothing but brackets would use up the stack. MLX's hosts need 5.
+// JSON is copied and written recursively, so a file of nothing but brackets would use up the stack.
+// MLX's hosts need 5.
 constexpr std::size_t kNestingMax = 16;
 
 Failure Invalid(const std::string& place, const std::string& what) {
@@ -41,7 +41,7 @@ bool ReadCount(std::string_view text, unsigned least, unsigned& count) {
 
 // --- ranges: node[01-03,7]-ib ---------------------------------------------------------
 
-// "01-03" or "7" in digits, behind those that there are; false: it is neither, or they are too many.
+// Appends the numbers of "01-03" or "7"; false: it is neither, or they are too many.
 bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
   const std::size_t dash = part.find('-');
   const std::string_view low = part.substr(0, dash);
@@ -64,8 +64,8 @@ bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
   return true;
 }
 
-// Puts each of `ends` behind each name; false: names are none, too many or too long. So they stay
-// within kHostsMax names of kHostNameBytesMax, however many brackets there are.
+// Appends each of `ends` to each name; false: a name is not valid, or they are too many or too
+// long. So they stay within kHostsMax names of kHostNameBytesMax, however many brackets there are.
 bool Lengthen(const std::vector<std::string>& ends, std::vector<std::string>& names) {
   if (ends.empty() || names.size() * ends.size() > kHostsMax) return false;
   std::vector<std::string> longer;
@@ -79,7 +79,7 @@ bool Lengthen(const std::vector<std::string>& ends, std::vector<std::string>& na
   return true;
 }
 
-// From the front, bracket by bracket.
+// From left to right, bracket by bracket.
 bool Expand(std::string_view text, std::vector<std::string>& names) {
   names.assign(1, "");
   for (;;) {
@@ -125,7 +125,7 @@ bool IsOneOf(const std::string& word, std::initializer_list<const char*> words) 
   return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
 }
 
-// "slots=2" and the like behind a host.
+// "slots=2" and similar settings behind a host.
 Failure ReadMpiSetting(const std::string& place, const std::string& word, unsigned& slots,
                        unsigned& slots_max, std::string& user) {
   const std::size_t equals = word.find('=');
@@ -135,7 +135,7 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   const bool count = IsOneOf(name, {"slots", "cpu", "count"});
   if (count ||
       IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
-    const unsigned least = count ? 0 : 1;  // Of Open MPI's slots=0 the host takes no part.
+    const unsigned least = count ? 0 : 1;  // With Open MPI's slots=0 the host takes no part.
     if (ReadCount(value, least, count ? slots : slots_max)) return {};
     return Invalid(place, name + ": expected " + std::to_string(least) + " to " +
                               std::to_string(kSlotsMax) + ", got " + InQuotes(value));
@@ -148,7 +148,7 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
       place, "expected slots=N, max_slots=N or user=NAME behind the host, got " + InQuotes(word));
 }
 
-// Open MPI allows blanks around the sign. In one pass, for a line may be as long as a file.
+// Open MPI allows blanks around the sign. In one pass, because a line may be as long as a file.
 std::string WithoutBlanksAroundSigns(std::string_view line) {
   std::string joined;
   for (const char c : line) {
@@ -166,7 +166,7 @@ Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& 
   unsigned slots = 1;
   unsigned slots_max = kSlotsMax;
   std::string user;
-  // MPICH writes the count behind a colon; more than one colon is an IPv6 address.
+  // MPICH writes the number of ranks behind a colon; more than one colon is an IPv6 address.
   if (std::count(host.begin(), host.end(), ':') == 1) {
     const std::string count = host.substr(host.find(':') + 1);
     if (!ReadCount(count, 1, slots)) {
@@ -268,8 +268,8 @@ Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
   return {};
 }
 
-// What MLX's JACCL needs of `rdma`: an entry for each host, none for itself, and a device to each
-// other (in a ring: to those beside it). Its other backends leave the field alone.
+// MLX's JACCL needs an entry in `rdma` for each host, none for itself, and a device to each other
+// (in a ring: to its neighbours). Its other backends ignore the field.
 Failure CheckJaccl(const std::string& path, const Hostfile& file) {
   const bool ring = file.backend == "jaccl-ring";
   if (!ring && file.backend != "jaccl") return {};
@@ -311,14 +311,14 @@ Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
   return CheckJaccl(path, file);
 }
 
-// How many brackets are open at once, at most. What stands in quotes opens none.
+// The largest number of open brackets. Those in quotes do not count.
 std::size_t NestingOf(std::string_view text) {
   std::size_t depth = 0;
   std::size_t most = 0;
   bool in_quotes = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (in_quotes && c == '\\') ++i;  // The next byte ends nothing.
+    if (in_quotes && c == '\\') ++i;  // The next byte is escaped.
     if (c == '"') in_quotes = !in_quotes;
     if (in_quotes) continue;
     if (c == '[' || c == '{') most = std::max(most, ++depth);
@@ -337,8 +337,8 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
   try {
     root = json::parse(text);
   } catch (const json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 2, column 7: ...", or out_of_range for a
-    // number that is too large, which may be as long as the file.
+    // "[json.exception.parse_error.101] parse error at line 2, column 7: ...", or out_of_range for
+    // a number that is too large, which may be as long as the file.
     const std::string what = std::string(error.what()).substr(0, 512);
     return Invalid(path, MakePrintable(what.substr(std::min(what.size(), what.find("] ") + 2))));
   }

@@ -1,15 +1,15 @@
-// Lists of hosts as others write them:
+// Lists of hosts in the formats of other programs:
 //
 //   MLX, a list      [{"ssh": "mac-1", "ips": ["10.0.0.1"], "rdma": [null, "rdma_en2"]}, ...]
 //   MLX, an object   {"backend": "ring", "envs": ["A=1"], "hosts": [as above]}
 //   MPI              mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
 //   by hand          mac-1,mac-2,node[01-04]
 //
-// `rdma` says which devices lead to which other host; where MLX would use them (`jaccl`, `jaccl-ring`)
-// they have to be such as it takes.
+// `rdma` lists the devices that lead to each other host; where MLX would use them (`jaccl`,
+// `jaccl-ring`) they must be as it requires.
 //
-// Our own file of hosts is MLX's object with `slots` (how many ranks) in a host, which
-// mlx.launch leaves alone; so each program reads the other's.
+// Our own file of hosts is MLX's object with `slots` (how many ranks) in a host, which mlx.launch
+// ignores; so each program reads the other's.
 //
 // Memory: the hosts, at most kHostsMax.
 #pragma once
@@ -26,7 +26,7 @@ inline constexpr std::size_t kHostsMax = 4096;
 inline constexpr unsigned kSlotsMax = 1024;
 
 struct HostEntry {
-  std::string name;  // What ssh is given: "mac-1", "user@10.0.0.1".
+  std::string name;  // The argument for ssh: "mac-1", "user@10.0.0.1".
   std::vector<std::string> ips;
   std::vector<std::vector<std::string>> rdma;  // By rank: devices towards it; none: null.
   unsigned slots = 1;                          // How many ranks; 0: it takes no part.
@@ -38,15 +38,15 @@ struct Hostfile {
   std::vector<HostEntry> hosts;
 };
 
-// A name for ssh: no option, and nothing that a shell understands, for ssh's own configuration may
-// give it to one (ProxyCommand's %h; OpenSSH refuses it itself since 9.6).
+// A name for ssh: not an option, and nothing that a shell interprets, because ssh's own
+// configuration may pass it to one (ProxyCommand's %h; OpenSSH refuses it itself since 9.6).
 bool IsHostName(std::string_view name);
 // INVALID_ARGUMENT with file and line or field, and what was expected there.
 Failure ReadHostfile(const std::string& path, Hostfile& file);
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file);
-// "a,b[1-3]"; the caller's name for it stands in the error.
+// "a,b[1-3]"; errors use the caller's name for it.
 Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file);
-// Ours, which MLX reads as well (HostList of ctl.proto).
+// Our own file, which MLX reads as well (HostList of ctl.proto).
 std::string HostfileJson(const Hostfile& file);
 
 }  // namespace mlxcomm::ctl

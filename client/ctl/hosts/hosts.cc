@@ -1,4 +1,4 @@
-// mlxcommctl hosts import: hosts as MLX and MPI write them, in our own file or as
+// mlxcommctl hosts import: hosts in the formats of MLX and MPI, as our own file or as
 // configurations of daemons.
 #include <sys/stat.h>
 
@@ -21,10 +21,10 @@ namespace {
 struct HostsImportOptions {
   std::string file;
   std::string output;      // Empty: standard output.
-  std::string config_dir;  // Not empty: a configuration for each node goes there.
-  std::string cluster;     // Empty: by the key, so no word of it in the configurations.
+  std::string config_dir;  // A folder for a configuration for each node.
+  std::string cluster;     // Empty: the key's name, so configurations have none.
   std::string key_file = "/etc/mlxcommd/key";
-  std::string links;  // "ring", "all"; empty: by what the file says.
+  std::string links;  // "ring", "all"; empty: by the file.
   unsigned port = 7470;
   bool json = false;
 };

@@ -21,9 +21,9 @@ struct HostsExportOptions {
   std::string output;                  // Empty, or "-": standard output.
   std::string nodes;                   // "all", or names of nodes; empty: all.
   std::string rank_order;              // Names of nodes, in the order of the ranks.
-  std::string backend;                 // Empty: the best that there is.
+  std::string backend;                 // Empty: the best available.
   std::vector<std::string> ssh_names;  // "NODE=HOST".
-  bool force = false;                  // Over a file that is there.
+  bool force = false;                  // Replaces an existing file.
   bool json = false;
 };
 
@@ -57,7 +57,7 @@ Failure ReadWishes(const HostsExportOptions& options, ExportWishes& wishes) {
   return {};
 }
 
-// Beside it first, so that whoever reads the file has the old one or the new one.
+// Writes beside it first, so that a reader gets the old file or the new one.
 bool Replace(const std::string& path, const std::string& text) {
   const std::string beside = path + "." + std::to_string(::getpid()) + ".new";
   if (!WriteNewFile(beside, text)) return false;

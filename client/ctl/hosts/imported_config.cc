@@ -21,10 +21,10 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::string_view kDevicePrefix = "rdma_";
-// Daemons tell each other their names in fields of fixed size; mlxcommd refuses a longer one.
+// Daemons exchange names in fields of fixed size; mlxcommd refuses a longer one.
 constexpr std::size_t kNodeNameBytesMax = wire::kNameBytesMax - 1;
 
-// Or one with its interface: fe80::1%en2. What stands behind '%' is not looked at.
+// Or one with its interface: fe80::1%en2. The text behind '%' is not checked.
 bool IsAddress(const std::string& text) {
   std::array<unsigned char, 16> bytes;
   const std::string bare = text.substr(0, text.find('%'));
@@ -63,8 +63,8 @@ std::string WithPort(const std::string& address, std::uint16_t port) {
   return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
 }
 
-// Where MLX names devices, their cables are the ones to use: RDMA rails lie beside connections, and
-// those need no addresses on Thunderbolt's interfaces, where neighbours are found by themselves.
+// Where MLX names devices, their cables are the ones to use: RDMA rails lie beside connections,
+// which need no addresses on Thunderbolt's interfaces, where neighbours find each other.
 void UseDevices(const HostEntry& host, v1::DaemonConfig& config) {
   std::set<std::string> interfaces;
   bool any = false;
@@ -85,7 +85,7 @@ void UseDevices(const HostEntry& host, v1::DaemonConfig& config) {
 
 std::string NodeName(const std::string& host) { return host.substr(host.find('@') + 1); }
 
-// A host that stands in the list once for each of its ranks is one node.
+// A host that is listed once for each of its ranks is one node.
 Failure Nodes(const Hostfile& file, const ImportOptions& options, std::vector<HostEntry>& nodes) {
   for (const HostEntry& host : file.hosts) {
     const auto invalid = [&](const std::string& what) {

@@ -1,8 +1,8 @@
 // Configurations for mlxcommd from a list of hosts with addresses: one for each host.
 //
-// Each listens on its own addresses. In a ring it connects to those of the next host, which
-// are the ends of the cables between the two in MLX's hostfiles; else to those of every host
-// after it, as one side of a link is enough.
+// Each listens on its own addresses. In a ring it connects to those of the next host, which are the
+// ends of the cables between the two in MLX's hostfiles; else to those of every host after it,
+// because one side of a link is enough.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace mlxcomm::ctl {
 
 struct ImportedConfig {
   std::string node_name;
-  std::string text;  // Of DaemonConfig, in protobuf's text format.
+  std::string text;  // A DaemonConfig in protobuf's text format.
 };
 
 struct ImportOptions {
-  std::string path;     // Of the hosts, for comments and errors.
-  std::string cluster;  // Empty: none is named; the daemon takes that which its key came with.
+  std::string path;     // The hosts' file, for comments and errors.
+  std::string cluster;  // Empty: none; the daemon uses the name that came with its key.
   std::string key_file;
   std::uint16_t port = 0;
   std::string links;  // "ring", "all"; empty: LinksOf.
@@ -30,7 +30,7 @@ struct ImportOptions {
 std::string LinksOf(const Hostfile& file);
 Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
                     std::vector<ImportedConfig>& configs);
-// For programs: the hosts as HostfileJson has them, and where their configurations were written.
+// For programs: the hosts as HostfileJson has them, and the files of their configurations.
 std::string ImportedJson(const Hostfile& file, const std::string& links,
                          const std::vector<std::string>& paths);
 

@@ -38,7 +38,7 @@ pid_t ForkGroup() {
     }
     std::signal(SIGPIPE, SIG_DFL);  // Ours is ignored.
   } else if (child > 0) {
-    ::setpgid(child, child);  // Whoever is first; the other fails harmlessly.
+    ::setpgid(child, child);  // Parent and child both do it; the second fails harmlessly.
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = why;

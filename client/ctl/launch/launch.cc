@@ -32,20 +32,20 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr unsigned kRanksMax = 4096;
-// On how many hosts the ranks are: a private daemon cannot reach another (client/lib).
+// The number of hosts with ranks: a private daemon cannot reach another (client/lib).
 constexpr char kHostsVariable[] = "MLXCOMM_HOSTS";
 
-// Written by the handler, read by the loop.
+// Written by the handler, read by the loop below.
 volatile sig_atomic_t g_signal = 0;
 void OnSignal(int signal) { g_signal = signal; }
 
-// Ranks begin when every host has answered, so that one that cannot be reached costs
-// nobody anything; from there on the first that fails ends all.
+// Ranks begin when every host has answered, so that a host that cannot be reached costs the others
+// nothing; from then on the first that fails ends all.
 class Launch : public RankListener {
  public:
   Launch(bool prefix, bool verbose) : lines_(prefix), verbose_(verbose) {}
 
-  // `gets_input`: what this process reads goes to it.
+  // `gets_input`: this process's input goes to it.
   void Add(std::unique_ptr<RankHost> host, bool gets_input) {
     if (gets_input) readers_.push_back({host.get()});
     hosts_.push_back(std::move(host));
@@ -106,7 +106,7 @@ class Launch : public RankListener {
   }
 
  private:
-  // Every host is heard, so that all that cannot be reached are told at once.
+  // Waits for every host, so that all hosts that cannot be reached are reported together.
   void BeginIfReady() {
     const auto failed = [](const auto& host) { return host->failed(); };
     const auto heard = [&](const auto& host) { return host->ready() || failed(host); };
@@ -115,8 +115,8 @@ class Launch : public RankListener {
     begun_ = true;
     for (const auto& host : hosts_) host->Begin();
   }
-  // In the background of its terminal, reading would stop this process (tcsetattr(3), SIGTTIN); of a
-  // terminal that is not its own there is no foreground.
+  // In the background of its terminal, reading would stop this process (tcsetattr(3), SIGTTIN); a
+  // terminal that is not its own has no foreground.
   static bool MayRead() {
     const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
     return ::isatty(STDIN_FILENO) == 0 || foreground < 0 || foreground == ::getpgrp();
@@ -131,16 +131,16 @@ class Launch : public RankListener {
     if (takes_input) waited.push_back({STDIN_FILENO, POLLIN, 0});
     for (const auto& host : hosts_) host->AddTo(waited);
     lines_.AddTo(waited);
-    // Short, for the end of a child comes without a word on the pipes it has closed.
+    // Short, because the end of a child that has closed its pipes wakes nothing.
     ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
     if (takes_input && waited[0].revents != 0) PassInput();
   }
   void Write() {
     if (lines_.Write()) return;
-    FailWith(128 + SIGPIPE);  // As a program does that writes to a closed pipe.
+    FailWith(128 + SIGPIPE);  // As for a program that writes to a closed pipe.
     EndAllOnce();
   }
-  // Until it is read, as slow as that may be, or a signal comes.
+  // Until it has been read, however slowly, or a signal comes.
   void ShowTheRest() {
     for (Write(); lines_.is_waiting() && g_signal == 0; Write()) {
       std::vector<pollfd> waited;
@@ -190,17 +190,17 @@ class Launch : public RankListener {
     RankHost* host;
     std::size_t under_way = 0;  // Given, and not yet taken by its ranks.
   };
-  std::vector<Reader> readers_;  // Of our input, where a rank does not have it itself.
+  std::vector<Reader> readers_;  // For our input, where no rank has it itself.
   int exit_code_ = 0;
   bool begun_ = false;
   bool ending_ = false;
 };
 
-// What all ranks are started with; where a variable stands twice, the later one counts.
+// The environment of all ranks; where a variable stands twice, the later one counts.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
                     std::size_t hosts, RankCommand& command) {
-  // What Python programs need to be shown as they run, and to go through the daemon whatever backend
-  // they name; what the user has set counts.
+  // What makes Python programs show their output at once, and use the daemon whatever backend they
+  // name; the user's own settings win.
   for (const auto& [name, usual] :
        {std::pair("PYTHONUNBUFFERED", "1"), std::pair("MLXCOMM_INSTALL", "all")}) {
     const char* const own = std::getenv(name);
@@ -230,7 +230,7 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
   return {};
 }
 
-// The directory that we are in is tried on other hosts, as mlx.launch does, and needed on none.
+// Other hosts try the current directory, as with mlx.launch, and do without if it is missing.
 RankCommand ForOtherHosts(RankCommand command) {
   std::array<char, 4096> here;
   if (command.directory.empty() && ::getcwd(here.data(), here.size()) != nullptr) {
@@ -239,7 +239,7 @@ RankCommand ForOtherHosts(RankCommand command) {
   return command;
 }
 
-// What the user's environment or --env says stands before what is found beside us.
+// The user's environment and --env win over what is found beside this program.
 RankCommand ForThisHost(RankCommand command, const std::string& own_path) {
   std::vector<std::pair<std::string, std::string>> environment;
   AddMpiLibrary(own_path, environment);
@@ -247,7 +247,7 @@ RankCommand ForThisHost(RankCommand command, const std::string& own_path) {
   return command;
 }
 
-// What nohup, or a shell with `&`, has us ignore is ignored.
+// Signals that nohup, or a shell with `&`, has us ignore stay ignored.
 void HandleSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     struct sigaction action{};
@@ -257,7 +257,7 @@ void HandleSignals() {
     action.sa_handler = OnSignal;
     ::sigaction(signal, &action, nullptr);
   }
-  std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails: then all ranks end.
+  std::signal(SIGPIPE, SIG_IGN);  // The failing write notices it: then all ranks end.
 }
 
 // Of the ranks of one host, those that get the input.

@@ -9,24 +9,24 @@
 namespace mlxcomm::ctl {
 
 struct LaunchOptions {
-  std::string called;  // How this program was: argv[0].
+  std::string called;  // argv[0].
   std::string socket_path;
-  std::string job;    // Empty: a name of its own for this launch.
+  std::string job;    // Empty: a new name for this launch.
   std::string hosts;  // One of these three; none: this machine.
   std::string hostfile;
   std::string nodes;                     // "all", or names of nodes.
-  unsigned ranks = 0;                    // On each host; 0: as many as the hostfile says, else one.
+  unsigned ranks = 0;                    // On each host; 0: as the hostfile says, else one.
   std::vector<std::string> environment;  // "NAME=VALUE".
-  std::string input = "all";             // Who gets standard input: "all", "0", "none".
+  std::string input = "all";             // The ranks that get standard input: "all", "0", "none".
   std::string directory;
   std::string python;
   std::string ssh = "ssh";
   std::vector<std::string> command;
-  bool prefix = true;  // Lines are shown behind their rank.
+  bool prefix = true;  // Lines are shown with their rank.
   bool verbose = false;
 };
-// Starts ranks here and by ssh, prefixes their output, forwards signals, ends all when one
-// fails; the exit code is that of the first that failed (128 + signal).
+// Starts ranks here and by ssh, prefixes their output, forwards signals, ends all when one fails;
+// the exit code is that of the first that failed (128 + signal).
 int RunLaunch(const LaunchOptions& options);
 
 }  // namespace mlxcomm::ctl

@@ -1,6 +1,6 @@
-// mlxcommctl launch-agent: what ssh starts on another host for `launch`. Frames come in by
-// standard input and go out by standard output (launch.proto). Its life is the connection:
-// when that ends, however it ends, so do the ranks with all that they have started.
+// mlxcommctl launch-agent: ssh starts it on another host for `launch`. Frames come in by standard
+// input and go out by standard output (launch.proto). It lives as long as the connection: when that
+// ends, for any reason, so do the ranks with all that they have started.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Beyond it, what ranks write waits in their pipes.
+// Beyond it, the ranks' output waits in their pipes.
 constexpr std::size_t kUnsentBytesMax = std::size_t{1} << 20;
 constexpr auto kLastFramesPatience = std::chrono::seconds(5);
 
@@ -83,7 +83,7 @@ class Agent : public RankListener {
     if (connected_) waited.push_back({STDIN_FILENO, POLLIN, 0});
     if (connected_ && writer_.pending() > 0) waited.push_back({STDOUT_FILENO, POLLOUT, 0});
     if (ranks_) ranks_->AddTo(waited);
-    // Short, for the end of a child comes without a word on the pipes it has closed.
+    // Short, because the end of a child that has closed its pipes wakes nothing.
     ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
   }
   void Write() {
@@ -96,7 +96,7 @@ class Agent : public RankListener {
     if (!reader_.error().empty()) Refuse(reader_.error());
     if (!open) Lose();
   }
-  // Nobody hears of the ranks any more.
+  // The connection to launch has gone.
   void Lose() {
     connected_ = false;
     if (ranks_ && !std::exchange(ending_, true)) ranks_->End(SIGTERM);

@@ -45,7 +45,7 @@ bool FrameReader::TakeNoise(std::string& line) {
   }
   line = bytes_.substr(taken_, end + 1 - taken_);
   taken_ = end + 1;
-  // A shell that prints without ending its line stands before it.
+  // Output of a shell without a line end may stand before it.
   begun_ = line.ends_with(kFramesBegin);
   if (begun_) line.resize(line.size() - kFramesBegin.size());
   if (line.ends_with('\n')) line.pop_back();

@@ -1,10 +1,10 @@
 // LaunchFrames (launch.proto) over a pair of pipes to or from ssh, without waiting.
 //
-// Who reads looks first for kFramesBegin: before it comes whatever the user's shell prints
-// when it starts. A frame that is too long or no message ends the reading for good.
+// A reader first looks for kFramesBegin, because the user's shell may print something when it
+// starts. A frame that is too long or is no message ends the reading for good.
 //
-// Owner: ssh_host, launch_agent. Thread: main. Memory: a frame that is not complete, and
-// what waits to be written; who adds to it looks at pending().
+// Owner: ssh_host, launch_agent. Thread: main. Memory: a frame that is not complete, and output
+// that waits to be written; callers that add to it check pending().
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace mlxcomm::ctl {
 
 inline constexpr std::string_view kFramesBegin = "mlxcommctl launch, frames 1\n";
 inline constexpr std::size_t kLaunchFrameBytesMax = std::size_t{1} << 20;
-// So much of a stream is put into one frame, and so much input is under way at most.
+// At most this much of a stream is put into one frame, and at most this much input is under way.
 inline constexpr std::size_t kLaunchPieceBytes = 32 * 1024;
 inline constexpr std::size_t kLaunchInputBytesMax = 256 * 1024;
 
 class FrameReader {
  public:
-  // What comes before the first frame: each line of it once, by TakeNoise.
+  // `noise_first`: text comes before the first frame; TakeNoise returns each line of it once.
   explicit FrameReader(bool noise_first) : begun_(!noise_first) {}
 
-  // Takes what has come. False: the end, or an error.
+  // Reads what is available. False: the end, or an error.
   bool ReadFrom(int descriptor);
   void Add(std::string_view bytes);
   // The next frame that is complete.
   bool Take(v1::LaunchFrame& frame);
   bool TakeNoise(std::string& line);
-  // Why nothing can be understood any more; empty: all is well.
+  // Why nothing can be parsed any more; empty: all is well.
   const std::string& error() const { return error_; }
 
  private:
@@ -49,7 +49,7 @@ class FrameWriter {
  public:
   void Begin() { bytes_.append(kFramesBegin); }
   void Add(const v1::LaunchFrame& frame);
-  // False: nobody reads there any more.
+  // False: the reader has gone.
   bool WriteTo(int descriptor);
   std::size_t pending() const { return bytes_.size(); }
 

@@ -19,12 +19,12 @@ Failure Invalid(const std::string& message) {
   return {FailureCode::kInvalidArgument, kNoRank, message};
 }
 
-// Other nodes choose their names: one of "root@elsewhere" is not to send us there.
+// Other nodes choose their names: "root@elsewhere" must not lead us to another host.
 bool IsNodesHost(const std::string& name) {
   return IsHostName(name) && name.find('@') == std::string::npos;
 }
 
-// A node's name is the host's for ssh; this node needs none.
+// A node's name is its host's name for ssh; this node needs none.
 HostEntry EntryOf(const v1::StatusReply& status, const std::string& name) {
   HostEntry entry;
   entry.name = name == status.node() ? "localhost" : name;
@@ -38,7 +38,7 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
   if (options.nodes == "all") {
     for (const v1::NodeStatus& node : status.nodes())
       wanted.hosts.emplace_back().name = node.name();
-    // As status lists them after the own one, so that each node numbers them alike.
+    // As status lists them after this node, so that each node numbers them alike.
     std::sort(wanted.hosts.begin(), wanted.hosts.end(),
               [](const HostEntry& a, const HostEntry& b) { return a.name < b.name; });
   } else if (Failure failure = ParseHostList("--nodes", options.nodes, wanted); !failure.ok()) {
@@ -78,7 +78,7 @@ NodeHosts HostsOfNodes(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     names.insert(node.name());
     for (const v1::LinkStatus& link : node.links()) {
-      // Of one that was never linked the configured address is all that is known.
+      // For a node that was never linked only the configured address is known.
       if (!link.peer_id().empty()) names.insert(link.peer());
     }
   }
@@ -112,7 +112,7 @@ Failure ReadEnvironment(const std::string& place, const std::vector<std::string>
     }
     if (equals != std::string::npos) {
       environment.emplace_back(name, assignment.substr(equals + 1));
-    } else if (bare == BareName::kEmpty) {  // As mlx.launch takes it.
+    } else if (bare == BareName::kEmpty) {  // As with mlx.launch.
       environment.emplace_back(name, "");
     } else if (const char* const own = std::getenv(name.c_str()); own != nullptr) {
       environment.emplace_back(name, own);

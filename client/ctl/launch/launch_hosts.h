@@ -1,6 +1,6 @@
-// The hosts that `launch` is to start ranks on, and what it takes from a hostfile.
+// The hosts on which `launch` starts ranks, and what it uses of a hostfile.
 //
-// Owner: functions. Thread: main. Memory: the hosts.
+// Thread: main. Memory: the hosts.
 #pragma once
 
 #include <string>
@@ -14,23 +14,23 @@
 
 namespace mlxcomm::ctl {
 
-// --hosts, --hostfile, --nodes, or this machine. Nodes are those of the cluster that the
-// daemon here knows; UNAVAILABLE: no daemon.
+// --hosts, --hostfile, --nodes, or this machine. Nodes are those of the cluster that this node's
+// daemon knows; UNAVAILABLE: no daemon.
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file);
 
-// What ssh is given for the other nodes that the daemon has told of, lost ones as well; and those that have
-// no name for it, printable. Other nodes choose their names.
+// The arguments for ssh to the other nodes that the daemon knows, lost ones as well; and,
+// printable, the nodes whose names cannot be used. Other nodes choose their names.
 struct NodeHosts {
   std::vector<std::string> hosts;
   std::vector<std::string> nameless;
 };
 NodeHosts HostsOfNodes(const v1::StatusReply& status);
 
-// Of this machine; empty: it has none.
+// This machine's; empty: it has none.
 std::string OwnHostName();
 
-// "NAME=VALUE"s, as `mlx.launch --env` takes them; "NAME": as it is in this process, as mpirun -x does.
-// `bare`: what a name without a value is.
+// "NAME=VALUE"s, as in `mlx.launch --env`; "NAME": its value in this process, as with mpirun -x.
+// `bare`: what a name without a value means.
 enum class BareName { kAsHere, kEmpty };
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,
                         BareName bare,

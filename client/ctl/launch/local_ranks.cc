@@ -19,7 +19,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Turns in which one rank may be read before the others: it must not starve them.
+// How often one rank may be read in a turn: it must not starve the others.
 constexpr int kReadsMax = 16;
 
 }  // namespace
@@ -45,8 +45,8 @@ LocalRanks::~LocalRanks() {
   }
 }
 
-// Nobody has a terminal itself: the ranks' process groups are in its background, where reading stops a
-// process.
+// No rank has a terminal itself: the ranks' process groups are in its background, where reading
+// stops a process.
 void LocalRanks::ChooseInput(const Rank& rank, int in) const {
   if (rank.reads && input_ == Input::kGiven) {
     ::dup2(in, STDIN_FILENO);
@@ -54,7 +54,7 @@ void LocalRanks::ChooseInput(const Rank& rank, int in) const {
   }
   if (rank.reads && ::isatty(STDIN_FILENO) == 0) return;
   const int nothing = ::open("/dev/null", O_RDONLY);
-  if (nothing < 0) return;  // Then it has what we have.
+  if (nothing < 0) return;  // Then it has our input.
   ::dup2(nothing, STDIN_FILENO);
   ::close(nothing);
 }
@@ -63,7 +63,7 @@ void LocalRanks::ChooseInput(const Rank& rank, int in) const {
 void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const {
   ChooseInput(rank, in);
   ::dup2(error, STDERR_FILENO);
-  // Files of another launch: MLX would take its ring, with ranks that are not ours.
+  // Files of another launch: MLX would use its ring, with ranks that are not ours.
   for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR",
                                  "JACCL_RANK", "JACCL_IBV_DEVICES", "JACCL_COORDINATOR"}) {
     ::unsetenv(name);
@@ -109,7 +109,7 @@ void LocalRanks::Begin() {
   begun_ = true;
   if (!keeper_.Start(own_path_)) return StartFailed(ranks_.front());
   for (Rank& rank : ranks_) {
-    if (killing_) return;  // The listener has heard of one that cannot be started.
+    if (killing_) return;  // The listener knows of one that cannot be started.
     if (!Start(rank)) StartFailed(rank);
   }
 }
@@ -151,7 +151,7 @@ void LocalRanks::GiveInput(std::string_view bytes) {
   if (bytes.empty()) input_ended_ = true;
   input_given_ += bytes.size();
   for (Rank& rank : ranks_) {
-    // Before they begin there are no pipes yet.
+    // Before the ranks begin there are no pipes yet.
     if (rank.reads && (rank.input >= 0 || !begun_)) rank.input_left.append(bytes);
   }
   WriteInput();
@@ -163,7 +163,8 @@ void LocalRanks::WriteInput() {
   ReportTaken();
 }
 
-// No more is read before it takes some, and another has nothing left; of other hosts that is not known.
+// No more is read until this rank takes some, while another has nothing left; of other hosts that
+// is not known.
 bool LocalRanks::HoldsUp(const Rank& rank) const {
   if (rank.input_left.size() < kLaunchInputBytesMax) return false;
   const auto reads = [&](const Rank& other) { return &other != &rank && other.input >= 0; };
@@ -199,7 +200,7 @@ void LocalRanks::WriteInput(Rank& rank) {
   }
 }
 
-// What a rank does not read any more counts as taken: the rest of it is not waited for.
+// Input that a rank does not read any more counts as taken: nothing waits for it.
 void LocalRanks::ReportTaken() {
   std::size_t left = 0;
   for (const Rank& rank : ranks_) left = std::max(left, rank.input_left.size());
@@ -217,7 +218,7 @@ void LocalRanks::Reap(Rank& rank) {
   }
   if (!rank.alive() || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) return;
   rank.ended = true;
-  // What it has written before it ended is said before its end, and is no more than a pipe's.
+  // Its output comes before its end; it is no more than a pipe holds.
   for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
   listener_.OnEnded({.rank = rank.number,
                      .exit_code = WIFSIGNALED(status) ? 0 : WEXITSTATUS(status),
@@ -240,7 +241,7 @@ void LocalRanks::End(int signal) {
   kill_at_ = Clock::now() + kRankPatience;
 }
 
-// The number of a group in which nobody is left may be somebody else's soon.
+// The number of an empty group may soon belong to other processes.
 void LocalRanks::SignalAll(int signal) {
   for (const Rank& rank : ranks_) {
     if (rank.group_left) ::kill(-rank.pid, signal);
@@ -255,14 +256,13 @@ bool LocalRanks::AnyOpen() const {
   return std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::open));
 }
 
-// Bounded, for where nobody waits for orphans they stay in their group for ever.
+// Bounded, because where orphans are not reaped they stay in their group for ever.
 bool LocalRanks::LeftBehind() const {
   return killing_ && Clock::now() < kill_at_ + kLastWords &&
          std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::group_left));
 }
 
-// What ranks leave behind is not waited for when all went well, and ended with them
-// otherwise.
+// Processes that ranks leave behind are not waited for when all went well, and are ended otherwise.
 bool LocalRanks::done() const {
   if (!begun_) return killing_;
   return !AnyAlive() && !LeftBehind() && !(AnyOpen() && Clock::now() < last_alive_ + kLastWords);

@@ -1,8 +1,8 @@
-// The ranks of a job on this machine: each a process group of its own with pipes for its
-// output, ended together with everything that it has started, by rank_keeper.h at the latest.
+// The ranks of a job on this machine: each a process group of its own with pipes for its output,
+// ended together with everything that it has started, by rank_keeper.h at the latest.
 //
-// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; of each rank
-// that reads, input that its pipe does not take yet, which who gives it bounds by OnInputTaken.
+// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; for each rank
+// that reads, the input that its pipe does not accept yet, which the caller bounds by OnInputTaken.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ namespace mlxcomm::ctl {
 
 class LocalRanks : public RankHost {
  public:
-  // Of those that read: what this process has, or what GiveInput gives. The others have nothing.
+  // For the ranks that read: this process's input, or what GiveInput gives. The others have none.
   enum class Input { kInherited, kGiven };
 
   LocalRanks(const std::vector<unsigned>& numbers, Input input,
@@ -28,7 +28,7 @@ class LocalRanks : public RankHost {
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
-  // Before Begin; `own_path` is this program's (rank_keeper.h).
+  // Call it before Begin; `own_path` is this program's (rank_keeper.h).
   void SetCommand(RankCommand command, std::string own_path);
 
   bool ready() const override { return true; }
@@ -45,13 +45,13 @@ class LocalRanks : public RankHost {
   struct Rank {
     unsigned number = 0;
     pid_t pid = -1;
-    std::array<int, 2> output{-1, -1};  // Of standard output and error.
+    std::array<int, 2> output{-1, -1};  // Standard output and error.
     bool reads = false;
-    int input = -1;  // Of what is given; -1: it takes no more.
+    int input = -1;  // For GiveInput's bytes; -1: it takes no more.
     std::string input_left;
     Clock::time_point took_at;
     bool ended = false;
-    bool group_left = false;  // Somebody is in its group, perhaps not itself.
+    bool group_left = false;  // Its group has processes, perhaps without itself.
 
     bool alive() const { return pid > 0 && !ended; }
     bool open() const { return output[0] >= 0 || output[1] >= 0; }
@@ -81,7 +81,7 @@ class LocalRanks : public RankHost {
   bool begun_ = false;
   bool hold_ = false;
   std::size_t input_given_ = 0;
-  std::size_t input_reported_ = 0;  // As taken.
+  std::size_t input_reported_ = 0;  // Reported as taken.
   bool input_ended_ = false;
   bool killing_ = false;
   Clock::time_point kill_at_;

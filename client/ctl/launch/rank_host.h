@@ -6,8 +6,8 @@
 //
 // Nothing here waits: AddTo says what to poll for, Turn does what can be done now.
 //
-// Owner: launch, or the agent. Thread: main. Memory: of a rank's output and input what pipes
-// hold, and launch_frames.h.
+// Owner: launch, or the agent. Thread: main. Memory: of a rank's output and input what pipes hold,
+// and launch_frames.h.
 #pragma once
 
 #include <poll.h>
@@ -24,13 +24,13 @@ using Clock = std::chrono::steady_clock;
 
 // How long a rank may take to end after SIGTERM.
 inline constexpr auto kRankPatience = std::chrono::seconds(5);
-// How long output is waited for that something else holds open, once all ranks ended.
+// How long to wait, once all ranks have ended, for output that another process holds open.
 inline constexpr auto kLastWords = std::chrono::seconds(1);
-// How long a rank other than 0 may take nothing of its input while more of it waits: most programs
-// read on rank 0 alone, and the others must not keep it from that.
+// How long a rank other than 0 may leave input unread while more of it waits: most programs read on
+// rank 0 alone, and the others must not hold that up.
 inline constexpr auto kInputPatience = std::chrono::seconds(60);
 
-// What a rank is started with, the same for all of a job.
+// How a rank is started, the same for all of a job.
 struct RankCommand {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // Beside MLX_RANK.
@@ -56,7 +56,7 @@ class RankListener {
   virtual void OnEnded(const RankEnd& end) = 0;
   // By all ranks of the host that read.
   virtual void OnInputTaken(const RankHost& host, std::size_t bytes) = 0;
-  // What a host says itself, a line at a time; and why it can have no ranks any more.
+  // A line of the host itself; and the reason why it can have no ranks any more.
   virtual void OnHostText(const std::string& host, const std::string& line) = 0;
   virtual void OnHostFailed(const std::string& host, const std::string& why) = 0;
 };
@@ -65,16 +65,16 @@ class RankHost {
  public:
   virtual ~RankHost() = default;
   virtual bool ready() const = 0;
-  virtual bool failed() const = 0;  // Was told to the listener.
+  virtual bool failed() const = 0;  // The listener knows.
   virtual void Begin() = 0;
   virtual void AddTo(std::vector<pollfd>& waited) = 0;
   virtual void Turn() = 0;
-  // To every rank; those that are left get SIGKILL after kRankPatience.
+  // Sends the signal to every rank; those that are left get SIGKILL after kRankPatience.
   virtual void End(int signal) = 0;
   virtual bool done() const = 0;
-  // For those of its ranks that read; empty: the end.
+  // For the ranks that read; empty: the end.
   virtual void GiveInput(std::string_view bytes) = 0;
-  // While told so, output is left where it makes its writers wait.
+  // While it is held, output stays in the pipes, so that its writers wait.
   virtual void HoldOutput(bool hold) = 0;
 };
 

@@ -21,13 +21,13 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Shorter than what pipes take in one piece.
+// Shorter than what a pipe takes atomically.
 struct Told {
   pid_t group = 0;
   int is_there = 0;
 };
 
-// False: whoever told has ended.
+// False: the other end has gone.
 bool Read(Told& told) {
   std::size_t got = 0;
   while (got < sizeof told) {
@@ -93,10 +93,10 @@ void RankKeeper::Tell(pid_t group, bool is_there) {
 int RunRankKeeper() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
   for (const int output : {STDOUT_FILENO, STDERR_FILENO})
-    ::close(output);  // Nobody waits for its end.
+    ::close(output);  // No process waits for its end.
   std::vector<pid_t> groups;
   for (Told told; Read(told);) {
-    if (told.group <= 1) continue;  // Would be everybody.
+    if (told.group <= 1) continue;  // It would mean all processes.
     std::erase(groups, told.group);
     if (told.is_there != 0) groups.push_back(told.group);
   }

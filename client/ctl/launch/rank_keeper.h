@@ -1,6 +1,7 @@
-// Ends ranks that launch, or its agent on another host, has left alone: who is killed (SIGKILL,
-// no memory) can end nobody. It is a process of its own, `mlxcommctl rank-keeper`, that is told
-// by a pipe which process groups there are; when the pipe ends, it ends those that are left.
+// Ends ranks that launch, or its agent on another host, has left behind: a process that is killed
+// itself (SIGKILL, no memory) cannot end them. It is a process of its own, `mlxcommctl
+// rank-keeper`, that learns by a pipe which process groups there are; when the pipe ends, it ends
+// those that are left.
 //
 // Owner: local_ranks. Thread: main. Memory: in the keeper a word for each group.
 #pragma once
@@ -14,7 +15,7 @@ namespace mlxcomm::ctl {
 class RankKeeper {
  public:
   RankKeeper() = default;
-  ~RankKeeper();  // What still runs may live on.
+  ~RankKeeper();  // Processes that still run may live on.
   RankKeeper(const RankKeeper&) = delete;
   RankKeeper& operator=(const RankKeeper&) = delete;
 
@@ -31,7 +32,7 @@ class RankKeeper {
   bool said_lost_ = false;
 };
 
-// The keeper itself. Nobody looks at its exit code.
+// The keeper itself. Its exit code is not used.
 int RunRankKeeper();
 
 }  // namespace mlxcomm::ctl

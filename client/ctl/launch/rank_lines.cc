@@ -12,7 +12,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Lines of one stream that follow one another are written at once.
+// Consecutive lines of one stream are written together.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr std::size_t kPieceBytes = 64 * 1024;
 void RankLines::PrintLine(unsigned rank, int stream, Stream& state) {
   std::string& line = state.partial;
   line.erase(0, std::exchange(state.shown_bytes, 0));
-  const bool goes_on = prompt_ == &state;  // The rest of the line that it begins.
+  const bool goes_on = prompt_ == &state;  // Continues that line.
   if (goes_on) {
     prompt_ = nullptr;
   } else {
@@ -59,11 +59,11 @@ void RankLines::Add(int stream, std::string_view bytes) {
 
 void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
-  // From when on something has not been shown: what comes without an end is shown, too, in pieces.
+  // Since when something is unshown: output without a line end is shown, too, in pieces.
   if (state.partial.size() <= state.shown_bytes) state.came_at = std::chrono::steady_clock::now();
   for (const char c : bytes) {
     const bool after_return = std::exchange(state.returned, c == '\r');
-    if (c == '\n' && after_return && state.partial.empty()) continue;  // Of one line's end.
+    if (c == '\n' && after_return && state.partial.empty()) continue;  // Part of one line end.
     const bool ends = c == '\n' || (c == '\r' && !state.partial.empty());
     if (!ends && c != '\r') state.partial += c;
     if (ends || state.partial.size() >= kLineBytesMax) PrintLine(rank, stream, state);
@@ -99,7 +99,7 @@ void RankLines::Took(std::size_t bytes) {
   taken_ = 0;
 }
 
-// No more at once than a pipe takes without waiting, as soon as it takes anything.
+// At most as much as a pipe accepts without waiting once it accepts anything.
 bool RankLines::Write() {
   while (is_waiting()) {
     const Piece& piece = waiting_.front();

@@ -1,14 +1,14 @@
-// What ranks print, as lines behind their rank: "[3] loss 0.1". A line comes whole, also where
-// ranks print at once; the states of progress bars (carriage returns) are lines too. What
-// launch says itself stands between them, in its place. Where a person looks on, what the first rank
-// has printed without ending its line (the prompt of a program that reads) is shown after a moment of
-// quiet; what others print then begins a line of its own.
+// The output of ranks, as lines behind their rank: "[3] loss 0.1". A line comes whole, even where
+// ranks print at once; the states of progress bars (carriage returns) are lines too. Launch's own
+// lines stand between them, in their place. On a terminal, an unfinished line of the first rank
+// (the prompt of a program that reads) is shown after a moment of quiet; output of others then
+// begins a new line.
 //
-// Nothing here waits for a reader, for whoever waits ends no ranks: what is not taken yet is kept,
-// and is_full() says when ranks should be left to wait.
+// Nothing here waits for a reader, because a launch that waits could not end ranks: output that is
+// not accepted yet is kept, and is_full() says when ranks should have to wait.
 //
-// Owner: launch. Thread: main. Memory: of each rank and stream a line, at most kLineBytesMax;
-// kWaitingBytesMax, and what comes after that was said.
+// Owner: launch. Thread: main. Memory: for each rank and stream a line, at most kLineBytesMax;
+// kWaitingBytesMax, and what still comes after is_full().
 #pragma once
 
 #include <poll.h>
@@ -26,17 +26,17 @@ namespace mlxcomm::ctl {
 
 class RankLines {
  public:
-  // A line that is longer is shown in pieces.
+  // A longer line is shown in pieces.
   static constexpr std::size_t kLineBytesMax = 64 * 1024;
   static constexpr std::size_t kWaitingBytesMax = std::size_t{1} << 20;
 
   explicit RankLines(bool prefix) : prefix_(prefix) {}
 
   void Print(unsigned rank, int stream, std::string_view bytes);
-  // What is left of a line.
+  // Shows the rest of an unfinished line.
   void End(unsigned rank, int stream);
   void EndAll();
-  // Shows what rank `rank` has printed of a line, if nothing has come for a moment.
+  // Shows the unfinished line of rank `rank`, if nothing has come for a moment.
   void ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point now);
   // A person has typed a line: the terminal has gone on to the next.
   void PromptAnswered() { prompt_ = nullptr; }
@@ -46,8 +46,8 @@ class RankLines {
   bool is_full() const { return waiting_bytes_ > kWaitingBytesMax; }
   bool is_waiting() const { return waiting_bytes_ > 0; }
   void AddTo(std::vector<pollfd>& waited) const;
-  // As much as is taken now. False, once: nobody reads any more. A full disk ends no job, and
-  // is said once.
+  // Writes as much as is accepted now. False, once: the reader has gone. A full disk ends no job,
+  // and is reported once.
   bool Write();
 
  private:
@@ -72,8 +72,8 @@ class RankLines {
   bool said_lost_ = false;
   std::map<unsigned, std::array<Stream, 2>> ranks_;
   static constexpr std::chrono::milliseconds kQuiet{200};
-  const Stream* prompt_ = nullptr;  // Whose line has begun on standard output, and was not ended.
-  std::deque<Piece> waiting_;       // In order, whichever stream it is for.
+  const Stream* prompt_ = nullptr;  // Whose unfinished line is on standard output.
+  std::deque<Piece> waiting_;       // In order, for either stream.
   std::size_t taken_ = 0;           // Of the first.
   std::size_t waiting_bytes_ = 0;
 };

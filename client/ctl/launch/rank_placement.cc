@@ -7,7 +7,7 @@ namespace mlxcomm::ctl {
 bool IsThisMachine(const std::string& host, const std::string& own_name) {
   const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
   if (host == "127.0.0.1" || host == "::1" || host == "localhost") return true;
-  // A part of a name with dots means something only where the other has none: 10.0.0.1.
+  // Comparing first labels makes sense only where one name has no dots: not for 10.0.0.1.
   return host == own_name || (!own_name.empty() && host == first_label(own_name));
 }
 

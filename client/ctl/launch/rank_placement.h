@@ -1,5 +1,5 @@
-// Which ranks run on which host. Ranks are numbered through the list of hosts in its order;
-// a host that stands there several times has them all, by one connection.
+// Which ranks run on which host. Ranks are numbered through the list of hosts in its order; a host
+// that is listed several times gets them all, over one connection.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct PlacedRanks {
 // 127.0.0.1, ::1, localhost and this machine's own name need no ssh.
 bool IsThisMachine(const std::string& host, const std::string& own_name);
 
-// `per_host` 0: as many as each entry says. A host that has 0 takes no part, as with Open MPI.
+// `per_host` 0: as many as each entry says. A host that has 0 takes no part, as in Open MPI.
 std::vector<PlacedRanks> PlaceRanks(const std::vector<HostEntry>& hosts, unsigned per_host,
                                     const std::string& own_name);
 

@@ -55,7 +55,7 @@ bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& ow
   command.push_back(name_);
   command.push_back(AgentCommand(own_path));
   std::array<std::array<int, 2>, 3> pipes{{{-1, -1}, {-1, -1}, {-1, -1}}};
-  // Many hosts are tried: what one that cannot be started left open the next ones would lack.
+  // Many hosts are tried: descriptors left open here would be missing for the next ones.
   const auto give_up = [&pipes] {
     const int reason = errno;
     for (auto& ends : pipes) {
@@ -138,7 +138,7 @@ void SshHost::Write() {
 }
 
 void SshHost::ReadText() {
-  constexpr int kReadsMax = 16;  // Others want a turn too.
+  constexpr int kReadsMax = 16;  // Other hosts need a turn too.
   std::array<char, 8192> bytes;
   for (int reads = 0; text_ >= 0 && reads < kReadsMax; ++reads) {
     const ssize_t got = ::read(text_, bytes.data(), bytes.size());
@@ -185,7 +185,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
       said_hello_ = true;
       return;
     case v1::LaunchFrame::kOutput:
-      if (!Has(frame.output().rank())) return;  // Also one that has ended: what it left may print.
+      if (!Has(frame.output().rank())) return;  // Also an ended one: its children may print.
       return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0,
                                 frame.output().data());
     case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(*this, frame.input_taken());
@@ -219,12 +219,12 @@ void SshHost::CheckDeadlines() {
     Fail("no answer within " + std::to_string(kHelloPatience.count()) + " s");
   }
   if (Clock::now() >= gone_by_) {
-    ::kill(pid_, SIGKILL);  // What runs there ends by itself: the connection is its life.
+    ::kill(pid_, SIGKILL);  // The agent there ends with the connection.
     CloseDescriptor(from_);
   }
 }
 
-// The first reason is the one that is told.
+// The first reason is the one that is reported.
 void SshHost::Fail(const std::string& why) {
   if (std::exchange(failed_, true)) return;
   if (pid_ > 0 && !reaped_) ::kill(pid_, SIGTERM);

@@ -1,6 +1,6 @@
-// Ranks on another host: an ssh that has started mlxcommctl there (launch_agent.cc), and the
-// frames between the two. ssh asks nobody for anything (BatchMode) and stands outside of the
-// terminal's process group, so that Ctrl-C goes by way of the agent to the ranks.
+// Ranks on another host: an ssh that has started mlxcommctl there (launch_agent.cc), and the frames
+// between the two. ssh asks the user nothing (BatchMode) and is outside of the terminal's process
+// group, so that Ctrl-C reaches the ranks through the agent.
 //
 // When ssh or the connection ends, the agent sees the end of its input and ends its ranks.
 //
@@ -53,8 +53,8 @@ class SshHost : public RankHost {
 
   const std::string name_;
   const std::vector<unsigned> ranks_;
-  const std::vector<unsigned> readers_;  // Of them, those that get the input.
-  std::vector<unsigned> running_;        // Of them, those whose end was not heard of.
+  const std::vector<unsigned> readers_;  // Those that get the input.
+  std::vector<unsigned> running_;        // Those whose end was not reported yet.
   const RankCommand command_;
   RankListener& listener_;
   FrameReader reader_{/*noise_first=*/true};

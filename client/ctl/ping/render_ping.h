@@ -1,4 +1,4 @@
-// What pings have found: a line for each, and what they come to. Pure functions.
+// The results of pings: a line for each, and a summary. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace mlxcomm::ctl {
 
 std::string RenderPing(std::uint32_t number, const v1::PingReply& reply);
-// Of all that were sent; with what each rail has measured of itself.
+// For all that were sent, with what each rail has measured itself.
 std::string RenderPings(std::span<const v1::PingReply> replies);
 // One object, for programs.
 std::string PingsAsJson(std::span<const v1::PingReply> replies);

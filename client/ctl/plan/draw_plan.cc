@@ -17,7 +17,7 @@ namespace {
 
 // More ranks than these are drawn as one box.
 constexpr std::uint32_t kRankBoxesMax = 4;
-// Arrows have figures where they do not cover each other.
+// Arrows have figures only with few links, where these do not overlap.
 constexpr int kLabelledLinksMax = 64;
 
 std::string Number(std::uint64_t value) { return std::to_string(value); }
@@ -68,7 +68,7 @@ std::string At(const Point& point) {
   return text;
 }
 
-// The first node at the top, the others clockwise, far enough from each other.
+// The first node at the top, the others clockwise, far enough apart.
 Point PlaceOf(std::uint32_t node, const v1::PlanReply& plan) {
   if (plan.nodes() == 1) return {0, 0};
   const double width = 1.6 + 0.9 * std::min(plan.ranks_per_node(), kRankBoxesMax);
@@ -77,7 +77,7 @@ Point PlaceOf(std::uint32_t node, const v1::PlanReply& plan) {
   return {radius * std::sin(turn), radius * std::cos(turn)};
 }
 
-// The memory in which a node's ranks meet towards the middle of the circle, where the
+// The memory in which a node's ranks meet is drawn towards the middle of the circle, where the
 // links are; its ranks, and its name, outwards.
 std::string DrawNode(std::uint32_t node, const v1::PlanReply& plan) {
   const Point place = PlaceOf(node, plan);

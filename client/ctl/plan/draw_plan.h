@@ -8,12 +8,11 @@
 
 namespace mlxcomm::ctl {
 
-// Nodes in a circle, each with its ranks; an arrow for each directed link that carries
-// data, with how much.
+// Nodes in a circle, each with its ranks; an arrow for each directed link that carries data, with
+// the amount.
 std::string DrawNodes(const v1::PlanReply& plan);
 
-// Every step that the reply has: grey arrows are what waits for what on a node, blue ones
-// messages.
+// Every step that the reply has: grey arrows are dependencies on a node, blue ones messages.
 std::string DrawSteps(const v1::PlanReply& plan);
 
 }  // namespace mlxcomm::ctl

@@ -25,8 +25,8 @@ std::string PlannedNames() {
                                 [](const OperationRow& row) { return !IsPointToPoint(row.value); });
 }
 
-// What this node's links cost, where not all of it is given. Without a daemon, unless one is named,
-// there are the defaults.
+// The costs of this node's links, where not all of them are given. Without a daemon, unless one is
+// named, the defaults apply.
 Failure FetchOwnCosts(const PlanOptions& options, v1::LinkCosts& own) {
   if (!NeedsOwnCosts(options)) return {};
   const Failure failure = FetchCosts(options.socket_path, own);
@@ -49,7 +49,7 @@ int RunPlan(const PlanOptions& options) {
     std::fputs("mlxcommctl: --bytes is needed: what each rank passes, as 64M\n", stderr);
     return kExitUsage;
   }
-  // What is asked for wrongly is the command line's fault, whether there is a daemon or not.
+  // A wrong question is reported as such, whether there is a daemon or not.
   absl::Status status = ReadPlanQuestion(options, {}).status();
   if (!status.ok()) return Fail(kExitUsage, std::string(status.message()));
   v1::LinkCosts own;

@@ -25,7 +25,7 @@ std::uint64_t StepCount(const std::vector<Plan>& plans) {
   return steps;
 }
 
-// Node by node, so that what is too much is noticed before all of it is made.
+// Node by node, so that too large a plan is noticed before all of it is made.
 absl::StatusOr<std::vector<Plan>> MakeBoundedPlans(const WholeOperation& operation) {
   std::vector<Plan> plans;
   std::uint64_t steps = 0;
@@ -84,7 +84,7 @@ class ReplyWriter {
                                                        operation_.counts.end());
     collective::Traffic traffic = collective::TrafficOf(
         {operation_.signature, layout_, operation_.costs, operation_.ends, counts});
-    // No node knows the others' counts; here they are all alike.
+    // No node knows the others' counts; here they are all equal.
     if (CountsPerRank(operation_.signature.kind) == 2) traffic.bytes = options_.bytes.value_or(0);
     std::vector<std::pair<std::uint64_t, PlanKind>> estimates;
     for (const PlanKind plan : collective::PlansFor(operation_.signature.kind, layout_)) {
@@ -106,7 +106,7 @@ class ReplyWriter {
     const OperationKind kind = operation_.signature.kind;
     double bytes =
         static_cast<double>(options_.bytes.value_or(0)) * RingLoad(kind, operation_.size());
-    if (HasBlocks(kind) || HasCounts(kind)) bytes *= operation_.size();  // Of all ranks together.
+    if (HasBlocks(kind) || HasCounts(kind)) bytes *= operation_.size();  // For all ranks together.
     const double seconds = static_cast<double>(reply_.predicted_ns()) / 1e9;
     reply_.set_bus_bytes_per_second(static_cast<std::uint64_t>(bytes / seconds));
   }

@@ -16,10 +16,10 @@ constexpr std::uint64_t kBytesPerSecondMin = 1'000'000;
 constexpr std::uint64_t kBytesPerSecondMax = 1'000'000'000'000;
 constexpr std::uint32_t kLinksPerNodeMax = 64;
 
-// What a message repeats of a name that somebody made up.
+// At most this much of a wrong name is repeated in a message.
 constexpr std::size_t kShownMax = 40;
 
-// The value of that name. INVALID_ARGUMENT lists the names that there are.
+// The value with that name. INVALID_ARGUMENT lists the valid names.
 template <typename Table>
 absl::StatusOr<typename Table::Value> FindNamed(const char* what, const std::string& name,
                                                 const Table& table) {
@@ -128,7 +128,7 @@ std::vector<collective::Member> MakeMembers(const PlanOptions& options) {
   return members;
 }
 
-// A forced plan that cannot be had would be replaced without a word.
+// A forced plan that is not available would be replaced without a word.
 absl::Status CheckPlan(const collective::WholeOperation& operation) {
   const collective::Signature& signature = operation.signature;
   if (signature.plan == PlanKind::kAutomatic) return absl::OkStatus();
@@ -157,7 +157,7 @@ PlanCosts ChooseCosts(const PlanOptions& options, const v1::LinkCosts& own) {
   const auto choose = [](auto asked, auto seen, auto least, auto most, auto& value,
                          const char*& source) {
     if (asked == 0 && seen == 0) return;
-    // What a daemon says may be anything.
+    // A daemon may report any number.
     value = asked != 0 ? asked : std::clamp(seen, least, most);
     source = asked != 0 ? "given" : "this node";
   };

@@ -12,7 +12,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Links that carry as much as each other are listed by their first few.
+// Of links that carry the same amount, the first few are listed.
 constexpr int kPairsShownMax = 8;
 
 std::string Bytes(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
@@ -100,7 +100,7 @@ std::string PlaceText(const v1::PlanPlace& place) {
   return place.offset() == 0 ? text : text + " +" + std::to_string(place.offset());
 }
 
-// Where a step's data comes from and goes to.
+// Where a step's data comes from and where it goes.
 std::string PlacesText(const v1::PlanStep& step) {
   std::string text;
   if (step.has_source()) {

@@ -1,4 +1,4 @@
-// A PlanReply as a person reads it: a pure function, tested by its text.
+// A PlanReply as text for people: a pure function, tested by its text.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace mlxcomm::ctl {
 
-// The choice in one line, what the others would cost, what each link carries, what it comes to;
-// then the steps, where the reply has them.
+// The choice in one line, the costs of the others, what each link carries, the totals; then the
+// steps, where the reply has them.
 std::string RenderPlan(const v1::PlanReply& plan);
 
 // "ring in both directions between 8 nodes"

@@ -14,13 +14,13 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// What the flight recorder holds: a table, or a trace for Perfetto.
+// The flight recorder's contents: a table, or a trace for Perfetto.
 struct RecordOptions {
   std::string socket_path;
   std::string job;  // Empty, as group: all.
   std::string group;
-  std::uint32_t operations_max = 0;  // 0: all that are there.
-  bool json = false;                 // Of a trace: to a terminal as well.
+  std::uint32_t operations_max = 0;  // 0: all.
+  bool json = false;                 // For a trace: even to a terminal.
   bool tracks = false;
 };
 

@@ -37,7 +37,7 @@ bool IsDone(const v1::RecordedOperation& operation) {
   return operation.ended_ns() != 0 && operation.failure().empty();
 }
 
-// As far as one can see: whose plan is told, or that has moved something, is.
+// As far as one can see: an operation with a plan, or one that has moved data, is.
 bool IsBetweenNodes(const v1::RecordedOperation& operation) {
   if (IsDone(operation)) return operation.first_byte_ns() != 0;
   const bool message = operation.point_to_point() && operation.called_size() == 1 &&
@@ -46,7 +46,8 @@ bool IsBetweenNodes(const v1::RecordedOperation& operation) {
          operation.heard_size() > 0;
 }
 
-// When there was something of another node; 0: not so far. What is done has what it needed.
+// When the first data of another node came; 0: not yet. An operation that is done had all that it
+// needed.
 std::uint64_t MetAt(const v1::RecordedOperation& operation) {
   if (operation.first_byte_ns() == 0) return 0;
   if (operation.heard_size() == 0) return IsDone(operation) ? operation.first_byte_ns() : 0;
@@ -101,10 +102,10 @@ std::string RanksText(const Ranks& ranks) {
   return text;
 }
 
-// Of an operation that somebody will ask about.
+// For an operation that people will ask about.
 std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   std::string text = "  " + GroupOf(operation) + " " + DescribeRecorded(operation) + ": ";
-  // What has begun was called, though the ring may have lost it.
+  // An operation that has begun was called, though the ring may have lost that entry.
   const bool begun = operation.matched_ns() != 0 || operation.first_byte_ns() != 0 ||
                      operation.last_byte_ns() != 0;
   text += operation.called_size() > 0 ? "called here by rank " + RanksText(operation.called())
@@ -139,14 +140,14 @@ Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   Phases phases;
   const std::uint64_t stop_ns = operation.ended_ns() != 0 ? operation.ended_ns() : now_ns;
   std::uint64_t since_ns = CalledAt(operation);
-  // False: it has not come further than this.
+  // False: it has not got further than this.
   const auto pass = [&since_ns, stop_ns](Phase& phase, std::uint64_t until_ns) {
     phase.begin_ns = since_ns;
     phase.end_ns = std::max(since_ns, until_ns != 0 ? until_ns : stop_ns);
     since_ns = phase.end_ns;
     return until_ns != 0;
   };
-  // What has moved was matched, though the ring may have lost it.
+  // An operation that has moved data was matched, though the ring may have lost that entry.
   if (!pass(phases.ranks,
             operation.matched_ns() != 0 ? operation.matched_ns() : operation.first_byte_ns())) {
     return phases;

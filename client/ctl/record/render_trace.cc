@@ -38,7 +38,7 @@ class TraceWriter {
   void NameProcess(const std::string& name) {
     Set(*AddMetadata("process_name", 0).mutable_args(), "name", name);
   }
-  // A new thread, shown below those that there are.
+  // A new thread, shown below the existing ones.
   std::uint32_t AddThread(const std::string& name) {
     const std::uint32_t thread = ++threads_;
     Set(*AddMetadata("thread_name", thread).mutable_args(), "name", name);
@@ -111,7 +111,7 @@ class RankThreads {
 
 void AddPhase(TraceWriter& trace, std::uint32_t thread, const Slice& whole, const Phase& phase,
               const char* name) {
-  if (phase.begin_ns == 0) return;  // It never came to that.
+  if (phase.begin_ns == 0) return;  // It never got there.
   const Slice slice{std::clamp(phase.begin_ns, whole.begin_ns, whole.end_ns),
                     std::clamp(phase.end_ns, whole.begin_ns, whole.end_ns)};
   if (slice.end_ns > slice.begin_ns) trace.AddSlice(thread, slice, name, "phase");
@@ -164,8 +164,8 @@ struct Placed {
   const v1::RecordedSpan* span;
 };
 
-// In the order of their ends, none before the end of the one before; those of one end
-// share the time by their bytes.
+// In the order of their ends, none before the end of the previous one; those of one end share the
+// time by their bytes.
 std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::string& what) {
   std::vector<Placed> placed;
   for (const v1::RecordedSpan& span : track.spans()) {
@@ -175,7 +175,7 @@ std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::
   std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
     return a.slice.end_ns < b.slice.end_ns;
   });
-  constexpr std::uint64_t kHeaderBytes = 128;  // What a frame without payload costs, too.
+  constexpr std::uint64_t kHeaderBytes = 128;  // A frame without payload has a cost, too.
   std::uint64_t free_ns = 0;
   for (std::size_t first = 0; first < placed.size();) {
     const std::uint64_t end_ns = placed[first].slice.end_ns;

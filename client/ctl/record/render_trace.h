@@ -5,10 +5,10 @@
 //            each direction of a rail: a slice for each frame
 //            each worker: a slice for each piece of work
 //
-// Rails and workers may have more to tell than the recorder keeps: what was before is a
-// slice that says so. Slices of one thread must nest in that format. So operations of a
-// rank that overlap are laid on further threads of the same name, and frames that a rail
-// moved in one go, and that have one begin and end, share that time by their bytes.
+// There may have been more frames and pieces than the recorder keeps: a slice stands for the time
+// before, and says so. Slices of one thread must nest in that format. So overlapping operations of
+// a rank go to further threads of the same name, and frames that a rail moved in one go, with one
+// begin and end, share that time by their bytes.
 #pragma once
 
 #include "mlxcomm/v1/ctl.pb.h"
@@ -16,8 +16,8 @@
 
 namespace mlxcomm::ctl {
 
-// To be written as JSON. Times are microseconds since the trace's first moment, which
-// "otherData" tells.
+// To be written as JSON. Times are microseconds since the trace's first moment, which "otherData"
+// has.
 v1::Trace RenderTrace(const v1::FlightRecordReply& record);
 
 }  // namespace mlxcomm::ctl

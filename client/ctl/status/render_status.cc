@@ -32,7 +32,7 @@ class Painter {
   bool colours_;
 };
 
-// "rank 3", "ranks 0, 2", "ranks 0-62, 64": neighbours are joined, for there may be
+// "rank 3", "ranks 0, 2", "ranks 0-62, 64": consecutive numbers are joined, because there may be
 // thousands.
 template <typename Numbers>
 std::string RanksOf(const Numbers& ranks) {
@@ -55,7 +55,7 @@ std::string EndOf(const std::string& interface, const std::string& address) {
   return Shown(interface) + (address.empty() ? "" : " " + Shown(address));
 }
 
-// What is being done, or is tried again by itself; of connections the health line says more.
+// An attempt that goes on or is repeated; for connections the health line says more.
 bool Passes(const v1::RailStatus& rail) {
   if (rail.transport() != v1::Transport::rdma) return true;
   if (rail.reason() == v1::LinkReason::rdma_not_made) return !rail.peers_reason();
@@ -92,14 +92,14 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
            std::to_string(rail.arena_regions()) + " of " +
            Plural(rail.arena_regions_max(), "region");
   }
-  // Unreliable ones may lose some: the daemon has sent again what was in them.
+  // Unreliable ones may lose messages: the daemon has sent the contents again.
   if (rail.rdma().lost_messages() > 0) {
     out += ", " + Plural(rail.rdma().lost_messages(), "message") + " lost and made good";
   }
   out += "\n";
 }
 
-// Devices that are in use: how much of what they have.
+// Devices that are in use: how much of their resources.
 void RenderRdma(const v1::NodeStatus& node, std::string& out) {
   for (const v1::RdmaDevice& device : node.rdma().devices()) {
     if (device.queue_pairs() == 0 && device.regions() == 0 && device.busy_ms() < kDriverSlowMs)
@@ -119,7 +119,7 @@ void RenderRdma(const v1::NodeStatus& node, std::string& out) {
   }
 }
 
-// Against what they may have.
+// Against the limits.
 void RenderUse(const v1::UseStatus& use, std::string& out) {
   out += "    user " + Shown(use.user()) + "  " + std::to_string(use.clients()) + " of " +
          Plural(use.clients_max(), "client") + ", " +
@@ -130,25 +130,25 @@ void RenderUse(const v1::UseStatus& use, std::string& out) {
          Plural(use.groups_max(), "group") + "\n";
 }
 
-// Nobody asked for them, or nobody could: not worth a line on machines with dozens.
+// Not configured, or not usable: not worth a line on machines with dozens.
 bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
   return interface.reason() == v1::DiscoveryReason::loopback ||
          interface.reason() == v1::DiscoveryReason::unless_named;
 }
 
-// A link leads to it; which state that is in is seen there.
+// A link leads to it, whose state is shown there.
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
   return std::any_of(node.links().begin(), node.links().end(),
                      [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
 }
 
-// "en5": what macOS calls ports. It puts those of Thunderbolt into bridge0 unless told otherwise.
+// "en5": macOS's names of ports. It puts Thunderbolt ports into bridge0 by default.
 bool IsMacosPort(const std::string& name) {
   return name.size() > 2 && name.starts_with("en") &&
          name.find_first_not_of("0123456789", 2) == std::string::npos;
 }
 
-// That state and its cost.
+// That Thunderbolt ports are in a bridge, and what that costs.
 void RenderBridged(const v1::DiscoveryStatus& discovery, std::string& out) {
   std::string ports;
   for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
@@ -166,7 +166,7 @@ void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
   if (!node.has_discovery()) return;
   const v1::DiscoveryStatus& discovery = node.discovery();
   std::string used;
-  std::vector<std::pair<std::string, std::string>> unused;  // Why not, and which.
+  std::vector<std::pair<std::string, std::string>> unused;  // The reason, and the interfaces.
   for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
     const std::string name = Shown(interface.name());
     if (interface.used()) {
@@ -231,7 +231,7 @@ void RenderRanks(const Group& group, const std::string& indent, std::string& out
     }
     out += "\n";
   }
-  // Those who wait for the same in the same operation are one line.
+  // Ranks that wait for the same in the same operation share one line.
   std::vector<v1::WaitStatus> waits;
   for (const v1::WaitStatus& wait : group.waits()) {
     const auto same = std::find_if(waits.begin(), waits.end(), [&](const v1::WaitStatus& other) {
@@ -253,8 +253,8 @@ void RenderRanks(const Group& group, const std::string& indent, std::string& out
   }
 }
 
-// Who is awaited for so long that somebody should look; empty: nobody. Ranks that are in
-// the operation too only move its data.
+// Ranks that others have awaited for long enough to be worth a look; empty: none. Ranks that take
+// part in the operation too only move its data.
 std::string LongAwaited(const v1::JobStatus& job) {
   constexpr std::uint64_t kLongMs = 10'000;
   for (const v1::WaitStatus& wait : job.waits()) {
@@ -271,7 +271,7 @@ std::string LongAwaited(const v1::JobStatus& job) {
   return {};
 }
 
-// Once for a job: who copies results, and what that costs.
+// Once for each job: which ranks copy results, and the cost.
 void RenderCopies(const v1::JobStatus& job, std::string& out) {
   std::vector<std::uint32_t> ranks;
   std::uint64_t results = 0;
@@ -285,7 +285,7 @@ void RenderCopies(const v1::JobStatus& job, std::string& out) {
     ns += static_cast<double>(rank.copied_result_ns());
   }
   if (ranks.empty()) return;
-  // Of the sums of all ranks, for they copy at the same time.
+  // The mean over the ranks, because they copy at the same time.
   const double mean_ms = ns / 1e6 / static_cast<double>(ranks.size());
   out += "    results are copied out of shared memory on " + RanksOf(ranks) + ": " +
          Plural(results, "result") + ", " + HumanBytes(bytes) + ", " +
@@ -322,7 +322,7 @@ bool IsRouted(const v1::LinkStatus& link) {
   });
 }
 
-// Of a link that is up all the same; empty: there is none.
+// For a link that is up all the same; empty: there is none.
 std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
@@ -339,7 +339,7 @@ std::string PulledCable(const v1::StatusReply& status) {
   return {};
 }
 
-// A neighbour that says hello and is not linked; a node that is alone but hears others.
+// A neighbour that is heard and not linked; a node that is alone but hears others.
 std::string Unlinked(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
@@ -356,7 +356,7 @@ std::string Unlinked(const v1::StatusReply& status) {
   return {};
 }
 
-// One of which the cause is here goes before those that went through other nodes.
+// A link whose cause is here goes before circuits.
 std::string LinkThatIsDown(const v1::StatusReply& status) {
   std::string first;
   for (const v1::NodeStatus& node : status.nodes()) {
@@ -374,7 +374,7 @@ std::string LinkThatIsDown(const v1::StatusReply& status) {
   return first;
 }
 
-// Jobs whose ranks have not all come; empty: none. Most are so for a moment only.
+// Jobs whose ranks have not all come; empty: none. Most are in that state only for a moment.
 std::string StillForming(const v1::StatusReply& status) {
   std::uint64_t forming = 0;
   std::string first;

@@ -1,4 +1,4 @@
-// A StatusReply as a person reads it: a pure function, tested by its text.
+// A StatusReply as text for people: a pure function, tested by its text.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace mlxcomm::ctl {
 
-// Names in it are other people's words: shown by Shown().
+// Names that others chose are passed through Shown().
 std::string RenderStatus(const v1::StatusReply& status, bool colours);
 
-// The text without anything that a terminal would take for an order: control characters
-// (also those of two bytes) become "?".
+// The text without anything that a terminal would interpret as a command: control characters (also
+// those of two bytes) become "?".
 std::string Shown(const std::string& text);
 
 std::string HumanBytes(double bytes);               // "1.5 MiB"

@@ -17,7 +17,7 @@ namespace {
 struct StatusOptions {
   std::string socket_path;
   bool json = false;
-  bool watch = false;  // Again and again, until SIGINT or SIGTERM.
+  bool watch = false;  // Repeats until SIGINT or SIGTERM.
   std::uint64_t interval_ns = 1'000'000'000;
 };
 
@@ -30,12 +30,12 @@ Failure Fetch(const StatusOptions& options, bool colours, std::string& text) {
   }
   const Failure made =
       ToJson(status, text, options.watch ? JsonLayout::kCompact : JsonLayout::kIndented);
-  if (made.ok() && options.watch) text += "\n";  // A line each.
+  if (made.ok() && options.watch) text += "\n";  // One line each.
   return made;
 }
 
-// In place on a terminal, one below the other elsewhere. A daemon that goes away is said,
-// and waited for: it may be being restarted.
+// In place on a terminal, one below the other elsewhere. A daemon that goes away is reported, and
+// waited for: it may be restarting.
 int Watch(const StatusOptions& options) {
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   const bool colours = ColoursWanted();

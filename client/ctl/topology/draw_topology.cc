@@ -90,7 +90,7 @@ class Picture {
     return legend.empty() ? title : title + "\n" + legend;
   }
 
-  // As the ring has them; then those that are not in it.
+  // In the order of the ring; then those outside it.
   std::vector<const v1::TopologyNode*> Order() const {
     std::vector<const v1::TopologyNode*> order;
     std::set<std::string> placed;
@@ -156,8 +156,8 @@ class Picture {
     return out + "labelfontsize=10" + Look(cable, in_ring) + "];\n";
   }
 
-  // One line from each port to its switch; the figures of two nodes that follow each other in the ring
-  // stand on a line of their own between them.
+  // One line from each port to its switch; the figures of two neighbours in the ring stand on a
+  // line of their own between them.
   std::string DrawThroughSwitch(const v1::TopologyCable& cable, bool in_ring) {
     std::string out;
     if (in_ring) {
@@ -181,7 +181,7 @@ class Picture {
   }
 
   const v1::TopologyReply& topology_;
-  std::set<NodePair> ring_;  // Who follow each other in it.
+  std::set<NodePair> ring_;  // Neighbours in it.
   std::set<std::pair<std::string, std::string>> ports_;
   std::uint32_t switches_ = 0;
 };

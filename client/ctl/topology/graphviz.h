@@ -1,6 +1,6 @@
 // Graphviz's dot, which makes SVG of a picture in its language.
 //
-// Owner: a function. Thread: any. Memory: the text, at most kOutputBytesMax.
+// Thread: any. Memory: the text, at most kOutputBytesMax.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mlxcomm::ctl {
 
-// NOT_FOUND: it is not installed, and how that is changed.
+// NOT_FOUND: it is not installed; the message says how to install it.
 absl::StatusOr<std::string> SvgOf(const std::string& dot);
 
 }  // namespace mlxcomm::ctl

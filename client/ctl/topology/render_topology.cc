@@ -39,7 +39,7 @@ struct Line {
   const v1::TopologyCable* cable = nullptr;
 };
 
-// Cables come by their nodes' ids, which mean nothing to a reader: here by names.
+// Cables have their nodes' ids, which mean nothing to a reader: here they become names.
 std::vector<Line> LinesOf(const v1::TopologyReply& topology) {
   using End = std::pair<std::string, std::string>;
   std::vector<std::pair<std::pair<End, End>, const v1::TopologyCable*>> cables;

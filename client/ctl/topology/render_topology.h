@@ -1,4 +1,4 @@
-// A TopologyReply as a person reads it: nodes, the ring, cables. Pure functions.
+// A TopologyReply as text for people: nodes, the ring, cables. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@ namespace mlxcomm::ctl {
 
 std::string RenderTopology(const v1::TopologyReply& topology, bool colours);
 
-// The name of a node by its id; the id where nobody has that.
+// The name of the node with this id; the id where no node has it.
 std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id);
 // "3.2 GB/s, 40.0 us"; "not measured yet".
 std::string CableFigures(const v1::TopologyCable& cable);
 // For a picture: the same, and whether RDMA is used; "down".
 std::string CableLabel(const v1::TopologyCable& cable);
-// "tcp 2.9 GB/s, rdma 5.1 GB/s", "tcp, no rdma: why"; empty where it carries TCP alone, and nothing else
-// was tried.
+// "tcp 2.9 GB/s, rdma 5.1 GB/s", "tcp, no rdma: why"; empty where it carries TCP alone, and no
+// other kind was tried.
 std::string RailsOn(const v1::TopologyCable& cable);
 
 }  // namespace mlxcomm::ctl

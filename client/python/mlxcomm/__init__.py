@@ -4,9 +4,9 @@
     mlxcomm.install()            # mx.distributed goes through the daemon from here on
 
 or, without a line changed, ``python -m mlxcomm script.py``, or ``MLXCOMM_INSTALL=all`` in the
-environment. What mx.distributed lacks is
-here: `all_to_all`, `broadcast`, tags, deadlines, ... (mlxcomm/operations.py says how they
-behave), groups (`split`, `shrink`), and errors that name the rank at fault.
+environment. This package has what mx.distributed lacks: `all_to_all`, `broadcast`, tags,
+deadlines, ... (mlxcomm/operations.py says how they behave), groups (`split`, `shrink`), and
+errors that name the rank at fault.
 """
 
 import mlx.core as _mx

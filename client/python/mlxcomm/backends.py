@@ -1,12 +1,12 @@
 """mx.distributed through the daemon, whatever backend a program asks for.
 
-`install` wraps the functions of ``mx.distributed``; of MLX itself nothing is touched. Which names
-are taken is up to the caller: by default ``any``, ``ring``, ``jaccl`` and ``mpi``, and ``nccl`` where
-MLX itself has none. All of them mean one group, that of this process's job.
+`install` wraps the functions of ``mx.distributed``; MLX itself is not changed. The caller chooses
+the names that it takes over: by default ``any``, ``ring``, ``jaccl`` and ``mpi``, and ``nccl``
+where MLX itself has none. All of them mean one group, that of this process's job.
 
-What stock MLX does is kept: ``strict``, a second ``init``, ``init`` by another name, the first group
-as that of ``group=None``, and a group of one where nobody has said that there are more. By
-mlx/distributed/distributed.cpp of MLX 0.32.4.
+The behaviour of stock MLX is kept: ``strict``, a second ``init``, ``init`` by another name, the
+first group as that of ``group=None``, and a group of one where nothing says that there are more. It
+follows mlx/distributed/distributed.cpp of MLX 0.32.4.
 """
 
 import functools
@@ -33,10 +33,10 @@ _OURS = "mlxcomm"
 _originals = {}
 _replaced = []  # (module, name, original), where a program had imported a function by its name.
 _taken = frozenset()
-_told = set()  # Backends that are MLX's own, of which it was said.
-# What init has given by each name: the job's place, or None for a group of one. As MLX has it, a name
-# keeps what it has got once, but "any" only what is more than one; and the first such group is that of
-# "any". Of this process: a forked child has none of it.
+_told = set()  # MLX's own backends, about which a line was logged.
+# What init has returned for each name: the job's place, or None for a group of one. As in MLX, a name
+# keeps its first result, but "any" only a group of more than one; and the first such group becomes that
+# of "any". For this process only: a forked child starts without any.
 _given: dict[int, dict[str, Optional[object]]] = {}
 
 
@@ -58,10 +58,10 @@ def _checked(take):
 def install(take: Optional[Iterable[str]] = None) -> None:
     """From here on ``mx.distributed`` goes through the daemon.
 
-    Again: changes what is taken, if it says so, and nothing else.
+    A second call changes the names, if it gives any, and nothing else.
 
     Args:
-        take: the backends whose names are taken: some of "any", "ring", "jaccl", "mpi", "nccl".
+        take: the backends whose names it takes over: some of "any", "ring", "jaccl", "mpi", "nccl".
             "any" is ``group=None`` as well. Default: the first four, and "nccl" where MLX has none.
 
     Raises:
@@ -106,7 +106,8 @@ def uninstall() -> None:
 
 
 def _replace_imported(wrapped):
-    """Who did ``from mlx.core.distributed import init`` earlier has the original: alone, silently."""
+    """A module that did ``from mlx.core.distributed import init`` earlier still has the original, which
+    would give it a group of one without a word."""
     by_original = {id(_originals[name]): function for name, function in wrapped.items()}
     for module in list(sys.modules.values()):
         names, own = getattr(module, "__dict__", None), getattr(module, "__name__", None)
@@ -182,7 +183,7 @@ def _group_of(backend, strict, factory):
 
 
 def _place(backend, strict, factory):
-    """Where this process belongs; None: nobody has said so, and it need not be known."""
+    """This process's place in its job; None: nothing names it, and it is not needed."""
     place = default_place()
     if not place.launched and place.size == 1:
         if strict:
@@ -197,8 +198,7 @@ def _place(backend, strict, factory):
 
 
 def _agreed_job(factory, place):
-    """The program's own way for its ranks to tell each other things: they agree on a name that no other
-    launch has."""
+    """A name that no other launch has: the ranks agree on it by the program's own means of exchange."""
     own = os.urandom(16)
     everyone = factory(place.rank, place.size)(own, len(own))
     if len(everyone) != place.size * len(own):

@@ -1,11 +1,11 @@
 """python -m mlxcomm.check_results: whether MLX computes with the daemon's shared memory, as it is.
 
     shared               results lie there
-    copied: and why      MLX does not take that memory, or MLXCOMM_RESULTS=copy has it so
-    wrong: and what      MLX takes it, and its default device reads other bytes than lie there (exit code 1)
+    copied: and why      MLX does not accept that memory, or MLXCOMM_RESULTS=copy asks for it
+    wrong: and what      MLX accepts it, and its default device reads wrong bytes there (exit code 1)
 
-It is what `mlxcommctl doctor` runs, and the last line of this form is what that goes by. It joins a job
-of its own, so a daemon has to be there, or can be started.
+`mlxcommctl doctor` runs it and reads the last line of this form. It joins a job of its own, so a
+daemon has to be there, or one is started.
 """
 
 import os
@@ -19,7 +19,7 @@ _TIMEOUT_NS = 10 * 10**9
 
 
 def judge(why_results_are_copied):
-    """The line and the exit code, by a function that tells why, with the device reading or without."""
+    """The line and the exit code. The function returns why results are copied, with a device read or not."""
     why = why_results_are_copied(False)
     if why:
         return f"copied: {why}", 0

@@ -1,7 +1,7 @@
 """Rank, size and job from the environment that a launcher makes.
 
-The library reads it (client/lib/find_place.h says what and in which order), so that programs in
-C, in Python and mlxcommctl agree.
+The library reads it (client/lib/find_place.h lists the variables and their order), so that programs
+in C, in Python and mlxcommctl agree.
 """
 
 import operator
@@ -26,7 +26,7 @@ def find_place(
 ) -> Place:
     """The caller's place; arguments win over the environment, which is the process's by default.
 
-    Without any word of a rank it is the only one: rank 0 of size 1.
+    Where nothing names a rank, it is the only one: rank 0 of size 1.
     Raises ValueError, naming the variable or argument that is wrong.
     """
     for name, value in (("rank", rank), ("size", size)):

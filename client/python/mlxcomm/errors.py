@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions.
+"""The exceptions of failed calls.
 
 All are RuntimeErrors, raised by mlxcomm's functions and by the evaluation (``mx.eval``,
 ``.item()``) that met the failure. ``mlxcomm.check(group)`` raises the latched one again.
@@ -63,7 +63,7 @@ _BY_CODE = {
 
 
 def make_error(failure):
-    """The exception for what the extension says of a failure; None for None."""
+    """The exception for a failure that the extension reports; None for None."""
     if failure is None:
         return None
     _, code, rank, message, node, pid, group = failure

@@ -1,7 +1,7 @@
 """Operations on MLX's default device, tried on two ranks: `python -m mlxcomm.first_light [BYTES]`.
 
-Run by `mlxcommctl firstlight`, which reads what rank 0 prints: a line of JSON for each assumption,
-with its verdict. A rank that crashes says something too: by its exit code.
+`mlxcommctl firstlight` runs it and reads what rank 0 prints: a line of JSON for each assumption,
+with its verdict. The exit code of a rank that crashes is a result, too.
 """
 
 import json
@@ -27,7 +27,7 @@ def tell(world, assumption, verdict, seen):
 
 
 def total_of(world, count):
-    """How many elements of a sum, after an operation of the default device on it, are wrong."""
+    """How many elements of a sum are wrong after an operation of the default device on it."""
     mine = mx.full((count,), world.rank() + 1, dtype=mx.float32)
     total = mx.distributed.all_sum(mine, group=world) * 2
     expected = world.size() * (world.size() + 1)
@@ -37,7 +37,7 @@ def total_of(world, count):
 
 
 def judge_sum(world, assumption, size, size_meant):
-    """A smaller size than is meant refutes, where it is wrong, and confirms nothing."""
+    """A smaller size than intended refutes the assumption if it is wrong, and never confirms it."""
     before = mlxcomm.counters()["operations"]
     wrong = total_of(world, size // 4)
     ours = mlxcomm.counters()["operations"] > before
@@ -49,7 +49,7 @@ def judge_sum(world, assumption, size, size_meant):
 
 
 def judge_sharing(world):
-    """Whether a result, which lies in shared memory, goes into the next operation as it lies there."""
+    """Whether a result, which lies in shared memory, enters the next operation without a copy."""
     first = mx.distributed.all_sum(mx.ones((1 << 20,), dtype=mx.float32), group=world)
     mx.eval(first)
     before = mlxcomm.counters()["inputs_in_arena"]

@@ -1,14 +1,14 @@
-"""What mlx.nn communicates array by array, in fewer operations.
+"""The communication that mlx.nn does array by array, in fewer operations.
 
-Each operation costs the ranks a meeting, and on a Mac's GPU two crossings between GPU and CPU streams
-(up to 180 us each), so fewer are faster:
+For each operation the ranks wait for each other, and on a Mac's GPU it costs two crossings between
+GPU and CPU streams (up to 180 us each), so fewer are faster:
 
-    average_gradients  one operation for 32 MiB of gradients of one dtype, where MLX takes one for each
-                       array when dtypes differ; the mean is taken by the daemon
-    sum_gradients      of sharded layers: layers that are given the same x, as the projections for query,
-                       key and value are, have one operation in the backward pass in place of one each
+    average_gradients  one operation for 32 MiB of gradients of one dtype, where MLX needs one for each
+                       array when dtypes differ; the daemon computes the mean
+    sum_gradients      for sharded layers: layers that get the same x, such as the projections for query,
+                       key and value, have one operation in the backward pass in place of one each
 
-``mlxcomm.install()`` puts both in the place of MLX's, for groups of mlxcomm alone.
+``mlxcomm.install()`` replaces both functions of MLX, for groups of mlxcomm alone.
 """
 
 import collections
@@ -28,7 +28,7 @@ from .groups import init as _init
 from .groups import is_ours
 from .operations import all_reduce
 
-BUCKET_BYTES = 32 * 1024**2  # As mlx.nn.average_gradients has it.
+BUCKET_BYTES = 32 * 1024**2  # The default of mlx.nn.average_gradients.
 
 _UTILS, _LAYERS = "mlx.nn.utils", "mlx.nn.layers.distributed"
 _put_there: list = []  # (function's name, MLX's own, ours)
@@ -38,8 +38,8 @@ _waiting: list = []    # AfterImport of modules that are not there yet.
 def crossings(*trees: Any) -> int:
     """How many arrays MLX will hand from one stream to another when these are evaluated.
 
-    Between a GPU's stream and a CPU's, on which communication runs, each takes up to 180 us. Nothing is
-    evaluated.
+    Between a GPU's stream and a CPU's, on which communication runs, each takes up to 180 us. Does not
+    evaluate anything.
 
     Args:
         trees: arrays, or lists, tuples and dicts of them.
@@ -57,8 +57,8 @@ def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = No
             ranks.
         group: of `mlxcomm.init` or split off it; by default ``init()``.
         all_reduce_size: bytes. Gradients of one dtype are packed together until they are that many or
-            more, and each pack is one operation, which begins when its gradients are there. 0: each
-            by itself.
+            more, and each pack is one operation, which begins when its gradients are there. 0: one
+            for each gradient.
         communication_stream: a CPU stream; by default MLX's.
 
     Returns:
@@ -80,7 +80,7 @@ def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = No
 
 
 def _bytes(size):
-    """0, which is all at once, for what is more than there is memory."""
+    """0, which means all at once, for a number that exceeds any memory."""
     return math.ceil(size) if size < 2**63 else 0
 
 
@@ -96,12 +96,13 @@ def _leaves(tree):
 
 
 def install_fused() -> None:
-    """Now for what is loaded of mlx.nn, and for the rest when it is: not every program wants mlx.nn."""
+    """Now for the modules of mlx.nn that are loaded, and for others when they are: not every program needs
+    mlx.nn."""
     if _put_there or _waiting:
         return
     for name, function, put in ((_UTILS, "average_gradients", _put_average_gradients),
                                 (_LAYERS, "sum_gradients", _put_sum_gradients)):
-        if hasattr(sys.modules.get(name), function):  # One that is being loaded may not have it yet.
+        if hasattr(sys.modules.get(name), function):  # A module that is being loaded may not have it yet.
             put()
         else:
             _waiting.append(AfterImport(name, put))
@@ -132,7 +133,7 @@ def _put_average_gradients():
 def _is_for_us(group, gradients):
     if group.size() == 1 or not is_ours(group):
         return False
-    # Of integers MLX makes floats, by the division; and it takes what is no array, in some ways.
+    # MLX's division turns integers into floats; and it accepts some values that are no arrays.
     try:
         return all(mx.issubdtype(leaf.dtype, mx.inexact) for leaf in _leaves(gradients))
     except TypeError:
@@ -151,12 +152,12 @@ def _put_sum_gradients():
 
 
 class _OnceForEach:
-    """An identity whose gradient is summed over the ranks, given the same array again: the same result. So
-    the cotangents of all that use it are added before the one operation that sums them.
+    """An identity whose gradient is summed over the ranks. Given the same array again, it returns the same
+    result, so the cotangents of all users of it are added before the one operation that sums them.
 
-    It knows only of what is being differentiated, of a thread's own, and on the stream that is the default;
-    and of an array for as long as that object of Python lives and is the same array: one that was
-    changed (x += y) is another.
+    It only knows arrays that are being differentiated, on the same thread and the default stream; and an
+    array only as long as that Python object lives and is the same array: after a change (x += y) it is
+    another.
     """
 
     def __init__(self, marked):
@@ -173,10 +174,10 @@ class _OnceForEach:
         if one is None or one.stream != stream or not _mlxcomm.is_same(one.array, x):
             forget = functools.partial(_forget, known, place)
             one = known[place] = _Known(weakref.ref(x, forget), stream, _mlxcomm.same(x), self._marked(x))
-        return _mlxcomm.same(one.result)  # An object of its own: who adds to it changes no other's.
+        return _mlxcomm.same(one.result)  # A new object: adding to it in place changes no other.
 
     def _known(self):
-        """By the id of an object."""
+        """Keyed by the id of an object."""
         if not hasattr(self._of_thread, "known"):
             self._of_thread.known = {}
         return self._of_thread.known
@@ -197,7 +198,7 @@ def _put(name, original, ours):
 
 
 def _replace_everywhere(old, name, new):
-    """Who did ``from mlx.nn import average_gradients`` has it too."""
+    """Also in modules that did ``from mlx.nn import average_gradients``."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict) and names.get(name) is old:

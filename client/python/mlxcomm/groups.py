@@ -1,4 +1,4 @@
-"""Joining a job, its groups, and what can be asked of them."""
+"""Joining a job, and its groups: making them, ending them, and their facts."""
 
 import atexit
 import logging
@@ -17,14 +17,14 @@ from . import _mlxcomm
 from .environment import Place, find_place
 from .errors import make_error
 
-# A process has one place in a job, so asking again gives the same group. The process is
-# part of the key, for a forked child must not use its parent's.
+# A process has one place in a job, so asking again gives the same group. The process is part of the
+# key, because a forked child must not use its parent's group.
 _worlds: dict[tuple, mx.distributed.Group] = {}
 _default_places: dict[int, Place] = {}  # By process.
-# Threads that ask at once join once. A lock for each place, as a process may be several ranks;
-# it may be taken twice, as a signal handler may ask while its thread joins.
+# Threads that ask at the same time join once. A lock for each place, because a process may be several
+# ranks; it may be taken twice, because a signal handler may ask while its thread joins.
 _joining: dict = {}
-# After these the daemon can be joined again, once it is back.
+# After these failures the process can join again, once the daemon is back.
 _DAEMON_GONE = ("DAEMON_LOST", "DAEMON_STOPPING")
 _NO_GROUP = -1  # mlxcomm.h
 _log = logging.getLogger("mlxcomm")
@@ -67,7 +67,7 @@ def init(
     Args:
         job, rank, size: this process's place; by default from the environment
             (MLXCOMM_JOB, MLX_RANK, MLX_WORLD_SIZE, or what mpirun, srun and torchrun set).
-            Without any: a group of one rank, whose operations do nothing.
+            Where nothing names a rank: a group of one rank, whose operations do nothing.
         socket: the daemon's Unix socket; default $MLXCOMM_SOCKET, else the service's, else
             a private daemon that is started now and ends with its last client.
         timeout: seconds to wait for the other ranks; default the daemon's (5 minutes).
@@ -79,7 +79,7 @@ def init(
 
     Raises:
         ValueError: an argument or variable is wrong.
-        mlxcomm.Error: the subclass says what went wrong, its text what to do.
+        mlxcomm.Error: the subclass shows what went wrong, the text what to do.
     """
     if arena_bytes is not None and arena_bytes <= 0:
         raise ValueError(f"arena_bytes: expected more than 0, got {arena_bytes}")
@@ -90,7 +90,7 @@ def init(
 
 
 def default_place() -> Place:
-    """This process's place by its environment, which is looked at anew while nobody has joined."""
+    """This process's place by its environment, which is read again until the process has joined."""
     pid = os.getpid()
     place = _default_places.get(pid)
     if place is None or (pid, place) not in _worlds or not (place.launched or place.size > 1):
@@ -104,7 +104,7 @@ def set_default_place(place: Place) -> None:
 
 def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
                arena_bytes: Optional[int] = None) -> mx.distributed.Group:
-    """The group of the place's job: joined now, or had already."""
+    """The group of the place's job: joined now or before."""
     key = (os.getpid(), place)
     if place.size == 1:
         return _worlds.setdefault(key, _mlxcomm.alone())
@@ -125,7 +125,7 @@ def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
 
 
 def _tell_of_copies(world):
-    """Says once for the process that results are copied, where they are."""
+    """Reports once for the process that results are copied, where they are."""
     global _told_of_copies
     if _told_of_copies:
         return
@@ -183,7 +183,7 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
 
     Raises:
         InvalidArgumentError: the group has not failed.
-        DeadlineExceededError: names who did not call.
+        DeadlineExceededError: names the ranks that did not call.
     """
     group = _ours("shrink", group)
     if not is_ours(group):
@@ -199,8 +199,8 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
 def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float]) -> None:
     """The deadline of this rank's later operations on the group that name none.
 
-    None is the daemon's default: as long as a rank that is waited for may still come. Groups split
-    off afterwards inherit it: on the world group it is set for the whole job.
+    None is the daemon's default: a call waits as long as the ranks that it waits for may still come.
+    Groups split off afterwards inherit it: set on the world group, it holds for the whole job.
     """
     group = _ours("set_timeout", group)
     if is_ours(group):
@@ -216,8 +216,8 @@ def name(group: Optional[mx.distributed.Group] = None) -> str:
 def check(group: Optional[mx.distributed.Group] = None) -> None:
     """Raises the group's failure again, if an operation of this rank has met one.
 
-    A failed group stays failed. Asks nobody: of what happened elsewhere since this rank's last
-    operation, the next one tells.
+    A failed group stays failed. Asks no other process: the next operation reports a failure elsewhere
+    since this rank's last one.
     """
     _raise(_mlxcomm.failure(init() if group is None else group))
 
@@ -248,7 +248,7 @@ def counters() -> dict[str, int]:
 
 # --- the end of the process -------------------------------------------------------------
 
-# Of an end without a fault: seconds in which no operation ends, until what is left is thrown away.
+# At an end without a fault: seconds without any operation ending, after which the rest is dropped.
 _PATIENCE_AT_END = 60.0
 _TOLD_AFTER = 10.0
 _LOOK = 0.1  # Between two looks for Ctrl-C.
@@ -262,7 +262,8 @@ def _ours_joined():
 
 
 def _tell_others_of_exceptions():
-    """Who dies by an exception says so at once, and by which, whatever keeps its process from ending."""
+    """A process that an exception ends reports it to the other ranks at once, even where something keeps
+    the process from ending."""
     global _hooked_into
     if _hooked_into is not None or hasattr(sys, "ps1") or sys.flags.interactive:
         return  # At a prompt an exception ends nothing.
@@ -287,7 +288,7 @@ def _leave_for(error):
         words = (text[-1] if text else type(error).__name__).encode(errors="replace").decode()
         for world in _ours_joined():
             _mlxcomm.leave(world, words)
-    except Exception:  # The program's own error is what has to be seen.
+    except Exception:  # The program's own error must stay visible.
         _log.debug("others were not told", exc_info=True)
 
 
@@ -302,12 +303,12 @@ def _patience_at_end():
 
 
 def _await_queued():
-    """Lets operations that were begun, as by mx.async_eval, come to their end: others still need them.
-    Who dies, or does not call them, ends them by an error."""
+    """Waits for operations that were begun, as by mx.async_eval, because other ranks still need them. They
+    end with an error if another rank dies or does not call them."""
     patience = _patience_at_end()
     begin = progress = time.monotonic()
     queued, before = _mlxcomm.await_none_queued(0)
-    those_begun = before + queued  # What threads that go on begin meanwhile is not waited for.
+    those_begun = before + queued  # Operations that other threads begin meanwhile are not waited for.
     told = False
     while True:
         queued, ended = _mlxcomm.await_none_queued(_LOOK)
@@ -328,9 +329,9 @@ def _await_queued():
 
 @atexit.register
 def _close_all() -> None:
-    """Leaves every job in order; a crash does not come by here, and peers are told so."""
+    """Leaves every job in an orderly way. A crash does not get here, and the peers learn of it."""
     try:
-        # Whoever has replaced sys.excepthook: Python has noted the error.
+        # Python notes the error even where a program has replaced sys.excepthook.
         error = getattr(sys, "last_value", None)
         if error is not None and _hooked_into is not None:
             _leave_for(error)

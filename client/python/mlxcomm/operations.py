@@ -4,11 +4,11 @@ Nothing happens before an array is evaluated (``mx.eval``, ``print``, ``.item()`
 and shapes are checked at once.
 
 **Order.** The ranks of a group must carry out the group's operations in the same order, and
-MLX evaluates in the order that the graph asks for, not in that of the lines. Ranks that build
-the same graph are safe. Where they do not, say the order: use one result in the next
+MLX evaluates in the order of the graph, not in that of the lines. Ranks that build the same
+graph are safe. Where they do not, make the order explicit: use one result in the next
 operation, or ``second_input = mx.depends(second_input, first_result)``, or evaluate in
 between. Ranks that call different things get ``mlxcomm.MismatchError`` with what each called;
-a rank that never comes to an operation (its result was never used) lets the others wait until
+where a rank never reaches an operation (its result was never used), the others wait until
 ``DeadlineExceededError`` names it.
 
 **Gradients.** `all_reduce` and `all_gather` follow MLX: the gradient of a loss that every rank
@@ -40,7 +40,7 @@ from . import _mlxcomm
 from .groups import init as _init
 from .groups import nanoseconds
 
-# What `mlxcomm` offers of it.
+# The names that `mlxcomm` exports.
 __all__ = ["all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v", "broadcast", "gather",
            "recv", "recv_like", "reduce", "reduce_scatter", "scatter", "send"]
 
@@ -53,7 +53,7 @@ def _on(group, stream, timeout):
 
 
 def _operate(name, x, on, *, peer=0, tag=0, op="sum", counts=(), receive_counts=()):
-    """What the kind has no use for is not looked at."""
+    """Arguments that the kind does not use are ignored."""
     return _mlxcomm.operate(_mlxcomm.kinds[name], x, peer, tag, op, counts, receive_counts, *on)
 
 
@@ -159,11 +159,11 @@ def all_gather(x: mx.array, *, group: Optional[Group] = None,
 def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
                  group: Optional[Group] = None, stream: Stream = None,
                  timeout: Optional[float] = None) -> mx.array:
-    """As `all_gather`, with another number of rows on each rank.
+    """As `all_gather`, with a different number of rows on each rank.
 
     Args:
         x: shape (counts[rank], ...); the rest of the shape is the same on all ranks.
-        counts: the rows of each rank, the same list on all of them. None asks the others by
+        counts: the rows of each rank, the same list on all of them. None asks the other ranks by
             an `all_gather`, which evaluates; inside ``mx.compile`` they must be given.
 
     Returns:
@@ -226,18 +226,18 @@ def all_to_all_v(x: mx.array, send_counts: Sequence[int],
                  receive_counts: Optional[Sequence[int]] = None, *,
                  group: Optional[Group] = None, stream: Stream = None,
                  timeout: Optional[float] = None) -> mx.array:
-    """As `all_to_all`, with another number of rows from each rank to each.
+    """As `all_to_all`, with a different number of rows from each rank to each.
 
     Args:
         x: shape (sum(send_counts), ...), in order of the rank that it goes to.
         send_counts: how many rows go to each rank.
-        receive_counts: how many come from each. None asks the others by an `all_to_all`,
+        receive_counts: how many come from each. None asks the other ranks by an `all_to_all`,
             which evaluates; inside ``mx.compile`` they must be given.
 
     Returns:
         Shape (sum(receive_counts), ...), in order of the rank that it comes from.
 
-    Errors: MISMATCH when one rank sends another what that does not expect.
+    Errors: MISMATCH when a rank sends another a number of rows that it does not expect.
     Gradient: the cotangent's rows sent back (an all_to_all_v).
     """
     group, stream, wait = _on(group, stream, timeout)
@@ -272,7 +272,7 @@ def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,
 
     Args:
         after: evaluated before, not read. Gradients flow only from results to inputs, so
-            whoever wants the source to get a gradient names an input here.
+            the source gets a gradient only if an input is named here.
 
     Gradient (with `after`): sends the cotangent to the source, with that tag; `after` gets
     zeros, which have to be evaluated.

@@ -1,5 +1,5 @@
-// The extension mlxcomm._mlxcomm: joining, groups, failures as Python sees them, counters.
-// What can fail returns a failure (operation_error.h: AsTuple) as its last value, or None.
+// The extension mlxcomm._mlxcomm: joining, groups, failures for Python, counters. Functions that
+// can fail return a failure (operation_error.h: AsTuple) as their last value, or None.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -47,7 +47,7 @@ DaemonGroup& Ours(const Group& group) {
 nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
                          const mlxcomm_group* group) {
   if (code == MLXCOMM_OK) return nb::none();
-  // After a Ctrl-C Python's own handler says what is raised.
+  // After a Ctrl-C Python's own handler decides what is raised.
   if (code == MLXCOMM_CANCELLED && PyErr_CheckSignals() != 0) throw nb::python_error();
   return AsTuple(Describe(code, error, group));
 }
@@ -83,7 +83,7 @@ nb::tuple MakeGroup(const Group& group, Make make) {
   return nb::make_tuple(Group(made), failure);
 }
 
-// What a program sees of a launcher's variables, or of those that it names.
+// The place that the launcher's variables give a program, unless it names one.
 nb::tuple FindPlace(const std::string& job, std::optional<std::int64_t> rank,
                     std::optional<std::int64_t> size,
                     const std::optional<std::map<std::string, std::string>>& environment) {
@@ -154,7 +154,7 @@ void BindGroups(nb::module_& m) {
     nb::gil_scoped_release unlocked;
     mlxcomm_leave(ours.handle(), why.c_str());
   });
-  // (queued, ended): operations that have not ended, waiting for at most so long until there are none.
+  // (queued, ended): waits at most this long until there are no operations that have not ended.
   m.def("await_none_queued", [](double seconds) {
     std::uint64_t ended = 0;
     std::uint64_t queued = 0;

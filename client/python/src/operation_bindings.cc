@@ -39,7 +39,7 @@ Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t 
   return {ours == nullptr ? nullptr : ours->joined(), stream, timeout_ns, {}};
 }
 
-// What mlxcomm/fused.py is made of.
+// The functions that mlxcomm/fused.py uses.
 void BindMany(nb::module_& m) {
   m.def(
       "all_reduce_many",
@@ -49,11 +49,11 @@ void BindMany(nb::module_& m) {
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
   m.def("crossings", &CountCrossings);
-  // Whether both are one array of MLX's: two objects of Python may be, and one may become another
-  // (x += y).
+  // Whether both are one array of MLX: two Python objects may be, and one may become another (x +=
+  // y).
   m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
   m.def("is_traced", [](const array& a) { return a.is_tracer(); });
-  m.def("same", [](const array& a) { return array(a); });  // In an object of its own.
+  m.def("same", [](const array& a) { return array(a); });  // As another object.
 }
 
 }  // namespace

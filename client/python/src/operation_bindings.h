@@ -1,6 +1,6 @@
 // The operations as functions of the extension; mlxcomm/operations.py documents them.
 //
-// Owner: the module. Thread: Python's. Memory: none.
+// Owner: the module. Thread: Python's.
 #pragma once
 
 #include <nanobind/nanobind.h>

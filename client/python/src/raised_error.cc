@@ -13,7 +13,7 @@ namespace mlxcomm::python {
 namespace {
 
 void Raise(const graph::FailureDetails& details) {
-  // Python's handler has only set a flag so far. On the main thread this lets it speak.
+  // Python's handler has only set a flag so far. On the main thread this runs it.
   if (details.code == MLXCOMM_CANCELLED && PyErr_CheckSignals() != 0) return;
   try {
     const nb::object raised =

@@ -1,7 +1,7 @@
-// Failures of operations as Python's exceptions: mlxcomm.RankLostError and its like, also from mx.eval
-// and whatever else evaluates.
+// Failures of operations as Python's exceptions: mlxcomm.RankLostError and its like, also from
+// mx.eval and everything else that evaluates.
 //
-// Owner: nobody. Thread: any that holds Python's lock. Memory: none.
+// Thread: any that holds Python's lock.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,11 +10,11 @@
 
 namespace mlxcomm::python {
 
-// What mlxcomm.errors.make_error takes.
+// The arguments of mlxcomm.errors.make_error.
 nanobind::tuple AsTuple(const graph::FailureDetails& details);
 
-// From here on nanobind turns OperationError into Python's classes, in MLX's calls too.
-// A Ctrl-C that cancelled the operation becomes what Python's own handler raises.
+// From here on nanobind turns OperationError into Python's classes, in MLX's calls too. A Ctrl-C
+// that cancelled the operation becomes the exception of Python's own handler.
 void TranslateOperationErrors();
 
 }  // namespace mlxcomm::python

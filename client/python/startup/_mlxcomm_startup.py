@@ -1,8 +1,8 @@
 """MLXCOMM_INSTALL=all (or some of any,ring,jaccl,mpi,nccl) in the environment: mlxcomm.install() in
-whatever program imports MLX, without a line changed. Empty, 0 and none: not.
+every program that imports MLX, without a line changed. Empty, 0 or none: no effect.
 
 mlxcomm.pth calls start() at the beginning of every Python that has the package and that variable. It
-waits for mlx.core: what does not import MLX pays for nothing.
+waits for mlx.core: a program that does not import MLX pays for nothing.
 """
 
 import copy
@@ -12,13 +12,13 @@ import threading
 
 
 class AfterImport:
-    """Calls `then` once, when the module `name` has been loaded: it finds it as the other finders do. Who
-    only looks for it, as importlib.util.find_spec does, changes nothing."""
+    """Calls `then` once, when the module `name` has been loaded; the other finders find it. Merely looking
+    for it, as importlib.util.find_spec does, has no effect."""
 
     def __init__(self, name, then):
         self._name = name
         self._then = then
-        self._looking = threading.local()  # For another of these, which asks this one in turn.
+        self._looking = threading.local()  # Another AfterImport asks this one in turn.
         sys.meta_path.insert(0, self)
 
     def forget(self):

@@ -1,4 +1,4 @@
-// A node's place in the binomial tree: whose child it is and which children it has.
+// A node's place in the binomial tree: its parent and its children.
 //
 // Places count from the root round the nodes. The parent of a place is the place
 // without its lowest bit; a subtree is a run of places that begins with its root.

@@ -1,8 +1,8 @@
-// Where each rank's block lies in what an all_gather makes: equal blocks, or blocks
-// as the table of counts has them, packed in order of rank.
+// Where each rank's block lies in the result of an all_gather: equal blocks, or blocks of the
+// lengths in the table of counts, packed in order of rank.
 //
-// Owner: a planner, for one call. Thread: the loop's. Memory: one number a rank, and
-// only where blocks are unequal.
+// Owner: a planner, for one call. Thread: the loop's. Memory: one number for each rank, only where
+// blocks are unequal.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The nodes of a group as a circle that is walked either way, so that a ring
-// planner is written once, for "the next" and "the one before".
+// The nodes of a group as a circle that is walked in either direction, so that a ring planner is
+// written once, for "the next" and "the one before".
 //
 // Way 0 goes towards higher node numbers, way 1 towards lower ones. A place on the
 // circle is counted in the direction of the way.
@@ -26,7 +26,7 @@ struct Circle {
 // With two nodes both ways lead to the same neighbour.
 inline int WaysAround(int nodes) { return nodes > 2 ? 2 : 1; }
 
-// fill(way, its share of the elements), for each way.
+// Calls fill(way, its share of the elements) for each way.
 template <typename Fill>
 void ForEachWay(int nodes, std::uint64_t elements, Fill fill) {
   const auto ways = static_cast<std::uint64_t>(WaysAround(nodes));

@@ -1,4 +1,4 @@
-// Plans without an algorithm: one node alone, and one rank to one other.
+// Plans without an algorithm: a single node, and one rank to another.
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
 

@@ -51,7 +51,7 @@ class AllToAll {
     return SentCount(local, to) * writer_.element_bytes();
   }
 
-  // Where blocks lie: after the blocks of all lower ranks.
+  // Offsets of blocks: after the blocks of all lower ranks.
   void MakeOffsets() {
     if (!varying_) return;
     for (std::size_t local = 0; local < locals_; ++local) {
@@ -73,8 +73,8 @@ class AllToAll {
                     varying_ ? offsets_[local * size_ + from].destination : from * writer_.bytes());
   }
 
-  // What ranks here send to ranks there must be what those expect: a message of
-  // nothing but the digest of these counts goes ahead of all others.
+  // What ranks here send to ranks there must be what those expect: a message with only the digest
+  // of these counts goes ahead of all others.
   void ExchangeCheck(int node) {
     counts_.clear();
     for (std::size_t from = 0; from < locals_; ++from) {
@@ -97,7 +97,7 @@ class AllToAll {
       std::size_t to_index = 0;
       for (const std::uint32_t to : writer_.RanksOn(node)) {
         const std::uint64_t tag = TagOf(from, to_index++);
-        if (varying_ && SentCount(from, to) == 0) continue;  // Known there as well.
+        if (varying_ && SentCount(from, to) == 0) continue;  // The other node knows it too.
         writer_.Send(node, tag, SourceOf(from, to), SentBytes(from, to), {after});
       }
     }
@@ -126,7 +126,7 @@ class AllToAll {
   std::uint32_t size_;
   std::size_t locals_;
   bool varying_;
-  std::int32_t check_sent_ = Step::kNone;  // To the node of the moment.
+  std::int32_t check_sent_ = Step::kNone;  // To the current node.
   SmallTable<Offsets> offsets_;            // By local rank and rank; only where they vary.
   SmallTable<std::uint64_t> counts_;       // Between two nodes.
 };

@@ -1,6 +1,6 @@
-// Everybody to everybody, for operations that reduce: contributions meet in slots
-// of scratch memory, one for each node, and are combined in the order of nodes. So
-// each node that needs a value computes the same bits by itself.
+// Each node to each node, for operations that reduce: contributions meet in slots of scratch
+// memory, one for each node, and are combined in the order of nodes. So each node that needs a
+// value computes the same bits by itself.
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
 
@@ -45,17 +45,17 @@ class Slots {
   SmallTable<std::int32_t> before_;
 };
 
-// A range of what is reduced, which travels under a tag of its own.
+// A range of the elements, which travels under a tag of its own.
 struct Range {
   std::uint64_t tag;
   std::uint64_t offset;  // Bytes.
   std::uint64_t bytes;
 };
 
-// Two nodes, one rank each: what comes is combined as it comes, into the output. Where that may be
-// the input, into scratch memory, and is copied when the input has been sent: the receive itself
-// must not wait for that, or would not ask for its frame, and two nodes without credit would wait
-// for each other.
+// Two nodes, one rank each: data is combined into the output as it comes. Where the output may be
+// the input, it goes into scratch memory, and is copied when the input has been sent: the receive
+// itself must not wait for that, else it would not ask for its frame, and two nodes without credit
+// would wait for each other.
 void ExchangeOfPair(PlanWriter& writer, const Range& range) {
   const int other = 1 - writer.self();
   const Place input = InputOf(0, range.offset);
@@ -75,7 +75,7 @@ void ExchangeOfAll(PlanWriter& writer, const Range& range) {
   for (int i = 1; i < writer.nodes(); ++i) {
     const int node = (writer.self() + i) % writer.nodes();
     const std::int32_t sent = writer.Send(node, range.tag, own.place, range.bytes, {own.step});
-    // The result may be put over the input, which is sent from where it is.
+    // The result may go over the input, which is sent from where it is.
     if (!writer.several_local()) slots.CombineAfter(sent);
   }
   for (int i = 1; i < writer.nodes(); ++i) {

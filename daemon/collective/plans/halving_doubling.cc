@@ -10,9 +10,9 @@ namespace {
 // Tags of the halving are the turns; those of the doubling begin here.
 constexpr std::uint64_t kDoublingTag = 32;
 
-// The nodes that take part are a power of two. Of the first nodes, as many pairs as
-// are too many fold: the even one gives its contribution to the odd one and gets
-// the result from it in the end.
+// The nodes that take part are a power of two. The surplus nodes fold with as many others, in pairs
+// from the first node on: the even one gives its contribution to the odd one and gets the result
+// from it in the end.
 class HalvingDoubling {
  public:
   HalvingDoubling(const PlanRequest& request, Plan& plan)
@@ -56,7 +56,7 @@ class HalvingDoubling {
     writer_.Deliver(0, writer_.bytes(), received);
   }
 
-  // The nearest partner first, for the largest halves travel then.
+  // The nearest partner first, because the largest halves travel then.
   void Halve() {
     mine_ = {0, writer_.count()};
     for (int distance = 1; distance < active_; distance *= 2) {
@@ -79,7 +79,7 @@ class HalvingDoubling {
     writer_.Deliver(OffsetOf(mine_), BytesOf(mine_), value_.step);
   }
 
-  // The same partners in the opposite order; what was given comes back complete.
+  // The same partners in the opposite order; the given halves come back complete.
   void Double() {
     while (!turns_.empty()) {
       const Turn turn = turns_.back();
@@ -101,7 +101,7 @@ class HalvingDoubling {
   int pairs_;
   int index_ = 0;  // Among the active ones.
   PlanWriter::Value value_;
-  Part mine_;  // What this node reduces, or has complete.
+  Part mine_;  // The range that this node reduces, or has complete.
   SmallTable<Turn> turns_;
   SmallTable<std::int32_t> complete_;  // The steps that made `mine_` complete.
 };

@@ -1,10 +1,9 @@
-// What every planner needs: the request as small numbers, and one call for each
-// kind of step.
+// What every planner needs: the request as small numbers, and one call for each kind of step.
 //
-// Between nodes only one value of a node travels, whatever number of ranks it has:
-// Contribution() makes it from the inputs of the local ranks, Deliver() hands what
-// has come to all of them. Where a node has a single rank, both are nothing: its
-// input is sent, and its output received into, without a copy.
+// Between nodes only one value of a node travels, whatever number of ranks it has: Contribution()
+// makes it from the inputs of the local ranks, Deliver() passes what has come to all of them. Where
+// a node has a single rank, neither does anything: its input is sent, and its output received into,
+// without a copy.
 //
 // Owner: a planner, for one call. Thread: the loop's. Memory: appends to the plan.
 #pragma once
@@ -53,13 +52,13 @@ class PlanWriter {
   int nodes() const { return layout_.node_count(); }
   int self() const { return layout_.self(); }
   bool several_local() const { return layout_.local_ranks().size() > 1; }
-  // What is sent straight from an input is never written to.
+  // Nothing is written to an input that is sent from where it is.
   bool input_stays() const { return !several_local() && !in_place_; }
   const GroupLayout& layout() const { return layout_; }
   const std::vector<std::uint32_t>& RanksOn(int node) const {
     return layout_.ranks_on(static_cast<std::uint16_t>(node));
   }
-  // Of one rank's count.
+  // The length of one rank's count.
   std::uint64_t bytes() const { return count_ * element_bytes_; }
   std::uint64_t count() const { return count_; }
   std::uint64_t element_bytes() const { return element_bytes_; }
@@ -89,13 +88,13 @@ class PlanWriter {
                        Before before = {});
   std::int32_t ReduceReceived(int node, std::uint64_t tag, const Place& operand,
                               const Place& destination, std::uint64_t bytes, Before before = {});
-  // From the first local rank's output to that of the others.
+  // From the first local rank's output to those of the others.
   void Deliver(std::uint64_t offset, std::uint64_t bytes, std::int32_t after);
   // Marks a step as one that makes final values.
   std::int32_t Finish(std::int32_t step);
 
  private:
-  // With what sends and receives have in common.
+  // The fields that sends and receives have in common.
   Step Exchange(StepKind kind, int node, std::uint64_t tag, std::uint64_t bytes) const;
 
   const GroupLayout& layout_;

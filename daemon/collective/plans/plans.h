@@ -1,8 +1,8 @@
-// The planners: for each kind of operation, the ways to carry it out between nodes. README.md of
+// The planners: for each kind of operation, the plans between nodes. README.md of
 // daemon/collective, Planners, has the table of kinds and plans.
 //
-// Whatever the plan, the ranks of a node are combined and served in its shared memory, and only one value
-// of a node travels.
+// With every plan, the ranks of a node are combined and served in its shared memory, and only one
+// value of a node travels.
 //
 // Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i those of the ranks on
 // node i, a = latency, b = time for a byte on one link. "Link" is a directed pair of nodes;
@@ -13,44 +13,44 @@
 
 namespace mlxcomm::collective {
 
-// By the cost model, whatever is forced. kAutomatic: no choice, as on one node.
+// The cost model's choice, even where a plan is forced. kAutomatic: no choice, as on one node.
 PlanKind ChoosePlan(const PlanRequest& request);
-// What the cost model is told of the request.
+// The cost model's view of the request.
 Traffic TrafficOf(const PlanRequest& request);
-// What the plan would take; more than anything where the kind has no such plan.
+// The plan's estimated time; the largest number where the kind has no such plan.
 std::uint64_t EstimatedNs(const Traffic& traffic, PlanKind plan, const LinkCosts& costs);
 // Whether the table above has a planner for this kind and layout.
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
-// All that it has for them. Of two that cost the same, the first is chosen.
+// All plans for them. Of two with equal cost, the first is chosen.
 std::vector<PlanKind> PlansFor(OperationKind kind, const GroupLayout& layout);
 
 // --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
 // workstations (2009). Three nodes and more use both ways round, half of the data each.
 
-// A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it
-// with two links. Each link carries 2n less the two blocks that its receiver has first,
-// of each slice: from some megabytes on it is done in several (slices.h).
-// Where nothing is in place, both passes of a slice are granted at once, and blocks on
-// their way lie in scratch memory.
+// A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it with two links.
+// Each link carries 2n less the two blocks that its receiver has first, for each slice: from some
+// megabytes on there are several (slices.h).
+//
+// Where nothing is in place, both passes of a slice are granted at once, and blocks on their way
+// lie in scratch memory.
 void RingAllReduce(const PlanRequest& request, Plan& plan);
 // (N-1) a + B (N-1)/N b. Each link: half of all blocks but those of its sender's ranks.
 void RingReduceScatter(const PlanRequest& request, Plan& plan);
-// N/2 a + B (N-1)/N b. Each block goes half-way round either way; where N is even the
-// node opposite gets a half from each side.
+// N/2 a + B (N-1)/N b. Each block goes half-way round in both directions; where N is even the
+// opposite node gets a half from each side.
 void RingAllGather(const PlanRequest& request, Plan& plan);
 // A chain from the root, pipelined in chunks. (N-1) a + n b; n/2 on each link but
 // those to the root.
 void RingBroadcast(const PlanRequest& request, Plan& plan);
-// A chain to the root, which adds in the order of the chain. As the broadcast.
+// A chain to the root, which combines in the order of the chain. As the broadcast.
 void RingReduce(const PlanRequest& request, Plan& plan);
 
-// --- exchange: one message from everybody to whoever needs it. a, and all bytes through
-// the sender's links; the fewest steps there can be.
+// --- exchange: one message from each node to every node that needs its data. a, and all bytes
+// through the sender's links; the smallest possible number of steps.
 
-// Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link.
-// Up to kEagerPartsMax times the eager size in as many messages, which wait for no grant.
-// Two nodes of one rank each do so as they receive, without scratch memory; one that works in
-// place only when all has come.
+// Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link. Up
+// to kEagerPartsMax times the eager size in as many messages, which wait for no grant. Two nodes of
+// one rank each combine as they receive, without scratch memory; in place only when all has come.
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan);
 // n on each link to the root's node.
 void ExchangeReduce(const PlanRequest& request, Plan& plan);
@@ -60,8 +60,8 @@ void ExchangeReduceScatter(const PlanRequest& request, Plan& plan);
 void ExchangeAllGather(const PlanRequest& request, Plan& plan);
 // n on each link from the root's node.
 void ExchangeBroadcast(const PlanRequest& request, Plan& plan);
-// On the link from i to j: what i's ranks have for j's. all_to_all_v sends a digest of
-// its counts ahead.
+// On the link from i to j: the data of i's ranks for j's. all_to_all_v sends a digest of its counts
+// ahead.
 void ExchangeAllToAll(const PlanRequest& request, Plan& plan);
 // On the link from node i to the root's: B_i.
 void ExchangeGather(const PlanRequest& request, Plan& plan);
@@ -76,7 +76,7 @@ void ExchangeScatter(const PlanRequest& request, Plan& plan);
 void HalvingDoublingAllReduce(const PlanRequest& request, Plan& plan);
 // log2(N) a + B (N-1)/N b. On the link between nodes at distance d: the blocks of d nodes.
 void HalvingReduceScatter(const PlanRequest& request, Plan& plan);
-// As halving, the other way round.
+// As halving, in reverse.
 void DoublingAllGather(const PlanRequest& request, Plan& plan);
 // Whether the two above are offered.
 bool CanHalve(const GroupLayout& layout);
@@ -96,8 +96,8 @@ void TreeScatter(const PlanRequest& request, Plan& plan);
 
 // --- without a choice.
 
-// all_reduce, reduce and reduce_scatter on one node: one local step for each result.
-// The copying kinds need none: their exchange without other nodes is just that.
+// all_reduce, reduce and reduce_scatter on one node: one local step for each result. The copying
+// kinds need none: their exchange without other nodes does the same.
 void OneNodeReduction(const PlanRequest& request, Plan& plan);
 // n on the link from source to destination.
 void PointToPointPlan(const PlanRequest& request, Plan& plan);

@@ -29,7 +29,7 @@ class AllGatherWay {
   const std::vector<std::uint32_t>& RanksOn(int place) const {
     return writer_.RanksOn(circle_.NodeAt(place));
   }
-  // What of the rank's block makes this hop on this way, in bytes.
+  // The part of the rank's block that makes this hop in this direction, in bytes.
   Part Share(std::uint32_t rank, int hop) const {
     const bool halved = hop * 2 == circle_.nodes && WaysAround(circle_.nodes) == 2;
     if (!halved) return {0, blocks_.BytesOf(rank)};

@@ -8,18 +8,18 @@
 namespace mlxcomm::collective {
 namespace {
 
-// How a ring goes about its slices, the same both ways round.
+// How a ring handles its slices, the same in both directions.
 struct Course {
   Slices slices;
   std::uint64_t window = 1;   // Slices that are under way.
-  std::uint64_t granted = 1;  // Slices whose receives are posted: more, for a grant takes its time.
-  // Blocks that are not finished lie in the output and not in scratch memory.
+  std::uint64_t granted = 1;  // Slices whose receives are posted: more, because a grant takes time.
+  // Unfinished blocks lie in the output and not in scratch memory.
   bool overwrites = false;
   std::uint64_t stride = 0;  // Of blocks in scratch memory, in bytes.
 };
 
 Course CourseOf(const PlanWriter& writer, const PlanRequest& request) {
-  // Of scratch memory for one way round.
+  // Scratch memory for one direction.
   constexpr std::uint64_t kUnfinishedBytesMax = 32 * 1024 * 1024;
   const std::uint64_t chosen_for = request.chosen_for == 0 ? writer.count() : request.chosen_for;
   const Slices chosen = SlicesOfRing(writer.nodes(), chosen_for, writer.element_bytes());
@@ -38,15 +38,14 @@ Course CourseOf(const PlanWriter& writer, const PlanRequest& request) {
   return course;
 }
 
-// One way round, for some of the elements, a slice after the other (slices.h). The blocks
-// are accumulated in the output of the first local rank; the first contribution of a node with
-// one rank is read straight from its input, so nothing is copied on the way.
+// One direction, for some of the elements, slice by slice (slices.h). The blocks are accumulated in
+// the output of the first local rank; the first contribution of a node with one rank is read
+// straight from its input, so nothing is copied on the way.
 //
-// What is written over must first have been acknowledged, which on a full cable takes its
-// time. So where nothing is in place, blocks that are not finished lie in scratch memory,
-// which the slices under way use in turns: then results may come from the beginning on, and
-// no link is idle between the two passes. Of very large blocks that time is a small part, and
-// they would need much memory.
+// Data must have been acknowledged before it is overwritten, which takes time on a full cable. So
+// where nothing is in place, unfinished blocks lie in scratch memory, which the slices under way
+// use in turns: then results may come from the beginning on, and no link is idle between the two
+// passes. For very large blocks that time is a small part, and they would need much memory.
 class AllReduceWay {
  public:
   AllReduceWay(PlanWriter& writer, const Course& course, int way, const Part& elements)
@@ -101,14 +100,14 @@ class AllReduceWay {
     return slice_ * 2 * static_cast<std::uint64_t>(circle_.nodes - 1) +
            static_cast<std::uint64_t>(turn);
   }
-  // The step with which the slice so many before this one is complete here.
+  // The step that completed here the slice this many before this one.
   std::int32_t CompleteBefore(std::uint64_t slices) const {
     if (slice_ < slices) return Step::kNone;
     return complete_[(slice_ - slices) % complete_.size()];
   }
 
-  // Turn s: send block place-s, add what comes to block place-s-1. In the end this
-  // node holds block place+1 complete; returns the step that completed it.
+  // Turn s: send block place-s, add the data that comes to block place-s-1. In the end this node
+  // holds block place+1 complete; returns the step that completed it.
   std::int32_t ReduceScatter() {
     PlanWriter::Value value = contributions_[static_cast<std::size_t>(place_)];
     for (int s = 0; s + 1 < circle_.nodes; ++s) {
@@ -142,7 +141,7 @@ class AllReduceWay {
       const int outgoing = circle_.Around(place_ + 1 - s);
       const int incoming = circle_.Around(place_ - s);
       writer_.Send(Next(), Tag(turn), Result(outgoing), BytesOf(outgoing), {received});
-      // Over what was sent from there before.
+      // Over data that was sent from there before.
       const std::int32_t over =
           course_.overwrites ? sent_[static_cast<std::size_t>(incoming)] : Step::kNone;
       received = writer_.Receive(Previous(), Tag(turn), Result(incoming), BytesOf(incoming),
@@ -164,7 +163,7 @@ class AllReduceWay {
   std::uint64_t slice_ = 0;
   Part slice_elements_;
   SmallTable<PlanWriter::Value> contributions_;  // By block.
-  SmallTable<std::int32_t> sent_;                // By block: of the reduce-scatter.
+  SmallTable<std::int32_t> sent_;                // By block: in the reduce-scatter.
 };
 
 }  // namespace

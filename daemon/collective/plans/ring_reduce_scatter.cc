@@ -7,12 +7,12 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Blocks on their way are accumulated in scratch memory: slots, each large enough for
-// the blocks of one node's ranks, used in turn. Few suffice for large blocks. Eager
-// ones have one for every turn, so that none waits in the stash for a free slot.
+// Blocks on their way are accumulated in scratch memory: slots, each large enough for the blocks of
+// one node's ranks, used in turn. Few suffice for large blocks. Eager blocks have one for every
+// turn, so that none waits in the stash for a free slot.
 constexpr int kSlots = 3;
 
-// One way round, for some elements of every block.
+// One direction, for some elements of every block.
 class ReduceScatterWay {
  public:
   ReduceScatterWay(PlanWriter& writer, int way, const Part& elements)
@@ -30,8 +30,8 @@ class ReduceScatterWay {
     last_reader_.assign(slots * blocks_max_, Step::kNone);
   }
 
-  // Turn t: the blocks of the ranks t+1 places back, until it is those of this
-  // node's own ranks. What comes has been added to by all nodes that it has passed.
+  // Turn t: the blocks of the ranks t+1 places back, until those of this node's own ranks. All
+  // nodes on the way have added to the data that comes.
   void Fill() {
     for (int turn = 0; turn < circle_.nodes; ++turn) {
       const int node = circle_.NodeAt(place_ - 1 - turn);

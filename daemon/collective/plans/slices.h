@@ -1,15 +1,16 @@
-// A long all_reduce is done in slices, a few at a time: what is under way fits the caches.
+// A long all_reduce is done in slices, a few at a time, so that the data under way fits the caches.
 //
 //   slice 0  ├─ reduce-scatter ─┼─ all-gather ─┤
 //   slice 1     ├───────────────┼──────────────┤
 //   slice 2                                    ├───  sent when slice 0 has come
 //
-// Done in one, the second pass of a ring sends what the first one has stored long ago and no
-// cache holds any more, and as much waits in the sockets as there is room for: between daemons
-// on one machine 64 MiB take a fifth longer so, in a ring of four a third.
-// Which elements are in which slice depends on the number of nodes alone, so that all agree.
-// How many slices are under way is each node's own choice. What it receives it grants before, for
-// a grant waits behind the data that goes the same way.
+// Done in one slice, the second pass of a ring sends data that the first one stored long ago and no
+// cache holds any more, and the sockets hold as much as they have room for: between daemons on one
+// machine 64 MiB then take a fifth longer, in a ring of four a third.
+//
+// The number of nodes alone decides which elements are in which slice, so that all nodes agree.
+// Each node chooses how many slices are under way. It grants what it receives ahead of time,
+// because a grant waits behind data in the same direction.
 //
 // Owner: a planner, for one call. Thread: the loop's. Memory: a plain value.
 #pragma once
@@ -24,18 +25,18 @@ namespace mlxcomm::collective {
 
 struct Slices {
   std::uint64_t count = 1;
-  // Bytes of the longest block of a slice, of which each way round has one for each node.
+  // Bytes of the longest block of a slice; each direction has one block for each node.
   std::uint64_t block_bytes = 0;
 
-  // Of `elements`, those of one slice.
+  // The elements of one slice, out of `elements`.
   Part At(std::uint64_t elements, std::uint64_t slice) const {
     return PartOf(elements, count, slice);
   }
 
-  // How many are under way, so that no cable is idle: one is sent when another has come, so the
-  // others must last for a way there and back. In place the second pass is granted only when what it
-  // is to overwrite has been acknowledged, which takes one way back more; but then a slice takes
-  // half the memory.
+  // How many must be under way so that no cable is idle: a slice is sent when another has come, so
+  // the others must last for a round trip. In place, the second pass is granted only when the data
+  // that it overwrites has been acknowledged, which takes half a round trip more; but then a slice
+  // takes half the memory.
   std::uint64_t Window(const LinkCosts& costs, bool in_place) const {
     constexpr std::uint64_t kMost = 24;
     const std::uint64_t ways = in_place ? 3 : 2;
@@ -52,20 +53,21 @@ struct Slices {
   static constexpr std::uint64_t kMegabytesMost = 1'000'000;
 };
 
-// Of a ring all_reduce of so many elements. chosen_for: as many slices as of so many (PlanRequest).
+// For a ring all_reduce of this many elements. chosen_for: as many slices as for that number
+// (PlanRequest).
 inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t element_bytes,
                            std::uint64_t chosen_for = 0) {
-  // Input and output of a slice: a share of what the second cache of a core has, or a core's of
-  // the last.
+  // Input and output of a slice: a share of a core's second-level cache, or of its part of the last
+  // level.
   constexpr std::uint64_t kSliceBytes = 2 * 1024 * 1024;
-  // A plan costs time and memory, so of very long operations, and in large groups, the slices
-  // are longer. For all nodes together, and for each.
+  // A plan costs time and memory, so slices are longer in very long operations and in large groups.
+  // For all nodes together, and for each.
   constexpr std::uint64_t kStepsOfAllMost = 32 * 1024;
   constexpr std::uint64_t kStepsMost = 4 * 1024;
   constexpr std::uint64_t kStepsOfABlock = 8;  // At most, where nodes have several ranks.
   const auto blocks =
       static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(WaysAround(nodes));
-  // Whole chunks, for a short one costs as much as a long one.
+  // Whole chunks, because a short one costs as much as a long one.
   const std::uint64_t chunks = std::max<std::uint64_t>(kSliceBytes / kChunkBytes / blocks, 1);
   const std::uint64_t wanted = blocks * chunks * kChunkBytes / element_bytes;
   const std::uint64_t steps =

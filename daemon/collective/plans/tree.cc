@@ -5,8 +5,8 @@
 namespace mlxcomm::collective {
 namespace {
 
-// The way up: each node adds what comes from its children, the smallest subtree
-// first, and gives the sum to its parent.
+// Upwards: each node combines the data of its children, the smallest subtree first, and passes the
+// result to its parent.
 struct Raised {
   std::int32_t complete = Step::kNone;  // At the root.
   std::int32_t sent = Step::kNone;      // Elsewhere.
@@ -22,7 +22,7 @@ Raised Raise(PlanWriter& writer, const Binomial& tree, const Place& work) {
   return {.sent = writer.Send(tree.Parent(), 0, value.place, writer.bytes(), {value.step})};
 }
 
-// The way down; the largest subtree first, for it is the deepest.
+// Downwards; the largest subtree first, because it is the deepest.
 void Lower(PlanWriter& writer, const Binomial& tree, const PlanWriter::Value& value) {
   for (int distance = tree.LastChildDistance(); distance > 0; distance /= 2) {
     writer.Send(tree.NodeAt(tree.place() + distance), 0, value.place, writer.bytes(), {value.step});

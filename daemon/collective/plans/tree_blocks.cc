@@ -10,7 +10,7 @@ namespace {
 class Subtree {
  public:
   Subtree(PlanWriter& writer, const Binomial& tree) : writer_(writer), tree_(tree) {
-    // Where a node has nothing but its only rank's block, it needs no packing.
+    // A node that has only its single rank's block needs no packing.
     if (!Packs()) return;
     scratch_ = writer.plan().AddScratch(BlocksOf(0, tree.ChildDistanceEnd()) * writer.bytes());
   }

@@ -47,7 +47,7 @@ std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   }
 }
 
-// IFF_RUNNING says it.
+// IFF_RUNNING shows it already.
 bool HasCarrier(const std::string&) { return true; }
 
 }  // namespace mlxcomm::platform

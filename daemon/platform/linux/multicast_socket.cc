@@ -11,7 +11,7 @@ int BindToInterface(const FileDescriptor& socket, const std::string& interface, 
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(), bytes) == 0) {
     return 0;
   }
-  // Kernels before 5.7 leave it to root; what came elsewhere is told from ours by its index.
+  // Kernels before 5.7 leave it to root; the index distinguishes datagrams of other interfaces.
   return errno == EPERM ? 0 : errno;
 }
 

@@ -5,7 +5,7 @@
 
 namespace mlxcomm::platform {
 
-// proc(5): the state stands behind the program's name, which is in brackets and may hold any.
+// proc(5): the state follows the program's name, which is in brackets and may contain brackets.
 bool IsStopped(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;

@@ -4,8 +4,8 @@
 
 namespace mlxcomm::platform {
 
-// The system takes the addresses of a member away, link-local ones as well, so who looks
-// for addresses finds none there.
+// The system removes a member's addresses, link-local ones as well, so a search for addresses finds
+// none there.
 bool IsBridgeMember(const std::string&) { return false; }
 
 }  // namespace mlxcomm::platform

@@ -1,5 +1,5 @@
-// IOKit's registry is asked, through dlopen: the few calls that are needed take numbers and
-// text only, and the daemon otherwise needs none of Apple's frameworks.
+// Asks IOKit's registry, through dlopen: the few calls that it needs take only numbers and text,
+// and the daemon needs no other framework of Apple's.
 #include "daemon/platform/direct_cable.h"
 
 #include <dlfcn.h>
@@ -40,8 +40,8 @@ struct Registry {
 
 }  // namespace
 
-// The port's own class or that of the service below which it hangs. A port in bridge0 has no
-// address of its own, so no connection is ever on it; the bridge itself hangs elsewhere.
+// The port's own class or that of its parent service. A port in bridge0 has no address of its own,
+// so no connection is ever on it; the bridge itself is elsewhere in the registry.
 bool IsThunderboltNetwork(const std::string& interface_name) {
   static Registry registry{};
   static const bool loaded = registry.Load();

@@ -52,7 +52,7 @@ absl::StatusOr<FileDescriptor> OpenInterfaceEvents() {
   return events;
 }
 
-// Nothing tells here when an address may be used: whoever dials tries again soon.
+// No event shows here when an address becomes usable: dialing is retried soon.
 std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   char ignored[8192];
   for (;;) {
@@ -62,9 +62,9 @@ std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   }
 }
 
-// What ifconfig shows as "status". Interfaces without a medium say nothing: they have one.
+// The "status" of ifconfig. Interfaces without a medium have none: they count as connected.
 bool HasCarrier(const std::string& interface) {
-  static const FileDescriptor any = [] {  // Any socket will do; it is asked for each interface.
+  static const FileDescriptor any = [] {  // Any socket will do; the request names the interface.
     FileDescriptor made(::socket(AF_INET, SOCK_DGRAM, 0));
     if (made.valid()) ::fcntl(made.get(), F_SETFD, FD_CLOEXEC);
     return made;

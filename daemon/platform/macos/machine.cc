@@ -14,8 +14,8 @@ std::uint64_t PhysicalMemoryBytes() {
   return ::sysctlbyname("hw.memsize", &bytes, &length, nullptr, 0) == 0 ? bytes : 0;
 }
 
-// What Activity Monitor shows. Pages of clients' arenas that we have written to may be
-// in it: the kernel does not tell them apart here.
+// As shown by Activity Monitor. It may include pages of clients' arenas that we have written to:
+// the kernel does not distinguish them here.
 std::uint64_t OwnMemoryBytes() {
   task_vm_info_data_t info;
   mach_msg_type_number_t count = TASK_VM_INFO_COUNT;
@@ -40,9 +40,9 @@ std::string OwnExecutable() {
 
 std::uint32_t CurrentCore() { return kAnyCore; }
 
-void LeaveCore(std::uint32_t) {}  // The system lets nobody choose.
+void LeaveCore(std::uint32_t) {}  // The system offers no choice.
 
-// The performance cores' shared cache; the system-level one behind it is not told.
+// The performance cores' shared cache; the system does not report the system-level one behind it.
 std::uint64_t LastLevelCacheBytes() {
   for (const char* const name : {"hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"}) {
     std::uint64_t bytes = 0;

@@ -14,8 +14,9 @@
 namespace mlxcomm::platform {
 namespace {
 
-// Whose ends are watched, and by whom. One a process, and never destroyed, for its thread waits to
-// the process's own end; it is made with the first process that is watched.
+// The watched processes, and the thread that waits for them. One for each process, and never
+// destroyed, because its thread waits until the process ends; it is made with the first watched
+// process.
 class Exits {
  public:
   static Exits& Get() {
@@ -28,7 +29,7 @@ class Exits {
     FileDescriptor reader;
     FileDescriptor writer;
     if (!Run() || !MakePipe(reader, writer)) return {};
-    // Of a process that is watched already it changes nothing.
+    // Watching a process twice changes nothing.
     if (!Tell(pid, EV_ADD | EV_ONESHOT)) {
       const int reason = errno;  // Closing the pipe must not hide it.
       reader.Reset();
@@ -47,7 +48,7 @@ class Exits {
     if (found == writers_.end() || found->second.erase(number) == 0) return;
     if (!found->second.empty()) return;
     writers_.erase(found);
-    Tell(pid, EV_DELETE);  // No such event: it has just been told, and the thread finds nobody.
+    Tell(pid, EV_DELETE);  // No such event: it has just come, and the thread finds no watcher.
   }
 
  private:
@@ -78,12 +79,13 @@ class Exits {
     for (;;) {
       struct kevent ended;
       const int count = ::kevent(queue, nullptr, 0, &ended, 1, nullptr);
-      if (count < 0 && errno != EINTR) return;  // Not while the queue is open.
+      if (count < 0 && errno != EINTR) return;  // It never happens while the queue is open.
       if (count != 1) continue;
       const std::lock_guard lock(mutex_);
       const auto found = writers_.find(static_cast<pid_t>(ended.ident));
       if (found == writers_.end()) continue;
-      // A byte, for not every system calls a pipe readable that is at its end. There is room for it.
+      // A byte, because not every system reports a pipe at its end as readable. There is room for
+      // it.
       for (const auto& [number, writer] : found->second) {
         const char byte = 1;
         while (::write(writer.get(), &byte, 1) < 0 && errno == EINTR) {

@@ -1,5 +1,5 @@
-// IOKit is asked, through dlopen, as in direct_cable.cc: the daemon otherwise needs none of Apple's
-// frameworks.
+// Asks IOKit, through dlopen, as in direct_cable.cc: the daemon needs no other framework of
+// Apple's.
 #include "daemon/platform/sleep_guard.h"
 
 #include <dlfcn.h>
@@ -39,7 +39,7 @@ struct PowerManagement {
     function = reinterpret_cast<Function>(::dlsym(library, name));
     return function != nullptr;
   }
-  // kNoAssertion: the system gives none.
+  // kNoAssertion: the system refuses.
   std::uint32_t Hold() const {
     const void* const type = make_text(nullptr, "PreventUserIdleSystemSleep", kUtf8);
     const void* const name = make_text(nullptr, "mlxcommd: a job runs", kUtf8);
@@ -73,7 +73,7 @@ struct SleepGuard::Keeper {
     PowerManagement power{};
     const bool loaded = power.Load();
     std::uint32_t held = kNoAssertion;
-    bool done = false;  // What was wanted last.
+    bool done = false;  // For the last wish.
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [&] { return over || wanted != done; });
@@ -106,7 +106,7 @@ void SleepGuard::Want(bool awake) {
     try {
       keeper_ = std::make_unique<Keeper>();
     } catch (const std::system_error&) {
-      return;  // No thread is left: the next job tries again.
+      return;  // No thread is available: the next job tries again.
     }
   }
   keeper_->Set([this, awake] { keeper_->wanted = awake; });

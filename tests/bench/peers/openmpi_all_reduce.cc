@@ -1,4 +1,4 @@
-// MPI_Allreduce, as mpirun has started it.
+// MPI_Allreduce, started by mpirun.
 #include <mpi.h>
 
 #include <stdexcept>

@@ -1,10 +1,10 @@
-// What lies between two operations of a training step: every rank computes for itself, so that the caches
-// hold other things and whoever waits has gone to sleep. Then all begin at the same moment.
+// The time between two operations of a training step: every rank computes by itself, so that the
+// caches hold other data and waiters have gone to sleep. Then all begin at the same moment.
 //
-//   rank 0: NextTick ──an operation tells it to all──▶ MomentOf ──▶ ComputeUntil
+//   rank 0: NextTick ──an operation passes it to all──▶ MomentOf ──▶ ComputeUntil
 //
-// A moment is told as a float, exactly: as a tick of the machine's clock, of which there are kTicks
-// before they begin anew.
+// A moment is passed as a float, exactly: as a tick of the machine's clock, of which there are
+// kTicks before they repeat.
 //
 // Owner: a rank's timing. Thread: its own. Memory: what it computes with, kSweptBytes.
 #pragma once
@@ -20,16 +20,17 @@ class Pause {
  public:
   static constexpr double kTickSeconds = 20e-6;
   static constexpr std::uint32_t kTicks = 1 << 20;
-  static constexpr double kAheadSecondsMax = 1;  // What seems to lie further ahead lies behind.
+  // A moment that seems further ahead is in the past.
+  static constexpr double kAheadSecondsMax = 1;
 
-  // How long a rank computes at the least; 0: there is none.
+  // The least time for which a rank computes; 0: none.
   explicit Pause(double seconds);
 
   bool is_one() const { return seconds_ > 0; }
   double seconds() const { return seconds_; }
 
-  // Of the first moment that is a pause away once all have been told of it, which takes `telling_seconds`.
-  // Times are of Now().
+  // The first moment that is a pause away once all ranks have got it, which takes
+  // `telling_seconds`. Times are of Now().
   std::uint32_t NextTick(double now, double telling_seconds) const;
   // Nothing: it has passed.
   static std::optional<double> MomentOf(std::uint32_t tick, double now);

@@ -1,4 +1,4 @@
-// That all ranks come to the same moment, whatever they read on the clock when they are told of it.
+// All ranks come to the same moment, whatever their clocks read when they get it.
 #include "tests/bench/peers/pause.h"
 
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@ namespace {
 
 constexpr double kPause = 0.01;
 constexpr double kTelling = 0.002;
-constexpr double kAround = Pause::kTickSeconds * Pause::kTicks;  // Then ticks begin anew.
+constexpr double kAround = Pause::kTickSeconds * Pause::kTicks;  // Then ticks repeat.
 
-// Where ticks begin anew between the question and the moment, too.
+// Includes moments between which ticks repeat.
 constexpr double kNows[] = {0, 1234.567, 7 * kAround - 0.005, 7 * kAround - 0.0125};
 
 TEST(PauseTest, AMomentIsAPauseAwayOnceAllHaveBeenToldOfIt) {

@@ -1,14 +1,14 @@
 // The limit of two daemons over one TCP connection: two processes, one connection between them, no
-// daemon, no framing, no hand-over. It does what an all_reduce over TCP must do at the least:
+// daemon, no framing, no hand-over. It does the least that an all_reduce over TCP must do:
 //
-//   each rank sums one half    it sends the other half of its input, adds its own to what comes,
-//                              and sends each sum as soon as it is there
-//   received where it stays    a rank's contribution at the place of its sum, where the input is
-//                              added while it is still in the cache; the other half as it is
-//   looks, never sleeps        at both directions in turn, one thread a process
+//   each rank sums one half    it sends the other half of its input, adds its own to what comes, and
+//                              sends each sum as soon as it is there
+//   received where it stays    a rank's contribution at the place of its sum, where the input is added
+//                              while it is still in the cache; the other half unchanged
+//   spins, never sleeps        looks at both directions in turn, one thread for each process
 //
-// Each way goes as much as a buffer holds. To exchange the whole inputs, and add all of them on
-// both sides, takes as many bytes: it was slower from 1 MiB on, below that up to a fifth faster.
+// Each call carries as much as a buffer holds. Exchanging the whole inputs, and adding all of them
+// on both sides, takes as many bytes: it was slower from 1 MiB on, below that up to a fifth faster.
 #include <sched.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace mlxcomm::bench::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Received anywhere, and so at no multiple of a vector.
+// Data is received at any address, so not at multiples of a vector.
 void AddTo(float* total, const float* added, std::size_t count) {
   const hn::ScalableTag<float> tag;
   const std::size_t lanes = hn::Lanes(tag);
@@ -56,8 +56,8 @@ constexpr std::uint32_t kRanks = 2;
 // loopback, and twice to three times as long over a veth pair.
 constexpr std::size_t kPieceBytes = 128 << 10;
 
-// A rank is never further ahead of the other: what is under way stays in the caches. Without that
-// 16 MiB took 1.5 times as long. Neither waits for ever: both would have sent more than the other.
+// A rank is never further ahead of the other: data under way stays in the caches. Without that 16
+// MiB took 1.5 times as long. Neither waits for ever: both would have sent more than the other.
 constexpr std::size_t kAheadBytes = 384 << 10;
 
 class PlainExchange final : public AllReduceSystem {
@@ -97,7 +97,7 @@ class PlainExchange final : public AllReduceSystem {
 
  private:
   struct Half {
-    std::size_t begin = 0;  // Bytes, as all here.
+    std::size_t begin = 0;  // All fields here are in bytes.
     std::size_t bytes = 0;
   };
 
@@ -109,7 +109,7 @@ class PlainExchange final : public AllReduceSystem {
     return rank;
   }
 
-  // The other's half of the input, then the sums as far as they are there.
+  // The other's half of the input, then the sums that are ready.
   std::span<const std::byte> Sendable() const {
     const std::size_t allowed = std::min(kPieceBytes, received_ + kAheadBytes - sent_);
     if (sent_ < other_.bytes) {
@@ -121,7 +121,7 @@ class PlainExchange final : public AllReduceSystem {
         .subspan(own_.begin + sums_sent, std::min(allowed, summed_ - sums_sent));
   }
 
-  // What is added to the own half, then the other's sums.
+  // The addends for the own half, then the other's sums.
   std::span<std::byte> Receivable() {
     const auto output = std::as_writable_bytes(std::span(output_));
     if (received_ < own_.bytes) {
@@ -131,7 +131,7 @@ class PlainExchange final : public AllReduceSystem {
     return output.subspan(other_.begin + sums, std::min(kPieceBytes, other_.bytes - sums));
   }
 
-  // Whole floats only; the rest of one comes with what is received next.
+  // Whole floats only; the rest of one comes with the next bytes.
   void AddReceived() {
     const std::size_t end = std::min(received_, own_.bytes) / sizeof(float) * sizeof(float);
     if (end == summed_) return;
@@ -151,7 +151,7 @@ class PlainExchange final : public AllReduceSystem {
   std::vector<float> output_;
   Half own_;    // Summed here.
   Half other_;  // Summed by the other rank.
-  // Bytes of this operation. Each way goes first what is yet to be summed, then sums.
+  // Bytes of this operation. In each direction the addends go first, then sums.
   std::size_t sent_ = 0;
   std::size_t received_ = 0;
   std::size_t summed_ = 0;

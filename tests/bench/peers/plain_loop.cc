@@ -99,7 +99,7 @@ class PlainLoop final : public AllReduceSystem {
     // Whole vectors of up to 64 bytes; halves only where there is something to halve.
     vectors_ = (count + 15) / 16 * 16;
     middle_ = vectors_ >= 2 * kFloatsOfAPage ? vectors_ / 2 / 16 * 16 : vectors_;
-    // Not sysconf's: on some virtual machines that is what all of the host's cores have.
+    // Not sysconf's: on some virtual machines that is the size for all of the host's cores.
     past_cache_ = 2 * ranks_ * count * sizeof(float) > platform::LastLevelCacheBytes();
   }
   float* input() override { return in_[0]; }
@@ -133,7 +133,7 @@ class PlainLoop final : public AllReduceSystem {
   void Serve() {
     for (std::uint64_t turn = 1; !stop_;) {
       if (begun_.load(std::memory_order_acquire) < turn) continue;
-      if (task_ == Task::kFill) {  // As if it were the other ranks: reads, then writes.
+      if (task_ == Task::kFill) {  // In place of the other ranks: reads, then writes.
         for (std::size_t r = 1; r < ranks_; ++r) {
           unequal_ += std::memcmp(out_[r], out_[0], vectors_ * sizeof(float)) != 0;
           std::fill_n(in_[r], vectors_, 0.0F);
@@ -152,12 +152,12 @@ class PlainLoop final : public AllReduceSystem {
   std::size_t vectors_ = 0;
   std::size_t middle_ = 0;
   bool past_cache_ = false;
-  Task task_ = Task::kSum;        // Told by begun_.
+  Task task_ = Task::kSum;        // Published by begun_.
   std::atomic<int> unequal_ = 0;  // Outputs that differed.
   alignas(64) std::atomic<std::uint64_t> begun_ = 0;
   alignas(64) std::atomic<std::uint64_t> done_ = 0;
   alignas(64) std::atomic<bool> stop_ = false;
-  std::thread second_;  // Last, for it uses all of the above.
+  std::thread second_;  // Last, because it uses all of the above.
 };
 
 }  // namespace

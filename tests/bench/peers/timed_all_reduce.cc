@@ -30,7 +30,7 @@ constexpr long kMaxRssUnit = 1;
 #else
 constexpr long kMaxRssUnit = 1024;
 #endif
-constexpr int kFirst = 3;  // They touch memory that nobody has touched before.
+constexpr int kFirst = 3;  // They touch memory for the first time.
 constexpr int kWarmUps = 20;
 constexpr int kSamplesMin = 3;
 constexpr int kSamplesMax = 2000;
@@ -62,8 +62,8 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What buffers hold, over and over: small integers, so that every sum is exact. Short enough
-// to stay in the first cache, so that filling and checking disturb nothing else.
+// The buffers' contents, repeated: small integers, so that every sum is exact. Short enough to stay
+// in the first cache, so that filling and checking disturb nothing else.
 constexpr std::uint64_t kPeriod = 3 * 512;
 using Values = std::array<float, kPeriod>;
 
@@ -73,7 +73,7 @@ Values Multiples(float factor) {
   return values;
 }
 
-// Other values each turn, so that what is left of the one before is not taken for a result.
+// Other values each turn, so that remains of the previous one do not pass for a result.
 float FactorOf(std::uint64_t turn) { return static_cast<float>(1 + turn % 5); }
 
 void Fill(AllReduceSystem& system, std::uint64_t count, std::uint64_t turn) {
@@ -102,7 +102,7 @@ void CheckResult(AllReduceSystem& system, std::uint64_t count, std::uint64_t tur
   }
 }
 
-// What rank 0 found, on every rank: a sum in which the others have nothing.
+// Rank 0's number, on every rank: a sum to which the others add nothing.
 double Agreed(AllReduceSystem& system, double found) {
   const float own = system.input()[0];
   system.input()[0] = system.rank() == 0 ? static_cast<float>(found) : 0.0F;
@@ -141,7 +141,7 @@ class Timing {
     double telling = one;
     for (int i = 0; i < samples; ++i) {
       const auto turn = static_cast<std::uint64_t>(i) + 1;
-      // Before the input is written anew: a result of the same input would pass for this one's.
+      // Before the input is written again: a result of the same input would pass for this one's.
       const double asked = Now();
       const double tick =
           pause_.is_one() ? Agreed(system_, pause_.NextTick(asked, 2 * telling)) : 0;
@@ -167,7 +167,8 @@ class Timing {
     if (moment) pause_.ComputeUntil(*moment);
   }
 
-  // Those after a whole pause, if there are any: on a busy machine it may take long to agree on one.
+  // Keeps those after a whole pause, if there are any: on a busy machine agreeing on one may take
+  // long.
   void Keep(std::vector<Sample> taken) {
     const auto is_whole = [this](const Sample& sample) {
       return sample.pause_seconds >= pause_.seconds();
@@ -302,7 +303,7 @@ int TimedMain(int argc, char** argv, const MakeSystem& make) {
     return Run(RequestOf(argc, argv), make);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
-    std::_Exit(1);  // Not by way of destructors that wait for the other ranks.
+    std::_Exit(1);  // Without destructors that wait for the other ranks.
   }
 }
 

@@ -5,7 +5,7 @@
 //
 //   PROGRAM FOLDER SECONDS BYTES... [pause=SECONDS] [hold]
 //   below 64 KiB    back to back, in batches of about 100 us, so that reading the clock does not count
-//   from there on   one at a time, as training does it: each rank writes its input anew, all meet, the
+//   from there on   one at a time, as training does it: each rank writes its input again, all meet, the
 //                   operation is timed, each rank reads its result (and checks it); back to back the data
 //                   would stay in the caches of the rank that reduces it
 //   with a pause    every size so, but without the meeting: all agree on a moment, write their input,
@@ -28,27 +28,27 @@ class AllReduceSystem {
   virtual ~AllReduceSystem() = default;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
-  // Buffers for that many floats; the ones before are given back.
+  // Buffers for that many floats; the previous ones are freed.
   virtual void Prepare(std::uint64_t count) = 0;
   virtual float* input() = 0;
   virtual const float* output() = 0;
   virtual void Run() = 0;
   // Returns once all ranks have called.
   virtual void Meet() = 0;
-  // Input has been written anew. A program that stands for several ranks writes theirs here.
+  // The input has been written again. A program that stands for several ranks writes theirs here.
   virtual void OnFilled() {}
-  // When it was attached to whatever it needs before it may join; 0: there is no such thing.
+  // When it was attached to what it needs before it may join; 0: nothing.
   virtual double attached_seconds() const { return 0; }
 };
 
 // Seconds of a clock that all processes of the machine share.
 double Now();
 
-// Connects and joins; what it throws ends the program with an error.
+// Connects and joins; an exception ends the program with an error.
 using MakeSystem = std::function<std::unique_ptr<AllReduceSystem>()>;
 int TimedMain(int argc, char** argv, const MakeSystem& make);
 
-// An environment variable that must be there, and as a number.
+// An environment variable that must be set, and as a number.
 std::string Environment(const char* name);
 std::uint32_t EnvironmentNumber(const char* name);
 

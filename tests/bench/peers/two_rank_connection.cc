@@ -81,7 +81,7 @@ FileDescriptor Accept(const addrinfo& address, const std::string& text) {
 FileDescriptor Connect(const addrinfo& address, const std::string& text) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
-    FileDescriptor connecting = NewSocket(address);  // One that was refused is of no further use.
+    FileDescriptor connecting = NewSocket(address);  // A refused one cannot be used again.
     if (connect(connecting.get(), address.ai_addr, address.ai_addrlen) == 0) return connecting;
     if (errno != ECONNREFUSED) Fail("cannot connect to rank 0 at " + text);
     if (std::chrono::steady_clock::now() >= deadline) {
@@ -92,7 +92,7 @@ FileDescriptor Connect(const addrinfo& address, const std::string& text) {
   }
 }
 
-// What send and receive say when there is nothing to be done now.
+// The errors of send and receive when nothing can be done now.
 bool IsForNow(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace

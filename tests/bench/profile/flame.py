@@ -1,4 +1,4 @@
-"""perf script's output on standard input becomes a flame graph (SVG, into the file named) and a
+"""perf script's output on standard input becomes a flame graph (SVG, into the named file) and a
 list of the functions with most samples (standard output): flame.py TITLE FILE"""
 
 import collections

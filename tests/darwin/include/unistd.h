@@ -1,4 +1,4 @@
-// What macOS's unistd.h has besides.
+// What macOS's unistd.h has in addition.
 #pragma once
 #include_next <unistd.h>
 

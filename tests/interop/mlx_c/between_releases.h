@@ -1,8 +1,8 @@
-// What mlx-c 0.7.0, which is for MLX 0.32.2, lacks where it is compiled for this one, by this compiler.
-// Given to the compiler by -include, for mlx-c alone.
+// What mlx-c 0.7.0, made for MLX 0.32.2, lacks when it is compiled for this one, by this compiler.
+// Passed to the compiler by -include, for mlx-c alone.
 #pragma once
 
-#if __cplusplus >= 202002L  // What CMake tries of a compiler knows no MLX.
+#if __cplusplus >= 202002L  // CMake's compiler checks do not know MLX.
 
 #include <optional>
 #include <string>
@@ -12,16 +12,16 @@
 #include "mlx/ops.h"
 #include "mlx/version.h"
 
-// GCC's library has std::format from 13 on, and Debian 12 has 12: fmt's stands in for it.
+// GCC's library has std::format from 13 on, and Debian 12 has 12: fmt's replaces it.
 #if !defined(__cpp_lib_format)
 #define FMT_HEADER_ONLY
 #include <fmt/format.h>
-namespace std {  // NOLINT(cert-dcl58-cpp): what stands in for a part of it.
+namespace std {  // replaces a part of it.
 using fmt::format;
 }
 #endif
 
-// Later releases have one argument more, before the last two.
+// Later releases have one more argument, before the last two.
 #if MLX_VERSION_NUMERIC >= 32004
 namespace mlx::core {
 inline array gather_qmm(const array& x, const array& w, const array& scales,

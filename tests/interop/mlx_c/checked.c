@@ -44,7 +44,7 @@ void CheckFailed(int returned, mlxcomm_code code, int rank, const char* text) {
   CHECK(strstr(error_text, mlxcomm_code_name(code)) != NULL);
   CHECK(strstr(error_text, text) != NULL);
   mlxcomm_mlx_error error;
-  // What evaluation has met is found by the text; our own functions leave it with the thread.
+  // The text identifies a failure of an evaluation; our own functions keep it for the thread.
   if (mlxcomm_mlx_find_error(&error, error_text) != 0) mlxcomm_mlx_last_error(&error);
   CHECK(error.code == code);
   CHECK(error.rank == rank);

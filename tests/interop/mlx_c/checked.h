@@ -1,8 +1,8 @@
-// What the scenarios share: arrays of small numbers, checks that end the program, and an error handler that
-// keeps what it was told.
+// Shared by the scenarios: arrays of small numbers, checks that end the program, and an error
+// handler that keeps the error.
 //
-// Owner: of arrays, the program, which ends soon. Thread: one. Memory: nothing is freed but where freeing is
-// what is tested.
+// Owner: the program owns the arrays, and ends soon. Thread: one. Memory: nothing is freed except
+// where freeing is tested.
 #ifndef TESTS_INTEROP_MLX_C_CHECKED_H_
 #define TESTS_INTEROP_MLX_C_CHECKED_H_
 
@@ -26,11 +26,11 @@ extern mlx_stream cpu;
 extern mlx_distributed_group none;  // Empty: the default group.
 extern mlx_array nothing;           // Empty.
 
-// Errors are kept, and told on standard output, from here on.
+// From here on errors are kept, and printed to standard output.
 void KeepErrors(void);
 extern int errors;             // So far.
 extern char error_text[4096];  // The last.
-// That the last call has failed so, on whatever way its error came: text, code and rank.
+// Checks that the last call has failed in this way: text, code and rank.
 void CheckFailed(int returned, mlxcomm_code code, int rank, const char* text);
 
 // `rows` rows of two numbers: first, first + 1, ...

@@ -1,4 +1,4 @@
-// The ends of a program: with work that was begun, by an error, by a signal, of a child.
+// The ends of a program: with unfinished work, by an error, by a signal, of a child.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ void SumWhenTold(mlx_distributed_group world) {
   KeepErrors();
   OK(Sum(world, 7, 12));
   Say("got it");
-  // The other one has left in order: whoever still needs it is told.
+  // The other rank has left in an orderly way: a rank that still needs it gets the error.
   CHECK(Sum(world, 7, 0) == 1 && strstr(error_text, "RANK_LOST") != NULL);
 }
 
@@ -65,11 +65,11 @@ void DefaultHandler(const char* in) {
   if (strcmp(in, "thread") == 0) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, Wrong, NULL) == 0);
-    mlxcomm_mlx_barrier(shared, 0);  // Which the other rank does not come to.
+    mlxcomm_mlx_barrier(shared, 0);  // The other rank does not come to it.
     pthread_join(thread, NULL);
   }
   if (strcmp(in, "call") == 0) {
-    OK(Begin(shared, 1));  // Which nobody waits for: this is no end in order.
+    OK(Begin(shared, 1));  // No rank waits for it: this end is not orderly.
     Wrong(NULL);
   }
   Sum(shared, 1, 2);

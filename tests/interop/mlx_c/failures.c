@@ -1,4 +1,4 @@
-// Every error that can be provoked, as the handler gets it and as mlxcomm_mlx_last_error has it.
+// Every error that can be provoked, as the handler and as mlxcomm_mlx_last_error gets it.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ void WrongArguments(mlx_distributed_group world) {
   options.rank = 5;
   options.size = 2;
   Wrong(mlxcomm_mlx_join(&group, &options), "rank 5 of size 2");
-  // Nothing was changed by any of them, and the group works.
+  // None of them changed anything, and the group works.
   CHECK(res.ctx == NULL && group.ctx == NULL && name.ctx == NULL);
   CHECK(errors == 33);
   mlxcomm_mlx_error error;
@@ -86,7 +86,7 @@ void WrongArguments(mlx_distributed_group world) {
   OK(Sum(world, 3, 0));
 }
 
-// All ranks hear what each called; what is left works on.
+// All ranks get an error with each one's call; other groups work on.
 void Mismatch(mlx_distributed_group world) {
   const int rank = mlx_distributed_group_rank(world);
   KeepErrors();
@@ -202,7 +202,7 @@ void LostAndFound(mlx_distributed_group world) {
   CHECK(mlxcomm_mlx_check(world) == 1);
 }
 
-// Why: mlx-c takes the text of an exception for a format of printf, and this text is another process's.
+// Why: mlx-c uses an exception's text as a format of printf, and this text is another process's.
 void Leave(mlx_distributed_group world) {
   KeepErrors();
   OK(Sum(world, 2, 0));

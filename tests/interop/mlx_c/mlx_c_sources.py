@@ -1,5 +1,5 @@
-"""Where mlx-c's sources are: none of it is in this tree. Rust's crate mlx-sys has them, and cargo fetches it
-from wherever it is set up to, once."""
+"""Where mlx-c's sources are: this tree has none of them. Rust's crate mlx-sys has them, and cargo
+fetches it once, from the registry that it is configured for."""
 
 import json
 import os
@@ -15,7 +15,8 @@ class NotToBeHad(Exception):
 
 
 def find_sources(work):
-    """The folder with mlx-c's CMakeLists.txt. `work`: where a package of Rust may lie that asks for it."""
+    """The folder with mlx-c's CMakeLists.txt. `work`: where to put a package of Rust that asks
+    for it."""
     named = os.environ.get("MLXCOMM_MLX_C_SOURCE")
     if named:
         return pathlib.Path(named)
@@ -29,7 +30,7 @@ def find_sources(work):
         '[package]\nname = "wants-mlx-c"\nversion = "0.0.0"\nedition = "2021"\n'
         f'[dependencies]\n{CRATE} = "={VERSION}"\n[workspace]\n')
     said = ""
-    for way in (["--offline"], []):  # Of what is there already the network is not asked.
+    for way in (["--offline"], []):  # The network is not used for what is there already.
         done = subprocess.run([cargo, "metadata", "--format-version", "1", *way], cwd=work,
                               capture_output=True, text=True)
         if done.returncode == 0:

@@ -10,7 +10,7 @@ static const mlx_dtype kTypes[] = {
     MLX_INT32, MLX_INT64, MLX_FLOAT16, MLX_FLOAT32, MLX_FLOAT64, MLX_BFLOAT16, MLX_COMPLEX64};
 enum { kTypesNumber = sizeof kTypes / sizeof *kTypes };
 
-// Rank r has r + 1, r + 2, ...: of type bool all are true.
+// Rank r has r + 1, r + 2, ...; as bool all are true.
 static mlx_array Own(int rows, int rank, mlx_dtype type) { return Rows(rows, rank + 1, type); }
 
 static mlx_array Sum(mlx_array a, mlx_array b) {
@@ -105,7 +105,7 @@ static void OperationsOfOurs(mlx_distributed_group g, int rank, mlx_dtype type) 
   CHECK(Equal(res, Behind(Half(a, rank), Half(b, rank))));
 }
 
-// What has rows of another number on each rank: 1 and 3.
+// The operations with a different number of rows on each rank: 1 and 3.
 static void UnequalRows(mlx_distributed_group g, int rank, mlx_dtype type) {
   const mlx_array a = Own(1, 0, type), b = Own(3, 1, type), own = rank == 0 ? a : b;
   const uint64_t counts[] = {1, 3};
@@ -128,7 +128,7 @@ static void UnequalRows(mlx_distributed_group g, int rank, mlx_dtype type) {
   CHECK(Equal(res, expected));
 }
 
-// Tags keep two messages apart, whichever is asked for first.
+// Tags keep two messages apart, in whichever order they are received.
 static void Messages(mlx_distributed_group g, int rank, mlx_dtype type) {
   const mlx_array a = Own(2, 3, type), b = Own(2, 7, type);
   mlx_array res = mlx_array_new(), other = mlx_array_new();
@@ -191,7 +191,8 @@ void Operations(mlx_distributed_group world) {
   CHECK(Holds(res, &two, 1));
   OK(mlxcomm_mlx_barrier(none, 0));
   mlxcomm_mlx_get_counts(&after);
-  // Of each type 7 of mlx-c's, 10, 6 (two ask first) and 2 of ours; 7 operators; one without a stream.
+  // For each type 7 of mlx-c's, 10, 6 (two ask first) and 2 of ours; 7 operators; one without a
+  // stream.
   CHECK(after.operations - before.operations == kTypesNumber * (7 + 10 + 6 + 2) + 7 + 1);
 }
 
@@ -258,10 +259,10 @@ void Groups(mlx_distributed_group world) {
   CHECK(mlxcomm_mlx_is_ours(world) && !mlxcomm_mlx_is_ours(none));
   mlx_distributed_group again = mlx_distributed_group_new(), joined = mlx_distributed_group_new();
   OK(mlxcomm_mlx_init(&again, true, "ring"));
-  OK(mlxcomm_mlx_init(&again, true, "mpi"));  // Takes the place of what was there.
+  OK(mlxcomm_mlx_init(&again, true, "mpi"));  // Replaces the old value.
   mlxcomm_mlx_join_options options;
   mlxcomm_mlx_join_options_init(&options);
-  options.arena_bytes = 1 << 20;  // Of a job that is joined already: nothing changes.
+  options.arena_bytes = 1 << 20;  // The job is joined already: no effect.
   OK(mlxcomm_mlx_join(&joined, &options));
   CHECK(SumOfOnes(again) == 2 && SumOfOnes(joined) == 2);
   mlx_string name = mlx_string_new();
@@ -336,7 +337,7 @@ void Alone(void) {
               "no launcher has said");
   CheckFailed(mlxcomm_mlx_init(&world, false, "gloo"), MLXCOMM_INVALID_ARGUMENT, -1,
               "backend \"gloo\": expected any, ring");
-  CHECK(mlx_distributed_group_size(world) == 1);  // As it was.
+  CHECK(mlx_distributed_group_size(world) == 1);  // Unchanged.
   CHECK(mlxcomm_mlx_is_available("jaccl") && mlxcomm_mlx_is_available(NULL) &&
         !mlxcomm_mlx_is_available("gloo"));
 }

@@ -1,4 +1,4 @@
-// A program in C over mlx-c: one rank of a scenario, which its arguments name.
+// A program in C with mlx-c: one rank of the scenario that its arguments name.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// What the program can do: each returns where all was as it should be, and ends the program else.
+// The program's scenarios: each returns if all was as it should be, and ends the program otherwise.
 //
 // Owner: program.c. Thread: one. Memory: theirs, which is not freed.
 #ifndef TESTS_INTEROP_MLX_C_SCENARIOS_H_
@@ -15,17 +15,18 @@ void Alone(void);
 // failures.c
 void WrongArguments(mlx_distributed_group world);  // Two ranks.
 void Mismatch(mlx_distributed_group world);        // Two ranks.
-void Late(mlx_distributed_group world);            // Two ranks, of which one does not call.
+void Late(mlx_distributed_group world);            // Two ranks, one of which does not call.
 void Loop(mlx_distributed_group world);            // Until an evaluation fails.
-void Shrink(mlx_distributed_group world);  // Until one fails; then those who are left go on.
+void Shrink(mlx_distributed_group world);  // Until one fails; then the remaining ranks go on.
 void NoRoom(void);                         // Two ranks.
 void TakenRank(void);
 void NoDaemon(void);
-void LostAndFound(mlx_distributed_group world);  // Until the daemon is gone, and is there again.
-void Leave(mlx_distributed_group world);         // Rank 1 does, with percent signs.
+void LostAndFound(mlx_distributed_group world);  // Until the daemon has gone, and is back.
+void Leave(mlx_distributed_group world);         // Rank 1 leaves, with percent signs.
 
 // ends.c
-void LeaveQueued(mlx_distributed_group world);  // Ends with an operation begun; says nothing more.
+// Ends with an operation begun; prints nothing more.
+void LeaveQueued(mlx_distributed_group world);
 void SumWhenTold(mlx_distributed_group world);  // The other rank of that.
 void DefaultHandler(const char* in);            // "call", "evaluation", "thread"; does not return.
 void Fork(mlx_distributed_group world);

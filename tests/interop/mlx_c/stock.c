@@ -1,4 +1,4 @@
-// A program of mlx-c alone: nothing here names mlxcomm. BACKEND is what it asks MLX for.
+// A program of mlx-c alone: it does not mention mlxcomm. BACKEND is the backend it asks MLX for.
 #include <stdio.h>
 
 #include "mlx/c/mlx.h"

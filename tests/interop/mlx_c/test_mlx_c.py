@@ -1,5 +1,5 @@
-"""Programs in C over mlx-c (program.c), whose groups are those of client/mlx_c: every operation, every error,
-every end. `build`, beside this, makes them; where it could not, these are skipped."""
+"""Programs in C over mlx-c (program.c), with the groups of client/mlx_c: every operation, every
+error, every end. `build`, beside this, makes them; where it could not, these are skipped."""
 
 import os
 import pathlib
@@ -40,7 +40,7 @@ def is_right(process):
 
 
 def is_right_alone(scenario, **variables):
-    """With nothing that a launcher has set, and no daemon."""
+    """Without any launcher's variable, and without a daemon."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
     done = subprocess.run([WORK / "shared" / "program", scenario], env={**environment, **variables},
                           capture_output=True, text=True, timeout=300)
@@ -48,7 +48,7 @@ def is_right_alone(scenario, **variables):
 
 
 def nobody_is_left(c):
-    """They left in order: a rank that was lost makes a failed job, which the daemon shows."""
+    """They left in an orderly way: a lost rank makes a failed job, which the daemon shows."""
     wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
 
 
@@ -87,7 +87,8 @@ def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon():
     is_right_alone("alone", MLXCOMM_SOCKET="/nowhere/at/all.sock")
 
 
-# Stock goes by client/mpi's library, which launch names; renamed by one word of its build.
+# The stock program uses client/mpi's library, which launch names; one name in its build is
+# replaced.
 @WAYS
 @pytest.mark.parametrize("name", ["stock", "renamed"])
 def test_a_program_that_knows_nothing_of_it(cluster, name, way):
@@ -102,7 +103,7 @@ def test_the_readmes_example(cluster):
     assert sorted(process.lines) == [f"[{r}] rank {r} of 2: gradient 2.5 6.5" for r in (0, 1)]
 
 
-# Why: what else the library holds, of MLX and of C++, must not take the place of the program's own.
+# Why: the library's own parts of MLX and of C++ must not replace the program's.
 def test_only_its_own_names_are_visible():
     library = WORK / "shared" / "mlxcomm" / "libmlxcomm_mlx_c.so"
     done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
@@ -198,7 +199,7 @@ def test_init_joins_anew_when_the_daemon_is_back(cluster, number, code):
         is_right(rank)
 
 
-# Why: mlx-c takes the text of what evaluation throws for a format of printf.
+# Why: mlx-c uses the text of an evaluation's exception as a format of printf.
 def test_percent_signs_of_another_process_are_only_text(cluster):
     c = cluster(1)
     for process in [program(c, r, "leave") for r in (0, 1)]:
@@ -240,8 +241,8 @@ def test_a_wrong_time_for_the_end_is_told(cluster):
     assert leaving.finish() == 0
 
 
-# Why: mlx-c's default handler exits in the middle of a call. That must neither hang nor wait for anybody, and
-# the others learn why.
+# Why: mlx-c's default handler exits in the middle of a call. That must neither hang nor wait for
+# other ranks, and these must learn why.
 @pytest.mark.parametrize("where", ["call", "thread"])
 def test_the_default_error_handler_ends_the_program_and_the_others_learn_why(cluster, where):
     c = cluster(1)
@@ -272,7 +273,7 @@ def test_a_forked_child_is_refused_and_neither_hangs_nor_takes_its_parent_along(
     nobody_is_left(c)
 
 
-# Why: a rank that is only gone makes a failed job of it.
+# Why: a rank that merely disappears makes the job a failed one.
 @WAYS
 def test_groups_that_nobody_frees_are_left_in_order(cluster, way):
     c = cluster(1)
@@ -298,7 +299,7 @@ def test_what_uses_a_group_after_the_job_was_left_is_refused(cluster, way):
 
 
 def waits_for_a_sum(c, scenario):
-    """Rank 0 in it, in an operation that rank 1 does not come to."""
+    """Rank 0 waits in an operation that rank 1 does not call."""
     waiting, other = program(c, 0, scenario), program(c, 1, "when-told")
     other.wait_for("waits")
     wait_until(lambda: an_operation_is_in_flight(c), "the operation is in flight")
@@ -310,7 +311,7 @@ def test_ctrl_c_ends_a_program_that_has_no_handler(cluster):
     waiting, other = waits_for_a_sum(c, "outlive")
     waiting.signal(signal.SIGINT)
     assert waiting.finish() == -signal.SIGINT
-    # Until the daemon has seen it, what it had handed over is still combined.
+    # Until the daemon has noticed, the data that it was given is still combined.
     wait_until(lambda: any(job["state"] == "failed" for job in c.status()["jobs"]), "the daemon has seen it")
     go_on(other)
     other.wait_for("RANK_LOST")

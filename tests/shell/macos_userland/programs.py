@@ -52,7 +52,7 @@ def install_name_tool(*words):
     else:
         assert words[0] == "-change", words
         told["loads"] = [words[2] if name == words[1] else name for name in told["loads"]]
-    told["signed"] = False  # What is changed is not what was signed.
+    told["signed"] = False  # After a change the signature is wrong.
     write(path, body, told)
     return 0
 
@@ -66,7 +66,7 @@ def codesign(*words):
 
 
 def load(path, seen):
-    """What macOS does before a program runs; a sentence where it ends it."""
+    """What macOS does before a program runs; a sentence if it kills it."""
     if path in seen or path.startswith(("/usr/lib/", "/System/")):
         return None
     seen.add(path)
@@ -84,8 +84,8 @@ def load(path, seen):
 
 
 def keep(plist):
-    """launchd's part: the service runs, is started anew where KeepAlive says so, and is known until it is
-    booted out. Each start and each end is written down."""
+    """launchd's part: the service runs, is restarted where KeepAlive says so, and stays known
+    until it is booted out. Each start and each end is written down."""
     says_again = plist["KeepAlive"] == {"SuccessfulExit": False}
     with open(plist["StandardErrorPath"], "a", encoding="utf-8") as log:
         while not (STATE / "leaves").exists():
@@ -139,14 +139,14 @@ def launchctl(verb, *words):
         keeper.write_text(str(child))
         return 0
     os.setsid()
-    for stream in (0, 1, 2):  # Else whoever reads what the script says waits for this as well.
+    for stream in (0, 1, 2):  # Else the reader of the script's output waits for this as well.
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     keep(plist)
     os._exit(0)
 
 
 def newsyslog(option):
-    """-F: what its configuration names is turned, whatever its size."""
+    """-F: rotates the files that its configuration names, whatever their size."""
     assert option == "-F", option
     for file in pathlib.Path("/etc/newsyslog.d").iterdir():
         for line in file.read_text().splitlines():

@@ -1,4 +1,4 @@
-// A daemon of an older release answers by words alone, and is asked by such a one.
+// A daemon of an older release answers with words alone, and such a one asks.
 #include "proto/status_words.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(StatusWordsTest, StatesOfAnOlderDaemonAreReadFromItsWords) {
   EXPECT_EQ(topology.cables(0).rails(0).transport(), v1::Transport::rdma);
 }
 
-// What an answer says is another node's, and may be anything.
+// Another node's answer may be anything.
 TEST(StatusWordsTest, AWordThatNobodyKnowsIsNoState) {
   auto link = Parsed<v1::LinkStatus>(R"(state_word: "splendid" rails { transport_word: "" })");
   ReadOlderWords(link);
@@ -96,7 +96,7 @@ TEST(StatusWordsTest, ReasonsOfRdmaHaveTheWordsOfOlderReleases) {
   EXPECT_EQ(devices.reason(), v1::LinkReason::rdma_no_library);
 }
 
-// Why: scripts read these words; they are what releases before the enums printed.
+// Why: scripts read these words; releases before the enums printed them.
 TEST(StatusWordsTest, JsonHasTheSameWordsAsEver) {
   auto link =
       Parsed<v1::LinkStatus>("state: grace reason: wrong_key rails { transport: tcp state: up }");

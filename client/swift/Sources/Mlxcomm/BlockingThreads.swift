@@ -1,6 +1,6 @@
-// Threads in which libmlxcomm's blocking calls wait for async functions. Swift's own threads are as
-// many as there are cores and must not block; Dispatch's are too few for a wait each. So each call that
-// waits has a thread here, which is used again, and ends when it has had nothing to do for some seconds.
+// Threads in which libmlxcomm's blocking calls wait for async functions. Swift has as many threads
+// as cores, which must not block; Dispatch has too few for one for each wait. So each call that
+// waits gets a thread here, which is reused, and ends after some seconds without work.
 
 import CMlxcomm
 import Foundation
@@ -16,7 +16,7 @@ final class BlockingThreads: @unchecked Sendable {  // All state is behind `cond
   private var queued: [Work] = []
   private var idle = 0
 
-  /// Throws, if the system has no more threads; then the work is not done.
+  /// Throws if the system has no more threads; then the work is not done.
   func run(_ work: @escaping Work) throws {
     condition.lock()
     defer { condition.unlock() }
@@ -75,8 +75,9 @@ final class BlockingThreads: @unchecked Sendable {  // All state is behind `cond
   }
 }
 
-/// Whether the blocking call of one thread is to end: libmlxcomm asks about every 50 ms while it waits,
-/// in the thread that waits, for which a connection has one callback only. So the flag is the thread's.
+/// Whether the blocking call of one thread should end: libmlxcomm asks about every 50 ms while it
+/// waits, in the waiting thread, and a connection has only one callback for that. So the flag is
+/// the thread's.
 final class Interruption: @unchecked Sendable {  // `raised` is behind `lock`.
   private static let ofThread: pthread_key_t = {
     var key = pthread_key_t()
@@ -96,7 +97,7 @@ final class Interruption: @unchecked Sendable {  // `raised` is behind `lock`.
     return try body()
   }
 
-  /// What mlxcomm_connect_options.interrupted is.
+  /// The callback for mlxcomm_connect_options.interrupted.
   static let asked: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { _ in
     guard let flag = pthread_getspecific(Interruption.ofThread) else { return 0 }
     let interruption = Unmanaged<Interruption>.fromOpaque(flag).takeUnretainedValue()

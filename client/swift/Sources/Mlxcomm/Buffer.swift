@@ -1,19 +1,19 @@
 // Elements in the arena, the memory that this process shares with its daemon.
 //
-// A buffer belongs to an operation from its beginning to its end: what an operation writes nobody else
-// may touch meanwhile, and what it reads nobody may change. Memory keeps account of that by claims on
-// ranges of bytes. A second operation that needs what is taken is refused with an error; reading or
-// writing such elements from Swift is a mistake of the program, as overlapping access to a variable is,
-// and ends it with a message.
+// A buffer belongs to an operation from its beginning to its end: meanwhile no other code may touch
+// what the operation writes, or change what it reads. Memory keeps track of that by claims on
+// ranges of bytes. A second operation that needs claimed bytes is refused with an error; reading or
+// writing such elements from Swift is a mistake of the program, like overlapping access to a
+// variable, and ends it with a message.
 //
-// Thread: any; the claims make it so. Memory: the arena's, or in a group of one rank the heap's; it is
-// given back when the last buffer, view and operation of it is gone.
+// Thread: any; the claims make it so. Memory: the arena's, or in a group of one rank the heap's; it
+// is freed when the last buffer, view and operation of it is gone.
 
 import CMlxcomm
 import Foundation
 
 /// Where the elements of a buffer and its views are.
-final class Memory: @unchecked Sendable {  // `claims` is behind `lock`; by them `base`'s bytes are used.
+final class Memory: @unchecked Sendable {  // `claims` is behind `lock`; they guard `base`'s bytes.
   let connection: Connection?  // nil: the heap's.
   let base: UnsafeMutableRawPointer
 
@@ -45,7 +45,7 @@ final class Memory: @unchecked Sendable {  // `claims` is behind `lock`; by them
     }
   }
 
-  /// nil: somebody else is at work there.
+  /// nil: other work is going on there.
   func claim(_ bytes: Range<Int>, isExclusive: Bool) -> Claim? {
     let claim = Claim(bytes: bytes, isExclusive: isExclusive)
     return lock.withLock {
@@ -86,7 +86,7 @@ public final class Buffer<Element: Scalar>: Sendable {
     self.count = count
   }
 
-  /// Elements of which nobody knows what they are yet.
+  /// Elements with undefined values.
   ///
   /// Throws RESOURCE_EXHAUSTED, with figures, where the arena is full.
   public convenience init(count: Int, in group: Group) throws {
@@ -119,7 +119,8 @@ public final class Buffer<Element: Scalar>: Sendable {
     if Element.dataType == .bool { memory.base.initializeMemory(as: UInt8.self, repeating: 0, count: count) }
   }
 
-  /// Some of the elements as a buffer of their own, which is no copy: an operation on it has only these.
+  /// Some of the elements as a buffer of their own, without a copy: an operation on it has only
+  /// these.
   public func view(_ range: Range<Int>) -> Buffer {
     precondition(range.lowerBound >= 0 && range.upperBound <= count, "a range outside of the buffer")
     return Buffer(memory, offset: offset + range.lowerBound, count: range.count)
@@ -159,7 +160,7 @@ extension Buffer: RandomAccessCollection {
   public var startIndex: Int { 0 }
   public var endIndex: Int { count }
 
-  /// One element. Each access looks whether an operation is at work there: for many of them
+  /// One element. Each access checks whether an operation uses it: for many elements
   /// `withUnsafeBufferPointer` and `withUnsafeMutableBufferPointer` are faster.
   public subscript(index: Int) -> Element {
     get { memory.during(bytes(of: index), isExclusive: false) { place(index..<index + 1)[0] } }
@@ -172,14 +173,14 @@ extension Buffer: RandomAccessCollection {
     try withUnsafeBufferPointer(body)
   }
 
-  /// Over the elements as they are now.
+  /// Iterates over the current elements.
   public func makeIterator() -> IndexingIterator<[Element]> {
     withUnsafeBufferPointer { Array($0) }.makeIterator()
   }
 }
 
-/// What collective functions take and give: an array, which is copied into the arena and out of it, or
-/// a buffer, which is there.
+/// The arguments and results of collective functions: an array, which is copied into the arena and
+/// out of it, or a buffer, which lies there.
 public protocol Payload: Sendable {
   associatedtype Element: Scalar
   var count: Int { get }

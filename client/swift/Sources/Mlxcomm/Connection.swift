@@ -2,8 +2,9 @@
 //
 //   Group ─▶ Job ─▶ Connection ◀─ Memory ◀─ Buffer
 //
-// ARC closes them in that order, whichever of them a program lets go of first: parts of a group before
-// the world group, that before the session, and this only when its last buffer is gone.
+// ARC closes them in that order, whichever of them a program releases first: parts of a group
+// before the world group, that before the session, and the session only when its last buffer is
+// gone.
 //
 // Thread: any. The handles are libmlxcomm's, which may be used from any thread.
 
@@ -15,8 +16,8 @@ struct Handle: @unchecked Sendable {  // What it points to may be used from any 
   let pointer: OpaquePointer
 }
 
-/// A session with the daemon of this machine. Groups make one of their own; it is for programs that join
-/// several jobs, or ask for less address space.
+/// A session with the daemon of this machine. Groups make one of their own; use it to join several
+/// jobs, or to ask for less address space.
 public final class Connection: Sendable {
   let handle: Handle
 
@@ -24,7 +25,7 @@ public final class Connection: Sendable {
   ///   - socket: the daemon's; nil: $MLXCOMM_SOCKET, else the service's, else a private daemon.
   ///   - arenaBytes: address space for buffers; nil: as much as the daemon allows.
   ///   - timeout: nil: 10 s.
-  ///   - startPrivateDaemon: whether one is started where there is none, and no socket was named.
+  ///   - startPrivateDaemon: whether one is started where there is none and no socket was named.
   public init(
     socket: String? = nil, arenaBytes: Int? = nil, timeout: Duration? = nil,
     startPrivateDaemon: Bool = true
@@ -57,7 +58,7 @@ func withOptionalCString<Value>(
   return try string.withCString(body)
 }
 
-/// A job that this process has joined: its world groups (one, and what shrinking has left of it), and
+/// A job that this process has joined: its world groups (one, and those that it has shrunk to), and
 /// the operations that are under way in any of its groups.
 final class Job: @unchecked Sendable {  // All state is behind `condition`.
   let connection: Connection
@@ -68,7 +69,7 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
   private var ended = 0
   private var isClosed = false
 
-  /// The world group's handle is closed by the job from now on.
+  /// From now on the job closes the world group's handle.
   init(_ connection: Connection, world: Handle) {
     self.connection = connection
     worlds = [world]
@@ -108,8 +109,9 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
 
   // --- the process's end ---------------------------------------------------------------
 
-  /// Lets operations that were begun come to their end, for others still need them; then leaves the job
-  /// in order. Gives up where none has ended for `patience`: then others are told that a process has died.
+  /// Waits for operations that were begun, because other ranks still need them; then leaves the job
+  /// in an orderly way. Gives up after `patience` without the end of any: then the others learn
+  /// that a process has died.
   func close(patience: TimeInterval) {
     condition.lock()
     defer { condition.unlock() }
@@ -134,7 +136,7 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
       say("\(underWay) calls have not ended in \(patience) s after the end of the program: given up")
       return
     }
-    // The last stands for the job. Nobody is in a call on a group, nor comes into one.
+    // The last stands for the job. No thread is in a call on a group, and none begins one.
     if let world = worlds.popLast() { mlxcomm_group_close(world.pointer) }
     worlds.removeAll()
   }
@@ -144,8 +146,9 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
   }
 }
 
-/// Leaves the jobs of this process in order when it ends, for Swift deinitializes no global: else the
-/// others would be told that it has died. A trap, abort() or a signal does not come by here.
+/// Leaves the jobs of this process in an orderly way when it ends, because Swift does not
+/// deinitialize globals: else the other ranks would see a dead process. A trap, abort() or a signal
+/// does not get here.
 enum ProcessEnd {
   private static let patienceSeconds = 60.0
 

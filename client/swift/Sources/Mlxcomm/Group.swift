@@ -5,9 +5,9 @@
 //   let same = try await world.allSum(buffer)      // in async functions: no thread is blocked
 //
 // Every rank of a group must make the same calls in the same order. Child tasks (async let, a
-// TaskGroup) run in no particular order, so two of them must not call the same group, but for send and
-// recv with tags of their own. Who wants several operations under way begins them one after the other by
-// `begin`, which returns at once, and awaits them afterwards.
+// TaskGroup) run in no particular order, so two of them must not call the same group, except for
+// send and recv with tags of their own. For several operations under way, begin one after the other
+// by `begin`, which returns at once, and await them afterwards.
 //
 // A group that has failed stays failed: each later call throws the same at once.
 
@@ -20,9 +20,9 @@ public final class Group: Sendable {
 
   // --- joining ---------------------------------------------------------------------------
 
-  /// The group of all ranks of this process's job, by what mlxcommctl launch, mlx.launch, mpirun, torchrun
-  /// or srun have set. Asked again, it is the same group, until the process ends. Waits until all ranks
-  /// are there.
+  /// The group of all ranks of this process's job, by the variables that mlxcommctl launch,
+  /// mlx.launch, mpirun, torchrun or srun have set. Later calls give the same group, until the
+  /// process ends. Waits until all ranks are there.
   ///
   /// - Parameters:
   ///   - strict: without any launcher: true throws UNAVAILABLE, false gives a group of one rank.
@@ -96,7 +96,7 @@ public final class Group: Sendable {
   /// Where a rank runs; nil for one that does not exist.
   public func member(_ rank: Int) -> Member? { core.member(rank) }
 
-  /// How it failed, if a call of this process has met that. Asks nobody.
+  /// How it failed, if a call of this process has met a failure. Asks no other process.
   public var failure: MlxcommError? { core.failure }
 
   /// Throws the failure again, if there is one.
@@ -104,12 +104,13 @@ public final class Group: Sendable {
     if let failure { throw failure }
   }
 
-  /// The deadline of this rank's later calls that name none; groups split off afterwards inherit it. nil
-  /// is the daemon's default: as long as a rank that is waited for may still come.
+  /// The deadline of this rank's later calls that name none; groups split off afterwards inherit
+  /// it. nil is the daemon's default: a call waits as long as the ranks that it waits for may still
+  /// come.
   public func setTimeout(_ timeout: Duration?) throws { try core.setTimeout(timeout) }
 
-  /// Leaves the job because this program ends by a fault: all other ranks get RANK_LOST at once, with
-  /// `why` (120 bytes of it), whatever they do.
+  /// Leaves the job because this program ends by a fault: all other ranks get RANK_LOST at once,
+  /// with `why` (at most 120 bytes), whatever they do.
   public func leave(why: String) { core.leave(why: why) }
 
   // --- what comes of it --------------------------------------------------------------------
@@ -136,7 +137,7 @@ public final class Group: Sendable {
     })
   }
 
-  /// What a rank calls that takes no part while others `split`.
+  /// For a rank that takes no part while others `split`.
   public func splitWithoutMe(timeout: Duration? = nil) throws {
     _ = try core.split(color: nil, key: 0, name: nil, timeout: timeout)
   }
@@ -148,9 +149,9 @@ public final class Group: Sendable {
 
   private func order(_ key: Int?) -> Int { key.flatMap { $0 < 0 ? nil : $0 } ?? rank }
 
-  /// After a failure: a new group of the ranks that are left, in the old order. Every rank that is left
-  /// must call it; returns when all have, or when those that have not are gone. Of the group that
-  /// `Group()` gives, it is what `Group()` gives from then on.
+  /// After a failure: a new group of the ranks that are left, in the old order. Every rank that is
+  /// left must call it; returns when all have, or when those that have not are gone. If it replaces
+  /// the group of `Group()`, that returns the new one from then on.
   public func shrink(timeout: Duration? = nil) throws -> Group {
     let rest = try core.shrink(timeout: timeout)
     World.shared.replace(core, by: rest)
@@ -168,8 +169,8 @@ public final class Group: Sendable {
 
   // --- operations ------------------------------------------------------------------------------
 
-  /// Begins an operation and returns at once. Arguments are checked first: INVALID_ARGUMENT names the
-  /// one that is wrong, and has changed nothing on any rank.
+  /// Begins an operation and returns at once. Arguments are checked first: INVALID_ARGUMENT names
+  /// the wrong one, and nothing has changed on any rank.
   public func begin(_ operation: Operation, timeout: Duration? = nil) throws -> Pending {
     try Pending(core, operation, timeout: timeout)
   }
@@ -179,8 +180,9 @@ public final class Group: Sendable {
     try begin(operation, timeout: timeout).wait()
   }
 
-  /// Carries an operation out. Cancelling the Task gives it up, which fails the group with CANCELLED on
-  /// all ranks; a Task that had been cancelled before throws CancellationError, and nothing has changed.
+  /// Carries an operation out. Cancelling the Task gives it up, which fails the group with
+  /// CANCELLED on all ranks; a Task that was cancelled before throws CancellationError, and nothing
+  /// has changed.
   public func run(_ operation: Operation, timeout: Duration? = nil) async throws {
     try Task.checkCancellation()
     try await begin(operation, timeout: timeout).wait()

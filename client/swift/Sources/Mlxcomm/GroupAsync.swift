@@ -27,7 +27,7 @@ extension Group {
     try await carryOut(prepared.reduce(x, op, root), timeout)
   }
 
-  /// x: a block for each rank. The own block of what allReduce would give.
+  /// x: a block for each rank. The result is the own block of what allReduce would give.
   public func reduceScatter<P: Payload>(
     _ x: P, op: ReduceOperator = .sum, timeout: Duration? = nil
   ) async throws -> P {
@@ -70,7 +70,7 @@ extension Group {
     try await carryOut(prepared.allToAll(x), timeout)
   }
 
-  /// sendCounts[r] elements of x go to rank r, receiveCounts[r] of the result come from it.
+  /// sendCounts[r] elements of x go to rank r; receiveCounts[r] of the result come from it.
   public func allToAllV<P: Payload>(
     _ x: P, sendCounts: [Int], receiveCounts: [Int], timeout: Duration? = nil
   ) async throws -> P {
@@ -91,7 +91,7 @@ extension Group {
     try await carryOut(prepared.recv(type, count, source, tag), timeout)
   }
 
-  /// The same, as many as x has.
+  /// The same, with the length of x.
   public func recvLike<P: Payload>(
     _ x: P, from source: Int, tag: Int = 0, timeout: Duration? = nil
   ) async throws -> P {

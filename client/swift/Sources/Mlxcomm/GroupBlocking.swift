@@ -1,5 +1,5 @@
-// The operations by name, blocking. GroupAsync.swift has the same for async functions, where the compiler
-// takes those by itself.
+// The operations by name, blocking. GroupAsync.swift has the same for async functions, where the
+// compiler chooses those.
 
 extension Group {
   /// The inputs of all ranks, combined.
@@ -26,7 +26,7 @@ extension Group {
     try carryOut(prepared.reduce(x, op, root), timeout)
   }
 
-  /// x: a block for each rank. The own block of what allReduce would give.
+  /// x: a block for each rank. The result is the own block of what allReduce would give.
   public func reduceScatter<P: Payload>(
     _ x: P, op: ReduceOperator = .sum, timeout: Duration? = nil
   ) throws -> P {
@@ -86,7 +86,7 @@ extension Group {
     try carryOut(prepared.recv(type, count, source, tag), timeout)
   }
 
-  /// The same, as many as x has.
+  /// The same, with the length of x.
   public func recvLike<P: Payload>(
     _ x: P, from source: Int, tag: Int = 0, timeout: Duration? = nil
   ) throws -> P {

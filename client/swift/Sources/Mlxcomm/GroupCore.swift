@@ -1,5 +1,5 @@
-// What a Group stands on: a handle of libmlxcomm and the job that it is of, or, in a group of one rank,
-// neither: nobody else has to know of it, so no daemon is asked. Several Groups may share one.
+// The basis of a Group: a handle of libmlxcomm and its job, or, for a group of one rank, neither:
+// no other process has to know of it, so there is no daemon. Several Groups may share one.
 //
 // Thread: any. A part's handle is closed with the core, the world's with the job.
 
@@ -142,7 +142,7 @@ final class GroupCore: Sendable {
   }
 
   // --- what can be asked of it -----------------------------------------------------------
-  // As calls of the job, for at the process's end the handle goes.
+  // They count as calls of the job, because the handle is closed at the process's end.
 
   var failure: MlxcommError? {
     guard let joined else { return nil }

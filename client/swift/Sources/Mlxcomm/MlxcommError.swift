@@ -1,6 +1,6 @@
-// What went wrong: a code for programs, a text for people, and the rank at fault with its node, where
-// one can be named. Everything that Mlxcomm throws is of this type, but for CancellationError, which an
-// async call throws whose Task had been cancelled before anything was begun.
+// A failure: a code for programs, a text for people, and the rank at fault with its node, where one
+// can be named. Mlxcomm throws only this type, and CancellationError from an async call whose Task
+// was cancelled before anything was begun.
 
 import CMlxcomm
 import Foundation
@@ -10,10 +10,10 @@ public struct MlxcommError: Error, Sendable, Hashable {
     case invalidArgument = 1
     /// Ranks of a group called different things.
     case mismatch
-    /// The message says who did not come.
+    /// The message names the ranks that did not come.
     case deadlineExceeded
     case rankLost
-    /// Buffers stay readable; join anew.
+    /// Buffers stay readable; join again.
     case daemonLost
     case daemonStopping
     case resourceExhausted
@@ -55,7 +55,7 @@ extension MlxcommError: CustomStringConvertible, LocalizedError {
 func invalid(_ message: String) -> MlxcommError { MlxcommError(.invalidArgument, message) }
 
 extension MlxcommError {
-  /// nil: the call has ended well. `group`: in which the error's rank counts.
+  /// nil: the call has succeeded. `group`: the one in which the error's rank counts.
   init?(_ code: mlxcomm_code, _ error: UnsafePointer<mlxcomm_error>, in group: OpaquePointer?) {
     guard code != MLXCOMM_OK else { return nil }
     let rank = error.pointee.rank
@@ -71,7 +71,7 @@ extension MlxcommError {
   }
 }
 
-/// Makes a call of libmlxcomm and throws what it says.
+/// Makes a call of libmlxcomm and throws its error.
 func call(
   in group: OpaquePointer? = nil, _ body: (UnsafeMutablePointer<mlxcomm_error>) -> mlxcomm_code
 ) throws {

@@ -1,11 +1,11 @@
-// An operation on buffers, described but not begun: which elements it reads and writes, what is checked
-// before any other rank is asked, and the call of libmlxcomm that begins it.
+// An operation on buffers, described but not begun: which elements it reads and writes, what is
+// checked before any other rank takes part, and the call of libmlxcomm that begins it.
 
 import CMlxcomm
 
 extension Group {
-  /// What `begin` and `run` carry out. Counts are of elements; input and output do not overlap, except
-  /// where "in place" is said: there they may be the same.
+  /// The argument of `begin` and `run`. Counts are of elements; input and output do not overlap,
+  /// except where "in place" is stated: there they may be the same.
   public struct Operation: Sendable {
     struct Region: Sendable {
       let memory: Memory
@@ -17,7 +17,7 @@ extension Group {
       }
       var start: UnsafeMutableRawPointer { memory.base + bytes.lowerBound }
     }
-    /// What each call of libmlxcomm gets behind its own arguments.
+    /// The arguments that each call of libmlxcomm gets behind its own.
     struct Begin {
       let group: OpaquePointer
       let timeout: UInt64

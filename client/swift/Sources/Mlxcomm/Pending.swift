@@ -1,13 +1,13 @@
 // An operation that was begun.
 //
-//   begin ─▶ begun ─▶ awaited, by one thread ─▶ ended ─▶ all who wait are told
+//   begin ─▶ begun ─▶ awaited, by one thread ─▶ ended ─▶ all waiting threads get the result
 //                          giving up is another thread's call, beside that wait
 //
-// libmlxcomm tells the end of an operation once, to whoever asks first: the thread that waits, or the
-// one that gives it up. Here both are brought together, so that everybody is told the same.
+// libmlxcomm reports the end of an operation once, to the first caller: the thread that waits, or
+// the one that gives it up. This class brings both together, so that all get the same result.
 //
-// Owner: whoever began it; who lets go of it unawaited leaves the rest to a thread of BlockingThreads.
-// Memory: the buffers are held, and claimed, until it has ended.
+// Owner: the code that began it; if it is released without a wait, a thread of BlockingThreads
+// waits. Memory: the buffers are held, and claimed, until it has ended.
 
 import CMlxcomm
 import Foundation
@@ -29,7 +29,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
   private let condition = NSCondition()
   private var state = State.begun
   private var continuations: [CheckedContinuation<Void, any Error>] = []
-  // Of giving up: whether it is under way, how it ended, and that the thread which waits came too late.
+  // Giving up: whether it is under way, how it ended, and that the waiting thread came too late.
   private var isGivenUp = false
   private var endOfGivingUp: Ending?
   private var waitCameTooLate = false
@@ -87,7 +87,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
   }
 
   deinit {
-    // Its buffers may go only when nothing touches them, and others count on its end.
+    // Its buffers may go only when nothing touches them, and other ranks count on its end.
     guard case .begun = state else { return }
     let (core, operation, ticket, claims) = (self.core, self.operation, self.ticket, self.claims)
     let wait: @Sendable () -> Void = {
@@ -101,7 +101,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
 
   // --- how it ends -----------------------------------------------------------------------
 
-  /// Blocks until it has ended, and throws how, if not well.
+  /// Blocks until it has ended, and throws if it failed.
   public func wait() throws {
     condition.lock()
     defer { condition.unlock() }
@@ -118,18 +118,18 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     }
   }
 
-  /// Returns when it has ended, and throws how, if not well. Cancelling the Task gives it up, which
+  /// Returns when it has ended, and throws if it failed. Cancelling the Task gives it up, which
   /// fails the group on all ranks; this returns when nothing touches the buffers any more.
   public func wait() async throws {
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { tell($0) }
     } onCancel: {
-      // Not in the thread that cancels: the daemon has to be asked.
+      // Not in the cancelling thread, because the daemon has to answer.
       do { try BlockingThreads.shared.run { self.giveUp(timeout: 0) } } catch { giveUp(timeout: 0) }
     }
   }
 
-  /// Whether it has ended. Does not wait, and does not throw how: `wait` does.
+  /// Whether it has ended. Does not wait, and does not throw: `wait` does.
   public var hasEnded: Bool {
     condition.lock()
     defer { condition.unlock() }
@@ -138,10 +138,10 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     return false
   }
 
-  /// Gives it up, which fails the group on all ranks, and waits until nothing touches its buffers, for
-  /// at most `timeout` (nil: 10 s). True: it was given up; false: it had ended well before.
+  /// Gives it up, which fails the group on all ranks, and waits until nothing touches its buffers,
+  /// for at most `timeout` (nil: 10 s). True: it was given up; false: it had succeeded before.
   ///
-  /// Throws DEADLINE_EXCEEDED, after which it is still under way, and how else it ended.
+  /// Throws DEADLINE_EXCEEDED, after which it is still under way, and any other failure.
   public func cancel(timeout: Duration? = nil) throws -> Bool {
     let patience = try nanoseconds(timeout)
     if case .failure(let error)? = giveUp(timeout: patience), error.code == .deadlineExceeded { throw error }
@@ -181,7 +181,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     condition.lock()
     defer { condition.unlock() }
     if isGivenUp, case .failure(let error) = ending, error.code == .invalidArgument {
-      waitCameTooLate = true  // The end was told to the thread that gives it up.
+      waitCameTooLate = true  // The thread that gives it up got the end.
       if let told = endOfGivingUp { finish(told) }
     } else {
       finish(ending)
@@ -219,7 +219,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     return told
   }
 
-  // For who has no lock.
+  // For callers without the lock.
   private func end(_ ending: Ending) {
     condition.lock()
     finish(ending)
@@ -237,7 +237,7 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     continuations = []
   }
 
-  // What another program sent as a Bool may be any byte, which Swift must not meet in one.
+  // A Bool that another program sent may be any byte, which is undefined in Swift.
   private static func makeBools(of operation: Group.Operation) {
     guard operation.writesBools, let output = operation.output else { return }
     let bytes = output.start.assumingMemoryBound(to: UInt8.self)

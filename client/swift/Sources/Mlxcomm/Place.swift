@@ -1,5 +1,5 @@
-// Which rank of how many of which job this process is, by what its launcher has set, and the one world
-// group that follows from it: whoever asks for it again, by whatever backend's name, gets the same.
+// Which rank of how many of which job this process is, by its launcher's variables, and the world
+// group that follows from it: later calls, with any backend's name, get the same.
 
 import CMlxcomm
 import Foundation
@@ -36,8 +36,8 @@ struct Place: Equatable, Sendable {
   }
 }
 
-/// The world group of this process by its environment. It is kept until the process ends, as MLX keeps
-/// its own: a program that asks twice must not leave the job in between.
+/// The world group of this process by its environment. It is kept until the process ends, as in
+/// MLX: a program that asks twice must not leave the job in between.
 final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is held while joining.
   static let shared = World()
 
@@ -48,7 +48,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
     try lock.withLock {
       if let joined {
         let code = joined.core.failure?.code
-        // After these the daemon can be joined again, once it is back.
+        // After these failures the process can join again, once the daemon is back.
         if code != .daemonLost && code != .daemonStopping { return joined.core }
         self.joined = nil
       }
@@ -68,7 +68,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
     }
   }
 
-  /// What shrinking has left of it is the world from then on.
+  /// The shrunk group is the world from then on.
   func replace(_ old: GroupCore, by new: GroupCore) {
     lock.withLock {
       if let joined, joined.core === old { self.joined = (joined.place, new) }
@@ -76,7 +76,7 @@ final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is
   }
 }
 
-/// MLX's names for what carries a group. Each of them means this process's job here.
+/// MLX's names of backends. Each of them means this process's job here.
 public enum Backend: String, CaseIterable, Sendable {
   case any
   case ring
@@ -84,6 +84,6 @@ public enum Backend: String, CaseIterable, Sendable {
   case mpi
   case nccl
 
-  /// True of each, as all of them mean the same.
+  /// True for each, because all of them mean the same.
   public var isAvailable: Bool { true }
 }

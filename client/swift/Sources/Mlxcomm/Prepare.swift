@@ -1,5 +1,5 @@
-// What the operations by name have in common, whether they block or are awaited: the input goes into the
-// arena, if it is not there, and a buffer is made for the result, unless the copy can hold it.
+// The common part of the operations by name, blocking or awaited: the input goes into the arena, if
+// it is not there, and the result gets a buffer, unless the copy can hold it.
 
 struct Prepared<Result> {
   let operation: Group.Operation

@@ -1,4 +1,4 @@
-// What buffers hold: the element types that the daemon knows, and those two that Swift has no type for.
+// The elements of buffers: the types that the daemon knows, and the two that Swift does not have.
 
 import CMlxcomm
 
@@ -36,8 +36,8 @@ public enum DataType: UInt32, Sendable, CaseIterable {
   }
 }
 
-/// An element of a buffer. A type of your own (a Complex<Float> of another package, say) may be one as
-/// well: it must have the size and the layout of its `dataType`.
+/// An element of a buffer. A type of your own (such as another package's Complex<Float>) may be one
+/// as well: it must have the size and the layout of its `dataType`.
 public protocol Scalar: BitwiseCopyable, Sendable {
   static var dataType: DataType { get }
 }
@@ -67,11 +67,11 @@ public struct BFloat16: Scalar, Hashable, CustomStringConvertible {
 
   public init(bitPattern: UInt16) { self.bitPattern = bitPattern }
 
-  /// Rounded to the nearest, of two that are equally near to the even one.
+  /// Rounded to nearest, ties to even.
   public init(_ value: Float) {
     let bits = value.bitPattern
     if value.isNaN {
-      bitPattern = UInt16(bits >> 16) | 0x40  // A quiet one, whatever is cut off.
+      bitPattern = UInt16(bits >> 16) | 0x40  // Stays a quiet NaN, whatever is cut off.
     } else {
       bitPattern = UInt16(truncatingIfNeeded: (bits + 0x7fff + (bits >> 16 & 1)) >> 16)
     }

@@ -1,6 +1,6 @@
-// Operations on mlx-swift's arrays, by the names and shapes that its DistributedGroup has. Each
-// evaluates its array, copies it into the arena, blocks until the operation has ended, and makes an array
-// of the result; nothing is lazy. Arrays count by rows: the first dimension is the one that grows or is cut.
+// Operations on mlx-swift's arrays, with the names and shapes of its DistributedGroup. Each
+// evaluates its array, copies it into the arena, blocks until the operation has ended, and makes an
+// array of the result; nothing is lazy. Arrays count by rows: the first dimension grows or is cut.
 
 import Foundation
 import MLX

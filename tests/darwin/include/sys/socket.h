@@ -1,4 +1,4 @@
-// macOS's sockets, of which some options are made of Linux's own (sockets.cc).
+// macOS's sockets; Linux's own options replace some of theirs (sockets.cc).
 #pragma once
 #include_next <sys/socket.h>
 

@@ -1,4 +1,4 @@
-// Values that are passed and checked, beside a plain account of what each operation does.
+// Values that are passed and checked, against a plain computation of what each operation does.
 #include "client/bench/values.h"
 
 #include <cstring>
@@ -26,7 +26,7 @@ Bytes InputOf(const Measured& measured) {
   return input;
 }
 
-// What moves data and does not change it: the output is put together from the inputs.
+// Operations that move data unchanged: the output is assembled from the inputs.
 Bytes Moved(OperationKind kind, std::uint32_t rank) {
   const auto input = [&](std::uint32_t of) { return InputOf(Rank(kind, of)); };
   const std::size_t block = kCount * sizeof(float);
@@ -60,7 +60,7 @@ TEST(ValuesTest, AreRightWhereDataWasMoved) {
   }
 }
 
-// Why: a check that passes whatever comes is none.
+// Why: a check that passes whatever comes is useless.
 TEST(ValuesTest, AreWrongWhereAnElementIsOrABlockIsAnothers) {
   Bytes output = Moved(OperationKind::kAllGather, 1);
   output[0] ^= 1;

@@ -48,8 +48,8 @@ TEST(ArenaAllocatorTest, KeepsAFreedRangeWhileAnOperationUsesIt) {
   EXPECT_TRUE(arena.Allocate(kPage).has_value());
 }
 
-// Why: what was freed is warm, what was never used is cold, and the two do not merge.
-// An arena of which nothing is used must still give all of itself in one piece.
+// Why: freed memory is warm, unused memory is cold, and the two do not merge. An arena that is not
+// used at all must still give all of itself in one piece.
 TEST(ArenaAllocatorTest, JoinsWarmAndColdNeighboursForWhatFitsIntoNeither) {
   ArenaAllocator arena(nullptr, 8 * kPage, kPage);
   const auto small = *arena.Allocate(3 * kPage);
@@ -66,8 +66,8 @@ TEST(ArenaAllocatorTest, JoinsWarmAndColdNeighboursForWhatFitsIntoNeither) {
   EXPECT_TRUE(arena.Allocate(8 * kPage).has_value());
 }
 
-// Why: a pin that hits another range, or none, would protect the wrong memory, and its
-// unpin would take the protection of somebody else away.
+// Why: a pin that hits another range, or none, would protect the wrong memory, and its unpin would
+// remove another operation's protection.
 TEST(ArenaAllocatorTest, PinsOnlyWhatLiesInOneRangeThatIsAllocated) {
   ArenaAllocator arena(nullptr, 8 * kPage, kPage);
   EXPECT_FALSE(arena.Pin(0, 1));
@@ -104,8 +104,8 @@ TEST(ArenaAllocatorTest, GivesBackWhatIsFreeUnlessADeviceMayHoldIt) {
   }
 }
 
-// Why: a process that has once sent much by RDMA would keep the most that it ever had in use.
-// How: what is freed while a device has pages stays, and goes with the next range that is freed after it.
+// Why: a process that has once sent much by RDMA would keep the most that it ever used. How: a
+// range freed while a device has pages stays, and goes with the next range that is freed after it.
 TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
   void* const pages =
       ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

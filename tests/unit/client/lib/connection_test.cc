@@ -1,5 +1,5 @@
-// One session from the client's side, through the C interface: the daemon is moved by hand
-// (fake_daemon.h), and the control calls are left out (fake_attach_module.cc).
+// One session from the client's side, through the C interface: the test makes the daemon's moves
+// (fake_daemon.h), and the control calls are stubbed (fake_attach_module.cc).
 #include "client/lib/connection.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +77,7 @@ TEST(ConnectTest, RefusesAQueueOfAnotherLayout) {
 // would keep the user for ten seconds.
 TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
   std::atomic<bool> over{false};
-  FakeDaemon daemon;  // Whose thread looks at it until it ends.
+  FakeDaemon daemon;  // Its thread uses it until it ends.
   daemon.Answer([&](int) {
     while (!over.load()) std::this_thread::yield();
   });
@@ -88,8 +88,8 @@ TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
   over = true;
 }
 
-// Why: a side that was named is to hold for all threads of the node; else a process that is bound to
-// few cores has few, whatever its daemon has.
+// Why: a named side must hold for all threads of the node; else a process that is bound to few
+// cores takes the side of few, whatever its daemon has.
 TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
   FakeAttach::Of(LibraryFolder()).Reset();
   const auto waiting_with = [](queue::Scheduling named) {
@@ -167,8 +167,8 @@ TEST_F(ConnectionTest, KeepsTheGroupAfterAFailureOfOneOperation) {
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
 }
 
-// Why: messages hold names of jobs and programs, and are cut to fit; Python would raise
-// an error of its own for a text that is not UTF-8.
+// Why: messages contain names of jobs and programs, and are cut to fit; Python would raise an error
+// of its own for a text that is not UTF-8.
 TEST_F(ConnectionTest, GivesMessagesInUtf8WhateverTheyHold) {
   std::uint64_t ticket = Barrier();
   daemon.Complete(ticket, MLXCOMM_INTERNAL, "a\xff\xc3\xa9z\xc3");
@@ -204,8 +204,8 @@ TEST_F(ConnectionTest, WakesUpFromSleep) {
   waiter.join();
 }
 
-// Why: one thread reads the completions of all; what is not its own it must hand on.
-// How: the last that was submitted ends first.
+// Why: one thread reads the completions of all, and must pass on those of others. How: the last
+// submitted operation ends first.
 TEST_F(ConnectionTest, HandsEachOfSeveralThreadsItsOwn) {
   constexpr int kThreads = 8;
   constexpr int kRounds = 50;
@@ -260,8 +260,8 @@ TEST_F(ConnectionTest, TellsOfTheDaemonsDeathAtOnce) {
   EXPECT_EQ(mlxcomm_barrier(group, 0, &ticket, &error), MLXCOMM_DAEMON_LOST);
 }
 
-// Why: a daemon that gave up a session, or was stopped and goes on, may be writing to the
-// arena still; handed out anew, the memory would change under its new owner.
+// Why: a daemon that gave up a session, or was stopped and goes on, may still be writing to the
+// arena; memory that is allocated again would change under its new owner.
 TEST_F(ConnectionTest, ReusesNoBufferThatALostDaemonMayWriteTo) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes);
   buffer[0] = 3;
@@ -284,7 +284,7 @@ TEST_F(ConnectionTest, TakesImpossiblePositionsForALostDaemon) {
 
 // --- buffers --------------------------------------------------------------------------
 
-// Why: an operation without bytes has offset 0, which may be somebody's. Were it pinned,
+// Why: an operation without bytes has offset 0, which may belong to another one. If it were pinned,
 // or only unpinned, the buffer there would be reused while the daemon writes to it.
 TEST_F(ConnectionTest, HoldsABufferAlthoughAnEmptyOperationEndsMeanwhile) {
   std::uint64_t empty = 0;

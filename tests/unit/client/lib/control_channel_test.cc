@@ -1,4 +1,4 @@
-// The control calls beside a real gRPC server, on one end of a socket pair.
+// The control calls against a real gRPC server, on one end of a socket pair.
 #include "client/lib/control_channel.h"
 
 #include <fcntl.h>
@@ -159,7 +159,8 @@ TEST(ControlChannelTest, RefusesAReplyWithoutEnd) {
   EXPECT_EQ(channel.Call(kSplit, Request(1, 1), kLongNs, kNobody).status, Status::kInternal);
 }
 
-// How: each is given up once the server has begun it; what it has not, it need not cancel.
+// How: each is given up once the server has begun it; a call that has not begun needs no
+// cancelling.
 TEST(ControlChannelTest, CancelsAtTheDaemonWhatIsGivenUp) {
   Server server;
   ControlChannel channel(server.Connect(), kToken);
@@ -206,7 +207,7 @@ TEST(ControlChannelTest, ServesManyThreadsAtOnce) {
   EXPECT_EQ(right, 24 * 20);
 }
 
-// Why: whoever waits for a daemon that ends is to hear of it at once, and later calls too.
+// Why: a thread that waits for a daemon that ends must learn it at once, and so must later calls.
 TEST(ControlChannelTest, EndsWithTheDaemon) {
   auto server = std::make_unique<Server>();
   ControlChannel channel(server->Connect(), kToken);

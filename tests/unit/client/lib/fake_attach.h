@@ -1,5 +1,5 @@
-// What the stand-in for libmlxcomm_attach was asked, and how it answers: the test and the
-// module share one of these.
+// The calls that the stand-in for libmlxcomm_attach got, and its answers: the test and the module
+// share one of these.
 //
 //   FakeAttach& attach = FakeAttach::Of();  attach.Reset();
 //   attach.split = [](const FakeAttach::SplitCall&, ...) { return MLXCOMM_...; };
@@ -48,7 +48,7 @@ struct FakeAttach {
   std::function<Answer(const SplitCall&)> split;
   std::function<Answer(std::uint64_t group, std::uint64_t timeout_ns)> shrink;
   std::function<void(const CancelCall&)> cancel;
-  bool is_answering = true;  // To what is awaited,
+  bool is_answering = true;  // To awaited(),
   bool is_ended = false;     // and that it has ended.
 
   // "release 9", "detach", in order.

@@ -1,6 +1,6 @@
-// Stands for libmlxcomm_attach: joining without a daemon. The name of the job says how it
-// ends: "refused" is, every other one is group 7 with a deadline of a minute. The rest is
-// the test's to say (fake_attach.h).
+// A stand-in for libmlxcomm_attach: joining without a daemon. The job's name decides the outcome:
+// "refused" is refused, every other one is group 7 with a deadline of a minute. The test decides
+// the rest (fake_attach.h).
 #include <unistd.h>
 
 #include <cstdio>

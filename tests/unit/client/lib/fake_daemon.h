@@ -1,4 +1,4 @@
-// A daemon as small as a test needs it: answers one hello, and is moved by hand.
+// A minimal daemon for tests: it answers one hello, and the test makes its moves.
 //
 //   FakeDaemon daemon;  daemon.Welcome();  ... mlxcomm_connect ...
 //   daemon.Take(): the next submission      daemon.Complete(...): its end
@@ -81,12 +81,12 @@ class FakeDaemon {
   std::string socket_path() const { return folder_ + "/socket"; }
   queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For its hellos.
 
-  // The next hello is answered so, by another thread.
+  // Answers the next hello in this way, on another thread.
   void Answer(std::function<void(int connection)> how) {
     thread_ = std::thread([this, how = std::move(how)] {
       pollfd waited{listener_, POLLIN, 0};
       if (::poll(&waited, 1, static_cast<int>(kPatienceNs / 1'000'000)) != 1)
-        return;  // Nobody came.
+        return;  // No client came.
       const int connection = ::accept(listener_, nullptr, nullptr);
       queue::ClientHello hello;
       int count = 0;

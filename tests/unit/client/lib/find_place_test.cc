@@ -1,5 +1,6 @@
-// Which rank of which job a process is, as launchers say it. What each launcher sets is in
-// tests/unit/client/python/test_environment.py, over the same code.
+// Which rank of which job a process is, by its launcher's variables.
+// tests/unit/client/python/test_environment.py has the variables of each launcher, for the same
+// code.
 #include "client/lib/find_place.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ namespace {
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-// For files of a test's own, for other runs of it may be under way; removed with what is in it.
+// For a test's own files, because other runs of it may be under way; removed with its contents.
 class OwnFolder {
  public:
   OwnFolder() : path_(testing::TempDir() + "/find_place_XXXXXX") {
@@ -69,8 +70,8 @@ TEST(FindPlaceTest, IsAloneWithoutALauncher) {
   EXPECT_FALSE(place.launched);
 }
 
-// Why: srun starts torchrun, and then Slurm's variables are torchrun's own place and not
-// that of its workers.
+// Why: srun starts torchrun, and then Slurm's variables are torchrun's own place and not that of
+// its workers.
 TEST(FindPlaceTest, IsWhatTheInnermostLauncherSays) {
   const Variables slurm = {
       {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "8"}, {"SLURM_STEP_ID", "0"}};
@@ -84,8 +85,8 @@ TEST(FindPlaceTest, IsWhatTheInnermostLauncherSays) {
   EXPECT_EQ(Found(both).size, 1u);
 }
 
-// Why: `sbatch -n 4` gives the script itself SLURM_PROCID=0 and SLURM_NTASKS=4; it would
-// wait for three ranks that nobody starts.
+// Why: `sbatch -n 4` gives the script itself SLURM_PROCID=0 and SLURM_NTASKS=4; it would wait for
+// three ranks that are never started.
 TEST(FindPlaceTest, IsAloneInABatchScript) {
   EXPECT_FALSE(
       Found({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"}}).launched);
@@ -96,7 +97,7 @@ TEST(FindPlaceTest, IsAloneInABatchScript) {
                    .launched);
 }
 
-// Why: rank 0 of one launch and rank 1 of another would make a world, and nobody notice.
+// Why: rank 0 of one launch and rank 1 of another would form a world unnoticed.
 TEST(FindPlaceTest, AsksForAJobWhereTheLauncherTellsLaunchesNotApart) {
   const Variables hydra = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_FD", "9"}};
   EXPECT_THAT(Wrong(hydra), HasSubstr("MLXCOMM_JOB"));
@@ -167,7 +168,7 @@ TEST(FindPlaceTest, ReadsJacclsOwnNamesFirst) {
               HasSubstr("JACCL_RANK=\"one\""));
 }
 
-// Why: it would train alone, and every sum be wrong, without a word.
+// Why: it would train alone with wrong sums, and nothing would say so.
 TEST(FindPlaceTest, ASizeWithoutARankIsNoGroupOfOne) {
   EXPECT_THAT(Wrong({{"MLX_WORLD_SIZE", "2"}}), HasSubstr("MLX_RANK is not"));
   EXPECT_EQ(Found({{"MLX_WORLD_SIZE", "1"}}).size, 1u);
@@ -183,7 +184,8 @@ TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
   EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}}), HasSubstr("cannot be read"));
 }
 
-// Why: a file of yesterday's in the shell, and a world that waits for ranks nobody starts.
+// Why: the shell may have yesterday's file, and a world that waits for ranks that are never
+// started.
 TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
   const OwnFolder folder;
   const std::string path = folder.path() + "/three.json";
@@ -206,8 +208,8 @@ TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
   std::remove(devices.c_str());
 }
 
-// Why: `mlx.launch --backend jaccl` sets no size; the matrix of devices, of which each rank has a
-// file of its own, is all that says how many there are.
+// Why: `mlx.launch --backend jaccl` sets no size; only the matrix of devices, of which each rank
+// has a file of its own, shows how many ranks there are.
 TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
   const OwnFolder folder;
   const std::string path = folder.path() + "/jaccl";
@@ -264,7 +266,7 @@ TEST(FindPlaceTest, NamesTheVariableThatIsWrong) {
   EXPECT_THAT(Wrong({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), HasSubstr("rank 2 of size 2"));
 }
 
-// The C interface: the process's own environment, another one, and what wins over both.
+// The C interface: the process's own environment, another one, and arguments that override both.
 TEST(FindPlaceTest, IsTheSameInC) {
   mlxcomm_place place;
   mlxcomm_error error;

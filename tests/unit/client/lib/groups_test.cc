@@ -1,5 +1,5 @@
-// Groups that split, shrink and are closed, from the client's side: the test is the daemon
-// and all other ranks.
+// Groups that split, shrink and are closed, from the client's side: the test plays the daemon and
+// all other ranks.
 #include "client/lib/group_split.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using testing::IsEmpty;
 using Values = std::vector<std::int32_t>;
 
 constexpr std::uint64_t kPart = 21;
-constexpr std::int32_t kOwn = -77;  // In Exchange: what the client wrote.
+constexpr std::int32_t kOwn = -77;  // In Exchange: the client's value.
 
 struct Made {
   mlxcomm_code code = MLXCOMM_OK;
@@ -49,7 +49,7 @@ class GroupsTest : public SessionTest {
       return answer;
     };
   }
-  // Of the test's thread: the daemon's side goes on meanwhile.
+  // On a thread of the test's: the daemon's side goes on meanwhile.
   std::future<Made> Split(std::int32_t color, std::int32_t key, const char* name = nullptr,
                           std::uint64_t timeout_ns = 0) {
     return std::async(std::launch::async, [=, this] {
@@ -58,8 +58,8 @@ class GroupsTest : public SessionTest {
       return made;
     });
   }
-  // One all_gather of the world: `values` of all ranks, kOwn where the client's go. Gives
-  // back the client's, and the entry.
+  // One all_gather of the world: `values` of all ranks, kOwn at the client's place. Returns the
+  // client's values, and the entry.
   Values Exchange(Values values, queue::SubmissionEntry* entry_out = nullptr) {
     const queue::SubmissionEntry entry = daemon.Take();
     EXPECT_EQ(entry.kind, OperationKind::kAllGather);
@@ -137,7 +137,7 @@ TEST_F(GroupsTest, NumbersTheSplitsOfEachGroup) {
 TEST_F(GroupsTest, TakesPartInTheExchangesOfAGroupThatItIsNotIn) {
   std::future<Made> split = Split(MLXCOMM_NO_GROUP, 0);
   Exchange({0, 0, kOwn, kOwn, 0, 0, -1, 0});
-  Exchange({0, kOwn, 7, 0});  // Rank 2's failure is not ours.
+  Exchange({0, kOwn, 7, 0});  // Rank 2's failure concerns another part.
   const Made made = split.get();
   EXPECT_EQ(made.code, MLXCOMM_OK) << made.error.message;
   EXPECT_EQ(made.group, nullptr);
@@ -262,7 +262,7 @@ TEST_F(GroupsTest, TrustsNoGroupThatIsNotWhatItAskedFor) {
   EXPECT_THAT(attach.Log(), ElementsAre("release 21"));
 }
 
-// Why: the range that the exchange uses is the daemon's until it says otherwise.
+// Why: the range of the exchange belongs to the daemon until it reports the end.
 TEST_F(GroupsTest, IsInterruptedAndGivesItsMemoryBackLater) {
   std::future<Made> split = Split(0, 0);
   const std::uint64_t ticket = daemon.Take().ticket;
@@ -309,7 +309,7 @@ TEST_F(GroupsTest, AllHearOfTheDaemonsDeath) {
 }
 
 // How: every thread submits and waits on its own group; the daemon ends the older of two
-// submissions last, so that readers hand on what is not theirs.
+// submissions last, so that readers pass on others' completions.
 TEST_F(GroupsTest, AreUsedByAThreadEach) {
   constexpr int kRounds = 300;
   const Made made = SplitWell(0);
@@ -357,7 +357,7 @@ TEST_F(GroupsTest, LeaveWithTheJobWhenTheWorldIsClosedFirst) {
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
 }
 
-// Why: a program that dies of a fault says which, and need not come to its end for that.
+// Why: a program that dies by a fault reports it, and need not end for that.
 TEST_F(GroupsTest, LeaveForAFaultAtOnceAndOnce) {
   const Made made = SplitWell(0);
   mlxcomm_leave(made.group, "ValueError: no such layer");

@@ -18,7 +18,7 @@ struct sigaction Set(void (*handler)(int)) {
   return before;
 }
 
-// What was there first is kept for the process's life: the same in all tests.
+// The first handler is kept for the process's life: the same in all tests.
 class InterruptTest : public testing::Test {
  protected:
   InterruptTest() {
@@ -28,8 +28,8 @@ class InterruptTest : public testing::Test {
   }
 };
 
-// Why: Python's own handler must still hear what this one has seen, and a Ctrl-C between two
-// waits is Python's alone: the next wait does not end by it.
+// Why: Python's own handler must also get what this one has seen, and a Ctrl-C between two waits
+// belongs to Python alone: it does not end the next wait.
 TEST_F(InterruptTest, IsSeenByTheWaitAndHandedOnToWhoHadItBefore) {
   {
     const UnderWay waiting;
@@ -38,7 +38,7 @@ TEST_F(InterruptTest, IsSeenByTheWaitAndHandedOnToWhoHadItBefore) {
     EXPECT_EQ(WasInterrupted(nullptr), 1);
     EXPECT_EQ(g_heard, 1);
     const UnderWay another;
-    EXPECT_EQ(WasInterrupted(nullptr), 1);  // It is meant for all that wait.
+    EXPECT_EQ(WasInterrupted(nullptr), 1);  // It is meant for all waits.
   }
   ::raise(SIGINT);
   EXPECT_EQ(g_heard, 2);
@@ -49,8 +49,8 @@ TEST_F(InterruptTest, IsSeenByTheWaitAndHandedOnToWhoHadItBefore) {
 int g_heard_later = 0;
 void HearLater(int) { ++g_heard_later; }
 
-// Why: signal.signal(signal.SIGINT, ...) after the first operation puts a handler in our place
-// that knows nothing of us, and later waits would last until the other ranks come.
+// Why: signal.signal(signal.SIGINT, ...) after the first operation replaces our handler by one that
+// does not know ours, and later waits would last until the other ranks come.
 TEST_F(InterruptTest, IsSeenAlsoWhereAHandlerWasSetSinceTheLastWait) {
   Set(HearLater);
   const UnderWay waiting;
@@ -61,7 +61,7 @@ TEST_F(InterruptTest, IsSeenAlsoWhereAHandlerWasSetSinceTheLastWait) {
   EXPECT_EQ(g_heard, 0) << "it was replaced";
 }
 
-// Another library that does as we do; libmlxcomm_mpi beside the Python extension is one.
+// Another library that does the same; libmlxcomm_mpi beside the Python extension is one.
 struct sigaction g_others_first;
 struct sigaction g_others_latest;
 int g_others_depth = 0;
@@ -75,7 +75,7 @@ void HandOn(int signal) {
 }
 
 // Why: two that put themselves in front of one another would call each other for ever, or stop
-// before the one that both were put in front of.
+// before the handler that was there first.
 TEST_F(InterruptTest, ReachesTheFirstOnceThroughAnotherThatPutsItselfInFrontToo) {
   g_others_first = g_others_latest = Set(HandOn);
   ::raise(SIGINT);
@@ -91,7 +91,7 @@ TEST_F(InterruptTest, ReachesTheFirstOnceThroughAnotherThatPutsItselfInFrontToo)
   EXPECT_EQ(g_heard, 3) << "the other in front again";
 }
 
-// Why: whoever runs it in the background of a shell has SIGINT ignored, and it stays so.
+// Why: a shell that runs the program in the background ignores SIGINT, and it must stay ignored.
 TEST_F(InterruptTest, StaysIgnoredWhereItIs) {
   Set(SIG_IGN);
   const UnderWay waiting;

@@ -1,5 +1,5 @@
-// The C++ face: that each of its forms reaches its operation, and what a Ticket does where
-// it is dropped.
+// The C++ interface: each of its functions reaches its operation, and what a Ticket does when it is
+// dropped.
 #include "client/lib/mlxcomm.hpp"
 
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST_F(CppTest, ATicketIsWaitedForTestedAndCancelled) {
   daemon.Complete(first);
   daemon.Complete(second);
   waited.Wait();
-  waited.Wait();  // Used up: nothing.
+  waited.Wait();  // Used up: no effect.
   EXPECT_TRUE(tested.Test());
   EXPECT_TRUE(tested.Test());
   EXPECT_FALSE(tested.Cancel());
@@ -115,7 +115,7 @@ TEST_F(CppTest, ATicketIsWaitedForTestedAndCancelled) {
   }
 }
 
-// Why: the buffers of an operation under way may be freed by the next line.
+// Why: the next line may free the buffers of an operation under way.
 TEST_F(CppTest, ATicketThatIsDroppedWaits) {
   std::uint64_t number = 0;
   {

@@ -1,5 +1,5 @@
-// Nothing that is thrown leaves the C interface, for C, Python and Swift cannot catch it: where memory is
-// refused, whichever piece it is, the call says RESOURCE_EXHAUSTED, and works once there is memory again.
+// No exception leaves the C interface, because C, Python and Swift cannot catch it: when any
+// allocation is refused, the call returns RESOURCE_EXHAUSTED, and works once there is memory again.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,8 +13,8 @@
 namespace mlxcomm::client::no_memory_test {
 namespace {
 
-// Calls it with memory refused at its first allocation, its second, ..., until it does well. How often it
-// was refused.
+// Calls it with memory refused at its first allocation, its second, ..., until it succeeds. Returns
+// how often memory was refused.
 template <typename Call>
 int UntilItDoesWell(mlxcomm_error& error, Call call) {
   for (int refused = 0;; ++refused) {
@@ -80,11 +80,11 @@ TEST_F(NoMemoryTest, MistakesAreToldOrMemoryIs) {
   EXPECT_EQ(error.code, MLXCOMM_INVALID_ARGUMENT) << error.message;
 }
 
-// Rank 0 of 2, so that the daemon has to be told.
+// Rank 0 of 2, so that the daemon is involved.
 class NoMemoryInJobTest : public SessionTest {
  protected:
   NoMemoryInJobTest() : SessionTest(0, 2) {}
-  // How often the daemon was told of what begins so.
+  // How many calls to the daemon began like this.
   std::size_t Told(const std::string& what) {
     std::size_t count = 0;
     for (const std::string& line : attach.Log()) count += line.starts_with(what) ? 1 : 0;
@@ -92,8 +92,8 @@ class NoMemoryInJobTest : public SessionTest {
   }
 };
 
-// Why: these return nothing, so what they throw would end the program; and other ranks wait for what the
-// daemon is told.
+// Why: these return nothing, so an exception would end the program; and other ranks wait for the
+// daemon to learn of it.
 TEST_F(NoMemoryInJobTest, WhoLeavesTellsTheDaemonEvenSo) {
   refuse_after = 0;
   mlxcomm_leave(group, "an end for which there is not even memory to say why it has come");
@@ -114,7 +114,8 @@ TEST_F(NoMemoryInJobTest, ClosingTheWorldLeavesTheJobAndItCanBeJoinedAgain) {
   }
 }
 
-// Why: what the daemon has made, and nobody here can hold, would keep its name and its place.
+// Why: a group that the daemon has made, and this process cannot keep, would keep its name and its
+// place.
 TEST_F(NoMemoryInJobTest, AGroupThatCannotBeHeldIsReleased) {
   attach.shrink = [](std::uint64_t, std::uint64_t) {
     FakeAttach::Answer answer;

@@ -1,4 +1,4 @@
-// Every operation through the C interface: what it asks of the daemon, which arguments it
+// Every operation through the C interface: its request to the daemon, the arguments that it
 // refuses, and what a group of one rank does by itself.
 #include "client/lib/operations.h"
 
@@ -35,8 +35,8 @@ using Call =
     std::function<mlxcomm_code(mlxcomm_group*, Buffers, std::uint64_t* ticket, mlxcomm_error*)>;
 struct Operation {
   OperationKind kind;
-  Call call;                     // Of 3 ranks: 6 elements of float32, root 1, peer 2, tag 9.
-  std::uint64_t input_elements;  // As rank 1 of 3.
+  Call call;                     // For 3 ranks: 6 elements of float32, root 1, peer 2, tag 9.
+  std::uint64_t input_elements;  // For rank 1 of 3.
   std::uint64_t output_elements;
   bool has_root = false;
   bool in_place = false;
@@ -47,7 +47,7 @@ using Group = mlxcomm_group*;
 using Ticket = std::uint64_t*;
 using Error = mlxcomm_error*;
 
-// The C functions with everything but group and buffers filled in.
+// The C functions with everything except group and buffers filled in.
 std::vector<Operation> ToAllOrOne() {
   return {
       {OperationKind::kAllReduce,
@@ -138,7 +138,7 @@ class OperationsTest : public SessionTest {
     std::function<mlxcomm_code()> call;
     const char* says;
   };
-  // Nothing has changed by it, neither here nor in the daemon.
+  // The calls must have changed nothing, neither here nor in the daemon.
   void ExpectRefused(const std::vector<Wrong>& calls) {
     for (const Wrong& wrong : calls) {
       EXPECT_EQ(wrong.call(), MLXCOMM_INVALID_ARGUMENT) << wrong.says;
@@ -184,9 +184,9 @@ TEST_F(OperationsTest, AsksForEveryKind) {
   }
 }
 
-// Why: who asks for a kind by its number must get what the function of its name asks for, and what a kind
-// has no use for must not reach the daemon.
-// How: every field is filled, whatever the kind.
+// Why: asking for a kind by its number must request the same as the function of its name, and
+// fields that a kind does not use must not reach the daemon. How: every field is filled, whatever
+// the kind.
 TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
   for (const Operation& operation : Operations()) {
     SCOPED_TRACE(OperationKindName(operation.kind));
@@ -220,7 +220,7 @@ TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
   EXPECT_EQ(mlxcomm_kind_name(static_cast<mlxcomm_kind>(15)), nullptr);
 }
 
-// Why: the root's buffers of the other ranks may be anything, NULL above all.
+// Why: on the other ranks, buffers that only the root uses may be anything, NULL above all.
 TEST_F(OperationsTest, DoesNotLookAtBuffersThatOnlyTheRootUses) {
   float elsewhere = 0;
   EXPECT_EQ(mlxcomm_broadcast(group, &elsewhere, output, 6, MLXCOMM_FLOAT32, 0, 0, &ticket, &error),
@@ -286,7 +286,7 @@ TEST_F(OperationsTest, ForcesAPlanOnLaterCalls) {
   ASSERT_EQ(Reduce(input, 6, ticket), MLXCOMM_OK) << error.message;
   EXPECT_EQ(daemon.Take().plan, PlanKind::kTree);
   daemon.Complete(ticket);
-  for (const int number : {5, 7}) {  // 5 was one that no daemon has ever made.
+  for (const int number : {5, 7}) {  // 5 was one that no daemon has ever planned.
     EXPECT_EQ(mlxcomm_group_set_plan(group, static_cast<mlxcomm_plan>(number), &error),
               MLXCOMM_INVALID_ARGUMENT);
   }
@@ -397,10 +397,11 @@ TEST_F(OperationsTest, AllowsNothingAtAll) {
 
 class PairTest : public SessionTest {
  protected:
-  PairTest() : SessionTest(0, 2) {}  // On a node each.
+  PairTest() : SessionTest(0, 2) {}  // Each rank on a node of its own.
 };
 
-// Why: between two nodes small data is combined as it comes, but not over what is still to be sent.
+// Why: between two nodes small data is combined as it comes, but not over data that is still to be
+// sent.
 TEST_F(PairTest, PrefersMemoryOfItsOwnForASmallSum) {
   EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, 1 << 20), 0);
   EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, (1 << 20) + 1), 1);
@@ -486,8 +487,8 @@ TEST_F(AloneTest, HasEndedBeforeItIsAskedForAndWorksWithoutItsDaemon) {
 
 // --- numbers -----------------------------------------------------------------------------
 
-// Why: enumerations.cc compares those of mlxcomm.h; one that only proto/types has would
-// be one that no user can ask for.
+// Why: enumerations.cc compares the values of mlxcomm.h; users could not ask for a value that only
+// proto/types has.
 TEST(EnumerationsTest, OfTheHeaderAreAllThereAre) {
   for (int value = 0; value < 256; ++value) {
     const auto number = static_cast<std::uint8_t>(value);

@@ -16,7 +16,7 @@
 namespace mlxcomm::client::own_process_test {
 namespace {
 
-// OwnProcess() tells this process and, `deeper` forks below it, its children.
+// OwnProcess() distinguishes this process and, `deeper` forks below it, its children.
 bool TellsChildren(int deeper) {
   ForkedChild child(
       [&] { return OwnProcess() == ::getpid() && (deeper == 0 || TellsChildren(deeper - 1)); });
@@ -28,7 +28,7 @@ TEST(OwnProcessTest, IsWhatTheSystemSays) {
   EXPECT_EQ(OwnProcess(), ::getpid()) << "as kept";
 }
 
-// Why: a child begins with what its parent has kept, and would take itself for the parent.
+// Why: a child begins with its parent's memory, and would think that it is the parent.
 TEST(OwnProcessTest, IsAnotherOneInEachForkedChild) {
   const int parent = OwnProcess();
   EXPECT_TRUE(TellsChildren(2));
@@ -36,7 +36,7 @@ TEST(OwnProcessTest, IsAnotherOneInEachForkedChild) {
 }
 
 #if defined(__linux__)
-// Why: whoever forks past the C library tells nobody, and its child can call us all the same.
+// Why: a fork past the C library runs no handlers, and its child can call us all the same.
 TEST(OwnProcessTest, IsAnotherOneInAChildThatTheLibraryDidNotHearOf) {
   const int parent = OwnProcess();
   const long child = ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);

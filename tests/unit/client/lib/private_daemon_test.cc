@@ -1,5 +1,5 @@
-// Starting a private daemon, with scripts in its place: what goes wrong must be said at
-// once, and the daemon must inherit nothing.
+// Starting a private daemon, with scripts in its place: failures must be reported at once, and the
+// daemon must inherit nothing.
 #include "client/lib/private_daemon.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kPatienceNs = 60'000'000'000;
-// Its arguments are --private --socket PATH; the folder goes with the test.
+// Its arguments are --private --socket PATH; the folder is removed with the test.
 constexpr char kUntilTheTestIsOver[] = "while [ -d \"${3%/*}\" ]; do :; done";
 
 class PrivateDaemonTest : public testing::Test {
@@ -58,8 +58,8 @@ TEST_F(PrivateDaemonTest, TellsTheEndOfTheLogOfOneThatEndsAtOnce) {
   EXPECT_THAT(failure.message, AllOf(HasSubstr("ended at once"), HasSubstr("one | cannot listen")));
 }
 
-// Why: who ignores SIGCHLD has nobody to wait for; the end was not seen before the time
-// was up.
+// Why: a program that ignores SIGCHLD has no child to wait for; the end was noticed only when the
+// time was up.
 TEST_F(PrivateDaemonTest, SeesTheEndAlsoWhereChildrenAreReapedByThemselves) {
   const auto before = ::signal(SIGCHLD, SIG_IGN);
   const Failure failure = Start();

@@ -25,7 +25,7 @@ TEST(ReusingMapTest, HasWhatWasPutAndNotErased) {
   }
 }
 
-// Why: what is kept is where the next one lies.
+// Why: the next entry must lie in the kept node.
 TEST(ReusingMapTest, PutsTheNextWhereOneWasErased) {
   Map map(2);
   map.Put(1, "one");

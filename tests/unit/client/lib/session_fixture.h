@@ -1,5 +1,4 @@
-// A rank that has joined, with a daemon that the test moves by hand, seen through the C
-// interface.
+// A rank that has joined, with a daemon whose moves the test makes, seen through the C interface.
 //
 // Owner: the test. Thread: the test's. Memory: as FakeDaemon.
 #pragma once
@@ -70,7 +69,7 @@ class SessionTest : public testing::Test {
   std::uint64_t OffsetOf(const void* data) {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - arena_start());
   }
-  // The arena's start: where its first free range of the fixture's life is.
+  // The arena's start, where the first range of the fixture lies.
   std::byte* arena_start() {
     if (start_ == nullptr) {
       start_ = Allocate<std::byte>(1);

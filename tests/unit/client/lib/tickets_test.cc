@@ -1,4 +1,4 @@
-// What can be done with an operation under way: test it, cancel it, be interrupted while
+// What a program can do with an operation under way: test it, cancel it, be interrupted while
 // waiting for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class TicketsTest : public SessionTest {
  protected:
   TicketsTest() : SessionTest(0, 2) {}
   mlxcomm_code Test(std::uint64_t ticket) { return mlxcomm_test(group, ticket, &done, &error); }
-  // The daemon fails an operation as soon as it is told to.
+  // The daemon fails an operation as soon as it is asked to.
   void CancelAtOnce() {
     attach.cancel = [this](const FakeAttach::CancelCall& call) {
       EXPECT_EQ(call.group, kWorld);
@@ -49,7 +49,7 @@ TEST_F(TicketsTest, TestSaysWhetherAnOperationHasEndedAndThenHow) {
   EXPECT_EQ(done, 1) << "or a loop until it is done would never end";
 }
 
-// Why: a program that only ever tests does not sleep on the doorbell.
+// Why: a program that only tests never sleeps on the doorbell.
 TEST_F(TicketsTest, TestFindsADeadDaemon) {
   const std::uint64_t well = Barrier();
   const std::uint64_t open = Barrier();
@@ -102,7 +102,7 @@ TEST_F(TicketsTest, CancelComesTooLateForWhatHasEnded) {
   EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_INVALID_ARGUMENT);
 }
 
-// Why: the caller owns the ticket still, and may not touch the buffers yet.
+// Why: the caller still owns the ticket, and may not touch the buffers yet.
 TEST_F(TicketsTest, CancelKeepsTheTicketWhenTheDaemonDoesNotLetGoInTime) {
   const std::uint64_t ticket = Barrier();
   EXPECT_EQ(mlxcomm_cancel(group, ticket, 1'000'000, &error), MLXCOMM_DEADLINE_EXCEEDED);
@@ -113,7 +113,7 @@ TEST_F(TicketsTest, CancelKeepsTheTicketWhenTheDaemonDoesNotLetGoInTime) {
   EXPECT_THAT(attach.Log(), ElementsAre("cancel 7"));
 }
 
-// Why: DEADLINE_EXCEEDED says that the ticket is kept, and an operation may end so itself.
+// Why: DEADLINE_EXCEEDED means that the ticket is kept, and may also be an operation's own end.
 TEST_F(TicketsTest, CancelKeepsTheTicketOfWhatHadEndedAtItsDeadline) {
   const std::uint64_t ticket = Barrier();
   daemon.Complete(ticket, MLXCOMM_DEADLINE_EXCEEDED, "rank 1 did not come", 1, true);
@@ -132,7 +132,7 @@ TEST_F(TicketsTest, CancelEndsTheWaitOfAnotherThread) {
   while (!daemon.client_sleeps()) std::this_thread::yield();
   CancelAtOnce();
   EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_CANCELLED) << error.message;
-  // One of the two is told by the daemon, the other that it is over.
+  // One of the two gets the daemon's answer, the other that the ticket is used up.
   const mlxcomm_code told = waiter.get();
   EXPECT_TRUE(told == MLXCOMM_CANCELLED || told == MLXCOMM_INVALID_ARGUMENT) << told;
 }
@@ -146,7 +146,7 @@ TEST_F(TicketsTest, CancelHearsOfADeadDaemon) {
 // --- without an end ----------------------------------------------------------------------
 // These wait for the ten seconds that a daemon has beyond an operation's timeout.
 
-// Why: the process has other groups, and they are well.
+// Why: the process has other groups, which work.
 TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes);
   std::uint64_t ticket = 0;
@@ -154,12 +154,12 @@ TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone
                                &error),
             MLXCOMM_OK)
       << error.message;
-  attach.cancel = [](const FakeAttach::CancelCall&) {};  // It answers, and that is all.
+  attach.cancel = [](const FakeAttach::CancelCall&) {};  // It answers, and does nothing else.
   EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
   EXPECT_THAT(error.message, HasSubstr("though mlxcommd lives"));
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_DEADLINE_EXCEEDED);
   EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
-  // Its buffer is held until it has ended after all.
+  // Its buffer stays pinned until it has ended after all.
   mlxcomm_buffer_free(connection, buffer);
   void* again = nullptr;
   EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
@@ -184,7 +184,7 @@ TEST_F(TicketsTest, ADaemonThatDoesNotAnswerIsLost) {
 
 // --- interrupted -------------------------------------------------------------------------
 
-// Why: Ctrl-C must bring the user back in 200 ms, and the other ranks must not wait for a
+// Why: after Ctrl-C the user must have control in 200 ms, and the other ranks must not wait for a
 // process that has given up.
 TEST_F(TicketsTest, AnInterruptedWaitCancelsTheOperationForAll) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes);
@@ -201,7 +201,7 @@ TEST_F(TicketsTest, AnInterruptedWaitCancelsTheOperationForAll) {
   EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
 }
 
-// Why: a group that has failed is waited for no more, so nobody would hear of the end.
+// Why: nothing waits for a group that has failed, so its operation's end would go unnoticed.
 TEST_F(TicketsTest, WhatWasGivenUpIsLetGoWhenTheDaemonSaysSo) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes / 2);
   std::uint64_t given_up = 0;

@@ -1,4 +1,4 @@
-// Every byte arrives, however it goes, and none beside.
+// Every byte arrives, by each kind of copy, and no byte beside is changed.
 #include "client/mlx/copy_in.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<std::byte> Numbers(std::size_t bytes) {
   return numbers;
 }
 
-// Copies to a place so far behind the beginning of a line.
+// Copies to an address this far behind the beginning of a line.
 void ExpectCopied(std::size_t bytes, std::size_t behind) {
   const std::vector<std::byte> from = Numbers(bytes + 1);
   std::vector<std::byte> memory(bytes + 4 * kMargin, kUntouched);

@@ -24,7 +24,7 @@ bool MayUse() {
   }
 }
 
-// What is closed stays so: in a process of its own.
+// Groups stay closed, so this runs in a process of its own.
 [[noreturn]] void CloseBetweenCalls() {
   EXPECT_FALSE(ProcessHasEnded());
   std::optional<GroupUse> first(std::in_place);

@@ -1,4 +1,4 @@
-// A failure is found again by its text, of which alone MLX and mlx-c hand on something.
+// A failure is found by its text, because MLX and mlx-c pass on only that.
 #include "client/mlx/operation_error.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(OperationErrorTest, IsFoundByItsText) {
   EXPECT_FALSE(FindRecentFailureWithin(""));
 }
 
-// Why: the rank of a message that came twice may be another group's, with another rank of that number.
+// Why: the rank in a message that came twice may be another group's, with the same number.
 TEST(OperationErrorTest, TheLatestOfTwoEqualTextsIsFound) {
   const OperationError earlier(Lost(1, "twice"));
   const OperationError later(Lost(2, "twice"));
@@ -45,7 +45,7 @@ TEST(OperationErrorTest, SixtyFourAreRemembered) {
   EXPECT_EQ(FindRecentFailureWithin("RANK_LOST: number 64.")->rank, 64);
 }
 
-// What is doubled stays so: in a process of its own.
+// The signs stay doubled, so this runs in a process of its own.
 [[noreturn]] void ThrowWithDoubledSigns(const std::string& message) {
   DoublePercentSigns();
   const OperationError error(Lost(4, message));
@@ -60,7 +60,7 @@ TEST(OperationErrorTest, SixtyFourAreRemembered) {
   std::_Exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-// Why: mlx-c prints what() as a format, and what another process wrote is in it.
+// Why: mlx-c prints what() as a format, and it contains another process's text.
 TEST(OperationErrorTest, PercentSignsAreDoubledWhereTheTextIsAFormat) {
   const std::string message = "%n100%% of %s%";
   EXPECT_EQ(OperationError(Lost(1, message)).what(), "RANK_LOST: " + message);

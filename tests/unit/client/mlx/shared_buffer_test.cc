@@ -1,4 +1,4 @@
-// When MLX is taken at its word that it has taken memory.
+// When MLX's claim that it has accepted the memory is believed.
 #include "client/mlx/shared_buffer.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 using mlx::core::allocator::Allocator;
 using mlx::core::allocator::Buffer;
 
-// Says "no" as Metal does: with no buffer, or with one of another length.
+// Declines as Metal does: with no buffer, or with one of another length.
 class DecliningAllocator final : public Allocator {
  public:
   Buffer malloc(std::size_t) override { return Buffer{nullptr}; }

@@ -23,8 +23,8 @@ TEST(HandlesTest, NamesEveryTypeOfMlx) {
   EXPECT_EQ(FindType(&ompi_mpi_c_complex, "f").type, MLXCOMM_COMPLEX64);
 }
 
-// Why: MLX makes both of two bytes, and nothing but the order tells them apart. One test,
-// for the process has them once.
+// Why: MLX makes both of two bytes, and only the order distinguishes them. In one test, because
+// they exist once for the process.
 TEST(HandlesTest, TakesTheFirstTypeOfTwoBytesForFloat16AndTheSecondForBfloat16) {
   const MPI_Datatype first = MakeHalf(2, &ompi_mpi_uint8_t);
   const MPI_Datatype second = MakeHalf(2, &ompi_mpi_uint8_t);
@@ -45,8 +45,7 @@ TEST(HandlesTest, RefusesTypesThatMlxDoesNotMake) {
   refuses(2, nullptr);
 }
 
-// Why: a program built for another MPI passes its numbers here. How: addresses that nobody
-// may read.
+// Why: a program built for another MPI passes its numbers here. How: addresses that cannot be read.
 TEST(HandlesTest, NeverFollowsAnUnknownHandle) {
   for (const std::uintptr_t address :
        {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{0x4c000405}, ~std::uintptr_t{0}}) {
@@ -72,7 +71,7 @@ TEST(HandlesTest, AsksTheDaemonForItsOwnOperatorsAndCallsOthers) {
   EXPECT_EQ(half.For(MLXCOMM_COMPLEX64), std::nullopt);
   EXPECT_THROW(MakeOperator(nullptr), std::runtime_error);
 
-  // And keeps a bounded number of them. Here, for afterwards there is no room.
+  // It keeps a bounded number of them. Here, because afterwards there is no room.
   const auto make_many = [] {
     for (std::size_t i = 0; i <= kOperatorsMax; ++i) MakeOperator(&Nothing);
   };

@@ -1,5 +1,5 @@
-// The functions by their C interface, in a world of one rank, which needs no daemon. Two
-// ranks with daemons are tests/interop/test_mpi_shim.py's.
+// The functions by their C interface, in a world of one rank, which needs no daemon.
+// tests/interop/test_mpi_shim.py has two ranks with daemons.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST_F(MpiTest, ForgetsACommunicatorThatWasFreed) {
   EXPECT_EQ(MPI_Comm_free(nullptr), MPI_ERR_COMM);
 }
 
-// Why: a program of another MPI, or a wrong one, gets an error that says what it passed.
+// Why: a program of another MPI, or a wrong one, must get an error that shows the argument.
 TEST_F(MpiTest, RefusesWhatItDoesNotKnow) {
   float* const in = in_.data();
   float* const out = out_.data();

@@ -88,7 +88,7 @@ TYPED_TEST(UserOperatorTest, KnowsSumMaxAndMin) {
   EXPECT_EQ(RecognizeOnHalves(&Min<TypeParam>), MLXCOMM_MIN);
 }
 
-// Why: what is taken for something else would give wrong values and no error.
+// Why: a function that is mistaken for another would give wrong values and no error.
 TYPED_TEST(UserOperatorTest, TakesNothingElseForOneOfThem) {
   EXPECT_EQ(RecognizeOnHalves(&Product<TypeParam>), std::nullopt);
   EXPECT_EQ(RecognizeOnHalves(&LargestSize<TypeParam>), std::nullopt);
@@ -96,7 +96,8 @@ TYPED_TEST(UserOperatorTest, TakesNothingElseForOneOfThem) {
   EXPECT_EQ(RecognizeOnHalves(&Difference<TypeParam>), std::nullopt);
 }
 
-// MLX's own for complex64 are asked as well: elements of eight bytes stay within the values.
+// MLX's own functions for complex64 are tried as well: elements of eight bytes must stay within the
+// values.
 void MaxOfComplex(void* in, void* out, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) {
     std::complex<float> a, b;

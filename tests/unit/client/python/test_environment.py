@@ -1,4 +1,4 @@
-"""Rank, size and job as launchers give them: the library's account of it, asked from Python."""
+"""Rank, size and job from launchers' variables: the library's answer, asked from Python."""
 
 import json
 
@@ -10,8 +10,8 @@ def place(variables, **arguments):
     return find_place(environment=variables, **arguments)
 
 
-# What each launcher sets for rank 1 of 4, and one variable that another launch would have
-# otherwise (None: it sets nothing that tells launches apart).
+# What each launcher sets for rank 1 of 4, and one variable that differs in another launch (None:
+# nothing that it sets distinguishes launches).
 LAUNCHERS = {
     "mlx.launch --backend nccl": (
         {"MLX_RANK": "1", "MLX_WORLD_SIZE": "4", "NCCL_HOST_IP": "10.0.0.1", "NCCL_PORT": "12345"},
@@ -78,8 +78,8 @@ def test_launches_are_told_apart_where_the_launcher_tells(variables, launch):
     assert place(variables).job != place(other).job
 
 
-# Why: a number of a file descriptor may be another one on another host, and then the ranks
-# of one launch would wait for each other in different jobs.
+# Why: the number of a file descriptor may differ between hosts, and then the ranks of one launch
+# would wait for each other in different jobs.
 @by_launcher
 def test_ranks_of_one_launch_say_the_same_job(variables, launch):
     own_to_a_rank = {"MLX_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD",
@@ -116,8 +116,8 @@ def test_environment_of_the_process_is_the_default(monkeypatch):
 # --- mlx.launch -----------------------------------------------------------------------
 
 
-# Why: mlx.launch writes the hostfile to a new temporary file for each rank. A job that
-# followed from the path was another one on each rank, and nobody ever met.
+# Why: mlx.launch writes the hostfile to a new temporary file for each rank. A job name that
+# followed from the path differed on each rank, and no ranks ever met.
 @pytest.mark.parametrize("variable", ["MLX_HOSTFILE", "MLX_IBV_DEVICES"])
 def test_ranks_of_mlx_launch_meet_although_each_has_a_file_of_its_own(tmp_path, variable):
     hosts = [["10.0.0.1:5000"], ["10.0.0.2:5001"], ["10.0.0.3:5002"]]

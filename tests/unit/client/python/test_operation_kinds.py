@@ -1,9 +1,10 @@
-"""Every kind of operation has the same name wherever a program or a person says it.
+"""Every kind of operation has the same name in all programs and documents.
 
-Why: the names come from one table (proto/types/operation.h), but functions are written by hand in C, C++ and
-Python; one that is missing there, or has another number, would be found by a user.
-How: the extension tells the table; the library's functions and names, the package's functions and what
-mlxcommctl offers are held against it.
+Why: the names come from one table (proto/types/operation.h), but functions are written by hand in
+C, C++ and Python; a user would be the first to find one that is missing there, or has another
+number.
+How: the extension reports the table; the library's functions and names, the package's functions and
+the values that mlxcommctl offers are compared with it.
 """
 
 import ctypes
@@ -33,14 +34,14 @@ def library():
 
 
 def offered(verb, option):
-    """The values that --help lists for it."""
+    """The values that --help lists for the option."""
     shown = subprocess.run([find_program("mlxcommctl"), verb, "--help"], capture_output=True, text=True,
                            timeout=PATIENCE, check=True).stdout
     return re.search(rf"{option} \{{([\w,]+)\}}", shown).group(1).split(",")
 
 
 def camel(name):
-    """As mlxcomm.hpp spells it."""
+    """The spelling in mlxcomm.hpp."""
     return {"recv": "Receive"}.get(name, "".join(word.capitalize() for word in name.split("_")))
 
 

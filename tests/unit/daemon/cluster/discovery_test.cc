@@ -1,4 +1,4 @@
-// Who is found, by what, and what strangers, recordings and floods bring about: nothing.
+// Which neighbours are found, and by what; strangers, recordings and floods must have no effect.
 #include "daemon/cluster/discovery.h"
 
 #include <string>
@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Two nodes on a cable, and a test that holds a third end of it.
+// Two nodes on a cable, whose third end the test holds.
 class DiscoveryTest : public testing::Test {
  protected:
   DiscoveryTest() {
@@ -30,7 +30,7 @@ class DiscoveryTest : public testing::Test {
     segments_.RunFor(100 * kMs);
   }
   Discovery& one() { return segments_.node(1).discovery(); }
-  // What node 1 is given on its interface.
+  // Delivers this to node 1 on its interface.
   void Give(const std::vector<std::uint8_t>& bytes, std::uint16_t from) {
     one().OnDatagram("en0", AddressOf(from, 0), bytes, segments_.now());
   }
@@ -84,7 +84,7 @@ TEST_F(DiscoveryTest, UsesEachInterfaceOnceForANodeOnASwitch) {
   EXPECT_THAT(segments_.node(1).dialed(), SizeIs(2));
   EXPECT_GT(one().counters().looped, 0u);
   EXPECT_NE(one().FaultOf("en0", segments_.now()).text.find("en1"), std::string::npos);
-  // Why: what has been mended must not be told for ever.
+  // Why: a fault that is fixed must not be reported for ever.
   segments_.Unplug(1, "en1");
   segments_.RunFor(Discovery::kLostNs);
   EXPECT_EQ(one().FaultOf("en0", segments_.now()).text, "");
@@ -105,7 +105,7 @@ TEST_F(DiscoveryTest, LosesAndForgetsWhoIsSilent) {
   segments_.End(2);
   segments_.RunFor(Discovery::kLostNs + 3'000 * kMs);
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 0u);
-  EXPECT_THAT(segments_.node(1).dialed(), SizeIs(1));  // It may be only its hellos that are lost.
+  EXPECT_THAT(segments_.node(1).dialed(), SizeIs(1));  // Perhaps only its hellos are lost.
   segments_.RunFor(Discovery::kDialNs);
   EXPECT_THAT(segments_.node(1).dialed(), IsEmpty());
   EXPECT_THAT(one().Neighbours(), SizeIs(1));
@@ -133,8 +133,8 @@ TEST_F(DiscoveryTest, LeavesAnotherClusterAlone) {
   EXPECT_GT(segments_.node(3).discovery().counters().foreign, 0u);
 }
 
-// While the key is being changed some hold both; they meet those who hold the old one and
-// those who hold the new one.
+// While the key is being changed some hold both; they meet nodes with the old one and nodes with
+// the new one.
 TEST_F(DiscoveryTest, SaysHelloWithEachOfItsKeys) {
   std::mt19937_64 random(5);
   class Silent final : public DiscoveryPort {
@@ -185,7 +185,7 @@ TEST_F(DiscoveryTest, TakesAHelloOnce) {
   EXPECT_LT(heard_ns, segments_.now());
 }
 
-// A recording of a node that is not there any more, or never was on this cable.
+// A recording of a node that is no longer there, or never was on this cable.
 TEST_F(DiscoveryTest, BelievesNobodyWhoHasNotHeardOfIt) {
   segments_.Plug(1, "en0", 0);
   for (int i = 1; i <= 20; ++i) Give(BytesOf(HelloOf(9, static_cast<std::uint64_t>(i)), seal_), 9);
@@ -194,7 +194,7 @@ TEST_F(DiscoveryTest, BelievesNobodyWhoHasNotHeardOfIt) {
   EXPECT_THAT(segments_.node(1).dialed(), IsEmpty());
 }
 
-// Why: who had recorded a whole conversation could else play the other half of it later.
+// Why: a stranger that had recorded a whole conversation could otherwise play one side of it later.
 TEST_F(DiscoveryTest, RefusesANonceOfAnEarlierTime) {
   Join();
   wire::DiscoveryHello hello = HelloOf(9, 1);
@@ -252,7 +252,7 @@ TEST_F(DiscoveryTest, TakesHellosOutOfOrderOnceEach) {
   EXPECT_FALSE(give(102));
 }
 
-// How: ten thousand in a moment, as fast as a wire brings them.
+// How: ten thousand at once, as fast as a wire carries them.
 TEST_F(DiscoveryTest, LooksAtSoManyOnlyAndSaysSoManyOnly) {
   Join();
   const std::uint64_t said = segments_.said();
@@ -268,7 +268,7 @@ TEST_F(DiscoveryTest, LooksAtSoManyOnlyAndSaysSoManyOnly) {
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 1u);
 }
 
-// Of those who do hold the key, so many are remembered.
+// Of the nodes that hold the key, a limited number is remembered.
 TEST_F(DiscoveryTest, RemembersSoManyNeighboursOnly) {
   segments_.Plug(1, "en0", 0);
   for (std::uint16_t i = 100; i < 2'000; ++i) {
@@ -310,8 +310,8 @@ TEST_F(DiscoveryTest, TellsOfAnotherMachineWithTheSameId) {
             std::string::npos);
 }
 
-// How: many nodes at once on a switch that loses a third of all datagrams; who is linked to
-// whom is what both say.
+// How: many nodes at once on a switch that loses a third of all datagrams; both sides of a link
+// must agree on it.
 class LossyDiscoveryTest : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(LossyDiscoveryTest, AllFindEachOther) {
@@ -324,7 +324,7 @@ TEST_P(LossyDiscoveryTest, AllFindEachOther) {
   }
   segments.RunFor(20'000 * kMs);
   for (std::uint16_t i = 1; i <= kNodes; ++i) {
-    // Of some five hellos in a row may be lost, so that they seem to be silent.
+    // Some may have lost five hellos in a row, so that their sender seems silent.
     EXPECT_THAT(segments.node(i).discovery().Neighbours(), SizeIs(kNodes - 1u));
     EXPECT_THAT(segments.node(i).dialed(), SizeIs(kNodes - i));
     EXPECT_EQ(segments.node(i).discovery().counters().forged, 0u);
@@ -334,7 +334,7 @@ TEST_P(LossyDiscoveryTest, AllFindEachOther) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LossyDiscoveryTest, testing::Range<std::uint64_t>(1, 11));
 
-// Of sixty on a switch each is linked to few, and all to all through others.
+// With sixty on a switch, each is linked to a few, and reaches all through others.
 TEST(LargeSwitchTest, LinksEachToFewAndAllToAll) {
   constexpr std::uint16_t kNodes = 60;
   Segments segments(3);

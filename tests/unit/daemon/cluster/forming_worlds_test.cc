@@ -1,5 +1,5 @@
-// A world begins when it exists on every node and each has a way to all others, whenever
-// those come; else it fails everywhere, and nobody waits for ever.
+// A world begins when it exists on every node and each has a route to all others, whenever that is;
+// else it fails everywhere, and no rank waits for ever.
 #include "daemon/cluster/forming_worlds.h"
 
 #include <gmock/gmock.h>
@@ -29,8 +29,8 @@ NodeId Id(int number) {
   return id;
 }
 
-// Nodes with one rank each, joined by ordered wires that a test empties as it likes. A group
-// that fails is reported to all nodes to which there is a way, and by each that hears of it.
+// Nodes with one rank each, joined by ordered wires that a test empties in any order. A failed
+// group is reported to all nodes with a route, and by each node that learns of it.
 class Cluster {
  public:
   struct Node : FormingWorldsPort {
@@ -211,12 +211,12 @@ TEST(FormingWorlds, WayThatNeverComesFailsItEverywhereAndIsNamed) {
   EXPECT_THAT(
       c.at(1).failure.message,
       HasSubstr("node node-1 has found no way to node node-3, where rank 3 is, within 5 s"));
-  c.Link(1, 3);  // Too late, and nothing follows.
+  c.Link(1, 3);  // Too late: no effect.
   c.Run();
   c.ExpectAllFailed(FailureCode::kUnavailable);
 }
 
-// The node of rank 0 had all announcements, but has lost the way before it formed the world.
+// The node of rank 0 had all announcements, but has lost its route before it formed the world.
 TEST(FormingWorlds, NodeOfRankZeroNeedsAWayItself) {
   Cluster c(2);
   c.Form();
@@ -224,7 +224,7 @@ TEST(FormingWorlds, NodeOfRankZeroNeedsAWayItself) {
   EXPECT_EQ(c.at(0).failure.code, FailureCode::kUnavailable);
 }
 
-// Node 2 has no way to node 1, so only node 0 can tell it.
+// Node 2 has no route to node 1, so only node 0 can inform it.
 TEST(FormingWorlds, RankThatLeavesMeanwhileFailsItAlsoWhereItsNodeHasNoWay) {
   Cluster c(3);
   c.LinkAllBut({{1, 2}});
@@ -261,14 +261,14 @@ TEST(FormingWorlds, FailedOneIsForgottenAndLateWordsAreIgnored) {
   for (const auto& node : c.nodes) EXPECT_EQ(node->begun, 0);
 }
 
-// Why: one of eight daemons hangs; people must be told which.
+// Why: one of eight daemons hangs; people must learn which.
 TEST(FormingWorlds, NodeThatNeverJoinsFailsItInTheEndAndIsNamed) {
   Cluster c(3);
   c.LinkAllBut({});
   c.Form();
   c.wires[{0, 2}].clear();
   c.Run();
-  c.at(2).formed = true;  // It comes to know the group in some other way, for what follows.
+  c.at(2).formed = true;  // It gets the group in another way, for what follows.
   c.Wait(300 * kSecondNs);
   c.ExpectAllFailed(FailureCode::kUnavailable);
   EXPECT_THAT(c.at(0).failure.message,
@@ -276,7 +276,7 @@ TEST(FormingWorlds, NodeThatNeverJoinsFailsItInTheEndAndIsNamed) {
   EXPECT_EQ(c.at(0).failure.rank, 2);
 }
 
-// Words that no well-behaved node says.
+// Messages that no well-behaved node sends.
 TEST(FormingWorlds, NobodyJoinsForAnotherOrSaysReadyOutOfTurn) {
   Cluster c(3);
   c.LinkAllBut({{1, 2}});
@@ -293,8 +293,8 @@ TEST(FormingWorlds, NobodyJoinsForAnotherOrSaysReadyOutOfTurn) {
   for (const auto& node : c.nodes) EXPECT_EQ(node->begun, 0);
 }
 
-// In whatever order ways and messages come: all begin once, or all fail; a cable that stays
-// away fails it.
+// In whatever order routes and messages come, all begin once, or all fail; a cable that stays away
+// makes it fail.
 TEST(FormingWorlds, AllBeginOrAllFailWhateverTheOrder) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);

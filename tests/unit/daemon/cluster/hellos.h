@@ -43,7 +43,7 @@ inline void PutName(const std::string& name, char* field) {
   std::copy(name.begin(), name.end(), field);
 }
 
-// As node `number` would say it on its interface "en0", having heard nobody.
+// The hello of node `number` on its interface "en0", which has heard no other node.
 inline wire::DiscoveryHello HelloOf(std::uint16_t number, std::uint64_t sequence) {
   wire::DiscoveryHello hello{};
   hello.node_id = NodeOf(number).bytes;

@@ -1,4 +1,4 @@
-// Which interfaces are used, and what is said of the others.
+// Which interfaces are used, and the reasons for the others.
 #include "daemon/cluster/interface_choice.h"
 
 #include <string>
@@ -31,7 +31,7 @@ TEST(InterfaceChoiceTest, MatchesPatterns) {
   EXPECT_FALSE(MatchesPattern("eth0", "en*"));
   EXPECT_FALSE(MatchesPattern("en0", ""));
   EXPECT_FALSE(MatchesPattern("en", "en?"));
-  // Ends soon, whatever is in it.
+  // It ends soon with any pattern.
   EXPECT_FALSE(MatchesPattern(std::string(15, 'a'), "*a*a*a*a*a*a*a*a*a*a*a*a*a*b"));
 }
 

@@ -1,5 +1,5 @@
-// What the links of a job cost: coarse enough that two runs on the same cables choose the
-// same plans, bounded whatever a peer says.
+// The costs of a job's links: coarse enough that two runs on the same cables choose the same plans,
+// and bounded whatever a peer reports.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -37,7 +37,7 @@ TEST(LinkCostsTest, TheSlowestLinkThatIsUpCounts) {
   EXPECT_EQ(costs.links_per_node(), 2u);  // Interfaces, not rails.
 }
 
-// Why: a frame takes the rail on which it arrives first; a way through others is no cable.
+// Why: a frame takes the rail on which it arrives first; a circuit is no cable.
 TEST(LinkCostsTest, TheQuickestRailOfALinkCounts) {
   fabric::LinkSnapshot link = LinkOf("en2", 500'000);
   link.rails.push_back(LinkOf("en3", 40'000).rails[0]);
@@ -47,8 +47,8 @@ TEST(LinkCostsTest, TheQuickestRailOfALinkCounts) {
   EXPECT_EQ(costs.links_per_node(), 2u);
 }
 
-// Why: a job that began with its daemons had plans for a latency of milliseconds, for ever: the
-// first signs of life had waited for busy machines.
+// Why: a job that began with its daemons kept plans for a latency of milliseconds, because the
+// first heartbeats had waited for busy machines.
 TEST(LinkCostsTest, TheFirstFewRoundTripsAreNotBelieved) {
   fabric::LinkSnapshot link = LinkOf("en2", 9'000'000);
   link.rails[0].round_trips = 3;

@@ -1,4 +1,4 @@
-// Processes of a job find each other, through any order of attaching and announcing.
+// The processes of a job find each other, in any order of attaching and announcing.
 #include "daemon/cluster/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -103,9 +103,9 @@ class Cluster {
   std::vector<std::unique_ptr<Node>> nodes;
 };
 
-// Why: two users may choose the same name for a job, of the same size, on the same nodes.
-// How: each has a rank on each of two nodes, so four claims of two ranks; that each user's
-// own two meet, and nobody is refused, is only possible where the jobs are two.
+// Why: two users may choose the same name for a job, of the same size, on the same nodes. How: each
+// has a rank on each of two nodes, so there are four claims of two ranks; each user's own two can
+// meet, without a refusal, only if these are two jobs.
 TEST(RendezvousTest, TwoUsersJobsOfTheSameNameNeverMeet) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2, "train", "ann");
@@ -126,8 +126,8 @@ TEST(RendezvousTest, TwoUsersJobsOfTheSameNameNeverMeet) {
   EXPECT_TRUE(cluster.nodes[1]->refused.empty());
 }
 
-// Why: who waits for ranks that another user has started should hear what to look for, and
-// nothing of that other user's.
+// Why: a user who waits for ranks that another user has started should learn what to look for, and
+// nothing about that other user.
 TEST(RendezvousTest, WhoWaitsInVainHearsAsWhomItWaited) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2, "train", "ann");
@@ -139,7 +139,7 @@ TEST(RendezvousTest, WhoWaitsInVainHearsAsWhomItWaited) {
   EXPECT_THAT(cluster.nodes[0]->refused[1].message, testing::Not(HasSubstr("bob")));
 }
 
-// Why: a withdrawal and a refusal name a job too; another user's of that name stays.
+// Why: a withdrawal and a refusal name a job too; another user's job of that name stays.
 TEST(RendezvousTest, ARankThatWithdrawsTakesNoOtherUsersClaimWithIt) {
   Cluster cluster(2);
   cluster.Attach(1, 1, 1, 2, "train", "ann");
@@ -182,7 +182,7 @@ TEST(RendezvousTest, FormsOneWorldOnAllNodesWhateverTheOrder) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-// Why: nodes that plan with other figures choose other plans.
+// Why: nodes that plan with different figures choose different plans.
 TEST(RendezvousTest, GivesAllNodesTheWorstCostsOfAnyWithinBounds) {
   Cluster cluster(3);
   cluster.nodes[0]->own_costs.set_latency_ns(~std::uint64_t{0});
@@ -194,7 +194,7 @@ TEST(RendezvousTest, GivesAllNodesTheWorstCostsOfAnyWithinBounds) {
   for (const auto& node : cluster.nodes) {
     EXPECT_EQ(node->last_costs.latency_ns(), std::uint64_t{1} << 30);
     EXPECT_EQ(node->last_costs.links_per_node(), 2u);
-    EXPECT_EQ(node->last_costs.bytes_per_second(), 0u);  // Nobody has measured it.
+    EXPECT_EQ(node->last_costs.bytes_per_second(), 0u);  // No node has measured it.
   }
 }
 
@@ -220,7 +220,7 @@ TEST(RendezvousTest, RefusesATakenRankNamingWhoHasIt) {
 TEST(RendezvousTest, RefusesAnotherSizeAlsoFromAfar) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
-  cluster.Attach(1, 2, 1, 3);  // Before it has heard of the first.
+  cluster.Attach(1, 2, 1, 3);  // Before it has learned of the first.
   cluster.Run();
   EXPECT_EQ(cluster.nodes[0]->refused.size() + cluster.nodes[1]->refused.size(), 2u);
   EXPECT_THAT(cluster.nodes[1]->refused[2].message, HasSubstr("size"));
@@ -248,17 +248,17 @@ TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {
   cluster.nodes[0]->rendezvous.OnNodeLost(Id(2));
   cluster.Attach(0, 1, 0, 2);
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
-  // The node comes back and says again who waits there.
+  // The node comes back and announces its waiting ranks again.
   cluster.nodes[1]->Meet(*cluster.nodes[0]);
   cluster.Run();
   EXPECT_EQ(cluster.nodes[0]->formed.size(), 1u);
 }
 
-// Why: an announcement and the world come from two nodes, over two ways. A claim that is put
-// down after its world has formed would wait for ever: status would show it, and the job's
-// next ranks would be refused on its behalf.
-// How: three nodes, ranks on the first two; the third hears of the world before it hears of
-// rank 1, whose process then ends. Rank 1 of the next run is started on the third node.
+// Why: an announcement and the world come from two nodes, over two routes. A claim that is noted
+// after its world has formed would wait for ever: status would show it, and the job's next ranks
+// would be refused because of it.
+// How: three nodes, ranks on the first two; the third learns of the world before it learns of rank
+// 1, whose process then ends. Rank 1 of the next run is started on the third node.
 TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
@@ -283,9 +283,9 @@ TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
 }
 
-// Why: a rank whose process has died is started again elsewhere. A third node may hear of the
-// new claim before it hears that the old one is withdrawn, for these come over two links; if it
-// knew only the first of them the job would never form.
+// Why: a rank whose process has died is started again elsewhere. A third node may get the new claim
+// before the withdrawal of the old one, because these come over two links; if it kept only the
+// first the job would never form.
 TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
   for (const bool dies : {false, true}) {
     Cluster cluster(3);
@@ -300,7 +300,7 @@ TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
     claim.set_attempt(11);
     first.OnRankAnnounced(Id(3), claim);
     cluster.Attach(0, 1, 0, 2);
-    EXPECT_TRUE(cluster.nodes[0]->formed.empty());  // Whose rank 1 is, is not clear yet.
+    EXPECT_TRUE(cluster.nodes[0]->formed.empty());  // It is not clear yet which is rank 1.
     v1::RankWithdrawn withdrawn;
     withdrawn.set_job("job");
     withdrawn.set_user("ann");
@@ -315,9 +315,9 @@ TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
   }
 }
 
-// Why: a node that starts while a job forms may be told of a rank by its node, and not of the
-// world by that of rank 0, to which it is not linked yet. It would show the job as forming, and
-// refuse the rank to the next run, for ever.
+// Why: a node that starts while a job forms may learn of a rank from its node, but not of the world
+// from that of rank 0, to which it is not linked yet. It would show the job as forming, and refuse
+// the rank to the next run, for ever.
 TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
@@ -330,7 +330,7 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
   EXPECT_TRUE(cluster.nodes[2]->rendezvous.AllWaiting().empty());
 }
 
-// Why: a node that is out of order must not take the room of all others.
+// Why: a faulty node must not take the room of all others.
 TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
   Cluster cluster(3);
   Rendezvous& first = cluster.nodes[0]->rendezvous;
@@ -368,8 +368,8 @@ TEST(RendezvousTest, IgnoresAWorldWhoseJobNoTerminalCouldShow) {
   EXPECT_TRUE(cluster.nodes[1]->formed.empty());
 }
 
-// Why: a process of a world of another size than its own would be given a wrong one; it goes on
-// waiting, until its own deadline.
+// Why: a process would otherwise get a world of another size than its own; it goes on waiting,
+// until its own deadline.
 TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
   Cluster cluster(2);
   cluster.Attach(1, 1, 1, 3);
@@ -389,21 +389,22 @@ TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
   EXPECT_EQ(cluster.nodes[1]->refused[1].code, FailureCode::kDeadlineExceeded);
 }
 
-// Why: "ranks  had not come" would send people to look for processes that are all there.
+// Why: "ranks  had not come" would make people look for processes that are all there.
 TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJob) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
   cluster.Run();
-  cluster.Attach(1, 2, 1, 2);  // What it says is lost.
+  cluster.Attach(1, 2, 1, 2);  // Its message is lost.
   cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[2].message,
               testing::AllOf(HasSubstr("all 2 ranks are known"), HasSubstr("node-1"),
                              testing::Not(HasSubstr("had not come"))));
 }
 
-// Why: what has been settled of a daemon's ranks must not be taken for what its next process
-// says, which has a place in no world.
-// How: a node hears of a world of ranks that it never hears of; their node starts again.
+// Why: what was decided about a daemon's ranks must not be applied to what its next process
+// announces, which has a place in no world.
+// How: a node learns of a world with ranks that were never announced to it; their node starts
+// again.
 TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);
@@ -411,7 +412,7 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   former.rendezvous.Attach(1, {{"ann", "job"}, 0, 1, 1000, "program"}, 1'000'000'000, 0);
   std::erase_if(cluster.wire,
                 [](const auto& message) { return message.body.has_rank_announced(); });
-  cluster.Run();  // The world of one rank, told to all.
+  cluster.Run();  // The world of one rank, which all learn.
   Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
   next.rendezvous.Attach(1, {{"ann", "job"}, 0, 2, 2000, "program"}, 1'000'000'000, 0);
   cluster.Run();
@@ -486,8 +487,8 @@ TEST_F(RestartTest, AWorldGoesWithTheNodeThatFormedIt) {
   EXPECT_EQ(unaware.rendezvous.AllWaiting().size(), 1u) << "its own rank waits for another";
 }
 
-// Why: the same two ways. Who withdraws and comes again has a new attempt, which the world
-// of the former is not about.
+// Why: the same two routes. A rank that withdraws and comes again has a new attempt, which the
+// world of the earlier one does not concern.
 TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
@@ -505,7 +506,7 @@ TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 1u);
 }
 
-// Why: whoever holds the key may come and go under as many names as it likes.
+// Why: a node with the key may come and go under any number of names.
 TEST(RendezvousTest, ForgetsTheNameOfANodeThatIsLost) {
   Cluster cluster(2);
   EXPECT_EQ(cluster.nodes[0]->rendezvous.NodeName(Id(2)), "node-2");
@@ -527,8 +528,8 @@ TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 
-// Why: names are shown in status; one that is cut inside a letter would make the whole
-// reply unreadable. Three bytes a letter, so that the bound falls inside one.
+// Why: status shows names; one that is cut inside a character would make the whole reply
+// unreadable. Three bytes for each character, so that the bound falls inside one.
 TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
   Cluster cluster(1);
   std::string long_name;

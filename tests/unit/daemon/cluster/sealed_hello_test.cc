@@ -1,5 +1,5 @@
-// What of a datagram is believed: whatever a stranger on the cable may send is told apart
-// before anything of it is used.
+// Which datagrams are believed: those that a stranger on the cable may send are recognized before
+// anything in them is used.
 #include "daemon/cluster/sealed_hello.h"
 
 #include <cstring>
@@ -19,7 +19,7 @@ using Look = HelloSeal::Look;
 class SealedHelloTest : public testing::Test {
  protected:
   std::vector<std::uint8_t> Sealed() { return BytesOf(hello_, seal_); }
-  // Sealed by whoever holds the key.
+  // Sealed with the key.
   bool IsTaken() { return seal_.Open(Sealed()).has_value(); }
 
   HelloSeal seal_{KeyOf(1), "lab"};
@@ -40,7 +40,7 @@ TEST_F(SealedHelloTest, TellsAnotherClusterByItsTag) {
   EXPECT_EQ(seal_.LookAt(BytesOf(hello_, HelloSeal(KeyOf(1), "other"))), Look::kForeign);
 }
 
-// The tag is no secret: whoever copies it still has no key.
+// The tag is no secret: a stranger that copies it still has no key.
 TEST_F(SealedHelloTest, RefusesAnotherKeyWithACopiedTag) {
   wire::DiscoveryHello hello = hello_;
   seal_.Seal(hello);
@@ -77,7 +77,7 @@ TEST_F(SealedHelloTest, RefusesEachFlippedBit) {
   }
 }
 
-// Why: to hold the key does not keep a daemon from erring.
+// Why: a daemon that holds the key may still have a bug.
 TEST_F(SealedHelloTest, RefusesProvedNonsense) {
   const wire::DiscoveryHello fine = hello_;
   const auto refuses = [&](auto spoil) {
@@ -98,7 +98,7 @@ TEST_F(SealedHelloTest, RefusesProvedNonsense) {
   EXPECT_TRUE(refuses([](auto& h) { h.node_name[0] = '\x1b'; }));
   EXPECT_TRUE(refuses([](auto& h) { h.interface_name[0] = '\n'; }));
   EXPECT_TRUE(refuses([](auto& h) { h.interface_name[0] = '\0'; }));
-  // No end: the whole field is the name.
+  // Without an end: the whole field is the name.
   EXPECT_FALSE(refuses([](auto& h) { std::memset(h.node_name, 'x', sizeof h.node_name); }));
 }
 

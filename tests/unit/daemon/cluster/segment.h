@@ -1,5 +1,5 @@
-// Several Discoveries on simulated cables and switches, in virtual time: what one says, all
-// others of the same segment hear, a little later, in some order, and some of it not at all.
+// Several Discoveries on simulated cables and switches, in virtual time: all others on the same
+// segment hear what one says, a little later, in some order, and not all of it.
 //
 // Owner: the test. Thread: its own. Memory: what is under way.
 #pragma once
@@ -37,7 +37,7 @@ class SimulatedNode final : private DiscoveryPort {
     for (const Discovery::Neighbour* one : discovery_.Neighbours()) count += !one->IsLost(now);
     return count;
   }
-  // What it has said: the interface and the bytes.
+  // The hellos that it has sent: the interface and the bytes.
   std::vector<std::pair<std::string, std::vector<std::uint8_t>>> said;
 
  private:
@@ -80,7 +80,7 @@ class Segments {
   void End(std::uint16_t number) { nodes_.erase(number); }
   SimulatedNode& node(std::uint16_t number) { return *nodes_.at(number); }
 
-  // Its interface is on that segment from now on.
+  // From now on its interface is on that segment.
   void Plug(std::uint16_t number, const std::string& interface, int segment,
             std::uint8_t address = 0) {
     places_[segment][{number, interface}] = AddressOf(number, address);

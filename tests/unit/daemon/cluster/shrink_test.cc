@@ -1,5 +1,5 @@
-// Those who are left of a failed group get one of their own, whoever asks first and
-// whoever dies meanwhile.
+// The ranks that are left of a failed group get a group of their own, whichever asks first and
+// whichever dies meanwhile.
 #include "daemon/cluster/shrink.h"
 
 #include <gmock/gmock.h>
@@ -26,12 +26,12 @@ NodeId Id(std::uint8_t number) {
   return id;
 }
 
-// Nodes with a failed group of `ranks_per_node` ranks each, joined by ordered wires that
-// a test empties as it likes. The session of rank r is r + 1.
+// Nodes with a failed group of `ranks_per_node` ranks each, joined by ordered wires that a test
+// empties in any order. The session of rank r is r + 1.
 class Cluster {
  public:
   static constexpr std::uint64_t kWorld = 7;
-  using Ranks = std::vector<std::uint32_t>;  // As the world counts them.
+  using Ranks = std::vector<std::uint32_t>;  // Numbers in the world.
 
   struct Group {
     Ranks world_ranks;
@@ -160,7 +160,7 @@ class Cluster {
       if (node->groups.contains(group)) node->groups[group].failed = true;
     }
   }
-  // The daemon is killed; what it had sent and nobody has read is lost from `cut` on.
+  // The daemon is killed; its unread messages are lost from `cut` on.
   void KillNode(int lost, bool unread_is_lost = true) {
     nodes[static_cast<std::size_t>(lost)]->dead = true;
     for (auto& [wire, messages] : wires) {
@@ -202,7 +202,7 @@ class Cluster {
     return true;
   }
   void Run() { Run(~std::uint64_t{0}, nullptr); }
-  // At most so many messages, in a random order of the wires.
+  // At most this many messages, in a random order of the wires.
   void Run(std::uint64_t messages, std::mt19937* random) {
     for (; messages > 0; --messages) {
       std::vector<std::pair<int, int>> ready;
@@ -214,7 +214,7 @@ class Cluster {
       DeliverOne(from, to);
     }
   }
-  // The world ranks of the group that the rank was given; empty: none.
+  // The world ranks of the group that the rank got; empty: none.
   Ranks GroupOf(std::uint32_t rank) {
     Node& node = Of(rank);
     const auto found = node.ready.find(rank + 1);
@@ -264,7 +264,7 @@ TEST(ShrinkTest, WorksOnOneNodeAndWithSeveralRanksANode) {
   two.Ask(1);
   two.Run();
   EXPECT_TRUE(two.GroupOf(0).empty());
-  two.Kill(2);  // Only now: nobody waits for it any more.
+  two.Kill(2);  // Only now: no rank waits for it any more.
   two.Run();
   for (const std::uint32_t rank : {0u, 1u, 3u})
     EXPECT_THAT(two.GroupOf(rank), ElementsAre(0, 1, 3));
@@ -342,9 +342,9 @@ TEST(ShrinkTest, TwoShrinksOneAfterTheOther) {
   }
 }
 
-// Why: whoever is told ready goes on with the new group, so the others must not form
+// Why: a rank that knows that the new group is ready goes on with it, so the others must not form
 // another one without it.
-// How: the former dies when only one of two nodes has heard ready.
+// How: the node that forms it dies when only one of two nodes has got "ready".
 TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   Cluster cluster(4, 1);
   cluster.Kill(3);
@@ -380,11 +380,10 @@ TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   EXPECT_THAT(cluster.GroupOf(2), ElementsAre(1, 2));
 }
 
-// Why: a message can be the last that a daemon sends.
-// How: every schedule of a seed is cut after every number of messages: a node (with its
-// unread messages, or without them) or a rank dies there. Those who are left ask until
-// they have a group that nobody lost is in. All must then be in the same, with nobody
-// missing.
+// Why: any message can be the last that a daemon sends.
+// How: every schedule of a seed is cut after every number of messages: a node (with its unread
+// messages, or without them) or a rank dies there. The remaining ranks ask until they have a group
+// without a lost rank. All must then be in the same one, with none missing.
 class ShrinkDeathTest : public testing::TestWithParam<int> {};
 
 TEST_P(ShrinkDeathTest, ThoseWhoAreLeftAlwaysEndInOneGroup) {
@@ -415,7 +414,7 @@ TEST_P(ShrinkDeathTest, ThoseWhoAreLeftAlwaysEndInOneGroup) {
       left.erase(rank);
     }
     cluster.Run(~std::uint64_t{0}, &random);
-    // Whoever has a group that has failed shrinks that one.
+    // A rank that has a failed group shrinks that one.
     std::map<std::uint32_t, std::uint64_t> asked;
     for (int round = 0; round < 4; ++round) {
       for (const std::uint32_t rank : left) {
@@ -457,7 +456,7 @@ TEST(ShrinkTest, ANodeThatCannotTakePartFailsTheNewGroup) {
   EXPECT_EQ(cluster.nodes[0]->ready[1].size(), 1u);
 }
 
-// Why: another daemon is not trusted.
+// Why: other daemons are not trusted.
 TEST(ShrinkTest, BelievesANodeAboutItsOwnRanksOnly) {
   Cluster cluster(3, 1);
   Shrink& shrink = cluster.nodes[0]->shrink;
@@ -475,7 +474,7 @@ TEST(ShrinkTest, BelievesANodeAboutItsOwnRanksOnly) {
   v1::ShrinkFormed formed;
   formed.set_group(Cluster::kWorld);
   formed.set_new_group(5);
-  EXPECT_FALSE(shrink.OnFormed(Id(3), formed));  // Nobody.
+  EXPECT_FALSE(shrink.OnFormed(Id(3), formed));  // Not a node.
   formed.add_ranks(0);
   formed.add_ranks(2);
   EXPECT_FALSE(shrink.OnFormed(Id(3), formed));  // Not its to form.
@@ -485,7 +484,7 @@ TEST(ShrinkTest, BelievesANodeAboutItsOwnRanksOnly) {
   EXPECT_FALSE(shrink.OnFormed(Id(3), formed));  // Twice.
   formed.clear_ranks();
   formed.add_ranks(2);
-  EXPECT_TRUE(shrink.OnFormed(Id(3), formed));  // Without anybody here: only refused.
+  EXPECT_TRUE(shrink.OnFormed(Id(3), formed));  // No rank of it is here: only refused.
   EXPECT_FALSE(cluster.nodes[0]->groups.contains(5));
 }
 

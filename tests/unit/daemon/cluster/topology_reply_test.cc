@@ -1,4 +1,4 @@
-// What is made of the answers of several nodes, each of which tells of its own ends only.
+// The merged answers of several nodes, each of which reports only its own ends.
 #include "daemon/cluster/topology_reply.h"
 
 #include <string>
@@ -26,7 +26,7 @@ class Answers {
     node.set_answered(true);
     return *this;
   }
-  // As the node added last sees it.
+  // From the view of the node added last.
   v1::LinkStatus& Link(const std::string& peer, v1::LinkState::Value state = v1::LinkState::up) {
     v1::LinkStatus& link = *status_.mutable_nodes()->rbegin()->add_links();
     link.set_peer(peer);
@@ -71,7 +71,7 @@ TEST(TopologyReplyTest, OfOneNodeIsAlone) {
   EXPECT_THAT(reply.cables(), IsEmpty());
 }
 
-// Why: both ends tell of a cable; it is one, whoever is asked first.
+// Why: both ends report a cable; it is one, whichever answers first.
 TEST(TopologyReplyTest, CountsACableOnceThoughBothEndsTellOfIt) {
   for (const bool a_first : {true, false}) {
     Answers answers;
@@ -95,8 +95,8 @@ TEST(TopologyReplyTest, CountsACableOnceThoughBothEndsTellOfIt) {
     EXPECT_EQ(cable.from_node() + " " + cable.from_interface(), "id-a en2");
     EXPECT_EQ(cable.to_node() + " " + cable.to_interface(), "id-b en3");
     EXPECT_EQ(cable.state(), v1::RailState::up);
-    EXPECT_EQ(cable.origin(), "configured");               // Where either end has it written down.
-    EXPECT_DOUBLE_EQ(cable.bytes_per_second(), 4e9);       // Of the slower direction,
+    EXPECT_EQ(cable.origin(), "configured");               // Where either end has it configured.
+    EXPECT_DOUBLE_EQ(cable.bytes_per_second(), 4e9);       // The slower direction's,
     EXPECT_DOUBLE_EQ(cable.bytes_per_second_best(), 6e9);  // unless it was never measured.
     EXPECT_EQ(cable.round_trip_ns(), 50'000u);
     EXPECT_EQ(cable.switch_number(), 0u);
@@ -125,7 +125,7 @@ TEST(TopologyReplyTest, ACableIsUpIfEitherEndSaysSoAndSaysWhyWhereNeitherDoes) {
   EXPECT_EQ(reply.shape(), "pair");
 }
 
-// Why: a way through others is no cable, and an address that nobody answered at leads nowhere.
+// Why: a circuit is no cable, and an address without an answer leads nowhere.
 TEST(TopologyReplyTest, LeavesOutRoutesAndWhoIsNotKnown) {
   Answers answers;
   answers.Node("a");
@@ -144,7 +144,8 @@ TEST(TopologyReplyTest, TellsOfLostNodesOnceAndLeavesThemOutOfTheShape) {
   Answers answers;
   answers.Node("a");
   Answers::Rail(answers.Link("b"), "en1", "en1");
-  Answers::Rail(answers.Link("c", v1::LinkState::lost), "en2", "en2");  // Said a moment ago.
+  // It was reported a moment ago.
+  Answers::Rail(answers.Link("c", v1::LinkState::lost), "en2", "en2");
   Answers::Rail(answers.Node("b").Link("a"), "en1", "en1");
   answers.Link("c", v1::LinkState::lost);
   const v1::TopologyReply reply = answers.Reply();
@@ -171,7 +172,7 @@ TEST(TopologyReplyTest, NumbersTheSwitch) {
   EXPECT_TRUE(reply.ring_closed());
 }
 
-// Why: whoever is asked lists itself first; the picture must not depend on that.
+// Why: the node that is asked lists itself first; the picture must not depend on that.
 TEST(TopologyReplyTest, IsTheSameWhoeverIsAsked) {
   Answers one, other;
   const auto fill = [](Answers& answers, const std::vector<std::string>& order) {
@@ -189,8 +190,8 @@ TEST(TopologyReplyTest, IsTheSameWhoeverIsAsked) {
   EXPECT_EQ(one.Reply().shape(), "line");
 }
 
-// Why: connection and queue pair are on one cable, and share what it carries: two cables, or the
-// sum of both rates, would be more than there is.
+// Why: connection and queue pair are on one cable, and share its capacity: two cables, or the sum
+// of both rates, would be more than there is.
 TEST(TopologyReplyTest, TellsOfTheRailsOnACable) {
   Answers answers;
   const auto rail = [](v1::LinkStatus& link, const char* local, const char* remote,
@@ -218,7 +219,7 @@ TEST(TopologyReplyTest, TellsOfTheRailsOnACable) {
   EXPECT_EQ(cable.bytes_per_second_best(), 5e9);
 }
 
-// A rail that cannot be had is told on the cable, and makes none of its own.
+// A rail that cannot be made is reported on the cable, and adds none of its own.
 TEST(TopologyReplyTest, TellsWhyACableHasNoRdmaRail) {
   Answers answers;
   answers.Node("a");

@@ -1,4 +1,4 @@
-// What cables form, and whether the order that follows depends on anything but them.
+// What cables form, and whether the order of nodes depends only on the cables.
 #include "daemon/cluster/topology.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class Plugs {
     }
     return *this;
   }
-  // Each is linked to each through one interface.
+  // Each is linked to each other through one interface.
   Plugs& Switch(const std::vector<std::size_t>& nodes, const std::string& interface = "lan") {
     for (std::size_t a = 0; a < nodes.size(); ++a) {
       for (std::size_t b = a + 1; b < nodes.size(); ++b) {
@@ -102,7 +102,7 @@ TEST(TopologyTest, PutsCablesBeforeASwitch) {
   EXPECT_THAT(std::vector(found.switches.begin() + 6, found.switches.end()), Each(0));
 }
 
-// Why: on a large switch not each is linked to each, but all are on one.
+// Why: on a large switch not every pair is linked, but all nodes are on one switch.
 TEST(TopologyTest, KnowsASwitchBySomeOfItsPairs) {
   Plugs plugs(20);
   for (std::size_t a = 0; a < 20; ++a) {
@@ -146,9 +146,9 @@ TEST(TopologyTest, OrdersByNameAndThenById) {
   EXPECT_THAT(plugs.Find().ring, ElementsAre(2, 0, 1));
 }
 
-// Why: nodes see the same cables in another order, and must say the same; a node that has
-// been started again comes last in all lists.
-// How: random graphs, told in many orders.
+// Why: nodes see the same cables in different orders, and must report the same; a node that was
+// restarted comes last in all lists.
+// How: random graphs, in many orders.
 TEST(TopologyTest, DependsOnTheCablesAndNotOnTheirOrder) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
@@ -184,7 +184,7 @@ TEST(TopologyTest, DependsOnTheCablesAndNotOnTheirOrder) {
   }
 }
 
-// A graph without a ring, in which a search that tries everything would not end.
+// A graph without a ring, in which an exhaustive search would not end.
 TEST(TopologyTest, GivesAnOrderWhereTheSearchIsGivenUp) {
   Plugs plugs(60);
   for (std::size_t a = 0; a < 29; ++a) {
@@ -195,9 +195,9 @@ TEST(TopologyTest, GivesAnOrderWhereTheSearchIsGivenUp) {
   EXPECT_EQ(std::set(found.ring.begin(), found.ring.end()).size(), 60u);
 }
 
-// Why: status asks each time, and any user may ask for it. A node that only a route leads to
-// made the search try everything, for milliseconds of the engine's time, to find no ring.
-// How: twelve nodes, each joined to each, and one beside them: all of its tries would be used.
+// Why: status searches each time, and any user may ask for it. A node that only a route leads to
+// made the search try everything, for milliseconds of the loop's time, to find no ring.
+// How: twelve nodes, each joined to each, and one more beside them: all of its tries would be used.
 TEST(TopologyTest, ANodeWithoutCablesCostsNoSearch) {
   Wiring wiring;
   for (std::size_t i = 0; i < 13; ++i) {

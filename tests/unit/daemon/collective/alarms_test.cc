@@ -1,5 +1,5 @@
-// While payload moves nothing is allocated, and alarms come meanwhile: of operations that have ended long
-// since, for one.
+// Nothing is allocated while payload moves, and alarms come meanwhile: for example of operations
+// that ended long ago.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a group answers to calls that cannot be meant: INVALID_ARGUMENT naming the
-// argument, and nothing else changes.
+// A group's answers to calls that cannot be intended: INVALID_ARGUMENT with the argument, and
+// nothing else changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class ArgumentsTest : public testing::Test {
   Failure Answer(const Call& call) {
     cluster.completions.clear();
     cluster.Submit(0, call);
-    if (cluster.completions[1].empty()) return {};  // Taken: it waits for rank 1.
+    if (cluster.completions[1].empty()) return {};  // It was accepted: it waits for rank 1.
     EXPECT_FALSE(cluster.completions[1][0].group_failed);
     return cluster.completions[1][0].failure;
   }
@@ -78,8 +78,8 @@ TEST_F(ArgumentsTest, RootsAndPeersMustBeRanks) {
   EXPECT_THAT(Refusal(send), HasSubstr("must be another rank"));
 }
 
-// Why: the sizes follow from kind, count and group; what a rank reads and writes must
-// lie in its arena whatever it has asked for.
+// Why: the sizes follow from kind, count and group; everything that a rank reads and writes must
+// lie in its arena, whatever it asks for.
 TEST_F(ArgumentsTest, BuffersMustHoldWhatTheKindReadsAndWrites) {
   EXPECT_THAT(Refusal(Make(OperationKind::kAllReduce, kArena / 4 / 2 + 1, DataType::kFloat32,
                            ReduceOperator::kSum)),
@@ -110,7 +110,7 @@ TEST_F(ArgumentsTest, TablesOfCountsAreCheckedBeforeTheyAreUsed) {
               StartsWith("count"));
 }
 
-// Why: the numbers that were refused must not count, or the ranks would never meet again.
+// Why: the refused calls must not be counted, or the ranks would never meet again.
 TEST_F(ArgumentsTest, AfterARefusalTheNextCallsMeet) {
   Refusal(Make(OperationKind::kAllReduce, 4));
   cluster.completions.clear();

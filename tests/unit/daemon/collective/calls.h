@@ -1,4 +1,4 @@
-// Calls as ranks make them, of int32 unless said.
+// Calls as ranks make them, of int32 by default.
 //
 // Owner: the test. Thread: one. Memory: names the test's buffers.
 #pragma once

@@ -57,7 +57,7 @@ TEST_P(LayoutTest, AllReduceSumsOnEveryRank) {
       }
     }
     for (int node = 0; node < GetParam().nodes; ++node) {
-      cluster.core(node).OnTime(kNever - 1);  // Whatever was left would fail now.
+      cluster.core(node).OnTime(kNever - 1);  // Anything that is left would fail now.
       ASSERT_EQ(cluster.core(node).NextDeadline(), kNever);
     }
   }
@@ -77,8 +77,8 @@ TEST_P(LayoutTest, AllReduceWorksInPlace) {
   }
 }
 
-// Why: a sum of floats depends on its order; ranks must agree to the last bit
-// whatever the schedule.
+// Why: a sum of floats depends on its order; ranks must agree to the last bit whatever the
+// schedule.
 TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
     constexpr std::size_t kCount = 30'011;
@@ -177,9 +177,9 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, LayoutTest,
                          testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
                                          Layout{3, 1}, Layout{3, 2}, Layout{5, 1}, Layout{4, 2}));
 
-// Why: a receiver that has all of a message may leave before the acknowledgement is here;
-// nothing is missing then.
-// How: one core alone, its peer played by hand.
+// Why: a receiver that has all of a message may leave before its acknowledgement is here; nothing
+// is missing then.
+// How: one core alone; the test plays its peer.
 TEST(CollectivesTest, SendEndsWellWhenItsReceiverLeavesBeforeTheAcknowledgement) {
   NodeId self, peer;
   self.bytes[0] = 1;
@@ -211,7 +211,7 @@ TEST(CollectivesTest, SendEndsWellWhenItsReceiverLeavesBeforeTheAcknowledgement)
   EXPECT_TRUE(core.actions()[0].failure.ok()) << core.actions()[0].failure.message;
 }
 
-// One core alone, its peer on the other node played by hand: rank 0 here, rank 1 there.
+// One core alone; the test plays its peer on the other node: rank 0 here, rank 1 there.
 class OneCoreTest : public testing::Test {
  protected:
   OneCoreTest() : core(NumberedNode(1), scratch) {
@@ -245,8 +245,8 @@ class OneCoreTest : public testing::Test {
   std::vector<std::int32_t> data = std::vector<std::int32_t>(1);
 };
 
-// Why: the daemon of ranks that have all they wanted may end with them, before it has
-// acknowledged; nobody would come to release those frames, and the send would hang.
+// Why: the daemon of ranks that have all they wanted may end with them, before it has acknowledged;
+// nothing would release those frames, and the send would hang.
 TEST_F(OneCoreTest, SendEndsWellWhenTheDaemonOfAReceiverThatLeftIsLost) {
   data.resize(50'000);
   Submit(OperationKind::kSend, 0);
@@ -258,8 +258,8 @@ TEST_F(OneCoreTest, SendEndsWellWhenTheDaemonOfAReceiverThatLeftIsLost) {
   EXPECT_TRUE(core.actions().back().failure.ok()) << core.actions().back().failure.message;
 }
 
-// Why: a step that was solicited while it waited for credit leaves its turn behind; the
-// next operation in the same place must not take it, or it asks for one frame twice.
+// Why: a step that was solicited while it waited for credit leaves its turn behind; the next
+// operation in the same place must not take it, else it asks for one frame twice.
 TEST_F(OneCoreTest, TurnForCreditOfAnEndedOperationMovesNoOther) {
   for (std::uint32_t tag = 0; tag <= kEagerCredits; ++tag) Submit(OperationKind::kSend, tag);
   ASSERT_EQ(Count(Action::Kind::kSendEager), kEagerCredits);
@@ -276,7 +276,7 @@ TEST_F(OneCoreTest, TurnForCreditOfAnEndedOperationMovesNoOther) {
   EXPECT_EQ(Count(Action::Kind::kSendGrant), 1u);
 }
 
-// Why: a message that nobody received must not keep the group for ever.
+// Why: a message that no rank received must not keep the group for ever.
 TEST_F(OneCoreTest, GroupIsOverAlthoughAMessageWasNeverReceived) {
   const std::vector<std::byte> payload(4);
   PeerFrame frame = Frame(1, 0, 3);
@@ -288,7 +288,7 @@ TEST_F(OneCoreTest, GroupIsOverAlthoughAMessageWasNeverReceived) {
   EXPECT_TRUE(core.RemoveIfOver(7));
 }
 
-// Why: the name of an operation in a report is a peer's word, and is looked up here.
+// Why: a peer chooses the operation that a report names, and it is looked up here.
 TEST_F(OneCoreTest, ReportAboutRanksThatDoNotExistFailsTheGroupAndNothingElse) {
   FailureReport report;
   report.group = 7;
@@ -298,8 +298,8 @@ TEST_F(OneCoreTest, ReportAboutRanksThatDoNotExistFailsTheGroupAndNothingElse) {
   EXPECT_EQ(core.Find(7)->failure().message, "gone");
 }
 
-// Why: a frame that is let go is never sent again, so its operation would hang without a
-// word; more than the limit must say so. Calls made here do not count.
+// Why: a frame that is dropped is never sent again, so its operation would hang without a word;
+// exceeding the limit must be an error. Calls made here do not count.
 TEST_F(OneCoreTest, PeerFarAheadFailsTheGroupAndSaysSo) {
   std::uint32_t tag = 0;
   for (; tag < 5000; ++tag) Submit(OperationKind::kReceive, tag);
@@ -424,8 +424,8 @@ INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, FailureTest,
                          testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
                                          Layout{3, 1}, Layout{4, 2}));
 
-// Why: whoever has had all that it needed of an operation may be asked for it by a rank
-// that calls another. That is a mismatch, and no frame that fits nothing.
+// Why: a node that has had all that it needed for an operation may get a request for it from a rank
+// that calls another one. That is a mismatch, not a frame that fits nothing.
 // How: the root scatters and is done; rank 2 sums instead, in many schedules.
 TEST(CollectivesTest, FramesOfAnotherCallThanTheOneThatIsOverAreAMismatch) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
@@ -444,9 +444,9 @@ TEST(CollectivesTest, FramesOfAnotherCallThanTheOneThatIsOverAreAMismatch) {
   }
 }
 
-// Why: where each waits for a message of another call, or of another rank, nobody ever sees a call
-// that is not its own; a deadline alone would not say what was wrong.
-// How: as a seed of the simulator found it. Rank 3 waits for halves that nobody sends, and the root
+// Why: where each rank waits for a message of another call, or of another rank, no rank ever sees a
+// call that differs from its own; a deadline alone would not say what was wrong.
+// How: a seed of the simulator found it. Rank 3 waits for halves that are never sent, and the root
 // for what 3 would have sent; the others have sent theirs and finished.
 TEST(CollectivesTest, CallsThatNeverMeetAreAMismatchAtTheirDeadline) {
   SimulatedCluster cluster(6, 1, 1);
@@ -468,7 +468,7 @@ TEST(CollectivesTest, CallsThatNeverMeetAreAMismatchAtTheirDeadline) {
   }
 }
 
-// Why: of an all_to_all_v each rank calls something else, and that is right.
+// Why: in an all_to_all_v each rank calls something else, and that is right.
 TEST(CollectivesTest, RanksWithTablesOfTheirOwnAreNoMismatchAtTheirDeadline) {
   SimulatedCluster cluster(3, 1, 1);
   std::int32_t in[3] = {}, out[3] = {};
@@ -532,7 +532,7 @@ TEST(CollectivesTest, FramesThatFitNothingAreRefused) {
   frame.key.destination_rank = 0;
   EXPECT_FALSE(core.OnGrant(peer, frame, 0));
   frame.key = {};
-  frame.key.group = 12345;  // Over, or never known: let go.
+  frame.key.group = 12345;  // Over, or never known: dropped.
   EXPECT_TRUE(core.OnEager(peer, frame, {}, 0));
   // More eager frames than credit.
   frame.key.group = SimulatedCluster::kGroup;

@@ -36,8 +36,8 @@ TEST(CreditTest, SmallSendsBeyondTheCreditWaitAndArriveInOrder) {
   EXPECT_EQ(cluster.completions[1].size(), static_cast<std::size_t>(kMessages));
 }
 
-// Why: frames that nobody wants yet hold all of the credit while the one that is wanted
-// waits at the sender; without solicitation this hangs.
+// Why: frames that are not needed yet hold all of the credit while the one that is needed waits at
+// the sender; without solicitation this hangs.
 TEST(CreditTest, ReceivesInTheReverseOrderOfSmallSendsGetTheirMessages) {
   SimulatedCluster cluster(2, 1, 9);
   constexpr std::uint32_t kMessages = 100;
@@ -63,10 +63,10 @@ TEST(CreditTest, ReceivesInTheReverseOrderOfSmallSendsGetTheirMessages) {
   EXPECT_EQ(cluster.completions[1].size(), kMessages);
 }
 
-// Why: a step that receives asks for its frame when it may begin; where it came after the own
-// send, two nodes without credit waited for each other.
-// How: both spend their credit on messages that nobody wants yet; then a barrier, and a sum
-// in place.
+// Why: a step that receives asks for its frame when it may begin; where it came after the own send,
+// two nodes without credit waited for each other.
+// How: both spend their credit on messages that are not needed yet; then a barrier, and a sum in
+// place.
 TEST(CreditTest, TwoNodesWithoutCreditMeetInABarrierAndAddInPlace) {
   SimulatedCluster cluster(2, 1, 9);
   std::int32_t out = 5;

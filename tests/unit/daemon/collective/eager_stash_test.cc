@@ -1,5 +1,4 @@
-// Credit: what bounds the frames that nobody has asked for, and what keeps the bound
-// from becoming a hang.
+// Credit: it bounds the frames that were not asked for, and the bound must not become a hang.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -44,7 +43,7 @@ TEST(EagerStashTest, CreditMayBeOfAnySize) {
   }
 }
 
-// Why: a peer that sends more than it may, or gives back more than it had, is at fault.
+// Why: a peer that sends more than it may, or returns more than it had, is at fault.
 TEST(EagerStashTest, NoticesAPeerThatBreaksTheRules) {
   EagerStash stash(2);
   EXPECT_FALSE(stash.ReturnCredit(1, 1));
@@ -52,7 +51,7 @@ TEST(EagerStashTest, NoticesAPeerThatBreaksTheRules) {
   EXPECT_EQ(stash.Put(1, kPayload), -1);
   const std::vector<std::byte> long_one(kEagerBytes + 1);
   EXPECT_EQ(EagerStash(2).Put(1, long_one), -1);
-  EXPECT_EQ(stash.PutSolicited(1, kPayload), -1);  // Nobody asked.
+  EXPECT_EQ(stash.PutSolicited(1, kPayload), -1);  // It was not asked for.
 }
 
 TEST(EagerStashTest, SolicitedFramesCostNoCredit) {

@@ -1,5 +1,5 @@
-// Many operations at once, and one thing that goes wrong at some moment: whatever the
-// schedule, every call is answered exactly once, and nothing is left behind.
+// Many operations at once, and one fault at some moment: whatever the schedule, every call is
+// answered exactly once, and nothing is left behind.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class Chaos {
     Call call;
     oracle::Bytes input, output;
     bool submitted = false;
-    bool given_back = false;  // It failed; nobody may write there any more.
+    bool given_back = false;  // It failed; nothing may write there any more.
   };
 
   std::uint32_t Below(std::uint64_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
@@ -106,7 +106,7 @@ class Chaos {
     for (std::uint32_t rank = 0; rank < o.size; ++rank) Plan(rank, o, plan).call.peer_rank = 0;
   }
 
-  // More than there is credit for, received in another order.
+  // More than the credit allows, received in another order.
   void AddMessages(oracle::Operation o) {
     const std::uint32_t from = Below(o.size);
     const std::uint32_t to = (from + 1 + Below(o.size - 1)) % o.size;
@@ -141,7 +141,7 @@ class Chaos {
     return planned;
   }
 
-  // False: all have called everything, or cannot any more.
+  // False: all ranks have called everything, or cannot any more.
   bool SubmitOne() {
     std::vector<std::uint32_t> able;
     for (std::uint32_t rank = 0; rank < cluster_.size(); ++rank) {
@@ -177,7 +177,7 @@ class Chaos {
     cluster_.Carry(node);
   }
 
-  // As a client would, uses the buffers of failed calls for something else.
+  // Uses the buffers of failed calls for something else, as a client would.
   void TakeBack() {
     for (auto& [session, completions] : cluster_.completions) {
       for (std::size_t& seen = seen_[session]; seen < completions.size(); ++seen) {
@@ -244,10 +244,9 @@ class Chaos {
 
 class FaultsTest : public testing::TestWithParam<Fault> {};
 
-// Why: operations that are under way meet the failure of another in states that no
-// test would think of.
-// How: a seed gives layout, operations, plans, order and the fault's moment; to see one
-// again, run its seed alone.
+// Why: operations under way meet the failure of another in states that no test would think of.
+// How: a seed gives layout, operations, plans, order and the fault's moment; to repeat one, run its
+// seed alone.
 TEST_P(FaultsTest, EveryCallIsAnsweredOnceAndNothingIsLeft) {
   for (std::uint32_t seed = 1; seed <= Seeds(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

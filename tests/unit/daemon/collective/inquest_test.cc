@@ -1,4 +1,5 @@
-// What an inquest makes of its reports: who is named, and when a deadline was a mismatch.
+// What an inquest concludes from its reports: which rank it names, and when a deadline was a
+// mismatch.
 #include "daemon/collective/inquest.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ using testing::Not;
 
 constexpr std::uint64_t kGroup = 7;
 
-// Of a group of three nodes, one rank each, on rank 0's.
+// For a group of three nodes, one rank each, on rank 0's node.
 class InquestTest : public testing::Test {
  protected:
   InquestTest()
@@ -32,7 +33,7 @@ class InquestTest : public testing::Test {
     inquest.Open({FailureCode::kDeadlineExceeded, kNoRank, call + " did not end within 1 s"},
                  Operation(2), Called(0, call, own), 0);
   }
-  // Of the rank of its node, in the operation that has failed here.
+  // The call of its node's rank, in the operation that has failed here.
   void Report(std::uint16_t node, const std::string& call, const std::string& own = {}) {
     inquest.OnReport(node, Operation(2), Called(node, call, own));
   }
@@ -56,7 +57,7 @@ TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
               HasSubstr("operation 2 of group test: it still waits for rank 2 (c, pid 3)."));
 }
 
-// Why: each waited for what the other never sends.
+// Why: each waited for data that the other never sends.
 TEST_F(InquestTest, ADeadlineOfDifferentCallsIsAMismatch) {
   Open("barrier");
   Report(1, "all_reduce sum int32[1]");
@@ -77,8 +78,9 @@ TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
   EXPECT_THAT(verdict.message, HasSubstr("all ranks have called it, but the data"));
 }
 
-// Why: who has finished called what the others called, and who is elsewhere may call it yet; and
-// what each rank has of its own would make a party of each, the culprit one of many.
+// Why: a rank that has finished made the same call as the others, and one that is elsewhere may
+// still make it; and what differs by rank would make each rank a party of its own, and the culprit
+// one of many.
 TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
   const GroupLayout six({{NumberedNode(1), "a", 1},
                          {NumberedNode(2), "b", 2},
@@ -103,7 +105,7 @@ TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
                         "rank 5 (f, pid 6) has finished operation 3; operation 2 of group test."));
 }
 
-// Why: where tables do not fit each other, they are what has to be seen.
+// Why: where tables do not match each other, people must see them.
 TEST_F(InquestTest, WhatRanksHaveOfTheirOwnIsToldWhereNothingElseDiffers) {
   inquest.Open({FailureCode::kMismatch, kNoRank, {}}, Operation(2),
                Called(0, "all_to_all_v int8", " sending [1]"), 0);
@@ -114,8 +116,8 @@ TEST_F(InquestTest, WhatRanksHaveOfTheirOwnIsToldWhereNothingElseDiffers) {
                         "all_to_all_v int8 sending [2]; operation 2"));
 }
 
-// Why: where a cable is slow for all, several nodes find their deadlines over at once, each in the
-// operation in which it is. Their calls are other ones, and nobody's fault.
+// Why: where a cable is slow for all, several nodes find their deadlines over at once, each in its
+// current operation. Their calls differ without any fault.
 TEST_F(InquestTest, CallsOfAnotherOperationAreToldWithItAndComparedWithNone) {
   Open("barrier");
   inquest.OnReport(1, Operation(1), Called(1, "all_reduce sum int32[1]"));
@@ -139,8 +141,8 @@ TEST_F(InquestTest, WhoHasNotCalledIsNamedBeforeWhoIsElsewhere) {
                         "(b, pid 2) called barrier in operation 1."));
 }
 
-// Why: a node whose ranks had called neither is the likely culprit, whichever operation its report
-// is about.
+// Why: a node whose ranks have made neither call is the likely culprit, whichever operation its
+// report is about.
 TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
   Open("barrier");
   inquest.OnReport(1, Operation(3), {{1, false, {}, {}}});
@@ -151,7 +153,7 @@ TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
               HasSubstr("it still waits for rank 1 (b, pid 2) (it had not called operation 3)."));
 }
 
-// Why: all who differ could be named once, but then the end was lost, which says what to do.
+// Why: all ranks that differ were named, but then the end was cut off, which says what to do.
 TEST_F(InquestTest, WhatToDoIsToldHoweverManyDiffer) {
   std::vector<Member> members;
   for (std::uint8_t i = 0; i < 40; ++i) {

@@ -1,5 +1,5 @@
-// An observer that checks what observers are promised: the moments of an operation's life
-// come in their order, each at its time, under whatever schedule a test makes.
+// An observer that checks the order that observers rely on: the moments of an operation's life come
+// in their order, each at its time, under any schedule that a test makes.
 //
 // Owner: a test's node. Thread: the test's. Memory: a map.
 #pragma once

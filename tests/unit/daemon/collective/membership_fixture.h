@@ -51,7 +51,7 @@ class MembershipTest : public testing::Test {
       }
     }
   }
-  // 0 where the system does not tell.
+  // 0 where the system does not say.
   static std::uint64_t ResidentBytes() {
     std::ifstream file("/proc/self/statm");
     std::uint64_t total = 0;
@@ -60,7 +60,7 @@ class MembershipTest : public testing::Test {
     return resident * 4096;
   }
 
-  // Nothing here is large enough to need any.
+  // No operation here is large enough to need any.
   class NoScratch final : public ScratchMemory {
    public:
     std::byte* Take(std::uint64_t) override { return nullptr; }

@@ -1,4 +1,4 @@
-// Processes come into groups and go from them in every order, and nothing of it stays.
+// Processes join and leave groups in every order, and nothing is left of it.
 #include "daemon/collective/membership.h"
 
 #include <gmock/gmock.h>
@@ -69,8 +69,8 @@ TEST_F(MembershipTest, LimitsGroupsOfAProcess) {
   EXPECT_TRUE(Split(1, ++group, {0}).ok());
 }
 
-// Why: of the groups of a node one user could take all, by splitting on and on, and no other
-// user's job would form.
+// Why: one user could take all groups of a node, by splitting on and on, and other users' jobs
+// would not form.
 TEST_F(MembershipTest, OneUsersGroupsLeaveRoomForOthers) {
   Collectives other_core{self, scratch};
   Membership limited(other_core, /*groups_per_user_max=*/2);
@@ -105,13 +105,13 @@ TEST_F(MembershipTest, AProcessThatEndsBeforeItsOwnSplitFailsTheGroup) {
 }
 
 TEST_F(MembershipTest, AProcessThatHadGoneBeforeTheSplitFailsIt) {
-  // In order: the parent goes on as long as nobody needs the rank.
+  // In an orderly way: the parent goes on as long as no rank needs this one.
   membership.Release(2, kWorld, 0);
   ASSERT_TRUE(Split(1, 50, {0, 1}).ok());
   EXPECT_THAT(core.Find(50)->failure().message, HasSubstr("left group train before"));
 }
 
-// Why: rank 2 is on another node, whose daemon never heard of the group when it died.
+// Why: rank 2 is on another node, whose daemon did not know the group when it died.
 TEST_F(MembershipTest, ARankThatIsLostInTheParentIsLostInItsSplits) {
   ASSERT_TRUE(Split(1, 50, {2, 0}).ok());
   ASSERT_TRUE(Split(1, 51, {0, 1}).ok());
@@ -122,7 +122,7 @@ TEST_F(MembershipTest, ARankThatIsLostInTheParentIsLostInItsSplits) {
   core.OnReport(remote, report, 0);
   membership.SpreadLoss(kWorld, 0);
   EXPECT_TRUE(core.Find(50)->failed());
-  EXPECT_EQ(core.Find(50)->failure().rank, 0);  // As that group counts.
+  EXPECT_EQ(core.Find(50)->failure().rank, 0);  // Its number in that group.
   EXPECT_THAT(core.Find(50)->failure().message, HasSubstr("its process ended"));
   EXPECT_TRUE(core.Find(60)->failed());
   EXPECT_EQ(core.Find(60)->failure().rank, 1);
@@ -136,7 +136,8 @@ TEST_F(MembershipTest, ReleaseBeforeTheOthersHaveSplitLeavesThemTheGroup) {
   EXPECT_THAT(membership.RemoveLeft(), IsEmpty());
   ASSERT_TRUE(Split(2, 50, {0, 1}).ok());
   EXPECT_FALSE(core.Find(50)->failed());
-  EXPECT_EQ(Split(1, 50, {0, 1}).code, FailureCode::kInvalidArgument);  // Once only.
+  // It can be split off only once.
+  EXPECT_EQ(Split(1, 50, {0, 1}).code, FailureCode::kInvalidArgument);
   EXPECT_THAT(membership.Release(2, 50, 0), ElementsAre(50));
   EXPECT_THAT(membership.RemoveLeft(), ElementsAre(50));
   EXPECT_THAT(membership.Release(2, 50, 0), IsEmpty());
@@ -165,8 +166,8 @@ TEST_F(MembershipTest, WhatIsLeftOfAGroupKeepsItsOrderAndJob) {
 }
 
 // Why: a job may make a group for every batch of a week.
-// How: split, one operation, release, by two ranks; tables and memory must be as after
-// the first thousand.
+// How: split, one operation, release, by two ranks; tables and memory must be as after the first
+// thousand.
 TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
   [[maybe_unused]] std::uint64_t resident_then = 0;
   for (std::uint64_t i = 0; i < 100'000; ++i) {
@@ -186,7 +187,7 @@ TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
   EXPECT_EQ(membership.group_count(), 1u);
   EXPECT_EQ(core.Find(50'000), nullptr);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // A hundred bytes a group would be ten megabytes. Sanitizers keep what is freed for a
+  // A hundred bytes for each group would be ten megabytes. Sanitizers keep freed memory for a
   // while, and look for leaks themselves.
   EXPECT_LT(ResidentBytes(), resident_then + 4 * 1024 * 1024);
 #endif

@@ -1,6 +1,6 @@
-// A node's id that is told by one number.
+// A node's id made from one number.
 //
-// Owner: a test. Thread: any. Memory: none.
+// Owner: a test. Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What mlxcomm.h promises of numbers, for whole operations: sums within the stated bound
-// of a float64 oracle for 2 to 64 ranks, the same bits on all ranks and from run to run,
-// NaN and infinities that arrive everywhere.
+// What mlxcomm.h promises about numbers, for whole operations: sums within the stated bound of a
+// float64 oracle for 2 to 64 ranks, the same bits on all ranks and from run to run, NaN and
+// infinities that arrive everywhere.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ class NumbersTest : public testing::TestWithParam<Setting> {
   std::size_t size() const {
     return static_cast<std::size_t>(GetParam().nodes * GetParam().ranks_per_node);
   }
-  // By rank: what each has after an all_reduce of `inputs`.
+  // By rank: its result of an all_reduce of `inputs`.
   std::vector<oracle::Bytes> AllReduce(DataType type, ReduceOperator op,
                                        const std::vector<oracle::Bytes>& inputs,
                                        std::uint32_t seed) {
@@ -103,7 +103,7 @@ TEST_P(NumbersTest, SumsStayWithinTheStatedBoundAndAreTheSameBitsEverywhere) {
   }
 }
 
-// Element by element: NaN wherever any rank has one; infinities as arithmetic has it.
+// Element by element: NaN wherever any rank has one; infinities by the rules of arithmetic.
 TEST_P(NumbersTest, NanAndInfinityArriveOnEveryRank) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -85,8 +85,7 @@ class OperationsTest : public testing::TestWithParam<Setting> {
     return o;
   }
 
-  // Two at once, from different buffers, so that what belongs to one never ends in the
-  // other.
+  // Two at once, from different buffers, so that data of one must never end in the other.
   enum class InPlace { kNobody, kEverybody, kOddRanks };
   void Expect(const oracle::Operation& o, InPlace who = InPlace::kNobody) {
     const std::size_t width = DataTypeBytes(o.type);
@@ -198,9 +197,9 @@ TEST_P(OperationsTest, EveryRootServes) {
   }
 }
 
-// Why: what is written over a buffer in place must wait for the very chunk that was sent from
-// there, and over several rails a later chunk may be acknowledged first. A node whose rank does
-// not work in place may begin steps sooner, and must still fit those whose ranks do.
+// Why: a write over a buffer in place must wait for the very chunk that was sent from there, and
+// over several rails a later chunk may be acknowledged first. A node whose rank does not work in
+// place may begin steps sooner, and must still match those whose ranks do.
 TEST_P(OperationsTest, ReductionsAndBroadcastsWorkInPlace) {
   for (const std::uint64_t count : {5u, 5000u, 70'001u, 100'001u}) {
     const DataType type = count > 100'000 ? DataType::kInt64 : DataType::kInt32;
@@ -234,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, OperationsTest, testing::ValuesIn(AllSettings(
 
 class LongOperationsTest : public OperationsTest {};
 
-// Why: long reductions are done in slices, of which the next is sent when another has come.
+// Why: long reductions are done in slices, and one is sent when another has come.
 // How: several of them, in bytes, which are the fewest to check.
 TEST_P(LongOperationsTest, AreDoneInSlices) {
   for (const InPlace who : {InPlace::kNobody, InPlace::kOddRanks}) {

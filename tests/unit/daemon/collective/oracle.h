@@ -1,6 +1,6 @@
-// What every operation must give, computed the plain way from all ranks' inputs, for
-// tests. Values are small whole numbers, which every type holds exactly, so results
-// are compared exactly; only a mean may need rounding.
+// The expected result of every operation, computed in the plain way from all ranks' inputs. Values
+// are small whole numbers, which every type holds exactly, so results are compared exactly; only a
+// mean may need rounding.
 //
 // Memory: vectors of bytes.
 #pragma once
@@ -83,7 +83,7 @@ inline bool IsBefore(Value a, Value b) {
   return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
 }
 
-// Of bool, sum and max are or, product and min are and.
+// On bool, sum and max mean or, product and min mean and.
 inline Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
   const bool logical = type == DataType::kBool;
   const auto bits_a = static_cast<std::int64_t>(a.real());
@@ -101,8 +101,8 @@ inline Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
   return 0;
 }
 
-// Element i of what `rank` contributes: products of 64 of them stay exact. `salt` tells
-// one operation's values from another's.
+// Element i of `rank`'s input: products of 64 of them stay exact. `salt` makes the values of
+// operations differ.
 inline Value Contribution(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t i,
                           std::uint64_t salt = 0) {
   const std::uint64_t mixed = (rank * 2654435761u + i * 40503u + salt % 65521 * 977u) >> 3;
@@ -131,7 +131,7 @@ struct Operation {
   std::uint64_t count = 0;
   std::uint32_t size = 1;
   std::uint32_t root = 0;
-  // By rank; the table that this rank hands in.
+  // By rank; the table that the rank passes.
   std::vector<std::vector<std::uint64_t>> tables = {};
   std::uint64_t salt = 0;
 

@@ -1,5 +1,5 @@
-// Waits without a deadline of their own: they last for as long as somebody may still come, and end where
-// nobody will.
+// Waits without a deadline of their own: they last as long as an awaited rank may still come, and
+// end when none will.
 #include "daemon/collective/roll_call.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using Prospect = RollCall::Prospect;
 
 constexpr std::uint64_t kLong = 1'000'000'000;
 
-// Four ranks on two nodes, asked by the first.
+// Four ranks on two nodes; the first asks.
 class JudgeTest : public testing::Test {
  protected:
   JudgeTest()
@@ -61,7 +61,7 @@ TEST_F(JudgeTest, WhoHasWaitedForAMomentOnlyMayCome) {
   EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {fresh, Works(3)}), Prospect::kSomebodyMayCome);
 }
 
-// Why: a process that is stopped does not come, whoever else may.
+// Why: a stopped process does not come, whichever others may.
 TEST_F(JudgeTest, WhoIsStoppedIsNamed) {
   RankWait stopped = Works(3);
   stopped.stopped = true;
@@ -84,7 +84,7 @@ TEST_F(JudgeTest, WhoIsNotHeardOfMayCome) {
   EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kSomebodyMayCome);
 }
 
-// Why: a node lies about ranks of others, or answers a call of long ago.
+// Why: a node may lie about other nodes' ranks, or answer an old roll call.
 TEST_F(JudgeTest, ANodeSpeaksForItsOwnRanksAndTheCallThatItAnswers) {
   const std::uint64_t number = roll_call.Begin({Waits(0, {1}), Works(1)}, 0);
   roll_call.OnAnswer(1, number - 1, {Waits(2, {0})});
@@ -106,7 +106,7 @@ Call ByLiveness(Call call) {
 class WaitTest : public testing::TestWithParam<int> {  // Nodes, of two ranks in all.
  protected:
   WaitTest() : cluster(GetParam(), 2 / GetParam(), 5) {}
-  // Who waits asks about it each minute.
+  // A rank that waits asks about it each minute.
   void Pass(int times, std::uint64_t ns) {
     for (int i = 0; i < times; ++i) {
       for (std::uint32_t rank = 0; rank < 2; ++rank) {
@@ -122,7 +122,7 @@ class WaitTest : public testing::TestWithParam<int> {  // Nodes, of two ranks in
   std::int32_t out[2][100'000] = {};
 };
 
-// Why: who downloads for ten minutes behind a barrier must not end the others.
+// Why: a rank that downloads for ten minutes before a barrier must not end the others.
 TEST_P(WaitTest, LastsForAsLongAsTheOtherMayCome) {
   cluster.Submit(0, ByLiveness(AllReduce(in, out[0], 4)));
   cluster.Run();
@@ -153,7 +153,7 @@ TEST_P(WaitTest, EndsWhereBothWaitForWhatTheOtherNeverCalls) {
   }
 }
 
-// Why: of a message the other end is awaited, and not who else lives on its node.
+// Why: a message waits for its other end, whichever other ranks live on that node.
 TEST(MessageWaitTest, IsForTheOtherEndAlone) {
   SimulatedCluster cluster({0, 1, 1}, 5);
   cluster.stopped.insert(102);  // Rank 2's process, beside rank 1's.
@@ -183,7 +183,7 @@ TEST_P(WaitTest, EndsWhereTheOtherIsStopped) {
   EXPECT_THAT(failure.message, HasSubstr("is stopped"));
 }
 
-// Why: a thread of it computes, and will call what the other waits for.
+// Why: one of its threads computes, and will make the call that the other waits for.
 TEST_P(WaitTest, LastsWhereTheOtherHasSomethingInFlightAndDoesNotWait) {
   awake = 1;
   Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));

@@ -1,5 +1,5 @@
-// Several daemons' collective cores in one thread, joined by queues that a seeded
-// schedule empties: what is a test's way to run whole operations without sockets.
+// Several daemons' collective cores in one thread, joined by queues that a seeded schedule empties:
+// tests run whole operations without sockets.
 //
 // Owner: a test. Thread: its own. Memory: frames in std::vector.
 #pragma once
@@ -49,7 +49,7 @@ class SimulatedCluster {
     return used;
   }
 
-  // Counts, so that a test sees that everything comes back.
+  // Counts, so that a test notices memory that does not come back.
   class CountedScratch final : public ScratchMemory {
    public:
     std::byte* Take(std::uint64_t bytes) override {
@@ -77,8 +77,8 @@ class SimulatedCluster {
   // By session (= rank + 1), in order.
   std::map<SessionId, std::vector<Completion>> completions;
   std::uint64_t violations = 0;
-  // As over several rails: data comes in any order, and is read when it goes out, which
-  // may be long after the order to send it.
+  // As with several rails: data comes in any order, and is read when it goes out, which may be long
+  // after the request to send it.
   bool several_rails = false;
   std::set<std::uint64_t> stopped;  // Processes; rank r's is 100 + r.
 
@@ -86,14 +86,14 @@ class SimulatedCluster {
     call.rank = rank;
     call.session = rank + 1;
     if (call.timeout_ns == 0) call.timeout_ns = 1'000'000'000;
-    // A test that says nothing has room for everything.
+    // Without a value there is room for everything.
     if (call.input_bytes_available == 0) call.input_bytes_available = std::uint64_t{1} << 40;
     if (call.output_bytes_available == 0) call.output_bytes_available = std::uint64_t{1} << 40;
     core(node_of(rank)).Submit(kGroup, call, now_ns);
     Carry(node_of(rank));
   }
 
-  // Runs until nothing is left to do, in a random order of what is possible.
+  // Runs until there is nothing to do, in a random order of what is possible.
   void Run() {
     while (RunOne()) {
     }
@@ -130,7 +130,7 @@ class SimulatedCluster {
 
   bool IsGone(int node) const { return std::find(gone_.begin(), gone_.end(), node) != gone_.end(); }
   CountedScratch& scratch(int node) { return nodes_[static_cast<std::size_t>(node)]->scratch; }
-  // One of the things that can happen next; false: there is none.
+  // Does one of the things that can happen next; false: there is none.
   bool RunOne() {
     Wire picked;
     if (!Pick(picked)) return false;
@@ -177,7 +177,7 @@ class SimulatedCluster {
     Action::Kind kind;
     PeerFrame frame;
     std::vector<std::byte> payload;
-    const std::byte* source = nullptr;  // Of data on several rails, until it goes out.
+    const std::byte* source = nullptr;  // For data on several rails, until it goes out.
     std::uint64_t cookie = 0;
     FailureReport report;
     RollCallMessage roll_call;
@@ -215,7 +215,7 @@ class SimulatedCluster {
   void Note(const Wire& wire) {
     if (noted_.insert(wire).second) busy_.push_back(wire);
   }
-  // A random one of those that have something; false: none has.
+  // A random one of those that have something; false: there is none.
   bool Pick(Wire& wire) {
     while (!busy_.empty()) {
       const std::size_t index = random_() % busy_.size();

@@ -63,7 +63,7 @@ class CallQueueTest : public testing::Test {
   }
 
   grpc::Status Release(grpc::ClientContext& context, std::uint64_t group) {
-    // Only so that a broken server fails the test instead of holding it up.
+    // Only so that a broken server fails the test instead of blocking it.
     context.set_deadline(std::chrono::system_clock::now() + kNever);
     v1::ReleaseRequest request;
     request.set_group(group);
@@ -106,7 +106,7 @@ TEST_F(CallQueueTest, ServesCallsWhileOneIsUnanswered) {
   EXPECT_EQ(first.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
-// Why: such calls are refused before anybody is told of them who would ask for the next one.
+// Why: such calls are refused before any code runs that would ask for the next one.
 TEST_F(CallQueueTest, ServesOnAfterGarbageAndUnknownMethods) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(CallWithGarbage("/mlxcomm.v1.Control/Release"), grpc::StatusCode::INTERNAL);
@@ -116,8 +116,8 @@ TEST_F(CallQueueTest, ServesOnAfterGarbageAndUnknownMethods) {
   EXPECT_TRUE(Release(context, 8).ok());
 }
 
-// Why: a connection that has gone does not hold gRPC's server up, but its call still has an answer
-// to come. How: the call is answered once the server has shut down; then the queue ends.
+// Why: gRPC's server does not wait for a connection that has gone, but its call still needs an
+// answer. How: the call is answered once the server has shut down; then the queue ends.
 TEST_F(CallQueueTest, EndsOnlyOnceACallWithoutACallerIsAnswered) {
   grpc::ClientContext context;
   grpc::Status status;

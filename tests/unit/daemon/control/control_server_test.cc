@@ -44,7 +44,7 @@ class KnownSessions final : public intake::Intake {
   void ReleaseMemory(intake::SessionId) override {}
   std::optional<intake::SessionIdentity> Find(std::string_view token,
                                               std::string_view grpc_peer) const override {
-    // Up to 1.5x; later ones know no more than the kind of socket.
+    // Names up to 1.5x; later releases only give the kind of socket.
     if (!grpc_peer.starts_with("fd:") && !grpc_peer.starts_with("unix:")) return std::nullopt;
     if (token == kClientToken) return Identity(7, queue::ProcessRole::kClient);
     if (token == kToolToken) return Identity(8, queue::ProcessRole::kTool);
@@ -66,7 +66,7 @@ class KnownSessions final : public intake::Intake {
   }
 };
 
-// An engine that answers at once, or keeps an Attach until it is cancelled.
+// A loop that answers at once, or keeps an Attach until it is cancelled.
 class ScriptedEngine final : public ControlPort {
  public:
   enum class Does { kSucceed, kFail, kDrop, kKeep };
@@ -227,7 +227,7 @@ class ControlServerTest : public testing::Test {
 
   static void Identify(grpc::ClientContext& context, const std::string& token) {
     context.AddMetadata(queue::kTokenMetadataKey, token);
-    // Only so that a broken server fails the test instead of holding it up.
+    // Only so that a broken server fails the test instead of blocking it.
     context.set_deadline(std::chrono::system_clock::now() + kNever);
   }
   grpc::Status Attach(const std::string& token, const v1::AttachRequest& request = {}) {
@@ -278,9 +278,9 @@ TEST_F(ControlServerTest, SaysStatesAlsoInTheWordsOfEarlierReleases) {
   EXPECT_EQ(status_.nodes(0).links(0).state_word(), "up");
 }
 
-// Why: who sees only his own could hold all the places, and nobody would see what happens.
-// How: one user follows as often as he may, and is refused; the operator is not, and sees what
-// the user does not. Who has left makes room.
+// Why: ordinary users could take all places, and no operator would see what happens.
+// How: one user follows as often as allowed, and is then refused; the operator is not, and sees
+// events that the user does not. A reader that leaves makes room.
 TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
   const auto stub = v1::Diagnostics::NewStub(channel_);
   v1::EventsRequest request;
@@ -315,7 +315,7 @@ TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
   contexts[0]->TryCancel();
   EXPECT_EQ(readers[0]->Finish().error_code(), grpc::StatusCode::CANCELLED);
   readers.erase(readers.begin());
-  while (!follow(kClientToken)) {  // The server hears of it a moment later.
+  while (!follow(kClientToken)) {  // The server learns of it a moment later.
     EXPECT_EQ(readers.back()->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     readers.pop_back();
     std::this_thread::yield();
@@ -347,8 +347,8 @@ TEST_F(ControlServerTest, RefusalCarriesCodeRankAndMessage) {
   EXPECT_EQ(refusal.message(), "rank 5 is taken");
 }
 
-// Why: a message travels in trailers, which gRPC bounds: one that is too long would
-// lose code and rank with it. Three bytes a letter, so that the cut falls inside one.
+// Why: a message travels in trailers, which gRPC bounds: one that is too long would lose code and
+// rank with it. Three bytes for each character, so that the cut falls inside one.
 TEST_F(ControlServerTest, ShortensALongMessageBetweenCharacters) {
   std::string message;
   for (int i = 0; i < 5000; ++i) message += "\u20ac";
@@ -382,8 +382,8 @@ TEST_F(ControlServerTest, ShowsToolsTheStatusAndNothingElse) {
   EXPECT_EQ(engine_.attached(), 0u);
 }
 
-// Why: a process may attach again as soon as it has given up; the end of its first call
-// must not withdraw the second. How: calls have numbers, and a cancel says which.
+// Why: a process may attach again as soon as it has given up; the end of its first call must not
+// withdraw the second. How: calls have numbers, and a cancel names one.
 TEST_F(ControlServerTest, WithdrawsTheRankWhenItsCallerGivesUp) {
   EXPECT_TRUE(Attach(kClientToken).ok());
   engine_.does = ScriptedEngine::Does::kKeep;
@@ -453,8 +453,8 @@ TEST_F(ControlServerTest, TellsWhatTheEngineHasMeasuredOfItsLinks) {
   EXPECT_EQ(RefusalIn(refused).message(), "busy");
 }
 
-// Why: one looks at the record when the engine is the one that hangs.
-// How: this engine answers nothing.
+// Why: people look at the record when the loop is what hangs.
+// How: this loop answers nothing.
 TEST_F(ControlServerTest, ReadsTheRecordWithoutTheEngineAndToNobodyUnknown) {
   engine_.does = ScriptedEngine::Does::kKeep;
   record::Event event;
@@ -483,12 +483,12 @@ TEST_F(ControlServerTest, RefusesARequestBeyondItsSize) {
   request.set_job(std::string(100'000, 'j'));
   EXPECT_EQ(Attach(kClientToken, request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(engine_.attached(), 0u);
-  EXPECT_TRUE(Attach(kClientToken).ok());  // The connection serves on.
+  EXPECT_TRUE(Attach(kClientToken).ok());  // The connection is still served.
 }
 
-// Why: a hello that was under way when the daemon began to stop is answered while
-// another thread shuts the server down; its connection must not reach a server that
-// is no more. How: both at once; whoever is late finds the connection closed.
+// Why: a hello that was under way when the daemon began to stop is answered while another thread
+// shuts the server down; its connection must not reach a server that is gone. How: both at once; a
+// late one finds the connection closed.
 TEST_F(ControlServerTest, ClosesWhatComesWhileItShutsDown) {
   std::thread shutdown([this] { server_->Shutdown(0); });
   for (int i = 0; i < 50; ++i) {

@@ -1,4 +1,4 @@
-// What Prometheus is told, from snapshots made by hand.
+// The metrics for Prometheus, from snapshots made by hand.
 #include "daemon/control/metric_families.h"
 
 #include <gmock/gmock.h>
@@ -48,8 +48,8 @@ TEST(MetricFamiliesTest, AnEngineThatDoesNotAnswerIsToldWithWhatIsKnownWithoutIt
   EXPECT_THAT(text, Not(HasSubstr("mlxcomm_clients")));
 }
 
-// Why: two samples of the same name and labels make a scrape fail as a whole.
-// How: a rail that was cut and its successor differ by their ports alone.
+// Why: two samples with the same name and labels make a whole scrape fail.
+// How: a rail that was cut and its successor differ only in their ports.
 TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
   EngineMetrics engine;
   v1::LinkStatus& link = *engine.node.add_links();

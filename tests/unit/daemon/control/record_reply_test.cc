@@ -1,4 +1,4 @@
-// What is in the recorder, as a tool is told it.
+// The recorder's contents, as a tool gets them.
 #include "daemon/control/record_reply.h"
 
 #include <gtest/gtest.h>
@@ -152,21 +152,21 @@ TEST_F(RecordReplyTest, TellsWhatRailsAndWorkersDid) {
   ASSERT_EQ(reply.tracks_size(), 2);
   EXPECT_EQ(reply.tracks(0).kind(), "rail");
   EXPECT_FALSE(reply.tracks(0).open());
-  ASSERT_EQ(reply.tracks(0).spans_size(), 1);  // The other job's is not its business.
+  ASSERT_EQ(reply.tracks(0).spans_size(), 1);  // The other job is not shown.
   EXPECT_EQ(reply.tracks(0).spans(0).what(), "sent");
   EXPECT_EQ(reply.tracks(0).spans(0).duration_ns(), 3u);
   EXPECT_EQ(reply.tracks(1).spans(0).what(), "worked");
 }
 
-// Why: what a user's job does is nobody's business but its own and the operators', also what
-// rails and workers did for it, and also where its number is asked for.
+// Why: only a job's user and the operators may see what it does, including the work of rails and
+// workers for it, and even when its number is asked for.
 TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
   record::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
   for (const std::uint64_t group : {1u, 2u, 3u}) {
     Call(group, 0, 0, 10 + group);
     rail->Write(Of(group, 0, EventKind::kSent, 20 + group));
   }
-  Call(99, 0, 0, 14);  // Of a group whose name, and so whose user, is known no more.
+  Call(99, 0, 0, 14);  // Of a group whose name, and so whose user, is no longer known.
   v1::FlightRecordRequest request;
   request.set_with_tracks(true);
   const v1::FlightRecordReply all = Read(request, {"root", true});
@@ -185,7 +185,7 @@ TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
   EXPECT_EQ(Read(request, {"", false}).operations_size(), 4) << "users who share";
 }
 
-// Why: gRPC takes 4 MiB, and a full recorder must still be readable.
+// Why: gRPC accepts 4 MiB, and a full recorder must still be readable.
 TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
   for (std::size_t i = 0; i < record::FlightRecorder::kEngineEvents; ++i) {
     Call(1, i, 0, 1000 + i);
@@ -226,7 +226,7 @@ TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
   EXPECT_EQ(reply.operations(reply.operations_size() - 1).number(), kEvents - 1);
 }
 
-// Why: a call that the ring has overwritten must not be told as a rank that is missing.
+// Why: a call that the ring has overwritten must not be reported as a missing rank.
 TEST_F(RecordReplyTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
   Happen(1, 57, EventKind::kFirstByte, 100'000);
   std::vector<Event> events;

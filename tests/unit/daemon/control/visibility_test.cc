@@ -1,4 +1,4 @@
-// Who sees whose jobs in a status.
+// Which users see which jobs in a status.
 #include "daemon/control/visibility.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ v1::StatusReply TwoUsers() {
     job.set_user(user);
     job.set_name("train");
   }
-  // Two nodes: what other nodes tell is everybody's, too.
+  // Two nodes: the rule holds for other nodes' parts, too.
   for (int i = 0; i < 2; ++i) {
     v1::NodeStatus& node = *reply.add_nodes();
     node.set_clients(2);

@@ -1,4 +1,4 @@
-// The intake's door: who may come in, and how the others are turned away.
+// The intake's door: which processes it accepts, and how it refuses the others.
 #include "daemon/intake/acceptor.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Keeps the sockets of those who came in.
+// Keeps the sockets of accepted processes.
 class Host : public HelloListener {
  public:
   Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
@@ -53,7 +53,7 @@ class AcceptorTest : public testing::Test {
   [[nodiscard]] bool Await(const std::function<bool()>& done) {
     return RunUntil(io, [this] { acceptor->OnTurn(); }, done);
   }
-  // As the engine does it: what is ready, then the next turn.
+  // As the loop does it: what is ready, then the next turn.
   void Turn() {
     io.restart();
     io.poll();
@@ -63,7 +63,7 @@ class AcceptorTest : public testing::Test {
     return Await([&] { return process.HasAnswer(); }) && process.TakeAnswer() &&
            process.answer().failure_code != FailureCode::kNone;
   }
-  // Others are still served: the check after each misdeed.
+  // Others are still served: checked after each misdeed.
   void ExpectService() {
     const std::size_t before = host.hellos.size();
     LocalProcess process(options.socket_path);
@@ -94,7 +94,7 @@ TEST_F(AcceptorTest, HandsOnAHelloThatComesByteByByte) {
   EXPECT_EQ(acceptor->refused(), 0u);
 }
 
-// Why: what follows the hello is gRPC's.
+// Why: the bytes behind the hello are gRPC's.
 TEST_F(AcceptorTest, ReadsNotOneByteMoreThanTheHello) {
   ASSERT_TRUE(Open().ok());
   LocalProcess process(options.socket_path);
@@ -182,7 +182,7 @@ TEST_F(AcceptorTest, HearsABoundedNumberAtOnce) {
   ASSERT_TRUE(AwaitRefusal(one_more));
   EXPECT_THAT(one_more.answer().message, HasSubstr("try again"));
   EXPECT_EQ(acceptor->refused(), 1u);
-  // Those that were first are heard whenever they speak, and make room.
+  // The first ones are heard whenever they speak, and make room.
   ASSERT_TRUE(silent[0]->Send(GoodHello()));
   ASSERT_TRUE(Await([&] { return host.hellos.size() == 1; }));
   ExpectService();
@@ -199,8 +199,8 @@ TEST_F(AcceptorTest, ServesOthersAfterAThousandThatComeAndGo) {
   ExpectService();
 }
 
-// Why: as long as somebody connects there is somebody to take in, and the engine's turn
-// would never end.
+// Why: while processes keep connecting there is always one to accept, and the loop's turn would
+// never end.
 // How: forty wait, each with a hello that is refused at once.
 TEST_F(AcceptorTest, TakesInABoundedNumberATurn) {
   ASSERT_TRUE(Open().ok());
@@ -218,7 +218,7 @@ TEST_F(AcceptorTest, TakesInABoundedNumberATurn) {
   ExpectService();
 }
 
-// What is logged while it exists.
+// Captures the log while it exists.
 class Log {
  public:
   Log() : before_(spdlog::default_logger()) {
@@ -233,10 +233,9 @@ class Log {
   std::shared_ptr<spdlog::logger> before_;
 };
 
-// Why: a daemon that has run out of descriptors must say so, and take up its work again
-// when there are some.
-// How: only the acceptor's turns run without descriptors, and nothing in them is new to
-// the sanitizers, for those need some to look at an object for the first time.
+// Why: a daemon that has run out of descriptors must say so, and go on when there are some.
+// How: only the acceptor's turns run without descriptors, and nothing in them is new to the
+// sanitizers, which need some when they see an object for the first time.
 TEST_F(AcceptorTest, SaysOnceThatItCannotAcceptAndDoesWhenItCan) {
   const Log log;
   ASSERT_TRUE(Open().ok());
@@ -288,7 +287,7 @@ TEST_F(AcceptorTest, ServesNoOtherUserUnlessTold) {
     options.all_users = all_users;
     ASSERT_TRUE(Open().ok());
     ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
-    ASSERT_EQ(::chmod(options.socket_path.c_str(), 0666), 0);  // Past the first barrier.
+    ASSERT_EQ(::chmod(options.socket_path.c_str(), 0666), 0);  // Past the file's mode.
     ASSERT_EQ(::seteuid(kNobody), 0);
     LocalProcess process(options.socket_path);
     ASSERT_EQ(::seteuid(0), 0);
@@ -316,7 +315,7 @@ TEST_F(AcceptorTest, SaysWhoTheUserIs) {
   EXPECT_EQ(host.user.name == "root", ::geteuid() == 0);
 }
 
-// Why: connecting costs nothing; whoever says nothing must not keep the others out.
+// Why: connecting costs nothing; silent processes must not keep the others out.
 TEST_F(AcceptorTest, OneUsersSilentProcessesLeaveRoomForTheOthers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   constexpr uid_t kNobody = 65534;
@@ -364,7 +363,7 @@ TEST_F(AcceptorTest, MakesItsSocketForAllWhenTold) {
   EXPECT_EQ(facts.st_mode & 0777, 0666u);
 }
 
-// A socket at the path that nobody answers; listening or left behind.
+// A socket at the path that nothing answers; listening or left behind.
 platform::FileDescriptor BindAt(const std::string& path, bool listening) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -388,9 +387,9 @@ TEST_F(AcceptorTest, LeavesASocketToAListenerThatDoesNotAnswer) {
   const platform::FileDescriptor busy = BindAt(options.socket_path, /*listening=*/true);
   std::vector<std::unique_ptr<Acceptor>> attempts;
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
-  constexpr int kAttempts = 4;  // Beyond its backlog, too.
+  constexpr int kAttempts = 4;  // More than its backlog.
 #else
-  constexpr int kAttempts = 1;  // macOS refuses beyond it; a daemon's lock is what tells then.
+  constexpr int kAttempts = 1;  // macOS refuses more; a daemon's lock shows that it is there.
 #endif
   for (int i = 0; i < kAttempts; ++i) {
     attempts.push_back(std::make_unique<Acceptor>(io, options, host));

@@ -44,7 +44,7 @@ TEST(ArenaPagesTest, AreNotKeptWhileTheClientGivesSomeBack) {
   EXPECT_NE(pages->Keep(), nullptr);
 }
 
-// Why: a region may outlive the session of its client, as where a driver hangs.
+// Why: a region may outlive its client's session, for example where a driver hangs.
 TEST(ArenaPagesTest, AreKeptByARegionThatOutlivesTheSession) {
   queue::ArenaPages* words = nullptr;
   auto pages = MakePages(words);
@@ -54,9 +54,9 @@ TEST(ArenaPagesTest, AreKeptByARegionThatOutlivesTheSession) {
   region.reset();  // The segment goes with it.
 }
 
-// Why: were each side to look first and say then, both could go on: a page would be given back that a
-// device is about to hold, and it would send what lay there before.
-// How: both at once, often; whoever goes on must not meet the other.
+// Why: if each side looked first and announced then, both could go on: a page would be given back
+// that a device is about to hold, and the device would send its old contents.
+// How: both at once, often; when one goes on, the other must not.
 TEST(ArenaPagesTest, AreNeverKeptAndGivenBackAtOnce) {
   queue::ArenaPages* words = nullptr;
   const auto pages = MakePages(words);

@@ -1,5 +1,4 @@
-// An intake and its local processes in one thread, with a listener that writes down
-// what it hears.
+// An intake and its local processes in one thread, with a listener that records its calls.
 //
 // Owner: the test. Thread: the test's. Memory: releases ended sessions' memory only
 // where the test does.
@@ -58,7 +57,7 @@ class IntakeFixture : public testing::Test {
   [[nodiscard]] bool Await(const std::function<bool()>& done) {
     return RunUntil(io, [this] { intake->Poll(); }, done);
   }
-  // A process that has its answer, welcome or not; null when there was none.
+  // A process that has its answer, accepted or not; null when there was none.
   std::unique_ptr<LocalProcess> Connect(
       const queue::ClientHello& hello = GoodHello(queue::ProcessRole::kClient)) {
     auto process = std::make_unique<LocalProcess>(options.socket_path);

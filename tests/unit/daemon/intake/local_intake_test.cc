@@ -32,7 +32,8 @@ TEST_F(IntakeTest, GivesAClientItsSegments) {
   EXPECT_EQ(intake->counters().arena_bytes, client->answer().arena_bytes);
 }
 
-// Why: a side that was named is to hold for all threads of the node, clients' too.
+// Why: a named side must hold for all threads of the node, including clients'.
+//
 // One intake for each io_context: it may not run again after the intake has gone.
 class ScheduledIntakeTest : public IntakeTest,
                             public testing::WithParamInterface<queue::Scheduling> {};
@@ -152,7 +153,7 @@ TEST_F(IntakeTest, SleepsOnlyWhenNothingIsThereAndIsWokenByADoorbell) {
   ASSERT_TRUE(first != nullptr && second != nullptr);
   ASSERT_TRUE(second->Submit(Sum(1)));
   EXPECT_FALSE(intake->PrepareToSleep());
-  ASSERT_TRUE(first->Submit(Sum(2)));  // Nobody sleeps now: no ring.
+  ASSERT_TRUE(first->Submit(Sum(2)));  // The loop is not asleep: no ring.
   EXPECT_EQ(intake->Poll(), 2u);
   io.restart();
   EXPECT_EQ(io.poll(), 0u);
@@ -165,10 +166,10 @@ TEST_F(IntakeTest, SleepsOnlyWhenNothingIsThereAndIsWokenByADoorbell) {
   EXPECT_EQ(intake->Poll(), 1u);
 }
 
-// Why: whoever rings again and again must not make one turn last for ever, and to empty a bell before
-// looking at what was submitted is time that the operation waits.
-// How: after a first ring the doorbell is filled; it has room again only once it has been read, which
-// happens before sleep, or after a number of turns.
+// Why: a client that rings again and again must not make one turn last for ever, and emptying a
+// bell before reading the submissions delays the operation.
+// How: after a first ring the doorbell is filled; it has room again only once it has been read,
+// which happens before sleep, or after a number of turns.
 TEST_F(IntakeTest, HearsADoorbellBeforeSleepOrAfterSomeTurns) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
@@ -213,7 +214,7 @@ TEST_F(IntakeTest, ARingThatWasHeardWakesNobodyAgain) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   ASSERT_TRUE(intake->PrepareToSleep());
-  ASSERT_TRUE(client->Submit(Sum(1)));  // Rings, for it sleeps.
+  ASSERT_TRUE(client->Submit(Sum(1)));  // Rings, because the loop sleeps.
   io.restart();
   EXPECT_EQ(io.poll(), 1u);
   intake->WakeUp();
@@ -225,7 +226,7 @@ TEST_F(IntakeTest, ARingThatWasHeardWakesNobodyAgain) {
   ExpectService(*client, diary.opened[0]);
 }
 
-// Why: the end of the doorbell is that of its process, also for an engine that has always something to do.
+// Why: the doorbell's end is that of its process, even for a loop that is never idle.
 TEST_F(IntakeTest, HearsOfAProcesssEndWithoutEverSleeping) {
   ASSERT_TRUE(Open().ok());
   const auto leaves = Connect();
@@ -258,8 +259,8 @@ TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
   EXPECT_EQ(diary.taken.back().session, diary.opened[1]);
 }
 
-// Why: what one user takes the others have not; a crash gives it back.
-// How: the limits of one user are less than those of all, so it is its own that it meets.
+// Why: what one user takes is missing for the others; a crash gives it back.
+// How: the limits of one user are lower than those for all, so the user reaches its own.
 TEST_F(IntakeTest, AUserMeetsItsOwnLimitsAndGetsBackWhatItsCrashedClientsHad) {
   options.per_user = {2, 2 << 16, 0};
   ASSERT_TRUE(Open().ok());
@@ -283,8 +284,8 @@ TEST_F(IntakeTest, AUserMeetsItsOwnLimitsAndGetsBackWhatItsCrashedClientsHad) {
   EXPECT_EQ(intake->use().used.arena_bytes, (1u << 16) + (1u << 15));
 }
 
-// How: one operation more than may be in flight is answered at once, and the next one is taken
-// as soon as one has ended, also where that ended with its process.
+// How: one operation more than may be in flight is answered at once, and the next one is accepted
+// as soon as one has ended, even if it ended with its process.
 TEST_F(IntakeTest, RefusesAnOperationBeyondAUsersLimitUntilOneEnds) {
   options.per_user = {0, 0, 3};
   ASSERT_TRUE(Open().ok());
@@ -373,7 +374,7 @@ TEST_F(IntakeTest, EndCutsDoorbellAndConnectionAndTellsLater) {
   EXPECT_EQ(diary.ended[session].message(), "enough");
   EXPECT_EQ(intake->counters().clients, 0u);
   EXPECT_EQ(intake->counters().arena_bytes, 0u);
-  intake->Complete(session, 1, 5, {}, false);  // Nothing happens.
+  intake->Complete(session, 1, 5, {}, false);  // No effect.
   intake->ReleaseMemory(session);
   intake->ReleaseMemory(session);
 }
@@ -385,7 +386,7 @@ TEST_F(IntakeTest, KeepsAnEndedSessionsMemoryUntilItIsReleased) {
   const SessionId session = diary.opened[0];
   ASSERT_TRUE(client->Submit(Sum(1)));
   ASSERT_EQ(intake->Poll(), 1u);
-  intake->ReleaseMemory(session);  // It is open: nothing happens.
+  intake->ReleaseMemory(session);  // It is open: no effect.
   client.reset();
   ASSERT_TRUE(AwaitEnd(session));
   diary.taken[0].submission.output[0] = std::byte{1};
@@ -422,14 +423,14 @@ TEST_F(IntakeTest, FindsASessionByTokenAndConnectionTogether) {
   EXPECT_FALSE(intake->Find(first->token(), peer_of(diary.opened[1])).has_value());
   EXPECT_FALSE(intake->Find(first->token().substr(1), peer_of(session)).has_value());
   EXPECT_FALSE(intake->Find("", "").has_value());
-  // gRPC of today says no more of any connection; the token is still needed.
+  // Current gRPC has no more information about a connection; the token is still needed.
   EXPECT_TRUE(intake->Find(first->token(), "unix:").has_value());
   EXPECT_FALSE(intake->Find(first->token().substr(1), "unix:").has_value());
   intake->End(session, absl::CancelledError("over"));
   EXPECT_FALSE(intake->Find(first->token(), peer_of(session)).has_value());
 }
 
-// Why: the control server's threads ask while the engine opens and ends sessions.
+// Why: the control server's threads look sessions up while the loop opens and ends them.
 TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
   ASSERT_TRUE(Open().ok());
   const auto stable = Connect();
@@ -447,7 +448,7 @@ TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
     }
   });
   for (int i = 0; i < 50 || asked < 100; ++i) {
-    ASSERT_NE(Connect(), nullptr);  // And leaves at once.
+    ASSERT_NE(Connect(), nullptr);  // It leaves at once.
     ASSERT_TRUE(AwaitEnd(diary.opened.back()));
     intake->ReleaseMemory(diary.opened.back());
   }

@@ -1,6 +1,5 @@
-// A local process as the intake meets it: a socket, whatever bytes it likes to send,
-// and, once it is welcome, its segments. Never blocks, so that a test can be process
-// and daemon in one thread.
+// A local process as the intake sees it: a socket, any bytes that it sends, and, once accepted, its
+// segments. Never blocks, so that a test can be process and daemon in one thread.
 //
 // Owner: the test. Thread: the test's. Memory: maps the segments it was given.
 #pragma once
@@ -28,7 +27,7 @@
 
 namespace mlxcomm::intake {
 
-// A folder of its own for the test's socket; short, for a socket's path has few bytes.
+// A folder of its own for the test's socket; short, because a socket's path is limited.
 class SocketFolder {
  public:
   SocketFolder() {
@@ -52,7 +51,7 @@ inline bool IsReadable(int descriptor) {
   return ::poll(&waited, 1, 0) == 1;
 }
 
-// Carries out what the daemon's side has to do until `done`, at most a minute.
+// Runs the daemon's side until `done`, at most a minute.
 template <typename Done, typename Turn>
 [[nodiscard]] bool RunUntil(asio::io_context& io, const Turn& turn, const Done& done) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);

@@ -47,13 +47,13 @@ TEST_F(SessionFaultsTest, EndsWhenTheDoorbellIsClosed) {
 TEST_F(SessionFaultsTest, OutlivesItsConnection) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
-  client->CloseConnection();  // gRPC's affair; the process lives on.
+  client->CloseConnection();  // Only gRPC is concerned; the process lives on.
   ExpectService(*client, diary.opened.back());
 }
 
 // Why: a data loader forked from the training process inherits the doorbell, so that its
 // end-of-file does not come with the process's death.
-// How: a child dials and forks; it is killed while its own child holds all it had.
+// How: a child dials and forks; it is killed while its own child holds all its descriptors.
 TEST_F(SessionFaultsTest, EndsWithItsProcessThoughAChildHoldsItsDoorbell) {
   int hold[2];
   int ready[2];
@@ -129,7 +129,7 @@ TEST_F(SessionFaultsTest, EndsWhoNeverReadsItsCompletions) {
   diary.on_submission = nullptr;
 }
 
-// Why: an engine that reads for as long as somebody writes serves nobody else.
+// Why: a loop that reads as long as a client writes serves no other client.
 TEST_F(SessionFaultsTest, ServesOthersWhileOneFloodsItsDoorbell) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
@@ -143,7 +143,7 @@ TEST_F(SessionFaultsTest, ServesOthersWhileOneFloodsItsDoorbell) {
   flood.join();
 }
 
-// One of the ways to write nonsense into what is shared. True: certain to end the session.
+// One of the ways to write nonsense into shared memory. True: certain to end the session.
 bool Vandalise(LocalProcess& client, const queue::SubmissionEntry& fine, std::mt19937_64& random) {
   const auto garbage = [&random](void* memory, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -160,7 +160,7 @@ bool Vandalise(LocalProcess& client, const queue::SubmissionEntry& fine, std::mt
               queue::kSubmissionSlots * sizeof(queue::SubmissionEntry));
       client.header().submissions.written = 1 + random() % queue::kSubmissionSlots;
       return false;  // The first may happen to be only wrong.
-    case 2:          // A kind that is none.
+    case 2:          // A kind that does not exist.
       entry.kind = static_cast<OperationKind>(200 + random() % 50);
       (void)client.Submit(entry);
       return true;
@@ -171,7 +171,7 @@ bool Vandalise(LocalProcess& client, const queue::SubmissionEntry& fine, std::mt
       }
       (void)client.Submit(entry);
       return false;
-    case 4:  // A reader of completions that was never there, and something to complete.
+    case 4:  // A read position for completions that were never there, and something to complete.
       client.header().completions.read = 1 + random() % (std::uint64_t{1} << 60);
       entry.input_offset = ~std::uint64_t{0};
       (void)client.Submit(entry);
@@ -187,7 +187,7 @@ TEST_F(SessionFaultsTest, EndsOnlyTheSessionThatWritesGarbage) {
   diary.on_submission = [&](SessionId session, const Submission& s) {
     const auto arena_bytes = static_cast<std::ptrdiff_t>(
         session == bystander_session ? bystander->answer().arena_bytes : 1 << 16);
-    // Same place for input and output: whatever came through lies within one arena.
+    // Same place for input and output: everything that was accepted lies within one arena.
     if (s.input != nullptr && s.output != nullptr) {
       ASSERT_LE(std::abs(s.output - s.input), arena_bytes);
     }

@@ -1,4 +1,4 @@
-// Whose socket it is when several daemons, or strangers, want the same place.
+// Which daemon owns the socket when several daemons, or strangers, want the same place.
 #include "daemon/intake/socket_file.h"
 
 #include <fcntl.h>
@@ -44,8 +44,8 @@ TEST_F(SocketFileTest, RemovesItsSocketAndLetsTheNextOneIn) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Why: where all users are told to look, none of them may put a socket of their own, also not
-// while no daemon runs, as the sticky bit of /tmp would let them.
+// Why: where all users look, none of them may put a socket of their own, not even while no daemon
+// runs, as the sticky bit of /tmp would allow.
 TEST_F(SocketFileTest, ForAllUsersItsFolderBelongsToItsUserAlone) {
   for (const mode_t mode : std::initializer_list<mode_t>{0775, 0757, 01777}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
@@ -59,8 +59,8 @@ TEST_F(SocketFileTest, ForAllUsersItsFolderBelongsToItsUserAlone) {
   EXPECT_TRUE(file.Claim().ok());
 }
 
-// Why: on macOS a client is refused by a daemon that is busy as it is where there is none; it looks
-// at a file that others may read, whatever lay there before, and goes when the daemon goes.
+// Why: on macOS a busy daemon refuses a client just as a missing one does; so the client looks at a
+// file that others may read, which replaces any earlier one, and disappears with the daemon.
 TEST_F(SocketFileTest, ShowsThatItIsThereUntilItsSocketIsGone) {
   for (const bool all_users : {false, true}) {
     ASSERT_EQ(::symlink("/nowhere", (queue::PresenceFile(path) + ".new").c_str()), 0);
@@ -80,7 +80,7 @@ TEST_F(SocketFileTest, ShowsThatItIsThereUntilItsSocketIsGone) {
   }
 }
 
-// Why: whoever may look may also hold it; that must keep no daemon from starting.
+// Why: all who may look may also hold it; that must keep no daemon from starting.
 TEST_F(SocketFileTest, StartsThoughSomebodyHoldsWhatItsPredecessorLeft) {
   const platform::FileDescriptor held(
       ::open(queue::PresenceFile(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
@@ -152,15 +152,16 @@ TEST_F(SocketFileTest, LetsTheLockGoWhenItFails) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Why: who may write to the folder may put a socket of their own there, and training
-// processes would hand them their data.
+// Why: a user who may write to the folder may put a socket there, and training processes would send
+// it their data.
 TEST_F(SocketFileTest, RefusesAFolderInWhichAnybodyMayReplaceIt) {
   ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
   SocketFile file(path, false);
   const absl::Status status = file.Claim();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("chmod o-w"));
-  ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);  // As /tmp: everybody their own.
+  // As in /tmp: users can change their own files.
+  ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);
   const absl::Status sticky = file.Claim();
   EXPECT_TRUE(sticky.ok()) << sticky;
 }
@@ -174,7 +175,7 @@ TEST_F(SocketFileTest, RefusesAFolderOfAnotherUser) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to user 65534"));
 }
 
-// Why: a link in the lock's place could make us open what is not ours.
+// Why: a link in the lock's place could make us open another file.
 TEST_F(SocketFileTest, FollowsNoLinkToItsLock) {
   ASSERT_EQ(::symlink((folder.path() + "/elsewhere").c_str(), (path + ".lock").c_str()), 0);
   SocketFile file(path, false);

@@ -1,4 +1,4 @@
-// What a client can have meant, what it cannot have meant, and garbage.
+// Entries that a client may have meant, entries that it cannot have meant, and garbage.
 #include "daemon/intake/submission_check.h"
 
 #include <gmock/gmock.h>
@@ -73,9 +73,10 @@ TEST_F(SubmissionCheckTest, CallsGarbageWhatNoLibraryWrites) {
   }
 }
 
-// Why: whether a rank reads and writes depends on the group (roots), so an offset that is
-// not used is 0, never anything.
-// Why: a program of an earlier release must not lose its daemon for a plan that no daemon ever made.
+// Why: whether a rank reads and writes depends on the group (roots), so an unused offset is 0,
+// never anything else.
+// Why: a program of an earlier release must not lose its daemon because of a plan that no daemon
+// ever made.
 TEST_F(SubmissionCheckTest, TakesTwoLevelForAutomatic) {
   queue::SubmissionEntry entry = Fine();
   entry.plan = PlanKind{5};
@@ -123,8 +124,8 @@ TEST_F(SubmissionCheckTest, AcceptsNothingAndAllOfTheArenaButNotMore) {
   EXPECT_EQ(Check(entry).finding, Finding::kWrong);
 }
 
-// Why: a client may write anything there. How: random bytes; whatever passes must lie
-// in the arena.
+// Why: a client may write anything there. How: random bytes; an accepted entry must lie in the
+// arena.
 TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
   std::mt19937_64 random(1);
   int fine = 0;

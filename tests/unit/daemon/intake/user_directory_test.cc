@@ -1,4 +1,4 @@
-// Who a user is, from a system that answers late, not at all, or not yet.
+// A user's name and rights, from a system that answers late, not at all, or not yet.
 #include "daemon/intake/user_directory.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uid_t kSomebody = 4'000'000'123u;  // No account has this number.
 
-// A system that thinks until it is let go. Static, for its thread may outlive a test.
+// A system that waits until it is released. Static, because its thread may outlive a test.
 class SlowSystem {
  public:
   static absl::StatusOr<User> Ask(uid_t uid, const UserOptions&) {
@@ -84,7 +84,7 @@ TEST_F(UserDirectoryTest, KnowsAUserByNameOnceTheSystemHasSaidIt) {
   EXPECT_FALSE(directory.Find(0, now() + UserDirectory::kKeptNs)) << "it is asked anew in time";
 }
 
-// Why: in a container numbers have no names; no account's name may be taken for one.
+// Why: in a container numbers have no names; no account's name may look like one.
 TEST_F(UserDirectoryTest, CallsANumberWithoutAccountByTheNumber) {
   UserDirectory directory(io, {UserNaming::kByName, "no-such-group-here"});
   Learn(directory, kSomebody);
@@ -92,7 +92,7 @@ TEST_F(UserDirectoryTest, CallsANumberWithoutAccountByTheNumber) {
   EXPECT_FALSE((**directory.Find(kSomebody, now())).sees_all);
 }
 
-// How: an account that the system has, told to belong to its own first group or another one.
+// How: an account of the system, whose operators' group is its own first group or another one.
 TEST_F(UserDirectoryTest, MembersOfTheOperatorsGroupSeeAll) {
   constexpr uid_t kDaemonAccount = 1;  // "daemon", on Linux and macOS.
   const group* const own = ::getgrgid(1);
@@ -105,8 +105,8 @@ TEST_F(UserDirectoryTest, MembersOfTheOperatorsGroupSeeAll) {
   EXPECT_FALSE(other->sees_all);
 }
 
-// Why: a user directory on the network can hang; a process that says hello must not hang
-// with it, nor the engine.
+// Why: a user directory on the network can hang; neither a process that says hello nor the loop may
+// hang with it.
 TEST_F(UserDirectoryTest, WhoeverWaitsHasADeadlineOfItsOwnAndAsksOnce) {
   SlowSystem::Hold();
   UserDirectory directory(io, {UserNaming::kByName, ""}, &SlowSystem::Ask);

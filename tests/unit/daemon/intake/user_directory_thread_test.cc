@@ -1,5 +1,5 @@
-// A machine that gives no more threads, and who asks for a user then. This program has a
-// pthread_create of its own, which fails when the test wants it.
+// A lookup of a user on a machine without any free thread. This program has a pthread_create of its
+// own, which fails when the test asks for that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ namespace {
 
 absl::StatusOr<User> Answer(uid_t, const UserOptions&) { return User{"somebody", false}; }
 
-// Why: std::thread throws, and the daemon would end for a process that says hello.
+// Why: std::thread throws, and the daemon would end because of a process that says hello.
 TEST(UserDirectoryThreadTest, SaysThatItCouldNotAskAndAsksLater) {
   asio::io_context io;
   UserDirectory directory(io, {UserNaming::kByName, ""}, &Answer);

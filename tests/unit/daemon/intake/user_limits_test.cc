@@ -1,4 +1,4 @@
-// What a user may have, and what it is told beyond that.
+// What a user may have, and the error beyond that.
 #include "daemon/intake/user_limits.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST_F(UserLimitsTest, OneUsersClientsLeaveRoomForTheOthers) {
   EXPECT_TRUE(limits.Admit(kBob, "bob", 1).ok());
 }
 
-// Why: pages of an arena are there until no operation uses them, whoever has gone.
+// Why: an arena's pages exist until no operation uses them, even if the process has gone.
 TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
   ASSERT_TRUE(limits.Admit(kAnn, "ann", 600).ok());
   ExpectRefusal(limits.Admit(kAnn, "ann", 500),
@@ -70,8 +70,8 @@ TEST_F(UserLimitsTest, AnOperationTooManyIsRefusedAndCountsUntilItEnds) {
   EXPECT_EQ(limits.used().operations, 2u);
 }
 
-// Why: an entry goes when nobody uses it, and not before: a second client of the user may be
-// on its way while the first one's arena is released.
+// Why: an entry goes when it is unused, and not before: a second client of the user may be on its
+// way while the first one's arena is released.
 TEST_F(UserLimitsTest, AUserIsForgottenWithItsLastClientAndArena) {
   ASSERT_TRUE(limits.Admit(kAnn, "ann", 10).ok());
   UserUse& ann = limits.Of(kAnn);

@@ -1,5 +1,5 @@
-// The receiving half: copies are told from what is new, what comes early waits for its
-// turn, and what a peer can make this side keep is bounded.
+// The receiving half: copies are recognized, early frames wait for their turn, and the amount that
+// a peer can make this side keep is bounded.
 #include "daemon/link/arrival_order.h"
 
 #include <gmock/gmock.h>
@@ -96,8 +96,8 @@ TEST_F(ArrivalOrderTest, RefusesToKeepMoreThanAnHonestPeerSends) {
   EXPECT_FALSE(Keep(sequence, std::vector<std::byte>(1)));
 }
 
-// How: numbers in random order within the window, over many windows; what the description
-// says must be what has come.
+// How: numbers in random order within the window, over many windows; the description must match
+// what has come.
 TEST_F(ArrivalOrderTest, DescribesWhatHasComeBeyondGaps) {
   std::mt19937 random(1);
   std::vector<std::uint64_t> coming;

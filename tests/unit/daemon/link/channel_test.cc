@@ -1,5 +1,5 @@
-// The sending half: each frame goes to a rail until it is acknowledged, whatever rails
-// lose and whenever they go, and each payload is let go of exactly once.
+// The sending half: each frame goes to a rail until it is acknowledged, whatever rails lose and
+// whenever they go, and each payload is released exactly once.
 #include "daemon/link/channel.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ class ChannelTest : public testing::Test {
   void Send(std::uint64_t number, std::uint64_t cookie) {
     ASSERT_TRUE(channel.Send(Data(number), payload.data(), cookie).ok());
   }
-  // What is handed now, as (rail, sequence).
+  // The frames handed now, as (rail, sequence).
   std::vector<std::pair<std::size_t, std::uint64_t>> Hand(bool reliable_control = false) {
     std::vector<std::pair<std::size_t, std::uint64_t>> handed;
     std::size_t rail = 0;
@@ -50,7 +50,7 @@ class ChannelTest : public testing::Test {
   }
 
   Channel channel;
-  Channel::Frame frame;  // Handed last.
+  Channel::Frame frame;  // The last one handed.
   std::vector<std::byte> payload = std::vector<std::byte>(wire::kChunkBytesMax);
   std::uint64_t now = kMs;
 };
@@ -89,8 +89,8 @@ TEST_F(ChannelTest, RefusesAcknowledgementOfWhatWasNeverHanded) {
   EXPECT_FALSE(channel.OnArrived(99));
 }
 
-// Why: a hostile peer can acknowledge what a rail is still reading, and an honest one's
-// word can come on another rail before this one has told that it has written the frame.
+// Why: a hostile peer can acknowledge a frame that a rail is still reading, and an honest peer's
+// acknowledgement can come on another rail before this one has reported that the frame is written.
 TEST_F(ChannelTest, ReleasesNothingThatARailMayStillRead) {
   channel.OnRailUp(0, true);
   Send(1, 11);
@@ -102,7 +102,7 @@ TEST_F(ChannelTest, ReleasesNothingThatARailMayStillRead) {
   EXPECT_EQ(channel.queued(), 0u);
 }
 
-// Why: a failed operation's buffers must come back although nobody acknowledges.
+// Why: a failed operation's buffers must come back although nothing acknowledges them.
 TEST_F(ChannelTest, CancelReleasesAtOnceButForFramesInARailsHands) {
   channel.OnRailUp(0, true);
   Send(1, 11);
@@ -126,7 +126,7 @@ TEST_F(ChannelTest, BoundsWhatARailHoldsUnwritten) {
   EXPECT_EQ(Hand().size(), 1u);
 }
 
-// Why: an unreliable rail has nothing else that holds the sender back.
+// Why: nothing else limits the sender on an unreliable rail.
 TEST_F(ChannelTest, BoundsWhatAnUnreliableRailHasUnderWay) {
   channel.OnRailUp(0, false);
   for (int i = 0; i < 100; ++i) {
@@ -156,7 +156,7 @@ TEST_F(ChannelTest, RunsAtMostAWindowAhead) {
   EXPECT_EQ(Hand().size(), 1u);
 }
 
-// Why: what is copied is kept on the other side until what is missing before it has come.
+// Why: the other side keeps copied payload until the frames before it have come.
 TEST_F(ChannelTest, BoundsWhatTheOtherSideMayHaveToKeep) {
   channel.OnRailUp(0, true);
   for (int i = 0; i < 100; ++i) {
@@ -225,7 +225,7 @@ TEST_F(ChannelTest, TakesForLostWhatAnUnreliableRailHasOvertaken) {
   }
 }
 
-// Why: behind the last frame comes nothing that could tell of its loss.
+// Why: nothing comes behind the last frame that could reveal its loss.
 TEST_F(ChannelTest, ProbesForTheLastFrameWithGrowingPatience) {
   channel.OnRailUp(0, false);
   Send(1, 11);
@@ -251,10 +251,9 @@ TEST_F(ChannelTest, ProbesForTheLastFrameWithGrowingPatience) {
   EXPECT_THAT(channel.released(), ElementsAre(11));
 }
 
-// Why: a rail whose other end was not there yet may lose all that was handed to it. What is sent
-// again goes on a rail that works, and its acknowledgement tells nothing of the rest; to wait for
-// them one by one, each twice as long as the one before, was to wait for longer than a link
-// may be silent.
+// Why: a rail whose other end was not there yet may lose everything that was handed to it. Frames
+// sent again go on a rail that works, and their acknowledgements say nothing about the rest;
+// waiting for them one by one, each time twice as long, took longer than a link may be silent.
 TEST_F(ChannelTest, SendsAllAgainThatOneRailHasLostAtOnce) {
   channel.OnRailUp(0, false);
   for (std::uint64_t i = 1; i <= 5; ++i) Send(i, 10 + i);
@@ -282,13 +281,13 @@ TEST_F(ChannelTest, SendsOnceMoreWhatThePeerAsksFor) {
   EXPECT_THAT(Hand(), ElementsAre(std::pair(0, 1)));
   channel.OnTransmitted(0, 1);
   EXPECT_TRUE(channel.OnAcknowledged(1));
-  channel.OnWanted(1);  // It was asked for before it came.
+  channel.OnWanted(1);  // The peer asked before it came.
   channel.OnWanted(77);
   EXPECT_THAT(Hand(), IsEmpty());
   EXPECT_THAT(channel.released(), ElementsAre(11));
 }
 
-// Why: what a control frame says may have come of what was received before it.
+// Why: a control frame may depend on frames received before it.
 TEST_F(ChannelTest, KeepsControlFramesFromUnreliableRailsWhereThereAreGaps) {
   channel.OnRailUp(0, false);
   channel.OnRailUp(1, true);
@@ -297,7 +296,7 @@ TEST_F(ChannelTest, KeepsControlFramesFromUnreliableRailsWhereThereAreGaps) {
 }
 
 // Why: if control frames waited where all rails are unreliable and both ends have gaps, neither
-// would send again what fills the other's: the link would stand still for ever.
+// would send again what fills the other's gap: the link would stand still for ever.
 TEST_F(ChannelTest, HandsControlFramesWhereThereAreOnlyUnreliableRails) {
   channel.OnRailUp(0, false);
   channel.OnRailUp(1, false);
@@ -306,10 +305,10 @@ TEST_F(ChannelTest, HandsControlFramesWhereThereAreOnlyUnreliableRails) {
   EXPECT_EQ(Hand(/*reliable_control=*/true).size(), 1u);
 }
 
-// Why: a rail that stops without telling looked fast a moment ago; frames would wait for it
-// until heartbeats are missed.
-// How: a rail that was measured to be fast gets all it may hold and then is silent; as time
-// goes by, what waits goes over the slow one.
+// Why: a rail that stops unnoticed looked fast a moment ago; frames would wait for it until
+// heartbeats are missed.
+// How: a rail that was measured to be fast gets all it may hold and then is silent; as time goes
+// by, waiting frames go over the slow one.
 TEST_F(ChannelTest, GoesAnotherWayWhenTheBestRailStandsStill) {
   channel.OnRailUp(0, true);
   std::uint64_t sequence = 0;
@@ -338,8 +337,8 @@ TEST_F(ChannelTest, GoesAnotherWayWhenTheBestRailStandsStill) {
   EXPECT_LT(now - before, 100 * kMs);
 }
 
-// Why: a deadline that has passed and that nothing takes away keeps the engine awake for all
-// of the grace period.
+// Why: a deadline that has passed and is never removed keeps the loop awake for all of the grace
+// period.
 // How: a frame waits for the best of two rails; both go before it is judged again.
 TEST_F(ChannelTest, WaitsForNoRailThatHasGone) {
   channel.OnRailUp(0, true);
@@ -363,8 +362,8 @@ TEST_F(ChannelTest, WaitsForNoRailThatHasGone) {
   EXPECT_EQ(channel.deadline_ns(), Channel::kNever);
 }
 
-// A channel over three rails that are cut, lose and delay at random, and the receiving half
-// at their other end.
+// A channel over three rails that are cut, lose and delay at random, and the receiving half at
+// their other end.
 class ChannelStory {
  public:
   explicit ChannelStory(std::uint32_t seed) : random_(seed) { rails_[2].reliable = false; }
@@ -493,9 +492,9 @@ class ChannelStory {
   const std::vector<std::byte> payload_ = std::vector<std::byte>(1000);
 };
 
-// Why: rails die at any moment, with frames queued, handed, written, delivered and
-// acknowledged in every mixture, and unreliable ones lose single frames. All must go up
-// once, what is no data in order, and every payload be released once.
+// Why: rails die at any moment, with frames queued, handed, written, delivered and acknowledged in
+// every mixture, and unreliable ones lose single frames. All frames must go up once, those without
+// data in order, and every payload be released once.
 TEST(ChannelStoryTest, DeliversOnceOverRailsThatDieAndLose) {
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -510,9 +509,9 @@ TEST(ChannelStoryTest, DeliversOnceOverRailsThatDieAndLose) {
 }
 
 // Why: a peer may ask for a frame as often as it likes. If the copies that rails hold were
-// miscounted, the payload would be let go of while it is read.
-// How: as many copies as eight bits cannot count, on several rails, for one alone takes no more;
-// a large frame behind them makes the next rail the better one.
+// miscounted, the payload would be released while it is read.
+// How: more copies than eight bits can count, on several rails, because one rail does not take as
+// many; a large frame behind them makes the next rail the better one.
 TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerAsksForItAgain) {
   ASSERT_TRUE(channel.Send(Data(1, 100), payload.data(), 11).ok());
   std::map<std::size_t, std::size_t> frames_of;
@@ -540,8 +539,8 @@ TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerAsksForItAgain) {
   EXPECT_THAT(channel.released(), ElementsAre(11));
 }
 
-// Why: a peer that does not read may let as many frames wait as the limit says; a large slot
-// for each small one would be many times what is copied.
+// Why: a peer that does not read may let as many frames wait as the limit allows; a large slot for
+// each small one would be many times the copied bytes.
 TEST_F(ChannelTest, HoldsNotMuchMoreMemoryThanItCopies) {
   for (const std::uint32_t bytes : {1u, 100u, 129u, 3000u, wire::kSlotBytesMax}) {
     Channel waiting;
@@ -549,7 +548,7 @@ TEST_F(ChannelTest, HoldsNotMuchMoreMemoryThanItCopies) {
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(waiting.Send(header, payload.data(), 0).ok());
     EXPECT_GE(waiting.slot_bytes(), waiting.copied_bytes());
     EXPECT_LE(waiting.slot_bytes(), std::max<std::uint64_t>(100 * 128, 2 * waiting.copied_bytes()));
-    // They are used again.
+    // The slots are used again.
     const std::uint64_t before = waiting.slot_bytes();
     waiting.Reset();
     for (int i = 0; i < 100; ++i) ASSERT_TRUE(waiting.Send(header, payload.data(), 0).ok());
@@ -557,8 +556,8 @@ TEST_F(ChannelTest, HoldsNotMuchMoreMemoryThanItCopies) {
   }
 }
 
-// Why: neighbours decide how much of what they send is for others; it must not take the room
-// for what this daemon says itself, or its own operations would fail for it.
+// Why: neighbours decide how much of their data is for others; it must not take the room of this
+// daemon's own messages, or its own operations would fail because of it.
 TEST_F(ChannelTest, LeavesRoomForItsOwnWhateverIsCarriedForOthers) {
   Channel narrow({100, 1'000'000});
   const auto send = [&](wire::FrameType type, std::uint32_t bytes) {
@@ -568,7 +567,8 @@ TEST_F(ChannelTest, LeavesRoomForItsOwnWhateverIsCarriedForOthers) {
   while (send(wire::FrameType::kCircuitFrame, 80) && ++carried < 1000) continue;
   EXPECT_EQ(carried, 75);
   EXPECT_FALSE(send(wire::FrameType::kTopology, 104));
-  EXPECT_TRUE(send(wire::FrameType::kCircuitClosed, 10));  // Else an end would never hear of it.
+  // Else the circuit's end would never learn of it.
+  EXPECT_TRUE(send(wire::FrameType::kCircuitClosed, 10));
   for (int i = 0; i < 24; ++i) EXPECT_TRUE(send(wire::FrameType::kControl, 1000));
   EXPECT_FALSE(send(wire::FrameType::kControl, 1000));
   // Room comes as they are acknowledged.

@@ -1,5 +1,5 @@
-// A link over several rails in virtual time: what is sent arrives once and unharmed,
-// whichever rail goes at whichever moment, and nobody above notices.
+// A link over several rails in virtual time: every frame arrives once and unharmed, whichever rail
+// goes at whichever moment, and the layers above do not notice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,8 +83,8 @@ TEST_F(LinkRailsTest, KeepsTheOrderOfAllThatIsNoData) {
   EXPECT_EQ(two.b.link.arrivals().kept_bytes(), 0u);
 }
 
-// How: one rail goes after each further frame that has arrived; then the other end of
-// each possible order in which the two ends notice.
+// How: one rail goes after each further frame that has arrived; then its other end, in each
+// possible order in which the two ends notice.
 TEST_F(LinkRailsTest, GoesOnWhicheverRailGoesAtWhicheverMoment) {
   for (std::size_t frames = 0; frames < kBytes / kChunk; ++frames) {
     for (int how = 0; how < 3; ++how) {
@@ -126,8 +126,8 @@ TEST_F(LinkRailsTest, WaitsInGraceWhenTheLastRailGoesAndGoesOnWithAnother) {
   ExpectDone(two);
 }
 
-// Why: a frame that a dying rail had claimed makes the live rail drop its copy, which the
-// sender takes for delivered: without asking for it again it would never come.
+// Why: a frame that a dying rail had claimed makes the live rail drop its copy, which the sender
+// takes for delivered: unless it is asked for again it would never come.
 TEST_F(LinkRailsTest, AsksForAFrameWhoseCopyItDroppedForARailThatThenWent) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -149,8 +149,8 @@ TEST_F(LinkRailsTest, AsksForAFrameWhoseCopyItDroppedForARailThatThenWent) {
   ExpectDone(two);
 }
 
-// Why: each acknowledgement on the way would call for another copy of a frame of up to a
-// megabyte, while the first is still coming.
+// Why: each acknowledgement on the way would ask for another copy of a frame of up to a megabyte,
+// while the first is still coming.
 TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -177,9 +177,9 @@ TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
   EXPECT_EQ(two.b.link.channel().resent(), resent + 1);
 }
 
-// Why: an engine that is busy with other jobs never finds that it has nothing else to do; a
-// job with little traffic would wait for its buffers as long as they have much.
-// How: a's engine takes turns without end and never sleeps.
+// Why: a loop that is busy with other jobs is never idle; a job with little traffic would wait for
+// its buffers as long as that goes on.
+// How: a's loop takes turns without end and never sleeps.
 TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheEngineNeverSleeps) {
   TwoSides two;
   auto& rail = two.Join("rail");
@@ -198,9 +198,9 @@ TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheEngineNeverSleeps) {
   EXPECT_EQ(two.b.link.channel().queued(), 0u);
 }
 
-// Why: a connection that is closed reads as the end of a daemon, and neither has ended. The
-// other side must find out by silence, as this one has.
-// How: b is not heard any more, then is joined anew.
+// Why: a connection that is closed looks like the end of a daemon, and neither has ended. The other
+// side must find out by silence, as this one has.
+// How: b falls silent, then joins again.
 TEST_F(LinkRailsTest, ClosesNoRailThatItGivesUpBeforeTheOtherSideIsHeardOnAnother) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -238,8 +238,8 @@ TEST_F(LinkRailsTest, KeepsTheEndsOfFewRails) {
   for (std::size_t i = 1; i < joined.size(); ++i) EXPECT_EQ(joined[i]->cable->kept_ends, 2);
 }
 
-// Why: a join that this side has finished and the other could not is closed by a daemon
-// that lives; one on which it has spoken is closed by its end.
+// Why: when this side has finished a join and the other could not, a living daemon closes it; a
+// connection on which it has spoken is closed by its end.
 TEST_F(LinkRailsTest, TakesTheEndOfARailThatNeverSpokeForAJoinThatFailed) {
   TwoSides two;
   two.Cut(two.Join("first"));
@@ -256,8 +256,8 @@ TEST_F(LinkRailsTest, TakesTheEndOfARailThatNeverSpokeForAJoinThatFailed) {
   EXPECT_TRUE(two.a.link.lost_by_reset());
 }
 
-// Why: an acknowledgement that was lost with its rail would leave the sender with buffers
-// that nobody ever releases, if nothing else is said.
+// Why: an acknowledgement that was lost with its rail would leave the sender with buffers that are
+// never released, if nothing else is sent.
 TEST_F(LinkRailsTest, AcknowledgesAnewWhenARailGoes) {
   TwoSides two;
   auto& first = two.Join("first");
@@ -322,7 +322,7 @@ TEST_F(LinkRailsTest, AnswersAWithdrawalWhenEveryRailHas) {
     first.ends[0]->TakeCommands();
     two.a.link.Poll(two.now);
     EXPECT_THAT(two.a.withdrawn, IsEmpty());
-    two.a.link.Withdraw({});  // Of nothing: in its turn.
+    two.a.link.Withdraw({});  // Of nothing: it takes its turn.
     if (second_goes) {
       two.CutEnd(second, 0);
     } else {
@@ -340,8 +340,8 @@ TEST_F(LinkRailsTest, AnswersAWithdrawalWhenEveryRailHas) {
   }
 }
 
-// Why: once all of a receive is here its memory is somebody else's.
-// How: a peer that sends what came before again, under the same number and under new ones.
+// Why: once all of a receive is here its memory may belong to another owner.
+// How: a peer that sends earlier data again, under the same number and under new ones.
 TEST_F(LinkRailsTest, TouchesNothingOfACompletedReceiveWhateverComes) {
   TwoSides two;
   two.Join("first");
@@ -418,7 +418,7 @@ TEST_F(LinkRailsTest, TakesDownOnlyTheRailThatIsSilent) {
   Begin(two);
   for (int tick = 0; tick < 6; ++tick) {
     two.RunUntil(two.now + 500 * kMs, [] { return false; });
-    for (int side = 0; side < 2; ++side) two.SendGrant(side, 50);  // Signs of life.
+    for (int side = 0; side < 2; ++side) two.SendGrant(side, 50);  // Traffic in both directions.
     two.Settle();
     two.RunUntil(two.now + kMs, [] { return false; });
     for (int side = 0; side < 2; ++side) two.SideOf(side).link.OnTick(two.now);
@@ -442,15 +442,15 @@ TEST_F(LinkRailsTest, RemovesTheRailsOverAnInterfaceThatIsDown) {
   EXPECT_EQ(two.a.link.reason(), LinkReason::kInterfaceDown);
 }
 
-// Why: a queue pair has no end that could be seen, so where a daemon has ended only the
-// connection beside it tells; but that may have been cut by something in between.
+// Why: a queue pair has no visible end, so when a daemon has ended only the connection beside it
+// shows that; but something in between may have cut that.
 TEST_F(LinkRailsTest, TakesDownARailBesideAConnectionThatWasClosedUnlessItIsHeard) {
   for (const bool is_heard : {false, true}) {
     TwoSides two;
     auto& first = two.Join("first");
     auto& second = two.Join("second");
     auto& beside = two.Join("rdma", Cable::Lossy(0));
-    Begin(two);  // So that something has been heard on each.
+    Begin(two);  // So that something has been received on each.
     two.Run();
     for (int side = 0; side < 2; ++side) two.CutEnd(first, side, DownCause::kReset);
     two.RunUntil(two.now + 1000 * kMs, [] { return false; });
@@ -507,8 +507,8 @@ TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanItHolds) {
 }
 
 // Why: all of the above at once, in mixtures that nobody thinks of.
-// How: rails of all kinds come and go at either end while both sides receive and send;
-// in the end there is one sound rail, and all must have come, once and in order.
+// How: rails of all kinds come and go at either end while both sides receive and send; in the end
+// there is one sound rail, and everything must have come, once and in order.
 TEST_F(LinkRailsTest, StoryOfRailsThatComeAndGo) {
   for (std::uint32_t seed = 1; seed <= Seeds(60); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -552,7 +552,7 @@ TEST_F(LinkRailsTest, StoryOfRailsThatComeAndGo) {
         case 5: two.Cut(some); break;
         default: two.RunUntil(two.now + random() % (3 * kMs), [] { return false; });
       }
-      // An end whose other end has gone hears of it some time.
+      // An end whose other end has gone learns of it eventually.
       for (const auto& joined : two.rails) {
         if (random() % 3 != 0) continue;
         for (int end = 0; end < 2; ++end) {

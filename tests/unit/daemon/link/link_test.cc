@@ -1,5 +1,5 @@
-// The link, with rails of paper, one at a time: what goes on after a rail is lost, what
-// begins anew, and that both sides decide alike. Several at once: link_rails_test.cc.
+// The link, with fake rails, one at a time: what goes on after a rail is lost, what begins again,
+// and that both sides decide alike. Several at once: link_rails_test.cc.
 #include "daemon/link/link.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What a rail of paper was told and will say; outlives the rail.
+// The commands that a fake rail got and its answers; outlives the rail.
 struct Paper {
   std::size_t capacity = 10'000;
   std::deque<RailCommand> given;
@@ -74,7 +74,7 @@ class PaperRail final : public Rail {
   std::shared_ptr<Paper> paper_;
 };
 
-// One side: a link, and what its listener was told.
+// One side: a link, and the calls of its listener.
 struct Side : FabricListener {
   explicit Side(RoutingListener* routing = nullptr) : link(options, NodeId{}, *this, routing) {}
 
@@ -186,10 +186,9 @@ std::vector<RailCommand::Kind> KindsOf(const std::deque<RailCommand>& commands) 
   return kinds;
 }
 
-// Why: a grant that overtakes the receive it is for lets the peer send data that nobody
-// has asked for.
-// How: a rail with room for two; the rest waits and comes in the order of the calls, but
-// for frames, which wait until no receive does.
+// Why: a grant that overtakes its receive lets the peer send data that was not asked for.
+// How: a rail with room for two; the rest waits and comes in the order of the calls, except for
+// frames, which wait until no receive does.
 TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -213,8 +212,8 @@ TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   EXPECT_FALSE(side.link.HasWork());
 }
 
-// Why: a peer whose rails go again and again in the middle of one frame must not fill the
-// memory of who asks for it.
+// Why: a peer whose rails go again and again in the middle of one frame must not fill this side's
+// memory by requests for it.
 TEST(LinkTest, AsksOnceForAFrameHoweverOftenItsRailGoes) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -261,9 +260,9 @@ TEST(LinkTest, GoesOnWhereItWasWhenTheRailIsBack) {
   EXPECT_THAT(side.lost, IsEmpty());
 }
 
-// Why: a rank that has received all may leave at once, and its daemon's word of that also
-// carries the acknowledgement. Told the other way round, the sender would hear that the
-// receiver has left before it had what it was sent.
+// Why: a rank that has received all may leave at once, and its daemon's message about that also
+// carries the acknowledgement. In the other order, the sender would learn that the receiver has
+// left before it had its data.
 TEST(LinkTest, TellsWhatWasReceivedBeforeWhatWasSaidAfterwards) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -284,7 +283,7 @@ TEST(LinkTest, TellsWhatWasReceivedBeforeWhatWasSaidAfterwards) {
   EXPECT_THAT(side.released, ElementsAre(4));
 }
 
-// Why: what neighbours tell of ways is for the router, and only neighbours may tell.
+// Why: neighbours' messages about routes are for the router, and only neighbours may send them.
 TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
   struct Heard : RoutingListener {
     void OnRouting(const NodeId&, const wire::FrameHeader& header, std::span<const std::byte>,
@@ -395,8 +394,8 @@ TEST(LinkTest, DropsAFrameThatCameBeforeAndAcknowledgesItAtOnce) {
   EXPECT_EQ(side.paper->given.back().frame.header.type, wire::FrameType::kAck);
 }
 
-// Why: the window of frames in a rail's hands is small; what a stopping daemon said last
-// is behind it.
+// Why: a rail's window of handed frames is small; the last messages of a stopping daemon are behind
+// it.
 TEST(LinkTest, HandsTheRestInTheEndAndTellsNobody) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
@@ -419,12 +418,12 @@ TEST(LinkTest, HandsTheRestInTheEndAndTellsNobody) {
   EXPECT_FALSE(side.SendGrant(1).ok());
 }
 
-// Two sides, the frames between them, and what each said in which session.
+// Two sides, the frames between them, and the messages of each in each session.
 class Pair {
  public:
   explicit Pair(std::uint32_t seed) : random_(seed) {}
 
-  // Says where in which session the message stands.
+  // The message contains its session and its place in it.
   void Send(int from) {
     Side& side = sides_[from];
     if (side.ups != ups_seen_[from]) {
@@ -439,7 +438,7 @@ class Pair {
       ++sent_[from];
     }
   }
-  // A connection: both tell, then each adds its rail or fails to.
+  // A connection: both introduce themselves, then each adds its rail or fails to.
   void Connect(bool sound) {
     const int dialer = static_cast<int>(random_() % 2);
     if (sides_[dialer].link.has_rail()) return;
@@ -502,7 +501,7 @@ class Pair {
     CheckReceived(at);
     if (random_() % 4 == 0) sides_[at].link.FlushAcknowledgement();
   }
-  // Whatever was said in this session has come, all of it, in order.
+  // Everything that was sent in this session has come, in order.
   void CheckReceived(int at) {
     Side& side = sides_[at];
     if (side.ups != ups_checked_[at]) {
@@ -537,11 +536,11 @@ class Pair {
   int ups_checked_[2] = {0, 0};
 };
 
-// Why: when only one side goes on, numbers meet that belong to different sessions, and
-// frames are lost or come twice without anybody noticing.
-// How: connections that fail in every half-way state, sides that give up on their own;
-// each message says its session and place, and must arrive in that very session, in
-// order. In the end a sound connection must carry everything.
+// Why: when only one side goes on, numbers of different sessions meet, and frames are lost or come
+// twice unnoticed.
+// How: connections that fail in every half-way state, sides that give up by themselves; each
+// message contains its session and place, and must arrive in that very session, in order. In the
+// end a sound connection must carry everything.
 TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,5 +1,5 @@
-// Two nodes' Links and a process that does not run for a while, as it is stopped or its machine sleeps:
-// the clock jumps, and what was due meanwhile is due at once.
+// Two nodes' Links and a process that does not run for a while, because it is stopped or its
+// machine sleeps: the clock jumps, and everything that was due meanwhile is due at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class LinksPausesTest : public testing::Test {
     return here.links->HasRailOver(there.id(), {cable, cable});
   }
   LinkState State() { return here.links->Snapshot().at(0).state; }
-  // From deadline to deadline, as a process that runs.
+  // From deadline to deadline, like a running process.
   void RunHere(std::uint64_t ns) {
     for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
       now_ns = std::clamp(here.links->deadline_ns(), now_ns, end_ns);
@@ -44,8 +44,8 @@ class LinksPausesTest : public testing::Test {
   std::uint64_t now_ns = 1;
 };
 
-// Why: both daemons of one machine, or of two that slept at the same time, have heard nothing of each
-// other, and both are there.
+// Why: the daemons of one machine, or of two that slept at the same time, have received nothing
+// from each other, and both are there.
 TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterAPauseLongerThanSilenceMayLast) {
   const std::shared_ptr<Connection> answers = Connect("1");
   const std::shared_ptr<Connection> silent = Connect("2");
@@ -72,8 +72,8 @@ TEST_F(LinksPausesTest, FindSilenceThoughThereArePauses) {
   EXPECT_LE(pauses, 2);
 }
 
-// Why: nobody could come back to a daemon that did not run. How: it does not run for longer than its
-// grace period is, in the middle of that.
+// Why: no peer could come back to a daemon that did not run. How: it does not run for longer than
+// its grace period, in the middle of that.
 TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
   Connect("1")->ends[0]->GoDown(DownCause::kCut);
   RunHere(grace_ns / 2);

@@ -1,5 +1,5 @@
-// Two nodes' Links with rails of paper and a clock moved by hand: joins over several paths,
-// in whatever order two nodes dial each other and whatever one of them does not yet know.
+// Two nodes' Links with fake rails and a clock that the test advances: joins over several paths, in
+// whatever order two nodes dial each other and whatever one of them does not know yet.
 #include "daemon/link/links.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ struct Dial {
 
 class LinksTest : public testing::Test {
  protected:
-  // Seen from side 0 on the left. Both ends of a cable have different names.
+  // As side 0, on the left, sees it. The two ends of a cable have different names.
   static RailPath PathOf(const std::string& cable, std::size_t side) {
     const std::string left = "l" + cable, right = "r" + cable;
     return side == 0 ? RailPath{left, right} : RailPath{right, left};
@@ -70,7 +70,7 @@ class LinksTest : public testing::Test {
                   .Finish(*dial.of_dialer, std::move(rail), dial.of_acceptor->own, now_ns);
     dial.dialer_done = true;
   }
-  // The next step; `acceptor_first` decides where either side may be the first to finish.
+  // The next step; `acceptor_first` decides where either side may finish first.
   void Step(Dial& dial, bool acceptor_first) {
     const std::size_t side = dial.dialer;
     const NodeId dialer = IdOf(side), acceptor = IdOf(1 - side);
@@ -107,7 +107,7 @@ class LinksTest : public testing::Test {
     }
     dial.over = dial.over || (dial.acceptor_done && dial.dialer_done);
   }
-  // The connection is reset, at whatever point its join is.
+  // The connection is reset, at any point of its join.
   void Break(Dial& dial) {
     const std::size_t side = dial.dialer;
     if (dial.of_dialer && !dial.dialer_done) LinksOf(side).Abandon(*dial.of_dialer);
@@ -171,12 +171,12 @@ TEST_F(LinksTest, JoinsOnePathAtATimeUntilSessionsAreAgreedThenAllAtOnce) {
   EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("3", 0)).status()));
 }
 
-// Why: the heart of it. Both nodes dial over every path, at the same time or not; messages
-// of the dials lie apart in any manner, and some connections break, also in the middle of
-// their join, when one side believes in what the other has not heard yet.
-// How: many orders by chance; in each, whoever lacks a rail over one of its paths dials
-// again when its dial is over. In the end both have the same connection over each path, and
-// nobody was ever lost.
+// Why: this is the essential property. Both nodes dial over every path, at the same time or not;
+// messages of the dials may be apart in any way, and some connections break, even in the middle of
+// their join, when one side believes in what the other has not got yet.
+// How: many random orders; in each, a side that lacks a rail over one of its paths dials again when
+// its dial is over. In the end both have the same connection over each path, and no node was ever
+// lost.
 TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   for (std::uint32_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE(seed);
@@ -234,8 +234,8 @@ TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
   }
 }
 
-// Why: a host that vanished without a word leaves a connection that one side holds for good.
-// How: the cable is cut so that only one side sees it; that side dials again.
+// Why: a host that vanished silently leaves a connection that one side thinks is alive.
+// How: the cable is cut so that only one side notices; that side dials again.
 TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
   for (const std::size_t dialer : {0u, 1u}) {
     sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
@@ -245,7 +245,7 @@ TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
     dead->ends[dialer]->GoDown(DownCause::kCut);
     PollBoth();
     ASSERT_FALSE(HasRail(dialer, "1"));
-    ASSERT_TRUE(HasRail(1 - dialer, "1"));  // It knows nothing.
+    ASSERT_TRUE(HasRail(1 - dialer, "1"));  // It has not noticed.
     const std::shared_ptr<Connection> fresh = Connect(dialer, "1");
     EXPECT_EQ(dead->ends[1 - dialer], nullptr);
     EXPECT_NE(fresh->ends[0], nullptr);
@@ -269,7 +269,7 @@ TEST_F(LinksTest, GoesOnOverAConnectionThatReplacesTheOnlyOne) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: nothing of the old life's rails may serve the new one, over whichever path it comes.
+// Why: no rail of the old life may serve the new one, over whichever path it comes.
 TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedThoughOldRailsSeemUp) {
   const std::shared_ptr<Connection> first = Connect(0, "1");
   const std::shared_ptr<Connection> second = Connect(0, "2");
@@ -286,8 +286,8 @@ TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedThoughOldRailsSeemUp) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: what a dialer has written before the two agreed on sessions elsewhere is stale; to
-// believe it would lose a node that is well.
+// Why: what a dialer has written before the two agreed on sessions elsewhere is stale; believing it
+// would lose a node that works.
 TEST_F(LinksTest, AnIntroductionFromBeforeTheSessionsWereAgreedCountsNothing) {
   Dial stale;
   stale.dialer = 1;
@@ -321,9 +321,9 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   EXPECT_THAT(Of(0).lost, IsEmpty());
 }
 
-// Why: what a way takes is known by the least of several signs of life, soon, for plans are
-// made by it; later an idle daemon should cost nothing; and silence has to be found.
-// How: the clock goes from deadline to deadline; signs of life are counted.
+// Why: plans need a path's latency soon, which is the least of several heartbeats; later an idle
+// daemon should cost nothing; and silence must be found.
+// How: the clock goes from deadline to deadline; heartbeats are counted.
 TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   const auto beats_in = [&](std::uint64_t ns) {
@@ -340,7 +340,7 @@ TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
   EXPECT_GE(beats_in(200'000'000), 8);
   beats_in(2 * interval_ns);
   EXPECT_EQ(beats_in(20 * interval_ns), 10);
-  // Whoever is awake anyway is early, though not at once.
+  // A side that is awake anyway is early, though not at once.
   now_ns = LinksOf(0).deadline_ns();
   LinksOf(0).OnTime(now_ns);
   const int before = connection->beats[0];
@@ -355,7 +355,7 @@ TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
   EXPECT_FALSE(HasRail(0, "1"));
 }
 
-// Why: of two idle daemons that both ask, each wakes twice as often as it has to.
+// Why: if both of two idle daemons ask, each wakes twice as often as necessary.
 // How: either wakes at its deadline and wakes the other, which is early then; later one is stopped.
 TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
@@ -390,8 +390,8 @@ TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
   EXPECT_FALSE(HasRail(follower, "1"));
 }
 
-// Why: whoever has asked once may ask seldom, as it was configured; who waits for its next question
-// where silence is given little time takes it for gone.
+// Why: with the usual interval between heartbeats one may ask seldom; but where silence is allowed
+// little time, waiting for the peer's next one would take the peer for gone.
 TEST_F(LinksTest, AsksByItselfWhereSilenceIsGivenLittleTime) {
   const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
   Of(0).options.heartbeat_timeout_ns = interval_ns + interval_ns / 5;
@@ -413,8 +413,8 @@ TEST_F(LinksTest, AsksByItselfWhereSilenceIsGivenLittleTime) {
   EXPECT_EQ(connection->beats[0], before + 1);
 }
 
-// Why: whoever waits for others to ask first finds a silent rail later.
-// How: one rail is asked over by the other side just before each tick, another one is silent.
+// Why: a side that waits for others to ask first finds a silent rail later.
+// How: the other side asks over one rail just before each tick, another rail is silent.
 TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
   Connect(0, "1");
   const std::shared_ptr<Connection> silent = Connect(0, "2");
@@ -435,7 +435,7 @@ TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
   while (HasRail(0, "2")) EXPECT_LE(tick(), interval_ns);
 }
 
-// Why: a daemon that is stopped, or a host that vanished: nobody closes anything.
+// Why: when a daemon is stopped, or a host has vanished, nothing closes the connection.
 TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   Connect(0, "1")->answers = false;
   const FabricOptions& options = Of(0).options;
@@ -475,8 +475,8 @@ TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
 }
 
-// Why: whoever dials waits until its rail has gone; one that is not told waits for ever.
-// How: a half-open connection gives way to one that then comes to nothing.
+// Why: a dialer waits until its rail has gone; if it is not notified it waits for ever.
+// How: a half-open connection yields to one that then fails.
 TEST_F(LinksTest, TellsOfARailThatGaveWayToAConnectionThatCameToNothing) {
   const std::shared_ptr<Connection> dead = Connect(0, "1");
   dead->cut = true;
@@ -493,8 +493,8 @@ TEST_F(LinksTest, TellsOfARailThatGaveWayToAConnectionThatCameToNothing) {
   EXPECT_EQ(Of(0).rails_gone, 1);
 }
 
-// How: a peer was restarted and comes back over one of two cables; what there was over the other
-// goes with its old life.
+// How: a peer was restarted and comes back over one of two cables; the rail over the other one goes
+// with its old life.
 TEST_F(LinksTest, TellsOfTheRailsThatGoWithALinkThatBeginsAnew) {
   Connect(0, "1")->cut = true;
   Connect(0, "2")->cut = true;
@@ -505,7 +505,7 @@ TEST_F(LinksTest, TellsOfTheRailsThatGoWithALinkThatBeginsAnew) {
   EXPECT_GT(Of(0).rails_gone, 0);
 }
 
-// Heartbeats pass until then; each turn a tick.
+// Heartbeats pass until then; each turn is a tick.
 class ForgettingTest : public LinksTest {
  protected:
   static constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -525,8 +525,8 @@ class ForgettingTest : public LinksTest {
   }
 };
 
-// Why: nodes get new names when they are set up anew; a daemon that runs for a year must not
-// remember them all, nor be full of them one day.
+// Why: nodes get new names when they are set up again; a daemon that runs for a year must not
+// remember them all, nor run out of places one day.
 TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
   Connect(0, "1")->answers = false;
   Pass(60);
@@ -558,8 +558,8 @@ TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
   EXPECT_TRUE(LinksOf(0).IsReachable(Stranger(1)));
 }
 
-// Why: whoever holds the key may name as many nodes as it likes. For those who come after
-// there is a place again soon.
+// Why: a node with the key may invent any number of nodes. Nodes that come later must soon find a
+// place again.
 TEST_F(ForgettingTest, ForgetsSoonWhoHasGoneWhereMostPlacesAreTaken) {
   for (std::size_t i = 0; i < Links::kLinksMax; ++i) {
     const auto join = LinksOf(0).BeginAsDialer(Stranger(static_cast<int>(i)), {"x", "y"});

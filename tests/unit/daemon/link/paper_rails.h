@@ -1,6 +1,6 @@
-// Rails of paper between Links in one process, with a clock moved by hand: what is given to
-// one end arrives at the other when that is polled. A connection can be cut so that both
-// ends, one or none of them see it.
+// Simple rails between Links in one process, with a clock that the test advances: a frame given to
+// one end arrives at the other when that is polled. A connection can be cut so that both ends, one
+// or none of them notice.
 //
 // Owner: a test. Thread: its own. Memory: what is under way.
 #pragma once
@@ -27,9 +27,9 @@ struct Connection {
   using Frame = std::pair<wire::FrameHeader, std::vector<std::byte>>;
   std::array<PaperRail*, 2> ends = {};
   std::array<std::deque<Frame>, 2> arrived;
-  bool cut = false;               // Nothing passes any more, and nobody is told.
+  bool cut = false;               // Nothing passes any more, and neither end is notified.
   std::array<int, 2> beats = {};  // Signs of life that each end has sent.
-  bool answers = true;            // False: whoever is at the other end has stopped.
+  bool answers = true;            // False: the process at the other end has stopped.
 };
 
 class PaperRail final : public Rail {
@@ -111,7 +111,7 @@ class PaperRail final : public Rail {
   Connection::Frame now_;
 };
 
-// One daemon's life: Links, and what they told.
+// One life of a daemon: its Links, and what they reported.
 struct Daemon : FabricListener, LinksPort {
   // The first has the smallest id.
   explicit Daemon(std::size_t side, std::uint64_t life = 0) {

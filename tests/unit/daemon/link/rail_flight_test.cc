@@ -1,5 +1,5 @@
-// Which rail is given a frame, and how many in advance: by how fast each was measured and by
-// what lies before it, as the channel that chooses sees it.
+// Which rail gets a frame, and how many in advance: by its measured rate and its backlog, as the
+// channel that chooses sees them.
 #include "daemon/link/rail_flight.h"
 
 #include <gmock/gmock.h>
@@ -27,9 +27,10 @@ wire::FrameHeader Data(std::uint32_t bytes) {
   return header;
 }
 
-// Why: what a rail holds unwritten can go no other way any more, when it turns out to be later.
-// How: acknowledgements at several rates; beside others the rail is full with two milliseconds'
-// worth, alone, where nothing is chosen, with the most.
+// Why: a frame that a rail holds unwritten cannot take another rail any more, if that one turns out
+// to be faster.
+// How: acknowledgements at several rates; beside others a rail is full with two milliseconds'
+// worth, alone, where there is no choice, with the maximum.
 TEST(RailFlightTest, IsFullWithLessOfASlowRailIfThereAreOthers) {
   constexpr std::uint64_t kFrame = 128 * 1024;
   const auto held_bytes = [](double rate, bool alone) {
@@ -51,9 +52,9 @@ TEST(RailFlightTest, IsFullWithLessOfASlowRailIfThereAreOthers) {
   EXPECT_NEAR(held_bytes(1.25e8, true), 4 * 1024 * 1024, 256 * 1024);
 }
 
-// Why: acknowledgements come back behind what the other side sends; by them alone a rail that
-// has delivered all it was given may look as full as one that has delivered nothing.
-// How: two rails with as much under way each; the systems tell that only the second's is gone.
+// Why: acknowledgements come back behind the other side's data; by them alone a rail that has
+// delivered everything may look as full as one that has delivered nothing.
+// How: two rails with the same amount under way; the systems report that only the second's is gone.
 TEST(RailFlightTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
   constexpr std::uint32_t kFrame = 100'000;
   const std::vector<std::byte> bytes(kFrame);
@@ -80,7 +81,7 @@ TEST(RailFlightTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
   EXPECT_THAT(rails, ElementsAre(1, 1, 1, 1));
 }
 
-// Why: a rail that stands still tells nothing any more; by its rate it would be empty soon.
+// Why: a rail that stands still reports nothing any more; by its rate it would be empty soon.
 TEST(RailFlightTest, ThinksOfWhatIsHeldAsGoneForNoLongerThanAcknowledgementsTake) {
   RailFlight flight;
   flight.Open(true);

@@ -1,5 +1,5 @@
-// The meter tells what a rail can carry from what is acknowledged, and only believes a
-// fall of it while the rail is busy.
+// The meter finds a rail's rate from acknowledgements, and believes in a lower one only while the
+// rail is busy.
 #include "daemon/link/rail_meter.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ constexpr std::uint64_t kMs = 1'000'000;
 
 class RailMeterTest : public testing::Test {
  protected:
-  // For `ns`, `bunch` chunks are acknowledged at a time, at this rate, with so much left.
+  // For `ns`, `bunch` chunks are acknowledged at a time, at this rate, with `left` bytes under way.
   void Busy(double rate, std::uint64_t ns, int bunch = 1, std::uint64_t left = 16 * kChunk) {
     const std::uint64_t end = now + ns;
     const auto gap = static_cast<std::uint64_t>(bunch * static_cast<double>(kChunk) * 1e9 / rate);
@@ -47,8 +47,8 @@ TEST_F(RailMeterTest, TakesBunchesNotForSpeed) {
   EXPECT_LT(meter.bytes_per_second_best(), 1.1e9);
 }
 
-// Why: after a hole TCP gives several frames at once, and more soon after; on a slow cable
-// that is many times its rate for longer than a span has to be.
+// Why: after a hole TCP delivers several frames at once, and more soon after; on a slow cable that
+// is many times its rate for longer than a span has to be.
 // How: 25 MB/s, in four frames at once and four more 6 ms later, then nothing for long.
 TEST_F(RailMeterTest, TakesBunchesThatFollowEachOtherNotForSpeed) {
   constexpr double kRate = 25e6;
@@ -67,7 +67,7 @@ TEST_F(RailMeterTest, TakesBunchesThatFollowEachOtherNotForSpeed) {
   EXPECT_LT(meter.bytes_per_second_best(), 1.1 * kRate);
 }
 
-// Why: a token bucket, or a buffer on the way, takes a small frame at once.
+// Why: a token bucket, or a buffer on the way, accepts a small frame at once.
 TEST_F(RailMeterTest, DoesNotRiseByWhatASmallFrameTakes) {
   Busy(1e8, 100 * kMs);
   const double before = meter.bytes_per_second();
@@ -100,7 +100,7 @@ TEST_F(RailMeterTest, KeepsTheRateWhileThereIsLittleToCarry) {
   EXPECT_EQ(meter.bytes_per_second(), before);
 }
 
-// Why: a rail that is thought to be slow gets little, and never a span to be measured in.
+// Why: a rail that seems slow gets little, and never a span to be measured in.
 TEST_F(RailMeterTest, RisesByWhatSingleFramesTake) {
   Busy(1e8, 100 * kMs);
   for (int i = 0; i < 10; ++i) {
@@ -122,14 +122,14 @@ TEST_F(RailMeterTest, BelievesSpansMoreThanTheFirstFrameOfEach) {
   }
 }
 
-// Why: a lost segment stops a connection for 200 ms, whatever its rate is; a rail that was thought
-// slow for that would get nothing for seconds.
+// Why: a lost segment stops a connection for 200 ms at any rate; a rail that seemed slow because of
+// it would get nothing for seconds.
 TEST_F(RailMeterTest, IsNotMisledForLongByOnePause) {
   Busy(1e9, 100 * kMs);
   now += 200 * kMs;
   Busy(1e9, 30 * kMs);
   EXPECT_GE(meter.bytes_per_second(), 3e8);
-  // It is idle, for others look better; then it is tried.
+  // It is idle, because others look better; then it is tried.
   now += 1'000 * kMs;
   for (int i = 0; i < 3; ++i) {
     meter.OnHanded(0);
@@ -139,7 +139,7 @@ TEST_F(RailMeterTest, IsNotMisledForLongByOnePause) {
   EXPECT_GE(meter.bytes_per_second(), 9e8);
 }
 
-// Why: a rail of another latency would never be given a frame again for what its first one took.
+// Why: because of its first frame, a rail of another latency would never get a frame again.
 TEST_F(RailMeterTest, TakesWritingFromTheFirstLatencyOnceItKnowsTheRate) {
   meter.OnHanded(0);
   const auto writing = static_cast<std::uint64_t>(static_cast<double>(kChunk) * 1e9 / 1e8);
@@ -149,7 +149,7 @@ TEST_F(RailMeterTest, TakesWritingFromTheFirstLatencyOnceItKnowsTheRate) {
   EXPECT_NEAR(static_cast<double>(meter.latency_ns()), 30'000, 10'000);
 }
 
-// Why: an acknowledgement waits for what the other side sends; a sign of life does not.
+// Why: an acknowledgement waits behind the other side's data; a heartbeat does not.
 TEST_F(RailMeterTest, TakesASignOfLifeForABoundOfTheLatency) {
   Busy(1e9, 100 * kMs);
   meter.OnHanded(0);
@@ -171,7 +171,7 @@ TEST_F(RailMeterTest, KnowsTheLatencyFromFramesThatFoundTheRailEmpty) {
   EXPECT_NEAR(static_cast<double>(meter.latency_ns()), 50'000, 100);
 }
 
-// Why: a way may get longer.
+// Why: a path may get longer.
 TEST_F(RailMeterTest, ForgetsALatencyThatIsNoLongerReached) {
   const auto measure = [this](std::uint64_t latency) {
     now += kMs;

@@ -1,5 +1,5 @@
-// Which rail a frame goes to, in virtual time: several rails together carry what each
-// could alone, also when one is slower, or gets slower or faster on the way.
+// Which rail a frame goes to, in virtual time: several rails together carry the sum of what each
+// carries alone, even when one is slower, or gets slower or faster meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ constexpr std::size_t kStep = 64 * 1024 * 1024;
 
 class RailScheduleTest : public testing::Test {
  protected:
-  // One step of an operation from a to b; bytes a second.
+  // One step of an operation from a to b; bytes per second.
   static double Carry(TwoSides& two) {
     static const std::vector<std::byte> source(kStep, std::byte{1});
     std::vector<std::byte> target(kStep);
@@ -41,8 +41,8 @@ class RailScheduleTest : public testing::Test {
   }
 };
 
-// The end of a step waits for the latency, however many rails there are, so it has to be
-// little of the whole.
+// The end of a step waits for the latency, however many rails there are, so that must be a small
+// part of the whole.
 TEST_F(RailScheduleTest, TwoEqualRailsCarryAlmostTwice) {
   for (const double rate : {1e8, 1.25e9, 5e9}) {
     for (const std::uint64_t latency : {5'000u, 50'000u, 200'000u}) {
@@ -76,9 +76,9 @@ TEST_F(RailScheduleTest, EightRailsOfAllKindsCarryAlmostTheirSum) {
   EXPECT_GE(Rate(cables) / sum, 0.9);
 }
 
-// Why: a cable that trains down, or is shared with others for a while.
-// How: of two equal rails one gets to a tenth, and later to four times; after half a second
-// of traffic both together must carry what they can again.
+// Why: a cable may train down, or be shared with others for a while.
+// How: one of two equal rails drops to a tenth, and later rises to four times; after half a second
+// of traffic both together must carry their full rate again.
 TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e9, 20'000));
@@ -95,10 +95,10 @@ TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   }
 }
 
-// Why: what a rail carried first may have met a busy machine, and nothing that it is never
-// given would show that it is as good as the other.
-// How: one of two equal rails has a latency of 100 ms while it is alone; then it has the
-// other's, but nobody knows. Steps go on, and after some seconds both carry their share.
+// Why: a rail may have met a busy machine at first, and a rail that never gets a frame cannot show
+// that it is as good as the other.
+// How: one of two equal rails has a latency of 100 ms while it is alone; then it has the other's,
+// but no side knows. Steps go on, and after some seconds both carry their share.
 TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
   TwoSides two;
   auto& first = two.Join("first", Cable::Of(1e8, 100 * kMs));
@@ -110,10 +110,10 @@ TEST_F(RailScheduleTest, TriesARailAgainThatLookedSlowOnce) {
   EXPECT_GE(Carry(two), 0.95 * 2e8);
 }
 
-// Why: an acknowledgement comes back behind what the other side sends, so both sides wait
-// for theirs for as long as the other's queue takes. That must not keep rails empty.
-// How: slow cables, and a step each way at once, twice: in the first they are measured, and
-// after it a tick tells what a sign of life has taken.
+// Why: an acknowledgement comes back behind the other side's data, so both sides wait for theirs as
+// long as the other's queue takes. That must not keep rails empty.
+// How: slow cables, and a step in each direction at once, twice: in the first they are measured,
+// and after it a tick reports the time of a heartbeat.
 TEST_F(RailScheduleTest, TwoRailsCarryAlmostTwiceBothWaysAtOnce) {
   const auto both_ways = [](std::size_t rails) {
     static const std::vector<std::byte> source(kStep, std::byte{1});
@@ -157,7 +157,7 @@ TEST_F(RailScheduleTest, UnreliableRailsCarryAlmostTheirRate) {
   EXPECT_GE(Rate({cable, cable}), 1.9 * rate);
 }
 
-// Why: what is small wants the shortest way, not the widest.
+// Why: small frames need the shortest path, not the widest.
 TEST_F(RailScheduleTest, SendsWhatIsSmallOnTheRailOfLeastLatency) {
   TwoSides two;
   auto& wide = two.Join("wide", Cable::Of(5e9, 500'000));

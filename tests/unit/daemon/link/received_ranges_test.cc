@@ -38,7 +38,7 @@ TEST(ReceivedRangesTest, RefusesMoreGapsThanItKeepsAndGoesOnWhenOneCloses) {
   EXPECT_TRUE(ranges.Add(100'000, 10));
 }
 
-// Why: a byte that is taken twice is summed twice.
+// Why: a byte that is accepted twice is summed twice.
 // How: random pieces, against a map of single bytes.
 TEST(ReceivedRangesTest, AgreesWithAMapOfBytes) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {

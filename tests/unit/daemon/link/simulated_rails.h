@@ -26,7 +26,7 @@ struct Lane {
   struct OnWire {
     wire::FrameHeader header;
     std::vector<std::byte> payload;
-    std::uint64_t written_ns = 0;  // The sender's rail is done with it.
+    std::uint64_t written_ns = 0;  // The sender's rail has written it.
     std::uint64_t arrives_ns = 0;
     bool written = false;
   };
@@ -112,7 +112,7 @@ class SimulatedRail final : public Rail {
     if (std::exchange(down_, true)) return;
     open_ = cause == DownCause::kCut;
     source_.clear();
-    // What was written is on the cable still; the rest never was.
+    // Written frames are still on the cable; the rest never was.
     std::erase_if(lane().frames, [](const Lane::OnWire& frame) { return !frame.written; });
     RailEvent event;
     event.kind = RailEvent::Kind::kDown;
@@ -155,14 +155,14 @@ class SimulatedRail final : public Rail {
     }
     return held;
   }
-  // As if a sign of life had come back when nothing else was on the cable.
+  // As if a heartbeat had come back when nothing else was on the cable.
   RailSnapshot Snapshot() const override {
     RailSnapshot snapshot;
     snapshot.round_trip_ns_min = cable_->lanes[0].latency_ns + cable_->lanes[1].latency_ns;
     return snapshot;
   }
 
-  // What has been written by now.
+  // Everything that is written by now.
   void Write() {
     for (std::size_t i = 0; i < lane().frames.size() && !source_.empty(); ++i) {
       Lane::OnWire& frame = lane().frames[i];
@@ -176,7 +176,7 @@ class SimulatedRail final : public Rail {
       lane().carried_bytes += frame.header.payload_bytes;
     }
   }
-  // What has arrived by now. `half`: and the header of what comes next, but not its end.
+  // Everything that has arrived by now. `half`: also the header of the next frame, but not its end.
   void Read(bool half = false) {
     Lane& from = cable_->lanes[1 - side_];
     while (!down_ && !from.frames.empty() && from.frames.front().written &&
@@ -210,7 +210,7 @@ class SimulatedRail final : public Rail {
     }
   }
   bool is_down() const { return down_; }
-  // Of the next thing that happens on this end; kNever: nothing.
+  // When the next thing happens on this end; kNever: nothing.
   std::uint64_t NextNs() const {
     std::uint64_t next = ~std::uint64_t{0};
     const auto& out = cable_->lanes[side_].frames;
@@ -233,7 +233,7 @@ class SimulatedRail final : public Rail {
   };
   Lane& lane() { return cable_->lanes[side_]; }
   double Chance() { return static_cast<double>((*cable_->random)()) / 4294967296.0; }
-  // False: it is only half here, or it took the rail down.
+  // False: only half of it is here, or it took the rail down.
   bool TakeFrame(Lane::OnWire& frame, bool half) {
     heard_ns_ = now_;
     RailEvent event;
@@ -328,7 +328,7 @@ class TwoSides {
   explicit TwoSides(const FabricOptions& options = {}, std::uint32_t seed = 1)
       : random(seed), a(options), b(options) {}
 
-  // "rdma": one that is beside connections.
+  // "rdma": a rail beside connections.
   RailPath PathOf(const std::string& name) const { return {name, name, name == "rdma"}; }
   // Joins both sides over a new cable.
   Joined& Join(const std::string& name, const Cable& like = {}) {
@@ -364,7 +364,7 @@ class TwoSides {
     CutEnd(joined, 1);
     for (int side = 0; side < 2; ++side) SideOf(side).link.Poll(now);
   }
-  // Everything that is due now.
+  // Does everything that is due now.
   void Settle() {
     for (bool moved = true; moved;) {
       moved = false;

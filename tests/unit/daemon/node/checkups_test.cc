@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// Looks at no machine, and counts how often it should have.
+// Examines no machine, and counts how often it should have.
 class CountedLooks final : public NodePort {
  public:
   int looks = 0;
@@ -33,7 +33,7 @@ class CountedLooks final : public NodePort {
   void OnDeadlineChanged() override {}
 };
 
-// Why: to look at a machine takes milliseconds, and anybody may ask twenty times a second.
+// Why: examining a machine takes milliseconds, and any user may ask twenty times a second.
 class CheckupsTest : public testing::Test {
  protected:
   bool Ask(std::uint64_t now_ns, Checkups::Caller caller = Checkups::Caller::kLocal) {
@@ -84,7 +84,7 @@ TEST_F(CheckupsTest, AnswersWithoutALookThatDoesNotEnd) {
   EXPECT_EQ(systems.back(), "late");
 }
 
-// Why: a look that hangs must not make what was seen an hour ago pass for what is.
+// Why: when an examination hangs, an hour-old result must not pass for a current one.
 TEST_F(CheckupsTest, ForgetsWhatIsTooOld) {
   EXPECT_TRUE(Ask(kNow));
   checkups.OnSystemSeen(Seen("first"), kNow);
@@ -94,7 +94,7 @@ TEST_F(CheckupsTest, ForgetsWhatIsTooOld) {
   EXPECT_EQ(systems, (std::vector<std::string>{"first", ""}));
 }
 
-// Why: who asks doctor here is not to be refused because a peer asks much.
+// Why: a local doctor must not be refused because a peer asks often.
 TEST_F(CheckupsTest, LetsOnlySoManyWaitAndKeepsPlacesForLocalCallers) {
   constexpr auto kPeer = Checkups::Caller::kPeer;
   constexpr std::size_t kOfPeers = Checkups::kWaitingMax - Checkups::kKeptForLocal;

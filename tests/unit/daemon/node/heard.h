@@ -1,4 +1,4 @@
-// An answer that a test keeps, and whom it asked.
+// An answer that a test keeps, and where it was asked for.
 //
 // Owner: a test. Thread: its own. Memory: what was said.
 #pragma once

@@ -52,7 +52,7 @@ TEST_F(PeerProbesTest, MeasuresFromThereToBack) {
   EXPECT_EQ(probes.NextDeadline(), PeerProbes::kNever);
 }
 
-// Why: a node that answers for another, or with other bytes, must not make a figure.
+// Why: a node that answers for another, or with other bytes, must not produce a figure.
 TEST_F(PeerProbesTest, TakesNoAnswerThatIsNotTheRightOne) {
   Ping(100, 0);
   EXPECT_FALSE(probes.OnAnswer(Id(2), AnswerTo(0), {1, 0}));
@@ -89,7 +89,7 @@ TEST_F(PeerProbesTest, RefusesWhatIsBeyondItsLimits) {
   EXPECT_EQ(ping.failure.value().code, FailureCode::kResourceExhausted);
 }
 
-// How: b's clock is 5 s ahead, as seen after a way of 2 ms; c does not answer.
+// How: b's clock is 5 s ahead, as seen after a trip of 2 ms; c does not answer.
 TEST_F(PeerProbesTest, ComparesClocksAndListsWhoDidNotAnswer) {
   const std::uint64_t base_ns = 1'000'000 * kMs;
   Checkup(10 * kMs, base_ns);
@@ -102,7 +102,8 @@ TEST_F(PeerProbesTest, ComparesClocksAndListsWhoDidNotAnswer) {
   probes.OnTime(probes.NextDeadline());
   ASSERT_TRUE(checkup.reply.has_value());
   ASSERT_EQ(checkup.reply->nodes_size(), 3);
-  EXPECT_EQ(checkup.reply->nodes(1).name(), "b");  // As it has proved, not as it says.
+  // The name that it has proved, not the one that it reports.
+  EXPECT_EQ(checkup.reply->nodes(1).name(), "b");
   EXPECT_TRUE(checkup.reply->nodes(1).answered());
   EXPECT_EQ(checkup.reply->nodes(1).clock_offset_ns(), static_cast<std::int64_t>(5000 * kMs));
   EXPECT_EQ(checkup.reply->nodes(1).clock_uncertainty_ns(), kMs);

@@ -9,7 +9,7 @@ namespace {
 
 using Parts = std::shared_ptr<const StatusParts>;
 
-// A status waits for what the other nodes say of themselves, but never long.
+// A status waits for the other nodes' parts, but never long.
 class StatusCallsTest : public testing::Test {
  protected:
   void Ask(Heard<Parts>& heard, const std::vector<NodeId>& nodes) {
@@ -72,7 +72,7 @@ TEST_F(StatusCallsTest, GoesOnWithoutWhoDoesNotAnswerInTime) {
   calls.OnTime(kNow + StatusCalls::kWaitNs);
   ASSERT_TRUE(heard.reply);
   EXPECT_EQ((*heard.reply)->answers.size(), 1u);
-  calls.OnAnswer(IdOf(2), AnswerTo(1));  // It is too late, and is let go.
+  calls.OnAnswer(IdOf(2), AnswerTo(1));  // It is too late, and is dropped.
 }
 
 TEST_F(StatusCallsTest, RefusesMoreThanItKeeps) {

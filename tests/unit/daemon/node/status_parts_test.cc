@@ -7,7 +7,7 @@
 namespace mlxcomm::node::status_parts_test {
 namespace {
 
-// What two nodes say of one job, which each knows by its own ranks alone.
+// What two nodes report about one job, of which each knows only its own ranks.
 class MergeStatusTest : public testing::Test {
  protected:
   MergeStatusTest() {

@@ -1,4 +1,4 @@
-// Memory of handlers comes back to who asks next.
+// A handler's memory goes to the next one that needs some.
 #include "daemon/platform/handler_memory.h"
 
 #include <set>
@@ -32,7 +32,7 @@ TEST(HandlerMemoryTest, KeepsNeitherTooManyNorTooLong) {
   HandlerMemory::Free(next, 8);
 }
 
-// Why: what waits when a daemon ends is dropped by the thread that ends it.
+// Why: at a daemon's end, the thread that ends it drops the waiting handlers.
 TEST(HandlerMemoryTest, MayBeGivenBackByAnotherThread) {
   void* block = nullptr;
   std::thread([&] { block = HandlerMemory::Allocate(8); }).join();

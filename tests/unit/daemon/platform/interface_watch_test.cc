@@ -1,5 +1,5 @@
-// What is told of interfaces that come and go; on Linux of a cable that is really pulled, in
-// a network namespace of the test's own.
+// Reports about interfaces that come and go; on Linux a cable is really pulled, in a network
+// namespace of the test's own.
 #include "daemon/platform/interface_watch.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(InterfaceWatchTest, TellsNothingWhereNothingHasChanged) {
 }
 
 #if defined(__linux__)
-// The next change that is told; a minute is "never".
+// The next reported change; a minute is "never".
 std::vector<InterfaceChange> Next(InterfaceWatch& watch) {
   pollfd events = {watch.descriptor(), POLLIN, 0};
   for (int i = 0; i < 60 && ::poll(&events, 1, 1000) >= 0; ++i) {
@@ -81,7 +81,7 @@ TEST(InterfaceWatchTest, TellsOfACableThatIsPulledAndPluggedIn) {
   ASSERT_TRUE(watch.ok()) << watch.status();
   const InterfaceChange up{"here", Kind::kUp};
   const InterfaceChange down{"here", Kind::kDown};
-  // The system tells of a carrier when it gets round to it; addresses come in between.
+  // The system reports a carrier with some delay; addresses come in between.
   ASSERT_TRUE(Shell("ip link set there up"));
   ASSERT_TRUE(IsTold(*watch, up));
   ASSERT_TRUE(Shell("ip link set there down"));

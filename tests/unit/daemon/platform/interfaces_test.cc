@@ -1,4 +1,4 @@
-// Which interface a socket's own address lies on.
+// The interface that a socket's own address lies on.
 #include "daemon/platform/interfaces.h"
 
 #include <arpa/inet.h>

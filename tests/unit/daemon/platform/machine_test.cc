@@ -1,4 +1,4 @@
-// What the machine and this process have.
+// Facts of the machine and of this process.
 #include "daemon/platform/machine.h"
 
 #include <gmock/gmock.h>
@@ -34,13 +34,13 @@ TEST(MachineTest, HasMemoryAndAName) {
   EXPECT_THAT(HostName(), testing::Not(testing::HasSubstr(".")));
 }
 
-// Why: two threads that work are to be on two cores; neither is to be bound to one for ever.
+// Why: two working threads need two cores; neither must stay bound to one.
 TEST(MachineTest, LeavesACoreForAnotherAndMayUseAllOfThemAfterwards) {
   const std::uint32_t cores = queue::UsableCores();
   const std::uint32_t left = CurrentCore();
   LeaveCore(left);
   EXPECT_EQ(queue::UsableCores(), cores);
-  LeaveCore(kAnyCore);  // Nothing to leave.
+  LeaveCore(kAnyCore);  // No effect.
   EXPECT_EQ(queue::UsableCores(), cores);
 }
 
@@ -53,7 +53,7 @@ TEST(MachineTest, NamesPlacesForFiles) {
 
 #if defined(__linux__)
 #if !defined(__SANITIZE_THREAD__)  // It keeps private memory of its own for shared pages.
-// Why: the status shows what the daemon itself takes, and clients' arenas are theirs.
+// Why: status shows the daemon's own memory; clients' arenas are theirs.
 TEST(MachineTest, CountsPrivateMemoryOnly) {
   const std::uint64_t before = OwnMemoryBytes();
   absl::StatusOr<SharedSegment> shared = SharedSegment::Create("test", 64 * kMiB);

@@ -1,5 +1,5 @@
-// Hellos go out on the interface that they are meant for and are heard there alone; on Linux
-// over cables in a network namespace of the test's own, which come and go.
+// Hellos go out on the intended interface and are received there alone; on Linux over cables in a
+// network namespace of the test's own, which come and go.
 #include "daemon/platform/multicast_socket.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!EnterOwnNetwork()) GTEST_SKIP() << "no namespaces here";
-    // An address may be used at once, without a look whether somebody else has it.
+    // An address is usable at once, without duplicate address detection.
     if (!WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", "0") || !Plug("one") ||
         !Plug("two")) {
       GTEST_SKIP() << "no virtual cables here (iproute2)";
@@ -69,7 +69,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
     }
     return std::nullopt;
   }
-  // Also tries again while the system has the address not ready.
+  // Tries again while the address is not ready.
   static absl::StatusOr<MulticastSocket> OpenOn(const std::string& interface) {
     const auto place = PlaceOf(interface);
     if (!place.has_value()) return absl::NotFoundError(interface + " has no address");
@@ -83,7 +83,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
     } while (!sent.ok() && MonotonicNow() < deadline && (std::this_thread::yield(), true));
     return sent;
   }
-  // What comes next that is of this interface.
+  // The next datagram of this interface.
   static std::string Hear(const MulticastSocket& socket, MulticastSocket::Address* from = nullptr) {
     std::array<std::uint8_t, 8> bytes{};
     pollfd events = {socket.descriptor(), POLLIN, 0};
@@ -110,7 +110,7 @@ TEST_F(MulticastSocketOnCablesTest, IsHeardAtTheOtherEndAndNowhereElse) {
   MulticastSocket::Address from{};
   EXPECT_EQ(Hear(*right, &from), "hello");
   EXPECT_EQ(from, PlaceOf("one-l")->source);
-  // Whatever else there is would have come before this.
+  // Anything else would have come before this.
   ASSERT_TRUE(Say(*other, "there").ok());
   EXPECT_EQ(Hear(*far), "there");
   EXPECT_TRUE(IsQuiet(*left));  // Not even itself.
@@ -118,7 +118,7 @@ TEST_F(MulticastSocketOnCablesTest, IsHeardAtTheOtherEndAndNowhereElse) {
   EXPECT_TRUE(IsQuiet(*other));
 }
 
-// Why: a datagram longer than a hello must be seen to be none.
+// Why: a datagram longer than a hello must be recognized.
 TEST_F(MulticastSocketOnCablesTest, TakesAsMuchOfALongOneAsThereIsRoomFor) {
   const auto left = OpenOn("one-l"), right = OpenOn("one-r");
   ASSERT_TRUE(left.ok() && right.ok());
@@ -150,7 +150,7 @@ TEST_F(MulticastSocketOnCablesTest, SaysThatItsInterfaceIsGoneAndIsOpenedAnewWhe
   EXPECT_TRUE(absl::IsUnavailable(lost)) << lost;
   EXPECT_THAT(std::string(lost.message()), HasSubstr("cannot send on one-l"));
   EXPECT_FALSE(MulticastSocket::Open(before).ok());
-  ASSERT_TRUE(Say(*other, "stays").ok());  // Other interfaces do not mind.
+  ASSERT_TRUE(Say(*other, "stays").ok());  // Other interfaces are not affected.
   EXPECT_EQ(Hear(*far), "stays");
   ASSERT_TRUE(Plug("one"));
   const auto again = OpenOn("one-l"), right = OpenOn("one-r");

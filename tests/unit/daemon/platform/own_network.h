@@ -1,6 +1,6 @@
 // A network of the test program's own, where cables may be plugged and pulled. Linux only.
 //
-// Owner: the process. Thread: the main one, before there are others. Memory: none.
+// Owner: the process. Thread: the main one, before there are others.
 #pragma once
 
 #include <sched.h>
@@ -19,13 +19,13 @@ inline bool WriteFile(const char* file, const std::string& text) {
 
 inline bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }
 
-// Moves the process into a user and a network namespace, where it stays for all tests that follow:
-// a second time the system refuses, for its group has no name in the first. False: not allowed.
+// Moves the process into a user and a network namespace, where it stays for all later tests: the
+// system refuses it a second time, because its group has no name in the first. False: not allowed.
 inline bool EnterOwnNetwork() {
   static const bool is_inside = [] {
     const std::string root = "0 " + std::to_string(::geteuid()) + " 1";
     if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) return WriteFile("/proc/self/uid_map", root);
-    // Nobody gets a user namespace in a chroot; root needs none.
+    // A chroot allows no user namespaces; root needs none.
     return ::unshare(CLONE_NEWNET) == 0;
   }();
   return is_inside;

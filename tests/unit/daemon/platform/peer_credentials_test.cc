@@ -1,4 +1,4 @@
-// Who is at the other end of a Unix socket.
+// The process at the other end of a Unix socket.
 #include "daemon/platform/peer_credentials.h"
 
 #include <gtest/gtest.h>

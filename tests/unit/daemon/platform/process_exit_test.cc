@@ -1,4 +1,4 @@
-// A descriptor that tells of a process's end.
+// A descriptor that shows a process's end.
 #include "daemon/platform/process_exit.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ bool IsReadable(int descriptor, int timeout_ms) {
   return ::poll(&waited, 1, timeout_ms) == 1 && (waited.revents & POLLIN) != 0;
 }
 
-// What a child does that waits to be killed.
+// For a child that waits to be killed.
 bool Wait() {
   for (;;) ::pause();
 }
@@ -34,7 +34,7 @@ TEST(ProcessExitTest, TellsOfAKilledProcess) {
   EXPECT_TRUE(IsReadable(exit.descriptor(), kNeverMs));
 }
 
-// Why: a process may have several sessions, and ends them in any order. macOS knows the process
+// Why: a process may have several sessions, and ends them in any order. macOS watches the process
 // once; one session's end must not make the others deaf.
 TEST(ProcessExitTest, TellsAllWhoWatchTheSameProcess) {
   ForkedChild child(Wait);
@@ -52,10 +52,10 @@ TEST(ProcessExitTest, TellsAllWhoWatchTheSameProcess) {
   EXPECT_TRUE(IsReadable(last.descriptor(), kNeverMs));
 }
 
-// Why: who connects again and again must not leave a descriptor of the daemon behind each time.
+// Why: clients that connect again and again must not leave a descriptor in the daemon each time.
 TEST(ProcessExitTest, GivesItsDescriptorsBackWhileTheProcessLives) {
   ForkedChild child(Wait);
-  ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());  // What is kept for all is there then.
+  ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());  // The shared objects exist then.
   const std::uint64_t before = OpenFiles();
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());
   EXPECT_EQ(OpenFiles(), before);

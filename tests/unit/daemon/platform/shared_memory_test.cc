@@ -36,7 +36,7 @@ TEST(SharedMemoryTest, SharesItsPagesThroughTheDescriptor) {
   ::munmap(other, segment->bytes());
 }
 
-// Why: whoever could make it shorter could make the other side fault.
+// Why: a side that could shorten it could make the other side fault.
 TEST(SharedMemoryTest, NeverChangesItsSize) {
   const absl::StatusOr<SharedSegment> segment = SharedSegment::Create("test", 1 << 16);
   ASSERT_TRUE(segment.ok()) << segment.status();

@@ -31,7 +31,7 @@ std::string ReadText(const std::filesystem::path& path) {
   return text.str();
 }
 
-// A folder that goes with the test.
+// A folder that is removed with the test.
 class ConfigFileTest : public testing::Test {
  protected:
   ConfigFileTest() {
@@ -138,7 +138,7 @@ TEST(ParseConfigTest, TakesAddressesWithPorts) {
   EXPECT_THAT(MistakeIn("peers { " + key + "connect: \"a:0\" }"), HasSubstr("port 1 to 65535"));
 }
 
-// Why: every interface has such addresses, so without one nobody knows where it is.
+// Why: every interface has such addresses, so the interface must be named.
 TEST(ParseConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
   for (const std::string field : {"listen", "connect"}) {
     const auto text = [&](const std::string& address) {
@@ -154,7 +154,7 @@ TEST(ParseConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
                                           "got \"" +
                                           bad + "\"");
     }
-    // Why: the daemon would only find out when it listens or dials.
+    // Why: otherwise the daemon would notice only when it listens or dials.
     EXPECT_THAT(MistakeIn(text("[::1%]:7470")), testing::ContainsRegex("(ADDRESS|HOST):PORT"));
   }
 }
@@ -182,8 +182,8 @@ TEST(ParseConfigTest, TakesALoopbackAddressForMetrics) {
   EXPECT_THAT(MistakeIn("metrics { listen: \"9477\" }"), HasSubstr("ADDRESS:PORT"));
 }
 
-// Why: whoever starts from the annotated file must find every field in it, each with
-// the value that it has anyway.
+// Why: users who start from the annotated file must find every field in it, each with its default
+// value.
 TEST(ParseConfigTest, AnnotatedFileShowsEveryFieldAtItsDefault) {
   const std::string text = ReadText(MLXCOMM_CONFIG_FOLDER "/mlxcommd.textproto");
   const auto config = ParseConfig(text, "mlxcommd.textproto");
@@ -232,7 +232,7 @@ TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {
   };
   EXPECT_THAT(mistake(folder_), HasSubstr("expected a configuration file"));
   EXPECT_THAT(mistake(folder_ + "/nowhere"), HasSubstr("No such file"));
-  // Not even a pipe to which nobody writes holds it up.
+  // Even a pipe without a writer does not block it.
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THAT(mistake(pipe), HasSubstr("expected a configuration file"));
@@ -256,7 +256,7 @@ TEST(ParseConfigTest, RefusesASocketPathThatDependsOnTheWorkingDirectory) {
                         "\"here/mlxcommd.sock\""));
 }
 
-// Why: a machine that has joined needs no other word about its cluster.
+// Why: a machine that has joined needs no further statement of its cluster.
 TEST_F(ConfigFileTest, TakesTheNameThatCameWithTheKey) {
   const std::string key = Write("key", "cluster studio 2\n" + key_ + "\n");
   const std::string peers = "peers { listen: \"127.0.0.1:0\" key_file: \"" + key + "\" }";

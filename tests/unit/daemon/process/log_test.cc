@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A folder that goes with the test, and a log in it.
+// A folder that is removed with the test, and a log in it.
 class LogTest : public testing::Test {
  protected:
   LogTest() {
@@ -61,8 +61,8 @@ TEST_F(LogTest, CommandLineLevelOverridesTheConfigurations) {
   EXPECT_THAT(TextOf(config_.file()), HasSubstr("loud"));
 }
 
-// Why: whoever keeps logs short moves the file aside and asks for a new one. Others
-// log meanwhile, and no line may be lost or torn.
+// Why: log rotation moves the file aside and asks for a new one. Others log meanwhile, and no line
+// may be lost or torn.
 TEST_F(LogTest, GoesOnInANewFileWhenTheOldOneIsMovedAside) {
   constexpr int kLines = 2000;
   auto log = Log::Open(config_, "");

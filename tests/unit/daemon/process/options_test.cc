@@ -47,14 +47,15 @@ TEST(OptionsTest, TakeASideOfSchedulingFromTheWordsOrElseTheEnvironment) {
   EXPECT_EQ(named.scheduling, queue::Scheduling::kFewCores);
   EXPECT_EQ(Parse({"--scheduling", "auto"}, named), std::nullopt);
   EXPECT_EQ(named.scheduling, queue::Scheduling::kAuto);
-  // Why: who misspells it would measure, or try, the wrong side.
+  // Why: with a misspelt name one would measure, or try, the wrong side.
   ASSERT_EQ(::setenv("MLXCOMM_SCHEDULING", "all_cores", 1), 0);
   EXPECT_EQ(Parse({}, named), static_cast<int>(ExitCode::kUsage));
   ::unsetenv("MLXCOMM_SCHEDULING");
   EXPECT_EQ(Parse({"--scheduling", "all_cores"}, named), static_cast<int>(ExitCode::kUsage));
 }
 
-// Why: launchd starts anew what ends with another code than 0, and a wrong configuration stays wrong.
+// Why: launchd restarts programs that end with another code than 0, and a wrong configuration stays
+// wrong.
 TEST(OptionsTest, HaveLaunchdToldOfNoFailureThatANewStartDoesNotMend) {
   Options options;
   EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 2);

@@ -1,5 +1,5 @@
-// A field of the configuration is written once, as a row in config.proto: its bounds are kept, and the
-// annotated file says what the daemon takes.
+// A field of the configuration is defined once, as a row in config.proto: its bounds are kept, and
+// the annotated file shows what the daemon uses.
 #include "daemon/process/settings.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ TEST(SettingsTest, AFieldMayHaveAnotherForItsLeast) {
   EXPECT_THAT(Mistakes(peers), IsEmpty());
 }
 
-// Why: a field without bounds takes what nobody has thought of; one without help is not found.
+// Why: a field without bounds accepts anything; one without help is not found.
 TEST(SettingsTest, EveryFieldHasARow) {
   const Descriptor& config = *v1::DaemonConfig::descriptor();
   for (int i = 0; i < config.field_count(); ++i) {
@@ -125,7 +125,7 @@ TEST(SettingsTest, TheAnnotatedFileIsTheDefaults) {
   ForEachField(*v1::DaemonConfig::descriptor(), [&](const FieldDescriptor& field) {
     EXPECT_THAT(AnnotatedConfig(), HasSubstr(std::string(field.name())));
   });
-  // What is written is there, with the values that are there unwritten.
+  // The written fields have the values that they have unwritten.
   v1::DaemonConfig all = *defaults;
   all.MergeFrom(*written);
   EXPECT_EQ(all.SerializeAsString(), written->SerializeAsString());
@@ -152,7 +152,7 @@ TEST(SettingsTest, TheAnnotatedFileIsTheDefaults) {
   EXPECT_EQ(differs(written->rdma(), defaults->rdma()), "");
 }
 
-// Why: what is commented out is what people take the comment from.
+// Why: people uncomment these examples.
 TEST(SettingsTest, EveryExampleIsTaken) {
   std::string text;
   for (const std::string& line : Lines()) {

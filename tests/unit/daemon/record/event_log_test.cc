@@ -65,8 +65,8 @@ TEST(EventLogTest, DropsTheOldestAndSaysHowManyAReaderHasLost) {
   EXPECT_EQ(log.Read(cursor, 9, SeesAll).lost, 0u);
 }
 
-// Why: strangers at the peer port, and a user with a loop of short jobs, can make as many
-// events as they like. What an operator looks for in the morning must still be there.
+// Why: strangers at the peer port, and a user with a loop of short jobs, can cause any number of
+// events. Those that an operator looks for in the morning must still be there.
 TEST(EventLogTest, AFloodPushesOutNothingButItsOwn) {
   EventLog log;
   Add(log, "the cable", "rail_down");
@@ -93,8 +93,8 @@ TEST(EventLogTest, TellsAUserNeitherOfOthersNorThatTheyAreLost) {
   EXPECT_EQ(part.lost, 0u);
 }
 
-// Why: "the last two" are the last that the reader may see: else a busy neighbour's jobs
-// would leave nothing of one's own.
+// Why: "the last two" are the last that the reader may see: else a busy neighbour's jobs would
+// displace one's own.
 TEST(EventLogTest, TheNewestAreThoseThatTheReaderMaySee) {
   EventLog log;
   for (const char* text : {"one", "two", "three"}) Add(log, text, "job_formed", "ann");
@@ -108,7 +108,7 @@ TEST(EventLogTest, TheNewestAreThoseThatTheReaderMaySee) {
   EXPECT_EQ(log.Read(cursor, 9, IsAnn).events.size(), 4u);
 }
 
-// Why: users come and go for years, and what is kept of each must be bounded in all.
+// Why: users come and go for years, and the total that is kept must be bounded.
 TEST(EventLogTest, UsersBeyondTheFirstManyShareOnePlace) {
   EventLog log;
   for (std::size_t i = 0; i < 2 * EventLog::kUsersMax; ++i) {
@@ -123,8 +123,8 @@ TEST(EventLogTest, UsersBeyondTheFirstManyShareOnePlace) {
   EXPECT_TRUE(log.Read(cursor, 9, IsAnn).events.empty());
 }
 
-// Why: the engine adds while readers of other threads read. How: each of two writers adds more than is kept;
-// what a reader has had and what it was told that it has lost are all there was.
+// Why: the loop adds while readers on other threads read. How: each of two writers adds more than
+// is kept; the events that a reader got and those reported lost add up to all.
 TEST(EventLogTest, IsReadWhileOthersWrite) {
   EventLog log;
   constexpr std::size_t kEach = 4 * EventLog::kKeptMax;

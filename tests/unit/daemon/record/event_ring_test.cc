@@ -10,7 +10,7 @@
 namespace mlxcomm::record::event_ring_test {
 namespace {
 
-// Every field follows from the number, so that a mixture of two events is seen.
+// Every field follows from the number, so that a mixture of two events is noticed.
 Event Numbered(std::uint64_t number) {
   Event event;
   event.kind = EventKind::kSent;
@@ -46,7 +46,7 @@ std::vector<std::uint64_t> TimesOf(const EventRing& ring, std::size_t most,
   return times;
 }
 
-// Writes from `first` on until it is destroyed, also by a test that fails.
+// Writes from `first` on until it is destroyed, even by a test that fails.
 class BusyWriter {
  public:
   BusyWriter(EventRing& ring, std::uint64_t first)
@@ -98,10 +98,10 @@ TEST(EventRingTest, AppendsToWhatIsThere) {
   EXPECT_EQ(events[2].time_ns, 9u);
 }
 
-// Why: the writer never waits, so it overtakes a reader; what it is overwriting may be seen
-// by nobody, for half of one event and half of another would be a lie.
-// How: a ring so small that copies are overtaken, which is seen by what they lack, and
-// events of which every field tells the number.
+// Why: the writer never waits, so it overtakes a reader; no reader may get the event that is being
+// overwritten, because half of one event and half of another would be wrong.
+// How: a ring so small that copies are overtaken, which shows by missing events, and events of
+// which every field contains the number.
 TEST(EventRingTest, NeverShowsATornEventToAReaderThatItOvertakes) {
   constexpr std::uint64_t kSize = 8;
   constexpr std::uint64_t kOvertaken = 200;

@@ -39,7 +39,7 @@ TEST(FlightRecorderTest, KeepsATrackOfAKindForEachWriter) {
   EXPECT_TRUE(rails[0].open);
 }
 
-// Why: what a rail did before it was cut is what one looks for afterwards.
+// Why: people later look for what a rail did before it was cut.
 TEST(FlightRecorderTest, ShowsATrackWhoseWriterHasEnded) {
   FlightRecorder recorder("node");
   EventRing* const rail = recorder.AddTrack(TrackKind::kRail, "rail");
@@ -52,7 +52,7 @@ TEST(FlightRecorderTest, ShowsATrackWhoseWriterHasEnded) {
   EXPECT_EQ(rails[0].events.size(), 1u);
 }
 
-// Why: a cable that comes and goes all day must not take memory each time.
+// Why: a cable that comes and goes all day must not use memory each time.
 TEST(FlightRecorderTest, TakesTheTrackThatWasClosedFirstAndShowsNothingOfItsLastUser) {
   FlightRecorder recorder("node");
   for (int i = 0; i < 1000; ++i) {
@@ -70,8 +70,8 @@ TEST(FlightRecorderTest, TakesTheTrackThatWasClosedFirstAndShowsNothingOfItsLast
   }
 }
 
-// Why: a cable that flaps, or whose other end refuses it, has rails without a frame; they must
-// not take the place of the rail that carried something.
+// Why: a cable that flaps, or whose other end refuses it, has rails without a frame; they must not
+// replace the rail that carried something.
 TEST(FlightRecorderTest, KeepsTracksThatHaveSomethingToShowBeforeThoseThatHaveNot) {
   FlightRecorder recorder("node");
   for (std::size_t i = 0; i < FlightRecorder::kClosedTracksKept; ++i) {
@@ -96,7 +96,7 @@ TEST(FlightRecorderTest, HasNoTrackBeyondTheMostUntilOneIsClosed) {
     ASSERT_NE(last, nullptr);
   }
   EXPECT_EQ(recorder.AddTrack(TrackKind::kRail, "one more"), nullptr);
-  recorder.CloseTrack(nullptr);  // What had no track closes none.
+  recorder.CloseTrack(nullptr);  // Without a track there is none to close.
   recorder.CloseTrack(last);
   EXPECT_EQ(recorder.AddTrack(TrackKind::kWorker, "of another size"), nullptr);
   EXPECT_EQ(recorder.AddTrack(TrackKind::kRail, "one more"), last);
@@ -114,8 +114,8 @@ TEST(FlightRecorderTest, KnowsAGroupByItsLastNameAndItsFirstNodes) {
   EXPECT_EQ(names.back().nodes.size(), FlightRecorder::kNodesNamedMax);
 }
 
-// Why: a job that makes and closes a group each step is still that job, and its world group
-// is older than all of them.
+// Why: a job that makes and closes a group in each step is still that job, and its world group is
+// older than all of them.
 TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastOfThoseThatAreGone) {
   FlightRecorder recorder("node");
   const std::uint64_t most = FlightRecorder::kGroupsGoneNamed;
@@ -123,7 +123,7 @@ TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastOfThoseThatAreGone) {
   for (std::uint64_t id = 2; id <= most + 11; ++id) {
     recorder.NameGroup({id, "ann", "job", "job/rows", {}});
     recorder.CloseGroup(id);
-    recorder.CloseGroup(id);  // Again, as an unknown one: nothing.
+    recorder.CloseGroup(id);  // Unknown the second time: no effect.
   }
   const auto names = recorder.GroupNames();
   ASSERT_EQ(names.size(), most + 1);
@@ -132,7 +132,7 @@ TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastOfThoseThatAreGone) {
   EXPECT_EQ(names.back().name, "job");
 }
 
-// Why: mlxcommctl may ask at any moment, also while rails come and go.
+// Why: mlxcommctl may ask at any moment, even while rails come and go.
 TEST(FlightRecorderTest, IsReadWhileTracksAreWrittenAddedAndClosed) {
   FlightRecorder recorder("node");
   std::atomic<bool> stop{false};

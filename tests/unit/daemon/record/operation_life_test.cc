@@ -1,4 +1,4 @@
-// Events put together to lives.
+// Lives of operations, assembled from events.
 #include "daemon/record/operation_life.h"
 
 #include <gtest/gtest.h>
@@ -42,15 +42,15 @@ TEST(OperationLifeTest, HasAllItsMomentsInOrder) {
   EXPECT_EQ(life.last().rank, 2u);
 }
 
-// Why: whoever is missing is not in the record, and who came last of the others is not to
-// blame; small data goes out before anybody else has come.
+// Why: a missing rank is not in the record, and the last of the others is not to blame; small data
+// goes out before any other node has come.
 TEST(OperationLifeTest, TellsWhoCameLastOnceItIsDoneAndNobodyWhereItHasFailed) {
   std::vector<Event> events = {Of(1, EventKind::kHeard, 50, 2),
                                Of(1, EventKind::kSubmitted, 60, 0)};
   EXPECT_EQ(LivesOf(events)[0].last().rank, kNobody);  // Rank 1 of this node is awaited.
   events.push_back(Of(1, EventKind::kSubmitted, 90, 1));
   events.push_back(Of(1, EventKind::kMatched, 90));
-  EXPECT_EQ(LivesOf(events)[0].last().rank, kNobody);  // Another node may be.
+  EXPECT_EQ(LivesOf(events)[0].last().rank, kNobody);  // Another node may be awaited.
   events.push_back(Of(1, EventKind::kFirstByte, 90));
   EXPECT_EQ(LivesOf(events)[0].last().rank, kNobody);  // Still.
   events.push_back(Of(1, EventKind::kFailed, 100));
@@ -66,13 +66,13 @@ TEST(OperationLifeTest, LeavesOutWhoseBeginningIsOverwrittenUnlessItGoesOn) {
   Event failed = Of(2, EventKind::kFailed, 60);
   failed.code = 4;
   const std::vector<Event> events = {
-      Of(1, EventKind::kLastByte, 10), Of(1, EventKind::kDone, 11),  // Its end alone.
+      Of(1, EventKind::kLastByte, 10), Of(1, EventKind::kDone, 11),  // Only its end.
       Of(2, EventKind::kSubmitted, 20, 0), Of(7, EventKind::kHeard, 30, 1), failed};
   const auto lives = LivesOf(events);
   ASSERT_EQ(lives.size(), 2u);
   EXPECT_TRUE(lives[0].failed);
   EXPECT_EQ(lives[0].code, 4u);
-  EXPECT_EQ(lives[1].name.number, 7u);  // Called by nobody here so far.
+  EXPECT_EQ(lives[1].name.number, 7u);  // No rank here has called it so far.
 }
 
 TEST(OperationLifeTest, TellsMessagesOfOneNumberApart) {
@@ -106,8 +106,8 @@ TEST(OperationLifeTest, AddsUpWhatEachRailCarried) {
   EXPECT_FALSE(lives[0].carriers[0].at_least);
 }
 
-// Why: a rail's ring is small against a large operation, and half of its bytes told as all
-// of them would be a rail that is not used.
+// Why: a rail's ring is small compared with a large operation; half of its bytes reported as all of
+// them would look like an unused rail.
 TEST(OperationLifeTest, TellsThatARailMayHaveCarriedMoreThanIsStillRecorded) {
   std::vector<OperationLife> lives = LivesOf(
       std::vector<Event>{Of(5, EventKind::kSubmitted, 10, 0), Of(6, EventKind::kSubmitted, 40, 0)});

@@ -27,7 +27,7 @@ class NoScratch final : public collective::ScratchMemory {
   std::uint64_t limit_bytes() const override { return 0; }
 };
 
-// One node with two ranks; another with one, of which the test plays the part.
+// One node with two ranks; the test plays another node with one.
 class OperationRecorderTest : public testing::Test {
  protected:
   OperationRecorderTest() {
@@ -58,7 +58,7 @@ class OperationRecorderTest : public testing::Test {
     core_.Submit(group, call, now_ns_);
     CarryOut();
   }
-  // As the engine, but nothing is really combined or sent.
+  // As the loop does, but without really combining or sending.
   void CarryOut() {
     while (!core_.actions().empty()) {
       collective::ActionQueue actions;
@@ -153,7 +153,7 @@ TEST_F(OperationRecorderTest, ForgetsWhatOnlyOthersHadCalledOnceTheGroupHasFaile
   EXPECT_TRUE(Lives().empty());
 }
 
-// Why: who reads the log of a failed night has no recorder any more.
+// Why: a person who reads the log of a failed night no longer has the recorder.
 TEST_F(OperationRecorderTest, AFailedGroupsLastOperationsStandInItsLogLine) {
   AddGroup(7);
   for (int i = 0; i < 5; ++i) {
@@ -172,7 +172,7 @@ TEST_F(OperationRecorderTest, AFailedGroupsLastOperationsStandInItsLogLine) {
   EXPECT_TRUE(Lives().back().failed);
 }
 
-// Why: a cable that ends a thousand groups must not hold up those that go on, nor fill a disk.
+// Why: a cable whose loss ends a thousand groups must not delay the others, or fill a disk.
 TEST_F(OperationRecorderTest, TellsAFewGroupsASecondOnly) {
   for (std::uint64_t group = 1; group <= 100; ++group) {
     AddGroup(group);

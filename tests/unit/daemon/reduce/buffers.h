@@ -17,8 +17,8 @@
 
 namespace mlxcomm::reduce {
 
-// One buffer; its first element lies `shift` elements into vector-aligned memory, other bytes of
-// which lie before it and behind it.
+// One buffer; its first element lies `shift` elements into vector-aligned memory, with other bytes
+// before and behind the buffer.
 class Buffer {
  public:
   Buffer(DataType type, std::size_t elements, std::size_t shift)
@@ -37,7 +37,7 @@ class Buffer {
     return bits;
   }
   void set(std::size_t i, oracle::Bits bits) { std::memcpy(data() + i * bytes_, &bits, bytes_); }
-  // Nobody has written before the first element or behind the last.
+  // Nothing has been written before the first element or behind the last.
   bool KeptOthers() const {
     const auto is_kept = [](std::byte byte) { return byte == kOthers; };
     const auto first = memory_.begin() + static_cast<std::ptrdiff_t>(first_);
@@ -54,7 +54,7 @@ class Buffer {
   std::size_t first_;
 };
 
-// Combines columns[i], the inputs' elements at place i; gives the output's elements.
+// Combines columns[i], the inputs' elements at place i; returns the output's elements.
 inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
                                           const std::vector<std::vector<oracle::Bits>>& columns) {
   std::vector<Buffer> in;
@@ -72,7 +72,7 @@ inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
   return result;
 }
 
-// Runs `check` on every instruction set that the kernels have and this machine can.
+// Runs `check` on every instruction set that both the kernels and this machine have.
 template <typename Check>
 void OnEveryTarget(const Check& check) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -18,8 +18,8 @@ namespace {
 
 using oracle::Bits;
 
-// Integers: any bits. Floating point: numbers of ordinary size, and now and then
-// one of those with a rule of its own.
+// Integers: any bits. Floating point: numbers of ordinary size, and sometimes one of the special
+// values.
 Bits RandomElement(DataType type, std::mt19937_64& random) {
   if (type == DataType::kComplex64) {
     const Bits real = RandomElement(DataType::kFloat32, random);
@@ -41,7 +41,7 @@ struct Shape {
   std::size_t elements;
   std::size_t shift;
   Stores stores;
-  std::size_t further = 0;  // Elements that each output is shifted beyond the one before.
+  std::size_t further = 0;  // Elements by which each output is shifted relative to the one before.
 };
 
 using Case = std::tuple<DataType, ReduceOperator>;
@@ -107,7 +107,7 @@ TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   });
 }
 
-// Why: stores past the caches begin where all outputs are aligned, and some are so nowhere.
+// Why: stores past the caches begin where all outputs are aligned, which may be nowhere.
 TEST_P(CombineTest, EqualsPlainLoopWhereOutputsAreAlignedAtDifferentElements) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
@@ -119,9 +119,9 @@ TEST_P(CombineTest, EqualsPlainLoopWhereOutputsAreAlignedAtDifferentElements) {
   });
 }
 
-// Why: ranks that compute the same element at different places of their buffers must
-// agree, in NaN's payload too.
-// How: one column of elements, repeated; every place has to give the same bits.
+// Why: ranks that compute the same element at different places of their buffers must agree, in
+// NaN's payload too.
+// How: one column of elements, repeated; every place must give the same bits.
 TEST_P(CombineTest, GivesTheSameBitsAtEveryPlace) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
@@ -134,8 +134,8 @@ TEST_P(CombineTest, GivesTheSameBitsAtEveryPlace) {
   });
 }
 
-// Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose what
-// the row has besides its buffers. They are used, too, where stores past the caches are not possible.
+// Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose
+// the row's other parameters. They are used, too, where stores past the caches are not possible.
 // How: rows of some chunks and a rest, of as many elements of any size, and off by one element.
 TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
   const auto [type, op] = GetParam();
@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(EveryTypeAndOperator, CombineTest, testing::ValuesIn(Ca
                                   ReduceOperatorName(std::get<1>(info.param));
                          });
 
-// Why: broadcast, gather and the others move elements without knowing what they mean.
+// Why: broadcast, gather and the others move elements without interpreting them.
 TEST(CopyTest, KeepsEveryBitOfEveryType) {
   std::mt19937_64 random(11);
   for (const DataType type : oracle::kTypes) {
@@ -203,8 +203,8 @@ TEST(CopyTest, KeepsEveryBitOfEveryType) {
   }
 }
 
-// Why: what has no meaning is refused where a request comes in; a kernel that did
-// something else instead would turn such a slip into wrong numbers.
+// Why: a meaningless request is refused when it comes in; a kernel that did something else instead
+// would turn such a bug into wrong numbers.
 TEST(RefusalDeathTest, AbortsForWhatHasNoMeaning) {
   const auto combine = [](const Reduction& reduction) {
     return Combined(reduction, {{0, 0}, {0, 0}});

@@ -1,4 +1,4 @@
-// What the numbers themselves must be: specials, overflow, rounding, error bounds.
+// The required values: special numbers, overflow, rounding, error bounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ Integer CombineIntegersOf(DataType type, ReduceOperator op, const std::vector<In
   return oracle::ElementOf<Integer>(Combined({type, op}, {column})[0]);
 }
 
-// Why: a rank whose loss has become NaN must be seen by all; the machine's own minimum
-// and maximum drop a NaN on one side.
+// Why: all ranks must notice when one rank's loss has become NaN; the machine's own minimum and
+// maximum drop a NaN on one side.
 TEST(SpecialsTest, PropagatesNaNFromAnyInput) {
   OnEveryTarget([] {
     for (const DataType type : kReals) {
@@ -72,8 +72,8 @@ TEST(SpecialsTest, PropagatesInfinities) {
   });
 }
 
-// Why: -0 equals +0, so a minimum may keep either; ranks and plans that combine in
-// another order must still agree in every bit.
+// Why: -0 equals +0, so a minimum may keep either; ranks and plans that combine in another order
+// must still agree in every bit.
 TEST(SpecialsTest, OrdersNegativeZeroBelowZeroWhicheverComesFirst) {
   OnEveryTarget([] {
     for (const DataType type : kReals) {
@@ -119,7 +119,7 @@ TEST(IntegersTest, OrderSignedAndUnsignedApart) {
   });
 }
 
-// Why: a client's bool is a byte that it alone has checked: 2 and 4 are both true.
+// Why: only the client has checked a client's bool, which is a byte: 2 and 4 are both true.
 TEST(BoolTest, TakesAnyByteButZeroForTrueAndGivesOne) {
   OnEveryTarget([] {
     const auto combine = [](ReduceOperator op, const std::vector<std::uint8_t>& bytes) {
@@ -151,7 +151,7 @@ TEST(ComplexTest, MultipliesPlainlyAndDividesBothParts) {
   });
 }
 
-// Why: MLX and numpy order complex numbers so, and MLX's own backends with them.
+// Why: this is the order in MLX and numpy, and in MLX's own backends.
 TEST(ComplexTest, IsOrderedByTheRealPartThenTheImaginary) {
   const auto complex = [](float real, float imaginary) {
     return oracle::BitsOf(real) | oracle::BitsOf(imaginary) << 32;
@@ -194,8 +194,8 @@ TEST(MeanTest, DividesASingleInput) {
 }
 
 struct Unit {
-  double combined;  // Of the type in which elements are combined.
-  double stored;    // Of the type they are stored in; 0 where that is the same.
+  double combined;  // In the type in which elements are combined.
+  double stored;    // In the type in which they are stored; 0 where that is the same.
   double least;     // Half the distance of subnormals, where they are rounded to.
 };
 
@@ -223,9 +223,9 @@ std::vector<std::int64_t> RandomTerms(DataType type, std::size_t count, std::mt1
   return terms;
 }
 
-// Why: users weigh precision by the bound in kernels.h; it must hold, not nearly hold.
-// How: terms whose sum is known exactly, 2 to 64 of them, many times. The difference is
-// taken in integers where it is not a mean's.
+// Why: users judge precision by the bound in kernels.h; it must hold exactly.
+// How: terms whose sum is known exactly, 2 to 64 of them, many times. The difference is computed in
+// integers, except for a mean.
 TEST(ErrorTest, OfSumsIsWithinTheBoundFor2To64Inputs) {
   std::mt19937_64 random(13);
   for (const DataType type : kReals) {
@@ -273,7 +273,7 @@ TEST(ErrorTest, OfMeansIsTheSumsDividedAndOneRoundingMore) {
         exact += numbers.back();
         magnitudes += std::abs(numbers.back());
       }
-      if (type == DataType::kFloat16) {  // Nearer to 1 than to the largest float16.
+      if (type == DataType::kFloat16) {  // Values near 1 rather than near the largest float16.
         for (double& number : numbers) number *= 0x1p-10;
         exact *= 0x1p-10;
         magnitudes *= 0x1p-10;
@@ -288,7 +288,7 @@ TEST(ErrorTest, OfMeansIsTheSumsDividedAndOneRoundingMore) {
   }
 }
 
-// Why: a kernel that converts on its own must round like the scalar code.
+// Why: a kernel with a conversion of its own must round like the scalar code.
 // How: every 16-bit pattern with another one, through vectors of them.
 TEST(HalfTest, ConvertsEveryPatternAsScalarCodeDoes) {
   OnEveryTarget([] {

@@ -1,5 +1,5 @@
-// What a kernel has to give: one element at a time, as bits, in plain C++ that shares
-// nothing with the kernels but half.h.
+// The expected result of a kernel: one element at a time, as bits, in plain C++ that shares nothing
+// with the kernels but half.h.
 //
 // Owner: the tests. Thread: one. Memory: what its callers hand over.
 #pragma once
@@ -188,7 +188,7 @@ inline bool IsFloating(DataType type) {
          type == DataType::kFloat64;
 }
 
-// Equal bits; of NaNs only that both are, since a sum of two may keep either's payload.
+// Equal bits; for NaNs only that both are NaN, because a sum of two may keep either's payload.
 inline bool Agree(DataType type, Bits a, Bits b) {
   if (type == DataType::kComplex64) {
     return Agree(DataType::kFloat32, a >> 32, b >> 32) &&

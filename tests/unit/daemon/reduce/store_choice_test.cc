@@ -24,7 +24,8 @@ StoredWork Sum(std::uint64_t step_bytes) {
 // Works one after another.
 class Machine {
  public:
-  // For each byte, of stores in whole lines and past the cache; of ordinary ones, more than both.
+  // Costs of each byte, for stores in whole lines and past the cache; ordinary ones cost more than
+  // both.
   void Cost(double whole_lines, double non_temporal) {
     Cost(whole_lines, non_temporal, 2 * std::max(whole_lines, non_temporal));
   }
@@ -33,7 +34,7 @@ class Machine {
               {Stores::kNonTemporal, non_temporal},
               {Stores::kOrdinary, ordinary}};
   }
-  // Of so many passes how many were stored so.
+  // How many of this number of passes were stored in this way.
   int PassesOf(Stores stores, int passes, const StoredWork& work = Sum(kStep)) {
     int found = 0;
     for (int i = 0; i < passes; ++i) found += Pass(work) == stores ? 1 : 0;
@@ -87,7 +88,7 @@ TEST(StoreChoiceTest, EachOfTheThreeIsFoundWhereItIsCheapest) {
   }
 }
 
-// Why: trying must not cost those whose outputs are never in the cache.
+// Why: trials must not cost programs whose outputs are never in the cache.
 TEST(StoreChoiceTest, TrialsBecomeRareWhereTheyShowNothing) {
   Machine machine;
   machine.Cost(2, 1);
@@ -136,7 +137,7 @@ TEST(StoreChoiceTest, SizesLearnForThemselves) {
   EXPECT_EQ(machine.choice.Choose(Sum(20 * kMiB)), Stores::kNonTemporal);
 }
 
-// Why: works are handed out before a trial begins, and come back when it has.
+// Why: works are handed out before a trial begins, and come back during it.
 TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
   Machine machine;
   machine.Cost(0.5, 1);
@@ -148,7 +149,7 @@ TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
   EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kWholeLines) << "the trial has not ended";
 }
 
-// Why: a trial that met copies only, after sums, would find them cheaper, whatever the stores.
+// Why: a trial that met only copies, after sums, would find them cheaper with any stores.
 // How: turns of nine sums and three copies, so that trials begin at the same place of a turn.
 TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
   Machine machine;

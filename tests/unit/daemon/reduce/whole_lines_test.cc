@@ -1,4 +1,4 @@
-// For which rows whole lines are worth a copy.
+// The rows for which whole lines are worth a copy.
 #include "daemon/reduce/whole_lines.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace mlxcomm::reduce::whole_lines_test {
 namespace {
 
-// A row of so many bytes, with buffers of its own; only their addresses matter.
+// A row of this many bytes, with buffers of its own; only their addresses matter.
 class WholeLinesTest : public testing::Test {
  protected:
   bool Can(std::size_t bytes) {
@@ -22,7 +22,7 @@ class WholeLinesTest : public testing::Test {
   std::vector<std::byte*> outputs = {&memory[2], &memory[3]};
 };
 
-// Why: were they never used, results would be right, and slow.
+// Why: without them results would be right, but slow.
 TEST_F(WholeLinesTest, AreForLargeRowsWhereTheProcessorCopiesWithoutFetching) {
 #if defined(__x86_64__)
   if (!Can(64 * 1024)) GTEST_SKIP() << "this processor has no fast string copies (ERMS)";

@@ -1,5 +1,5 @@
-// Numbers and bytes that several rails want: one of them gets each, and what is given back
-// is not lost.
+// Numbers and bytes that several rails want: one of them gets each, and what a rail gives back is
+// not lost.
 #include "daemon/transport/arrival_claims.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +44,8 @@ TEST(ArrivalClaimsTest, SaysWhetherACopyWasDroppedWhenAClaimIsGivenBack) {
 }
 
 // Why: two rails that both place a frame would add it twice.
-// How: rails race for each number of many windows, some give back what they got and ask
-// for another copy; the engine goes on once all of a window has been placed.
+// How: rails race for each number of many windows, some give back what they got and ask for another
+// copy; the loop goes on once all of a window has been placed.
 TEST(ArrivalClaimsTest, GivesEachNumberToOneOfManyThreads) {
   constexpr std::uint64_t kNumbers = 20 * wire::kWindow;
   constexpr int kThreads = 4;
@@ -60,7 +60,7 @@ TEST(ArrivalClaimsTest, GivesEachNumberToOneOfManyThreads) {
         switch (claims.Take(s)) {
           case Claim::kBeyond: std::this_thread::yield(); continue;
           case Claim::kTaken: {
-            // A copy that was dropped is sent again when it is asked for: here, always.
+            // A dropped copy is sent again when it is asked for: here, always.
             if ((*placed)[s].load(std::memory_order_relaxed) == 0) continue;
             break;
           }
@@ -103,7 +103,7 @@ TEST(ReceiveBudgetTest, GivesNoMoreThanThereIsAndNothingOfALaterTurn) {
   budget.Close();
   EXPECT_EQ(share.Take(1), Got::kOver);
   ReceiveBudget::Share later = budget.Open(50);
-  share.GiveBack(60);  // Of a rail that goes down late.
+  share.GiveBack(60);  // From a rail that goes down late.
   EXPECT_EQ(share.Take(1), Got::kOver);
   EXPECT_EQ(later.Take(50), Got::kOurs);
   EXPECT_EQ(later.Take(1), Got::kTooMuch);
@@ -133,7 +133,7 @@ TEST(ReceiveBudgetTest, GivesEachByteToOneOfManyThreads) {
   EXPECT_EQ(share.Take(left), ReceiveBudget::Claim::kOurs);
 }
 
-// What two rails of a link do with what they read.
+// How two rails of a link use what they read.
 class PostedReceivesTest : public testing::Test {
  protected:
   using Place = PostedReceives::Place;
@@ -177,7 +177,7 @@ TEST_F(PostedReceivesTest, PlacesAFrameOnOneRailOnly) {
   EXPECT_EQ(Begin(1, Data(2, 600, 400)), Place::kDirect);
   EXPECT_TRUE(rails[0].Complete(Data(1, 0, 600), nullptr));
   EXPECT_TRUE(rails[1].Complete(Data(2, 600, 400), nullptr));
-  // All is here: whatever comes under a new number finds no room.
+  // Everything is here: data with a new number finds no room.
   EXPECT_EQ(Begin(0, Data(3, 0, 1)), Place::kOutside);
 }
 
@@ -198,9 +198,9 @@ TEST_F(PostedReceivesTest, NamesTheFrameThatNobodyHasWhenACopyWasDropped) {
   EXPECT_EQ(Begin(1, Data(1, 0, 1000)), Place::kDirect);
 }
 
-// Why: a rail that has joined later cannot know of all that was withdrawn before. If it
-// dropped what it does not know, it would drop data whose receive is only waiting to be
-// taken, and as received: nobody would ever send it again.
+// Why: a rail that has joined later cannot know all that was withdrawn before. If it dropped what
+// it does not know, it would drop data whose receive is merely waiting to be taken, and count it as
+// received: it would never be sent again.
 TEST_F(PostedReceivesTest, AsksAgainForAReceiveThatWaitsAmongTheCommands) {
   rails[1].DoNotKnowAllWithdrawn();
   for (const int rail : {0, 1}) {
@@ -215,14 +215,14 @@ TEST_F(PostedReceivesTest, AsksAgainForAReceiveThatWaitsAmongTheCommands) {
 TEST_F(PostedReceivesTest, JudgesWhatIsUnknownThoughAllCommandsWereTaken) {
   rails[1].DoNotKnowAllWithdrawn();
   EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kUnknown);
-  EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kUnknown);  // Nobody has asked for it.
+  EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kUnknown);  // It was not asked for.
   EXPECT_EQ(Begin(1, Data(2, 0, 10)), Place::kUnknown);
   EXPECT_EQ(Begin(1, Data(2, 0, 10)), Place::kDropped);
 }
 
 TEST_F(PostedReceivesTest, DropsWhatIsOverOnAnotherRail) {
   Expect();
-  budget.Close();  // Complete, or withdrawn; this rail has not been told yet.
+  budget.Close();  // Complete, or withdrawn; this rail does not know yet.
   EXPECT_EQ(Begin(0, Data(1, 0, 10)), Place::kDropped);
   EXPECT_FALSE(rails[0].Complete(Data(1, 0, 10), nullptr));
   rails[0].ForgetCompleted(receive.key, receive.step);
@@ -239,8 +239,8 @@ TEST_F(PostedReceivesTest, GoesOnToNowhereWhenWithdrawnInTheMiddle) {
   EXPECT_EQ(Begin(1, Data(2, 0, 10)), Place::kDropped);
 }
 
-// Why: a payload is combined while it is read; if its rail goes in the middle, it comes once
-// more on another and is combined from the beginning.
+// Why: a payload is combined while it is read; if its rail goes in the middle, it comes again on
+// another one and is combined from the beginning.
 class PlacingInPartsTest : public PostedReceivesTest {
  protected:
   static constexpr std::uint32_t kBytes = 100'000;
@@ -292,7 +292,7 @@ TEST_F(PlacingInPartsTest, BeginsAnewOnAnotherRail) {
   EXPECT_EQ(Placed(), kBytes);
 }
 
-// What is combined onto its operand cannot be combined twice.
+// A payload that is combined into its operand cannot be combined twice.
 TEST_F(PlacingInPartsTest, WaitsForAllOfItWhereTheOperandIsWrittenOver) {
   receive.destination = operand.data();
   Expect();

@@ -1,5 +1,5 @@
-// How much a reader asks its stream for at a time, and where it has it put: a copy saved for large
-// payloads, a call of the system for small ones. What it makes of the bytes is tried with rails.
+// How much a reader asks its stream for at a time, and where it is put: this saves a copy for large
+// payloads, a system call for small ones. The tests of rails cover what becomes of the bytes.
 #include "daemon/transport/frame_reader.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kLarge = 256 * 1024;
 constexpr std::uint64_t kAmongDataMax = 4 * 1024;
 
-// What has come already, `most` bytes in a read; counts what goes elsewhere than to `place`.
+// Bytes that have come already, at most `most` in a read; counts those that do not go to `place`.
 class WaitingBytes final : public ByteStream {
  public:
   void Append(const wire::FrameHeader& header, std::byte fill) {
@@ -100,8 +100,8 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
   FrameReader reader_{socket_, stream_, *this};
 };
 
-// Why: a grant that came before it made the reader read ahead as for small frames, and so copy more
-// than a quarter of what followed once more.
+// Why: a grant before it made the reader read ahead as for small frames, and so copy more than a
+// quarter of the payload once more.
 TEST_F(FrameReaderTest, ReadsALargePayloadToItsPlaceWhateverCameBeforeIt) {
   ExpectLarge();
   stream_.Append(Header(wire::FrameType::kGrant, 1, 0), std::byte{});
@@ -122,7 +122,7 @@ TEST_F(FrameReaderTest, ReadsSmallFramesTogetherWhereNothingLargeIsPosted) {
   EXPECT_EQ(stream_.reads, 1);
 }
 
-// Why: a large receive may be posted for as long as its peer is busy, and others' small frames pass
+// Why: a large receive may be posted as long as its peer is busy, and others' small frames pass
 // meanwhile.
 TEST_F(FrameReaderTest, ReadsSmallFramesTogetherAlsoWhileSomethingLargeIsPosted) {
   ExpectLarge();
@@ -138,7 +138,7 @@ TEST_F(FrameReaderTest, ReadsSmallFramesTogetherAlsoWhileSomethingLargeIsPosted)
   EXPECT_EQ(stream_.reads, 2) << "what came first may have been large";
 }
 
-// Why: each was copied from where it was read ahead to a slot, to be copied from there where it is used.
+// Why: each payload was copied from the read-ahead buffer to a slot, and from there to its place.
 TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
   for (std::uint64_t i = 1; i <= 4; ++i) {
     stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
@@ -151,9 +151,9 @@ TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
   }
 }
 
-// Why: a buffer that is read into again too soon would change what somebody is still reading.
-// How: frames of any length, each filled with a number of its own, in reads of any length; they are given
-// back in order, at any time, and must then be what they were.
+// Why: a buffer that is read into again too soon would change a payload that is still in use.
+// How: frames of any length, each filled with a number of its own, in reads of any length; they are
+// given back in order, at any time, and must be unchanged then.
 TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
   std::mt19937 random(5);
   std::uint64_t sequence = 0;

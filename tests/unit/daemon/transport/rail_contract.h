@@ -1,10 +1,10 @@
-// What every rail that has a thread has to hold, whatever it goes over: two links over several of
-// them, each with its thread at both ends. What the threads share (claims, budgets, commands
-// that wait) holds while rails are cut, and while they lose what they may lose.
+// The rules for every rail with a thread, whatever carries it: two links over several of them, each
+// with its thread at both ends. What the threads share (claims, budgets, waiting commands) must
+// stay right while rails are cut, and while they lose what they may lose.
 //
-// A file for each transport includes this and says how its rails are made.
+// A file for each transport includes this and defines how to make its rails.
 //
-// Owner: a test. Thread: its own, which is both engines. Memory: the steps' buffers.
+// Owner: a test. Thread: its own, which is both loops. Memory: the steps' buffers.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -40,19 +40,19 @@ class RailMaker {
  public:
   virtual ~RailMaker() = default;
   virtual std::array<std::unique_ptr<Rail>, 2> Make(platform::Wakeup& bell) = 0;
-  // The `which`th that was made carries nothing any more; at least one end sees that. False: nobody
-  // can break it from here.
+  // The `which`th rail carries nothing any more; at least one end notices. False: a test cannot
+  // break it.
   virtual bool Cut(std::size_t which) = 0;
-  // More than these take too long, where the other end notices by silence alone.
+  // More than these take too long, where the other end notices only by silence.
   virtual std::size_t cuts_max() const { return 60; }
-  // After which a rail is given up: more than a busy machine keeps any thread waiting.
+  // The silence after which a rail is given up: longer than a busy machine delays any thread.
   virtual std::uint64_t silence_ns() const { return 10'000'000'000; }
-  // Of the steps that a test would do, one in so many.
+  // Of the steps of a test, one in this many is done.
   virtual std::uint64_t steps_divisor() const { return 1; }
 };
 using RailMakerFactory = std::function<std::unique_ptr<RailMaker>()>;
 
-// Sums each byte of a step once, or shows by how much it did not.
+// Adds each byte of a step; a wrong sum shows by how much.
 inline void AddBytes(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
                      std::uint32_t bytes) {
   for (std::uint32_t i = 0; i < bytes; ++i) {
@@ -206,7 +206,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
       for (const Side& side : sides) ASSERT_THAT(side.lost, IsEmpty());
     }
   }
-  // All steps, and more until it is enough: how far rails come in a turn is up to the machine.
+  // All steps, and more until it is enough: the progress of rails in a turn depends on the machine.
   void RunUntilDone(
       const std::function<void()>& turn = [] {},
       const std::function<bool()>& enough = [] { return true; }) {
@@ -242,7 +242,7 @@ TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
   Join();
   Join();
   ASSERT_EQ(sides[0].link.direct_rails(), 2u);
-  // Which carries how much is up to what would arrive first: on a busy machine one for long.
+  // The rail on which a frame would arrive first gets it: on a busy machine one rail for long.
   RunUntilDone([] {},
                [&] {
                  const LinkSnapshot snapshot = sides[0].link.Snapshot();
@@ -258,7 +258,8 @@ TEST_P(RailContractTest, CarriesSmallStepsOverOneRail) {
   RunUntilDone();
 }
 
-// Why: small messages, and those too large for a slot, come in the order in which they were sent.
+// Why: small messages, and those too large for a slot, must come in the order in which they were
+// sent.
 TEST_P(RailContractTest, CarriesMessagesOfAllSizesInOrder) {
   Join();
   std::vector<std::string> sent;
@@ -275,8 +276,8 @@ TEST_P(RailContractTest, CarriesMessagesOfAllSizesInOrder) {
   EXPECT_TRUE(sides[1].control == sent);
 }
 
-// Why: the grant goes out on one rail, and its data comes on another, whose thread may not
-// have taken the receive yet.
+// Why: the grant goes out on one rail, and its data comes on another, whose thread may not have
+// taken the receive yet.
 TEST_P(RailContractTest, FindsTheReceiveOfEachDataOnWhicheverRailItComes) {
   Prepare(4 * 1024, 300);
   for (int i = 0; i < 3; ++i) Join();
@@ -284,8 +285,8 @@ TEST_P(RailContractTest, FindsTheReceiveOfEachDataOnWhicheverRailItComes) {
   EXPECT_EQ(sides[0].link.direct_rails(), 3u);
 }
 
-// Why: what a withdrawn receive had is its owner's again once that has been answered, whatever
-// still comes.
+// Why: a withdrawn receive's memory belongs to its owner again once the withdrawal is answered,
+// whatever still comes.
 TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   Prepare(4 * 1024 * 1024, 1);
   Join();
@@ -304,10 +305,10 @@ TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   }
 }
 
-// How: of three rails one is cut at a random moment, in the middle of whatever it carries, and
-// replaced, again and again. One is always left whole: either side may be slow to notice a cut.
-// What cannot be cut one side gives up, and the other has to notice: by silence alone, often, and for
-// no longer than in a daemon, since a rail that is given up too soon is replaced as well.
+// How: one of three rails is cut at a random moment, in the middle of a frame or not, and replaced,
+// again and again. One is always left whole: either side may be slow to notice a cut. Where a rail
+// cannot be cut, one side gives it up and the other must notice by silence: often, and for no
+// longer than in a daemon, because a rail that is given up too soon is replaced as well.
 TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
   for (Side& side : sides) side.options.heartbeat_timeout_ns = FabricOptions{}.heartbeat_timeout_ns;
   Prepare(2 * 1024 * 1024, 40);
@@ -333,7 +334,7 @@ TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
       [&] { return cut.size() >= kCutsMin; });
 }
 
-// How: the same, but it is this side that gives them up, so that what was half here is stopped.
+// How: the same, but this side gives them up, so that half-received frames are stopped.
 TEST_P(RailContractTest, GoesOnWhileRailsAreStopped) {
   Prepare(2 * 1024 * 1024, 30);
   for (int i = 0; i < 2; ++i) Join();

@@ -1,5 +1,5 @@
-// The daemon's own memory: bounded, warm where it is used again, given back where it is
-// much.
+// The daemon's own memory: bounded, warm where it is used again, given back to the system where
+// there is much.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -37,7 +37,7 @@ TEST(ScratchPoolTest, RefusesBeyondItsLimit) {
   pool.Return(little);
 }
 
-// Why: sizes come from what ranks ask for.
+// Why: sizes come from ranks' requests.
 TEST(ScratchPoolTest, RefusesSizesThatNoMachineHas) {
   ScratchPool pool(~std::uint64_t{0});
   EXPECT_EQ(pool.Take(~std::uint64_t{0}), nullptr);

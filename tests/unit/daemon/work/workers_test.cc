@@ -1,4 +1,4 @@
-// Work handed to other threads and back, at every pace.
+// Work that goes to other threads and back, at every pace.
 #include "daemon/work/workers.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class Sums {
   std::vector<collective::LocalWork> work_;
 };
 
-// A side for each number of them: odd ones look and give way.
+// A side for each number of them: odd ones spin and yield.
 queue::SchedulingPolicy Scheduling(std::uint32_t workers) {
   auto policy = queue::SchedulingPolicy::Choose(
       workers % 2 == 1 ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
@@ -59,7 +59,7 @@ queue::SchedulingPolicy Scheduling(std::uint32_t workers) {
   return policy;
 }
 
-// What workers ring and write into: both outlive them.
+// Workers ring and write these: both outlive them.
 class WorkersTest : public testing::Test {
  protected:
   platform::Wakeup bell;
@@ -83,9 +83,8 @@ TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
   }
 }
 
-// Why: an engine that has announced its sleep must be woken by each result, however the
-// two threads meet.
-// How: one piece at a time, so that both sides go through looking, announcing and sleeping.
+// Why: each result must wake a loop that has announced its sleep, however the two threads meet.
+// How: one piece at a time, so that both sides spin, announce and sleep.
 TEST_F(WorkersTest, WakeAnEngineThatSleeps) {
   const Sums sums(1, 16);
   Workers workers(Scheduling(1), bell, recorder);
@@ -105,13 +104,13 @@ TEST_F(WorkersTest, WakeAnEngineThatSleeps) {
   }
 }
 
-// Why: what is refused is done at once by the engine; what was accepted must come back.
+// Why: the loop does refused work at once; accepted work must come back.
 TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   const Sums sums(1, 4);
   Workers workers(Scheduling(1), bell, recorder);
   for (int round = 0; round < 3; ++round) {
     std::uint64_t given = 0;
-    // Nobody polls, so no place becomes free however fast the worker is.
+    // Nothing polls, so no place becomes free however fast the worker is.
     while (given < Workers::kWorksMax && workers.Submit(sums[0], given, {})) ++given;
     ASSERT_EQ(given, Workers::kWorksMax) << round;
     EXPECT_FALSE(workers.Submit(sums[0], given, {}));
@@ -122,9 +121,9 @@ TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   }
 }
 
-// Why: when the engine has ended nobody takes results any more; the daemon must end too.
+// Why: when the loop has ended nothing takes results any more; the daemon must end too.
 TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
-  const Sums sums(Workers::kWorksMax, 4);  // One each: two of them work at once.
+  const Sums sums(Workers::kWorksMax, 4);  // One for each: two of them work at once.
   Workers workers(Scheduling(2), bell, recorder);
   std::uint64_t given = 0;
   while (given < Workers::kWorksMax) {
@@ -132,9 +131,9 @@ TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
   }
 }
 
-// Why: a work is one piece after the other to whoever is free, and is done when its last
-// piece is, whoever did that; every element is to be combined once.
-// How: works of many pieces, with a rest, done by workers and the engine in any mixture.
+// Why: free threads take a work piece by piece, and it is done when its last piece is, whichever
+// thread did that; every element must be combined once.
+// How: works of many pieces, with a rest, done by workers and the loop in any mixture.
 TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
   constexpr std::size_t kElements = 1'000'003;
   constexpr std::size_t kWorks = 6;
@@ -143,7 +142,7 @@ TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(workers.Submit(sums[i], i, {}));
   while (done.size() < kWorks) {
-    static_cast<void>(workers.Help());  // Whether there was something to help with is chance.
+    static_cast<void>(workers.Help());  // It is chance whether there was something to help with.
     workers.Poll(done);
   }
   EXPECT_FALSE(workers.Help());
@@ -174,7 +173,7 @@ TEST_F(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
   for (int i = 0; i < 100; ++i) const Workers workers(Scheduling(2), bell, recorder);
 }
 
-// Why: nothing else tells whether what was learnt reaches the works, and the works' times it.
+// Why: nothing else shows whether the choice reaches the works, and the works' times reach it.
 TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
   const Sums sums(1, 50'000);  // 600 kB read and written.
   Workers workers(Scheduling(1), bell, recorder, 1'000'000);
@@ -204,10 +203,10 @@ TEST_F(WorkersTest, AreNoneWhereNoneAreWanted) {
   EXPECT_TRUE(sums.IsDone(0));
 }
 
-// Why: a slot is used again while threads that saw its last work still look at it, from both
-// ends; whatever they take then must be a piece, and each only once.
-// How: more works than there are slots, of a few pieces each, taken by everybody at once; a few
-// at a time, each with memory of its own.
+// Why: a slot is reused while threads that saw its last work still look at it, from both ends;
+// whatever they take then must be a piece, and each only once.
+// How: more works than there are slots, of a few pieces each, taken by all at once; a few at a
+// time, each with memory of its own.
 TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
   constexpr std::uint64_t kElements = 50'000;  // Three pieces.
   constexpr std::uint64_t kWorks = 3 * Workers::kWorksMax;
@@ -220,7 +219,7 @@ TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
   std::uint64_t submitted = 0;
   for (std::size_t seen = 0; seen < kWorks;) {
     for (; !free.empty() && submitted < kWorks; ++submitted) {
-      // Not while somebody still has a piece of a work that went round before.
+      // Not while a thread still has a piece of an earlier work in that memory.
       if (!workers.Submit(sums[free.back()], free.back(), {})) break;
       free.pop_back();
     }

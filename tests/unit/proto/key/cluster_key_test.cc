@@ -17,8 +17,8 @@ ClusterKey KeyOf(std::uint8_t byte) {
   return ClusterKey(bytes);
 }
 
-// Why: daemons of different versions and systems must derive the same.
-// How: the value is that of Python's hmac, extract and expand of RFC 5869 written out.
+// Why: daemons of different versions and systems must derive the same key.
+// How: the value comes from Python's hmac, with extract and expand of RFC 5869 written out.
 TEST(ClusterKeyTest, DerivesByHkdf) {
   const DerivedKey derived = KeyOf(7).Derive("proof");
   const std::vector<std::uint8_t> first(derived.begin(), derived.begin() + 8);
@@ -26,8 +26,8 @@ TEST(ClusterKeyTest, DerivesByHkdf) {
   EXPECT_EQ(KeyOf(7).IdText(), "42d35a0e736c7909");
 }
 
-// Why: a key for one purpose must tell nothing about another; and where a context begins must
-// not be what the label leaves open.
+// Why: a key for one purpose must reveal nothing about another; and a label must not leave open
+// where its context begins.
 TEST(ClusterKeyTest, DiffersByKeyLabelAndContext) {
   const std::vector<std::uint8_t> context = {'x'};
   const std::vector<DerivedKey> all = {KeyOf(7).Derive("proof"), KeyOf(8).Derive("proof"),
@@ -38,7 +38,7 @@ TEST(ClusterKeyTest, DiffersByKeyLabelAndContext) {
   }
 }
 
-// Why: what has been freed is not cleared by itself, and goes into whatever is written next.
+// Why: freed memory is not cleared by itself, and is used for other data.
 TEST(ClusterKeyTest, LeavesNothingBehindWhenItGoes) {
   alignas(DerivedKey) std::array<unsigned char, sizeof(DerivedKey)> derived{};
   auto* const key = new (derived.data()) DerivedKey(KeyOf(7).Derive("rail"));

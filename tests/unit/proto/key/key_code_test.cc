@@ -61,7 +61,7 @@ TEST(KeyCodeTest, TellsATypingError) {
   }
 }
 
-// Why: what is typed wrongly is still nearly the key; it must not go into logs.
+// Why: a mistyped code is still nearly the key; it must not go into logs.
 TEST(KeyCodeTest, SaysWhatIsWrongWithoutTheCode) {
   const std::string code = WriteKeyCode({"", SomeKey()});
   EXPECT_THAT(WhyNot(code.substr(0, 20)), HasSubstr("expected 56"));

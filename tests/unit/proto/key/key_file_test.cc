@@ -53,7 +53,7 @@ TEST_F(KeyFileTest, ReadsWhatItWrites) {
   }
 }
 
-// Why: a mask that lets others read, and folders that lack, are the usual state of a machine.
+// Why: a umask that lets others read, and missing folders, are the usual state of a machine.
 TEST_F(KeyFileTest, IsPrivateFromTheFirstMoment) {
   const mode_t before = ::umask(0);
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, ""};

@@ -1,4 +1,4 @@
-// Whether to look again or to sleep, told in a time that the test makes up.
+// Whether to spin or to sleep, in a time that the test makes up.
 #include "proto/queue/adaptive_spin.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr SpinLimits kLimits{1'000, 10'000, false};
 
-// One wait of so long, with a look each step. Returns how long it looked.
+// One wait of this length, with a look each step. Returns how long it spun.
 std::uint64_t WaitFor(AdaptiveSpin& spin, std::uint64_t wait_ns, std::uint64_t& now_ns) {
   constexpr std::uint64_t kStepNs = 100;
   const std::uint64_t begin = now_ns;
@@ -29,7 +29,7 @@ TEST(AdaptiveSpinTest, LooksAsLongAsAnswersComeSoon) {
   EXPECT_LE(WaitFor(spin, 1'000'000, now), kLimits.most_ns) << "never longer than its limit";
 }
 
-// Why: a core that is looked away for nothing is taken from somebody who computes.
+// Why: spinning in vain takes a core from a thread that computes.
 TEST(AdaptiveSpinTest, SleepsAlmostAtOnceWhereAnswersTakeLongAndLooksAgainWhenTheyComeSoon) {
   AdaptiveSpin spin(kLimits);
   std::uint64_t now = 1'000'000;
@@ -39,8 +39,8 @@ TEST(AdaptiveSpinTest, SleepsAlmostAtOnceWhereAnswersTakeLongAndLooksAgainWhenTh
   EXPECT_EQ(WaitFor(spin, 2'000, now), 2'000u);
 }
 
-// Why: a barrier before each long computation, say: every other answer comes soon, and
-// looking for it must not cost much more than that takes.
+// Why: for example a barrier before each long computation: every other answer comes soon, and
+// spinning for it must not cost much more than it takes.
 TEST(AdaptiveSpinTest, LooksNotMuchLongerThanShortWaitsTake) {
   AdaptiveSpin spin(kLimits);
   std::uint64_t now = 1'000'000;
@@ -53,7 +53,7 @@ TEST(AdaptiveSpinTest, LooksNotMuchLongerThanShortWaitsTake) {
 }
 
 // Why: a worker that was woken when others had taken all went to sleep at once, and so had to be
-// woken for each work, which took the engine longer than the work.
+// woken for each work, which took the loop longer than the work.
 TEST(AdaptiveSpinTest, LooksForWhatOthersTookAsForItsOwn) {
   AdaptiveSpin spin(kLimits);
   std::uint64_t now = 1'000'000;
@@ -68,7 +68,7 @@ TEST(AdaptiveSpinTest, LooksForWhatOthersTookAsForItsOwn) {
   }
 }
 
-// Why: who gives its core away and gets it back late competes with somebody who computes.
+// Why: a waiter that yields its core and gets it back late competes with a thread that computes.
 TEST(AdaptiveSpinTest, SleepsWhereItDoesNotGetItsCoreBack) {
   AdaptiveSpin spin(kLimits);
   std::uint64_t now = 1'000'000;

@@ -67,7 +67,7 @@ class SocketPlace {
   sockaddr_un address_{};
 };
 
-// Who listens and accepts nobody, until no more connections are taken.
+// A listener that accepts nothing, until no more connections are possible.
 class FullBacklog {
  public:
   explicit FullBacklog(bool leaves_its_socket = false) : leaves_(leaves_its_socket) {
@@ -81,7 +81,7 @@ class FullBacklog {
       ::fcntl(waiting_.back().get(), F_SETFL, O_NONBLOCK);
       full = ::connect(waiting_.back().get(), place_.address(), place_.bytes()) != 0;
     }
-    waiting_.pop_back();  // It was not let in.
+    waiting_.pop_back();  // It was refused.
     ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK);
   }
   ~FullBacklog() {
@@ -94,7 +94,7 @@ class FullBacklog {
     }
     has_room_ = true;
   }
-  // Somebody new is in the backlog.
+  // A new connection is in the backlog.
   bool HasCome() {
     if (came_.valid()) return true;
     pollfd waited{listener_.get(), POLLIN, 0};
@@ -119,7 +119,7 @@ Descriptor HoldPresence(const std::string& path) {
   return held;
 }
 
-// Listens in a folder of its own; each connection gets what `answer` does with it.
+// Listens in a folder of its own; `answer` handles each connection.
 class FakeDaemon {
  public:
   explicit FakeDaemon(std::function<void(int)> answer) {
@@ -223,9 +223,9 @@ TEST(DialTest, BoundsAMessageWithoutEnd) {
   EXPECT_LT(DialOnce(daemon, dialed).message.size(), 512u);
 }
 
-// Why: a daemon with too many hellos answers without reading, so that the process may
-// find the connection closed before it has said a word.
-// How: often, for the order is the scheduler's.
+// Why: a daemon with too many hellos answers without reading, so that the process may find the
+// connection closed before it has sent anything.
+// How: often, because the scheduler decides the order.
 TEST(DialTest, HearsARefusalThatComesBeforeItsOwnHello) {
   const DaemonHello refusal = Refusal(FailureCode::kResourceExhausted, "try again");
   const FakeDaemon daemon([refusal](int connection) {
@@ -318,10 +318,10 @@ TEST(DialTest, GivesUpWhenItIsInterrupted) {
   EXPECT_EQ(dialed.connection, -1);
 }
 
-// Why: a daemon that is stopped accepts nobody; once its backlog is full, connecting
-// itself would block, and no deadline of a hello helps.
-// macOS refuses then, as it does where nobody listens: what the daemon holds beside its socket tells
-// them apart. Without it a client would go round a daemon that is busy, and start a second one.
+// Why: a daemon that is stopped accepts nothing; once its backlog is full, connecting itself would
+// block, and a deadline for the hello does not help. macOS refuses then, just as where nothing
+// listens: the lock beside the socket shows that the daemon is there. Without it a client would
+// bypass a busy daemon, and start a second one.
 TEST(DialTest, GivesUpAtItsDeadlineWhenTheBacklogIsFull) {
   const FullBacklog full;
   const Descriptor held = HoldPresence(full.path());
@@ -339,7 +339,7 @@ TEST(DialTest, ConnectsWhenAFullBacklogIsTakenFrom) {
   const Descriptor held = HoldPresence(full.path());
   Dialed dialed;
   int asked = 0;
-  // Its hello is never answered, so it is asked again and again, first by connect.
+  // Its hello is never answered, so it asks again and again, first by connect.
   const Failure failure = Dial(full.path(), ProcessRole::kTool, 0, kPatienceNs, dialed, [&] {
     if (++asked == 3) full.MakeRoom();
     return full.HasCome();
@@ -348,20 +348,21 @@ TEST(DialTest, ConnectsWhenAFullBacklogIsTakenFrom) {
   EXPECT_TRUE(full.HasCome());
 }
 
-// Why: a daemon that was killed leaves its files behind; nobody shall wait for it.
+// Why: a daemon that was killed leaves its files behind; no client must wait for it.
 TEST(DialTest, DoesNotWaitForADaemonThatWasKilled) {
   const std::string path = [] {
     const FullBacklog gone(/*leaves_its_socket=*/true);
     return gone.path();
   }();
-  HoldPresence(path);  // And let go at once, as with its process.
+  HoldPresence(path);  // And released at once, as with its process.
   Dialed dialed;
   const Failure failure = Dial(path, ProcessRole::kTool, 0, kPatienceNs, dialed);
   EXPECT_EQ(failure.code, FailureCode::kUnavailable) << failure.message;
   std::filesystem::remove_all(std::filesystem::path(path).parent_path());
 }
 
-// Why: all who look hold the file for a moment; two of them at once must not see a daemon in it.
+// Why: all processes that look hold the file for a moment; two of them at once must not seem to be
+// a daemon.
 TEST(DialTest, TakesNobodyElseWhoLooksForTheDaemon) {
   const FullBacklog full;
   HoldPresence(full.path());
@@ -371,10 +372,10 @@ TEST(DialTest, TakesNobodyElseWhoLooksForTheDaemon) {
 }
 
 #if defined(_CS_DARWIN_USER_CACHE_DIR)
-// Why: TMPDIR is another one below sudo or launchd, and two ranks of a user would never meet.
+// Why: TMPDIR differs below sudo or launchd, and two ranks of a user would never meet.
 TEST(DialTest, FindsThePrivateDaemonWhateverTmpdirSays) {
   ::unsetenv("XDG_RUNTIME_DIR");
-  ::setenv("MLXCOMM_DARWIN_USER_FOLDER", "/var/folders/x/C/", 1);  // Of the build for Linux.
+  ::setenv("MLXCOMM_DARWIN_USER_FOLDER", "/var/folders/x/C/", 1);  // For the build on Linux.
   ::setenv("TMPDIR", "/tmp/one", 1);
   const std::string path = PrivateSocketPath();
   ::setenv("TMPDIR", "/tmp/another", 1);

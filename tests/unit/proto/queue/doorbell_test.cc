@@ -1,4 +1,4 @@
-// The bell between a local process and the daemon, and what ringing without end costs.
+// The bell between a local process and the daemon, and the cost of endless ringing.
 #include "proto/queue/doorbell.h"
 
 #include <gtest/gtest.h>
@@ -40,10 +40,10 @@ TEST_F(DoorbellTest, TellsThatTheOtherSideHasGone) {
   CloseOther();
   EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kRung);
   EXPECT_EQ(WaitForDoorbell(ends[0], kMinuteNs), DoorbellState::kOtherSideGone);
-  RingDoorbell(ends[0]);  // To nobody: no signal, no wait.
+  RingDoorbell(ends[0]);  // Without a receiver: no signal, no wait.
 }
 
-// Why: whoever writes faster than we read would hold us in the reading.
+// Why: a writer that is faster than the reader would keep it reading for ever.
 TEST_F(DoorbellTest, ReadsABoundedPartOfAFlood) {
   const std::string flood(1 << 16, 'x');
   while (::send(ends[1], flood.data(), flood.size(), MSG_DONTWAIT) > 0) {

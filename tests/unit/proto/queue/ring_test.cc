@@ -73,8 +73,8 @@ TEST(RingTest, BoundsAMessageLengthThatTheOtherSideMadeUp) {
 }
 
 // Why: sleeping is a race of two words; a lost wake-up would hang a client.
-// How: a consumer that sleeps on a doorbell whenever it may, against a producer that
-// rings only when asked to.
+// How: a consumer that sleeps on a doorbell whenever it may, against a producer that rings only
+// when asked to.
 TEST(RingTest, LosesNoWakeUp) {
   auto ring = std::make_unique<Ring>();
   int ends[2];

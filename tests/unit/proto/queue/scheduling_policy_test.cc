@@ -1,4 +1,4 @@
-// Which side a process takes, and what each side says.
+// Which side a process takes, and the values of each side.
 #include "proto/queue/scheduling_policy.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(SchedulingPolicyTest, GoesByTheCoresWhereNobodyNamesASide) {
   for (const std::uint32_t cores : {5u, 12u, 192u}) ExpectMany(Auto(cores));
 }
 
-// Why: the side that Macs take is to be tried where cores are few, and the other one on Macs.
+// Why: it must be possible to try the side of Macs where cores are few, and the other one on Macs.
 TEST(SchedulingPolicyTest, TakesTheSideThatIsNamedWhateverTheCores) {
   for (const std::uint32_t cores : {1u, 2u, 4u, 5u, 12u}) {
     ExpectFew(Few(cores));

@@ -1,4 +1,4 @@
-// What our own bug ends by says which it is, also in a build with NDEBUG.
+// The message of our own bug says which it is, also in a build with NDEBUG.
 #include "proto/types/invariant.h"
 
 #include <gtest/gtest.h>

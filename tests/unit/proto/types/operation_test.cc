@@ -1,6 +1,6 @@
-// The tables of operation.h: that each value is in its own, and that the rows say what the kinds are known
-// to be. What they are is written here once more, as numbers, for a wrong row would otherwise be wrong
-// everywhere alike.
+// The tables of operation.h: each value is in its own, and the rows are right for their kinds. The
+// facts are written here again, as numbers, because a wrong row would otherwise be wrong everywhere
+// alike.
 #include "proto/types/operation.h"
 
 #include <map>
@@ -81,7 +81,7 @@ TEST(OperationTablesTest, HaveOneNameForEachValueAndFindItAgain) {
   ExpectOneNameEach(kPlanKinds);
 }
 
-// Why: 5 was two_level in programs that exist.
+// Why: 5 was two_level in existing programs.
 TEST(OperationTablesTest, KeepTheNumberThatWasGivenUp) {
   EXPECT_FALSE(IsValid(static_cast<PlanKind>(5)));
   EXPECT_EQ(kPlanKinds.FindNamed("two_level"), nullptr);
@@ -125,7 +125,7 @@ TEST(OperationTablesTest, SayWhatEachKindTakes) {
   EXPECT_EQ(CountsPerRank(OperationKind::kAllToAllV), 2u);
 }
 
-// Why: what another process has made up is looked at before it is known to be valid.
+// Why: values that another process made up are looked up before they are known to be valid.
 TEST(OperationTablesTest, AreTotal) {
   for (const int number : {0, 14, 255}) {
     const auto kind = static_cast<OperationKind>(number);
@@ -169,7 +169,7 @@ TEST(ShapeTest, RefusesWhatHasTooManyElementsOrTheWrongTable) {
   EXPECT_FALSE(ShapeOf(request, shape)) << "no such rank";
 }
 
-// Why: bench and plan show it beside what a cable can carry. How: PERFORMANCE.md of nccl-tests.
+// Why: bench and plan show it beside a cable's capacity. How: PERFORMANCE.md of nccl-tests.
 TEST(ShapeTest, LoadsARingAsNcclTestsHasIt) {
   EXPECT_DOUBLE_EQ(RingLoad(OperationKind::kAllReduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(RingLoad(OperationKind::kReduceScatter, 4), 0.75);

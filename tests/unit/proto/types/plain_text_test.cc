@@ -12,8 +12,8 @@ TEST(PlainTextTest, LeavesNamesAsTheyAre) {
             "J\xc3\xbcrgens Mac \xe2\x80\x93 \xe6\x9d\xb1 \xf0\x9f\x8d\x8f");
 }
 
-// Why: a name goes to the log and to terminals; a line end or an escape sequence in it
-// would forge lines or do worse.
+// Why: a name goes to the log and to terminals; a line end or an escape sequence in it would forge
+// lines or do worse.
 TEST(PlainTextTest, ReplacesControlCharacters) {
   EXPECT_EQ(MakePrintable("a\nb\x1b[2Jc\x7f"), "a?b?[2Jc?");
   EXPECT_EQ(MakePrintable("\xc2\x9b"), "??");
@@ -28,8 +28,8 @@ TEST(PlainTextTest, ReplacesWhatIsNotUtf8) {
   EXPECT_EQ(MakePrintable("beyond \xf4\x90\x80\x80"), "beyond ????");
 }
 
-// Why: whoever may choose a name (a job, a group, a node) is refused what would have to
-// be replaced when it is shown.
+// Why: a name for a job, a group or a node is refused if parts of it would have to be replaced when
+// it is shown.
 TEST(PlainTextTest, IsWhatNeedsNoReplacement) {
   for (const char* const plain : {"", "train/rows 1", "J\xc3\xbcrgens Mac", "\xc2\xa0"}) {
     EXPECT_TRUE(IsPlainText(plain)) << plain;

@@ -1,4 +1,4 @@
-// Files of others: so much of one as is said, and no memory for what is not there.
+// Files of others: up to a limit, without memory for what is not there.
 #include "proto/types/read_at_most.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Why: a message of many calls once ended in the middle of one, and its remedy was lost.
+// Why: a message with many calls once ended in the middle of one, and its remedy was lost.
 #include "proto/types/short_list.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(ShortListTest, IsNeverLonger) {
   }
 }
 
-// Why: of calls that differ one alone says nothing.
+// Why: of calls that differ, one alone shows nothing.
 TEST(ShortListTest, ShowsTwoOfLongItems) {
   const std::string list =
       ShortList({std::string(500, 'a'), std::string(500, 'b'), std::string(20, 'c')}, "; ", 200);

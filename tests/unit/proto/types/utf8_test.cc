@@ -21,8 +21,8 @@ TEST(Utf8Test, CutsBetweenCharactersOnly) {
   EXPECT_EQ(Utf8Prefix("a", 0), "");
 }
 
-// Why: protobuf takes none of these, and one of them in a name would make a whole
-// status reply unreadable.
+// Why: protobuf accepts none of these, and one of them in a name would make a whole status reply
+// unreadable.
 TEST(Utf8Test, EndsBeforeWhatIsNoCharacter) {
   for (const std::string bad :
        {"\x80", "\xc3", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe2\x82", "\xed\xa0\x80",

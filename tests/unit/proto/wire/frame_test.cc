@@ -59,8 +59,8 @@ TEST(FrameTest, TakesAFlagOnlyWhereItMeansSomething) {
   }
 }
 
-// Why: acknowledgements that wait are not kept, each but the newest; a frame that the other
-// side asks for must be asked for all the same, unless it has come meanwhile.
+// Why: of the waiting acknowledgements only the newest of each block is kept; a frame that the
+// other side asks for must be asked for all the same, unless it has come meanwhile.
 TEST(FrameTest, ANewerAcknowledgementKeepsWhatAnEarlierOneAskedFor) {
   const auto ack = [](std::uint64_t acknowledged, std::uint16_t wanted) {
     FrameHeader header = Frame(FrameType::kAck, 0, 0);
@@ -80,7 +80,7 @@ TEST(FrameTest, ANewerAcknowledgementKeepsWhatAnEarlierOneAskedFor) {
   EXPECT_EQ(ArrivedOf(waiting).wanted, 0u);
 }
 
-// What neighbours tell about ways to others: each has a payload of its own bounds.
+// Neighbours' messages about routes to others: each has bounds of its own for its payload.
 TEST(FrameTest, BoundsRoutingFrames) {
   const auto takes = [](FrameType type, std::size_t least, std::size_t most) {
     const auto fits = [type](std::size_t bytes) {
@@ -134,7 +134,7 @@ TEST(FrameTest, RefusesUnknownTypesMagicAndReservedFields) {
   EXPECT_FALSE(IsWellFormed(header));
 }
 
-// Why: a header comes from another host; whatever its bytes, what passes is bounded.
+// Why: a header comes from another host; whatever its bytes, an accepted one is bounded.
 TEST(FrameTest, BoundsThePayloadOfWhateverPasses) {
   std::mt19937_64 random(1);
   int passed = 0;

@@ -1,4 +1,4 @@
-// What stories say with: a check that does not hold ends the rank, which its peer hears of.
+// The means of stories: a check that does not hold ends the rank, and its peer learns of it.
 
 import Foundation
 import Mlxcomm
@@ -48,5 +48,5 @@ func expectError(
   fail("expected \(code), but it went well", file: file, line: line)
 }
 
-/// In a function that is not async the blocking calls are meant.
+/// In a function that is not async the blocking calls are chosen.
 func blocking<Value>(_ body: () throws -> Value) rethrows -> Value { try body() }

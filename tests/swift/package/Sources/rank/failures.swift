@@ -1,11 +1,11 @@
-// Stories in which something goes wrong: every code, on both ranks.
+// Stories with failures: every code, on both ranks.
 
 import Foundation
 import Mlxcomm
 
 @Sendable func mismatch(_ world: Group) async throws {
   await expectError(.mismatch) { _ = try await world.allSum([Float](repeating: 1, count: 3 + world.rank)) }
-  // A group that has failed stays failed, and says the same.
+  // A group that has failed stays failed, and throws the same.
   await expectError(.mismatch) { try await world.barrier() }
   await expectError(.mismatch) { try blocking { try world.barrier() } }
   await expectError(.mismatch) { try world.check() }
@@ -46,8 +46,8 @@ import Mlxcomm
     try await world.send([1], to: 1)  // It knows now that this is under way.
     task.cancel()
     await expectError(.cancelled) { try await task.value }
-    x[0] = 2  // Nobody uses it any more.
-    await expectError(.cancelled) { try await pending.wait() }  // Told the same.
+    x[0] = 2  // It is no longer in use.
+    await expectError(.cancelled) { try await pending.wait() }  // The same error.
   } else {
     _ = try await world.recv([Int].self, count: 1, from: 0)
     await expectError(.cancelled) { _ = try await world.recv([Int].self, count: 1, from: 0) }
@@ -80,7 +80,7 @@ import Mlxcomm
   expectEqual(try await world.allSum([1]), [2], "works on")
 }
 
-/// Who waits in join, which no other rank comes to, is let go by its Task.
+/// A Task that is cancelled ends a wait in join, which no other rank calls.
 @Sendable func interruptedJoin(_ world: Group) async throws {
   let job = world.name + "-never-\(world.rank)"
   let joining = Task { try await Group.join(job: job, rank: 0, size: 2) }
@@ -102,11 +102,11 @@ private func status() throws -> String {
   return text
 }
 
-/// Who waits in split, to which the other rank does not come, is let go as well, and the group has failed.
+/// The same in split, which the other rank does not call; the group has then failed.
 @Sendable func interruptedSplit(_ world: Group) async throws {
   if world.rank == 0 {
     let splitting = Task { _ = try await world.split(color: 0) }
-    // Likely in it by now; if not, it never is.
+    // Probably in it by now; if not, it never is.
     try await world.send([1], to: 1)
     splitting.cancel()
     do {
@@ -244,7 +244,7 @@ private func status() throws -> String {
       for tag in 0...places { begun.append(try world.begin(.send(x.view(tag..<tag + 1), to: 1, tag: tag))) }
     }
     expectEqual(begun.count, places, "under way")
-    // That one was refused has changed nothing.
+    // The refusal has changed nothing.
     for pending in begun { try await pending.wait() }
   } else {
     for tag in 0..<places { _ = try await world.recv([UInt8].self, count: 1, from: 0, tag: tag) }
@@ -268,13 +268,13 @@ private func status() throws -> String {
   if world.rank == 0 {
     kill(pid_t(ProcessInfo.processInfo.environment["MLXCOMM_TEST_DAEMON"]!)!, SIGTERM)
   }
-  // It lets running jobs end for a while.
+  // It lets running jobs go on for a while.
   await expectError(.daemonStopping) {
     _ = try await world.recv([Int].self, count: 1, from: 1 - world.rank)
   }
 }
 
-/// What was begun and let go of ends nevertheless, and its buffers are held for as long.
+/// An operation that was begun and released ends nevertheless, and its buffers are held until then.
 @Sendable func droppedPending(_ world: Group) async throws {
   if world.rank == 0 {
     for value in 0..<10 { _ = try world.begin(.send(Buffer([value], in: world), to: 1, tag: value)) }
@@ -287,7 +287,7 @@ private func status() throws -> String {
   }
 }
 
-/// The program ends while the other rank has yet to receive; it gets what was sent, and no error.
+/// The program ends while the other rank has yet to receive; it gets the data, and no error.
 @Sendable func end(_ world: Group) async throws {
   if world.rank == 0 {
     let x = try Buffer(Array(0..<100_000), in: world)
@@ -302,7 +302,7 @@ private func status() throws -> String {
 
 private let marker = ProcessInfo.processInfo.environment["MLXCOMM_TEST_FOLDER"]! + "/rank-0-ends"
 
-/// A program that touches what an operation is at work on ends, and says why.
+/// A program that touches the memory of an operation under way ends, and says why.
 @Sendable func touched(_ world: Group) async throws {
   if world.rank == 0 {
     let x = try Buffer<Float>(repeating: 1, count: 10, in: world)

@@ -1,9 +1,9 @@
-// Stories in which nothing goes wrong: every operation, of every element type, blocking and awaited.
+// Stories without failures: every operation, of every element type, blocking and awaited.
 
 import Foundation
 import Mlxcomm
 
-/// Values that every element type holds exactly, and what reductions of both ranks' give.
+/// Values that every element type holds exactly, and the results of reductions over both ranks.
 struct Sample<Element: Scalar & Equatable> {
   /// The value number `index` of rank `rank`.
   let value: (Int, Int) -> Element
@@ -199,14 +199,14 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   try await high.wait()
   try await low.wait()
   expect(low.hasEnded && high.hasEnded, "both have ended")
-  try blocking { try low.wait() }  // Again: told the same.
+  try blocking { try low.wait() }  // Again: the same result.
   expect(y.elementsEqual(x.map { $0 * 2 }), "both halves")
   try blocking { try world.run(.broadcast(me == 0 ? x : nil, into: y, root: 0)) }
   expectEqual(Array(y), Array(x), "broadcast")
   try await world.run(.barrier)
 }
 
-/// What comes from another program as a Bool may be any byte.
+/// A Bool from another program may be any byte.
 @Sendable func hostileBool(_ world: Group) async throws {
   let x = try Buffer<Bool>(repeating: false, count: 3, in: world)
   if world.rank == 0 {
@@ -218,7 +218,7 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   }
 }
 
-/// More waits than there are cores, of which the last that was begun ends first.
+/// More waits than there are cores; the last one that was begun ends first.
 @Sendable func manyAtOnce(_ world: Group) async throws {
   let count = 100
   let other = 1 - world.rank
@@ -260,7 +260,7 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   try world.setTimeout(nil)
   expect(world.failure == nil, "no failure")
   try world.check()
-  // A part and a buffer are the last that is left of a job: it stays joined until they go.
+  // A part and a buffer are the last objects of a job: it stays joined until they go.
   var second: Group? = try await Group.join(job: world.name + "-2", rank: me, size: 2)
   let part = try await second!.split(color: 0)
   let x = try Buffer([1, 2], in: second!)
@@ -269,7 +269,7 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   expectEqual(Array(x), [2, 4], "after the world group has gone")
 }
 
-/// By whatever backend's name, and again and again: one group.
+/// By any backend's name, and repeatedly: one group.
 @Sendable func sameGroup(_ world: Group) async throws {
   for backend in Backend.allCases {
     let again = try Group(backend: backend)

@@ -59,7 +59,7 @@ import Testing
   }
 }
 
-/// What Group() gives follows from the environment, of which there is one for all tests.
+/// The result of Group() follows from the environment, of which there is one for all tests.
 @Suite(.serialized) struct LauncherTests {
   @Test func withoutALauncherThereIsAGroupOfOneUnlessStrict() throws {
     for backend in Backend.allCases {

@@ -1,4 +1,4 @@
-// Starts a daemon and two ranks of a story, and says how these ended.
+// Starts a daemon and two ranks of a story, and reports how these ended.
 
 import Foundation
 

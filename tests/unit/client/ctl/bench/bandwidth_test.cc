@@ -1,4 +1,4 @@
-// What a size and a time come to.
+// The bandwidths that follow from a size and a time.
 #include "client/ctl/bench/bandwidth.h"
 
 #include <gtest/gtest.h>

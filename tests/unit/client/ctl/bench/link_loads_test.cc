@@ -1,4 +1,4 @@
-// What links carried, from two looks at the status.
+// What links carried between two readings of the status.
 #include "client/ctl/bench/link_loads.h"
 
 #include <string>
@@ -30,7 +30,7 @@ TEST(LinkLoadsTest, AddsUpTheRailsOfALink) {
   EXPECT_DOUBLE_EQ(loads[0].fraction(), 0.75);
 }
 
-// Why: a connection that came up since counts from 0, and half a link is no link.
+// Why: a connection that has come up since counts from 0, and half a link is no link.
 TEST(LinkLoadsTest, LeavesOutALinkWhoseRailBeganAnew) {
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("2", 900)), 1, 1).empty());
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("1", 400)), 1, 1).empty());
@@ -51,8 +51,8 @@ std::string RailOn(const std::string& interface, const std::string& transport, i
          " delivery_bytes_per_second_best: " + std::to_string(best) + " }";
 }
 
-// Why: a connection and a queue pair share their cable. The sum of what each has shown alone would be
-// twice what there is, and a full cable look half empty.
+// Why: a connection and a queue pair share their cable. The sum of what each carried alone would be
+// twice what is possible, and a full cable would look half empty.
 TEST(LinkLoadsTest, CountsACableOnceWhateverRailsAreOnIt) {
   const auto loads =
       LoadsBetween(Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6) +

@@ -41,7 +41,7 @@ TEST(RenderBenchTest, IsATable) {
             "all values are right\n");
 }
 
-// Who has RDMA wants to know whether it is used, and what TCP carries beside it.
+// Why: a user with RDMA wants to know whether it is used, and what TCP carries beside it.
 TEST(RenderBenchTest, SaysOverWhichRailsTheBytesWent) {
   BenchRun run = Measured();
   LinkLoad& load = run.results[1].loads[0];

@@ -41,7 +41,7 @@ class CommandTableTest : public testing::Test {
   bool flag_ = false;
 };
 
-// Why: what only programs call is nothing for who types.
+// Why: verbs that only programs call do not help a person who types.
 TEST_F(CommandTableTest, LeavesOutWhatHelpHides) {
   app_.add_subcommand("launch-agent", "What launch starts elsewhere")->group("");
   const auto table = TableOf(app_);

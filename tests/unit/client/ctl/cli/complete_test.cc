@@ -1,4 +1,4 @@
-// What shells make of it is tests/shell/test_completion.py's.
+// What shells do with the answers is tested by tests/shell/test_completion.py.
 #include "client/ctl/cli/complete.h"
 
 #include <gmock/gmock.h>
@@ -74,7 +74,7 @@ TEST_F(CompleteTest, OffersValuesInBothFormsAndOfListsTheNext) {
   EXPECT_THAT(Offered({"plan", "--cwd", "x"}), ElementsAre(":folders"));
 }
 
-// Why: an option's value may be any word, also one that is a verb's or begins with a hyphen.
+// Why: an option's value may be any word, even a verb's name or one that begins with a hyphen.
 TEST_F(CompleteTest, StepsOverValues) {
   EXPECT_THAT(Offered({"plan", "--bytes", "ping", "--cw"}), ElementsAre("--cwd\tWhere"));
   EXPECT_THAT(Offered({"launch", "-n", "--", "-"}), ElementsAre("-n\tHow many"));
@@ -87,7 +87,7 @@ TEST_F(CompleteTest, LeavesAProgramToTheShell) {
   EXPECT_THAT(Offered({"launch", "c"}), ElementsAre(":program 2"));
 }
 
-// Why: nodes name themselves, and bash puts what is offered on the command line as it is.
+// Why: nodes name themselves, and bash puts an offered word on the command line unchanged.
 TEST_F(CompleteTest, OffersOnlyNamesOfNodesThatMeanNothingToAShell) {
   nodes_ = {"mac-1", "mac-2.local", "$(reboot)", "a b", "-x", "a\nb", "*", "", "~root"};
   EXPECT_THAT(Offered({"ping", ""}), ElementsAre("mac-1\tIts name", "mac-2.local\tIts name"));

@@ -1,4 +1,4 @@
-// Outputs against schemas are tests/shell/test_json_output.py's.
+// tests/shell/test_json_output.py checks outputs against schemas.
 #include "client/ctl/cli/json_schema.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST(JsonSchemaTest, IsThereForMessagesAlone) {
   EXPECT_FALSE(SchemaOfMessage("mlxcomm.v1.Nothing", "").has_value());
 }
 
-// Why: of a text that is one of four words, or of a null, the type says nothing.
+// Why: the type alone does not say that a text is one of four words, or that a null is possible.
 TEST(JsonSchemaTest, SaysWhatFieldsHoldBeyondTheirTypes) {
   const Struct schema = SchemaOf("DoctorReport");
   const Struct& finding = At(At(At(schema, "$defs"), "DoctorFinding"), "properties");

@@ -27,8 +27,8 @@ TEST(JsonTextTest, PrintsEveryFieldUnderItsName) {
       << "an optional one that is not there";
 }
 
-// Why: paths are bytes, and others choose names. Protobuf alone leaves such bytes out, so two different
-// names became one, and complains on standard error.
+// Why: paths are bytes, and others choose names. Protobuf alone drops such bytes, so that two
+// different names became one, and complains on standard error.
 TEST(JsonTextTest, ShowsBytesThatAreNoTextAsUnknownCharacters) {
   v1::FirstLightDocument document;
   document.add_about("n\xff");

@@ -23,7 +23,7 @@ TEST(QuantitiesTest, ReadsSizesInPowersOf1024) {
   EXPECT_EQ(ParseBytes("2.000K"), 2 * kKi);
 }
 
-// Why: half a byte, or a size that wrapped round, would be answered as if it were meant.
+// Why: half a byte, or a size that wrapped round, would be taken as intended.
 TEST(QuantitiesTest, RefusesWhatItWouldHaveToGuess) {
   for (const char* const text :
        {"", "M", "-1", "+1", "1.", ".5M", "1.5", "0.3K", "64MB", "64 M", "64m", "1e6", "0x10",

@@ -61,7 +61,7 @@ TEST(SecretsTest, AKnownKeyGoesInEveryForm) {
   EXPECT_THAT(clean, HasSubstr("x (removed: a key) y(removed: a key)\n"));
 }
 
-// Why: who makes a report may not be allowed to read the key, but a log may hold it.
+// Why: the user who makes a report may not be able to read the key, but a log may contain it.
 TEST(SecretsTest, WhatHasTheFormOfAKeyGoesUnknown) {
   const std::string hex = absl::BytesToHexString(Key());
   std::string colons;

@@ -1,5 +1,5 @@
-// What doctor says of RDMA, by what the daemon tells and the system knows. That daemons tell it so:
-// tests/operations/test_rdma_shown.py.
+// What doctor says about RDMA, by the daemon's reports and the system's facts.
+// tests/operations/test_rdma_shown.py shows that daemons report this.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace mlxcomm::ctl::check_rdma_test {
 namespace {
 
-// A node whose daemon says this of RDMA, and of the rail beside its connection to b.
+// A node whose daemon reports this about RDMA, and about the rail beside its connection to b.
 Facts Told(const std::string& rdma, const std::string& rail = "") {
   Facts facts;
   facts.own_version = "1";
@@ -62,8 +62,8 @@ std::string SummaryOf(const Facts& facts) {
   return {};
 }
 
-// Why: most who use Ethernet, or Macs without Thunderbolt 5, have not asked for RDMA and
-// want to hear nothing of it.
+// Why: most users of Ethernet, or of Macs without Thunderbolt 5, have not asked for RDMA and do not
+// want to hear about it.
 TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
   Facts off = Told("");
   EXPECT_EQ(Codes(off), List());
@@ -105,7 +105,7 @@ TEST(CheckRdmaTest, TellsWhatAMacLacks) {
   EXPECT_EQ(Codes(none), List{"MC311"});
 }
 
-// Why: a driver's trouble is no reason to doubt the cable, nor the daemon.
+// Why: a driver's fault is no reason to doubt the cable or the daemon.
 TEST(CheckRdmaTest, TellsOfDriversThatDoNotAnswer) {
   for (const std::string reason : {"rdma_driver_silent", "rdma_driver_failed"}) {
     const std::string node = "rdma { reason: " + reason + " detail: \"the RDMA driver ...\" }";
@@ -124,7 +124,7 @@ struct RailCase {
   const char* reason;
   bool peers;
   const char* code;
-  const char* interface;  // That the remedy names; empty: none.
+  const char* interface;  // The one that the remedy names; empty: none.
 };
 
 // By reasons alone: the sentence beside them may be anything.
@@ -181,7 +181,7 @@ TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
   EXPECT_EQ(Codes(facts), List{"MC316"});
 }
 
-// One of the two sides begins; the other one does not hear that there will be no offer.
+// One of the two sides begins; the other one does not learn that no offer will come.
 TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
   Facts facts = Told(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
   EXPECT_EQ(Codes(facts), List()) << "it may come";
@@ -194,7 +194,8 @@ TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
   EXPECT_EQ(Codes(facts), List());
 }
 
-// Why: on Linux the device is found by its GIDs, and without them in sight nobody sees why it was not.
+// Why: on Linux the device is found by its GIDs, and unless these are shown, the reason is
+// invisible.
 TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
   Facts facts = Told(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
                                                       gids: "10.0.9.1" } })",
@@ -221,7 +222,7 @@ TEST(CheckRdmaTest, TellsWhereLittleMemoryMayBeLocked) {
   EXPECT_EQ(Codes(facts), List());
 }
 
-// Without a daemon the system's own tools say what they can.
+// Why: without a daemon the system's own tools still know something.
 TEST(CheckRdmaTest, AsksTheSystemWhereNoDaemonAnswers) {
   Facts facts;
   facts.system.kind = SystemKind::kMacos;

@@ -15,7 +15,7 @@
 namespace mlxcomm::ctl::check_test {
 namespace {
 
-// Two nodes and a cable that is well.
+// Two nodes and a working cable.
 Facts Well() {
   Facts facts;
   facts.own_version = "1";
@@ -74,14 +74,14 @@ TEST(CheckTest, FindsNothingWhereAllIsWell) {
   EXPECT_EQ(Found(Well(), "MC106").size(), 1u);
 }
 
-// Why: doctor is most needed where nothing runs yet.
+// Why: doctor is needed most where nothing runs yet.
 TEST(CheckTest, WorksWithoutADaemon) {
   Facts facts;
   facts.cluster.why_not = "nobody listens";
   EXPECT_EQ(Found(facts, "MC101").at(0).found, "nobody listens");
   EXPECT_TRUE(Found(facts, "MC511").empty());
   facts.system.daemon_program = "mlxcommd";
-  EXPECT_TRUE(Found(facts, "MC101").at(0).fix.command.empty());  // No service is there to start.
+  EXPECT_TRUE(Found(facts, "MC101").at(0).fix.command.empty());  // There is no service to start.
   facts.system.service_installed = true;
   EXPECT_EQ(Found(facts, "MC101").at(0).fix.command,
             (std::vector<std::string>{"systemctl", "start", "mlxcommd"}));
@@ -102,8 +102,8 @@ TEST(CheckTest, NamesTheCommandThatMendsAKeyFile) {
   }
 }
 
-// Why: what ifconfig alone takes out of the bridge the next boot puts back, and without a network
-// service macOS gives a port no address, so nobody would be found over it.
+// Why: after a mere ifconfig the next boot puts the port back into the bridge, and without a
+// network service macOS gives a port no address, so no neighbour would be found over it.
 TEST(CheckTest, FreesAThunderboltInterfaceFromAnActiveBridgeForGood) {
   Facts facts = Well();
   facts.system.kind = SystemKind::kMacos;
@@ -128,7 +128,7 @@ TEST(CheckTest, FreesAThunderboltInterfaceFromAnActiveBridgeForGood) {
             "ifconfig bridge0 deletem en2 && "
             "networksetup -setnetworkserviceenabled mlxcomm-en2 on && "
             "networksetup -setv6automatic mlxcomm-en2");
-  facts.system.interfaces[1].up = false;  // It passes on nothing.
+  facts.system.interfaces[1].up = false;  // It forwards nothing.
   EXPECT_TRUE(Found(facts, "MC201").empty());
 }
 
@@ -147,11 +147,12 @@ TEST(CheckTest, GivesAPortWithoutAnAddressANetworkService) {
   EXPECT_EQ(CommandLine(Found(facts, "MC203").at(0).fix),
             "networksetup -setv6automatic 'Cable to the left'");
   port.service = "";
-  port.hardware = "";  // Which port it is is not known.
+  port.hardware = "";  // It is not known which port it is.
   EXPECT_TRUE(Found(facts, "MC203").at(0).fix.command.empty());
 }
 
-// Why: macOS asks for the program whose window it is, so "allow mlxcommd" cannot be followed.
+// Why: macOS goes by the program that owns the window, so the advice "allow mlxcommd" cannot be
+// followed.
 TEST(CheckTest, NamesWhoseWindowItIsWhereTheSystemKeepsTheDaemonFromTheLocalNetwork) {
   Facts facts = Well();
   facts.system.window_program = "iTerm";
@@ -187,7 +188,7 @@ TEST(CheckTest, FindsInterfacesThatAreOffAndTheFirewall) {
   EXPECT_EQ(Found(facts, "MC204").size(), 1u);
 }
 
-// Each by the reason that the daemon has told, whatever the sentence beside it says.
+// By the reason that the daemon reports, whatever the sentence beside it says.
 TEST(CheckTest, TellsWhyANeighbourCannotBeReached) {
   using Why = v1::LinkReason;
   const std::pair<Why::Value, const char*> cases[] = {
@@ -211,8 +212,8 @@ TEST(CheckTest, TellsWhyANeighbourCannotBeReached) {
   EXPECT_EQ(Found(facts, "MC502").at(0).remedy, "install the same release on both nodes");
 }
 
-// Why: a node called "monkey" was told to rotate the cluster's key, and a way through other nodes that
-// had timed out was told as a cable, a firewall, or, through "mlx-cluster-2", as another cluster.
+// Why: a node called "monkey" got the advice to rotate the cluster's key, and a circuit that had
+// timed out was reported as a cable, a firewall, or, through "mlx-cluster-2", as another cluster.
 TEST(CheckTest, TakesNoNodesNameForAReason) {
   for (const char* const name : {"monkey", "mlx-cluster-2", "refuse", "no answer"}) {
     Facts facts = Well();
@@ -278,7 +279,7 @@ TEST(CheckTest, FindsWhatIsWrongWithAnInterfaceThatNeighboursAreLookedForOn) {
     EXPECT_EQ(Found(facts, code)[0].object, "node b, interface en3");
     EXPECT_EQ(Found(facts, code)[0].found, "in words that say nothing");
   }
-  // An older daemon says it in words alone, which status shows: any title would be a guess.
+  // An older daemon only has words, which status shows: any title would be a guess.
   Facts older = Well();
   LookOn(older, 1, "en3").set_detail("in words that say nothing");
   EXPECT_TRUE(Found(older, "MC210").empty());
@@ -301,10 +302,10 @@ TEST(CheckTest, FindsANeighbourThatIsHeardButNotLinked) {
   heard.set_state("heard");
   EXPECT_EQ(Found(facts, "MC309").at(0).object, "node a, interface en2");
   EXPECT_TRUE(Found(facts, "MC211").empty());
-  heard.set_state("lost");  // It has gone: nobody expects a link.
+  heard.set_state("lost");  // It has gone, so no link is expected.
   EXPECT_TRUE(Found(facts, "MC309").empty());
   heard.set_state("heard");
-  OwnLink(facts).set_peer("[fe80::2%en2]:7470");  // It is being dialed, and that is told.
+  OwnLink(facts).set_peer("[fe80::2%en2]:7470");  // It is being dialed, which is reported.
   EXPECT_TRUE(Found(facts, "MC309").empty());
   OwnLink(facts).set_peer_id("d1");
   OwnLink(facts).set_peer("d");
@@ -327,15 +328,16 @@ TEST(CheckTest, TellsWhyNobodyIsFound) {
   EXPECT_TRUE(Found(facts, "MC211").empty());
 }
 
-// Why: of one cut cable in a line of many nodes each pair would tell. A way that was cut with it ends
-// because a node on it says so, or because nobody is heard any more: both are consequences.
+// Why: with one cut cable in a line of many nodes each pair would report it. A circuit that was cut
+// with it ends because a node on it says so, or because nothing is heard any more: both are
+// consequences.
 TEST(CheckTest, TellsOfACutCableOnce) {
   for (const auto reason : {v1::LinkReason::way_lost_link, v1::LinkReason::way_ended}) {
     Facts facts = Well();
     OwnLink(facts).set_state(v1::LinkState::grace);
     OwnLink(facts).set_reason(reason);
     OwnLink(facts).set_detail("rail down: the way through c has ended: no answer in time");
-    EXPECT_EQ(Found(facts, "MC502").size(), 1u);  // Nobody else tells.
+    EXPECT_EQ(Found(facts, "MC502").size(), 1u);  // No other node reports it.
     v1::NodeStatus& c = *facts.cluster.status.add_nodes();
     c.set_name("c");
     c.set_answered(true);
@@ -352,7 +354,8 @@ TEST(CheckTest, TellsOfACutCableOnce) {
   }
 }
 
-// Why: of a link of which both sides tell, one may know the cause, and one only that its way has ended.
+// Why: when both sides report a link, one may know the cause, and the other only that its circuit
+// has ended.
 TEST(CheckTest, TellsTheCauseWhicheverSideKnowsIt) {
   Facts facts = Well();
   v1::LinkStatus& theirs = *facts.cluster.status.mutable_nodes(1)->mutable_links(0);
@@ -377,7 +380,7 @@ TEST(CheckTest, FindsAChangeOfTheKeyThatIsNotFinished) {
 TEST(CheckTest, FindsAPulledCableAndAnMtuThatDiffersOnce) {
   Facts facts = Well();
   facts.cluster.checkups.mutable_nodes(1)->mutable_interfaces(0)->set_mtu(9000);
-  ASSERT_EQ(Found(facts, "MC505").size(), 1u);  // Both ends tell of it.
+  ASSERT_EQ(Found(facts, "MC505").size(), 1u);  // Both ends report it.
   EXPECT_EQ(Found(facts, "MC505")[0].found, "MTU 1500 and 9000");
   OwnLink(facts).mutable_rails(0)->set_state(v1::RailState::down);
   EXPECT_EQ(Found(facts, "MC305").size(), 1u);
@@ -418,8 +421,8 @@ Facts Ring() {
   return facts;
 }
 
-// Why: "a ring is as fast as its slowest cable" was said of every Ethernet cable beside a Thunderbolt one,
-// and of those across the ring, which no ring waits for.
+// Why: "a ring is as fast as its slowest cable" was said about every Ethernet cable beside a
+// Thunderbolt one, and about those across the ring, which no ring waits for.
 TEST(CheckTest, FindsASlowCableOnlyWhereTheRingHasIt) {
   Facts facts = Ring();
   EXPECT_TRUE(Found(facts, "MC506").empty());
@@ -445,7 +448,7 @@ TEST(CheckTest, FindsNodesThatDiffer) {
   b.set_clock_offset_ns(-5'000'000'000);
   EXPECT_EQ(Found(facts, "MC504").at(0).found, "its clock is 5.0 s behind");
   b.set_clock_uncertainty_ns(5'000'000'000);
-  EXPECT_TRUE(Found(facts, "MC504").empty());  // It may be the way that took so long.
+  EXPECT_TRUE(Found(facts, "MC504").empty());  // It may be the round trip that took so long.
   b.set_open_files_max(256);
   EXPECT_EQ(Found(facts, "MC402").size(), 1u);
   facts.own_version = "2";
@@ -480,7 +483,8 @@ TEST(CheckTest, FindsWhatTheSystemIsSetTo) {
   }
 }
 
-// Why: copies cost bandwidth that nobody would miss, and where MLX reads something else sums are wrong.
+// Why: copies cost bandwidth without anybody noticing, and where MLX reads wrong bytes sums are
+// wrong.
 TEST(CheckTest, SaysWhereResultsOfThePythonPackageLie) {
   const std::pair<ResultsKind, const char*> cases[] = {{ResultsKind::kShared, "MC409"},
                                                        {ResultsKind::kCopied, "MC405"},
@@ -506,8 +510,8 @@ TEST(CheckTest, SaysWhereResultsOfThePythonPackageLie) {
             std::string::npos);
 }
 
-// Why: the connection beside a queue pair is hardly ever busy, so what it has shown says nothing of
-// the cable; and one that is down is told, whatever is told of the queue pair.
+// Why: the connection beside a queue pair is hardly ever busy, so its rate says nothing about the
+// cable; and one that is down is reported, whatever the queue pair's state.
 TEST(CheckTest, JudgesACableByTheRailThatCarriesIt) {
   Facts facts = Well();
   const auto add = [&facts](int node, const char* local, const char* remote, double best) {

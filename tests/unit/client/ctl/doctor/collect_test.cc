@@ -1,4 +1,4 @@
-// What collect.h makes of files; the programs that it asks are macOS's.
+// What collect.h reads from files; the programs that it runs are macOS's.
 #include "client/ctl/doctor/collect.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 namespace mlxcomm::ctl::collect_test {
 namespace {
 
-// Why: after an upgrade of Homebrew the service ends as it starts, and only the linker says why;
-// and root must not run what a user may have written.
+// Why: after an upgrade of Homebrew the service ends when it starts, and only the linker says why;
+// and root must not run files that a user may have written.
 TEST(CollectTest, FindsLibrariesThatAreGoneOrMayBeChanged) {
   char name[] = "/tmp/collect_test.XXXXXX";
   ASSERT_NE(::mkdtemp(name), nullptr);
@@ -32,7 +32,7 @@ TEST(CollectTest, FindsLibrariesThatAreGoneOrMayBeChanged) {
   EXPECT_EQ(::chmod(library.c_str(), 0644), 0);
   if (::geteuid() == 0) {  // Its own folder is 0700.
     EXPECT_TRUE(FindLibraryTrouble({library}, folder).of_users.empty());
-    ASSERT_EQ(::chmod(name, 0777), 0);  // Somebody may put another one in its place.
+    ASSERT_EQ(::chmod(name, 0777), 0);  // Another user may replace it.
   }
   EXPECT_EQ(FindLibraryTrouble({library}, folder).of_users, std::vector<std::string>{library});
   ::unlink(library.c_str());

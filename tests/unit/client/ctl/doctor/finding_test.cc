@@ -1,4 +1,4 @@
-// The table of findings is data that nothing else checks: so this does.
+// Nothing else checks the data in the table of findings, so this does.
 #include "client/ctl/doctor/finding.h"
 
 #include <gtest/gtest.h>
@@ -33,19 +33,19 @@ TEST(FindingTest, EachIdIsThereOnceBehindTheCodeThatItBelongsTo) {
   EXPECT_EQ(KindOf("MC000"), nullptr);
 }
 
-// What is wrong says what was expected, and how it is mended; what is well has neither.
+// A fault has an expectation and a remedy; a finding that all is well has neither.
 TEST(FindingTest, EachSaysWhatIsSoAndItsRemedy) {
   for (const FindingKind& kind : FindingKinds()) {
     const bool well = KindOf(kind.code())->severity == Severity::kOk;
     EXPECT_FALSE(kind.found.empty()) << kind.id;
     EXPECT_EQ(kind.expected.empty(), well) << kind.id;
-    if (kind.code() != "MC404") {  // Of what could not be found out nobody knows more.
+    if (kind.code() != "MC404") {  // No more is known about what could not be found out.
       EXPECT_EQ(kind.remedy.empty(), well) << kind.id;
     }
   }
 }
 
-// Why: the second of two rows for one reason would never be told.
+// Why: the second of two rows for one reason would never be used.
 TEST(FindingTest, EachReasonHasOneRowAtMost) {
   std::map<v1::LinkReason::Value, std::string_view> row_of;
   for (const FindingKind& kind : FindingKinds()) {
@@ -77,10 +77,10 @@ TEST(FindingTest, WhatAConsequenceDependsOnIsThereAndFormsNoCircle) {
   for (const FindingKind& kind : FindingKinds()) follow(kind, 0);
 }
 
-// Why: whatever makes a link be down must not leave what depends on that standing.
+// Why: everything that can take a link down must suppress the findings that depend on it.
 TEST(FindingTest, AWayThroughOthersDependsOnAllThatALinkMayBeDownFor) {
   std::set<std::string_view> causes = {
-      "MC502", "MC205/routed"};  // Of reasons without a row, and its other text.
+      "MC502", "MC205/routed"};  // Reasons without a row, and its other text.
   for (const FindingKind& kind : FindingKinds()) {
     const bool of_links = kind.reasons[0] != v1::LinkReason::none && !IsRdma(kind.reasons[0]);
     if (of_links && kind.id != "MC502/way") causes.insert(kind.id);

@@ -98,7 +98,7 @@ TEST_F(LinuxFilesTest, KnowsWhetherTheMachineSleepsAndHasAFirewall) {
   EXPECT_EQ(ReadLinuxSleep(root_), false);
   Write("/etc/systemd/logind.conf.d/idle.conf", "[Login]\nIdleAction=suspend");
   EXPECT_EQ(ReadLinuxSleep(root_), true);
-  // Why: that is what doctor --fix does about it.
+  // Why: doctor --fix does the same.
   std::filesystem::create_directories(root_ + "/etc/systemd/system");
   std::filesystem::create_symlink("/dev/null", root_ + "/etc/systemd/system/sleep.target");
   EXPECT_EQ(ReadLinuxSleep(root_), false);

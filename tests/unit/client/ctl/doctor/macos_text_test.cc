@@ -1,4 +1,4 @@
-// The texts have the shape that the programs give; names and ids are made up.
+// The texts have the form of the programs' output; names and ids are made up.
 #include "client/ctl/doctor/macos_text.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(MacosTextTest, FindsThunderboltPortsAndWhatIsAtTheirOtherEnds) {
   EXPECT_EQ((*ports)[2].peer_domain, "");
 }
 
-// Why: a computer behind a dock or hub hangs below that, and was taken for no computer.
+// Why: a computer behind a dock or hub is listed below that, and was not recognized as a computer.
 TEST(MacosTextTest, FindsTheComputerBehindADockAndAHub) {
   const auto ports = ParseThunderboltProfile(R"({"SPThunderboltDataType" : [
     { "_name" : "thunderboltusb4_bus_0", "domain_uuid_key" : "AAAA-0",
@@ -93,7 +93,7 @@ TEST(MacosTextTest, ReadsWhatAProgramLoads) {
                                 "/usr/lib/libSystem.B.dylib"}));
 }
 
-// Why: whatever it says, a wrong fact must not come of it.
+// Why: no text may lead to a wrong fact.
 TEST(MacosTextTest, TakesNoFactFromATextOfAnotherForm) {
   for (const char* text : {"", "[]", "{}", "{\"SPThunderboltDataType\": 7}", "{\"SPThunder"}) {
     EXPECT_FALSE(ParseThunderboltProfile(text).ok()) << text;
@@ -157,7 +157,7 @@ TEST(MacosTextTest, ReadsTheFirewallsState) {
   EXPECT_EQ(on.on, true);
   EXPECT_EQ(on.blocks_all, false);
   EXPECT_EQ(ParseFirewallState("Firewall is disabled. (State = 0)\nBlock all DISABLED!").on, false);
-  // Why: neither line says enabled or disabled, in the one state where nobody can connect.
+  // Why: neither line says enabled or disabled, in the one state that blocks all connections.
   const FirewallState closed = ParseFirewallState(
       "Firewall is blocking all non-essential incoming connections. (State = 2)\n");
   EXPECT_EQ(closed.on, true);

@@ -28,8 +28,8 @@ TEST(ProgramOutputTest, SaysThatThereIsNoSuchProgram) {
   EXPECT_TRUE(absl::IsNotFound(said.status())) << said.status();
 }
 
-// Why: system_profiler has been seen to hang. How: a program that closes its output and goes
-// on, and one that keeps it open by a child of its own.
+// Why: system_profiler has been seen to hang. How: a program that closes its output and goes on,
+// and one whose child keeps the output open.
 TEST(ProgramOutputTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
   ProgramOptions options;
   options.timeout_ns = 50'000'000;
@@ -39,7 +39,7 @@ TEST(ProgramOutputTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
   }
 }
 
-// Why: an ssh that others are to share stays in the background, with its output open.
+// Why: an ssh that others share stays in the background, with its output open.
 TEST(ProgramOutputTest, WaitsForTheProgramAloneWhereThatIsEnough) {
   ProgramOptions options;
   options.until_exit = true;
@@ -56,8 +56,8 @@ TEST(ProgramOutputTest, WaitsForTheProgramAloneWhereThatIsEnough) {
   }
 }
 
-// How: each tells what it has open; with another one's pipe that would be more. A program that goes on would
-// hold the other's output open.
+// How: each lists what it has open; another one's pipe would be one more. A program that goes on
+// would hold the other's output open.
 TEST(ProgramOutputTest, ProgramsOfSeveralThreadsHaveNothingOfEachOther) {
   const std::vector<std::string> words = {"sh", "-c", "ls /dev/fd | wc -l"};
   const auto alone = RunProgram(words);

@@ -23,8 +23,8 @@ class PythonPackageTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // A python3 in a folder of its own: `has` it does when it is asked for the package, `test` as the self
-  // test.
+  // A python3 in a folder of its own: it runs `has` when it is asked for the package, `test` as the
+  // self test.
   std::string Make(const std::string& name, const std::string& has, const std::string& test) {
     std::filesystem::create_directory(folder_ + "/" + name);
     const std::string python = folder_ + "/" + name + "/python3";
@@ -55,7 +55,7 @@ TEST_F(PythonPackageTest, LooksBesideThisProgramThenInThePath) {
   EXPECT_TRUE(FindPythons(folder_ + "/none/mlxcommctl", nullptr).empty());
 }
 
-// Why: doctor is run anywhere, as root too, and a python3 there may be anybody's.
+// Why: doctor runs anywhere, also as root, and a python3 there may be anybody's.
 TEST_F(PythonPackageTest, RunsNoPythonOfTheCurrentFolder) {
   Make("bin", "exit 0", "exit 0");
   const std::filesystem::path before = std::filesystem::current_path();
@@ -104,7 +104,7 @@ TEST(ReadSelfTestTest, KnowsEachOutcome) {
   EXPECT_EQ(wrong.said, "it reads other bytes");
 }
 
-// Why: what MLX or a module of the user's writes at its beginning or end is no outcome.
+// Why: output of MLX or of a user's module at the beginning or end is no outcome.
 TEST(ReadSelfTestTest, FindsTheOutcomeAmongOtherLines) {
   EXPECT_EQ(ReadSelfTest({0, "warning: shared\ncopied\nshared\r\nleaked: 1\n\n"}).results,
             ResultsKind::kShared);
@@ -115,7 +115,7 @@ TEST(ReadSelfTestTest, TellsTheLastLinesOfOneThatFails) {
             "ended with 1\nb\nc\nImportError: another MLX");
   EXPECT_EQ(ReadSelfTest({0, ""}).said, "ended with 0");
   EXPECT_EQ(ReadSelfTest({1, ""}).results, ResultsKind::kUntold);
-  // Its word and its end disagree: it crashed on its way out, or it is another's.
+  // Its output and its exit code disagree: it crashed on its way out, or the output is another's.
   const PythonFacts crashed = ReadSelfTest({128 + 11, "shared\n"});
   EXPECT_EQ(crashed.results, ResultsKind::kUntold);
   EXPECT_EQ(crashed.said, "ended by signal 11\nshared");

@@ -50,7 +50,7 @@ TEST(RenderDoctorTest, QuotesWhatAShellWouldTakeApart) {
             "rm 'a b' 'it'\\''s' '$x' '' --a=b");
 }
 
-// Why: scripts go by codes.
+// Why: scripts rely on codes.
 TEST(RenderDoctorTest, ListsEachCodeOnce) {
   const std::string codes = RenderCodes();
   for (const FindingKind& kind : FindingKinds()) {

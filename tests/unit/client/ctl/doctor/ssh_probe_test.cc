@@ -1,5 +1,5 @@
-// What ssh's words mean, in those of OpenSSH on Linux and macOS; and hosts that are tried at the same time,
-// by a program in ssh's place.
+// The meaning of ssh's messages, as OpenSSH writes them on Linux and macOS; and hosts that are
+// tried at the same time, with a program in ssh's place.
 #include "client/ctl/doctor/ssh_probe.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::string Probe(const std::string& version, const std::string& status) {
          version + "\nstatus " + status + "\n";
 }
 
-// One host and what is found of it, beside a daemon of cluster "studio" with node 0b.
+// One host and its findings, beside a daemon of cluster "studio" with node 0b.
 std::vector<Finding> Found(const SshHostFacts& host) {
   Facts facts;
   facts.own_version = "7.1";
@@ -90,7 +90,7 @@ TEST(SshProbeTest, EachComplaintOfSshLeadsToItsFinding) {
     EXPECT_EQ(found[0].object, "host mac-2");
     EXPECT_FALSE(found[0].found.empty());
     EXPECT_THAT(found[0].remedy, HasSubstr(one.remedy));
-    EXPECT_FALSE(found[0].fix.safe);  // Nothing of it is done without a person.
+    EXPECT_FALSE(found[0].fix.safe);  // None of it is done without a person.
   }
 }
 
@@ -114,7 +114,7 @@ TEST(SshProbeTest, WhatRunsInItsPlaceIsTold) {
   const SshHostFacts nologin = Said("This account is currently not available.\n", 1);
   EXPECT_EQ(nologin.answer, SshAnswer::kFailed);
   EXPECT_EQ(nologin.said, "This account is currently not available.\nended with 1");
-  // ssh's own words from a command are the command's.
+  // ssh's own messages in a command's output are the command's.
   EXPECT_EQ(Said("scp: Connection refused\n", 1).answer, SshAnswer::kFailed);
   EXPECT_EQ(Code(nologin), "MC607");
 }
@@ -161,7 +161,7 @@ TEST(SshProbeTest, WhatIsAmissThereIsTold) {
   EXPECT_EQ(Code(stranger), "MC611");
 }
 
-// What a host says goes to a terminal and to programs: it is no text to be trusted.
+// A host's answers go to a terminal and to programs, and are not to be trusted.
 TEST(SshProbeTest, HostsWordsAreBoundedAndPrintable) {
   const std::string lines(100'000, 'x');
   for (const SshHostFacts& host :
@@ -187,7 +187,7 @@ TEST(SshProbeTest, NodesWithoutANameForSshAndNobodyToTryAreTold) {
   Facts facts;
   Findings nothing;
   CheckSsh(facts, nothing);
-  EXPECT_TRUE(nothing.Sorted().empty());  // Nobody asked.
+  EXPECT_TRUE(nothing.Sorted().empty());  // Nothing was asked for.
   facts.ssh.asked = facts.ssh.of_cluster = true;
   Findings nobody;
   CheckSsh(facts, nobody);
@@ -223,7 +223,8 @@ class ProbeHostsTest : public testing::Test {
   std::string folder_;
 };
 
-// How: each ssh waits for all others to have begun, so one after the other none would end.
+// How: each ssh waits until all others have begun, so that none would end if they ran one after the
+// other.
 TEST_F(ProbeHostsTest, HostsAreTriedAtTheSameTimeAndToldInTheirOrder) {
   std::vector<std::string> hosts;
   for (int i = 0; i < 8; ++i) hosts.push_back("h" + std::to_string(i));
@@ -256,7 +257,7 @@ TEST_F(ProbeHostsTest, OneThatHangsIsEndedAndTheOthersAreTold) {
   EXPECT_EQ(facts[1].answer, SshAnswer::kFailed);
 }
 
-// Why: an ssh that others are to share (ControlPersist) goes on in the background, with its output open.
+// Why: an ssh that others share (ControlPersist) goes on in the background, with its output open.
 TEST_F(ProbeHostsTest, WhatSshLeavesRunningIsNotWaitedFor) {
   const SshProbeOptions options = Ssh("sleep 1000 & echo $! > " + folder_ +
                                       "/pid; "

@@ -24,7 +24,8 @@ TEST(AssumptionsTest, HaveIdsOfTheirOwnAndTrialsNameThem) {
   }
 }
 
-// Why: of two devices one may hold what the other does not; the worse is what has to be known.
+// Why: an assumption may hold for one of two devices and not for the other; the worse must be
+// known.
 TEST(NotesTest, KeepsARefusalAmongConfirmations) {
   Notes notes;
   notes.Confirm("rdma-uc", "a: worked");
@@ -68,7 +69,7 @@ TEST(DocumentTest, HasEachAssumptionAndEventsInOrderOfTime) {
   EXPECT_EQ(document["events"][1]["kind"], "rail_down");
 }
 
-// Why: the file is to be sent to strangers.
+// Why: the file will be sent to strangers.
 TEST(DocumentTest, HasNoKeyAndNoName) {
   const std::string key(32, '\x5a');
   std::string hex;

@@ -15,7 +15,7 @@ TEST(PseudonymsTest, ReplacesNamesAsWords) {
             "mac-2 to mac-1, studios: ~/x of user-1, annabel");
 }
 
-// Why: what matters of a GID is its kind; and the same one must be found again elsewhere.
+// Why: the kind of a GID matters; and the same one must be recognizable elsewhere.
 TEST(PseudonymsTest, ReplacesAddressesByOthersOfTheirKind) {
   const Pseudonyms names(true);
   EXPECT_EQ(names.Replace("fe80::347c:94ff:fecd:45c4, fe80::1c2:3:4:5%en5, 169.254.7.9"),

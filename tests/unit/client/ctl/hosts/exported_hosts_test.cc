@@ -1,5 +1,5 @@
-// MLX's host file by the fabrics that lead to it: rings, lines, meshes and switches of nodes that say what
-// they are, and nodes that lie.
+// MLX's host file from different fabrics: rings, lines, meshes and switches of honest nodes, and
+// nodes that lie.
 #include "client/ctl/hosts/exported_hosts.h"
 
 #include <gmock/gmock.h>
@@ -15,8 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What a cluster of nodes n0, n1, ... tells. Ids are in the opposite order of the names, for an order by ids
-// must not pass for one by names.
+// The reports of a cluster of nodes n0, n1, ... Ids are in the opposite order of the names, because
+// an order by ids must not pass for one by names.
 class FakeFabric {
  public:
   explicit FakeFabric(int count) {
@@ -37,11 +37,11 @@ class FakeFabric {
   v1::NodeStatus& node(int i) { return *told_.status.mutable_nodes(i); }
   Fabric& told() { return told_; }
 
-  // As daemons that were given addresses: "10.A.B.1" at the first, ".2" at the second.
+  // Between daemons that were given addresses: "10.A.B.1" at the first, ".2" at the second.
   FakeFabric& Cable(int a, int b, const std::string& network) {
     return Join(a, b, network + ".1:7470", network + ".2:41000");
   }
-  // As those that have found each other.
+  // Between daemons that have found each other.
   FakeFabric& LinkLocal(int a, int b) {
     return Join(a, b, "[fe80::1%" + End(b) + "]:7470", "[fe80::2%" + End(a) + "]:41000");
   }
@@ -113,7 +113,7 @@ ExportedHosts Exported(FakeFabric& fabric, const ExportWishes& wishes = {}) {
   ExportedHosts exported;
   const Failure failure = ExportHosts(fabric.told(), wishes, exported);
   EXPECT_TRUE(failure.ok()) << failure.message;
-  // Whatever comes out is what `launch --hostfile` and `hosts import` take, and means the same to them.
+  // `launch --hostfile` and `hosts import` accept every result, with the same meaning.
   Hostfile read;
   const Failure parsed = ParseHostfile("exported", HostfileJson(exported.file), read);
   EXPECT_TRUE(parsed.ok()) << parsed.message;
@@ -146,7 +146,7 @@ FakeFabric Ring4() {
   return fabric;
 }
 
-// MLX's ring has each rank connect to the addresses of the next one: they are the next one's ends of the
+// MLX's ring has each rank connect to the addresses of the next one: the next one's ends of the
 // cables between the two.
 TEST(ExportedHostsTest, RingHasTheEndsOfCablesToTheHostBefore) {
   FakeFabric fabric = Ring4();
@@ -205,7 +205,7 @@ TEST(ExportedHostsTest, AsManyConnectionsOnEachHostAsTheFewestCables) {
   EXPECT_THAT(both.file.hosts[1].ips, ElementsAre("10.0.9.2", "10.0.1.2"));
 }
 
-// Why: MLX spreads what it sends evenly, so the slower cable would hold up the faster one.
+// Why: MLX spreads its data evenly, so the slower cable would delay the faster one.
 TEST(ExportedHostsTest, SlowCableIsNotUsedBesideAFastOne) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1").AddRail(0, 1, "10.0.9.1:1", "10.0.9.2:2", "en0", "en0");
@@ -234,7 +234,7 @@ TEST(ExportedHostsTest, CableThatWasFoundHasItsInterfacesAddresses) {
   EXPECT_THAT(exported.notes, IsEmpty());
 }
 
-// What macOS gives an interface by itself is in the same network on all of them.
+// The addresses that macOS assigns to interfaces itself are in one network on all of them.
 TEST(ExportedHostsTest, WithoutSuchAddressesTheRingGoesOverTheNetworkAndThatIsSaid) {
   FakeFabric pair(2);
   pair.LinkLocal(0, 1);
@@ -294,7 +294,7 @@ TEST(ExportedHostsTest, MeshWithRdmaIsForJaccl) {
               ElementsAre(IsEmpty(), ElementsAre("rdma_en6"), ElementsAre("rdma_en7")));
   EXPECT_THAT(exported.file.hosts[2].rdma,
               ElementsAre(ElementsAre("rdma_en5"), ElementsAre("rdma_en6"), IsEmpty()));
-  // Where ranks meet: no cable's end, for the third host does not reach that.
+  // Where ranks meet: no end of a cable, because the third host does not reach that.
   EXPECT_THAT(exported.file.hosts[0].ips, ElementsAre("192.168.7.1"));
   EXPECT_THAT(exported.notes, IsEmpty());
 }
@@ -384,7 +384,7 @@ TEST(ExportedHostsTest, SshIsGivenWhatItIsToldTo) {
   EXPECT_THAT(Refused(pair, {.ssh_names = {{"n0", "n1"}}}), HasSubstr("two nodes are \"n1\""));
 }
 
-// Why: the file's names are given to ssh, and by it perhaps to a shell; nodes choose their own.
+// Why: ssh gets the file's names, and may pass them to a shell; nodes choose their own.
 TEST(ExportedHostsTest, NamesThatAreNoneForSshAreRefusedWithTheNodesId) {
   for (const char* const name :
        {"-oProxyCommand=touch x", "mac\x1b[2J", "a b", "$(id)", "root@elsewhere", "localhost",

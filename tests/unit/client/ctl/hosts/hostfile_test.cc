@@ -78,8 +78,8 @@ TEST(HostfileTest, ReadsMpisLines) {
   EXPECT_THAT(slots, ElementsAre(2, 4, 1, 3, 1, 1));
 }
 
-// Why: blanks were taken out one by one, which took time as their square. How: with so many before the
-// sign that takes hours, with so many behind it minutes, and in one pass no time at all.
+// Why: blanks were removed one by one, which took quadratic time. How: this many blanks before the
+// sign took hours, behind it minutes; one pass takes no time at all.
 TEST(HostfileTest, ReadsManyBlanksAroundASign) {
   const std::string before(2'000'000, ' ');
   const std::string behind(8'000'000, ' ');
@@ -97,7 +97,7 @@ TEST(HostfileTest, ExpandsRanges) {
   EXPECT_THAT(Names(file), ElementsAre("a", "b1", "b2", "b5", "me@c"));
 }
 
-// Why: the next number has no place in 32 bits, which begin again at 0: such a range had no end.
+// Why: the next number does not fit into 32 bits, which begin again at 0: such a range had no end.
 TEST(HostfileTest, ExpandsTheLargestNumber) {
   EXPECT_THAT(Names(Parsed("n[4294967294-4294967295]\n")),
               ElementsAre("n4294967294", "n4294967295"));
@@ -112,9 +112,9 @@ TEST(HostfileTest, ExpandsUpToItsBounds) {
   EXPECT_THAT(Wrong("n[]"), HasSubstr("expected a host"));
 }
 
-// Why: a short text may stand for names that no memory holds, and a bracket in it cost a piece of the
-// stack; --hosts goes the same way. How: names are many, or long, or made by many brackets; what was
-// made of each text before it was refused is some 30 GB or more, or overflows the stack.
+// Why: a short text may stand for more names than fit into memory, and each bracket in it used some
+// stack; --hosts is read in the same way. How: names are many, or long, or made by many brackets;
+// expanded, each text would need some 30 GB or more, or overflow the stack.
 TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
   for (const std::string& text :
        {"n" + Repeated("[1]", 50'000),
@@ -154,8 +154,8 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
   EXPECT_THAT(Wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("names no hosts"));
 }
 
-// Why: what is nested is copied and shown by functions that call themselves, which ended mlxcommctl
-// for want of stack; where the field is one that nobody reads as well.
+// Why: nested data is copied and shown by recursive functions, which ended mlxcommctl for lack of
+// stack, even in a field that nothing reads.
 TEST(HostfileTest, RefusesWhatIsNestedTooDeep) {
   constexpr std::size_t kDeep = 1'000'000;
   const std::string lists = Repeated("[", kDeep) + Repeated("]", kDeep);
@@ -166,7 +166,7 @@ TEST(HostfileTest, RefusesWhatIsNestedTooDeep) {
     EXPECT_THAT(Wrong(text),
                 StartsWith("hosts: expected lists and objects nested at most 16 deep"));
   }
-  const auto nested = [](std::size_t depth) {  // Two more are around it.
+  const auto nested = [](std::size_t depth) {  // They are inside two more.
     return "[{\"ssh\": \"a\", \"x\": " + Repeated("[", depth) + Repeated("]", depth) + "}]";
   };
   EXPECT_THAT(Names(Parsed(nested(14))), ElementsAre("a"));
@@ -182,7 +182,7 @@ TEST(HostfileTest, TakesBracketsInTextsForNoNesting) {
       << "nor what stands one beside the other";
 }
 
-// Why: MLX refuses such files as well, but says neither which host nor which entry.
+// Why: MLX refuses such files as well, but names neither the host nor the entry.
 TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
   const auto wrong = [](const std::string& backend, const std::string& one,
                         const std::string& two) {
@@ -200,7 +200,7 @@ TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
       R"({"backend": "ring", "hosts": [{"ssh": "a", "rdma": [null]}, {"ssh": "b", "rdma": []}]})");
 }
 
-// A ring has no cable between hosts that are not beside each other; a mesh has.
+// A ring needs no cable between hosts that are not neighbours; a mesh does.
 TEST(HostfileTest, TakesOfARingWhatItsMeshWouldNot) {
   const std::string hosts = R"("hosts": [
       {"ssh": "a", "rdma": [null, "rdma_en2", null, "rdma_en3"]},
@@ -224,8 +224,8 @@ TEST(HostfileTest, ReadsWhatItHasWritten) {
   EXPECT_EQ(again.hosts[1].rdma, file.hosts[1].rdma);
 }
 
-// Why: ssh takes what begins with a hyphen for an option, and its configuration may hand a name
-// to a shell; names of nodes are chosen by others.
+// Why: ssh takes a name that begins with a hyphen for an option, and its configuration may pass a
+// name to a shell; others choose nodes' names.
 TEST(HostfileTest, KnowsWhatIsNoNameForSsh) {
   for (const char* const name :
        {"mac-1", "mac-1.local", "ada@10.0.0.1", "STUDIO\\ada@mac-1", "fe80::1%en2"}) {

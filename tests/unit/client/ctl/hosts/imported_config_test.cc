@@ -1,4 +1,5 @@
-// Configurations from lists of hosts. That the daemon takes them: tests/faults/test_hosts.py.
+// Configurations from lists of hosts. tests/faults/test_hosts.py shows that the daemon accepts
+// them.
 #include "client/ctl/hosts/imported_config.h"
 
 #include <gmock/gmock.h>
@@ -56,8 +57,8 @@ TEST(ImportedConfigTest, JoinsARingByItsCables) {
   EXPECT_THAT(made[2].peers().connect(), ElementsAre("192.168.0.10:7470"));
 }
 
-// Why: a name in the file goes before the one that came with the key, and nodes of two names
-// refuse each other.
+// Why: a name in the file overrides the one that came with the key, and nodes of two names refuse
+// each other.
 TEST(ImportedConfigTest, NamesNoClusterUnlessItIsGiven) {
   ImportOptions options = kOptions;
   options.cluster = "";
@@ -82,8 +83,8 @@ TEST(ImportedConfigTest, JoinsAllOnOneNetwork) {
               ElementsAre("10.0.0.1:7470"));
 }
 
-// Why: a hostfile of JACCL has one address for each host, often that of a slow network; the cables
-// are named by their RDMA devices alone, and a daemon without a connection on them has no rail there.
+// Why: a hostfile of JACCL has one address for each host, often in a slow network; only the RDMA
+// devices name the cables, and a daemon without a connection on them has no rail there.
 TEST(ImportedConfigTest, LooksForNeighboursOnTheCablesOfRdmaDevices) {
   const auto made = Made(R"({"backend": "jaccl", "hosts": [
       {"ssh": "a", "ips": ["10.0.0.1"], "rdma": [null, ["rdma_en5", "rdma_en3"]]},
@@ -96,7 +97,7 @@ TEST(ImportedConfigTest, LooksForNeighboursOnTheCablesOfRdmaDevices) {
   EXPECT_THAT(made[0].peers().connect(), ElementsAre("10.0.0.2:7470"));
 }
 
-// Devices of Linux do not tell their interfaces.
+// The names of Linux's devices do not show their interfaces.
 TEST(ImportedConfigTest, EnablesRdmaOnlyWhereADeviceIsNamed) {
   const auto made = Made(R"([{"ssh": "a", "ips": ["10.0.0.1"], "rdma": [null, "mlx5_0"]},
                              {"ssh": "b", "ips": ["10.0.0.2"], "rdma": []}])");
@@ -123,8 +124,8 @@ TEST(ImportedConfigTest, RefusesANameThatNoNodeCanHave) {
                 "shorter one, such as an alias in ~/.ssh/config");
 }
 
-// Why: every interface has link-local addresses, so mlxcommd listens on none and connects to none
-// that stands alone.
+// Why: every interface has link-local addresses, so mlxcommd does not listen on, or connect to, one
+// without its interface.
 TEST(ImportedConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
   for (const char* const good : {"fe80::1%en2", "fd00::1", "fec0::1", "169.254.0.1"}) {
     EXPECT_EQ(Made("[{\"ssh\": \"a\", \"ips\": [\"" + std::string(good) + "\"]}]").size(), 1u)
@@ -140,8 +141,8 @@ TEST(ImportedConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
   }
 }
 
-// Why: mlxcommd takes an address to be of such bytes only as hosts and interfaces are called by, and
-// listens on none whose interface has no name.
+// Why: mlxcommd accepts only the bytes of host and interface names in an address, and does not
+// listen on one whose interface has no name.
 TEST(ImportedConfigTest, RefusesAnInterfaceThatIsNoName) {
   for (const char* const good : {"fe80::1%en2", "fe80::1%eth0.100", "fe80::1%br-lan_2"}) {
     EXPECT_THAT(Made(std::string(good) + "\n")[0].peers().listen(),

@@ -13,7 +13,7 @@
 namespace mlxcomm::ctl::launch_frames_test {
 namespace {
 
-// What a writer puts out, through a pipe.
+// A writer's output, through a pipe.
 std::string Written(FrameWriter& writer) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe(ends.data()), 0);
@@ -30,7 +30,7 @@ v1::LaunchFrame Ended(unsigned rank) {
   return frame;
 }
 
-// Why: bytes come in whatever pieces, and before them what the user's shell prints.
+// Why: bytes come in any pieces, and behind the output of the user's shell.
 TEST(LaunchFramesTest, ComeBehindWhatTheShellPrintsInAnyPieces) {
   FrameWriter writer;
   writer.Begin();
@@ -67,7 +67,7 @@ TEST(LaunchFramesTest, EndAtWhatIsNone) {
   EXPECT_NE(noise.error(), "");
 }
 
-// Why: who waits to write would not hear of signals.
+// Why: a writer that waits would not notice signals.
 TEST(LaunchFramesTest, WaitNotForAReaderAndSeeThatThereIsNone) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

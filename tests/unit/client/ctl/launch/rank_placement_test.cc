@@ -42,7 +42,7 @@ TEST(RankPlacementTest, KnowsThisMachineByAllItsNames) {
   EXPECT_FALSE(IsThisMachine("10", "10.0.0.1.example") && IsThisMachine("10.0.0.1", "10"));
 }
 
-// Why: Open MPI's hostfiles name hosts that take no part so.
+// Why: Open MPI's hostfiles name hosts that take no part in this way.
 TEST(RankPlacementTest, AHostWithoutSlotsHasNoRanks) {
   std::vector<HostEntry> hosts(3);
   hosts[0].name = "a";

@@ -1,4 +1,4 @@
-// What ssh gives to a shell on another host, run by shells that there are.
+// The words for a shell on another host, run by the shells of this machine.
 #include "client/ctl/launch/ssh_command.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class SshCommandTest : public testing::Test {
     ::chmod(path.c_str(), 0755);
     return path;
   }
-  // As a user's shell runs what sshd gives it, PATH being as usual there.
+  // As a user's shell runs the command from sshd, with its usual PATH.
   static std::string Run(const std::string& command, const std::string& shell = "sh") {
     const std::string line =
         "env PATH=/usr/bin:/bin " + shell + " -c " + ShellWord(command) + " 2>&1";
@@ -75,7 +75,7 @@ TEST_F(SshCommandTest, ProbeTellsHowAProgramThatDoesNotRunEnds) {
                 "\nversion 134 dyld: no library\nstatus 134\ndyld: no library\n");
 }
 
-// Why: launch and doctor must look in the same places, or the one finds what the other does not.
+// Why: launch and doctor must look in the same places, else one finds what the other does not.
 TEST_F(SshCommandTest, BothSayWhereThereIsNone) {
   const std::string nowhere = folder_ + "/none";
   EXPECT_EQ(Run(ProbeCommand(nowhere, "")),

@@ -30,7 +30,7 @@ std::vector<int> Open() {
   return open;
 }
 
-// While it lives, this process may open so many descriptors, and no more.
+// While it lives, this process may open only this many descriptors.
 class Room {
  public:
   explicit Room(int free) {
@@ -48,8 +48,8 @@ class Room {
   rlimit before_{};
 };
 
-// Why: launch tries many hosts, one after the other. What each of them left open when no pipe was to be
-// had was missing for the next.
+// Why: launch tries many hosts, one after the other. Descriptors that one left open when no pipe
+// was available were missing for the next.
 TEST(SshHostTest, LeavesNoDescriptorOpenWhereAPipeCannotBeMade) {
   Silent silent;
   for (int free = 0; free < 6; ++free) {

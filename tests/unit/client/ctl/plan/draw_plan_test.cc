@@ -1,4 +1,4 @@
-// A plan as a picture: what is drawn, and that the text is of Graphviz's language.
+// A plan as a picture: what is drawn, and that the text is in Graphviz's language.
 #include "client/ctl/plan/draw_plan.h"
 
 #include <cctype>
@@ -98,8 +98,7 @@ TEST(DrawPlanTest, DrawsStepsWithWhatTheyWaitForAndMessages) {
   EXPECT_FALSE(Has(picture, "-> n1s0")) << "Nobody has sent that.";
 }
 
-// Why: names come from another process; a quote in one must not end the string that it
-// is in.
+// Why: names come from another process; a quote in one must not end its string.
 TEST(DrawPlanTest, KeepsNamesInTheirQuotes) {
   v1::PlanReply plan = Parse("nodes: 2 ranks_per_node: 1");
   for (const char* const evil : {"\"];}", "\\", "a\nb", "\x1b"}) {

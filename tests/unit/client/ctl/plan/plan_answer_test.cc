@@ -1,4 +1,4 @@
-// What `plan` answers: its limits, its figures.
+// The answers of `plan`: its limits, its figures.
 #include "client/ctl/plan/plan_answer.h"
 
 #include <string>
@@ -47,8 +47,8 @@ TEST(PlanAnswerTest, ChoosesTheCheapest) {
   EXPECT_EQ(reply.node_plans_size(), 0);
 }
 
-// Why: the figures are what a person compares with the cables. How: a ring of N nodes
-// carries n (N-1)/N each way round on each of its 2N directed links.
+// Why: people compare the figures with the cables. How: a ring of N nodes carries n (N-1)/N in each
+// direction on each of its 2N directed links.
 TEST(PlanAnswerTest, TellsWhatEachLinkCarries) {
   const v1::PlanReply reply = Answer(Request("all_reduce", 64 << 20, 8, 1));
   ASSERT_EQ(reply.links_size(), 16);

@@ -48,8 +48,8 @@ std::uint64_t Length(const Phase& phase) {
   return phase.begin_ns == 0 ? 0 : phase.end_ns - phase.begin_ns;
 }
 
-// Why: small data goes out before anybody else has come, and the wait that follows is the one
-// for the other nodes, not the time that data takes.
+// Why: small data goes out before any other node has come, and the wait that follows is for the
+// other nodes, not the time that data takes.
 TEST(RenderRecordTest, CountsTheWaitForOtherNodesAsThatAlsoWhereOwnDataHasGoneOut) {
   const Phases done = PhasesOf(
       Between("first_byte_ns: 1100 heard { at_ns: 5000 } last_byte_ns: 5200 ended_ns: 5300"), 9000);
@@ -60,7 +60,7 @@ TEST(RenderRecordTest, CountsTheWaitForOtherNodesAsThatAlsoWhereOwnDataHasGoneOu
   const Phases waits = PhasesOf(Between("first_byte_ns: 1100"), 9000);
   EXPECT_EQ(Length(waits.peers), 7900u);
   EXPECT_EQ(waits.data.begin_ns, 0u);
-  // Nobody answers what a root has sent, once it is acknowledged.
+  // No node answers a root's data, once it is acknowledged.
   const Phases root =
       PhasesOf(Between("first_byte_ns: 1100 last_byte_ns: 1400 ended_ns: 1500"), 9000);
   EXPECT_EQ(Length(root.peers), 0u);
@@ -89,7 +89,7 @@ TEST(RenderRecordTest, GivesAllAfterTheLastCallToTheEndOnOneNode) {
   EXPECT_EQ(Length(phases.end), 400u);
 }
 
-// Why: what has not ended, or has failed, is what one looks for.
+// Why: people look for operations that have not ended, or have failed.
 TEST(RenderRecordTest, SaysWhoIsMissingAndWhatTheRailsDid) {
   const v1::FlightRecordReply record = Parse(
       R"(node: "a" taken_ns: 4000000000
@@ -112,7 +112,7 @@ TEST(RenderRecordTest, SaysWhoIsMissingAndWhatTheRailsDid) {
   EXPECT_NE(text.find("RANK_LOST"), std::string::npos);
 }
 
-// Why: a call that the ring has overwritten is not a rank that is missing.
+// Why: a call that the ring has overwritten is not a missing rank.
 TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
   const std::string text = RenderRecord(Parse(
       R"(node: "a" taken_ns: 4000000000

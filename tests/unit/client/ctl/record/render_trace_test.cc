@@ -40,7 +40,7 @@ std::map<std::string, std::vector<Slice>> Threads(const v1::Trace& trace) {
   return threads;
 }
 
-// What the format asks for: any two slices of a thread lie apart, or one inside the other.
+// The format's rule: two slices of a thread are disjoint, or one is inside the other.
 void ExpectNested(const std::vector<Slice>& slices) {
   constexpr double kRounding = 1e-6;
   for (const Slice& a : slices) {
@@ -78,7 +78,7 @@ TEST(RenderTraceTest, HasAThreadForEachRankRailDirectionAndWorker) {
   EXPECT_DOUBLE_EQ(rank[0].end, 1);
   EXPECT_EQ(rank[1].name, "waits for ranks here");
   EXPECT_DOUBLE_EQ(rank[1].end, 0.5);
-  EXPECT_EQ(threads.at("rank 1 of train").size(), 4u);  // It came last.
+  EXPECT_EQ(threads.at("rank 1 of train").size(), 4u);  // It was the last to call.
   EXPECT_EQ(threads.at("tcp x - y, sent").at(0).name, "train 5");
   EXPECT_EQ(threads.at("tcp x - y, received").size(), 1u);
   EXPECT_EQ(threads.at("worker 0").at(0).name, "2 8");
@@ -104,7 +104,7 @@ TEST(RenderTraceTest, LaysOperationsThatOverlapOnThreadsOfTheirOwn) {
   EXPECT_EQ(slices, 12u * 3);
 }
 
-// Why: sixteen frames go with one call to the kernel, and have one time.
+// Why: sixteen frames go with one system call, and have one time.
 TEST(RenderTraceTest, LetsFramesThatWentAtOnceShareTheirTime) {
   std::string text = R"(node: "a" taken_ns: 100000 tracks { kind: "rail" name: "r" open: true)";
   for (int i = 0; i < 40; ++i) {
@@ -132,7 +132,7 @@ TEST(RenderTraceTest, DrawsWhatGoesOnUntilTheMomentOfTheCall) {
   EXPECT_DOUBLE_EQ(rank[1].end, 3);
 }
 
-// Why: a rail has many frames for each operation, so the record of it begins later.
+// Why: a rail has many frames for each operation, so its record begins later.
 TEST(RenderTraceTest, SaysWhereARailsRecordBeginsOnlyLater) {
   const auto threads = Threads(RenderTrace(Parse(
       R"(node: "a" taken_ns: 9000
@@ -149,7 +149,7 @@ TEST(RenderTraceTest, SaysWhereARailsRecordBeginsOnlyLater) {
   for (const auto& [name, slices] : threads) ExpectNested(slices);
 }
 
-// Why: what a rank does on one node is no end of something.
+// Why: a rank's work on one node is not the end of a transfer.
 TEST(RenderTraceTest, TellsWorkOnOneNodeFromTheEndOfWhatCameOverCables) {
   const auto threads = Threads(RenderTrace(Parse(
       R"(node: "a" taken_ns: 9000

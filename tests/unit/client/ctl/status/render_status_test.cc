@@ -68,7 +68,8 @@ TEST(RenderStatusTest, SaysOnceForAJobThatResultsAreCopiedAndWhatItCosts) {
                                  "6 results, 2.0 MiB, 2.0 s a rank so far"));
 }
 
-// Why: RDMA that is up is to be seen at work; where it is not, why, without alarm: TCP carries on.
+// Why: people want to see RDMA at work; where it is not up, the reason, without alarm: TCP carries
+// on.
 TEST(RenderStatusTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
   v1::StatusReply status;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -105,7 +106,8 @@ TEST(RenderStatusTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
       "health: all is well\n");
 }
 
-// Why: whoever plugs in a cable and sees no link wants to know whether anybody is heard there.
+// Why: a user who plugs in a cable and sees no link wants to know whether a neighbour is heard
+// there.
 TEST(RenderStatusTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked) {
   v1::StatusReply status;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -143,8 +145,9 @@ TEST(RenderStatusTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked
               testing::Not(testing::HasSubstr("looks for neighbours")));
 }
 
-// Why: one cable that is cut takes ways through it along; it is the one to look at.
-// Why: it is how a Mac comes out of its box, all seems to work, and nothing says what it costs.
+// Why: one cut cable takes circuits through it along; the cable is the one to look at.
+//
+// Why: a Mac is delivered in that state, all seems to work, and nothing shows the cost.
 TEST(RenderStatusTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
   v1::StatusReply status;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -161,7 +164,7 @@ TEST(RenderStatusTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
       << RenderStatus(status, false);
   for (v1::DiscoveryInterface& port :
        *status.mutable_nodes(0)->mutable_discovery()->mutable_interfaces()) {
-    port.set_name("enp3s" + port.name());  // Linux's, where somebody has made the bridge.
+    port.set_name("enp3s" + port.name());  // Linux's, where a user has made the bridge.
   }
   EXPECT_EQ(RenderStatus(status, false).find("Thunderbolt Bridge"), std::string::npos);
 }
@@ -187,7 +190,7 @@ TEST(RenderStatusTest, NamesTheLinkThatIsTheCause) {
   EXPECT_THAT(RenderStatus(status, false), testing::HasSubstr("health: node c does not answer"));
 }
 
-// Why: nodes choose their names, and what somebody calls "the way through " is no reason of a link.
+// Why: nodes choose their names, and a name like "the way through " is no reason of a link.
 TEST(RenderStatusTest, TakesNoNameForAReason) {
   v1::StatusReply status;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -306,8 +309,8 @@ TEST(RenderStatusTest, SaysOnceThatALinkIsLost) {
             std::string::npos);
 }
 
-// Why: jobs and programs are named by other users and other nodes; an escape sequence in
-// a name must not steer the terminal of whoever looks, nor forge a line.
+// Why: other users and nodes name jobs and programs; an escape sequence in a name must not control
+// the terminal of the user who looks, or forge a line.
 TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
   const std::string evil = "e\x1b[2J\n\x7f\u009b";
   v1::StatusReply status;

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A ring of three, twice cabled between a and b, with the cable from c to a cut.
+// A ring of three with two cables between a and b; the cable from c to a is cut.
 v1::TopologyReply Three() {
   v1::TopologyReply topology;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

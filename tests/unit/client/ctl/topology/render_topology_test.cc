@@ -29,7 +29,7 @@ TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
             "  a en2  - en3 bb  up  3.20 GB/s, 40.0 us\n");
 }
 
-// Nothing is said of rails where there are connections alone, as on every network card.
+// Rails are not mentioned where there are connections alone, as on every network card.
 TEST(RenderTopologyTest, TellsWhichRailsAreOnACable) {
   v1::TopologyReply topology;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

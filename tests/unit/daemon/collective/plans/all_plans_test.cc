@@ -1,7 +1,7 @@
-// Why: a plan that is wrong for one layout or one length is a hang or a wrong number
-// in somebody's training, and no run of a few examples finds it.
-// How: every kind by every plan on every shape of group, for the lengths at which
-// something changes, proved by the verifier.
+// Why: a plan that is wrong for one layout or one length is a hang or a wrong number in a user's
+// training, and no run of a few examples finds it.
+// How: every kind by every plan on every shape of group, for the lengths at which something
+// changes, proved by the verifier.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string Describe(const WholeOperation& operation, const GroupShape& shape) {
          std::to_string(operation.signature.root);
 }
 
-// Plans of all nodes, of which only the first one's ranks may be in place.
+// Plans of all nodes; only the first node's ranks may be in place.
 std::vector<Plan> PlansWithFirstInPlace(WholeOperation operation) {
   operation.in_place = false;
   std::vector<Plan> plans = MakePlans(operation);
@@ -31,8 +31,8 @@ std::vector<Plan> PlansWithFirstInPlace(WholeOperation operation) {
   return plans;
 }
 
-// Nothing, one, two, fewer than ranks, odd, around the eager size, as many eager parts as there
-// may be, in chunks of which the last is short.
+// Nothing, one, two, fewer than ranks, odd, around the eager size, the largest number of eager
+// parts, and chunks with a short last one.
 constexpr std::uint64_t kCounts[] = {0, 1, 2, 5, 1027, 4097, 16384, 3 * 256 * 1024 + 77};
 
 class AllPlansTest
@@ -73,9 +73,9 @@ INSTANTIATE_TEST_SUITE_P(KindsPlansShapes, AllPlansTest,
                                           testing::ValuesIn(AllShapes())),
                          NameOf);
 
-// Why: with more nodes than a step has sources exchange is no longer offered, credit
-// gets scarce, and rings and trees are deep.
-// How: few elements, for the number of steps is what matters here.
+// Why: with more nodes than a step has sources exchange is no longer offered, credit gets scarce,
+// and rings and trees are deep.
+// How: few elements, because the number of steps matters here.
 TEST(AllPlansTest, AreProvedForLargeGroups) {
   for (const GroupShape& shape : {EvenShape(65, 1), EvenShape(16, 4)}) {
     for (const OperationKind kind : kAllKinds) {
@@ -90,12 +90,12 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
   }
 }
 
-// Why: long reductions are done in slices, which use scratch memory in turns; where links are slow
-// to answer more of them are under way, and where blocks are large there is no scratch memory for
-// them. Each node may have its own way of it.
-// How: the steps of long operations, with little data: an odd count in blocks that are no longer
-// eager. Of 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1 ms; of
-// 4 GiB the blocks are too large for scratch memory.
+// Why: long reductions are done in slices, which use scratch memory in turns; where links answer
+// slowly more of them are under way, and where blocks are large they have no scratch memory. Each
+// node may do it differently.
+// How: the steps of long operations, with little data: an odd count in blocks that are just no
+// longer eager. With 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1
+// ms; with 4 GiB the blocks are too large for scratch memory.
 TEST(AllPlansTest, AreProvedForManySlices) {
   for (const GroupShape& shape : AllShapes()) {
     if (shape.node_of_rank.size() == 1) continue;
@@ -123,8 +123,8 @@ TEST(AllPlansTest, AreProvedForManySlices) {
   }
 }
 
-// Why: a proof with little data does not see whether blocks of the real size lie apart.
-// How: whatever two steps write into scratch memory is the same block or another one, to the byte.
+// Why: a proof with little data does not notice blocks of the real size that overlap.
+// How: any two blocks that steps write in scratch memory are the same or disjoint, to the byte.
 TEST(AllPlansTest, BlocksInScratchMemoryLieApart) {
   for (const GroupShape& shape : {EvenShape(3, 1), EvenShape(4, 1), EvenShape(8, 1)}) {
     for (const std::uint64_t bytes : {9u << 20, (64u << 20) + 308, (100u << 20) + 4}) {
@@ -152,8 +152,8 @@ TEST(AllPlansTest, BlocksInScratchMemoryLieApart) {
   }
 }
 
-// Why: what waits for acknowledgements, as in place, needs more slices under way than what has
-// scratch memory; a plan that has none for another reason waits as long.
+// Why: a plan that waits for acknowledgements, as in place, needs more slices under way than one
+// with scratch memory; a plan without it for another reason waits as long.
 // How: the slices whose receives wait for nothing, which are twice those under way.
 TEST(AllPlansTest, WithoutScratchMemoryAsManySlicesAreUnderWayAsInPlace) {
   WholeOperation operation = MakeOperation(EvenShape(4, 1), OperationKind::kAllReduce,
@@ -176,7 +176,7 @@ TEST(AllPlansTest, LongReductionsNeedLittleScratchMemory) {
   }
 }
 
-// Why: a grant costs a way between nodes, which is more than what these few messages cost.
+// Why: a grant costs a trip between nodes, which is more than these few messages cost.
 TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
   for (const auto& [bytes, parts] :
        {std::pair(kEagerBytes, 1u), std::pair(kEagerBytes + 4, 2u), std::pair(4 * kEagerBytes, 4u),
@@ -199,8 +199,7 @@ TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
   }
 }
 
-// A forced plan is the one that is made wherever the table has it; otherwise it is what the cost
-// model would choose.
+// A forced plan is used wherever the table has it; otherwise the cost model's choice.
 TEST(AllPlansTest, UseTheForcedPlanWhereItIsOffered) {
   for (const GroupShape& shape : AllShapes()) {
     for (const OperationKind kind : kAllKinds) {

@@ -17,8 +17,8 @@ PlanKind Chosen(OperationKind kind, const GroupShape& shape, std::uint64_t count
   return MakePlans(operation).front().between_nodes;
 }
 
-// Why: small data is paid in round trips, large data in bytes on the links; a choice
-// that is wrong by one algorithm costs several times the time.
+// Why: small data costs round trips, large data costs bytes on the links; a choice that is wrong by
+// one algorithm costs several times the time.
 TEST(CostModelTest, ChoosesFewStepsForSmallAndFewBytesForLargeData) {
   for (const int nodes : {2, 3, 4, 5, 8}) {
     const GroupShape shape = EvenShape(nodes, 1);
@@ -35,7 +35,7 @@ TEST(CostModelTest, ChoosesFewStepsForSmallAndFewBytesForLargeData) {
   }
 }
 
-// Where links answer quickly, sending to many one after the other is what costs.
+// Where links answer quickly, sending to many one after the other costs the most.
 TEST(CostModelTest, ChoosesATreeForSmallDataAmongManyOnQuickLinks) {
   const LinkCosts quick{
       .latency_ns = 3'000, .bytes_per_second = 10'000'000'000, .links_per_node = 1};
@@ -43,7 +43,7 @@ TEST(CostModelTest, ChoosesATreeForSmallDataAmongManyOnQuickLinks) {
   EXPECT_EQ(Chosen(OperationKind::kBarrier, EvenShape(64, 1), 0, quick), PlanKind::kTree);
 }
 
-// Between the two, where latency counts and bytes do as well.
+// Between the two, where latency and bytes both count.
 TEST(CostModelTest, ChoosesHalvingAndDoublingInBetween) {
   const LinkCosts switched{
       .latency_ns = 50'000, .bytes_per_second = 4'000'000'000, .links_per_node = 1};
@@ -51,8 +51,8 @@ TEST(CostModelTest, ChoosesHalvingAndDoublingInBetween) {
             PlanKind::kHalvingDoubling);
 }
 
-// Why: nodes that choose differently wait for messages that nobody sends.
-// How: ask every node of groups of every shape; costs come from the group alone.
+// Why: nodes that choose differently wait for messages that are never sent.
+// How: every node of groups of every shape; costs come from the group alone.
 TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
   const LinkCosts costs[] = {{}, {1'000, 25'000'000'000, 1}, {200'000, 100'000'000, 7}};
   for (const GroupShape& shape : AllShapes()) {
@@ -72,8 +72,8 @@ TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
 }
 
 // Why: an all_to_all has one plan, so its estimate decides nothing, but people read it.
-// How: ranks of a node have blocks for each rank of another, so four times as many on
-// twice the ranks.
+// How: ranks of a node have blocks for each rank of another, so twice as many ranks have four times
+// as many.
 TEST(CostModelTest, CountsTheBlocksOfEachPairOfRanks) {
   const LinkCosts costs{.latency_ns = 0, .bytes_per_second = 1'000'000'000, .links_per_node = 3};
   const auto estimate = [&](std::uint32_t ranks) {
@@ -85,8 +85,8 @@ TEST(CostModelTest, CountsTheBlocksOfEachPairOfRanks) {
   EXPECT_NEAR(static_cast<double>(estimate(8)), 400.0 * kMiB, 40'000);
 }
 
-// Why: figures come from measurements, so from other hosts; a nonsensical one must not
-// divide by zero or wrap round into the cheapest plan.
+// Why: figures come from measurements, so from other hosts; a nonsensical one must not divide by
+// zero or wrap round into the cheapest plan.
 TEST(CostModelTest, SurvivesNonsensicalFigures) {
   const LinkCosts nonsense[] = {{0, 0, 0},
                                 {UINT64_MAX, 1, UINT32_MAX},

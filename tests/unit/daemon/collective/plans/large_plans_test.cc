@@ -1,4 +1,4 @@
-// Plans of much data: what they are made of is proved for less data, which has the same steps.
+// Plans for much data: their steps are proved with less data, which has the same steps.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ std::uint64_t ChunkCountOf(const std::vector<Plan>& plans) {
   return chunks;
 }
 
-// Whether one is the other with other lengths: what is proved of one holds for both.
+// Whether they differ only in lengths: a proof of one holds for both.
 bool SameSteps(const Plan& a, const Plan& b) {
   if (a.steps.size() != b.steps.size() || a.after != b.after) return false;
   for (std::size_t i = 0; i < a.steps.size(); ++i) {
@@ -44,8 +44,8 @@ bool SameSteps(const Plan& a, const Plan& b) {
   return true;
 }
 
-// How parts are cut depends on the count's remainder alone: less data with the same one, and
-// slices and scratch memory as all of it has them, has the same steps.
+// How parts are cut depends on the count's remainder alone: less data with the same remainder, and
+// the slices and scratch memory of the whole, has the same steps.
 std::uint64_t LessThan(std::uint64_t count, std::uint64_t whole, const WholeOperation& operation) {
   const int nodes = operation.LayoutAt(0).node_count();
   const std::uint64_t slices = SlicesOfRing(nodes, whole, operation.element_bytes()).count;
@@ -53,7 +53,7 @@ std::uint64_t LessThan(std::uint64_t count, std::uint64_t whole, const WholeOper
   return count / 2 / period * period + whole % period;
 }
 
-// A plan of all of it, proved for as much as a proof takes. How much that is, in bytes.
+// Proves a plan for all data with as much as a proof can take. Returns that, in bytes.
 std::uint64_t Prove(const WholeOperation& operation, const std::string& what) {
   const std::uint64_t whole = operation.signature.count;
   const std::vector<Plan> all = MakePlans(operation);
@@ -85,7 +85,7 @@ std::uint64_t Prove(const WholeOperation& operation, const std::string& what) {
   return less.signature.count * less.element_bytes();
 }
 
-// Why: a proof costs by the chunk, and a terabyte has millions.
+// Why: a proof costs time for each chunk, and a terabyte has millions.
 TEST(LargePlansTest, AreProvedByFewerChunks) {
   for (const std::uint64_t bytes : {std::uint64_t{1} << 40, (std::uint64_t{1} << 38) + 20}) {
     for (const PlanKind plan :
@@ -100,9 +100,9 @@ TEST(LargePlansTest, AreProvedByFewerChunks) {
   }
 }
 
-// Why: how many slices of a ring are under way, and whether blocks that are not finished have scratch
-// memory, follows from the size of its blocks; a proof for less data must not choose anew.
-// How: sizes and links at which less data would be done otherwise.
+// Why: the size of a ring's blocks decides how many slices are under way, and whether unfinished
+// blocks have scratch memory; a proof for less data must not choose again.
+// How: sizes and links at which less data would be handled differently.
 TEST(LargePlansTest, LongRingsAreProvedAsTheyAreDone) {
   struct Case {
     int nodes;

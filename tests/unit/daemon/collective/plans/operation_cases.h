@@ -11,7 +11,7 @@
 
 namespace mlxcomm::collective {
 
-// Which node each rank is on, in order of rank.
+// The node of each rank, in order of rank.
 struct GroupShape {
   std::string name;
   std::vector<int> node_of_rank;
@@ -57,7 +57,7 @@ inline std::vector<Member> MembersOf(const GroupShape& shape) {
   return members;
 }
 
-// Counts that differ from rank to rank, some of them nothing.
+// Counts that differ from rank to rank; some are 0.
 inline std::uint64_t VaryingCount(std::uint64_t count, std::uint64_t from, std::uint64_t to) {
   return count * ((from * 3 + to * 5) % 4) / 2;
 }

@@ -1,5 +1,5 @@
-// Why: what a verifier does not notice, it proves. So each of its points is broken once
-// in a plan that was right.
+// Why: what a verifier does not notice, it proves. So each of its points is broken once in a plan
+// that was right.
 // How: the plans of one operation, one fault planted in them, and the words that name it.
 #include "tests/verify/plan_verifier.h"
 
@@ -26,7 +26,7 @@ struct Fault {
 };
 std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
 
-// A step of this kind, the first but for as many as are skipped.
+// The step of this kind after as many as are skipped.
 Step& Find(Plan& plan, StepKind kind, std::size_t skip = 0) {
   for (Step& step : plan.steps) {
     if (step.kind == kind && skip-- == 0) return step;
@@ -35,11 +35,11 @@ Step& Find(Plan& plan, StepKind kind, std::size_t skip = 0) {
   return plan.steps.front();
 }
 
-// Leaves out all steps that it comes after; what is after it stays so.
+// Drops the edges to all steps before it; those behind it stay.
 void DropEdges(Step& step) { step.after_count = 0; }
 
 void Remove(Plan& plan, const Step& step) {
-  // Steps are known by their numbers, so one is taken out by making it nothing.
+  // Other steps name it by number, so it is removed by making it do nothing.
   Step nothing;
   nothing.after_begin = step.after_begin;
   nothing.after_count = step.after_count;
@@ -98,7 +98,7 @@ std::vector<Fault> OrderFaults() {
          plans[0].after[static_cast<std::size_t>(at)] = 5;
        },
        "which is not an earlier one"},
-      // Each of two nodes grants what it receives only when its own data has gone.
+      // Each of two nodes grants its receive only when its own data has gone.
       {"crossed_grants", InPlace(AllReduce(2, 1, PlanKind::kExchange, kLarge)),
        [](auto& plans) {
          for (Plan& plan : plans) {
@@ -240,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(Pairing, PlanVerifierTest, testing::ValuesIn(PairingFau
 INSTANTIATE_TEST_SUITE_P(Order, PlanVerifierTest, testing::ValuesIn(OrderFaults()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Result, PlanVerifierTest, testing::ValuesIn(ResultFaults()), NameOf);
 
-// What a report says of a plan that is right.
+// The report of a plan that is right.
 TEST(PlanReportTest, CountsBytesOnLinks) {
   const WholeOperation operation = AllReduce(2, 2, PlanKind::kRing, 1000);
   const auto report = VerifyPlans(operation, MakePlans(operation));

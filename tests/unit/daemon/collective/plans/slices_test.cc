@@ -1,5 +1,5 @@
-// Why: nodes that cut an operation differently wait for each other for ever, and slices that are
-// too few for a cable's length leave it idle.
+// Why: nodes that cut an operation differently wait for each other for ever, and too few slices for
+// a cable's length leave it idle.
 #include "daemon/collective/plans/slices.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(SlicesTest, CoverAllElementsOnce) {
   EXPECT_EQ(next, elements);
 }
 
-// A proof takes less data, and wants as many slices as all of it has.
+// A proof uses less data, and needs as many slices as all of it has.
 TEST(SlicesTest, AreAsManyAsOfWhatTheyAreChosenFor) {
   const Slices all = OfFloats(4, 64 * kMiB);
   const Slices less = SlicesOfRing(4, kMiB, sizeof(float), 64 * kMiB / sizeof(float));
@@ -52,7 +52,7 @@ TEST(SlicesTest, AreAsManyAsOfWhatTheyAreChosenFor) {
   EXPECT_LT(less.block_bytes, all.block_bytes);
 }
 
-// Tags have 16 bits, and so has a plan's place in memory its bounds.
+// Tags have 16 bits, and a plan's memory is bounded.
 TEST(SlicesTest, StayFewInLargeGroupsAndOperations) {
   for (const int nodes : {2, 3, 16, 64, 1024}) {
     const Slices slices = OfFloats(nodes, 64 * 1024 * kMiB);
@@ -62,8 +62,8 @@ TEST(SlicesTest, StayFewInLargeGroupsAndOperations) {
   }
 }
 
-// What is under way must last until more can come, or the cable is idle: longer where the link is
-// slow to answer, and in place, where the second pass waits for an acknowledgement.
+// The slices under way must last until more can come, or the cable is idle: longer where the link
+// answers slowly, and in place, where the second pass waits for an acknowledgement.
 TEST(SlicesTest, MoreAreUnderWayWhereLinksAreSlowToAnswer) {
   const Slices slices = OfFloats(4, 64 * kMiB);
   const auto under_way = [&](std::uint64_t latency_ns, std::uint64_t bytes_per_second) {
@@ -74,7 +74,7 @@ TEST(SlicesTest, MoreAreUnderWayWhereLinksAreSlowToAnswer) {
   EXPECT_EQ(under_way(60'000, 10'000'000'000), 6u);
   EXPECT_GT(under_way(1'000'000, 1'250'000'000), 10u);
   EXPECT_EQ(slices.Window({10'000, 10'000'000'000, 2}, /*in_place=*/true), 5u);
-  // Whatever is told, there is a bound; and no more than there are.
+  // With any figures there is a bound; and no more than there are.
   EXPECT_EQ(under_way(UINT64_MAX, UINT64_MAX), 24u);
   EXPECT_EQ(OfFloats(2, 4).Window({UINT64_MAX, UINT64_MAX, 2}, false), 1u);
 }

@@ -1,5 +1,5 @@
-// The rail over a circuit, with a circuit of paper: the window, pieces put together, and
-// an other end that sends what it may not.
+// The rail over a circuit, with a fake circuit: the window, pieces put together, and an other end
+// that sends what it may not.
 #include "daemon/transport/circuit/circuit_rail.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ class CircuitRailTest : public testing::Test {
     Take();
   }
   static std::byte ByteAt(std::uint64_t i) { return static_cast<std::byte>(i * 7 >> 4); }
-  // What the link would be told.
+  // Takes the events that the link would get.
   void Take() {
     RailEvent event;
     while (rail.Pop(event)) {
@@ -128,8 +128,8 @@ class CircuitRailTest : public testing::Test {
 
 constexpr std::uint32_t kPiece = wire::kEagerBytesMax;
 
-// Why: an end that sends and gives no credit makes this one acknowledge without end; a rail
-// that was filled with that took no commands any more, and the engine waited without a pause.
+// Why: an end that sends and gives no credit makes this one acknowledge without end; a rail filled
+// with acknowledgements took no commands any more, and the loop waited without a pause.
 TEST_F(CircuitRailTest, TakesEveryCommandHoweverManyAcknowledgementsWaitForTheWindow) {
   Transmit(Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), source.data());
   std::uint64_t bytes = 0;
@@ -155,7 +155,7 @@ TEST_F(CircuitRailTest, TakesEveryCommandHoweverManyAcknowledgementsWaitForTheWi
   EXPECT_EQ(circuit.sent.back().inner().type, wire::FrameType::kGrant);
 }
 
-// Why: what is under way is all that nodes in between must hold.
+// Why: the nodes in between must hold everything that is under way.
 TEST_F(CircuitRailTest, SendsNoMoreThanTheWindowUntilItIsTaken) {
   Transmit(Header(wire::FrameType::kData, 1, 1024 * 1024), source.data());
   Take();
@@ -278,7 +278,7 @@ TEST_F(CircuitRailTest, GivesUpWhenTheNeighbourTakesNoMore) {
   EXPECT_EQ(circuit.closed.size(), 1u);
 }
 
-// Why: the other end, or who passes on, may send anything.
+// Why: the other end, or a node that forwards, may send anything.
 TEST_F(CircuitRailTest, GoesDownForAViolation) {
   const auto violates = [](auto what) {
     CircuitRailTest_GoesDownForAViolation_Test test;
@@ -317,7 +317,7 @@ TEST_F(CircuitRailTest, GivesUpWhenDataComesThatNobodyAskedFor) {
   EXPECT_EQ(cause, DownCause::kCut);
 }
 
-// What an earlier rail was told to forget may still come on this one.
+// Data that an earlier rail has forgotten may still come on this one.
 TEST_F(CircuitRailTest, DropsUnknownDataAfterAResumption) {
   ASSERT_TRUE(rail.Start(/*resumed=*/true, claims).ok());
   Piece(Header(wire::FrameType::kData, 1, 10), 0, 10);

@@ -1,5 +1,5 @@
-// Circuits, with neighbours of paper: what a forwarder passes on, what it refuses, and
-// whom it tells when the way breaks.
+// Circuits, with fake neighbours: what a forwarder passes on, what it refuses, and which nodes it
+// informs when the route breaks.
 #include "daemon/transport/circuit/circuits.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ struct Sent {
   std::string payload;
 };
 
-// Node 5, whose neighbours are 4 and 6, and whatever else a test says.
+// Node 5, with the neighbours 4 and 6, and others that a test adds.
 struct Node5 : CircuitsPort {
   bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                        const std::byte* payload) override {
@@ -114,7 +114,7 @@ struct Node5 : CircuitsPort {
     const std::vector<std::byte> piece(wire::kSlotBytesMax);
     Hears(neighbour, Type::kCircuitFrame, circuit, piece);
   }
-  // What was sent since the last call, as "type>node".
+  // The messages sent since the last call, as "type>node".
   std::vector<std::string> Says() {
     std::vector<std::string> said;
     for (const Sent& one : sent) {
@@ -137,7 +137,7 @@ struct Node5 : CircuitsPort {
   std::vector<NodeId> ended;
   std::vector<std::pair<NodeId, std::size_t>> opened;
   bool joining = false;
-  std::uint64_t session = 77;  // Of whoever opens.
+  std::uint64_t session = 77;  // The opener's.
   std::uint64_t now_ns = 0;
   Circuits circuits{Id(5), options.random, *this};
 };
@@ -145,7 +145,7 @@ struct Node5 : CircuitsPort {
 using testing::ElementsAre;
 
 struct CircuitsTest : testing::Test {
-  // The links hold rails of circuits, so they go first.
+  // The links hold rails of circuits, so they are destroyed first.
   ~CircuitsTest() override { node.links.clear(); }
   Node5 node;
 };
@@ -163,15 +163,15 @@ TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 0u);
   EXPECT_EQ(node.circuits.violations(), 0u);
-  // What was still under way finds nothing, and nobody is to blame.
+  // Frames that were still under way find no circuit, and no node is to blame.
   node.HearsPiece(6, 9);
   node.Hears(6, Type::kCircuitClosed, 9);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
-// Why: who carries others' operations should stay awake; a circuit between two nodes that have nothing
-// to do has signs of life, acknowledgements and daemons' own messages all day.
+// Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes
+// has heartbeats, acknowledgements and daemons' own messages all day.
 TEST_F(CircuitsTest, TellsOperationsThatPassFromWhatPassesAnyway) {
   node.Opens(4, 9, {4, 5, 6, 7});
   node.Hears(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
@@ -193,7 +193,7 @@ TEST_F(CircuitsTest, TellsOperationsThatPassFromWhatPassesAnyway) {
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
-// Why: an opener may name any way; none may loop, or come from where it did not.
+// Why: an opener may name any route; a route may not loop, or come from the wrong neighbour.
 TEST_F(CircuitsTest, RefusesWaysThatCannotBe) {
   const std::vector<std::vector<int>> ways = {
       {4, 5},           // Neighbours need none.
@@ -225,7 +225,7 @@ TEST_F(CircuitsTest, RefusesAWayOnToANodeThatIsNoNeighbour) {
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
-// Why: a node that guesses a number must not come into somebody else's circuit.
+// Why: a node that guesses a number must not get into another node's circuit.
 TEST_F(CircuitsTest, KeepsACircuitToItsOwnNeighbours) {
   node.Opens(4, 9, {4, 5, 6, 7});
   node.Opens(6, 9, {6, 5, 4});
@@ -237,7 +237,7 @@ TEST_F(CircuitsTest, KeepsACircuitToItsOwnNeighbours) {
   EXPECT_EQ(node.circuits.violations(), 2u);
 }
 
-// Why: what circuits make a forwarder hold is bounded by the window, whatever the ends do.
+// Why: the window bounds what circuits make a forwarder hold, whatever the ends do.
 TEST_F(CircuitsTest, ClosesACircuitThatHasMoreUnderWayThanTheWindow) {
   node.Opens(4, 9, {4, 5, 6, 7});
   node.Says();
@@ -263,7 +263,7 @@ TEST_F(CircuitsTest, ClosesACircuitWhoseCreditIsMoreThanWasSent) {
   EXPECT_EQ(node.circuits.violations(), 1u);
 }
 
-// Why: the window counts pieces alone; whatever else an end may send without end would fill a
+// Why: the window counts pieces alone; other frames that an end may send without end would fill a
 // forwarder's channel to the other.
 TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsWhatTheWindowDoesNotCount) {
   node.Opens(4, 9, {4, 5, 6, 7});
@@ -281,8 +281,8 @@ TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsWhatTheWindowDoesNotCount) {
   EXPECT_EQ(node.circuits.violations(), 2u);
 }
 
-// Why: no session is what a node says of one that it does not know; to go on with it later
-// would be to go on with anybody. And who is refused is nobody to remember.
+// Why: a node names no session when it does not know one; going on with that later would mean going
+// on with any node. And a refused node must not be remembered.
 TEST_F(CircuitsTest, RefusesWhoNamesNoSessionAndRemembersNobodyWhomItRefuses) {
   node.session = 0;
   node.Opens(4, 9, {3, 4, 5});
@@ -311,7 +311,7 @@ TEST_F(CircuitsTest, RefusesMoreCircuitsOverANeighbourThanTheLimit) {
   EXPECT_THAT(node.last.payload, HasSubstr("too many circuits"));
 }
 
-// Why: who is behind the gap may be reached another way, unless it is the one that ended.
+// Why: the node behind the gap may be reached over another route, unless it is the one that ended.
 TEST_F(CircuitsTest, TellsTheOtherSideWhyTheWayBroke) {
   node.Opens(4, 1, {4, 5, 6, 7});
   node.Opens(4, 2, {4, 5, 6});
@@ -322,7 +322,8 @@ TEST_F(CircuitsTest, TellsTheOtherSideWhyTheWayBroke) {
     EXPECT_EQ(sent.to, Id(4));
     EXPECT_EQ(sent.header.type, Type::kCircuitClosed);
     EXPECT_EQ(sent.payload, "node n5 lost its link to node n6: it closed the connection");
-    EXPECT_EQ(sent.header.step, sent.header.group == 2 ? 1 : 0);  // Reset only where it is the end.
+    // Reset only where the end itself has gone.
+    EXPECT_EQ(sent.header.step, sent.header.group == 2 ? 1 : 0);
     EXPECT_EQ(sent.header.tag, static_cast<std::uint32_t>(LinkReason::kWayLostLink));
   }
   EXPECT_EQ(node.circuits.size(), 0u);
@@ -346,7 +347,7 @@ TEST_F(CircuitsTest, MakesARailAtTheDestination) {
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
-// Of two nodes the smaller opens; the other's own attempt is a fault or a forgery.
+// Of two nodes the smaller opens; an attempt of the other is a fault or a forgery.
 TEST_F(CircuitsTest, TakesNoCircuitFromAGreaterNodeOrWhileAConnectionIsMade) {
   node.Opens(6, 9, {7, 6, 5});
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
@@ -379,12 +380,12 @@ TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
   EXPECT_TRUE(node.links[Id(7)]->has_rail());
   EXPECT_THAT(node.opened, ElementsAre(std::pair(Id(7), std::size_t{3})));
-  node.Hears(6, Type::kCircuitOpened, circuit, bytes);  // Again: changes nothing.
+  node.Hears(6, Type::kCircuitOpened, circuit, bytes);  // Again: no effect.
   EXPECT_EQ(node.circuits.violations(), 2u);
   EXPECT_EQ(node.listener.up.size(), 1u);
 }
 
-// Why: a shorter way takes a longer one's place; until it is there, the longer one serves.
+// Why: a shorter route replaces a longer one; until it is ready, the longer one serves.
 TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
   wire::Introduction theirs{};
   theirs.session = 77;
@@ -409,19 +410,19 @@ TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
               ElementsAre(std::pair(Id(7), std::size_t{4}), std::pair(Id(7), std::size_t{3})));
 }
 
-// Why: of two neighbours only one may have seen all rails between them go, and so have
-// closed what was over them; the other must not go on for ever with half a circuit.
+// Why: only one of two neighbours may have noticed that all rails between them went, and so have
+// closed the circuits over them; the other must not go on for ever with half a circuit.
 TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithItsClosing) {
   node.HearsPiece(6, 44);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.last.header.group, 44u);
-  node.Hears(6, Type::kCircuitClosed, 44);  // Never one for the other, for ever.
+  node.Hears(6, Type::kCircuitClosed, 44);  // No answer to an answer, or it would never end.
   EXPECT_THAT(node.Says(), IsEmpty());
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 
-// Why: the link at the end shows it, and doctor tells by it the cause from what came of it. The sentence
-// beside it holds names, which may be anything.
+// Why: the link at the end shows the reason, and doctor uses it to distinguish the cause from its
+// consequences. The sentence beside it contains names, which may be anything.
 TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
   struct {
     std::uint32_t told;
@@ -430,7 +431,7 @@ TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
   } const cases[] = {
       {static_cast<std::uint32_t>(LinkReason::kWayLostLink), 0, LinkReason::kWayLostLink},
       {static_cast<std::uint32_t>(LinkReason::kPeerStopped), 1, LinkReason::kPeerStopped},
-      {0, 0, LinkReason::kWayEnded},  // Of an older daemon.
+      {0, 0, LinkReason::kWayEnded},  // From an older daemon.
       {0, 1, LinkReason::kPeerStopped},
       {77777, 0, LinkReason::kWayEnded}};
   std::uint64_t circuit = 20;

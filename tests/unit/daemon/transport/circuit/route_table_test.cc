@@ -1,4 +1,4 @@
-// The table of who is linked to whom: ways in lines and rings, what is newer, what is
+// The table of which nodes are linked: routes in lines and rings, which report is newer, what is
 // forgotten, and what is not believed.
 #include "daemon/transport/circuit/route_table.h"
 
@@ -40,7 +40,7 @@ Advertisement Tells(int origin, std::uint64_t number, std::vector<int> neighbour
   return advertisement;
 }
 
-// Node 1's table, whose ways are found after each thing that it is told.
+// Node 1's table; its routes are computed after each message.
 struct Table : RouteTable {
   Table() : RouteTable(Id(1), 7, "n1") {}
   void Neighbours(const std::vector<int>& numbers) {
@@ -108,7 +108,7 @@ TEST(RouteTableTest, CountsALinkOnlyWhenBothEndsTellOfIt) {
   table.Neighbours({2});
   table.Hears(Tells(2, 1, {3}));
   table.Hears(Tells(3, 1, {2}));
-  EXPECT_THAT(table.Reachable(), IsEmpty());  // 2 does not tell of us yet.
+  EXPECT_THAT(table.Reachable(), IsEmpty());  // 2 does not report its link to us yet.
   table.Hears(Tells(2, 2, {1, 3}));
   EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
 }
@@ -133,13 +133,13 @@ TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierLife) {
   EXPECT_EQ(table.Hears(Tells(1, 500, {9})), Verdict::kOwn);
   EXPECT_EQ(table.Own().number, 501u);
   EXPECT_THAT(table.Own().neighbours, ElementsAre(Id(2)));
-  EXPECT_EQ(table.Hears(table.Own()), Verdict::kKnown);  // Comes round a ring.
+  EXPECT_EQ(table.Hears(table.Own()), Verdict::kKnown);  // It has come round a ring.
   EXPECT_EQ(table.Hears(Tells(1, 500, {9})), Verdict::kOlder);
   EXPECT_EQ(table.Hears(Tells(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
 }
 
-// Why: what a node tells may come faster than what leads to it; but what nothing leads
-// to for long has no use.
+// Why: a node's report may arrive before the links that lead to it; but a node out of reach for
+// long has no use.
 TEST(RouteTableTest, ForgetsWhoIsOutOfReachForLong) {
   Table table;
   table.Neighbours({2});
@@ -151,7 +151,7 @@ TEST(RouteTableTest, ForgetsWhoIsOutOfReachForLong) {
   table.now += RouteTable::kForgetNs - 1;
   table.ForgetUnreachable(table.now);
   table.Hears(Tells(2, 3, {1, 3}));
-  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));  // Back within the time.
+  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));  // Back in time.
   table.Hears(Tells(2, 4, {1}));
   table.now += RouteTable::kForgetNs;
   table.ForgetUnreachable(table.now);
@@ -168,7 +168,7 @@ TEST(RouteTableTest, HoldsNoMoreNodesThanItsLimit) {
     EXPECT_EQ(table.Hears(Tells(node, 1, {})), Verdict::kNewer);
   }
   ASSERT_EQ(table.All().size(), RouteTable::kNodesMax);
-  EXPECT_EQ(table.Hears(Tells(2000, 1, {})), Verdict::kNewer);  // For one that is out of reach.
+  EXPECT_EQ(table.Hears(Tells(2000, 1, {})), Verdict::kNewer);  // For a node out of reach.
   EXPECT_EQ(table.All().size(), RouteTable::kNodesMax);
   EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
 }
@@ -180,7 +180,7 @@ TEST(RouteTableTest, RefusesANodeMoreWhenAllAreInReach) {
   EXPECT_EQ(table.Reachable().size(), 1023u);
   EXPECT_EQ(table.Hears(Tells(2000, 1, {})), Verdict::kRefused);
   EXPECT_EQ(table.Way(33).size(), wire::kRouteNodesMax);
-  EXPECT_THAT(table.Way(34), IsEmpty());  // Too long a way.
+  EXPECT_THAT(table.Way(34), IsEmpty());  // Too long a route.
 }
 
 TEST(RouteTableTest, TellsOfNoMoreNeighboursThanTheLimit) {
@@ -229,7 +229,7 @@ TEST(RouteTableTest, DecodesNothingThatBreaksABound) {
   EXPECT_EQ(Decode(name)->name, "evil??");
 }
 
-// Many tables that tell each other over queues, served in random order.
+// Many tables that exchange messages over queues, served in random order.
 struct Network {
   struct Message {
     int from;
@@ -293,7 +293,7 @@ struct Network {
     }
     return true;
   }
-  // Of all that can be reached, in the true graph.
+  // To all reachable nodes, in the true graph.
   std::map<int, std::size_t> HopsFrom(int from) const {
     std::map<int, std::size_t> hops = {{from, 0}};
     std::deque<int> ring = {from};
@@ -311,9 +311,9 @@ struct Network {
   std::map<std::pair<int, int>, std::deque<Message>> queues;
 };
 
-// Why: flooding must end with the same graph everywhere, in whatever order things come.
-// How: links come and go at random while advertisements are under way; in the end every
-// node finds ways as long as a search of the true graph does.
+// Why: flooding must end with the same graph everywhere, in whatever order messages come.
+// How: links come and go at random while advertisements are under way; in the end every node finds
+// routes as long as a search of the true graph does.
 TEST(RouteTableTest, AllNodesAgreeInTheEndWhateverTheOrder) {
   constexpr int kNodes = 12;
   for (unsigned seed = 1; seed <= 8; ++seed) {

@@ -1,5 +1,5 @@
-// Fabrics in chains and rings over loopback: nodes that are no neighbours reach each
-// other through those in between, and nothing is lost when the way changes.
+// Fabrics in chains and rings over loopback: nodes that are not neighbours reach each other through
+// those in between, and nothing is lost when the route changes.
 #include "daemon/transport/circuit/router.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class RouterTest : public FabricTest {
   }
 };
 
-// a - b - c: what this file is about at its smallest.
+// a - b - c: the smallest case.
 TEST_F(RouterTest, ReachesThroughANeighbourWhoIsNone) {
   Node a(io, "a", 1);
   Node b(io, "b", 2, {a.address()});
@@ -93,9 +93,9 @@ void Add(const PostedReceive& receive, std::uint64_t offset, const std::byte* st
   }
 }
 
-// Why: a reduction must see each byte once, though it comes in pieces, and though the way
-// may break in the middle of a chunk.
-// How: two ways; the node on the one in use ends in the middle of it.
+// Why: a reduction must combine each byte once, though it comes in pieces, and though the route may
+// break in the middle of a chunk.
+// How: two routes; the node on the one in use ends in the middle of it.
 TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
   const auto patient = [](FabricOptions& options) { options.grace_period_ns = 60'000'000'000; };
   Node a(io, "a", 1, {}, 7, patient);
@@ -127,8 +127,8 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
   EXPECT_EQ(c.lost.size(), 1u);
 }
 
-// Why: neighbours whose cable is pulled go the long way round in the middle of a
-// transfer, and back when it is plugged in again; nobody above hears of it.
+// Why: neighbours whose cable is pulled use the long route in the middle of a transfer, and return
+// when it is plugged in again; the layers above do not notice.
 TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 60'000'000'000; };
   idle = true;
@@ -178,7 +178,7 @@ TEST_F(RouterTest, LosesWhoIsBehindANodeThatEndsAndSaysWhichWayBroke) {
   ASSERT_TRUE(RunUntil({&a, &again, &c, &d}, [&] { return Reaches(a, c) && Reaches(c, a); }));
 }
 
-// Why: whoever is behind a daemon that ends need not wait a whole grace period for it.
+// Why: a node behind a daemon that ends must not be waited for during a whole grace period.
 TEST_F(RouterTest, HearsAtOnceThatANodeFurtherAwayHasEnded) {
   const auto patient = [](FabricOptions& options) { options.grace_period_ns = 600'000'000'000; };
   Node a(io, "a", 1, {}, 7, patient);
@@ -239,14 +239,14 @@ TEST_F(RouterTest, CarriesGrantsCreditsAndEagerFramesOfEverySize) {
   }
 }
 
-// A chain of six: everybody reaches everybody, the ends through four others.
+// A chain of six: every node reaches every other, the ends through four others.
 TEST_F(RouterTest, EverybodyOfALongChainReachesEverybody) {
   std::vector<std::unique_ptr<Node>> owned;
   std::vector<Node*> nodes;
   for (std::uint8_t i = 0; i < 6; ++i) {
     std::vector<std::string> connect;
     if (i > 0) connect.push_back(nodes.back()->address());
-    // Ids out of order, so that whoever opens is now on the left, now on the right.
+    // Ids out of order, so that the opener is sometimes on the left, sometimes on the right.
     owned.push_back(std::make_unique<Node>(io, std::string(1, static_cast<char>('a' + i)),
                                            static_cast<std::uint8_t>(1 + (i * 5) % 6), connect));
     nodes.push_back(owned.back().get());
@@ -272,7 +272,7 @@ TEST_F(RouterTest, EverybodyOfALongChainReachesEverybody) {
   }
 }
 
-// Why: what a daemon says last reaches also those who are further away.
+// Why: a daemon's last messages must also reach nodes further away.
 TEST_F(RouterTest, StopSendsWhatIsQueuedForNodesFurtherAway) {
   asio::io_context other_io;
   Node b(other_io, "b", 2);
@@ -293,7 +293,7 @@ TEST_F(RouterTest, StopSendsWhatIsQueuedForNodesFurtherAway) {
   EXPECT_EQ(c.control.back(), std::to_string(kMessages - 1));
 }
 
-// a - b - c, and the long way a - d - e - c; in virtual time.
+// a - b - c, and the long route a - d - e - c; in virtual time.
 class ShorterWayTest : public testing::Test {
  protected:
   ShorterWayTest() {
@@ -311,7 +311,7 @@ class ShorterWayTest : public testing::Test {
   void Cut(std::size_t from, std::size_t to) {
     for (PaperRail* const end : connections[{from, to}]->ends) end->GoDown(DownCause::kCut);
   }
-  // Heartbeats are not what this is about: every rail is heard at all times.
+  // Heartbeats do not matter here: every rail counts as heard at all times.
   void Pass(std::uint64_t ns) {
     for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
       now_ns = std::min(now_ns + 10'000'000, end_ns);
@@ -353,7 +353,7 @@ TEST_F(ShorterWayTest, IsTakenOnceItHasBeenThereForASecond) {
   for (const auto& daemon : daemons) EXPECT_THAT(daemon->lost, IsEmpty());
 }
 
-// Why: a cable with a loose contact must not move what goes another way well.
+// Why: a cable with a loose contact must not move traffic that another route carries well.
 TEST_F(ShorterWayTest, IsNotTakenWhileItsCableFlaps) {
   for (int flap = 0; flap < 20; ++flap) {
     Connect(0, 1);
@@ -369,7 +369,7 @@ TEST_F(ShorterWayTest, IsNotTakenWhileItsCableFlaps) {
   EXPECT_THAT(daemons[2]->lost, IsEmpty());
 }
 
-// Why: who carries others' operations keeps its machine awake, and only as long as that.
+// Why: a node that forwards others' operations keeps its machine awake, but only as long as that.
 TEST_F(ShorterWayTest, TellsThoseOnTheWayThatOperationsGoThroughThem) {
   Pass(3'000'000'000);
   for (const auto& daemon : daemons) EXPECT_THAT(daemon->forwarding, IsEmpty());
@@ -390,7 +390,7 @@ TEST_F(ShorterWayTest, TellsThoseOnTheWayThatOperationsGoThroughThem) {
   for (const std::size_t other : {0u, 1u, 2u}) EXPECT_THAT(daemons[other]->forwarding, IsEmpty());
 }
 
-// Why: a cable of its own is the shortest way of all, and needs no second of grace.
+// Why: a cable of its own is the shortest route of all, and needs no second of grace.
 TEST_F(ShorterWayTest, GivesWayToACableAtOnce) {
   Connect(0, 2);
   Pass(50'000'000);

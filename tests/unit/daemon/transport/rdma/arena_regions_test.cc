@@ -1,4 +1,4 @@
-// Which pieces of clients' arenas are registered, and how long they stay.
+// Which pieces of clients' arenas are registered, and for how long.
 #include "daemon/transport/rdma/arena_regions.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(ArenaRegionsTest, AsksForNothingThatIsNoArenas) {
   EXPECT_FALSE(arena.wants_tending);
 }
 
-// Why: a region over such a boundary is registered, and then sends something else.
+// Why: a region that crosses such a boundary can be registered, and then sends wrong bytes.
 TEST(ArenaRegionsTest, CutsPiecesWhereARegionMayNotReachOver) {
   Limits limits = SmallPieces();
   limits.region_boundary = 1 << 16;
@@ -74,8 +74,8 @@ TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
   EXPECT_EQ(arena.device->asked, 2);
 }
 
-// Why: what is registered is read where it lies, so its client must not give those pages back to the
-// system meanwhile; one that never has a region should.
+// Why: the device reads registered memory where it lies, so its client must not give those pages
+// back to the system meanwhile; a client without regions should.
 TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAfterIt) {
   PaperArena arena;
   int kept = 0;
@@ -89,7 +89,8 @@ TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAft
   arena.regions.Add({nullptr, memory.data(), memory.size(), -1, keep});
   arena.sends.Refresh(2);
   EXPECT_EQ(kept, 0);
-  // Its client gives some back just now: it is asked again, as soon as for what a driver has refused.
+  // Its client gives some back just now: registering is tried again, as soon as after a driver's
+  // refusal.
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
   arena.Tend(3);
   EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
@@ -106,7 +107,7 @@ TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAft
   EXPECT_EQ(kept, 0);
 }
 
-// Why: other processes have regions as well; a driver that refuses is no failure, and is not
+// Why: other processes have regions as well; a driver that refuses is no failure, and must not be
 // asked all the time.
 TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {
   PaperArena arena;
@@ -130,7 +131,7 @@ TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {
   EXPECT_NE(arena.sends.Find(arena.memory.data()).known, nullptr);
 }
 
-// Why: a client goes whenever it likes, and the queue pair reads when it likes.
+// Why: a client may go at any time, and the queue pair may read at any time.
 TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingOfItIsSentAnyMore) {
   PaperArena paper;
   auto owner = std::make_shared<int>(1);

@@ -1,4 +1,4 @@
-// Which GID a queue pair uses, of what Macs' and other systems' ports have.
+// Which GID a queue pair uses, out of those of Macs' and other systems' ports.
 #include "daemon/transport/rdma/choose_gid.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(ChooseGidTest, TakesTheLinksAndThenAnyWhereThereIsNoIpv4) {
   EXPECT_EQ(ChooseGid({}, LinkLocal(1), false), std::nullopt);
 }
 
-// Why: there the address says which cable it is.
+// Why: there the address shows which cable it is.
 TEST(ChooseGidTest, TakesTheLinksAloneOnADeviceThatWasFoundByIt) {
   const std::vector<Gid> gids = {Ipv4(1), LinkLocal(2)};
   EXPECT_EQ(ChooseGid(gids, LinkLocal(2), true), 1u);

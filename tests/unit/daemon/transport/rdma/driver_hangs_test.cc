@@ -10,13 +10,13 @@ namespace {
 class DriverHangsTest : public RdmaRailsTest {
  protected:
   DriverHangsTest() { rdma::FakeVerbsControl::ForgetHung(); }
-  // Whatever hung comes back, and then all of it is gone: also a queue pair that is made only
-  // then, for nobody wants it any more.
+  // Every hanging call returns, and then everything is gone, including a queue pair that is made
+  // only then, when it is no longer needed.
   ~DriverHangsTest() override {
     control.Want("");
     a.reset();
     b.reset();
-    // Without the io_context, for its fabrics are gone.
+    // Without the io_context, because its fabrics are gone.
     const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
     const auto is_left = [] {
       return rdma::DriverThread::threads() > 0 || rdma::FakeVerbsControl::QueuePairs() > 0;
@@ -38,8 +38,8 @@ class DriverHangsTest : public RdmaRailsTest {
 
 class DriverCallTest : public DriverHangsTest, public testing::WithParamInterface<const char*> {};
 
-// How: the call hangs from the beginning. Some are made only once a rail carries something, or when
-// it goes: then the queue pairs fail as well.
+// How: the call hangs from the beginning. Some calls are made only once a rail carries something,
+// or when it goes: then the queue pairs fail as well.
 TEST_P(DriverCallTest, HangsAndTheConnectionCarriesOn) {
   const std::string hang = std::string("hang ") + GetParam();
   const auto has_hung = [] { return rdma::FakeVerbsControl::HasHung(GetParam()); };
@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "ibv_ack_cq_events", "ibv_wc_status_str"),
     [](const auto& call) { return std::string(call.param); });
 
-// Why: each rail whose thread never comes back keeps that thread, its queue pair and its region.
-// One a minute, for weeks, would be the end of the machine.
+// Why: each rail whose thread never returns keeps that thread, its queue pair and its region. One
+// each minute, for weeks, would exhaust the machine.
 TEST_F(DriverHangsTest, LeavesOnlyAFewThreadsInADriverThatNeverComesBack) {
   Join([](FabricOptions& options) {
     KnowTheDevice(options);
@@ -89,8 +89,8 @@ TEST_F(DriverHangsTest, LeavesOnlyAFewThreadsInADriverThatNeverComesBack) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
 }
 
-// Why: set-up is tried again and again while one call has not come back, and a neighbour may offer
-// as often as it likes.
+// Why: set-up is tried again and again while one call has not returned, and a neighbour may send
+// any number of offers.
 TEST_F(DriverHangsTest, PilesUpNoJobs) {
   control.Want("hang ibv_create_qp");
   platform::Wakeup bell;
@@ -114,7 +114,7 @@ TEST_F(DriverHangsTest, PilesUpNoJobs) {
   EXPECT_EQ(last.ticket, ticket);
 }
 
-// Why: a queue pair that waits to be connected is the driver's to destroy.
+// Why: the driver must destroy a queue pair that waits to be connected.
 TEST_F(DriverHangsTest, DestroysTheQueuePairOfAConnectionThatIsCalledOff) {
   platform::Wakeup bell;
   const rdma::Limits limits;

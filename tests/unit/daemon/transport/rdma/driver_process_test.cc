@@ -1,5 +1,5 @@
-// A driver that is called by a process of its own: messages go through it as they do through a driver
-// in this process, and whatever becomes of that process, this one goes on.
+// A driver that a separate process calls: messages go through it as through a driver in this
+// process, and whatever happens to that process, this one goes on.
 #include "daemon/transport/rdma/driver_process.h"
 
 #include <poll.h>
@@ -49,7 +49,7 @@ class DriverProcessTest : public testing::Test {
     EXPECT_TRUE(joined.b->Connect(joined.a->address()).ok());
     return joined;
   }
-  // Until so many have completed, or the queue pair fails; a minute is "never".
+  // Until this number has completed, or the queue pair fails; a minute is "never".
   static absl::Status Await(QueuePair& pair, std::size_t count, std::vector<Completion>& told) {
     const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
     while (told.size() < count && platform::MonotonicNow() < end) {
@@ -67,7 +67,7 @@ class DriverProcessTest : public testing::Test {
     std::memset(pair.Slot(slot).data(), with, pair.Slot(slot).size());
   }
   static bool IsAlive(int pid) { return ::kill(pid, 0) == 0; }
-  // What the two processes share of a queue pair.
+  // The part of a queue pair that the two processes share.
   static QueueHeader& HeaderOf(QueuePair& pair) {
     const QueueLayout layout(kShape.messages, kShape.message_bytes,
                              static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
@@ -122,8 +122,8 @@ TEST_F(DriverProcessTest, EndsWithItsDevice) {
   EXPECT_FALSE(IsAlive(pid));
 }
 
-// What would be read without a copy: the process maps the arena by its descriptor, from the piece's
-// own place on.
+// Sending without a copy: the process maps the arena by its descriptor, from the piece's own offset
+// on.
 TEST_F(DriverProcessTest, SendsFromAnArenaThatItHasMapped) {
   Joined joined = Join();
   auto arena = platform::SharedSegment::Create("arena", 4 << 20);
@@ -154,8 +154,8 @@ TEST_F(DriverProcessTest, RegistersOnlyWhatAnotherProcessCanMap) {
   EXPECT_TRUE(absl::IsUnavailable(region.status())) << region.status();
 }
 
-// Why: nobody has shown that Apple's driver registers a mapping that processes share. Then messages
-// are copied once more, and arenas are not registered.
+// Why: it has not been shown that Apple's driver registers a mapping that processes share. Without
+// that, messages are copied once more, and arenas are not registered.
 TEST_F(DriverProcessTest, CopiesMessagesWhereTheDriverTakesNoSharedMemory) {
   control_.Want("refuse_shared 1");
   Joined joined = Join();
@@ -166,7 +166,8 @@ TEST_F(DriverProcessTest, CopiesMessagesWhereTheDriverTakesNoSharedMemory) {
   EXPECT_FALSE(joined.device_a->Register(memory, arena->data(), arena->bytes()).ok());
 }
 
-// Why: what the driver may still read must not be unmapped before it has let go of it.
+// Why: memory that the driver may still read must not be unmapped before the driver has released
+// it.
 TEST_F(DriverProcessTest, DestroysAQueuePairBeforeItsMemoryGoes) {
   Joined joined = Join();
   control_.Want("delay_us 2000");
@@ -197,7 +198,7 @@ TEST_F(DriverProcessTest, SaysHowItEnded) {
   EXPECT_TRUE(joined.device_b->IsThere()) << "another device's process";
 }
 
-// Why: a daemon is replaced by an upgrade while it runs, and starts another version's program then.
+// Why: an upgrade replaces a daemon while it runs, which then starts another version's program.
 TEST_F(DriverProcessTest, RefusesADaemonOfAnotherVersion) {
   auto process = DriverProcess::Start(PROBE_PROGRAM, "rdma_en1");
   ASSERT_TRUE(process.ok());
@@ -253,7 +254,7 @@ TEST_F(DriverProcessTest, AnswersRequestsThatMakeNoSense) {
   EXPECT_TRUE((*process)->Ended().ok());
 }
 
-// What the other process writes is not believed.
+// What the other process writes is not trusted.
 TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessWritesNonsense) {
   const auto message_of = [](Joined& joined) {
     Completion some[8];
@@ -285,11 +286,12 @@ TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessWritesNonsense) {
   EXPECT_EQ(message_of(joined), std::string(HeaderOf(*joined.a).why.size(), '?'));
 }
 
-// Why: completions of one look point at the same words, which must not go, nor change, with the next.
+// Why: completions of one poll point to the same words, which must neither go nor change with the
+// next.
 TEST_F(DriverProcessTest, KeepsTheReasonOfAllThatFailedInOneLook) {
   Joined joined = Join();
   QueueHeader& header = HeaderOf(*joined.a);
-  const std::string reason(100, 'x');  // More than a string has room for in itself.
+  const std::string reason(100, 'x');  // More than a std::string stores in itself.
   std::copy(reason.begin(), reason.end(), header.why.begin());
   for (std::uint32_t i = 0; i < 3; ++i) CompletionOf(*joined.a, i) = {i, 1, 0, 0};
   header.completions.written.store(3);
@@ -308,7 +310,7 @@ TEST_F(DriverProcessTest, KeepsTheReasonOfAllThatFailedInOneLook) {
   EXPECT_EQ(told[0].what, reason);
 }
 
-// And requests that make no sense fail the queue pair there.
+// Nonsensical requests fail the queue pair there.
 TEST_F(DriverProcessTest, FailsAQueuePairOfWhichNonsenseIsAsked) {
   Joined joined = Join();
   ASSERT_TRUE(joined.a->PostSend(joined.a->receives(), kShape.message_bytes + 1).ok());
@@ -345,7 +347,7 @@ constexpr const char* kCalls[] = {"ibv_get_device_list",
 
 class DriverCallTest : public DriverProcessTest, public testing::WithParamInterface<const char*> {
  protected:
-  // Everything that is done with a device, until something fails: what, and how.
+  // Everything that is done with a device, until something fails: which call, and how.
   static absl::Status UseAll(std::uint64_t call_ns) {
     auto device =
         OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, "rdma_en1", Limits(), {}, call_ns);
@@ -384,7 +386,7 @@ TEST_P(DriverCallTest, CrashesAndOnlyItsProcessEnds) {
   EXPECT_TRUE(UseAll(DriverProcess::kCallNs).ok());
 }
 
-// What hangs where nobody waits for an answer is noticed when the queue pair is destroyed.
+// A hang in a call without an answer is noticed when the queue pair is destroyed.
 TEST_P(DriverCallTest, HangsAndItsProcessIsEnded) {
   control_.Want(std::string("hang ") + GetParam());
   const std::string call = GetParam();
@@ -397,7 +399,7 @@ TEST_P(DriverCallTest, HangsAndItsProcessIsEnded) {
   } else {
     control_.Want("");
     Joined joined = Join(kShortCallNs);
-    FakeVerbsControl::ForgetHung();  // Before, for what looks for completions hangs at once.
+    FakeVerbsControl::ForgetHung();  // First, because polling hangs at once.
     control_.Want("hang " + call);
     static_cast<void>(joined.a->PostSend(joined.a->receives(), 100));
     LookUntil([&] {

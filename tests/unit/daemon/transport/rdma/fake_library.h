@@ -1,5 +1,4 @@
-// Queue pairs of the fake verbs, loaded as a daemon would load the system's; what was done wrong
-// fails the test.
+// Queue pairs of the fake verbs, loaded as a daemon loads the system's; a mistake fails the test.
 //
 // Owner: a test. Thread: its own. Memory: what the queue pairs have.
 #pragma once

@@ -1,6 +1,6 @@
-// What a test tells the fake verbs (tests/fake_verbs), and what they say was done wrong.
+// How a test controls the fake verbs (tests/fake_verbs), and the mistakes that they report.
 //
-// Owner: a test. Thread: its own. Memory: a folder that is there until the process ends.
+// Owner: a test. Thread: its own. Memory: a folder that exists until the process ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,12 +22,12 @@ inline Gid Ipv4Gid(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
 }
 
-// Two devices, of which each test finds nothing but what it asks for.
+// Two devices, for which each test begins with a clean state.
 class FakeVerbsControl {
  public:
   FakeVerbsControl() {
     Want("");
-    // Of processes that a test before this one has had killed.
+    // Files of processes that an earlier test had killed.
     for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
       if (IsQueuePair(entry)) std::filesystem::remove(entry.path());
     }
@@ -39,12 +39,12 @@ class FakeVerbsControl {
     broken_.clear();
     Write();
   }
-  // The queue pair of this number, of this process, fails.
+  // Makes the queue pair of this number, of this process, fail.
   void BreakPair(std::uint32_t number) {
     broken_ += "break " + std::to_string(number) + "\n";
     Write();
   }
-  // The file by which a system shows that it has the device.
+  // The file that stands for the system's entry of the device.
   static std::string EntryOf(const std::string& device) { return Folder() + "/entry_" + device; }
   std::string TakeFaults() {
     std::stringstream text;
@@ -53,7 +53,7 @@ class FakeVerbsControl {
     if (!text.str().empty()) std::filesystem::remove(Folder() + "/faults");
     return text.str();
   }
-  // A call of it has begun to hang.
+  // A call has begun to hang.
   static bool HasHung(const std::string& call) {
     std::ifstream hung(Folder() + "/hung");
     for (std::string line; std::getline(hung, line);) {

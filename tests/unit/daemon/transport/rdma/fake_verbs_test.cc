@@ -1,6 +1,6 @@
-// The fake is what stands between the daemon's code and hardware that nobody here has: each rule
-// that it says it enforces (tests/fake_verbs/README.md) is broken here, by a client of verbs that
-// has nothing of the daemon's.
+// The fake stands between the daemon's code and hardware that we do not have: each rule that it
+// claims to enforce (tests/fake_verbs/README.md) is broken here, by a client of verbs that uses
+// none of the daemon's code.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ constexpr std::uint32_t kFrame = 4096;
 constexpr int kAllAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
-// One end: a queue pair and its region, as a correct program has them.
+// One end: a queue pair and its region, as in a correct program.
 struct Bare {
   Bare(const Verbs& table, int which, std::uint32_t depth = 16) : verbs(table) {
     int count = 0;
@@ -179,7 +179,7 @@ TEST_F(FakeVerbsTest, HasTenQueuePairsAndAHundredRegions) {
 TEST_F(FakeVerbsTest, WantsRegionsWithAllAccessOnOneSideOfABoundary) {
   Bare a(verbs, 0);
   EXPECT_EQ(verbs.reg_mr(a.domain, a.memory, kFrame, IBV_ACCESS_LOCAL_WRITE), nullptr);
-  // An address; nothing of it is touched.
+  // Only an address; the memory is not touched.
   auto* const below = reinterpret_cast<std::byte*>((std::uintptr_t{8} << 32) - kFrame);
   ibv_mr* const region = verbs.reg_mr(a.domain, below, 2 * kFrame, kAllAccess);
   ExpectFault("reaches over 4 GiB");
@@ -273,7 +273,7 @@ TEST_F(FakeVerbsTest, NoticesACompletionQueueThatIsTooShort) {
   EXPECT_LT(ibv_poll_cq(a.queue, 1, &one), 0);
 }
 
-// What a test asks for besides.
+// Other requests of a test.
 TEST_F(FakeVerbsTest, LosesDelaysAndFailsWhenItIsTold) {
   Bare a(verbs, 0);
   Bare b(verbs, 1);

@@ -32,7 +32,8 @@ TEST(MessageStreamTest, CarriesFramesOfAllSizesInOrder) {
   EXPECT_TRUE(pair.ends[1].partial.empty());
 }
 
-// Why: a send that meets no receive is lost, or worse. What is not read is not posted anew.
+// Why: a send that meets no receive is lost, or worse. A message that was not read is not posted
+// again.
 TEST(MessageStreamTest, SendsNoMoreThanTheOtherSideHasPosted) {
   Pair pair;
   std::uint64_t sequence = 1;
@@ -44,8 +45,8 @@ TEST(MessageStreamTest, SendsNoMoreThanTheOtherSideHasPosted) {
   EXPECT_EQ(pair.sent_with_frames[0], 4) << "the others are left for what carries no frames";
 }
 
-// Why: a daemon may be stopped, and its device goes on: what has been posted takes what comes, and
-// nobody posts anew. However long that lasts, there is a receive for each message.
+// Why: a daemon may be stopped while its device goes on: posted receives take messages, and none is
+// posted again. However long that lasts, there is a receive for each message.
 TEST(MessageStreamTest, SendsNoMoreThanThatToASideThatIsStopped) {
   Pair pair;
   std::uint64_t sequence = 1;
@@ -66,11 +67,11 @@ TEST(MessageStreamTest, SendsNoMoreThanThatToASideThatIsStopped) {
 }
 
 // Why: a side that stood still finds, long after its last message, what the other one said before
-// that had come. It is no word of that message, which has its receive still.
+// that had come. It says nothing about that message, which still has its receive.
 TEST(MessageStreamTest, TakesNoOldWordForOneOfItsLastMessages) {
   Pair pair;
   pair.now += MessageStream::kKeepAliveNs;
-  pair.TurnOf(1);  // A sign of life, which waits at the side that stands still.
+  pair.TurnOf(1);  // A heartbeat, which waits at the side that stands still.
   ASSERT_EQ(pair.sent[1], 1);
   std::uint64_t sequence = 1;
   while (pair.ends[0].Write(sequence, 3000)) ++sequence;
@@ -85,7 +86,7 @@ TEST(MessageStreamTest, TakesNoOldWordForOneOfItsLastMessages) {
   EXPECT_LE(sent + pair.sent[0], 8);
 }
 
-// Why: credit must come back although the receiver has nothing to send by itself.
+// Why: credit must come back although the receiver has nothing of its own to send.
 TEST(MessageStreamTest, TellsOfCreditWithoutFramesOfItsOwn) {
   Pair pair;
   for (std::uint64_t sequence = 1; sequence <= 1000; ++sequence) {
@@ -100,7 +101,7 @@ TEST(MessageStreamTest, TellsOfCreditWithoutFramesOfItsOwn) {
   EXPECT_LT(pair.sent[1], 1000 / 3);
 }
 
-// Why: both may have used up all that they had, at once; none may wait for the other for ever.
+// Why: both may use up their credit at once; neither may wait for the other for ever.
 TEST(MessageStreamTest, BothSidesFillEachOtherAndGoOn) {
   Pair pair;
   std::uint64_t next[2] = {1, 1};
@@ -130,8 +131,8 @@ TEST(MessageStreamTest, LosesOnlyTheFramesThatWereInALostMessage) {
   EXPECT_EQ(pair.ends[1].stream->lost_messages(), 1u);
 }
 
-// A frame over many messages, of which one in the middle is lost: the messages that hold
-// nothing but the rest of it are passed over.
+// A frame over many messages, one of which is lost in the middle: those with nothing but the rest
+// of it are skipped.
 TEST(MessageStreamTest, SkipsTheRestOfALargeFrameOfWhichSomeIsLost) {
   Pair pair;
   int number = 0;
@@ -144,8 +145,8 @@ TEST(MessageStreamTest, SkipsTheRestOfALargeFrameOfWhichSomeIsLost) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Why: while half a frame is kept here, a copy of it that comes on another rail is taken for one
-// too many. How: the end of a frame is lost, and an empty message tells of it.
+// Why: while half a frame is kept here, a copy of it that comes on another rail seems to be a
+// duplicate. How: the end of a frame is lost, and an empty message reveals it.
 TEST(MessageStreamTest, TellsOfAGapBeforeMoreFramesCome) {
   Pair pair;
   int number = 0;
@@ -168,8 +169,8 @@ TEST(MessageStreamTest, TellsOfAGapBeforeMoreFramesCome) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
-// Why: nothing tells of the loss of the last messages. If their credit were gone for ever, the
-// rail would stand still.
+// Why: nothing reveals the loss of the last messages. If their credit were gone for ever, the rail
+// would stand still.
 TEST(MessageStreamTest, GoesOnAfterAllThatWasUnderWayIsLost) {
   Pair pair;
   bool out = true;
@@ -193,8 +194,9 @@ TEST(MessageStreamTest, GoesOnAfterAllThatWasUnderWayIsLost) {
   EXPECT_GT(pair.ends[1].frames.size(), before + 50);
 }
 
-// However messages are lost and late, both ways: no send meets no receive, what is read are
-// whole frames in order, and it never stands still: the reserve is large enough for these losses.
+// However messages are lost and late, in both directions, every send meets a receive, the frames
+// read are whole and in order, and the stream never stands still: the reserve is large enough for
+// these losses.
 TEST(MessageStreamTest, KeepsItsWordUnderLossAndDelay) {
   for (std::uint32_t seed = 1; seed <= Seeds(60); ++seed) {
     SCOPED_TRACE(seed);

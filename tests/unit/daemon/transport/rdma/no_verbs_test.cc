@@ -8,8 +8,8 @@
 namespace mlxcomm::fabric::rdma::no_verbs_test {
 namespace {
 
-// Why: a daemon without RDMA is an ordinary one, and has to say how to get another. How: this
-// program has in it what such a daemon has in place of verbs.
+// Why: a daemon without RDMA is an ordinary one, and must say how to get another. How: this program
+// contains what such a daemon has in place of verbs.
 TEST(NoVerbsTest, SaysThatItWasBuiltWithoutAndWhatIsMissing) {
   const auto none = LoadLibrary("");
   EXPECT_TRUE(absl::IsUnavailable(none.status()));

@@ -1,4 +1,5 @@
-// The program that probes and calls the driver, for tests: as the daemon does when it is told to.
+// The program that probes and calls the driver, for tests: the daemon does the same with these
+// arguments.
 #include <cstring>
 
 #include "daemon/transport/rdma/driver_main.h"

@@ -41,7 +41,7 @@ TEST_F(ProbeTest, SaysWhyThereAreNoDevices) {
   EXPECT_TRUE(absl::IsUnavailable(another.status())) << another.status();
 }
 
-// Why: the driver is known to hang, and to crash; neither may be the daemon's end.
+// Why: the driver is known to hang, and to crash; neither may end the daemon.
 TEST_F(ProbeTest, OutlivesADriverThatCrashes) {
   control_.Want("crash ibv_create_qp");
   const auto found = Ask();
@@ -60,7 +60,7 @@ TEST_F(ProbeTest, EndsADriverThatHangs) {
   EXPECT_TRUE(Ask().ok());
 }
 
-// A program in place of the one that probes: what comes from there is not trusted either.
+// A program in place of the one that probes: its output is not trusted either.
 class Pretender {
  public:
   explicit Pretender(const std::string& script) {
@@ -96,7 +96,7 @@ TEST_F(ProbeTest, TakesNoGarbageForAnAnswer) {
   }
 }
 
-// Why: to unload the library may be what hangs; it has said all, and is ended all the same.
+// Why: unloading the library may hang; the process has said everything, and is ended all the same.
 TEST_F(ProbeTest, EndsAProcessThatHasAnsweredAndStays) {
   const absl::Status said = Pretender("echo end; exec >/dev/null; exec sleep 600").Ask(300'000'000);
   EXPECT_TRUE(said.ok()) << said;
@@ -110,7 +110,7 @@ TEST_F(ProbeTest, TellsNothingThatTheDriverPrints) {
   EXPECT_EQ(found->size(), 2u);
 }
 
-// Why: which call hangs, or ends the process, differs from driver to driver.
+// Why: the call that hangs, or ends the process, differs from driver to driver.
 class ProbeCallTest : public ProbeTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(ProbeCallTest, OutlivesACallThatHangs) {

@@ -6,8 +6,8 @@
 namespace mlxcomm::fabric::rdma::rail_simulation_test {
 namespace {
 
-// Why: what goes wrong between set-up, credit and loss depends on the order of many small events,
-// and a real queue pair shows few of the orders. A seed that fails does so again.
+// Why: faults between set-up, credit and loss depend on the order of many small events, and a real
+// queue pair shows few of the orders. A failing seed can be repeated.
 TEST(RailSimulationTest, HoldsUnderEverySeed) {
   const std::uint32_t seeds = Seeds(300);
   std::uint64_t rails = 0;
@@ -22,7 +22,7 @@ TEST(RailSimulationTest, HoldsUnderEverySeed) {
   EXPECT_GT(lost, seeds * 20u);
 }
 
-// Why: a test that finds nothing has to be one that could.
+// Why: a test that finds nothing must be able to find something.
 TEST(RailSimulationTest, FindsWhatIsPlanted) {
   for (const Planted planted :
        {Planted::kOverstatesCredit, Planted::kHidesLoss, Planted::kSendsTooEarly,

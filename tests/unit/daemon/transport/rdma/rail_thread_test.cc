@@ -1,4 +1,4 @@
-// A rail over queue pairs of paper: what no fake device would do, a driver that is out of order may.
+// A rail over fake queue pairs: a faulty driver may do what no fake device does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ class RailThreadTest : public testing::Test {
   ArrivalClaims claims;
 };
 
-// Why: the number comes back from the driver, and names memory.
+// Why: the number comes back from the driver, and selects memory.
 TEST_F(RailThreadTest, GoesDownWhenWhatWasNotPostedCompletes) {
   for (const auto& [slot, receive] :
        std::vector<std::pair<std::uint32_t, bool>>{{2 * kMessages, false},
@@ -94,7 +94,7 @@ TEST_F(RailThreadTest, GoesDownWhenWhatWasNotPostedCompletes) {
   }
 }
 
-// Why: a daemon ends in time, however many rails are in a driver that does not answer.
+// Why: a daemon must end in time, however many rails are in a driver that does not answer.
 TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
   const auto hangs = std::make_shared<std::atomic<bool>>(true);
   const auto ended = std::make_shared<std::atomic<int>>(0);
@@ -112,7 +112,7 @@ TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
   EXPECT_LT(platform::MonotonicNow() - before, 6'000'000'000u);
   rails.clear();
   *hangs = false;
-  hangs->notify_all();  // They come back, to nothing that is anybody else's.
+  hangs->notify_all();  // They return, and touch nothing that belongs to others.
   LookUntil([&] { return *ended >= 8; });
 }
 

@@ -1,5 +1,5 @@
-// Large payload that goes without a header, from where it lies: what is read of it on the other
-// side is all of a frame or nothing, whatever is lost, late, or overwritten.
+// Large payload that goes without a header, from where it lies: the other side gets a whole frame
+// or nothing, whatever is lost, late, or overwritten.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -43,7 +43,7 @@ TEST(RawMessagesTest, SendsLargePayloadWithoutACopy) {
   EXPECT_EQ(stream.lost_messages(), 0u);
 }
 
-// Why: with all credit gone for headers, little would be left for payload.
+// Why: if headers used up all credit, little would be left for payload.
 TEST(RawMessagesTest, SendsFewMessagesBesidesPayload) {
   Pair pair(32, kSlot, RegisteredArena());
   SendAll(pair, 20, 1'000'000);
@@ -67,7 +67,7 @@ TEST(RawMessagesTest, CopiesSmallPayloadAndWhatHasNoRegion) {
   EXPECT_TRUE(refused.ends[0].arena->wants_tending) << "but it was asked for";
 }
 
-// Why: neither region nor registration may be reached over; what lies across is copied.
+// Why: a message may not cross a region or a registration; payload across one is copied.
 TEST(RawMessagesTest, SendsNoMessageThatReachesOverARegionsEnd) {
   Limits limits;
   limits.arena_region_bytes = 40'000;  // No multiple of a message.
@@ -84,8 +84,8 @@ TEST(RawMessagesTest, SendsNoMessageThatReachesOverARegionsEnd) {
   EXPECT_GT(pair.sent_raw[0], 100);
 }
 
-// Why: raw messages have no numbers of their own; whichever one is lost, those after it must not
-// be taken for it. How: each message of three frames is lost once.
+// Why: raw messages have no numbers of their own; whichever one is lost, later ones must not take
+// its place. How: each message of three frames is lost once.
 TEST(RawMessagesTest, LosesAFrameAsAWholeWhicheverMessageIsLost) {
   int messages = 1;
   for (int lost = 1; lost <= messages; ++lost) {
@@ -139,7 +139,7 @@ TEST(RawMessagesTest, TakesAShortOneForALostOne) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2, 3, 4, 5}));
 }
 
-// However messages are lost and late, both ways, and sends complete.
+// However messages are lost and late, in both directions, and sends complete.
 TEST(RawMessagesTest, KeepsItsWordUnderLossAndDelay) {
   for (std::uint32_t seed = 1; seed <= Seeds(25); ++seed) {
     SCOPED_TRACE(seed);
@@ -180,7 +180,7 @@ TEST(RawMessagesTest, KeepsItsWordUnderLossAndDelay) {
   }
 }
 
-// Why: what is transmitted may be overwritten once it is acknowledged, and the other side may
+// Why: transmitted memory may be overwritten once it is acknowledged, and the other side may
 // acknowledge what it has read before this side knows that it was sent.
 TEST(RawMessagesTest, AFrameIsTransmittedOnceNothingOfItIsReadAnyMore) {
   Pair pair(16, kSlot, RegisteredArena());
@@ -211,8 +211,8 @@ TEST(RawMessagesTest, AFrameIsTransmittedOnceNothingOfItIsReadAnyMore) {
   EXPECT_EQ(writer.transmitted(), 2u);
 }
 
-// Why: when a rail is given up its driver may still have messages to read, from memory that is
-// then overwritten. How: a queue pair reads some of what is posted, the rail is given up, the
+// Why: when a rail is given up its driver may still have messages to read, from memory that is then
+// overwritten. How: a queue pair reads some of the posted messages, the rail is given up, the
 // memory overwritten, and the rest is read: at each place.
 TEST(RawMessagesTest, WhatIsReadAfterTheRailWasGivenUpIsWorthNothing) {
   std::size_t posted = 1;
@@ -242,14 +242,14 @@ TEST(RawMessagesTest, WhatIsReadAfterTheRailWasGivenUpIsWorthNothing) {
   EXPECT_GE(most_frames, 2u);
 }
 
-// Why: payload is a client's, who may know how headers look, but not this connection's number.
+// Why: payload is a client's, which may know the form of headers, but not this connection's number.
 TEST(RawMessagesTest, TakesPayloadThatLooksLikeAHeaderForPayload) {
   Pair pair(16, kSlot, RegisteredArena());
   wire::MessageHeader header;
   header.connection = 78;
   header.number = 3;
   End& from = pair.ends[0];
-  EXPECT_FALSE(from.Write(1, 100'000));  // The arena's first bytes, from here on.
+  EXPECT_FALSE(from.Write(1, 100'000));  // Now begins at the arena's first bytes.
   for (std::size_t at = 0; at < 100'000; at += kSlot) {
     std::memcpy(from.arena->memory.data() + at, &header, sizeof header);
   }
@@ -272,7 +272,7 @@ TEST(RawMessagesTest, TakesPayloadThatLooksLikeAHeaderForPayload) {
   EXPECT_EQ(std::memcmp(payload, from.arena->memory.data(), 20'000), 0);
 }
 
-// Why: whoever has the other end may send anything. Nothing but raw messages costs it nothing
+// Why: the process at the other end may send anything. Sending only raw messages costs it nothing,
 // and us a little each.
 TEST(RawMessagesTest, RefusesThoseWhoSendNothingElse) {
   End end(8, kSlot, 1000 * kMs);
@@ -292,7 +292,7 @@ TEST(RawMessagesTest, RefusesThoseWhoSendNothingElse) {
   EXPECT_EQ(came, 8 * 8 + 1);
 }
 
-// A number that leaves no room for those that came is one that was made up.
+// A number that leaves no room for the messages that came must be made up.
 TEST(RawMessagesTest, RefusesAHeaderThatDeniesWhatHasCome) {
   End end(8, kSlot, 1000 * kMs);
   wire::MessageHeader header;

@@ -1,5 +1,5 @@
-// What all rails have to hold, over queue pairs of the fake verbs: as Apple has them, as Linux
-// has them, and where messages are lost. And over two devices of this machine, if there are some:
+// The rules for all rails, over queue pairs of the fake verbs: Apple's kind, Linux's kind, and
+// where messages are lost. And over two devices of this machine, if there are some:
 // MLXCOMM_TEST_RDMA="rxe0=10.77.0.1,rxe1=10.77.0.2" names them and their addresses.
 #include <arpa/inet.h>
 
@@ -37,7 +37,7 @@ class RdmaRails final : public RailMaker {
     }
   }
   ~RdmaRails() override {
-    // Threads end when they like, but they do.
+    // Threads end after some time, but they do.
     for (const auto& device : devices_) {
       LookUntil([&device] { return device->use().queue_pairs == 0; });
     }
@@ -49,7 +49,7 @@ class RdmaRails final : public RailMaker {
     std::array<std::unique_ptr<rdma::QueuePair>, 2> pairs;
     for (std::size_t i : {0u, 1u}) {
       auto made = devices_[i]->MakeQueuePair(shape, gids_[i]);
-      // Those of rails that have gone may not be gone yet.
+      // Queue pairs of rails that have gone may still exist.
       while (absl::IsResourceExhausted(made.status())) {
         made = devices_[i]->MakeQueuePair(shape, gids_[i]);
       }
@@ -73,8 +73,8 @@ class RdmaRails final : public RailMaker {
     }
     return rails;
   }
-  // Its work fails, now and then at one end only: the other one notices by silence, which takes its
-  // time. Nobody can break real ones from here.
+  // Its work fails, sometimes at one end only: the other one notices by silence, which takes time.
+  // A test cannot break real ones.
   bool Cut(std::size_t which) override {
     if (!is_fake_) return false;
     control_.BreakPair(numbers_[which][0]);

@@ -1,6 +1,6 @@
 // Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs.
 //
-// Owner: a test. Thread: its own, which is both engines. Memory: theirs.
+// Owner: a test. Thread: its own, which is both loops. Memory: theirs.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace mlxcomm::fabric {
 
-// A client's arena: whoever touches it when it is not mapped any more ends the test.
+// A client's arena: touching it after it was unmapped ends the test.
 class Arena {
  public:
   static constexpr std::size_t kBytes = 8 * 1024 * 1024;
@@ -121,7 +121,7 @@ class RdmaRailsTest : public FabricTest {
     const RailSnapshot* const rail = RailOf(links, Transport::kRdma);
     return rail == nullptr ? RailSnapshot() : *rail;
   }
-  // Carries from the arena until some of it has gone without a copy.
+  // Sends from the arena until some of it has gone without a copy.
   void CarryUntilDirect(const Arena& arena) {
     const std::uint64_t before = Rdma(*a).direct_bytes;
     for (int i = 0; i < 100 && Rdma(*a).direct_bytes == before; ++i) Carry(arena.bytes());

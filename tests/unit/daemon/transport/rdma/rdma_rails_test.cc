@@ -1,5 +1,5 @@
-// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs: they
-// are made by themselves, carry, go and come back, while the connection carries on.
+// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs: these are
+// made automatically, carry data, go and come back, while the connection carries on.
 #include <random>
 
 #include "daemon/transport/tcp/authentication.h"
@@ -23,7 +23,7 @@ TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
   EXPECT_GT(RailOf(a->fabric->Snapshot(), Transport::kRdma)->sent_bytes, 1'000'000u);
 }
 
-// Why: the connection is the spare, and nobody above may notice.
+// Why: the connection is the spare, and the layers above may not notice.
 TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -40,7 +40,7 @@ TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
   EXPECT_TRUE(b->lost.empty());
 }
 
-// Why: Linux waits with a device that is deleted until nobody has it open, and tells nobody.
+// Why: Linux waits with the removal of a device until no process has it open, and notifies nobody.
 TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIsBack) {
   const std::string entry = rdma::FakeVerbsControl::EntryOf("rdma_en1");
   std::ofstream(entry) << "1";
@@ -63,7 +63,7 @@ TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIs
   std::filesystem::remove(entry);
 }
 
-// Why: where nothing arrives any more, and nobody is told, silence has to be noticed.
+// Why: where nothing arrives any more, without any notification, silence must be noticed.
 TEST_F(RdmaRailsTest, NoticesARailThatHasGoneSilentInTheMiddle) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -75,9 +75,9 @@ TEST_F(RdmaRailsTest, NoticesARailThatHasGoneSilentInTheMiddle) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: after idle hours it has to work still, or be known to have gone. How: nobody sends anything;
-// signs of life go over the queue pair itself, both ways, and when nothing arrives there any more
-// the rail goes although the connection beside it lives.
+// Why: after idle hours the rail must still work, or be known to have gone. How: neither side sends
+// anything; heartbeats go over the queue pair itself, in both directions, and when nothing arrives
+// there any more the rail goes although the connection beside it lives.
 TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -101,8 +101,8 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: a queue pair of a daemon that has ended takes what is sent to it, and tells nobody. How: silence
-// would show after an hour.
+// Why: a queue pair of a daemon that has ended accepts messages without any notification. How:
+// silence would be noticed only after an hour.
 TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
   Join([](FabricOptions& options) { options.heartbeat_timeout_ns = 3'600'000'000'000; });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -110,7 +110,8 @@ TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
   ASSERT_TRUE(RunUntil({a.get()}, [&] { return !a->lost.empty(); }));
 }
 
-// Why: a connection that is cut is no daemon that has ended: the queue pair carries the channel.
+// Why: a connection that is cut does not mean that the daemon has ended: the queue pair carries the
+// channel.
 TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -126,8 +127,8 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: what the daemon there has proved on the connection holds for the queue pair beside it,
-// and a key that is no longer taken must not live on in one.
+// Why: the proof on the connection holds for the queue pair beside it, and a key that is no longer
+// accepted must not live on in one.
 TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
   Join([](FabricOptions& options) { options.new_proof_timeout_ns = 1'000'000'000; });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -139,21 +140,21 @@ TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
   EXPECT_EQ(RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address, made);
   Carry(1024 * 1024);
 
-  cable->PullOut();  // Nothing is left that could be proved.
+  cable->PullOut();  // Nothing is left to be proved.
   ASSERT_TRUE(
       RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
   a->fabric->SetKeys(KeysOf(9));
   ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
 }
 
-// Why: what a device has is asked of it, and of the other side's; the configuration may not know.
+// Why: the devices on both sides say what they have; the configuration may not know.
 TEST_F(RdmaRailsTest, TakesUnreliableQueuePairsWhereThereAreNoOthers) {
   Join([](FabricOptions& options) { options.rdma.limits.service = rdma::Service::kReliable; });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
   Carry(1024 * 1024);
 }
 
-// Why: a device that garbles what is longer than a frame says nothing of it, as before macOS 26.3.
+// Why: a device that garbles messages longer than a frame does not say so, as before macOS 26.3.
 TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
   control.Want("one_frame_only 1");
   Join([](FabricOptions& options) {
@@ -167,8 +168,8 @@ TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
   EXPECT_GE(Rdma(*a).sent_bytes, before + 1024 * 1024);
 }
 
-// Why: whoever holds the key may still say anything. How: set-up messages of random bits, offers of
-// one name again and again, all while rails are made; then it is quiet, and the rail is there.
+// Why: a node with the key may still send anything. How: set-up messages of random bits, and offers
+// of one name again and again, all while rails are made; then it is quiet, and the rail is there.
 TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -192,7 +193,7 @@ TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
     message.queue_pair = static_cast<std::uint32_t>(random());
     message.receives = 4;
     message.mtu_bytes = 1024;
-    if (i % 3 == 0) {  // Bits as they come.
+    if (i % 3 == 0) {  // Random bits.
       for (std::size_t at = 0; at < sizeof message; at += 1 + random() % 40) {
         reinterpret_cast<std::uint8_t*>(&message)[at] ^= static_cast<std::uint8_t>(random());
       }
@@ -244,7 +245,7 @@ TEST_F(RdmaRailsTest, SaysThatItIsOffOnTheOtherSide) {
   EXPECT_EQ(Detail(*b), "no rail");
 }
 
-// Why: the driver is known to hang. Connections, and the engine, go on.
+// Why: the driver is known to hang. Connections and the loop go on.
 TEST_F(RdmaRailsTest, GoesOnWithoutADriverThatHangs) {
   control.Want("hang ibv_modify_qp");
   Join([](FabricOptions& options) { options.rdma.probe_timeout_ns = 300'000'000; });
@@ -278,7 +279,7 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   EXPECT_EQ(before.arena_regions, 1u);
   EXPECT_EQ(before.arena_region_bytes, Arena::kBytes);
   EXPECT_GT(before.arena_regions_max, 1u);
-  // How much goes over which rail is up to how fast each is just now.
+  // The share of each rail depends on how fast it is just now.
   const auto sent_directly = [&] { return Rdma(*a).direct_bytes - before.direct_bytes; };
   for (int i = 0; i < 10 || (i < 300 && sent_directly() <= 1'000'000); ++i) Carry(arena.bytes());
   const RailSnapshot after = Rdma(*a);
@@ -291,12 +292,12 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
 
   a->fabric->RemoveMemory(arena.bytes().data());
   arena.LetGo();
-  // The driver's thread counts it out first, then lets go of the memory.
+  // The driver's thread first removes it from the count, then releases the memory.
   ASSERT_TRUE(RunUntil(both(), [&] { return Rdma(*a).arena_regions == 0 && !arena.is_mapped(); }));
   Carry(1024 * 1024);
 }
 
-// Why: what is lost of payload without headers must not be filled up with what follows.
+// Why: lost payload without headers must not be filled up with what follows.
 TEST_F(RdmaRailsTest, SendsFromArenasWhereMessagesAreLost) {
   control.Want("loss 0.01");
   Join();
@@ -308,7 +309,7 @@ TEST_F(RdmaRailsTest, SendsFromArenasWhereMessagesAreLost) {
   EXPECT_GT(Rdma(*a).direct_bytes, 0u);
 }
 
-// Why: regions are few, and other processes have them: that is no failure.
+// Why: regions are few, and other processes use them: that is no failure.
 TEST_F(RdmaRailsTest, CopiesWhereTheDriverRegistersNothingMore) {
   control.Want("regions 1");  // The queue pair's; each driver's process counts its own here.
   Join();
@@ -322,8 +323,8 @@ TEST_F(RdmaRailsTest, CopiesWhereTheDriverRegistersNothingMore) {
   EXPECT_TRUE(BothUp());
 }
 
-// Why: a driver that hangs may read what was posted whenever it likes, long after its rail has
-// been given up and the client has gone. Nobody waits for it, and the pages stay for it.
+// Why: a driver that hangs may read posted memory at any time, long after its rail has been given
+// up and the client has gone. Nothing waits for it, and the pages stay for it.
 TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
   Join();
   Arena arena;
@@ -333,7 +334,7 @@ TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
   control.Want("delay_us 3000");  // So that some of it is still to be read.
   std::vector<std::byte> target(Arena::kBytes);
   const std::uint64_t before = Rdma(*a).direct_bytes;
-  // A rail that has become slow may be given nothing of one round.
+  // A rail that has become slow may get nothing in one round.
   int expected = a->released[9];
   const auto is_direct = [&] { return Rdma(*a).direct_bytes > before; };
   for (int i = 0; i < 100 && !is_direct(); ++i) {

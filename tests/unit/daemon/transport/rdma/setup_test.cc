@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// One side: what its set-up wants is done at once, unless a test keeps it.
+// One side: what its set-up requests is done at once, unless a test delays it.
 struct Side : SetupPort {
   Side(bool offers, const Limits& limits)
       : number(offers ? 11u : 22u),
@@ -41,7 +41,7 @@ struct Side : SetupPort {
   }
   void Drop(std::uint64_t attempt) override { dropped.push_back(attempt); }
 
-  // What the driver would do.
+  // Acts as the driver.
   void Drive(std::uint64_t now) {
     if (making != 0 && !hangs) {
       absl::StatusOr<QueuePairAddress> made = QueuePairAddress{{}, number, 5, 0, 1024};
@@ -108,8 +108,8 @@ class SetupTest : public testing::Test {
   std::unique_ptr<Side> answerer;
 };
 
-// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs need not have the same.
-// How: whichever side it is, both must end with messages of one frame, and no pause be waited for.
+// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs may differ.
+// How: whichever side it is, both must end with messages of one frame, without waiting for a pause.
 TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesHave) {
   const Limits earlier = AppleLimits("26.2.1");
   ASSERT_EQ(earlier.message_bytes_max, apple::kFrameBytes);
@@ -123,7 +123,7 @@ TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesHave) {
   EXPECT_EQ(offerer->dropped.size(), 1u);
 }
 
-// Why: what a neighbour says bounds nothing here, upwards or to nothing.
+// Why: a neighbour's number must not set a limit here, neither too high nor zero.
 TEST_F(SetupTest, TakesNoSizeOfMessagesThatMakesNoSense) {
   for (const std::uint32_t bytes : {0u, 4095u, Limits().message_bytes, 1u << 30}) {
     deaf = true;
@@ -158,7 +158,7 @@ TEST_F(SetupTest, MakesARailOfOneAttemptOnBothSides) {
   EXPECT_EQ(offerer->setup.detail(), "");
 }
 
-// Why: whoever sends before the other side has posted its receives would lose it.
+// Why: a side that sends before the other has posted its receives would lose the message.
 TEST_F(SetupTest, NeitherSideHasARailBeforeTheOtherHasConnected) {
   offerer = std::make_unique<Side>(true, Limits());
   answerer = std::make_unique<Side>(false, Limits());
@@ -180,7 +180,7 @@ TEST_F(SetupTest, AgreesOnReliableServiceOnlyWhereBothHaveIt) {
   EXPECT_TRUE(BothUp());
   EXPECT_EQ(answerer->shape.service, Service::kReliable);
 
-  Run(LinuxLimits(), Limits());  // It is told so, and offers another at once.
+  Run(LinuxLimits(), Limits());  // It gets the reason, and offers another at once.
   EXPECT_TRUE(BothUp());
   EXPECT_EQ(offerer->shape.service, Service::kUnreliable);
   EXPECT_EQ(offerer->rails.size(), 1u);
@@ -190,7 +190,7 @@ TEST_F(SetupTest, AgreesOnReliableServiceOnlyWhereBothHaveIt) {
   EXPECT_EQ(answerer->shape.service, Service::kUnreliable);
 }
 
-// Why: what a device has, its driver says when it is asked to make one; configurations may not know.
+// Why: a driver shows what a device has when it makes one; configurations may not know.
 TEST_F(SetupTest, TakesUnreliableServiceWhereADriverHasNoOther) {
   for (const bool at_offerer : {true, false}) {
     offerer = std::make_unique<Side>(true, LinuxLimits());
@@ -203,7 +203,7 @@ TEST_F(SetupTest, TakesUnreliableServiceWhereADriverHasNoOther) {
   }
 }
 
-// Why: messages lie in memory that is pinned; a neighbour's numbers must not decide how much.
+// Why: messages lie in pinned memory; a neighbour's numbers must not decide how much.
 TEST_F(SetupTest, GivesNoMoreMemoryThanItsOwnNumbersComeTo) {
   Limits large;
   large.message_bytes = 4 * Limits().message_bytes;
@@ -225,7 +225,7 @@ TEST_F(SetupTest, GivesNoMoreMemoryThanItsOwnNumbersComeTo) {
       << offerer->setup.detail();
 }
 
-// Why: a rail that only one side has takes what is sent over it, and nobody hears of it.
+// Why: a rail that only one side has accepts messages that never arrive, without any notification.
 TEST_F(SetupTest, BothSidesLetGoWhereOneCannotTakeTheRail) {
   for (const bool at_offerer : {true, false}) {
     offerer = std::make_unique<Side>(true, Limits());
@@ -277,7 +277,7 @@ TEST_F(SetupTest, GivesUpOnADriverThatDoesNotAnswer) {
   for (const Side* side : {offerer.get(), answerer.get()}) {
     EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
   }
-  // It comes back after all: nobody wants it any more.
+  // It returns after all: it is no longer needed.
   answerer->setup.OnMade(attempt, QueuePairAddress{}, 16, now);
   EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
 }
@@ -321,7 +321,7 @@ TEST_F(SetupTest, MakesItAgainWhenTheRailHasGoneOnEitherSide) {
   }
 }
 
-// Why: the word that the rail has gone may be lost with the channel; then the offer says it.
+// Why: the message that the rail has gone may be lost with the channel; then the offer shows it.
 TEST_F(SetupTest, TakesANewOfferForTheEndOfItsRail) {
   Run();
   ASSERT_TRUE(BothUp());
@@ -346,7 +346,7 @@ TEST_F(SetupTest, BeginsAnewWhenItMayTryNow) {
   EXPECT_TRUE(BothUp());
 }
 
-// Why: it comes from a key holder, but a wrong number must not reach a driver.
+// Why: it comes from a node with the key, but a wrong number must not reach a driver.
 TEST_F(SetupTest, RefusesOffersThatMakeNoSense) {
   const auto taken = [](const std::function<void(wire::RailSetup&)>& change) {
     Side side(false, Limits());

@@ -1,6 +1,6 @@
 // Two daemons' ends of one path in virtual time: set-up (setup.h) over a channel that is slow and
 // may be cut, drivers that are slow, fail or hang, and messages (message_stream.h) over queue pairs
-// that lose and delay them, while either side's thread may stand still. One seed decides all of it.
+// that lose and delay them, while either side's thread may pause. One seed decides everything.
 //
 //   Side: Setup ══ channel ══ Setup        what must hold is looked at with each step:
 //           driver: makes, connects          a send meets a receive; what is read are whole frames
@@ -30,13 +30,13 @@
 
 namespace mlxcomm::fabric::rdma {
 
-// What is wrong on purpose, for tests of the test.
+// Deliberate faults, for tests of the test.
 enum class Planted : std::uint8_t {
   kNothing,
-  kOverstatesCredit,  // Messages tell of receives that are not posted again yet.
+  kOverstatesCredit,  // Messages report receives that are not posted again yet.
   kHidesLoss,         // Messages are numbered as they come.
   kSendsTooEarly,     // The answerer sends before the offerer has connected.
-  kKeepsDropped,      // What is not needed any more is not destroyed.
+  kKeepsDropped,      // Objects that are not needed any more are not destroyed.
   kForgetsSilence,    // A rail on which nothing comes any more stays.
 };
 
@@ -85,7 +85,7 @@ class SimulatedRails {
     std::deque<std::pair<std::uint32_t, std::uint32_t>> completed;  // Receives: slot, bytes.
     std::deque<UnderWay> wire;                                      // To it.
     std::unique_ptr<MessageStream> stream;
-    bool is_dead = false;  // Nothing comes to it any more, and nobody is told.
+    bool is_dead = false;  // Nothing reaches it any more, and neither side is notified.
     std::uint64_t attempt = 0;
     std::uint64_t heard_ns = 0;
     std::uint64_t next_frame = 1;
@@ -149,7 +149,7 @@ class SimulatedRails {
     std::uint32_t made = 0;
     std::uint32_t rail = 0;
     std::uint64_t stands_until_ns = 0;  // Its rail's thread.
-    std::uint64_t reads_from_ns = 0;    // Its engine takes nothing before.
+    std::uint64_t reads_from_ns = 0;    // Its loop takes nothing before.
   };
 
   std::uint64_t Random(std::uint64_t below) { return below == 0 ? 0 : random_() % below; }
@@ -248,7 +248,7 @@ class SimulatedRails {
     ++rails_;
   }
 
-  // The device: what comes goes to the receive that was posted first, whatever the thread does.
+  // The device: a message goes to the receive that was posted first, whatever the thread does.
   void Arrive(Pair& pair) {
     for (; !pair.wire.empty() && pair.wire.front().arrives_ns <= now_ns_; pair.wire.pop_front()) {
       if (pair.posted.empty()) return Wrong("a send met no receive");
@@ -259,7 +259,7 @@ class SimulatedRails {
       pair.completed.emplace_back(slot, static_cast<std::uint32_t>(bytes.size()));
     }
   }
-  // As rail_thread.cc goes about it.
+  // The same as in rail_thread.cc.
   void Turn(Side& side, Pair& pair) {
     MessageStream& stream = *pair.stream;
     stream.OnNow(now_ns_);
@@ -299,7 +299,7 @@ class SimulatedRails {
     to->second->wire.push_back(std::move(message));
   }
 
-  // Frame n is of a size and of bytes that follow from n and the rail's name.
+  // The size and the bytes of frame n follow from n and the rail's name.
   static std::uint32_t SizeOf(std::uint64_t frame) {
     return static_cast<std::uint32_t>(frame % 7 == 0 ? frame * 131 % 9000 : frame * 17 % 300);
   }

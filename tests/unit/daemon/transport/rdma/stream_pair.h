@@ -1,5 +1,5 @@
-// Two message streams and the messages under way between them, in one virtual time; and an
-// arena of paper, registered with a device of paper, that one of them may send from.
+// Two message streams and the messages under way between them, in one virtual time; and a fake
+// arena, registered with a fake device, that one of them may send from.
 //
 // Owner: a test. Thread: its own. Memory: the streams' slots and the messages.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace mlxcomm::fabric::rdma {
 
-// Counts the regions that are there.
+// Counts the existing regions.
 class PaperDevice final : public Device {
  public:
   class PaperRegion final : public Region {
@@ -78,7 +78,7 @@ struct PaperArena final : ArenaRegionsPort {
     regions.Tend(device, now_ns);
     sends.Refresh(now_ns);
   }
-  // Whose bytes are as the number; each has its place for as long as the next few do not need it.
+  // Bytes equal to the number; each payload has a place that the next few do not use.
   std::span<std::byte> Payload(std::uint64_t sequence, std::size_t bytes, bool begins) {
     if (begins) {
       if (next + bytes > memory.size()) next = 0;
@@ -107,9 +107,9 @@ inline std::unique_ptr<PaperArena> RegisteredArena(const Limits& limits = {}) {
 
 inline constexpr std::uint64_t kMs = 1'000'000;
 
-// One end: its slots, its stream, what it has posted, and what it has read of frames.
+// One end: its slots, its stream, its posted receives, and the frames that it has read.
 struct End {
-  // Of arena: what frames' payload lies in, nullptr: anywhere.
+  // `arena`: where frames' payload lies; nullptr: anywhere.
   End(std::uint32_t messages, std::uint32_t slot_bytes, std::uint64_t now,
       std::unique_ptr<PaperArena> with_arena = nullptr)
       : memory(std::size_t{2} * messages * slot_bytes),
@@ -122,7 +122,7 @@ struct End {
         now);
   }
 
-  // A frame whose payload follows from its number; false: it is not all written, call again.
+  // A frame whose payload follows from its number; false: not all of it is written, call again.
   bool Write(std::uint64_t sequence, std::uint32_t payload_bytes) {
     wire::FrameHeader header;
     header.sequence = sequence;
@@ -204,7 +204,7 @@ class Pair {
   Pair(std::uint32_t messages, std::uint32_t slot_bytes, std::unique_ptr<PaperArena> arena)
       : ends{End(messages, slot_bytes, now, std::move(arena)), End(messages, slot_bytes, now)} {}
 
-  // Posts what is to be posted, completes sends, and delivers what is due.
+  // Posts receives, completes sends, and delivers what is due.
   void Turn(bool read = true) {
     for (const int side : {0, 1}) TurnOf(side, read);
   }
@@ -230,7 +230,7 @@ class Pair {
     sent_with_frames[side] += raw || out.bytes > sizeof(wire::MessageHeader) ? 1 : 0;
     sent_raw[side] += raw ? 1 : 0;
     posted[side].push_back(out);
-    // Read when it is sent, which may be later than it is posted.
+    // Read when it is sent, which may be later than when it is posted.
     const std::byte* const from =
         raw ? out.from : end.memory.data() + std::size_t{out.slot} * end.slot_bytes;
     if (!lose(side)) under_way[1 - side].push_back({now + latency, {from, from + out.bytes}});

@@ -1,4 +1,4 @@
-// What trials say of devices that are as Apple's are said to be, of others, and of none.
+// The results of trials of devices that behave as Apple's are said to, of others, and of none.
 #include "daemon/transport/rdma/trials.h"
 
 #include <gmock/gmock.h>
@@ -20,8 +20,8 @@ class TrialsTest : public FakeLibraryTest {
   Limits limits_;
 };
 
-// Why: whoever reads a report compares it with what is taken of such devices. How: the fake has
-// the rules of Apple's, says which were broken, and that is right here.
+// Why: a reader of a report compares it with what is assumed about such devices. How: the fake has
+// the rules of Apple's and reports broken ones, which is expected here.
 TEST_F(TrialsTest, TellWhatApplesDevicesAreSaidToTake) {
   const std::map<std::string, std::string> refused = {
       {"pair-rc", "has no reliable queue pairs"},

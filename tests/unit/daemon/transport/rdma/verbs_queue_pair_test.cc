@@ -10,7 +10,7 @@ namespace {
 
 class VerbsQueuePairTest : public FakeLibraryTest {
  protected:
-  // Until `pair` has told of `count` completions; a minute is "never".
+  // Until `pair` has reported `count` completions; a minute is "never".
   static std::vector<Completion> Await(QueuePair& pair, std::size_t count) {
     std::vector<Completion> told;
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
@@ -27,7 +27,7 @@ class VerbsQueuePairTest : public FakeLibraryTest {
   }
 };
 
-// Why: a machine without RDMA is the ordinary case, and its daemon has to say why.
+// Why: a machine without RDMA is the ordinary case, and its daemon must say why.
 TEST_F(VerbsQueuePairTest, SaysWhyThereIsNoLibrary) {
   const auto none = LoadLibrary("/nowhere/libverbs.so");
   EXPECT_TRUE(absl::IsUnavailable(none.status()));
@@ -38,8 +38,8 @@ TEST_F(VerbsQueuePairTest, SaysWhyThereIsNoLibrary) {
       << other.status();
 }
 
-// Why: of macOS's library it is known only that JACCL's functions are there. Without the others a
-// queue pair is polled, its depth is what was asked for, and a failure has a number.
+// Why: macOS's library is only known to have JACCL's functions. Without the others a queue pair is
+// polled, its depth is the requested one, and a failure has a number.
 TEST_F(VerbsQueuePairTest, CarriesMessagesByWhatEveryLibraryHas) {
   library_ = *LoadLibrary(FAKE_VERBS_LEAST);
   auto [a, b] = Connected();
@@ -92,7 +92,7 @@ TEST_F(VerbsQueuePairTest, CarriesMessagesBothWaysAndTellsOfThem) {
   ASSERT_EQ(at_b.size(), 3u);
   for (std::uint32_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(at_b[i].ok);
-    EXPECT_EQ(at_b[i].slot, i);  // As they were posted.
+    EXPECT_EQ(at_b[i].slot, i);  // In the order of posting.
     EXPECT_EQ(at_b[i].bytes, Limits().message_bytes) << "equally many frames";
     EXPECT_EQ(b->Slot(i)[50], static_cast<std::byte>(i + 1));
   }
@@ -100,8 +100,8 @@ TEST_F(VerbsQueuePairTest, CarriesMessagesBothWaysAndTellsOfThem) {
   EXPECT_EQ(a->Slot(0)[0], std::byte{9});
 }
 
-// Why: the daemon's own budget must end before the driver's does, for a driver's EBUSY reads
-// as if waiting would help.
+// Why: the daemon's own budget must end before the driver's does, because a driver's EBUSY reads as
+// if waiting would help.
 TEST_F(VerbsQueuePairTest, RefusesTheEleventhQueuePairOfADevice) {
   const auto device = Open("rdma_en1");
   std::vector<std::unique_ptr<QueuePair>> pairs;
@@ -120,7 +120,7 @@ TEST_F(VerbsQueuePairTest, RefusesTheEleventhQueuePairOfADevice) {
   EXPECT_TRUE(device->MakeQueuePair(shape, Ipv4Gid(1)).ok());
 }
 
-// Why: other processes may hold queue pairs that this daemon's budget knows nothing of.
+// Why: other processes may hold queue pairs that this daemon's budget does not know.
 TEST_F(VerbsQueuePairTest, SaysThatOthersHoldTheQueuePairs) {
   Limits more;
   more.queue_pairs_max = 100;
@@ -134,8 +134,8 @@ TEST_F(VerbsQueuePairTest, SaysThatOthersHoldTheQueuePairs) {
   EXPECT_NE(refused.message().find("other processes"), std::string::npos) << refused;
 }
 
-// Why: what the system grants counts, and depths are counted in frames; posting beyond that is
-// not refused by all drivers, it goes wrong later.
+// Why: the granted depth counts, in frames; not all drivers refuse posts beyond it, and they go
+// wrong later.
 TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
   Want("grant 32");
   auto [a, b] = Connected();
@@ -150,8 +150,8 @@ TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
 }
 
-// Why: Macs' devices are known to carry data between IPv4's GIDs alone, and have these some time after
-// their cable is plugged in. The GID that stands first is of another address than the link's.
+// Why: Macs' devices are known to carry data only between IPv4 GIDs, which they have some time
+// after their cable is plugged in. The first GID belongs to another address than the link's.
 TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsThereIsOne) {
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
   const Gid links = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
@@ -192,7 +192,7 @@ TEST_F(VerbsQueuePairTest, SaysWhatIsMissing) {
   EXPECT_EQ(device->use().regions, 0u);
 }
 
-// Why: the device may still write to what the driver does not give back.
+// Why: the device may still write to memory that the driver does not release.
 TEST_F(VerbsQueuePairTest, LeavesWhatTheDriverDoesNotGiveBack) {
   auto device = Open("rdma_en1");
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
@@ -200,7 +200,7 @@ TEST_F(VerbsQueuePairTest, LeavesWhatTheDriverDoesNotGiveBack) {
   std::byte* const memory = kept->Slot(0).data();
   Want("fail ibv_destroy_qp");
   kept.reset();
-  memory[0] = std::byte{1};  // Mapped still.
+  memory[0] = std::byte{1};  // Still mapped.
   EXPECT_EQ(device->use().queue_pairs, 1u);
   EXPECT_EQ(device->use().regions, 1u);
 
@@ -216,7 +216,7 @@ TEST_F(VerbsQueuePairTest, LeavesWhatTheDriverDoesNotGiveBack) {
   EXPECT_EQ(TakeFaults(), "");
 }
 
-// Why: the driver may read on what it does not let go of.
+// Why: the driver may go on reading what it does not release.
 TEST_F(VerbsQueuePairTest, KeepsAnArenaThatTheDriverDoesNotLetGo) {
   auto device = Open("rdma_en1");
   auto arena = std::make_shared<std::vector<std::byte>>(1 << 20);
@@ -254,8 +254,8 @@ TEST_F(VerbsQueuePairTest, UsesReliableServiceAndShortMessagesWhereTheDeviceHasT
   EXPECT_EQ(told[0].bytes, 100u);
 }
 
-// Why: the fake is what stands between this code and hardware that nobody here has; it has to
-// notice what it is there for.
+// Why: the fake stands between this code and hardware that we do not have; it must notice the
+// mistakes that it is made for.
 TEST_F(VerbsQueuePairTest, FakeNoticesWhatAppleDoesNotTake) {
   {
     Limits wrong;

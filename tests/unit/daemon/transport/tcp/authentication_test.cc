@@ -79,7 +79,7 @@ TEST(AuthenticationTest, TlsIsWantedWhereEitherSideWantsIt) {
   EXPECT_TRUE(WantTls(greeting(false), greeting(true)));
 }
 
-// Why: TLS is to belong to this proof, not to another one that somebody relays.
+// Why: TLS must belong to this proof, not to another one that is relayed.
 TEST(AuthenticationTest, TlsKeyCoversAllThatWasSaid) {
   const wire::Greeting one = Greeting(), other = Greeting();
   wire::Proof proof{};
@@ -93,7 +93,7 @@ TEST(AuthenticationTest, TlsKeyCoversAllThatWasSaid) {
   EXPECT_NE(key, MakeTlsKey(KeyOf(7), one, other, proof, changed));
 }
 
-// Why: the other side fills the field; it need not have ended it.
+// Why: the other side fills the field, perhaps without an end.
 TEST(AuthenticationTest, TextIsBoundedByItsField) {
   char field[4] = {'a', 'b', 'c', 'd'};
   EXPECT_EQ(TextOf(field), "abcd");

@@ -76,8 +76,8 @@ TEST_F(FabricTest, WithdrawnReceiveIsToldAndItsDataDropped) {
 }
 
 // Why: a cable that goes and comes back within the grace period costs a pause, no byte.
-// How: the cable is cut several times in the middle of a transfer; both ends must go
-// on where they were, and nobody above may hear of it.
+// How: the cable is cut several times in the middle of a transfer; both ends must go on where they
+// were, and the layers above may not notice.
 TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
   const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 30'000'000'000; };
   Node a(io, "a", 1, {}, 7, patient);
@@ -104,8 +104,8 @@ TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
   EXPECT_EQ(a.up.size(), 1u);
 }
 
-// Why: the side that hears nothing gives the connection up; if it closed it, the other,
-// which hears well, would take that for the daemon's end and not wait the grace period.
+// Why: the side that hears nothing gives the connection up; if it closed it, the other side, which
+// hears well, would take that for the daemon's end and not wait the grace period.
 TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   const auto quick = [](FabricOptions& options) {
     options.heartbeat_timeout_ns = 300'000'000;
@@ -148,7 +148,7 @@ TEST_F(FabricTest, RefusesAnotherKeyAndCountsIt) {
   EXPECT_TRUE(stranger.up.empty());
 }
 
-// Why: doctor goes by these, and the sentences beside them may be reworded.
+// Why: doctor relies on these, and the sentences beside them may be reworded.
 TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
   const auto free_address = [this] {
     const auto port =
@@ -198,8 +198,8 @@ TEST_F(FabricTest, OneLinkResultsWhenBothDial) {
   EXPECT_EQ(a.fabric->Snapshot().size(), 1u);
 }
 
-// Why: what a daemon says last (why it ends, that its ranks have left) stands behind all
-// that is queued, and only a few frames are in a rail's hands at a time.
+// Why: a daemon's last messages (why it ends, that its ranks have left) stand behind all that is
+// queued, and a rail takes only a few frames at a time.
 // How: far more than those few, then Stop at once; the other side runs beside it.
 TEST_F(FabricTest, StopSendsWhatIsQueued) {
   asio::io_context other_io;
@@ -227,7 +227,7 @@ TEST_F(FabricTest, StopEndsThoughTheOtherSideTakesNothing) {
   a.fabric->Stop();
 }
 
-// A neighbour that holds the key and is led through the hello by the test, step by step.
+// A neighbour with the key; the test leads it through the hello, step by step.
 struct RawPeer {
   explicit RawPeer(asio::io_context& context, std::uint8_t id = 9)
       : io(context), socket(context), acceptor(context, {asio::ip::address_v4::loopback(), 0}) {
@@ -298,11 +298,11 @@ struct RawPeer {
   bool introduced = false;
 };
 
-// Why: an introduction says "I have no rail to you". If the other connection between the
-// two became the rail while it was under way, it is stale, and following it would tear
-// down the good rail; both would dial again and again.
-// How: the peer dials and stops before its introduction; meanwhile the node's own dial
-// becomes the rail; then the stale introduction arrives.
+// Why: an introduction says "I have no rail to you". If the other connection between the two became
+// the rail while it was under way, it is stale, and following it would tear down the good rail;
+// both would dial again and again.
+// How: the peer dials and stops before its introduction; meanwhile the node's own dial becomes the
+// rail; then the stale introduction arrives.
 TEST_F(FabricTest, KeepsItsRailWhenAStaleIntroductionArrives) {
   RawPeer peer(io);
   Node a(io, "a", 1, {peer.address()});
@@ -370,9 +370,9 @@ INSTANTIATE_TEST_SUITE_P(BeyondTheWindowFutureAndGarbage, FabricViolationTest,
                                          Frame(wire::FrameType::kAck, 0, /*acknowledged=*/1000),
                                          Frame(wire::FrameType::kAck, 0, 0, /*magic=*/0)));
 
-// Why: whoever knows no key may neither hold a place for long nor take all of them.
-// How: strangers that say nothing; they are refused when their time is over, and a
-// neighbour that comes then gets in.
+// Why: a stranger without a key may neither hold a place for long nor take all of them.
+// How: strangers that say nothing; they are refused when their time is over, and a neighbour that
+// comes then gets in.
 TEST_F(FabricTest, RefusesSilentStrangersAndGoesOn) {
   Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
     options.strangers_max = 2;
@@ -388,9 +388,9 @@ TEST_F(FabricTest, RefusesSilentStrangersAndGoesOn) {
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
 }
 
-// Why: a daemon that was just restarted must get in whoever holds the places.
-// How: the strangers' time is never over; one place after the other is given away, and
-// those of the address that has most go first.
+// Why: a daemon that was just restarted must get in, whichever strangers hold the places.
+// How: the strangers' time is never over; one place after the other is given away, and those of the
+// address that has most go first.
 TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
   Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
     options.strangers_max = 3;

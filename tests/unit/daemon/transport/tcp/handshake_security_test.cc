@@ -1,5 +1,5 @@
-// How much two ends agree to hide, and whoever sits between them and would rather they did
-// not: reads, changes, replays, dribbles.
+// How much two ends agree to hide, and a stranger between them who wants to prevent that: it reads,
+// changes, replays, dribbles.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using platform::kTuple;
 using testing::HasSubstr;
 using Change = std::function<void(wire::Greeting&)>;
 
-// What one end has come to.
+// The result at one end.
 struct Outcome {
   absl::Status status = absl::DeadlineExceededError("not done");
   std::unique_ptr<ByteStream> stream;
@@ -82,7 +82,7 @@ class HandshakeSecurityTest : public testing::Test {
     if (!status.ok()) co_return status;
     co_return (co_await ReceiveIntroduction(socket, *outcome.stream, proved)).status();
   }
-  // Passes on what comes, one greeting first, which it may change; keeps what it has seen.
+  // Forwards the bytes, one greeting first, which it may change; keeps a copy.
   asio::awaitable<void> Pass(Tcp::socket& from, Tcp::socket& to, Change change, std::string& seen) {
     wire::Greeting greeting{};
     auto [cut, all] =
@@ -144,8 +144,8 @@ INSTANTIATE_TEST_SUITE_P(All, AskedForTest,
                                          // It is loopback.
                                          Case{Security::kAuto, Security::kAuto, false}));
 
-// Why: who sits between could have all frames in the clear if he could make each side
-// believe that the other does not ask for TLS.
+// Why: a stranger in between could have all frames in the clear if it could make each side believe
+// that the other does not ask for TLS.
 TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemOutOfTls) {
   const Change plain = [](wire::Greeting& greeting) {
     greeting.security = wire::Security::kPlainWillDo;
@@ -165,7 +165,7 @@ TEST_F(HandshakeSecurityTest, RefusesWhenOnlyOneSideIsLiedTo) {
   EXPECT_FALSE(as_dialer_.status.ok());
 }
 
-// Why: an old key that has leaked must not be chosen by whoever has it.
+// Why: a stranger with an old, leaked key must not be able to have it chosen.
 TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemIntoTheOldKey) {
   FabricOptions dialer = Options(1, Security::kTls), acceptor = Options(2, Security::kTls);
   dialer.keys = acceptor.keys = KeysOf(8, 7);
@@ -184,7 +184,7 @@ TEST_F(HandshakeSecurityTest, MeetsWhileTheKeyIsChanged) {
   EXPECT_TRUE(as_acceptor_.status.ok()) << as_acceptor_.status;
 }
 
-// Why: numbers and names of the introduction tell much about a cluster.
+// Why: numbers and names of the introduction reveal much about a cluster.
 TEST_F(HandshakeSecurityTest, NothingBehindTheProofCanBeRead) {
   Relay();
   Run(Options(1, Security::kTls), Options(2, Security::kTls));
@@ -194,7 +194,7 @@ TEST_F(HandshakeSecurityTest, NothingBehindTheProofCanBeRead) {
   EXPECT_EQ(from_acceptor_.find(session), std::string::npos);
 }
 
-// How: all that the dialer of one connection has said, again, on another one.
+// How: everything that the dialer of one connection has sent, again, on another one.
 TEST_F(HandshakeSecurityTest, RefusesADialerPlayedFromARecording) {
   Relay();
   Run(Options(1, Security::kTls), Options(2, Security::kTls));
@@ -213,7 +213,7 @@ TEST_F(HandshakeSecurityTest, RefusesADialerPlayedFromARecording) {
 
 class AfterTheProofTest : public HandshakeSecurityTest {
  protected:
-  // Proves as an honest dialer, then says this instead of TLS.
+  // Proves the key like an honest dialer, then sends this instead of TLS.
   asio::awaitable<void> ProveAndSay(const FabricOptions& options, std::string bytes,
                                     std::chrono::milliseconds pause_between) {
     absl::StatusOr<Proved> proved = co_await ProveAsDialer(dialer_, options);
@@ -249,7 +249,7 @@ TEST_F(AfterTheProofTest, RefusesGarbageInsteadOfTls) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("TLS"));
 }
 
-// Why: frames in the clear where TLS was agreed on are what a downgrade would look like.
+// Why: frames in the clear after agreeing on TLS would be a downgrade.
 TEST_F(AfterTheProofTest, RefusesAnIntroductionInTheClear) {
   const absl::Status refused = AcceptorsWord(std::string(sizeof(wire::Introduction), '\1'),
                                              std::chrono::milliseconds(0), 60'000'000'000);

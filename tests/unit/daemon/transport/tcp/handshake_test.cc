@@ -95,7 +95,7 @@ TEST_F(HandshakeTest, BothEndsLearnWhoTheOtherIs) {
   EXPECT_EQ((*theirs)->session, 5u);
 }
 
-// Both are told, so that whoever looks at either log knows.
+// Both sides get the reason, so that either log shows it.
 TEST_F(HandshakeTest, RefusesADialerWithAnotherKey) {
   Prove(Options(1, /*key=*/8), Options(2));
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_->status())) << as_acceptor_->status();
@@ -110,7 +110,7 @@ TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
   std::unique_ptr<absl::Status> sent;
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
   const FabricOptions impostor = Options(2);
-  (*as_acceptor_)->proof_key = KeyOf(8).Derive("proof");  // It only knows the other's id.
+  (*as_acceptor_)->proof_key = KeyOf(8).Derive("proof");  // It only knows the other key's id.
   Spawn(SendVerdict(far_, impostor, **as_acceptor_, wire::VerdictCode::kAccepted), sent);
   Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
   Run();
@@ -130,14 +130,14 @@ TEST_F(HandshakeTest, RefusesWhatIsNotAnMlxcommd) {
 TEST_F(HandshakeTest, RefusesAnotherCluster) {
   FabricOptions dialer = Options(1);
   dialer.cluster = "other";
-  dialer.greeting_timeout_ns = 50'000'000;  // Nobody answers it.
+  dialer.greeting_timeout_ns = 50'000'000;  // It gets no answer.
   Prove(dialer, Options(2));
   EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("another cluster"));
   EXPECT_EQ(ReasonOf(as_acceptor_->status()), LinkReason::kWrongCluster);
   EXPECT_EQ(ReasonOf(as_dialer_->status()), LinkReason::kNoAnswer);
 }
 
-// Why: a dialer's own proof, thrown back at it, must prove nothing.
+// Why: a dialer's own proof, sent back to it, must prove nothing.
 TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
   const FabricOptions dialer = Options(1);
   Spawn(ProveAsDialer(near_, dialer), as_dialer_);
@@ -162,8 +162,8 @@ TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
 }
 
-// Why: sessions and numbers of the introduction decide what is sent again; who sits on
-// the way must not be able to change or to replay them.
+// Why: sessions and numbers of the introduction decide what is sent again; a stranger on the path
+// must not be able to change or replay them.
 TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection) {
   const FabricOptions dialer = Options(1);
   const FabricOptions acceptor = Options(2);
@@ -189,10 +189,10 @@ TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection
   EXPECT_TRUE(refuses(taken, elsewhere));
 }
 
-// Why: a stranger that sends a byte now and then would hold its place for ever if each
-// message had a deadline of its own.
-// How: it dribbles a greeting, a byte each time the timer fires; far more time would be
-// needed for all of it than the one deadline allows.
+// Why: a stranger that sends a byte now and then would hold its place for ever if each message had
+// a deadline of its own.
+// How: it dribbles a greeting, a byte each time the timer fires; all of it would need far more time
+// than the one deadline allows.
 TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyTheOtherSideDribbles) {
   FabricOptions options = Options(2);
   options.greeting_timeout_ns = 100'000'000;

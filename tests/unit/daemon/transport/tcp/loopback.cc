@@ -30,7 +30,7 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
   options.heartbeat_interval_ns = 20'000'000;
   options.reconnect_delay_max_ns = 50'000'000;
   options.greeting_timeout_ns = 500'000'000;
-  // Nodes of both kinds get on with each other: a cluster has machines of either.
+  // Nodes of both kinds work together: a cluster has machines of either.
   const bool is_even = options.self.id.bytes[0] % 2 == 0;
   options.scheduling = queue::SchedulingPolicy::Choose(
       is_even ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
@@ -56,7 +56,7 @@ bool FabricTest::RunUntil(const std::vector<Node*>& nodes, const std::function<b
     for (Node* const node : nodes) {
       if (&node->io != &io) node->io.restart(), done += node->io.poll();
       done += node->fabric->Poll();
-      // As the engine does when it has nothing to do: acknowledgements go out.
+      // As an idle loop does: acknowledgements go out.
       if (idle) node->fabric->PrepareToSleep(), node->fabric->WakeUp();
     }
     looks.Rest(done > 0);
@@ -140,7 +140,7 @@ class LoopbackCable::Forwarder {
       Accept();
     });
   }
-  // Neither waits: who is to read what is written may be on this thread.
+  // Neither waits: the reader of what is written may be on this thread.
   void Forward(const Socket& from, const Socket& to, bool of_dialed) {
     auto buffer = std::make_shared<std::vector<char>>(16 * 1024);
     from->async_read_some(

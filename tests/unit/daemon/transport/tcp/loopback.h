@@ -1,8 +1,8 @@
-// Fabrics in one process, joined over loopback, for the tests of this folder: what each
-// was told, messages and data between them, and cables that can be cut.
+// Fabrics in one process, joined over loopback, for the tests of this folder: what each reported,
+// messages and data between them, and cables that can be cut.
 //
-// Owner: a test. Thread: its own; fabrics on other io_contexts are turned there as well.
-// Memory: what was told is kept.
+// Owner: a test. Thread: its own; fabrics on other io_contexts run there as well. Memory: all
+// reports are kept.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace mlxcomm::fabric {
 
-// One daemon's fabric, and what it was told.
+// One daemon's fabric, and what it reported.
 struct Node : FabricListener, LinksPort {
   explicit Node(
       asio::io_context& context, const std::string& name, std::uint8_t id,
@@ -86,11 +86,11 @@ class FabricTest : public testing::Test {
       const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {});
 
   asio::io_context io;
-  bool idle = false;  // Turns are those of an engine that would sleep.
+  bool idle = false;  // Turns are those of a loop that would sleep.
 };
 
-// A cable between two fabrics that a test can cut: forwards bytes both ways. While it is
-// out, whoever dials hears nothing.
+// A cable between two fabrics that a test can cut: forwards bytes both ways. While it is cut, a
+// dialer gets no answer.
 class LoopbackCable {
  public:
   LoopbackCable(asio::io_context& io, const std::string& to, bool in = true);
@@ -98,12 +98,12 @@ class LoopbackCable {
   std::string address() const;
   std::uint64_t carried() const;
   void PlugIn();
-  // Half-open: what whoever was dialed says is lost, and the rest passes, ends as well.
-  // Whoever dials hears nothing.
+  // Half-open: what the dialed side says is lost, and the rest passes, ends as well. A dialer gets
+  // no answer.
   void Mute();
   void PullOut();
   void Cut();
-  // One bit of what is carried next.
+  // Flips one bit of what is carried next.
   void Garble();
 
  private:

@@ -1,6 +1,6 @@
 // One rail at one end of a socket, the test's own bytes at the other.
 //
-// Owner: the test, which is the engine. Thread: one. Memory: what the rail holds.
+// Owner: the test, which plays the loop. Thread: one. Memory: what the rail holds.
 #pragma once
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace mlxcomm::fabric {
 
 class OneRailTest : public testing::Test {
  protected:
-  // Large data is the thread's with many cores, the engine's with few.
+  // The thread handles large data with many cores, the loop with few.
   void MakeRail(SocketWatches::Handle watch = nullptr,
                 queue::Scheduling scheduling = queue::Scheduling::kManyCores) {
     int ends[2];

@@ -1,5 +1,5 @@
-// A name server that is silent, and who must not wait for it. This program has a getaddrinfo
-// of its own, in which one name is looked up until the test is over.
+// A name server that does not answer, and addresses that must not wait for it. This program has a
+// getaddrinfo of its own, in which one name is looked up until the test is over.
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
@@ -57,8 +57,8 @@ class SlowNameTest : public FabricTest {
   }
 };
 
-// Why: all names are looked up by one thread, in turn. A cable whose address is configured as
-// such must come back within the grace period, whatever happens to a name elsewhere.
+// Why: one thread looks all names up, in turn. A cable with a configured address must come back
+// within the grace period, whatever happens to a name elsewhere.
 TEST_F(SlowNameTest, AddressesAreDialedThoughANameIsBeingLookedUp) {
   Node a(io, "a", 1);
   Node b(io, "b", 2, {std::string(kSilentName) + ":7470", a.address()});

@@ -1,6 +1,6 @@
-// Keys for tests, told apart by a number.
+// Keys for tests, each made from a number.
 //
-// Owner: functions. Thread: any. Memory: values.
+// Thread: any. Memory: values.
 #pragma once
 
 #include <cstdint>

@@ -45,14 +45,14 @@ bool HasTwoInterfaces() {
   return !error;
 }
 
-// Nobody listens there; unlikely to be taken before the test does.
+// Without a listener; unlikely to be taken before the test uses it.
 std::string FreeAddress(const std::string& ip) {
   asio::io_context io;
   const Tcp::acceptor acceptor(io, {asio::ip::make_address(ip), 0});
   return ip + ":" + std::to_string(acceptor.local_endpoint().port());
 }
 
-// All of it plain and over TLS.
+// All tests in plain and over TLS.
 class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Security> {
  protected:
   void SetUp() override {
@@ -143,8 +143,8 @@ TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
 
 TEST_P(TcpFabricTest, SpreadsATransferOverBothCables) {
   MakePair();
-  // Where the machine was busy when a cable was tried first, it looks slow for a while; and where
-  // all acknowledgements of a transfer come at once, its rate stays unknown.
+  // A cable that was first tried on a busy machine looks slow for a while; and where all
+  // acknowledgements of a transfer come at once, its rate stays unknown.
   const auto both_carried = [&] {
     return std::min(cables[0]->carried(), cables[1]->carried()) > 24 * 1024 * 1024 / 10;
   };
@@ -166,7 +166,7 @@ TEST_P(TcpFabricTest, SpreadsATransferOverBothCables) {
   }
 }
 
-// Why: one of two cables costs speed, nothing else, and comes back by itself.
+// Why: losing one of two cables costs speed, nothing else, and it comes back by itself.
 TEST_P(TcpFabricTest, GoesOnOverTheOtherCableWhenOneIsCutInMidTransfer) {
   MakePair();
   for (const std::size_t cut : {0u, 1u}) {
@@ -201,7 +201,7 @@ TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2; }));
 }
 
-// Why: a cable that flaps must neither lose a byte nor anybody.
+// Why: a cable that flaps must lose neither a byte nor a node.
 TEST_P(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
   MakePair();
   BeginTransfer();
@@ -215,8 +215,8 @@ TEST_P(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
 }
 
-// Why: both sides may list all addresses of each other; there is one rail for each pair of
-// interfaces in the end, and neither side was lost on the way.
+// Why: both sides may list all addresses of each other; in the end there is one rail for each pair
+// of interfaces, and neither side was lost meanwhile.
 TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   idle = true;
   const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
@@ -240,8 +240,8 @@ TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   EXPECT_EQ(a->up.size(), 1u);
 }
 
-// Why: a host that was set up anew has another identity; its ranks of before are gone, and
-// to wait out the grace period for them would help nobody.
+// Why: a host that was set up again has another identity; its earlier ranks are gone, and waiting
+// out the grace period for them would help no one.
 TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
   const std::string address = a->address();
@@ -274,9 +274,9 @@ INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest, testing::Values(Security::kPla
                            return one.param == Security::kTls ? std::string("Tls") : "Plain";
                          });
 
-// Why: over TLS nobody between two nodes can change a bit of a job; at worst it is slower.
+// Why: over TLS a stranger between two nodes cannot change a bit of a job; at worst it is slower.
 TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
-  if (GetParam() != Security::kTls) return;  // Then nobody would notice.
+  if (GetParam() != Security::kTls) return;  // Without it nothing would be noticed.
   MakePair();
   BeginTransfer();
   for (const std::size_t which : {0u, 1u, 0u}) {
@@ -287,13 +287,13 @@ TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
 }
 
-// Why: one who changes the key must not have to stop what runs, nor fear for the cable that is
-// plugged in again meanwhile.
+// Why: an operator who changes the key must not have to stop running jobs, nor fear for a cable
+// that is plugged in again meanwhile.
 TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   MakePair();
   BeginTransfer();
   ASSERT_TRUE(Carries(*cables[0]));
-  a->fabric->SetKeys(KeysOf(8, 7));  // One after the other, as it is.
+  a->fabric->SetKeys(KeysOf(8, 7));  // One after the other, as in practice.
   cables[0]->PullOut();
   cables[0]->PlugIn();
   ASSERT_TRUE(Carries(*cables[1]));
@@ -306,11 +306,11 @@ TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   EXPECT_EQ(a->fabric->key_ids(), std::vector<std::string>{KeyOf(8).IdText()});
 }
 
-// Why: whoever had the old key alone must not stay connected for as long as nobody pulls a cable;
-// and a job must not notice.
-// How: either side is the first that takes it no more; a has been dialed, b dials.
+// Why: a node that has only the old key must not stay connected until a cable is pulled; and a job
+// must not notice.
+// How: either side is the first that no longer accepts it; a has been dialed, b dials.
 TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
-  // A rail that comes back is proved with whichever key it then finds.
+  // A rail that comes back is proved with the key that it finds then.
   MakePair([](FabricOptions& all) { all.heartbeat_timeout_ns = kNeverNs; });
   std::uint8_t key = 7;
   for (const bool dialed_first : {true, false}) {
@@ -323,7 +323,7 @@ TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
     a->fabric->SetKeys(KeysOf(key, old));
     b->fabric->SetKeys(KeysOf(key, old));
     ASSERT_TRUE(Carries(*cables[0]));
-    EXPECT_TRUE(AllProvedWith(old));  // Both still take it.
+    EXPECT_TRUE(AllProvedWith(old));  // Both still accept it.
     first.fabric->SetKeys(KeysOf(key));
     ASSERT_TRUE(Until([&] { return AllProvedWith(key); }));
     second.fabric->SetKeys(KeysOf(key));

@@ -1,4 +1,4 @@
-// What all rails have to hold, over TCP connections.
+// The rules for all rails, over TCP connections.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

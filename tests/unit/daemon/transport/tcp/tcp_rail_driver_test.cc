@@ -1,5 +1,5 @@
-// Who drives a rail, and that nothing is lost while it changes hands: one rail with a watch
-// at one end of a socket, the test's own bytes at the other. The test is the engine.
+// Which thread drives a rail, and that nothing is lost while this changes: one rail with a watch at
+// one end of a socket, the test's own bytes at the other. The test plays the loop.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 namespace mlxcomm::fabric::tcp_rail_driver_test {
 namespace {
 
-// How many numbered frames the engine has moved, and how many the rail's thread.
+// How many numbered frames the loop has moved, and how many the rail's thread.
 struct Moved {
   std::atomic<int> sent{0};
   std::atomic<int> received{0};
@@ -58,7 +58,7 @@ class TcpRailDriverTest : public OneRailTest {
     MakeRail(watches_.Take(), scheduling);
     rail_->Observe(std::make_unique<MovedBy>(by_engine_, by_thread_));
   }
-  // Before what it uses is gone.
+  // Before the things that it uses are gone.
   void TearDown() override { rail_.reset(); }
 
   void SendFromFar(const wire::FrameHeader& header, int fill = 0) {
@@ -80,7 +80,7 @@ class TcpRailDriverTest : public OneRailTest {
     command.frame = {header, payload};
     return rail_->Give(command);
   }
-  // As the engine: turns, and sleeps in the io_context, or on the bell, when there is nothing.
+  // As the loop does: turns, and sleeps in the io_context, or on the bell, when there is nothing.
   RailEvent Next(RailEvent::Kind kind) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     RailEvent event;
@@ -101,7 +101,7 @@ class TcpRailDriverTest : public OneRailTest {
   void Sleep() {
     if (!rail_->PrepareToSleep()) return;
     ++sleeps_;
-    // Both are what ends the engine's sleep; one ends the wait for the other.
+    // Both end the loop's sleep; each ends the wait for the other.
     io_.restart();
     while (io_.run_one_for(std::chrono::milliseconds(1)) == 0) {
       pollfd bell = {bell_.descriptor(), POLLIN, 0};
@@ -129,12 +129,12 @@ class TcpRailDriverTest : public OneRailTest {
   int sleeps_ = 0;
 };
 
-// Why: each thread that has to be woken for a small frame costs as much as the frame.
+// Why: each thread that must be woken for a small frame costs as much as the frame.
 TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheEngineItself) {
   Start();
   for (std::uint64_t i = 1; i <= 100; ++i) {
     ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
-    EXPECT_EQ(ReadAtFar().sequence, i);  // Nobody had to turn for it.
+    EXPECT_EQ(ReadAtFar().sequence, i);  // No turn was needed for it.
     SendFromFar(Header(wire::FrameType::kEager, i, 1000), static_cast<int>(i));
     const RailEvent event = Next(RailEvent::Kind::kFrame);
     EXPECT_EQ(event.header.sequence, i);
@@ -147,7 +147,8 @@ TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheEngineItself) {
   EXPECT_EQ(by_engine_.received, 100);
 }
 
-// Why: what is sent while the engine sleeps must wake it, and what came just before as well.
+// Why: data that is sent while the loop sleeps must wake it, and so must data that came just
+// before.
 TEST_F(TcpRailDriverTest, TheSocketEndsTheEnginesSleep) {
   Start();
   std::thread far([this] {
@@ -163,8 +164,10 @@ TEST_F(TcpRailDriverTest, TheSocketEndsTheEnginesSleep) {
   EXPECT_GT(sleeps_, 0);
 }
 
-// Why: a link of several rails chooses between them by it, also while the socket is the thread's.
-// How: frame after frame, which the thread writes: who has asked once is told after one of the next.
+// Why: a link of several rails chooses between them by this, also while the thread drives the
+// socket.
+// How: frame after frame, which the thread writes: after a request, the answer comes with one of
+// the next.
 TEST_F(TcpRailDriverTest, TellsWhatTheKernelHoldsOnceItWasAsked) {
   Start();
   const std::vector<std::byte> source(300'000, std::byte{9});
@@ -182,8 +185,8 @@ TEST_F(TcpRailDriverTest, TellsWhatTheKernelHoldsOnceItWasAsked) {
   EXPECT_EQ(by_engine_.data, 0);
 }
 
-// Why: the engine never places or sends large payload, however the rail changes hands; and
-// when that has passed, small frames are its own again.
+// Why: the loop never places or sends large payload, however the rail changes hands; and when that
+// has passed, it drives small frames again.
 // How: small frames and large data in turn, with pauses in which the rail comes back.
 TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine) {
   Start();
@@ -202,7 +205,7 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine
     EXPECT_EQ(target.front(), static_cast<std::byte>(round));
     EXPECT_EQ(target.back(), static_cast<std::byte>(round));
     far.join();
-    // Until it is the engine's: a frame that is given is there when Give returns.
+    // Until the loop drives it: a frame that is given has been written when Give returns.
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     for (bool came_back = false; !came_back;) {
       ASSERT_LT(platform::MonotonicNow(), deadline);
@@ -224,8 +227,9 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine
   EXPECT_EQ(by_thread_.data, 40);
 }
 
-// Why: where cores are scarce no thread runs beside the engine, and to hand over only costs.
-// How: large data both ways at once, more than the socket takes, of a size that no read ends with.
+// Why: where cores are scarce no thread runs beside the loop, and handing over only costs time.
+// How: large data in both directions at once, more than the socket takes, of a size that no read
+// ends with.
 TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereCoresAreFew) {
   Make(queue::Scheduling::kFewCores);
   Start();
@@ -256,9 +260,9 @@ TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereCoresAreFew) {
   EXPECT_EQ(by_thread_.data, 0);
 }
 
-// Why: the engine waits for no socket, and must not look at a full one again and again either;
-// and when it has room, nobody else would tell.
-// How: nobody reads, until the engine sleeps with data that waits; then all is read.
+// Why: the loop never waits for a socket, and must not look at a full one again and again either;
+// and when it has room, nothing else would notice.
+// How: the far side does not read until the loop sleeps with waiting data; then it reads all.
 TEST_F(TcpRailDriverTest, TheEngineSleepsWhileTheSocketIsFullAndGoesOnWhenItHasRoom) {
   Make(queue::Scheduling::kFewCores);
   Start();
@@ -284,7 +288,7 @@ TEST_F(TcpRailDriverTest, TheEngineSleepsWhileTheSocketIsFullAndGoesOnWhenItHasR
   EXPECT_EQ(by_engine_.data, static_cast<int>(kFrames));
 }
 
-// Why: it could not be written at once, and the engine waits for no socket.
+// Why: it could not be written at once, and the loop never waits for a socket.
 TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
   Start();
   constexpr std::uint64_t kFrames = 500;
@@ -295,7 +299,7 @@ TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
     if (Give(Header(wire::FrameType::kEager, given + 1, wire::kEagerBytesMax), payload.data())) {
       ++given;
     }
-    // Nobody reads until then.
+    // The far side does not read until then.
     if (given == 300 && !far.joinable()) {
       far = std::thread([this] {
         for (std::uint64_t i = 1; i <= kFrames; ++i) ASSERT_EQ(ReadAtFar().sequence, i);
@@ -308,7 +312,7 @@ TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
   far.join();
 }
 
-// Why: nobody else would notice.
+// Why: nothing else would notice.
 TEST_F(TcpRailDriverTest, TheEngineSeesTheEndAndGarbage) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));
@@ -320,8 +324,8 @@ TEST_F(TcpRailDriverTest, TheEngineSeesTheEndAndGarbage) {
   EXPECT_EQ(rail_->KeepEnd(), nullptr);
 }
 
-// Why: a call of the system costs more than a small frame, and an operation gives several; but
-// the other side may wait for a grant.
+// Why: a system call costs more than a small frame, and an operation has several; but the other
+// side may wait for a grant.
 // How: what the far side has after each.
 TEST_F(TcpRailDriverTest, EagerFramesOfOneTurnGoOutTogetherAndAGrantAtOnce) {
   Start();
@@ -360,7 +364,8 @@ TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
   }
 }
 
-// Why: to the other side an end is the end of this daemon, which only gives up a rail.
+// Why: the other side takes a closed connection for the end of this daemon, which only gives up a
+// rail.
 TEST_F(TcpRailDriverTest, LeavesItsEndOpenWhenItIsStopped) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));
@@ -376,7 +381,7 @@ TEST_F(TcpRailDriverTest, LeavesItsEndOpenWhenItIsStopped) {
   EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
 }
 
-// Why: the fabric's orderly end runs without the io_context, where nobody hears of sockets.
+// Why: the fabric's orderly end runs without the io_context, where no socket events arrive.
 TEST_F(TcpRailDriverTest, TheThreadDrivesOnceTheWatchesAreRetired) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));

@@ -1,4 +1,4 @@
-// What a rail does whose thread drives it.
+// How a rail behaves that its thread drives.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,10 +56,10 @@ class TcpRailTest : public OneRailTest {
   }
 };
 
-// Why: the rail reads ahead of the engine; with the ring full in the middle of what it
-// has read, not a byte may be skipped.
-// How: far more small frames than the ring holds, taken out one by one at times, so
-// that room comes and goes while the reader looks.
+// Why: the rail reads ahead of the loop; with the ring full in the middle of what it has read, not
+// a byte may be skipped.
+// How: far more small frames than the ring holds, taken out one by one at times, so that room comes
+// and goes while the reader looks.
 TEST_F(TcpRailTest, LosesNoFrameWhenTheEngineIsSlow) {
   Start();
   constexpr std::uint64_t kFrames = 20'000;
@@ -122,8 +122,8 @@ TEST_F(TcpRailTest, PlacesDataDirectlyAndByFunction) {
   EXPECT_THAT(summed, testing::Each(std::byte{5}));
 }
 
-// Why: once a receive is complete its memory is somebody else's; so not a byte may be
-// placed beyond what it has room for, and nothing of the frame that would.
+// Why: once a receive is complete its memory may have another owner; so not a byte may be placed
+// beyond its room, and nothing of a frame that would exceed it.
 TEST_F(TcpRailTest, GoesDownWhenMoreDataComesThanWasAskedFor) {
   std::vector<std::byte> target(1000);
   PostedReceive receive;
@@ -171,7 +171,7 @@ TEST_F(TcpRailTest, DropsDataOfWhatWasWithdrawn) {
   EXPECT_THAT(target, testing::Each(std::byte{0xee}));
 }
 
-// Why: an earlier rail was told to forget; this one cannot know of it.
+// Why: an earlier rail has forgotten it; this one cannot know of it.
 TEST_F(TcpRailTest, DropsUnknownDataWhenResumed) {
   Start(/*resumed=*/true);
   SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
@@ -190,7 +190,8 @@ TEST_F(TcpRailTest, TellsThatTheOtherSideHasClosed) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
 }
 
-// Why: to the other side an end is the end of this daemon, which only gives up a rail.
+// Why: the other side takes a closed connection for the end of this daemon, which only gives up a
+// rail.
 TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
   Start();
   rail_->Stop();
@@ -215,7 +216,7 @@ TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtoco
   EXPECT_LE(::recv(far_.get(), &any, 1, 0), 0);
 }
 
-// Why: no route, no interface, no memory: all of that happens to daemons that live.
+// Why: no route, no interface, no memory: all of these happen to living daemons.
 TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
   platform::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
@@ -226,8 +227,8 @@ TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
 }
 
-// Why: a neighbour that ends says why and is gone; if we happen to write just then, the
-// failing write must not cost what it said.
+// Why: a neighbour that ends says why and is gone; if we happen to write just then, the failing
+// write must not lose its message.
 TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
   for (std::uint64_t i = 1; i <= 100; ++i) {
     SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
@@ -243,9 +244,9 @@ TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
 }
 
-// Why: large control messages are allocated; a neighbour that sends nothing else must
-// not fill the memory of a daemon that is slow to take them.
-// How: what has been read is never more than the limit ahead of what was taken.
+// Why: large control messages are allocated; a neighbour that sends nothing else must not fill the
+// memory of a daemon that is slow to take them.
+// How: the rail never reads further ahead than the limit.
 TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   Start();
   constexpr std::uint64_t kMessages = 100;
@@ -268,10 +269,10 @@ TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   EXPECT_LE(most_ahead, 18 * kFrameBytes);
 }
 
-// Why: what was read ahead is not in the socket any more. If the rail fell asleep just
-// when room came, nothing would wake it for the rest.
-// How: more small messages than there are slots, and the engine comes to take them
-// about when the rail gives up looking.
+// Why: data that was read ahead is not in the socket any more. If the rail fell asleep just when
+// room came, nothing would wake it for the rest.
+// How: more small messages than there are slots, and the loop takes them about when the rail stops
+// looking.
 TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
   Start();
   constexpr std::uint64_t kMessages = 140;
@@ -295,10 +296,10 @@ TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
   }
 }
 
-// Why: the other side's window waits for acknowledgements; behind megabytes of data, which
-// a slow cable takes long for, they would hold back what it sends.
-// How: two data frames that do not fit the socket, then an acknowledgement. It comes before
-// the second, and not inside the first.
+// Why: the other side's window waits for acknowledgements; behind megabytes of data, which a slow
+// cable takes long for, they would delay what it sends.
+// How: two data frames that do not fit the socket, then an acknowledgement. It comes before the
+// second, and not inside the first.
 TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   RailCommand command;
@@ -328,13 +329,13 @@ TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
   EXPECT_EQ(std::count(types.begin(), types.end(), wire::FrameType::kAck), 1);
 }
 
-// Why: whoever sends and does not read makes this side acknowledge without end. A rail that
-// was filled with that took no commands any more; with those the whole link waited, and
-// the engine looked for room without a pause.
-// How: ten times as many acknowledgements as there are places, while the socket is full. All
-// are taken, and the newest of each block goes out.
+// Why: a peer that sends and does not read makes this side acknowledge without end. A rail filled
+// with acknowledgements took no commands any more; so the whole link waited, and the loop looked
+// for room without a pause.
+// How: ten times as many acknowledgements as there are places, while the socket is full. All are
+// accepted, and the newest of each block goes out.
 TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
-  // Static: what has been read here may, to the rail's thread, be still on its way.
+  // Static: the rail's thread may still be sending what has been read here.
   static const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   RailCommand command;
   command.frame = {Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), payload.data()};
@@ -383,10 +384,10 @@ bool Sleeps(const std::string& thread) {
   return name_end + 2 < stat.size() && stat[name_end + 2] == 'S';
 }
 
-// Why: a thread that looks again and again whether a socket has room takes a core from the
-// others, for as long as the other side does not read.
-// How: numbered frames until the rail takes no more; then its thread is seen asleep. When the
-// other side reads, it wakes up and sends all of them.
+// Why: a thread that looks again and again whether a socket has room takes a core from the others,
+// as long as the other side does not read.
+// How: numbered frames until the rail takes no more; then its thread must be asleep. When the other
+// side reads, it wakes up and sends all of them.
 TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
   const std::set<std::string> before = Threads();
   Start();
@@ -426,8 +427,8 @@ TEST_F(TcpRailTest, EchoesHeartbeatsAndTellsWhenItWasAskedLast) {
   EXPECT_LE(rail_->last_asked_ns(), platform::MonotonicNow());
 }
 
-// Why: when the daemon ends, what it said last (why it ends, what it has received) must
-// come to its neighbours.
+// Why: when the daemon ends, its last messages (why it ends, what it has received) must reach its
+// neighbours.
 TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
   Start();
   std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{8});
@@ -448,7 +449,7 @@ TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
   EXPECT_EQ(transmitted_, 4u);
 }
 
-// Why: while a daemon ends nobody takes events; that must not hold back what it says.
+// Why: while a daemon ends no thread takes events; that must not hold back its messages.
 TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
   Start();
   // The ring has 1024 places, two of which are kept.

@@ -1,4 +1,4 @@
-// What the system holds of a connection is told, and fits the rate that was measured.
+// The amount that the system holds of a connection is reported, and fits the measured rate.
 #include "daemon/transport/tcp/tcp_socket.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 namespace mlxcomm::fabric::tcp_socket_test {
 namespace {
 
-// Over loopback; `far` is what the listener accepts.
+// Over loopback; `far` is the accepted end.
 void Connect(const platform::FileDescriptor& listener, const platform::FileDescriptor& near,
              platform::FileDescriptor& far) {
   sockaddr_in address{};
@@ -46,7 +46,7 @@ class TcpSocketTest : public testing::Test {
     SetUpSocket(near_.get());
     ASSERT_EQ(::fcntl(near_.get(), F_SETFL, O_NONBLOCK), 0);
   }
-  // How much the system takes while nobody reads.
+  // How much the system accepts while the other side does not read.
   std::size_t Fill() {
     const std::vector<char> bytes(64 * 1024);
     std::size_t all = 0;
@@ -68,12 +68,12 @@ class TcpSocketTest : public testing::Test {
 
 TEST_F(TcpSocketTest, TellsWhatTheOtherSideHasNotAcknowledged) {
   ASSERT_EQ(UnacknowledgedBytes(near_.get()).value_or(1), 0u);
-  // Far more than the other side's system takes while nobody reads.
+  // Far more than the other side's system accepts without a reader.
   const std::size_t written = Fill();
   const std::size_t held = UnacknowledgedBytes(near_.get()).value_or(0);
   EXPECT_GT(held, 0u);
   EXPECT_LE(held, written);
-  // All is read: nothing is held any more, as soon as that has come back.
+  // Everything is read: nothing is held any more, once that is known here.
   std::vector<char> bytes(64 * 1024);
   for (std::size_t read = 0; read < written;) {
     const ssize_t got = ::recv(far_.get(), bytes.data(), bytes.size(), 0);
@@ -120,7 +120,7 @@ TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
 }
 #endif
 
-// Why: what the system holds can go no other way, and acknowledgements wait behind it.
+// Why: held data can take no other path, and acknowledgements wait behind it.
 TEST_F(TcpSocketTest, HoldsLessOfASlowConnectionThanOfAFastOne) {
   const int own = SendBuffer();
   bool fitted = FitSendBuffer(near_.get(), 1.25e8, 0, false);
@@ -132,12 +132,12 @@ TEST_F(TcpSocketTest, HoldsLessOfASlowConnectionThanOfAFastOne) {
   EXPECT_GE(SendBuffer(), slow);
   fitted = FitSendBuffer(near_.get(), 1.25e8, 0, fitted);
   EXPECT_EQ(SendBuffer(), slow);
-  // Faster than any system buffers for: it is the system's again.
+  // Faster than any system buffers for: the system decides again.
   EXPECT_FALSE(FitSendBuffer(near_.get(), 1e15, 0, fitted));
   EXPECT_GE(SendBuffer(), std::min(own, slow));
 }
 
-// Why: less than what is on the way would slow it, which would ask for less again.
+// Why: holding less than what is on the way would slow it, and then it would hold even less.
 TEST_F(TcpSocketTest, HoldsMoreOfALongWay) {
   ASSERT_TRUE(FitSendBuffer(near_.get(), 1e7, 0, false));
   const int near_by = SendBuffer();

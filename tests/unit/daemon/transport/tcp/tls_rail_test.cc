@@ -1,5 +1,5 @@
-// A rail whose frames go through TLS: payload of any size, and what happens to it when
-// somebody on the way cuts, changes or adds something once both ends have agreed.
+// A rail whose frames go through TLS: payload of any size, and the effect when a stranger on the
+// path cuts, changes or adds something once both ends have agreed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -49,7 +49,7 @@ class TlsRailTest : public OneRailTest {
     ASSERT_TRUE(done);
     MakeRailOf(std::move(near), nullptr, queue::Scheduling::kManyCores, std::move(dialer));
   }
-  // What the far end says, encrypted.
+  // The far end's bytes, encrypted.
   void Say(std::vector<std::byte> bytes) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     std::size_t said = 0;
@@ -61,7 +61,7 @@ class TlsRailTest : public OneRailTest {
       if (put > 0 && said < bytes.size()) said += static_cast<std::size_t>(put);
     }
   }
-  // What the rail has said, decrypted.
+  // The rail's bytes, decrypted.
   std::vector<std::byte> Hear(std::size_t count) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     std::vector<std::byte> bytes(count);
@@ -76,7 +76,7 @@ class TlsRailTest : public OneRailTest {
     }
     return bytes;
   }
-  // The records of what is said, as they go over the cable.
+  // The records of these bytes, as they go over the cable.
   std::string RecordsOf(std::vector<std::byte> bytes) {
     int ends[2];
     EXPECT_TRUE(queue::MakeDoorbellPair(ends));
@@ -95,7 +95,7 @@ class TlsRailTest : public OneRailTest {
     std::memcpy(all.data(), bytes.data(), bytes.size());
     SendFromFar(all);
   }
-  // A rail that comes later goes on with the first one's budget.
+  // A later rail goes on with the first one's budget.
   void Ask(std::vector<std::byte>& target) {
     PostedReceive receive;
     receive.key.number = 5;
@@ -109,7 +109,7 @@ class TlsRailTest : public OneRailTest {
   ReceiveBudget::Share share_;
 };
 
-// How: 24 frames of the largest size, and small ones between; each byte tells its place.
+// How: 24 frames of the largest size, and small ones between; each byte shows its place.
 TEST_F(TlsRailTest, PlacesLargePayload) {
   constexpr std::uint32_t kChunk = wire::kChunkBytesMax;
   constexpr std::uint32_t kChunks = 24;
@@ -163,7 +163,7 @@ TEST_F(TlsRailTest, SendsLargePayloadAndTellsWhenItIsNotReadAnyMore) {
   EXPECT_EQ(transmitted_, kFrames);
 }
 
-// Why: what was under way is sent again on the next rail, and must find its place free.
+// Why: data that was under way is sent again on the next rail, and must find its place free.
 TEST_F(TlsRailTest, ReadsWhatCameBeforeItWasCutAndTheRestWhenItIsSentAgain) {
   std::vector<std::byte> target(100'000);
   Ask(target);
@@ -185,16 +185,16 @@ TEST_F(TlsRailTest, ReadsWhatCameBeforeItWasCutAndTheRestWhenItIsSentAgain) {
   EXPECT_THAT(target, Each(std::byte{9}));
 }
 
-// Why: whoever puts something of his own on the cable must not make the other side believe
-// that its neighbour has ended or has broken the protocol: both live, and another rail goes on.
+// Why: a stranger that puts something on the cable must not make the other side believe that its
+// neighbour has ended or has broken the protocol: both live, and another rail goes on.
 TEST_F(TlsRailTest, TakesNothingThatIsNotTheOtherSides) {
   const std::vector<std::byte> plain = FrameBytes(Header(wire::FrameType::kEager, 2, 100), 2);
   const std::string frame(reinterpret_cast<const char*>(plain.data()), plain.size());
   for (const std::string& garbage :
        {std::string(5000, 'G'), frame,
         std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'),
-        std::string("\x15\x03\x03\x00\x02\x02\x28", 7),          // An alert that nobody sealed.
-        std::string("\x16\x03\x03\x00\x04\x00\x00\x00\x00", 9),  // A plea for another handshake.
+        std::string("\x15\x03\x03\x00\x02\x02\x28", 7),          // An alert that is not sealed.
+        std::string("\x16\x03\x03\x00\x04\x00\x00\x00\x00", 9),  // A request for another handshake.
         std::string("\x17\x03\x03\xff\xff", 5) + std::string(0xffff, 'x')}) {
     SetUp();
     Start();
@@ -228,7 +228,7 @@ TEST_F(TlsRailTest, PlacesNothingOfARecordThatWasChangedOrComesTwice) {
   }
 }
 
-// Why: what the other side says last says why it ends.
+// Why: the last message of the other side says why it ends.
 TEST_F(TlsRailTest, SaysItsLastWordsAndThatThereAreNoMore) {
   Start();
   RailCommand command;
@@ -250,7 +250,7 @@ TEST_F(TlsRailTest, SaysItsLastWordsAndThatThereAreNoMore) {
   far_.Reset();
 }
 
-// Why: the other side asks for a new proof inside of what it has proved.
+// Why: the other side asks for a new proof inside the proved connection.
 TEST_F(TlsRailTest, HearsThatItIsToBeProvedAnew) {
   Start();
   EXPECT_FALSE(rail_->is_asked_for_new_proof());

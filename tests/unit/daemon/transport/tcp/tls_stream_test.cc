@@ -1,4 +1,4 @@
-// Two ends of TLS, and whoever sits between them and holds the cables in the hand.
+// Two ends of TLS, and a test between them that holds both cables.
 #include "daemon/transport/tcp/tls_stream.h"
 
 #include <fcntl.h>
@@ -51,8 +51,8 @@ void Put(int socket, const std::string& bytes) {
             static_cast<ssize_t>(bytes.size()));
 }
 
-// The dialer's cable ends at `dialers.far`, the acceptor's at `acceptors.far`; what is
-// between them is the test.
+// The dialer's cable ends at `dialers.far`, the acceptor's at `acceptors.far`; the test is between
+// them.
 class TlsStreamTest : public testing::Test {
  protected:
   static DerivedKey TlsKey(std::uint8_t number) { return KeyOf(number).Derive("rail"); }
@@ -61,14 +61,14 @@ class TlsStreamTest : public testing::Test {
     dialer_ = *TlsStream::Create(Role::kDialer, TlsKey(dialers_key), records_per_key);
     acceptor_ = *TlsStream::Create(Role::kAcceptor, TlsKey(acceptors_key), records_per_key);
   }
-  // What waits at one end, to the other, as it is.
+  // Forwards the bytes that wait at one end to the other, unchanged.
   void Relay() {
     Put(acceptors_.far.get(), Take(dialers_.far.get()));
     Put(dialers_.far.get(), Take(acceptors_.far.get()));
   }
   int near_dialer() const { return dialers_.near.get(); }
   int near_acceptor() const { return acceptors_.near.get(); }
-  // Until both are done or one has failed; what they said last.
+  // Until both are done or one has failed; returns their last statuses.
   std::pair<absl::Status, absl::Status> Shake() {
     for (int round = 0; round < 10; ++round) {
       const absl::StatusOr<Progress> one = dialer_->Handshake(near_dialer());
@@ -91,7 +91,7 @@ class TlsStreamTest : public testing::Test {
     for (std::string& text : texts) parts.push_back({text.data(), text.size()});
     return stream.Write(socket, parts.data(), static_cast<int>(parts.size()));
   }
-  // All that is there; what ended it is in `last_`.
+  // Everything that is there; `last_` has what ended it.
   std::string Read(TlsStream& stream, int socket) {
     std::string all;
     std::string bytes(100'000, '\0');
@@ -131,9 +131,9 @@ TEST_F(TlsStreamTest, IsNotToBeReadOnTheWay) {
   EXPECT_THAT(way, Not(HasSubstr("ssss")));
 }
 
-// Why: an SSL_write that could not go out would have to be repeated with the same bytes, and
-// the writer puts acknowledgements in front of what waits.
-// How: the socket is filled; what is written afterwards is something else.
+// Why: an SSL_write that could not go out would have to be repeated with the same bytes, and the
+// writer puts acknowledgements in front of waiting data.
+// How: the socket is filled; then something else is written.
 TEST_F(TlsStreamTest, WritesWhatComesNextAfterASocketThatWasFull) {
   MakeAndShake();
   const int small = 4096;
@@ -166,7 +166,7 @@ TEST_F(TlsStreamTest, WritesWhatComesNextAfterASocketThatWasFull) {
   EXPECT_TRUE(read == expected) << read.size() << " of " << expected.size();
 }
 
-// Why: whoever sleeps until the socket calls would sleep on what is read already.
+// Why: a thread that sleeps until the socket is readable would miss data that was read already.
 TEST_F(TlsStreamTest, SaysThatSomethingIsThereThatTheSocketDoesNotShow) {
   MakeAndShake();
   Read(*acceptor_, near_acceptor());
@@ -184,7 +184,7 @@ TEST_F(TlsStreamTest, SaysThatSomethingIsThereThatTheSocketDoesNotShow) {
   EXPECT_FALSE(acceptor_->HasUnread());
 }
 
-// How: a new key after every third record, each way.
+// How: a new key after every third record, in each direction.
 TEST_F(TlsStreamTest, ChangesItsKeyBeforeItIsWornOut) {
   MakeAndShake(/*records_per_key=*/3);
   for (int i = 0; i < 50; ++i) {
@@ -205,8 +205,8 @@ TEST_F(TlsStreamTest, RefusesAnotherKey) {
   EXPECT_TRUE(absl::IsPermissionDenied(told)) << told;
 }
 
-// Why: who has recorded a whole connection must not be able to play it again, even to a side
-// that would use the same key.
+// Why: a stranger that has recorded a whole connection must not be able to play it again, even to a
+// side that would use the same key.
 TEST_F(TlsStreamTest, RefusesADialerPlayedFromARecording) {
   Make();
   ASSERT_TRUE(dialer_->Handshake(near_dialer()).ok());
