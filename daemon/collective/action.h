@@ -42,6 +42,9 @@ struct RankCall {
   bool called = false;
   std::string call;  // "all_reduce sum float32[8192]"; empty where not called.
   std::string own;   // " sending [1, 2], expecting [0, 5]": what differs by rank.
+  // Of a rank that has not called: what it waits in instead, if that is a collective.
+  std::uint64_t earlier_number = 0;
+  std::string earlier_call{};  // Empty: in none.
 };
 
 struct FailureReport {

@@ -390,6 +390,10 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
     } else if (found == by_key_.end() && IsOver(key)) {
       call.called = true;
       call.call = Inquest::kFinished;
+    } else if (const Operation* const oldest = OldestOf(i);
+               oldest != nullptr && !oldest->key.point_to_point()) {
+      call.earlier_number = oldest->key.number;
+      call.earlier_call = oldest->calls[i].DescribeCommon();
     }
     calls.push_back(std::move(call));
   }

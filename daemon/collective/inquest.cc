@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -210,9 +211,38 @@ bool Inquest::CallsDiffer() const {
   return false;
 }
 
+// A rank that others wait for in vain may itself wait in an earlier operation, in which another rank called
+// something else and meets nobody's data. The inquest is then about that operation.
+bool Inquest::TurnToAnEarlierMismatch() {
+  std::map<std::uint64_t, std::set<std::string>> calls;  // By operation.
+  for (const Known& known : known_) {
+    const RankCall& call = known.rank_call;
+    if (!known.reported || known.operation.point_to_point()) continue;
+    if (call.called && call.call != kFinished) calls[known.operation.number].insert(call.call);
+    if (!call.called && !call.earlier_call.empty()) {
+      calls[call.earlier_number].insert(call.earlier_call);
+    }
+  }
+  const auto different = std::find_if(calls.begin(), calls.end(),
+                                      [](const auto& one) { return one.second.size() > 1; });
+  if (different == calls.end()) return false;
+  operation_ = {operation_.group, different->first};
+  for (Known& known : known_) {
+    RankCall& call = known.rank_call;
+    if (call.called || call.earlier_call.empty() || call.earlier_number != operation_.number) {
+      continue;
+    }
+    known.operation = operation_;
+    call.called = true;
+    call.call = call.earlier_call;
+  }
+  return true;
+}
+
 // The whole text fits the limit of an error: lists are shortened, and the remedy is kept.
 void Inquest::Conclude() {
-  if (verdict_.code == FailureCode::kDeadlineExceeded && CallsDiffer()) {
+  if (verdict_.code == FailureCode::kDeadlineExceeded &&
+      (CallsDiffer() || TurnToAnEarlierMismatch())) {
     verdict_.code = FailureCode::kMismatch;
     verdict_.rank = kNoRank;
   }

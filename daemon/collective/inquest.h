@@ -6,7 +6,8 @@
 // Ranks that called different things may each wait for data that the other never sends, and neither
 // meets the other's call: then their reports reveal it, and a deadline becomes a MISMATCH. But
 // where several nodes find a failure at the same time, each reports about the operation in which it
-// did: messages name that operation with these calls, and they are not compared with others.
+// did: messages name that operation with these calls. A rank that has not called reports where it
+// waits instead, and calls are compared with those of the same operation.
 //
 // A cause that names its culprit by itself (RANK_LOST, DAEMON_STOPPING) needs no reports. A
 // MISMATCH or DEADLINE_EXCEEDED waits kReportWaitNs for the calls of the others.
@@ -62,6 +63,7 @@ class Inquest {
   void Note(const std::vector<RankCall>& calls, const OperationKey& operation, std::uint16_t node);
   bool Involves(std::uint32_t rank) const;
   bool CallsDiffer() const;
+  bool TurnToAnEarlierMismatch();
   bool HasCalled(std::uint32_t rank) const;
   // Its node has reported, about another operation.
   bool IsElsewhere(std::uint32_t rank) const;

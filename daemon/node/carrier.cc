@@ -153,6 +153,8 @@ void Carrier::SendReport(const collective::Action& action) {
     rank_call.set_called(call.called);
     rank_call.set_call(call.call);
     rank_call.set_own(call.own);
+    rank_call.set_earlier_number(call.earlier_number);
+    rank_call.set_earlier_call(call.earlier_call);
   }
   SendMessage(action.node, message);
 }
@@ -238,7 +240,8 @@ void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& messa
     report.operation.tag = message.operation().tag();
   }
   for (const v1::RankCall& call : message.calls()) {
-    report.calls.push_back({call.rank(), call.called(), call.call(), call.own()});
+    report.calls.push_back({call.rank(), call.called(), call.call(), call.own(),
+                            call.earlier_number(), call.earlier_call()});
   }
   collectives_.OnReport(node, report, now_ns);
   membership_.SpreadLoss(report.group, now_ns);

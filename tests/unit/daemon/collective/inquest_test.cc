@@ -69,6 +69,30 @@ TEST_F(InquestTest, ADeadlineOfDifferentCallsIsAMismatch) {
               HasSubstr("called all_reduce sum int32[1]; ranks 0, 2 called barrier;"));
 }
 
+// Why: rank 0 waits in the barrier that follows. Rank 1 waits before it for data from rank 2, which calls
+// something else there. The barrier's deadline comes first, and the barrier is not what is wrong.
+TEST_F(InquestTest, AMismatchInAnEarlierOperationIsFoundFromTheLaterOne) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(2), {{1, false, {}, {}, 1, "reduce sum float64[1]"}});
+  inquest.OnReport(2, Operation(1), Called(2, "all_reduce sum float64[1]"));
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.code, FailureCode::kMismatch);
+  EXPECT_EQ(verdict.rank, 2);
+  EXPECT_EQ(inquest.operation(), Operation(1));
+  EXPECT_THAT(verdict.message, HasSubstr("rank 2 (c, pid 3) called all_reduce sum float64[1]; "));
+  EXPECT_THAT(verdict.message, HasSubstr("rank 1 (b, pid 2) called reduce sum float64[1]"));
+}
+
+// Why: to be late in the same earlier operation is no mismatch, and who is waited for is named.
+TEST_F(InquestTest, RanksThatWaitInTheSameEarlierOperationAreLate) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(2), {{1, false, {}, {}, 1, "reduce sum float64[1]"}});
+  inquest.OnReport(2, Operation(2), {{2, false, {}, {}, 1, "reduce sum float64[1]"}});
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
+  EXPECT_EQ(verdict.rank, 1);
+}
+
 TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
   Open("all_to_all_v int8", " sending [1]");
   Report(1, "all_to_all_v int8", " sending [2]");
