@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -309,12 +310,18 @@ void World::Deliver(const Port& from, const wire::DiscoveryHello& hello) {
   });
 }
 
-// A recording comes to any interface, with the address of whom it is from, who may hear it himself.
+// A recording comes to any interface, with its sender's address; the sender may hear it itself. But no answer
+// goes back to another cable: somebody who does that joins the two, as a switch would.
 void World::PlayBack() {
   const Recorded& recorded = recorded_[random_.Below(recorded_.size())];
   Host& host = *hosts_[random_.Below(hosts_.size())];
   if (host.ports().empty()) return;
   const Port& port = host.ports()[random_.Below(host.ports().size())];
+  const std::span heard(recorded.hello.heard, recorded.hello.heard_count);
+  const bool answers = std::any_of(heard.begin(), heard.end(), [&host](const wire::HeardNode& one) {
+    return one.node_id == host.id().bytes;
+  });
+  if (answers && port.cable != recorded.port->cable) return;
   host.OnDatagram(port, recorded.port->address, recorded.hello);
 }
 
