@@ -16,14 +16,18 @@ namespace pb = google::protobuf;
 MLXCOMM_LINK_REASONS(MLXCOMM_SAME)
 #undef MLXCOMM_SAME
 static_assert(static_cast<int>(LinkReason::kRdmaNotMade) + 1 == v1::LinkReason::Value_ARRAYSIZE);
+#define MLXCOMM_SAME(ours, told) \
+  static_assert(static_cast<int>(Transport::ours) == static_cast<int>(v1::Transport::told));
+MLXCOMM_TRANSPORTS(MLXCOMM_SAME)
+#undef MLXCOMM_SAME
+#define MLXCOMM_ONE(ours, told) +1
+static_assert(0 MLXCOMM_TRANSPORTS(MLXCOMM_ONE) == v1::Transport::Value_ARRAYSIZE);
+#undef MLXCOMM_ONE
 
 static_assert(static_cast<int>(LinkState::kConnecting) == v1::LinkState::connecting &&
               static_cast<int>(LinkState::kUp) == v1::LinkState::up &&
               static_cast<int>(LinkState::kGrace) == v1::LinkState::grace &&
               static_cast<int>(LinkState::kLost) == v1::LinkState::lost);
-static_assert(static_cast<int>(Transport::kTcp) == v1::Transport::tcp &&
-              static_cast<int>(Transport::kRdma) == v1::Transport::rdma &&
-              static_cast<int>(Transport::kRoute) == v1::Transport::route);
 
 constexpr char kWordSuffix[] = "_word";
 

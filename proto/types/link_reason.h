@@ -7,13 +7,34 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace mlxcomm {
 
 enum class LinkState : std::uint8_t { kUnknown, kConnecting, kUp, kGrace, kLost };
-enum class Transport : std::uint8_t { kUnknown, kTcp, kRdma, kRoute };
 
 // X(ours, the message's)
+#define MLXCOMM_TRANSPORTS(X) \
+  X(kUnknown, unknown)        \
+  X(kTcp, tcp)                \
+  X(kRdma, rdma)              \
+  X(kRoute, route)
+
+enum class Transport : std::uint8_t {
+#define MLXCOMM_VALUE(ours, told) ours,
+  MLXCOMM_TRANSPORTS(MLXCOMM_VALUE)
+#undef MLXCOMM_VALUE
+};
+
+// "tcp", as in messages and in what people read.
+inline constexpr std::string_view WordOf(Transport transport) {
+#define MLXCOMM_WORD(ours, told) \
+  if (transport == Transport::ours) return #told;
+  MLXCOMM_TRANSPORTS(MLXCOMM_WORD)
+#undef MLXCOMM_WORD
+  return "unknown";
+}
+
 #define MLXCOMM_LINK_REASONS(X)                          \
   X(kNone, none)                                         \
   X(kNoAnswer, no_answer)                                \

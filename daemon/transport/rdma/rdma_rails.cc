@@ -37,7 +37,7 @@ struct RdmaRails::Probing {
 // One path, and what its set-up wants done.
 struct RdmaRails::Beside final : public SetupPort {
   Beside(RdmaRails& rails, const NodeId& to, const RailPath& on)
-      : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, true) {}
+      : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
 
   void Send(const wire::RailSetup& message) override { owner.SendTo(peer, message); }
   void Make(std::uint64_t, const QueuePairShape& shape) override {
