@@ -59,6 +59,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     fabric::TcpFabric& fabric;
     control::ControlServer& control;
     const cluster::HelloSockets* discovery = nullptr;
+    // What status tells of the fabric's other transports besides their rails; nullptr: nothing.
+    void (*describe_side_rails)(const fabric::TcpFabric& fabric, v1::NodeStatus& node) = nullptr;
   };
   void Join(const Parts& parts);
   // Called on the loop's thread when a private daemon is no longer needed.
@@ -122,6 +124,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   fabric::TcpFabric* fabric_ = nullptr;
   control::ControlServer* control_ = nullptr;
   const cluster::HelloSockets* discovery_ = nullptr;
+  void (*describe_side_rails_)(const fabric::TcpFabric&, v1::NodeStatus&) = nullptr;
   platform::Wakeup bell_;  // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;

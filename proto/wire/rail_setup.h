@@ -24,6 +24,14 @@ namespace mlxcomm::wire {
 
 enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
 
+// Every transport with rails beside connections (daemon/transport/side_rails.h) sees all payloads of
+// kRailSetup, and no field but `kind` says which of them one is for. So those of another transport
+// have kinds of their own, and the size of RailSetup, for frames of another size are refused. Each
+// transport ignores kinds that are not its own.
+inline constexpr bool IsOfRdma(SetupKind kind) {
+  return kind >= SetupKind::kOffer && kind <= SetupKind::kRefuse;
+}
+
 // Of `services`. Unreliable pairs all have; in kRefuse: nothing but those, so they may be offered.
 inline constexpr std::uint32_t kReliableService = 1;
 inline constexpr std::uint32_t kUnreliableOnly = 2;
