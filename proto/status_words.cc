@@ -15,14 +15,12 @@ namespace pb = google::protobuf;
   static_assert(static_cast<int>(LinkReason::ours) == static_cast<int>(v1::LinkReason::told));
 MLXCOMM_LINK_REASONS(MLXCOMM_SAME)
 #undef MLXCOMM_SAME
-static_assert(static_cast<int>(LinkReason::kRdmaNotMade) + 1 == v1::LinkReason::Value_ARRAYSIZE);
+static_assert(kLinkReasons == v1::LinkReason::Value_ARRAYSIZE);
 #define MLXCOMM_SAME(ours, told) \
   static_assert(static_cast<int>(Transport::ours) == static_cast<int>(v1::Transport::told));
 MLXCOMM_TRANSPORTS(MLXCOMM_SAME)
 #undef MLXCOMM_SAME
-#define MLXCOMM_ONE(ours, told) +1
-static_assert(0 MLXCOMM_TRANSPORTS(MLXCOMM_ONE) == v1::Transport::Value_ARRAYSIZE);
-#undef MLXCOMM_ONE
+static_assert(kTransports == v1::Transport::Value_ARRAYSIZE);
 
 static_assert(static_cast<int>(LinkState::kConnecting) == v1::LinkState::connecting &&
               static_cast<int>(LinkState::kUp) == v1::LinkState::up &&

@@ -32,7 +32,7 @@ struct RailPath {
     return {"/circuit", absl::StrCat("/", absl::Hex(circuit, absl::kZeroPad16)), Transport::kRoute};
   }
 
-  bool is_beside() const { return transport != Transport::kTcp && transport != Transport::kRoute; }
+  bool is_beside() const { return IsBeside(transport); }
 
   friend bool operator==(const RailPath&, const RailPath&) = default;
   friend bool operator<(const RailPath& a, const RailPath& b) {

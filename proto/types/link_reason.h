@@ -35,6 +35,12 @@ inline constexpr std::string_view WordOf(Transport transport) {
   return "unknown";
 }
 
+// Rails that lie on the cable of a connection, beside it.
+inline constexpr bool IsBeside(Transport transport) {
+  return transport != Transport::kUnknown && transport != Transport::kTcp &&
+         transport != Transport::kRoute;
+}
+
 #define MLXCOMM_LINK_REASONS(X)                          \
   X(kNone, none)                                         \
   X(kNoAnswer, no_answer)                                \
@@ -91,9 +97,15 @@ enum class LinkReason : std::uint8_t {
 #undef MLXCOMM_VALUE
 };
 
+// How many there are of each, kUnknown and kNone with them.
+#define MLXCOMM_ONE(ours, told) +1
+inline constexpr std::uint32_t kTransports = MLXCOMM_TRANSPORTS(MLXCOMM_ONE);
+inline constexpr std::uint32_t kLinkReasons = MLXCOMM_LINK_REASONS(MLXCOMM_ONE);
+#undef MLXCOMM_ONE
+
 // Of a number that another process has sent; one that this release does not know, or that is none: `other`.
 inline constexpr LinkReason LinkReasonOf(std::uint32_t number, LinkReason other) {
-  const bool known = number != 0 && number <= static_cast<std::uint32_t>(LinkReason::kRdmaNotMade);
+  const bool known = number != 0 && number < kLinkReasons;
   return known ? static_cast<LinkReason>(number) : other;
 }
 
