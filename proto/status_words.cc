@@ -15,15 +15,17 @@ namespace pb = google::protobuf;
   static_assert(static_cast<int>(LinkReason::ours) == static_cast<int>(v1::LinkReason::told));
 MLXCOMM_LINK_REASONS(MLXCOMM_SAME)
 #undef MLXCOMM_SAME
-static_assert(static_cast<int>(LinkReason::kRdmaNotMade) + 1 == v1::LinkReason::Value_ARRAYSIZE);
+static_assert(kLinkReasons == v1::LinkReason::Value_ARRAYSIZE);
+#define MLXCOMM_SAME(ours, told) \
+  static_assert(static_cast<int>(Transport::ours) == static_cast<int>(v1::Transport::told));
+MLXCOMM_TRANSPORTS(MLXCOMM_SAME)
+#undef MLXCOMM_SAME
+static_assert(kTransports == v1::Transport::Value_ARRAYSIZE);
 
 static_assert(static_cast<int>(LinkState::kConnecting) == v1::LinkState::connecting &&
               static_cast<int>(LinkState::kUp) == v1::LinkState::up &&
               static_cast<int>(LinkState::kGrace) == v1::LinkState::grace &&
               static_cast<int>(LinkState::kLost) == v1::LinkState::lost);
-static_assert(static_cast<int>(Transport::kTcp) == v1::Transport::tcp &&
-              static_cast<int>(Transport::kRdma) == v1::Transport::rdma &&
-              static_cast<int>(Transport::kRoute) == v1::Transport::route);
 
 constexpr char kWordSuffix[] = "_word";
 

@@ -24,6 +24,12 @@ inline v1::Transport::Value Told(Transport transport) {
   return static_cast<v1::Transport::Value>(transport);
 }
 
+// Whether rails of that transport are made beside connections.
+inline bool IsBeside(v1::Transport::Value transport) {
+  return transport != v1::Transport::unknown && transport != v1::Transport::tcp &&
+         transport != v1::Transport::route;
+}
+
 // As --json has them: "up", "tcp". A copy, because releases of protobuf differ in what they return.
 inline std::string WordOf(v1::LinkState::Value state) {
   return std::string(v1::LinkState::Value_Name(state));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/cluster/topology.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::cluster {
 namespace {
@@ -26,8 +27,8 @@ class TopologyWriter {
     reply_.set_cluster(status_.cluster());
     for (const v1::NodeStatus& node : status_.nodes()) AddNode(node);
     AddLostNodes();
-    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node, /*rdma=*/false);
-    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node, /*rdma=*/true);
+    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node, /*beside=*/false);
+    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node, /*beside=*/true);
     for (auto& [ends, cable] : cables_) {
       cable.set_from_node(std::get<0>(ends));
       cable.set_from_interface(std::get<1>(ends));
@@ -68,11 +69,11 @@ class TopologyWriter {
     }
   }
 
-  void AddCables(const v1::NodeStatus& node, bool rdma) {
+  void AddCables(const v1::NodeStatus& node, bool beside) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
         const bool is_cable = !rail.local_interface().empty() && !rail.remote_interface().empty() &&
-                              (rail.transport() == v1::Transport::rdma) == rdma;
+                              IsBeside(rail.transport()) == beside;
         if (is_cable && !link.peer_id().empty()) AddCable(node.id(), link.peer_id(), rail);
       }
     }
@@ -84,7 +85,7 @@ class TopologyWriter {
                     : CableEnds(peer, rail.remote_interface(), node, rail.local_interface());
     const bool up = rail.state() == v1::RailState::up;
     // One that is not there lies on the cable of the connection beside it, or on none.
-    if (rail.transport() == v1::Transport::rdma && !up && !cables_.contains(ends)) return;
+    if (IsBeside(rail.transport()) && !up && !cables_.contains(ends)) return;
     const auto [found, is_new] = cables_.try_emplace(ends);
     v1::TopologyCable& cable = found->second;
     v1::TopologyRail& on_it = RailOn(cable, rail.transport());

@@ -43,7 +43,7 @@ class RoutingListener {
                          std::span<const std::byte> payload, std::uint64_t now_ns) = 0;
 };
 
-// What a neighbour says of an RDMA rail to be made (wire/rail_setup.h).
+// What a neighbour says of a side rail to be made (wire/rail_setup.h).
 class RailSetupListener {
  public:
   virtual ~RailSetupListener() = default;
@@ -292,7 +292,7 @@ class Link {
   std::uint64_t now_ns_ = 0;  // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;
   std::uint64_t silent_from_ns_ = 0;  // No rail is found silent before it.
-  // RDMA rails whose last connection was closed: since when, and until when they may be silent.
+  // Side rails whose last connection was closed: since when, and until when they may be silent.
   std::uint64_t asked_since_ns_ = 0;
   std::uint64_t asked_until_ns_ = kNever;
   std::string asked_why_;

@@ -1,5 +1,6 @@
 // How a link's rails come and go, and what becomes of its state and sessions by that.
 #include <algorithm>
+#include <string>
 
 #include <spdlog/spdlog.h>
 
@@ -128,14 +129,14 @@ void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns
 }
 
 // A connection that is closed is a daemon that has ended, or was cut by something in between.
-// RDMA rails hear of no end: where no connection is left they are asked for a sign of life, and
+// Side rails hear of no end: where no connection is left they are asked for a sign of life, and
 // go as well if there soon is none.
 void Link::AskThoseBeside(const RailEnd& end, std::uint64_t now_ns) {
   for (const OnRail& on : rails_) {
-    if (on.rail != nullptr && on.rail->is_direct() && !on.path.rdma) return;
+    if (on.rail != nullptr && on.rail->is_direct() && !on.path.is_beside()) return;
   }
   for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr || !rails_[at].path.rdma) continue;
+    if (rails_[at].rail == nullptr || !rails_[at].path.is_beside()) continue;
     GiveSignOfLife(at, now_ns);
     asked_since_ns_ = now_ns;
     asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
@@ -146,7 +147,7 @@ void Link::AskThoseBeside(const RailEnd& end, std::uint64_t now_ns) {
 void Link::RemoveTheSilent(std::uint64_t now_ns) {
   asked_until_ns_ = kNever;
   for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr || !rails_[at].path.rdma ||
+    if (rails_[at].rail == nullptr || !rails_[at].path.is_beside() ||
         rails_[at].rail->last_received_ns() > asked_since_ns_) {
       continue;
     }
@@ -159,7 +160,8 @@ void Link::TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string
   const OnRail& on = rails_[at];
   std::string path;
   if (on.rail->is_direct()) {
-    path = absl::StrCat(on.path.rdma ? "rdma " : "", on.path.local, " - ", on.path.remote);
+    if (on.path.is_beside()) path = std::string(WordOf(on.path.transport)) + " ";
+    absl::StrAppend(&path, on.path.local, " - ", on.path.remote);
   }
   listener_.OnNotice({kind, peer_.name, std::move(path), why});
 }

@@ -31,7 +31,7 @@ namespace mlxcomm::fabric {
 class LinksPort {
  public:
   virtual ~LinksPort() = default;
-  // A neighbour says it of an RDMA rail; payload is valid only during the call.
+  // A neighbour says it of a side rail; payload is valid only during the call.
   virtual void OnRailSetup(const NodeId& /*node*/, std::span<const std::byte> /*payload*/) {}
   // A direct rail has gone, in whatever way: who knows the address may dial again.
   virtual void OnRailGone() = 0;
@@ -128,7 +128,7 @@ class Links final : private RouterPort, private RailSetupListener {
                       const wire::Introduction& theirs, std::uint64_t now_ns);
   void Abandon(const Join& join);
 
-  // Those to neighbours, and RDMA rails beside them: visitor(peer, path, rail); it may not call back.
+  // Those to neighbours, and side rails beside them: visitor(peer, path, rail); it may not call back.
   template <typename Visitor>
   void ForEachConnection(Visitor visitor) const {
     for (const Peer* const peer : in_order_) {

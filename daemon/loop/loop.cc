@@ -49,6 +49,7 @@ void Loop::Join(const Parts& parts) {
   node_ = &parts.node;
   intake_ = &parts.intake;
   fabric_ = &parts.fabric;
+  describe_side_rails_ = parts.describe_side_rails;
   control_ = &parts.control;
   hellos_ = parts.hellos;
   workers_ = std::make_unique<Workers>(options_.scheduling, bell_, recorder_);
@@ -278,7 +279,7 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_combined_bytes_read(traffic.bytes_read);
   status.set_combined_bytes_written(traffic.bytes_written);
   if (hellos_ != nullptr) hellos_->Describe(*status.mutable_discovery());
-  DescribeRdma(fabric_->Rdma(), status);
+  if (describe_side_rails_ != nullptr) describe_side_rails_(*fabric_, status);
   return users;
 }
 

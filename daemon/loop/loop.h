@@ -59,6 +59,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     fabric::TcpFabric& fabric;
     control::ControlServer& control;
     HelloSockets* hellos = nullptr;
+    // What status says of the fabric's other transports besides their rails; nullptr: nothing.
+    void (*describe_side_rails)(const fabric::TcpFabric& fabric, v1::NodeStatus& node) = nullptr;
   };
   void Join(const Parts& parts);
   // Called on the loop's thread when a private daemon is no longer needed.
@@ -125,7 +127,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   fabric::TcpFabric* fabric_ = nullptr;
   control::ControlServer* control_ = nullptr;
   HelloSockets* hellos_ = nullptr;  // nullptr: no neighbour is looked for.
-  platform::Wakeup bell_;           // Rung by the workers.
+  void (*describe_side_rails_)(const fabric::TcpFabric&, v1::NodeStatus&) = nullptr;
+  platform::Wakeup bell_;  // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.

@@ -4,7 +4,6 @@
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
-#include "proto/status_words.h"
 
 namespace mlxcomm {
 
@@ -33,37 +32,6 @@ std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatu
     write(user.used, use.per_user, told);
   }
   return users;
-}
-
-void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node) {
-  if (!snapshot.enabled) return;
-  v1::RdmaStatus& told = *node.mutable_rdma();
-  told.set_state(snapshot.state);
-  told.set_detail(snapshot.detail);
-  told.set_reason(Told(snapshot.reason));
-  told.set_asked_for(snapshot.asked_for);
-  // No Mac has as many, and the answer has to fit into a message.
-  constexpr int kDevicesTold = 16;
-  constexpr int kGidsTold = 8;
-  for (const fabric::RdmaDeviceSnapshot& device : snapshot.devices) {
-    if (told.devices_size() == kDevicesTold) break;
-    v1::RdmaDevice& one = *told.add_devices();
-    one.set_name(device.name);
-    one.set_active(device.active);
-    one.set_state(device.state);
-    if (!device.opened) one.set_reason(v1::LinkReason::rdma_not_opened);
-    for (const std::string& gid : device.gids) {
-      if (one.gids_size() < kGidsTold) one.add_gids(gid);
-    }
-    one.set_queue_pairs(device.queue_pairs);
-    one.set_queue_pairs_max(device.queue_pairs_max);
-    one.set_regions(device.regions);
-    one.set_regions_max(device.regions_max);
-    one.set_busy_ms(device.busy_ns / 1'000'000);
-    one.set_driver_pid(static_cast<std::uint32_t>(device.driver_pid));
-    one.set_drivers_ended(device.drivers_ended);
-    one.set_last_end(device.last_end);
-  }
 }
 
 v1::NodeCheckup ExamineSystem() {

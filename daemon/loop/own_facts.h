@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "daemon/intake/intake.h"
-#include "daemon/transport/fabric.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm {
@@ -15,7 +14,6 @@ namespace mlxcomm {
 // Clients, arenas and limits: totals, and for each user, whose names it returns in that order; a user
 // without a name is empty there.
 std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatus& node);
-void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node);
 // Limits and interfaces; makes many system calls.
 v1::NodeCheckup ExamineSystem();
 

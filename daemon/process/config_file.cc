@@ -193,7 +193,6 @@ void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree
 
 void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
                 BoundsCheck& bounds) {
-  bounds.CheckNumbers(peers, tree);
   CheckAddresses(peers, tree, bounds);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
     bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
@@ -243,7 +242,6 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
 
 void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::ParseInfoTree* tree,
                     BoundsCheck& bounds) {
-  bounds.CheckNumbers(discovery, tree);
   for (int i = 0; i < discovery.interfaces_size(); ++i) {
     const std::string& pattern = discovery.interfaces(i);
     if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern))
@@ -274,10 +272,14 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
                                MakePrintable(config.socket_path()), "\""));
   }
   bounds.CheckNumbers(config, &tree);
+  for (int i = 0; i < config.GetDescriptor()->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *config.GetDescriptor()->field(i);
+    if (field.cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    bounds.CheckNumbers(config.GetReflection()->GetMessage(config, &field),
+                        tree.GetTreeForNested(&field, -1));
+  }
   CheckPeers(config.peers(), subtree("peers"), bounds);
   CheckDiscovery(config.discovery(), subtree("discovery"), bounds);
-  bounds.CheckNumbers(config.rdma(), subtree("rdma"));
-  bounds.CheckNumbers(config.clients(), subtree("clients"));
   CheckMetrics(config.metrics(), subtree("metrics"), bounds);
 }
 

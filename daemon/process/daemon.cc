@@ -14,7 +14,7 @@
 #include "daemon/platform/process_state.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/process/config_file.h"
-#include "daemon/process/rdma_options.h"
+#include "daemon/process/transports.h"
 #include "daemon/transport/tcp/authentication.h"
 #include "proto/key/key_file.h"
 #include "proto/queue/scheduling_policy.h"
@@ -68,7 +68,6 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   options.copied_bytes_max = peers.queued_bytes_max();
   options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
   options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
-  options.rdma = MakeRdmaOptions(config.rdma());
   return options;
 }
 
@@ -220,8 +219,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->node_ = std::make_unique<node::Node>(
       std::move(node_options), *daemon->scratch_, *daemon->recorder_, *daemon->operation_counts_,
       &platform::MonotonicNow, *daemon->loop_, platform::MonotonicNow());
-  auto fabric =
-      fabric::TcpFabric::Create(daemon->io_, *std::move(fabric_options), daemon->node_->links());
+  auto fabric = fabric::TcpFabric::Create(daemon->io_, *std::move(fabric_options),
+                                          daemon->node_->links(), MakeSideRails(config));
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
   if (*looks) daemon->LookForNeighbours();
@@ -230,7 +229,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->control_ = control::ControlServer::Create(*daemon->calls_, *daemon->intake_,
                                                     *daemon->recorder_, daemon->events_);
   daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
-                       daemon->hellos_.get()});
+                       daemon->hellos_.get(), DescribeSideRails});
   return daemon;
 }
 

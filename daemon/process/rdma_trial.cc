@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "daemon/process/config_file.h"
-#include "daemon/process/rdma_options.h"
+#include "daemon/process/rdma_transport.h"
 #include "daemon/transport/rdma/trials.h"
 #include "proto/types/plain_text.h"
 
@@ -12,7 +12,7 @@ namespace mlxcomm {
 int TryRdma(const std::string& config_file, const std::string& name, const std::string& device) {
   const auto read = ReadConfigFile(config_file);
   const v1::RdmaConfig config = read.ok() ? read->rdma() : v1::RdmaConfig();
-  const fabric::RdmaOptions options = MakeRdmaOptions(config);
+  const fabric::rdma::RdmaOptions options = MakeRdmaOptions(config);
   absl::StatusOr<std::string> told;
   if (name == "limits") {
     told = DescribeLimits(config);

@@ -26,7 +26,6 @@
 #include "daemon/transport/planted_bug.h"
 #include "daemon/transport/rail_observer.h"
 #include "daemon/transport/random_number.h"
-#include "daemon/transport/rdma/limits.h"
 #include "daemon/transport/security_policy.h"
 #include "proto/key/cluster_key.h"
 #include "proto/queue/scheduling_policy.h"
@@ -101,19 +100,6 @@ class FabricListener {
   virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
 };
 
-// RDMA rails, beside connections (rdma/rdma_rails.h).
-struct RdmaOptions {
-  bool enabled = false;
-  bool tells = true;          // Also of paths without a device, that there is none, and why.
-  std::string library;        // Of verbs; empty: the system's own.
-  std::string probe_program;  // Which runs rdma::RunProbe when it is told to (rdma/probe.h).
-  std::uint64_t probe_timeout_ns = 5'000'000'000;
-  // Which runs rdma::RunDriver when it is told to (rdma/driver_process.h); empty: this process calls
-  // the driver, and ends with it.
-  std::string driver_program;
-  rdma::Limits limits;
-};
-
 struct FabricOptions {
   NodeIdentity self;
   std::string cluster;
@@ -136,7 +122,6 @@ struct FabricOptions {
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
   queue::SchedulingPolicy scheduling;
-  RdmaOptions rdma;
   bool routes = true;                           // Nodes that are no neighbours are reached.
   PlantedBug planted_bug = PlantedBug::kNone;   // For tests of the tests.
   RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
@@ -178,33 +163,6 @@ struct RailSnapshot {
   std::string device;
   std::string service;  // "UC", "RC"; empty: not up.
   std::uint64_t lost_messages = 0;
-};
-
-struct RdmaDeviceSnapshot {
-  std::string name;
-  bool active = false;
-  bool opened = true;  // False: the daemon may not.
-  std::string state;   // Of its port, for people.
-  std::vector<std::string> gids;
-  // Of this daemon, and what there may be; 0 as the most: it was not opened yet.
-  std::uint32_t queue_pairs = 0;
-  std::uint32_t queue_pairs_max = 0;
-  std::uint32_t regions = 0;
-  std::uint32_t regions_max = 0;
-  std::uint64_t busy_ns = 0;  // A call of its driver has not come back for so long.
-  // The process that calls its driver, 0: none runs; how many have ended, and how the last one did.
-  int driver_pid = 0;
-  std::uint32_t drivers_ended = 0;
-  std::string last_end;
-};
-
-struct RdmaSnapshot {
-  bool enabled = false;
-  bool asked_for = false;
-  std::string state;                      // What came of looking for devices (RdmaStatus).
-  std::string detail;                     // For people.
-  LinkReason reason = LinkReason::kNone;  // Why there are none.
-  std::vector<RdmaDeviceSnapshot> devices;
 };
 
 struct LinkSnapshot {

@@ -8,13 +8,40 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace mlxcomm {
 
 enum class LinkState : std::uint8_t { kUnknown, kConnecting, kUp, kGrace, kLost };
-enum class Transport : std::uint8_t { kUnknown, kTcp, kRdma, kRoute };
 
 // X(ours, the message's)
+#define MLXCOMM_TRANSPORTS(X) \
+  X(kUnknown, unknown)        \
+  X(kTcp, tcp)                \
+  X(kRdma, rdma)              \
+  X(kRoute, route)
+
+enum class Transport : std::uint8_t {
+#define MLXCOMM_VALUE(ours, told) ours,
+  MLXCOMM_TRANSPORTS(MLXCOMM_VALUE)
+#undef MLXCOMM_VALUE
+};
+
+// "tcp", as in messages and in what people read.
+inline constexpr std::string_view WordOf(Transport transport) {
+#define MLXCOMM_WORD(ours, told) \
+  if (transport == Transport::ours) return #told;
+  MLXCOMM_TRANSPORTS(MLXCOMM_WORD)
+#undef MLXCOMM_WORD
+  return "unknown";
+}
+
+// Rails that lie on the cable of a connection, beside it.
+inline constexpr bool IsBeside(Transport transport) {
+  return transport != Transport::kUnknown && transport != Transport::kTcp &&
+         transport != Transport::kRoute;
+}
+
 #define MLXCOMM_LINK_REASONS(X)                          \
   X(kNone, none)                                         \
   X(kNoAnswer, no_answer)                                \
@@ -71,10 +98,16 @@ enum class LinkReason : std::uint8_t {
 #undef MLXCOMM_VALUE
 };
 
+// How many there are of each, kUnknown and kNone included.
+#define MLXCOMM_ONE(ours, told) +1
+inline constexpr std::uint32_t kTransports = MLXCOMM_TRANSPORTS(MLXCOMM_ONE);
+inline constexpr std::uint32_t kLinkReasons = MLXCOMM_LINK_REASONS(MLXCOMM_ONE);
+#undef MLXCOMM_ONE
+
 // The reason of a number that another process has sent; `other`, where this release does not know
 // it.
 inline constexpr LinkReason LinkReasonOf(std::uint32_t number, LinkReason other) {
-  const bool known = number != 0 && number <= static_cast<std::uint32_t>(LinkReason::kRdmaNotMade);
+  const bool known = number != 0 && number < kLinkReasons;
   return known ? static_cast<LinkReason>(number) : other;
 }
 

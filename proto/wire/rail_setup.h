@@ -24,6 +24,14 @@ namespace mlxcomm::wire {
 
 enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
 
+// Every transport with rails beside connections (daemon/transport/side_rails.h) sees all payloads of
+// kRailSetup, and only `kind` says which of them one is for. So messages of another transport have kinds of
+// their own, and the size of RailSetup, because frames of another size are refused. Each transport ignores
+// kinds that are not its own.
+inline constexpr bool IsOfRdma(SetupKind kind) {
+  return kind >= SetupKind::kOffer && kind <= SetupKind::kRefuse;
+}
+
 // In `services`. Every device has unreliable pairs; in kRefuse: only those may be offered.
 inline constexpr std::uint32_t kReliableService = 1;
 inline constexpr std::uint32_t kUnreliableOnly = 2;

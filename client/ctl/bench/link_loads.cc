@@ -60,7 +60,7 @@ std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus&
     const std::string& local =
         rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
     Cable& cable = cables[{local, rail.remote_interface()}];
-    cable.shared = cable.shared || rail.transport() == v1::Transport::rdma;
+    cable.shared = cable.shared || IsBeside(rail.transport());
     cable.bytes += bytes;
     cable.best_bytes_per_second = std::max(cable.best_bytes_per_second, best);
   }

@@ -62,21 +62,21 @@ std::uint32_t MtuOf(const ClusterFacts& cluster, const std::string& node,
   return 0;
 }
 
-// Connections have findings cable by cable; a queue pair lies on the cable of the one beside it.
+// Connections have findings cable by cable; a side rail lies on the cable of the one beside it.
 bool IsConnection(const v1::RailStatus& rail) {
-  return rail.transport() != v1::Transport::route && rail.transport() != v1::Transport::rdma;
+  return rail.transport() != v1::Transport::route && !IsBeside(rail.transport());
 }
 
 // The rail of a cable whose rate counts: the other one is hardly ever busy.
 bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
   if (rail.transport() == v1::Transport::route || rail.state() != v1::RailState::up) return false;
-  const bool with_rdma =
+  const bool with_side_rail =
       std::any_of(link.rails().begin(), link.rails().end(), [&rail](const v1::RailStatus& other) {
-        return other.transport() == v1::Transport::rdma && other.state() == v1::RailState::up &&
+        return IsBeside(other.transport()) && other.state() == v1::RailState::up &&
                other.local_interface() == rail.local_interface() &&
                other.remote_interface() == rail.remote_interface();
       });
-  return (rail.transport() == v1::Transport::rdma) == with_rdma;
+  return IsBeside(rail.transport()) == with_side_rail;
 }
 
 bool IsRouted(const v1::LinkStatus& link) {

@@ -327,7 +327,7 @@ std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.state() == v1::RailState::up || rail.transport() == v1::Transport::rdma) continue;
+        if (rail.state() == v1::RailState::up || IsBeside(rail.transport())) continue;
         const std::string& at =
             rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
         return "link " + node.name() + " to " + link.peer() +

@@ -37,7 +37,7 @@ struct RdmaRails::Probing {
 // One path, and what its set-up wants done.
 struct RdmaRails::Beside final : public SetupPort {
   Beside(RdmaRails& rails, const NodeId& to, const RailPath& on)
-      : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, true) {}
+      : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
 
   void Send(const wire::RailSetup& message) override { owner.SendTo(peer, message); }
   void Make(std::uint64_t, const QueuePairShape& shape) override {
@@ -82,7 +82,7 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
   RdmaRail::Ready ready{
       nullptr,      service,          peer_receives, attempt, text(device, pair->address()),
       text("", to), driver->regions()};
-  ready.scheduling = owner.options_.scheduling;
+  ready.scheduling = owner.fabric_.scheduling;
   ready.pair = std::move(pair);
   const std::string name = absl::StrCat("rdma ", ready.local_address, " - ", ready.remote_address);
   absl::StatusOr<std::unique_ptr<RdmaRail>> rail = RdmaRail::Create(ready, owner.bell_);
@@ -91,14 +91,15 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
     return rail.status();
   }
   (*rail)->SetProvedWith(key);
-  if (owner.options_.rail_observers != nullptr) {
-    (*rail)->Observe(owner.options_.rail_observers->ObserverFor(name));
+  if (owner.fabric_.rail_observers != nullptr) {
+    (*rail)->Observe(owner.fabric_.rail_observers->ObserverFor(name));
   }
   return owner.links_.AddRailBeside(peer, *std::move(rail), rdma_path, now_ns);
 }
 
-RdmaRails::RdmaRails(const FabricOptions& options, Links& links, platform::Wakeup& bell)
-    : options_(options), links_(links), bell_(bell) {}
+RdmaRails::RdmaRails(RdmaOptions options, const FabricOptions& fabric, Links& links,
+                     platform::Wakeup& bell)
+    : options_(std::move(options)), fabric_(fabric), links_(links), bell_(bell) {}
 
 RdmaRails::~RdmaRails() {
   for (const auto& beside : besides_) {
@@ -123,7 +124,7 @@ std::uint32_t RdmaRails::PathsOn(const DriverThread& driver) const {
 }
 
 void RdmaRails::OnConnection(const Connection& connection) {
-  if (!options_.rdma.enabled) return;
+  if (!options_.enabled) return;
   Beside* beside = Find(connection.peer, connection.path);
   if (beside == nullptr) {
     beside =
@@ -146,9 +147,9 @@ void RdmaRails::OnConnection(const Connection& connection) {
 
 void RdmaRails::OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) {
   if (payload.size() != sizeof(wire::RailSetup) || heard_.size() >= kHeardMax) return;
-  Heard& heard = heard_.emplace_back();
-  heard.peer = peer;
-  std::memcpy(&heard.message, payload.data(), sizeof heard.message);
+  wire::RailSetup message;
+  std::memcpy(&message, payload.data(), sizeof message);
+  if (wire::IsOfRdma(message.kind)) heard_.push_back({peer, message});  // Until Turn.
 }
 
 void RdmaRails::OnInterfaceUp(std::uint64_t now_ns) {
@@ -163,10 +164,9 @@ void RdmaRails::StartProbe() {
   probe_again_ns_ = kNever;
   auto probing = std::make_shared<Probing>();
   probing->bell = &bell_;
-  const RdmaOptions& how = options_.rdma;
   try {
-    std::thread([probing, program = how.probe_program, library = how.library,
-                 timeout_ns = how.probe_timeout_ns] {
+    std::thread([probing, program = options_.probe_program, library = options_.library,
+                 timeout_ns = options_.probe_timeout_ns] {
       auto found = Probe(program, library, timeout_ns);
       const std::lock_guard lock(probing->mutex);
       probing->found = std::move(found);
@@ -248,9 +248,9 @@ bool RdmaRails::AnyWithoutDevice() const {
 DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
   std::unique_ptr<DriverThread>& driver = drivers_[device];
   if (driver == nullptr) {
-    const RdmaOptions& rdma = options_.rdma;
     auto started = DriverThread::Start(
-        {rdma.library, device, rdma.limits, rdma.driver_program, options_.scheduling}, bell_);
+        {options_.library, device, options_.limits, options_.driver_program, fabric_.scheduling},
+        bell_);
     if (!started.ok()) {
       why = {ReasonOf(started.status(), LinkReason::kRdmaNotMade),
              std::string(started.status().message())};
@@ -284,8 +284,7 @@ void RdmaRails::GiveDevices(std::uint64_t now_ns) {
     if (beside->device.empty()) continue;
     beside->driver = DriverOf(beside->device, beside->why);
     if (beside->driver == nullptr) continue;
-    beside->setup.emplace(*beside, beside->path, options_.self.id < beside->peer,
-                          options_.rdma.limits);
+    beside->setup.emplace(*beside, beside->path, fabric_.self.id < beside->peer, options_.limits);
     beside->setup->TryNow(now_ns);
   }
 }
@@ -358,7 +357,7 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
     Beside* const beside = Find(heard.peer, path);
     if (beside == nullptr || !beside->setup.has_value()) {
       const Lack none =
-          options_.rdma.enabled
+          options_.enabled
               ? Lack{LinkReason::kRdmaNotMade, "there is no such connection"}
               : Lack{LinkReason::kRdmaOff,
                      "RDMA is off there (rdma { enabled: true } in its configuration)"};
@@ -402,7 +401,7 @@ std::size_t RdmaRails::Turn(std::uint64_t now_ns) {
   for (const auto& beside : besides_) {
     if (!beside->setup.has_value() || now_ns < beside->setup->deadline_ns()) continue;
     beside->now_ns = now_ns;
-    beside->setup->OnTime(now_ns, options_.random() | 1);
+    beside->setup->OnTime(now_ns, fabric_.random() | 1);
   }
   // For those paths that have none.
   const bool due = now_ns >= probe_again_ns_ && probing_ == nullptr;
@@ -421,7 +420,7 @@ std::uint64_t RdmaRails::deadline_ns() const {
 // Where RDMA is on by itself nobody asked: that a cable has no device is told by doctor alone, what
 // is wrong with one that is there also here.
 bool RdmaRails::IsTold(const Beside& beside) const {
-  if (options_.rdma.tells || !beside.device.empty()) return true;
+  if (options_.tells || !beside.device.empty()) return true;
   const LinkReason reason = beside.why.reason;
   return reason == LinkReason::kRdmaPortDown || reason == LinkReason::kRdmaNoGid ||
          reason == LinkReason::kRdmaDriverSilent || reason == LinkReason::kRdmaDriverFailed;
@@ -462,10 +461,10 @@ void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
   }
 }
 
-RdmaSnapshot RdmaRails::Describe() const {
+RdmaSnapshot RdmaRails::Snapshot() const {
   RdmaSnapshot snapshot;
-  snapshot.enabled = options_.rdma.enabled;
-  snapshot.asked_for = options_.rdma.tells;
+  snapshot.enabled = options_.enabled;
+  snapshot.asked_for = options_.tells;
   snapshot.state = Found();
   snapshot.reason = WhyNotFound();
   if (!found_.has_value()) return snapshot;

@@ -29,44 +29,34 @@
 #include "daemon/platform/wakeup.h"
 #include "daemon/transport/fabric.h"
 #include "daemon/transport/rdma/driver_thread.h"
+#include "daemon/transport/rdma/rdma_options.h"
+#include "daemon/transport/rdma/rdma_snapshot.h"
 #include "daemon/transport/rdma/setup.h"
+#include "daemon/transport/side_rails.h"
 
 namespace mlxcomm::fabric::rdma {
 
-class RdmaRails {
+class RdmaRails final : public SideRails {
  public:
-  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // Until devices are looked for again, where a path has none; doubled each time.
   static constexpr std::uint64_t kProbeAgainNsMin = 10'000'000'000;
   static constexpr std::uint64_t kProbeAgainNsMax = 600'000'000'000;
 
-  // All outlive it. `bell` wakes the loop.
-  RdmaRails(const FabricOptions& options, Links& links, platform::Wakeup& bell);
-  ~RdmaRails();
+  // The others outlive it. `bell` wakes the loop.
+  RdmaRails(RdmaOptions options, const FabricOptions& fabric, Links& links, platform::Wakeup& bell);
+  ~RdmaRails() override;
 
-  // A connection has become a rail.
-  struct Connection {
-    NodeId peer;
-    RailPath path;
-    Gid local{};  // Its address here.
-    bool encrypted = false;
-    ClusterKeyId key{};  // That both sides have proved to hold.
-  };
-  void OnConnection(const Connection& connection);
-  // Inside a callback of Links: kept until Turn.
-  void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload);
-  void OnRailGone() { look_ = true; }
-  void OnInterfaceUp(std::uint64_t now_ns);
-  // As TcpFabric's.
-  void AddMemory(const ClientMemory& memory);
-  void RemoveMemory(const std::byte* data);
-
-  // Not inside a callback of Links. How much there was to do.
-  std::size_t Turn(std::uint64_t now_ns);
-  std::uint64_t deadline_ns() const;
-  // Adds, to links' rails, RDMA rails that there are not, and why.
-  void Describe(std::vector<LinkSnapshot>& links) const;
-  RdmaSnapshot Describe() const;
+  Transport transport() const override { return Transport::kRdma; }
+  void OnConnection(const Connection& connection) override;
+  void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) override;
+  void OnRailGone() override { look_ = true; }
+  void OnInterfaceUp(std::uint64_t now_ns) override;
+  void AddMemory(const ClientMemory& memory) override;
+  void RemoveMemory(const std::byte* data) override;
+  std::size_t Turn(std::uint64_t now_ns) override;
+  std::uint64_t deadline_ns() const override;
+  void Describe(std::vector<LinkSnapshot>& links) const override;
+  RdmaSnapshot Snapshot() const;
 
  private:
   struct Beside;
@@ -100,7 +90,8 @@ class RdmaRails {
   DriverThread* DriverOf(const std::string& device, Lack& why);
   void SendTo(const NodeId& peer, const wire::RailSetup& message);
 
-  const FabricOptions& options_;
+  const RdmaOptions options_;
+  const FabricOptions& fabric_;
   Links& links_;
   platform::Wakeup& bell_;
   absl::flat_hash_map<std::string, std::unique_ptr<DriverThread>> drivers_;

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -55,8 +56,8 @@ std::string Describe(const asio::ip::tcp::endpoint& endpoint) {
                                     : absl::StrCat(address, ":", endpoint.port());
 }
 
-// As GIDs mirror addresses: IPv6 as it is, IPv4 mapped.
-rdma::Gid GidOf(const asio::ip::address& address) {
+// IPv6 as it is, IPv4 mapped.
+std::array<std::uint8_t, 16> BytesOf(const asio::ip::address& address) {
   return address.is_v6()
              ? address.to_v6().to_bytes()
              : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes();
@@ -77,18 +78,20 @@ constexpr std::uint64_t kStopNs = 500'000'000;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TcpFabric>> TcpFabric::Create(asio::io_context& io,
-                                                             FabricOptions options, Links& links) {
+                                                             FabricOptions options, Links& links,
+                                                             const SideRailsMaker& side_rails) {
   const bool has_peers = !options.listen.empty() || !options.connect.empty();
   if (has_peers && !options.keys.has_value()) {
     return absl::FailedPreconditionError(
         "peers need the cluster's key: set peers { key_file } in the configuration");
   }
-  auto fabric = std::make_unique<TcpFabric>(io, std::move(options), links);
+  auto fabric = std::make_unique<TcpFabric>(io, std::move(options), links, side_rails);
   if (absl::Status status = fabric->Start(); !status.ok()) return status;
   return fabric;
 }
 
-TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, Links& links)
+TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, Links& links,
+                     const SideRailsMaker& side_rails)
     : io_(io),
       options_(std::move(options)),
       bell_watch_(io),
@@ -96,8 +99,8 @@ TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, Links& links)
       interfaces_watch_(io),
       interfaces_pause_(io),
       tick_(io),
-      links_(links),
-      rdma_(options_, links_, bell_) {
+      links_(links) {
+  if (side_rails) side_rails_ = side_rails(options_, links_, bell_);
   TakeKeys();
 }
 
@@ -200,7 +203,7 @@ void TcpFabric::OnInterfacesChanged() {
     }
   }
   if (!any_up) return;
-  rdma_.OnInterfaceUp(platform::MonotonicNow());
+  for (const auto& side : side_rails_) side->OnInterfaceUp(platform::MonotonicNow());
   for (const auto& dialer : dialers_) {
     dialer->delay_ns = options_.reconnect_delay_min_ns;
     if (dialer->waits == Dialer::Waits::kInBackOff || dialer->waits == Dialer::Waits::kForAnswer) {
@@ -361,12 +364,22 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
       links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
   if (!joined.ok()) return joined;
   if (IsTaken(key)) ForgetOutdated(proved.peer, proved.path);
-  rdma_.OnConnection({join.peer, join.path, GidOf(here.address()), encrypted, key});
+  for (const auto& side : side_rails_) {
+    side->OnConnection({join.peer, join.path, BytesOf(here.address()), encrypted, key});
+  }
   return joined;
 }
 
 void TcpFabric::OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
-  rdma_.OnRailSetup(node, payload);
+  for (const auto& side : side_rails_) side->OnRailSetup(node, payload);
+}
+
+void TcpFabric::AddMemory(const ClientMemory& memory) {
+  for (const auto& side : side_rails_) side->AddMemory(memory);
+}
+
+void TcpFabric::RemoveMemory(const std::byte* data) {
+  for (const auto& side : side_rails_) side->RemoveMemory(data);
 }
 
 bool TcpFabric::HasRail(const Dialer& dialer) const {
@@ -526,7 +539,7 @@ asio::awaitable<void> TcpFabric::TickLoop() {
   while (!stopped_) {
     const std::uint64_t now = platform::MonotonicNow();
     links_.OnTime(now);
-    rdma_.Turn(now);
+    for (const auto& side : side_rails_) side->Turn(now);
     if (now >= next_look_at_proofs_ns_) LookAtProofs(now);
     tick_ns_ = NextDeadline();
     tick_.expires_after(std::chrono::nanoseconds(tick_ns_ > now ? tick_ns_ - now : 1));
@@ -535,19 +548,22 @@ asio::awaitable<void> TcpFabric::TickLoop() {
 }
 
 std::uint64_t TcpFabric::NextDeadline() const {
-  return std::min(links_.deadline_ns(), rdma_.deadline_ns());
+  std::uint64_t next = links_.deadline_ns();
+  for (const auto& side : side_rails_) next = std::min(next, side->deadline_ns());
+  return next;
 }
 
 std::size_t TcpFabric::Poll() {
   const std::uint64_t now = tick_ns_ == 0 ? 0 : platform::MonotonicNow();
-  const std::size_t count = links_.Poll(now);
-  return count + rdma_.Turn(now);
+  std::size_t count = links_.Poll(now);
+  for (const auto& side : side_rails_) count += side->Turn(now);
+  return count;
 }
 
 // Who has the address dials again. Other dialers go on waiting: a link that flaps must not
 // undo their back-off.
 void TcpFabric::OnRailGone() {
-  rdma_.OnRailGone();
+  for (const auto& side : side_rails_) side->OnRailGone();
   for (const auto& dialer : dialers_) {
     if (dialer->waits == Dialer::Waits::kForRailToGo && !IsLinked(*dialer)) dialer->pause.cancel();
   }
@@ -585,7 +601,7 @@ std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
     rail.reason = dialer->reason;
     rail.detail = dialer->detail;
   }
-  rdma_.Describe(snapshots);
+  for (const auto& side : side_rails_) side->Describe(snapshots);
   return snapshots;
 }
 

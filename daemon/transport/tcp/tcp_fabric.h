@@ -26,7 +26,7 @@
 #include "daemon/platform/wakeup.h"
 #include "daemon/transport/client_memory.h"
 #include "daemon/transport/fabric.h"
-#include "daemon/transport/rdma/rdma_rails.h"
+#include "daemon/transport/side_rails.h"
 #include "daemon/transport/tcp/handshake.h"
 #include "daemon/transport/tcp/socket_watch.h"
 
@@ -36,17 +36,20 @@ class TcpFabric final {
  public:
   // Starts listening and dialing once the io_context runs. `links` outlives it but for its destructor,
   // before which Stop() is called while the links are there, and the links go while it is there: their rails
-  // use what is here. Errors: a listen address that cannot be parsed or bound, peers without a key.
+  // use what is here. `side_rails`, called once, makes the other transports' rails; empty: there
+  // are none. Errors: a listen address that cannot be parsed or bound, peers without a key.
   static absl::StatusOr<std::unique_ptr<TcpFabric>> Create(asio::io_context& io,
-                                                           FabricOptions options, Links& links);
-  TcpFabric(asio::io_context& io, FabricOptions options, Links& links);
+                                                           FabricOptions options, Links& links,
+                                                           const SideRailsMaker& side_rails = {});
+  TcpFabric(asio::io_context& io, FabricOptions options, Links& links,
+            const SideRailsMaker& side_rails = {});
   // The io_context may not run after it, for coroutines of the fabric wait there.
   ~TcpFabric();
 
   // Much may be sent from this memory, as long as it is not removed: rails may then send from
   // it without a copy. Whoever still reads it after that keeps its owner. By its address.
-  void AddMemory(const ClientMemory& memory) { rdma_.AddMemory(memory); }
-  void RemoveMemory(const std::byte* data) { rdma_.RemoveMemory(data); }
+  void AddMemory(const ClientMemory& memory);
+  void RemoveMemory(const std::byte* data);
 
   // Rail events since the last call are handed to the links' listener. Returns how
   // many. The loop calls it every turn while awake.
@@ -66,7 +69,7 @@ class TcpFabric final {
 
   // Those of the links, and what is still being dialed.
   std::vector<LinkSnapshot> Snapshot() const;
-  RdmaSnapshot Rdma() const { return rdma_.Describe(); }
+  const std::vector<std::unique_ptr<SideRails>>& side_rails() const { return side_rails_; }
   std::uint64_t strangers_refused() const { return strangers_refused_; }
   // "127.0.0.1:40123" for each listening address, with the real port.
   std::vector<std::string> listening() const;
@@ -179,7 +182,7 @@ class TcpFabric final {
   bool active_ = false;
   bool stopped_ = false;
   Links& links_;
-  rdma::RdmaRails rdma_;  // Its rails are the links'.
+  std::vector<std::unique_ptr<SideRails>> side_rails_;  // Their rails are the links'.
 };
 
 }  // namespace mlxcomm::fabric

@@ -112,7 +112,7 @@ TEST(StatusWordsTest, JsonHasTheSameWordsAsEver) {
 
 TEST(StatusWordsTest, ANumberOfAnotherReleaseIsTheReasonThatIsAskedForInItsPlace) {
   EXPECT_EQ(LinkReasonOf(10, LinkReason::kNone), LinkReason::kWrongKey);
-  for (const std::uint32_t number : {0u, 48u, 255u, 256u + 10u, 0xffffffffu}) {
+  for (const std::uint32_t number : {0u, kLinkReasons, 255u, 256u + 10u, 0xffffffffu}) {
     EXPECT_EQ(LinkReasonOf(number, LinkReason::kWayEnded), LinkReason::kWayEnded) << number;
   }
 }

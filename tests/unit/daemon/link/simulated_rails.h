@@ -329,7 +329,9 @@ class TwoSides {
       : random(seed), a(options), b(options) {}
 
   // "rdma": a rail beside connections.
-  RailPath PathOf(const std::string& name) const { return {name, name, name == "rdma"}; }
+  RailPath PathOf(const std::string& name) const {
+    return {name, name, name == "rdma" ? Transport::kRdma : Transport::kTcp};
+  }
   // Joins both sides over a new cable.
   Joined& Join(const std::string& name, const Cable& like = {}) {
     Joined& joined = *rails.emplace_back(std::make_unique<Joined>());

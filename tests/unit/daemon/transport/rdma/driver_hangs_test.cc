@@ -26,13 +26,12 @@ class DriverHangsTest : public RdmaRailsTest {
     EXPECT_EQ(rdma::FakeVerbsControl::QueuePairs(), 0);
   }
   // The probe, which is a process of its own (probe_test.cc), knows the device without asking.
-  static void KnowTheDevice(FabricOptions& options) {
-    options.rdma.driver_program.clear();
-    options.rdma.probe_program = rdma::FakeVerbsControl::Folder() + "/knows";
-    std::ofstream(options.rdma.probe_program)
-        << "#!/bin/sh\nprintf 'device\\trdma_en1\\t1\\tactive\\n"
-           "gid\\t00000000000000000000ffff7f000001\\nend\\n'\n";
-    std::filesystem::permissions(options.rdma.probe_program, std::filesystem::perms::owner_all);
+  static void KnowTheDevice(FabricOptions&, rdma::RdmaOptions& rdma) {
+    rdma.driver_program.clear();
+    rdma.probe_program = rdma::FakeVerbsControl::Folder() + "/knows";
+    std::ofstream(rdma.probe_program) << "#!/bin/sh\nprintf 'device\\trdma_en1\\t1\\tactive\\n"
+                                         "gid\\t00000000000000000000ffff7f000001\\nend\\n'\n";
+    std::filesystem::permissions(rdma.probe_program, std::filesystem::perms::owner_all);
   }
 };
 
@@ -74,8 +73,8 @@ INSTANTIATE_TEST_SUITE_P(
 // Why: each rail whose thread never returns keeps that thread, its queue pair and its region. One
 // each minute, for weeks, would exhaust the machine.
 TEST_F(DriverHangsTest, LeavesOnlyAFewThreadsInADriverThatNeverComesBack) {
-  Join([](FabricOptions& options) {
-    KnowTheDevice(options);
+  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
+    KnowTheDevice(options, rdma);
     options.heartbeat_timeout_ns = 300'000'000;
   });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);

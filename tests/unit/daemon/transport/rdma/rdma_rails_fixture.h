@@ -10,10 +10,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/platform/machine.h"
 #include "daemon/platform/shared_memory.h"
+#include "daemon/transport/rdma/rdma_rails.h"
 #include "tests/unit/daemon/transport/rdma/fake_verbs_control.h"
 #include "tests/unit/daemon/transport/tcp/loopback.h"
 #include "tests/unit/daemon/transport/tcp/some_keys.h"
@@ -51,22 +53,33 @@ class RdmaRailsTest : public FabricTest {
     EXPECT_EQ(control.TakeFaults(), "");
     control.Want("");
   }
-  void Join(const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {}) {
-    const auto with_rdma = [change](FabricOptions& options) {
-      options.rdma.enabled = true;
-      options.rdma.library = FAKE_VERBS_LIBRARY;
-      options.rdma.probe_program = PROBE_PROGRAM;
-      options.rdma.driver_program = PROBE_PROGRAM;
-      options.rdma.probe_timeout_ns = 60'000'000'000;
-      options.heartbeat_interval_ns = 50'000'000;
-      options.heartbeat_timeout_ns = 1'000'000'000;
-      change(options);
-    };
-    a = std::make_unique<Node>(io, "a", std::uint8_t{1}, std::vector<std::string>{},
-                               std::uint8_t{7}, with_rdma);
+  // What both nodes have, changed for a test; it may look at `fabric.self`.
+  using Change = std::function<void(FabricOptions& fabric, rdma::RdmaOptions& rdma)>;
+  void Join(const Change& change = [](FabricOptions&, rdma::RdmaOptions&) {}) {
+    a = NodeOf("a", 1, {}, change);
     cable = std::make_unique<LoopbackCable>(io, a->address());
-    b = std::make_unique<Node>(io, "b", std::uint8_t{2}, std::vector{cable->address()},
-                               std::uint8_t{7}, with_rdma);
+    b = NodeOf("b", 2, {cable->address()}, change);
+  }
+  std::unique_ptr<Node> NodeOf(const std::string& name, std::uint8_t id,
+                               std::vector<std::string> connect, const Change& change) {
+    rdma::RdmaOptions rdma;
+    rdma.enabled = true;
+    rdma.library = FAKE_VERBS_LIBRARY;
+    rdma.probe_program = PROBE_PROGRAM;
+    rdma.driver_program = PROBE_PROGRAM;
+    rdma.probe_timeout_ns = 60'000'000'000;
+    const auto change_both = [&](FabricOptions& fabric) {
+      fabric.heartbeat_interval_ns = 50'000'000;
+      fabric.heartbeat_timeout_ns = 1'000'000'000;
+      change(fabric, rdma);
+    };
+    const auto make = [&](const FabricOptions& fabric, Links& links, platform::Wakeup& bell) {
+      std::vector<std::unique_ptr<SideRails>> made;
+      made.push_back(std::make_unique<rdma::RdmaRails>(rdma, fabric, links, bell));
+      return made;
+    };
+    return std::make_unique<Node>(io, name, id, std::move(connect), std::uint8_t{7}, change_both,
+                                  make);
   }
   std::vector<Node*> both() { return {a.get(), b.get()}; }
   static const RailSnapshot* RailOf(const std::vector<LinkSnapshot>& links, Transport transport) {

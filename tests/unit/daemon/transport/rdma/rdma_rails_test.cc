@@ -104,7 +104,9 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
 // Why: a queue pair of a daemon that has ended accepts messages without any notification. How:
 // silence would be noticed only after an hour.
 TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
-  Join([](FabricOptions& options) { options.heartbeat_timeout_ns = 3'600'000'000'000; });
+  Join([](FabricOptions& options, rdma::RdmaOptions&) {
+    options.heartbeat_timeout_ns = 3'600'000'000'000;
+  });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   b->fabric->Stop();
   ASSERT_TRUE(RunUntil({a.get()}, [&] { return !a->lost.empty(); }));
@@ -130,7 +132,9 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
 // Why: the proof on the connection holds for the queue pair beside it, and a key that is no longer
 // accepted must not live on in one.
 TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
-  Join([](FabricOptions& options) { options.new_proof_timeout_ns = 1'000'000'000; });
+  Join([](FabricOptions& options, rdma::RdmaOptions&) {
+    options.new_proof_timeout_ns = 1'000'000'000;
+  });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   const std::string made = RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address;
   EXPECT_TRUE(ProvedWith(*a, 7));
@@ -149,7 +153,9 @@ TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
 
 // Why: the devices on both sides say what they have; the configuration may not know.
 TEST_F(RdmaRailsTest, TakesUnreliableQueuePairsWhereThereAreNoOthers) {
-  Join([](FabricOptions& options) { options.rdma.limits.service = rdma::Service::kReliable; });
+  Join([](FabricOptions&, rdma::RdmaOptions& rdma) {
+    rdma.limits.service = rdma::Service::kReliable;
+  });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
   Carry(1024 * 1024);
 }
@@ -157,9 +163,9 @@ TEST_F(RdmaRailsTest, TakesUnreliableQueuePairsWhereThereAreNoOthers) {
 // Why: a device that garbles messages longer than a frame does not say so, as before macOS 26.3.
 TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
   control.Want("one_frame_only 1");
-  Join([](FabricOptions& options) {
+  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
     const bool earlier = options.self.name == "b";
-    options.rdma.limits = rdma::AppleLimits(earlier ? "26.2" : "26.3");
+    rdma.limits = rdma::AppleLimits(earlier ? "26.2" : "26.3");
   });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
   const std::uint64_t before = Rdma(*a).sent_bytes;
@@ -223,14 +229,16 @@ TEST_F(RdmaRailsTest, SaysWhyThereIsNone) {
 }
 
 TEST_F(RdmaRailsTest, HasNoneBesideAConnectionWithTls) {
-  Join([](FabricOptions& options) { options.security.elsewhere = Security::kTls; });
+  Join([](FabricOptions& options, rdma::RdmaOptions&) {
+    options.security.elsewhere = Security::kTls;
+  });
   ASSERT_TRUE(RunUntil(both(), [&] { return Detail(*a).find("TLS") != std::string::npos; }))
       << Detail(*a);
 }
 
 TEST_F(RdmaRailsTest, SaysThatTheOtherSideHasNone) {
-  Join([](FabricOptions& options) {
-    if (options.self.name == "b") options.rdma.library = "/nowhere/libverbs.so";
+  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
+    if (options.self.name == "b") rdma.library = "/nowhere/libverbs.so";
   });
   ASSERT_TRUE(RunUntil(both(), [&] {
     return Detail(*a).find("the other side: no library of verbs") != std::string::npos;
@@ -238,7 +246,9 @@ TEST_F(RdmaRailsTest, SaysThatTheOtherSideHasNone) {
 }
 
 TEST_F(RdmaRailsTest, SaysThatItIsOffOnTheOtherSide) {
-  Join([](FabricOptions& options) { options.rdma.enabled = options.self.name == "a"; });
+  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
+    rdma.enabled = options.self.name == "a";
+  });
   ASSERT_TRUE(RunUntil(both(), [&] {
     return Detail(*a).find("the other side: RDMA is off there") != std::string::npos;
   })) << Detail(*a);
@@ -248,7 +258,7 @@ TEST_F(RdmaRailsTest, SaysThatItIsOffOnTheOtherSide) {
 // Why: the driver is known to hang. Connections and the loop go on.
 TEST_F(RdmaRailsTest, GoesOnWithoutADriverThatHangs) {
   control.Want("hang ibv_modify_qp");
-  Join([](FabricOptions& options) { options.rdma.probe_timeout_ns = 300'000'000; });
+  Join([](FabricOptions&, rdma::RdmaOptions& rdma) { rdma.probe_timeout_ns = 300'000'000; });
   ASSERT_TRUE(RunUntil(both(), [&] {
     return Detail(*a).find("does not answer") != std::string::npos;
   })) << Detail(*a);

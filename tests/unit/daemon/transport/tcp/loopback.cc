@@ -17,7 +17,7 @@ using Tcp = asio::ip::tcp;
 
 Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
            std::vector<std::string> connect, std::uint8_t key,
-           const std::function<void(FabricOptions&)>& change)
+           const std::function<void(FabricOptions&)>& change, const SideRailsMaker& side_rails)
     : io(context) {
   options.self.id.bytes[0] = id;
   options.self.name = name;
@@ -36,7 +36,7 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
       is_even ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
   change(options);
   links = std::make_unique<Links>(options, *this, *this);
-  auto created = TcpFabric::Create(io, options, *links);
+  auto created = TcpFabric::Create(io, options, *links, side_rails);
   EXPECT_TRUE(created.ok()) << created.status();
   fabric = *std::move(created);
 }

@@ -26,7 +26,8 @@ struct Node : FabricListener, LinksPort {
   explicit Node(
       asio::io_context& context, const std::string& name, std::uint8_t id,
       std::vector<std::string> connect = {}, std::uint8_t key = 7,
-      const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {});
+      const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {},
+      const SideRailsMaker& side_rails = {});
   // In the order in which a daemon ends.
   ~Node() override;
   Node(const Node&) = delete;

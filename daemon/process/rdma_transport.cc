@@ -1,9 +1,11 @@
-#include "daemon/process/rdma_options.h"
+#include "daemon/process/rdma_transport.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "daemon/transport/rdma/rdma_rails.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm {
 namespace {
@@ -16,12 +18,13 @@ constexpr bool kOnApple = false;
 
 }  // namespace
 
-fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
+fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
   return MakeRdmaOptions(config, platform::MacosVersion());
 }
 
-fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config, std::string_view macos_version) {
-  fabric::RdmaOptions options;
+fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config,
+                                          std::string_view macos_version) {
+  fabric::rdma::RdmaOptions options;
   options.enabled = config.has_enabled() ? config.enabled() : kOnApple;
   options.tells = config.enabled();
   options.library = config.library();
@@ -47,7 +50,7 @@ fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config, std::string_vi
 }
 
 std::string DescribeLimits(const v1::RdmaConfig& config) {
-  const fabric::RdmaOptions options = MakeRdmaOptions(config);
+  const fabric::rdma::RdmaOptions options = MakeRdmaOptions(config);
   const fabric::rdma::Limits& limits = options.limits;
   const bool apples = limits.equal_frame_bytes != 0;
   const std::string kind = apples ? "as of Apple's devices" : "as of Linux's devices";
@@ -75,6 +78,45 @@ std::string DescribeLimits(const v1::RdmaConfig& config) {
   add("region_bytes_max", limits.region_bytes_max, false);
   add("region_boundary", limits.region_boundary, false);
   return text;
+}
+
+std::unique_ptr<fabric::SideRails> MakeRdmaRails(const v1::DaemonConfig& config,
+                                                 const fabric::FabricOptions& options,
+                                                 fabric::Links& links, platform::Wakeup& bell) {
+  return std::make_unique<fabric::rdma::RdmaRails>(MakeRdmaOptions(config.rdma()), options, links,
+                                                   bell);
+}
+
+void DescribeRdma(const fabric::SideRails& rails, v1::NodeStatus& node) {
+  const auto snapshot = static_cast<const fabric::rdma::RdmaRails&>(rails).Snapshot();
+  if (!snapshot.enabled) return;
+  v1::RdmaStatus& told = *node.mutable_rdma();
+  told.set_state(snapshot.state);
+  told.set_detail(snapshot.detail);
+  told.set_reason(Told(snapshot.reason));
+  told.set_asked_for(snapshot.asked_for);
+  // No Mac has as many, and the answer has to fit into a message.
+  constexpr int kDevicesTold = 16;
+  constexpr int kGidsTold = 8;
+  for (const fabric::rdma::RdmaDeviceSnapshot& device : snapshot.devices) {
+    if (told.devices_size() == kDevicesTold) break;
+    v1::RdmaDevice& one = *told.add_devices();
+    one.set_name(device.name);
+    one.set_active(device.active);
+    one.set_state(device.state);
+    if (!device.opened) one.set_reason(v1::LinkReason::rdma_not_opened);
+    for (const std::string& gid : device.gids) {
+      if (one.gids_size() < kGidsTold) one.add_gids(gid);
+    }
+    one.set_queue_pairs(device.queue_pairs);
+    one.set_queue_pairs_max(device.queue_pairs_max);
+    one.set_regions(device.regions);
+    one.set_regions_max(device.regions_max);
+    one.set_busy_ms(device.busy_ns / 1'000'000);
+    one.set_driver_pid(static_cast<std::uint32_t>(device.driver_pid));
+    one.set_drivers_ended(device.drivers_ended);
+    one.set_last_end(device.last_end);
+  }
 }
 
 }  // namespace mlxcomm
