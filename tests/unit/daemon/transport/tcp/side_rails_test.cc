@@ -68,7 +68,7 @@ class SideRailsTest : public FabricTest {
               }
               return made;
             }),
-        b(std::make_unique<Node>(io, "b", std::uint8_t{2}, std::vector{a.address()})) {}
+        b(std::make_unique<Node>(io_of_b, "b", std::uint8_t{2}, std::vector{a.address()})) {}
   bool RunUntilBoth(const std::function<bool(const PaperRails&)>& condition) {
     return RunUntil(both(), [&] { return condition(*rails[0]) && condition(*rails[1]); });
   }
@@ -77,6 +77,7 @@ class SideRailsTest : public FabricTest {
 
   std::array<PaperRails*, 2> rails{};
   Node a;
+  asio::io_context io_of_b;  // It may not run after its fabric.
   std::unique_ptr<Node> b;
 };
 
