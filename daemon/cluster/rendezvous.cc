@@ -263,6 +263,12 @@ std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t
   return is_it ? waiting->second.session : 0;
 }
 
+NodeId Rendezvous::NodeOf(const v1::WorldMember& member) {
+  NodeId node;
+  std::copy(member.node_id().begin(), member.node_id().end(), node.bytes.begin());
+  return node;
+}
+
 // Whether that daemon can have made the attempt; 0 says nothing.
 bool Rendezvous::MayBeOf(std::uint64_t attempt, const Known& node) {
   return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
@@ -272,21 +278,41 @@ bool Rendezvous::MayBeOf(std::uint64_t attempt, const Known& node) {
 // the one that has ended. Once its loss is noticed all groups of that node fail, and the new one must not be
 // among them.
 bool Rendezvous::NamesAnotherDaemon(const v1::WorldFormed& formed) const {
-  return std::any_of(
-      formed.members().begin(), formed.members().end(), [this](const v1::WorldMember& member) {
-        NodeId node;
-        if (member.node_id().size() != node.bytes.size()) return false;
-        std::copy(member.node_id().begin(), member.node_id().end(), node.bytes.begin());
-        const auto known = nodes_.find(node);
-        return known != nodes_.end() && !MayBeOf(member.attempt(), known->second);
-      });
+  return std::any_of(formed.members().begin(), formed.members().end(),
+                     [this](const v1::WorldMember& member) {
+                       const auto known = nodes_.find(NodeOf(member));
+                       return known != nodes_.end() && !MayBeOf(member.attempt(), known->second);
+                     });
+}
+
+// From the node of rank 0, and of a size that a job may have.
+bool Rendezvous::IsFine(const NodeId& node, const v1::WorldFormed& formed) const {
+  const auto size = static_cast<std::uint32_t>(formed.members_size());
+  const auto has_node = [&node](const v1::WorldMember& member) {
+    return member.node_id().size() == node.bytes.size();
+  };
+  return CheckClaim({JobId{formed.user(), formed.job()}, 0, size, 0, {}}).ok() &&
+         std::all_of(formed.members().begin(), formed.members().end(), has_node) &&
+         NodeOf(formed.members(0)) == node;
+}
+
+// Nodes outside a world make no group of it, and nobody would tell them that it has failed.
+bool Rendezvous::IsToBeHeld(const NodeId& node, const v1::WorldFormed& formed) const {
+  const bool is_in_it =
+      std::any_of(formed.members().begin(), formed.members().end(),
+                  [this](const v1::WorldMember& member) { return NodeOf(member) == self_; });
+  if (!is_in_it || !NamesAnotherDaemon(formed)) return false;
+  const auto of_sender = std::count_if(held_.begin(), held_.end(),
+                                       [&node](const Held& held) { return held.from == node; });
+  return of_sender < static_cast<std::ptrdiff_t>(kHeldPerNodeMax) && held_.size() < kHeldMax;
 }
 
 void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {
-  if (held_.size() < kHeldMax && NamesAnotherDaemon(formed)) {
+  if (!IsFine(node, formed)) return;
+  if (IsToBeHeld(node, formed)) {
     held_.push_back({node, formed});
   } else {
-    TakeWorld(node, formed);
+    TakeWorld(formed);
   }
 }
 
@@ -301,21 +327,18 @@ void Rendezvous::TakeHeld(std::uint64_t group) {
   if (found == held_.end()) return;
   const Held held = std::move(*found);
   held_.erase(found);
-  TakeWorld(held.from, held.formed);
+  TakeWorld(held.formed);
 }
 
-void Rendezvous::TakeWorld(const NodeId& node, const v1::WorldFormed& formed) {
+void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   const auto size = static_cast<std::uint32_t>(formed.members_size());
   const JobId id{formed.user(), formed.job()};
-  if (!CheckClaim({id, 0, size, 0, {}}).ok()) return;
   std::vector<FormedMember> members;
   bool any_local = false;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     const v1::WorldMember& told = formed.members(static_cast<int>(rank));
     FormedMember member;
-    if (told.node_id().size() != member.node.bytes.size()) return;
-    std::copy(told.node_id().begin(), told.node_id().end(), member.node.bytes.begin());
-    if (rank == 0 && member.node != node) return;  // Not its decision.
+    member.node = NodeOf(told);
     member.node_name = MakePrintable(Utf8Prefix(told.node_name(), kJobBytesMax));
     member.pid = told.pid();
     if (member.node == self_) {

@@ -54,6 +54,7 @@ class Rendezvous {
   static constexpr std::size_t kWaitingPerNodeMax = 4096;  // As many clients it may have.
   static constexpr std::size_t kSettledMax = 4096;
   static constexpr std::size_t kHeldMax = 64;
+  static constexpr std::size_t kHeldPerNodeMax = 8;
   static constexpr std::uint32_t kSizeMax = 4096;
   static constexpr std::size_t kJobBytesMax = 200;
   static constexpr std::size_t kUserBytesMax = 200;
@@ -130,6 +131,7 @@ class Rendezvous {
   static std::uint64_t NumbersOf(std::uint64_t incarnation) {
     return incarnation & ~std::uint64_t{0xffffffff};
   }
+  static NodeId NodeOf(const v1::WorldMember& member);  // Of a world that IsFine.
   static bool MayBeOf(std::uint64_t attempt, const Known& node);
   Failure CheckClaim(const Claim& claim) const;
   // What speaks against the claim; ok: nothing.
@@ -141,7 +143,9 @@ class Rendezvous {
   void Uncount(const Waiting& waiting);
   std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
   bool NamesAnotherDaemon(const v1::WorldFormed& formed) const;
-  void TakeWorld(const NodeId& node, const v1::WorldFormed& formed);
+  bool IsFine(const NodeId& node, const v1::WorldFormed& formed) const;
+  bool IsToBeHeld(const NodeId& node, const v1::WorldFormed& formed) const;
+  void TakeWorld(const v1::WorldFormed& formed);
   void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
                           const std::vector<FormedMember>& members);
   void SettleEarly(const Attempt& attempt);

@@ -217,8 +217,10 @@ bool Inquest::TurnToAnEarlierMismatch() {
   std::map<std::uint64_t, std::set<std::string>> calls;  // By operation.
   for (const Known& known : known_) {
     const RankCall& call = known.rank_call;
-    if (!known.reported || known.operation.point_to_point()) continue;
-    if (call.called && call.call != kFinished) calls[known.operation.number].insert(call.call);
+    if (!known.reported) continue;
+    if (call.called && call.call != kFinished && !known.operation.point_to_point()) {
+      calls[known.operation.number].insert(call.call);
+    }
     if (!call.called && !call.earlier_call.empty()) {
       calls[call.earlier_number].insert(call.earlier_call);
     }

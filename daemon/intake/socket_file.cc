@@ -101,9 +101,10 @@ absl::Status SocketFile::TakeLock() {
   if (!lock_.valid()) return Unfit("the lock " + name, std::strerror(errno));
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return Unfit("the lock " + name, std::strerror(errno));
-  return absl::AlreadyExistsError(
-      absl::StrCat("another mlxcommd answers at ", path_,
-                   ", or is about to: stop it first, or give this one another socket_path"));
+  return absl::AlreadyExistsError(absl::StrCat(
+      "another mlxcommd answers at ", path_,
+      ", or is about to, or lets its last jobs end (mlxcommctl status): stop it first, or "
+      "give this one another socket_path"));
 }
 
 // A daemon that is merely slow, or stopped, still listens: only a refused connection proves a

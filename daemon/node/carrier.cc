@@ -9,9 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/reduce/kernels.h"
 #include "daemon/work/workers.h"
+#include "proto/types/plain_text.h"
+#include "proto/types/utf8.h"
 
 namespace mlxcomm::node {
 namespace {
+
+// What another node says goes to the log and to processes; much more than they show is of no use.
+constexpr std::size_t kReportTextBytesMax = 2000;
 
 collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
   return {{header.group, header.number, header.source_rank, header.destination_rank, header.tag},
@@ -231,7 +236,7 @@ void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& messa
   const auto code = static_cast<FailureCode>(message.code());
   report.cause.code = message.code() <= 255 && IsValid(code) ? code : FailureCode::kInternal;
   report.cause.rank = message.rank();
-  report.cause.message = message.message();
+  report.cause.message = MakePrintable(Utf8Prefix(message.message(), kReportTextBytesMax));
   report.operation.group = message.group();
   report.operation.number = message.operation().number();
   if (message.operation().point_to_point()) {
@@ -240,8 +245,11 @@ void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& messa
     report.operation.tag = message.operation().tag();
   }
   for (const v1::RankCall& call : message.calls()) {
-    report.calls.push_back({call.rank(), call.called(), call.call(), call.own(),
-                            call.earlier_number(), call.earlier_call()});
+    const auto text = [](const std::string& told) {
+      return MakePrintable(Utf8Prefix(told, kReportTextBytesMax));
+    };
+    report.calls.push_back({call.rank(), call.called(), text(call.call()), text(call.own()),
+                            call.earlier_number(), text(call.earlier_call())});
   }
   collectives_.OnReport(node, report, now_ns);
   membership_.SpreadLoss(report.group, now_ns);

@@ -274,7 +274,10 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
   bounds.CheckNumbers(config, &tree);
   for (int i = 0; i < config.GetDescriptor()->field_count(); ++i) {
     const google::protobuf::FieldDescriptor& field = *config.GetDescriptor()->field(i);
-    if (field.cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (field.cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE ||
+        field.is_repeated()) {
+      continue;
+    }
     bounds.CheckNumbers(config.GetReflection()->GetMessage(config, &field),
                         tree.GetTreeForNested(&field, -1));
   }
@@ -400,9 +403,9 @@ absl::Status CheckStateDirectory(const std::string& directory) {
   }
   if ((facts.st_mode & S_IWOTH) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "every user may write to ", directory,
-        " and could change this node's identity: take their right away (chmod o-w), or set "
-        "state_directory to another folder"));
+        "every user may write to ", directory, " and could change this node's identity: ",
+        (facts.st_mode & S_ISVTX) != 0 ? "" : "take their right away (chmod o-w), or ",
+        "set state_directory to another folder"));
   }
   return absl::OkStatus();
 }

@@ -122,6 +122,9 @@ bool FindListener(int connection, uid_t& user) {
 #endif
 }
 
+// What the kernel reports for users that a user namespace does not map (user_namespaces(7)).
+constexpr uid_t kOverflowUser = 65534;
+
 // Ok: its listener is this user or root.
 Failure CheckListener(const std::string& path, int connection) {
   uid_t user = 0;
@@ -133,11 +136,14 @@ Failure CheckListener(const std::string& path, int connection) {
   return {FailureCode::kPermissionDenied, kNoRank,
           "mlxcommd at " + path + " is run by user " + std::to_string(user) + ", not by user " +
               std::to_string(::geteuid()) +
-              " or root: it could read and change what this process sends. "
-              "Have root run it as a service (systemd-launchd/install); or if this should be your "
-              "private daemon, have " +
-              path.substr(0, path.rfind('/')) +
-              " removed, or set XDG_RUNTIME_DIR to a folder of your own"};
+              " or root: it could read and change what this process sends. " +
+              (path == PrivateSocketPath()
+                   ? "Have " + path.substr(0, path.rfind('/')) +
+                         " removed, or set XDG_RUNTIME_DIR to a folder of your own"
+                   : "Have root run it as a service (systemd-launchd/install)") +
+              (user == kOverflowUser
+                   ? ". (In a user namespace this may be root outside, which cannot be told apart)"
+                   : "")};
 }
 
 // Says hello and takes the answer. A daemon with too much to do refuses without reading, so after a

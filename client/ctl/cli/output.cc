@@ -14,12 +14,12 @@ namespace {
 
 bool as_json = false;
 
-int Tell(int exit_code, FailureCode code, const std::string& message) {
+int Tell(int exit_code, const char* code, const std::string& message) {
   std::fprintf(stderr, "mlxcommctl: %s\n", Shown(message).c_str());
-  if (!as_json) return exit_code;
+  if (!as_json || exit_code == kExitUsage) return exit_code;
   v1::CommandFailed failed;
   v1::CommandError& error = *failed.mutable_error();
-  error.set_code(FailureCodeName(code));
+  error.set_code(code);
   error.set_message(message);
   error.set_exit_code(exit_code);
   std::fprintf(stdout, "%s\n", JsonOf(std::move(failed), JsonLayout::kCompact).c_str());
@@ -37,15 +37,12 @@ int WriteOut(const std::string& text, const char* what) {
 }
 
 int ReportFailure(const Failure& failure) {
-  return Tell(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed, failure.code,
-              failure.message);
+  return Tell(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed,
+              FailureCodeName(failure.code), failure.message);
 }
 
 int Fail(int code, const std::string& message) {
-  return Tell(code,
-              code == kExitUsage      ? FailureCode::kInvalidArgument
-              : code == kExitNoDaemon ? FailureCode::kUnavailable
-                                      : FailureCode::kInternal,
+  return Tell(code, code == kExitNoDaemon ? FailureCodeName(FailureCode::kUnavailable) : "FAILED",
               message);
 }
 

@@ -138,7 +138,12 @@ std::string SocketOf(const ClusterOptions& options) {
 Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   const std::string socket = SocketOf(options);
   v1::StatusReply status;
-  if (!FetchStatus(socket, status).ok() || status.nodes_size() == 0) {
+  const Failure failure = FetchStatus(socket, status);
+  if (!failure.ok() && failure.code != FailureCode::kUnavailable) {
+    Say("mlxcommd cannot be told: " + failure.message);
+    return Reload::kFailed;
+  }
+  if (!failure.ok() || status.nodes_size() == 0) {
     Say("no mlxcommd runs here; the next one reads it at its start");
     return Reload::kNoDaemon;
   }
@@ -235,8 +240,7 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
 int RunClusterCreate(const ClusterOptions& options) {
   const std::string path = PathOf(options);
   if (!options.name.empty() && !IsClusterName(options.name)) {
-    FailWith("--name: expected 1 to 63 bytes of UTF-8 without control characters");
-    return kExitUsage;
+    return Fail(kExitUsage, "--name: expected 1 to 63 bytes of UTF-8 without control characters");
   }
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, options.name};
   const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);

@@ -110,7 +110,9 @@ void ReadStatus(absl::string_view rest, SshHostFacts& facts) {
     return;
   }
   if (code != 0) {
-    facts.daemon_said = LastLines(rest);
+    // The same follows for programs (CommandFailed).
+    const std::size_t as_json = rest.find("\n{\"error\":");
+    facts.daemon_said = LastLines(rest.substr(0, as_json));
     if (code != kNoDaemon) absl::StrAppend(&facts.daemon_said, "\nended with ", code);
     return;
   }

@@ -95,7 +95,7 @@ class Listeners {
     static const std::set<std::string> kKinds = {"rail_up", "rail_down", "link_waits", "node_up",
                                                  "node_lost"};
     const json event = json::parse(line, nullptr, false);
-    if (!event.is_object()) return;
+    if (!event.is_object() || event.contains("error")) return;  // The latter: CommandFailed.
     const auto text = [&event](const char* name) {
       const auto found = event.find(name);
       return found != event.end() && found->is_string() ? found->get<std::string>() : "";

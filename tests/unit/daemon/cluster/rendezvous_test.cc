@@ -479,6 +479,22 @@ TEST(RendezvousTest, ADaemonThatWasRestartedHearsOfRanksWhoseWorldHasItsFormerSe
   EXPECT_TRUE(next.rendezvous.AllWaiting().empty());
 }
 
+// Why: nobody tells a node outside a world that it has failed. Held there, the world's ranks would be shown
+// as waiting for ever.
+TEST(RendezvousTest, ANodeOutsideAWorldTakesItAtOnceWhicheverDaemonItNames) {
+  Cluster cluster(3);
+  Cluster::Node& outside = *cluster.nodes[2];
+  cluster.Attach(0, 1, 0, 2);
+  cluster.Run();
+  EXPECT_EQ(outside.rendezvous.AllWaiting().size(), 1u);
+  outside.rendezvous.OnNodeLost(Id(2));
+  outside.rendezvous.OnNodeUp(Id(2), "node-2", std::uint64_t{77} << 40);
+  cluster.Attach(1, 1, 1, 2);
+  cluster.Run();
+  EXPECT_TRUE(outside.formed.empty());
+  EXPECT_TRUE(outside.rendezvous.AllWaiting().empty());
+}
+
 TEST_F(RestartTest, AWorldGoesWithTheNodeThatFormedIt) {
   unaware.rendezvous.OnNodeLost(Id(1));
   unaware.rendezvous.OnNodeLost(Id(3));

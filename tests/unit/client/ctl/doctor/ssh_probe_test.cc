@@ -151,8 +151,9 @@ TEST(SshProbeTest, WhatIsAmissThereIsTold) {
               HasSubstr("/opt/bin/mlxcommctl ended with 134\ndyld: Library not loaded"));
 
   EXPECT_EQ(Code(Said(Probe("0 7.0", std::string("0\n") + kStatus), 0)), "MC609");
-  const std::vector<Finding> no_daemon =
-      Found(Said(Probe("0 7.1", "3\nmlxcommctl: no mlxcommd listens"), 0));
+  const std::vector<Finding> no_daemon = Found(Said(
+      Probe("0 7.1", "3\nmlxcommctl: no mlxcommd listens\n{\"error\":{\"code\":\"UNAVAILABLE\"}}"),
+      0));
   EXPECT_EQ(no_daemon[0].code, "MC610");
   EXPECT_EQ(no_daemon[0].found, "mlxcommctl: no mlxcommd listens");
 
