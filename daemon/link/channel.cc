@@ -289,12 +289,11 @@ void Channel::OnNow(std::uint64_t now_ns) {
     if (!flight.is_open()) continue;
     flight.OnNow(now_ns);
     if (flight.is_reliable()) continue;
-    if (flight.ProbeNs() <= now_ns) {
-      // All that have waited so long: what is handed again may go on another rail, and its
-      // acknowledgement then tells nothing of the others.
-      const std::uint64_t patience_ns = flight.PatienceNs();
+    // All that have waited so long: what is handed again may go on another rail, and its
+    // acknowledgement then tells nothing of the others.
+    while (flight.ProbeNs() <= now_ns) {
       flight.OnProbed();
-      while (flight.OldestSinceNs(now_ns) + patience_ns <= now_ns) GiveUpOn(rail, flight.Oldest());
+      GiveUpOn(rail, flight.Oldest());
     }
     probe_ns_ = std::min(probe_ns_, flight.ProbeNs());
   }

@@ -22,6 +22,7 @@ void RailFlight::Close() {
   under_way_frames_ = 0;
   idle_since_ns_ = 0;
   probes_ = 0;
+  probed_end_ = 0;
   knows_held_ = false;
   meter_ = {};
   open_ = false;
@@ -62,6 +63,7 @@ void RailFlight::OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns) {
   if (entry.done) return;
   acknowledged_end_ = std::max(acknowledged_end_, ordinal + 1);
   probes_ = 0;
+  probed_end_ = 0;
   Done(entry);
   if (entry.timed) {
     meter_.OnDelivered({entry.bytes, entry.ahead_bytes, under_way_bytes_, entry.handed_ns}, now_ns);
@@ -145,15 +147,25 @@ bool RailFlight::IsFull(bool alone) const {
   return frames >= kHandedFramesMax || bytes >= (alone ? kHandedBytesMax : HandedBytesMax());
 }
 
-std::uint64_t RailFlight::PatienceNs() const {
+// What was handed before the last probe has no more patience for it: else frames that were handed
+// one after the other, and all lost, would be sent again one by one, each after twice the time.
+std::uint64_t RailFlight::PatienceNs(std::uint64_t ordinal) const {
   const std::uint64_t round_trip = meter_.round_trip_ns();
-  return (round_trip == 0 ? kProbeNsUnmeasured : std::max(kProbeNsMin, 4 * round_trip)) << probes_;
+  const std::uint32_t probes = ordinal < probed_end_ ? probes_ - 1 : probes_;
+  return (round_trip == 0 ? kProbeNsUnmeasured : std::max(kProbeNsMin, 4 * round_trip))
+         << std::min(probes, kDoubledMax);
+}
+
+void RailFlight::OnProbed() {
+  if (Oldest() < probed_end_) return;
+  probes_ = std::min(probes_, kDoubledMax) + 1;
+  probed_end_ = end();
 }
 
 std::uint64_t RailFlight::ProbeNs() {
   const std::uint64_t oldest = Oldest();
   if (oldest == end() || !EntryAt(oldest).timed) return kNever;
-  return EntryAt(oldest).handed_ns + PatienceNs();
+  return EntryAt(oldest).handed_ns + PatienceNs(oldest);
 }
 
 }  // namespace mlxcomm::fabric

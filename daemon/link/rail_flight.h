@@ -92,9 +92,8 @@ class RailFlight {
   // Of an unreliable rail: when the oldest frame under way is taken for lost although nothing
   // behind it has been acknowledged; kNever: nothing is under way.
   std::uint64_t ProbeNs();
-  // How long it, and any other, may have been under way by then.
-  std::uint64_t PatienceNs() const;
-  void OnProbed() { probes_ = probes_ < 6 ? probes_ + 1 : probes_; }
+  // The oldest is given up so. What is handed from now on waits twice as long.
+  void OnProbed();
   // The highest that was acknowledged, plus one.
   std::uint64_t acknowledged_end() const { return acknowledged_end_; }
 
@@ -102,6 +101,7 @@ class RailFlight {
   static constexpr std::uint64_t kLateNsMax = 100'000'000;
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
+  static constexpr std::uint32_t kDoubledMax = 6;
   // An idle rail is tried anew after that many times what a frame is thought to take on it,
   // which makes the tries cost 3 % at most.
   static constexpr std::uint64_t kTryAgainTimes = 32;
@@ -111,6 +111,7 @@ class RailFlight {
     return entries_[static_cast<std::size_t>(ordinal - first_)];
   }
   void Done(Entry& entry);
+  std::uint64_t PatienceNs(std::uint64_t ordinal) const;
   void PopDone();
   std::uint64_t HandedBytesMax() const;
   double AheadBytes(double rate, std::uint64_t now_ns) const;
@@ -129,7 +130,8 @@ class RailFlight {
   std::uint64_t idle_since_ns_ = 0;  // Nothing under way; 0: not so, or nothing has been yet.
   HeldBytes held_;
   bool knows_held_ = false;
-  std::uint32_t probes_ = 0;  // Since something was acknowledged.
+  std::uint32_t probes_ = 0;      // Since something was acknowledged.
+  std::uint64_t probed_end_ = 0;  // Ordinals below it were handed before the last of them.
   RailMeter meter_;
 };
 

@@ -271,6 +271,32 @@ TEST_F(ChannelTest, SendsAllAgainThatOneRailHasLostAtOnce) {
   EXPECT_THAT(Hand(), testing::SizeIs(5));
 }
 
+// Why: as above, but frames are seldom handed in the same nanosecond. Each was given up by a probe of
+// its own, the seventh after 6 s. All that came behind it waited at the other side, answers to circuits
+// as well, and nodes behind the two were lost.
+TEST_F(ChannelTest, SendsAllAgainThatOneRailHasLostAlsoIfHandedOneAfterTheOther) {
+  channel.OnRailUp(0, false);
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    Send(i, 10 + i);
+    Hand();
+    now += 1000;
+  }
+  channel.OnTransmitted(0, 10);
+  channel.OnRailUp(1, false);
+  const std::uint64_t first_due = channel.deadline_ns();
+  std::size_t handed_again = 0;
+  while (channel.deadline_ns() < first_due + kMs) {
+    now = channel.deadline_ns();
+    channel.OnNow(now);
+    for (const auto& [rail, sequence] : Hand()) {
+      ++handed_again;
+      channel.OnTransmitted(rail, 1);
+      EXPECT_TRUE(channel.OnArrived(sequence));
+    }
+  }
+  EXPECT_EQ(handed_again, 10u);
+}
+
 TEST_F(ChannelTest, SendsOnceMoreWhatThePeerAsksFor) {
   channel.OnRailUp(0, true);
   Send(1, 11);
