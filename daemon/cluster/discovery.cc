@@ -21,14 +21,14 @@ constexpr std::uint64_t kMs = 1'000'000;
 // After the first, the pauses before the following ones, then kHelloIntervalNs.
 constexpr std::array<std::uint64_t, 5> kFirstPausesNs = {50 * kMs, 100 * kMs, 200 * kMs, 400 * kMs,
                                                          750 * kMs};
-// Whom this node has heard of late is told together, and hellos keep a distance.
+// Neighbours heard recently are reported in one hello, and hellos keep a distance.
 constexpr std::uint64_t kGatherNs = 5 * kMs;
 constexpr std::uint64_t kDistanceNs = 20 * kMs;
 constexpr std::size_t kToRepeatMax = 64;
 constexpr std::uint64_t kNonceNs = 60'000 * kMs;
 constexpr std::uint64_t kWindow = 64;
 
-// Whether a hello says that its sender has heard this node, and asks to be told the same.
+// The entry by which the sender says that it has heard this node, and may ask for the same back.
 const wire::HeardNode* EntryOf(const NodeId& node, const wire::DiscoveryHello& hello) {
   for (std::uint32_t i = 0; i < hello.heard_count; ++i) {
     if (hello.heard[i].node_id == node.bytes) return &hello.heard[i];
@@ -67,7 +67,7 @@ void Discovery::OnInterfaceUp(const Interface& interface, std::uint64_t now_ns) 
   SayHello(port, now_ns);
 }
 
-// Its neighbours stay known: whoever is heard again is linked again at once.
+// Its neighbours stay known: those that are heard again are linked again at once.
 void Discovery::OnInterfaceDown(const std::string& name) { interfaces_.erase(name); }
 
 bool Discovery::TakeToken(Port& port, std::uint64_t now_ns) {
@@ -159,7 +159,7 @@ bool Discovery::IsRepeated(Neighbour& neighbour, const wire::DiscoveryHello& hel
   return false;
 }
 
-// Whoever has been silent the longest goes, if it is lost.
+// The neighbour that has been silent the longest goes, if it is lost.
 bool Discovery::MakeRoom(std::uint64_t now_ns) {
   if (neighbours_.size() < kNeighboursMax) return true;
   const auto oldest = std::min_element(
@@ -323,8 +323,8 @@ bool Discovery::IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_i
   return std::has_single_bit(apart) || std::has_single_bit(on_it.size() - apart);
 }
 
-// Whom to dial, of all that have been heard of late. What is dialed already is kept rather
-// than replaced by its like.
+// Chooses whom to dial among the neighbours heard recently. One that is dialed already is kept
+// rather than replaced by another like it.
 void Discovery::Plan(std::uint64_t now_ns) {
   const Occupants occupants = FindOccupants(now_ns);
   std::set<std::pair<NodeId, std::string>> local_taken;

@@ -92,10 +92,10 @@ class Discovery {
 
   Discovery(DiscoveryOptions options, DiscoveryPort& port);
 
-  // Instead of those that it had; neighbours stay.
+  // Replaces the keys; neighbours stay.
   void SetKeys(const std::vector<DerivedKey>& keys);
 
-  // One that is known begins anew: another address, or another port.
+  // A known interface begins again: it has another address, or another port.
   void OnInterfaceUp(const Interface& interface, std::uint64_t now_ns);
   void OnInterfaceDown(const std::string& name);
   void OnDatagram(const std::string& interface, const wire::AddressBytes& from,

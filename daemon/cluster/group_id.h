@@ -1,10 +1,10 @@
 // The id of a group that is split off: every node computes it by itself, so nobody
 // has to be asked.
 //
-// A strong hash, for the members come from processes that may try to hit the id of
+// A strong hash, because the members come from processes that may try to hit the id of
 // somebody else's group.
 //
-// Owner: function. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #include <cstdint>

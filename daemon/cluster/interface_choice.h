@@ -1,6 +1,6 @@
-// On which of the machine's interfaces neighbours are looked for.
+// Chooses the interfaces of the machine on which discovery looks for neighbours.
 //
-// Owner: functions. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #include <string>

@@ -1,12 +1,12 @@
-// What the links of a job's nodes cost: measured by each daemon, told with each rank
+// What the links of a job's nodes cost: measured by each daemon, sent with each rank
 // that it announces, and the worst of them given to all with the world group, so that
 // all nodes choose the same plans.
 //
 // Figures are coarse, so that two runs of a job on the same cables choose alike: a
-// latency is the shortest seen, rounded up to a power of four. Who must have the same
-// plans for ever, whatever is measured, gives the figures in the configuration.
+// latency is the shortest seen, rounded up to a power of four. A user who must have
+// the same plans for ever, whatever is measured, gives the figures in the configuration.
 //
-// Owner: functions. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #include <span>

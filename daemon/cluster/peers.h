@@ -1,7 +1,7 @@
 // The other nodes, as the state machines of this folder see them. Their ports are made of this and of
 // what each of them decides.
 //
-// Owner: node::Node and node::Jobs implement it. Thread: the node's. Memory: none.
+// Owner: node::Node and node::Jobs implement it. Thread: the node's.
 #pragma once
 
 #include "mlxcomm/v1/peer.pb.h"

@@ -153,7 +153,7 @@ void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name, std::uint
 
 void Rendezvous::OnNodeLost(const NodeId& node) {
   std::erase_if(held_, [&node](const Held& held) { return held.from == node; });
-  nodes_.erase(node);  // Else whoever comes and goes under new names would fill it.
+  nodes_.erase(node);  // Else nodes that come and go under new names would fill it.
   std::vector<std::pair<JobId, std::uint32_t>> gone;
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
@@ -360,8 +360,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   }
 }
 
-// Those who have no part in the world may not hear of it. A daemon that was restarted has none: the world has
-// the attempt of the one before, and is told to that one.
+// Nodes that have no part in the world may not hear of it. A restarted daemon has none: the world
+// has the attempt of its earlier run, and goes to that run.
 void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
                                     const std::vector<FormedMember>& members) {
   v1::PeerMessage message;

@@ -125,7 +125,7 @@ void Shrink::OnGroupRemoved(std::uint64_t group) {
   rounds_.erase(group);
   ready_.erase(group);
   const auto forming = forming_.find(group);
-  // The others wait for the word of whoever formed it, also when its own ranks are gone.
+  // The others wait for the former's word, even when its own ranks are gone.
   if (forming != forming_.end() && forming->second.former != self_) forming_.erase(forming);
 }
 
@@ -219,7 +219,7 @@ void Shrink::AnswerDoubt(const NodeId& node, const v1::ShrinkState& state) {
     // Having said that it is not ready here, this node may not take a late word of the
     // former that it is.
     if (!doubtful->second.in_doubt) Doubt(doubtful->first, doubtful->second);
-    // Who is in doubt too has not been told that the group is ready.
+    // A node that is in doubt too has not heard that the group is ready.
     std::erase(doubtful->second.awaited, node);
   }
   if (state.answers_doubt()) return;
@@ -435,7 +435,7 @@ void Shrink::Settle(std::uint64_t new_group) {
   }
 }
 
-// Its former is lost: others may have been told that it is ready, or not.
+// Its former is lost: others may have heard that it is ready, or not.
 void Shrink::Doubt(std::uint64_t new_group, Forming& forming) {
   forming.in_doubt = true;
   Round* const round = RoundOf(forming.group);

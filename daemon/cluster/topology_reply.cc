@@ -55,7 +55,7 @@ class TopologyWriter {
     ids_.insert(node.id());
   }
 
-  // Known to whoever was linked to them.
+  // Known to the nodes that were linked to them.
   void AddLostNodes() {
     for (const v1::NodeStatus& node : status_.nodes()) {
       for (const v1::LinkStatus& link : node.links()) {

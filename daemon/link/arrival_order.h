@@ -54,7 +54,7 @@ class ArrivalOrder {
   bool Describe(std::uint32_t block, wire::Arrived& arrived) const;
   std::uint64_t duplicates() const { return duplicates_; }
   std::uint64_t kept_bytes() const { return kept_bytes_; }
-  void Reset();  // Begins anew at sequence 1; no rail may be there.
+  void Reset();  // Begins again at sequence 1; no rail may be there.
 
  private:
   bool BitOf(std::uint64_t sequence) const {

@@ -11,7 +11,7 @@ namespace {
 
 // Of a rail that has not been measured, where no other has either: 10 GbE.
 constexpr double kRateAssumed = 1.25e9;
-// Not sooner is a choice of rails judged anew.
+// A choice of rails is judged again after this long at the earliest.
 constexpr std::uint64_t kJudgeAgainNs = 100'000;
 
 std::uint64_t WireBytes(const wire::FrameHeader& header) {
@@ -278,7 +278,7 @@ void Channel::OnRailDown(std::size_t rail) {
   while (flight.Oldest() < flight.end()) GiveUpOn(rail, flight.Oldest());
   flight.Close();
   PopDone();
-  waits_until_ns_ = kNever;  // Whoever waits for it asks anew, if there is another.
+  waits_until_ns_ = kNever;  // If there is another rail, NextToHand chooses again.
 }
 
 void Channel::OnNow(std::uint64_t now_ns) {

@@ -52,9 +52,9 @@ class Channel {
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
 
-  // Rails are told apart by a number below kRailsMax.
+  // A rail is a number below kRailsMax.
   void OnRailUp(std::size_t rail, bool reliable) { flights_[rail].Open(reliable); }
-  // It touches no payload any more.
+  // The rail touches no payload any more.
   void OnRailDown(std::size_t rail);
 
   // The next frame, and the rail that it goes to. False: there is none, the window is full,
@@ -62,9 +62,9 @@ class Channel {
   // reliable rails only, if there are any; else both ends could wait for each other.
   bool NextToHand(Frame& frame, std::size_t& rail, bool reliable_control);
   void OnTransmitted(std::size_t rail, std::size_t frames);
-  // What the system under it holds, as the rail tells it.
+  // What the system under the rail holds, as the rail reports it.
   void OnHeld(std::size_t rail, const HeldBytes& held) { flights_[rail].OnHeld(held); }
-  // The least that a sign of life has taken on it, there and back; 0: not known.
+  // The shortest round trip of a sign of life on it; 0: not known.
   void OnRoundTrip(std::size_t rail, std::uint64_t least_ns) {
     flights_[rail].OnRoundTrip(least_ns);
   }
@@ -83,7 +83,7 @@ class Channel {
   std::uint64_t deadline_ns() const;
 
   void Cancel(const OperationKey& key);
-  // Begins anew at sequence 1, without rails: everything queued is forgotten.
+  // Begins again at sequence 1, without rails: everything queued is forgotten.
   void Reset();
 
   // Cookies of payloads that will not be read again; the caller empties it.

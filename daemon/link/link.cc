@@ -161,7 +161,7 @@ void Link::Answered(std::size_t at) {
 
 void Link::Cancel(const OperationKey& key) {
   channel_.Cancel(key);
-  // Releases are told in the next Poll, never from inside this call.
+  // The next Poll reports releases; this call never does.
 }
 
 void Link::DeliverReleased() {

@@ -34,7 +34,7 @@
 
 namespace mlxcomm::fabric {
 
-// What neighbours tell each other about the ways to third nodes (wire/route.h).
+// What neighbours tell each other about routes to third nodes (wire/route.h).
 class RoutingListener {
  public:
   virtual ~RoutingListener() = default;
@@ -57,7 +57,7 @@ class Link {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::size_t kRailsMax = Channel::kRailsMax;
 
-  // `routing` and `setups` may be null: then what neighbours tell of that is dropped.
+  // `routing` and `setups` may be null: then what neighbours send for them is dropped.
   Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
        RoutingListener* routing = nullptr, RailSetupListener* setups = nullptr);
 
@@ -88,10 +88,10 @@ class Link {
     }
   };
   Standing standing() const { return {session_, peer_session_, arrivals_.received() + 1}; }
-  // For our introduction after theirs: whoever names our session, though it was never
-  // agreed on, is known by the session that it tells.
+  // For our introduction after theirs: a peer that names our session, though it was never
+  // agreed on, is known by the session that it states.
   Standing AnswerTo(const wire::Introduction& theirs) const;
-  // The channel goes on with whoever introduces itself so.
+  // The channel goes on with a peer that introduces itself so.
   bool GoesOnWith(const wire::Introduction& theirs) const {
     return reachable() && theirs.session == peer_session_ &&
            (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
@@ -100,21 +100,21 @@ class Link {
   void RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns);
   // A local interface is gone or has no carrier: so are the rails over it.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
-  // A rail, not yet started, on which we have told `told` and read `theirs`. Goes on
-  // with the channel, or begins anew.
-  // ABORTED: the sessions have changed since they were told, or there is a rail over that
+  // A rail, not yet started, on which we have sent `told` and read `theirs`. Goes on
+  // with the channel, or begins again.
+  // ABORTED: the sessions have changed since we sent them, or there is a rail over that
   // path, or a connection where a circuit is offered.
   // RESOURCE_EXHAUSTED: there are as many rails as a link may have.
   absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path, const NodeIdentity& peer,
                        const wire::Introduction& theirs, const Standing& told,
                        std::uint64_t now_ns);
-  // One more, not yet started, on which nothing was told: both sides have agreed on it over the
-  // channel, which so goes on. ABORTED: there is no channel any more, or a rail over that path.
+  // One more, not yet started, without introductions: both sides have agreed on it over the
+  // channel, so that goes on. ABORTED: there is no channel any more, or a rail over that path.
   absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
                              std::uint64_t now_ns);
   void Lose(const absl::Status& why);
-  // For the orderly end: hands what is queued to the rails and drops what comes; nobody
-  // is told anything any more. True: there is nothing left to hand.
+  // For the orderly end: hands what is queued to the rails and drops what comes;
+  // nothing is reported any more. True: there is nothing left to hand.
   bool HandTheRest();
   // As Rail::Finish and Rail::Stop, for all that are connections, or all that are not.
   void FinishRails(bool direct);
@@ -167,8 +167,8 @@ class Link {
  private:
   static constexpr std::size_t kWaitingMax = 65536;
   static constexpr std::size_t kNoRail = kRailsMax;
-  // One of more that is closed early has been silent for as long as it takes to lose so
-  // many rails one after the other: the other side has long given it up.
+  // Beyond these the oldest is closed early: it has been silent for as long as it takes to lose
+  // that many rails one after the other, so the other side has long given it up.
   static constexpr std::size_t kKeptMax = kRailsMax;
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
@@ -176,10 +176,10 @@ class Link {
     ReceivedRanges received;
     ReceiveBudget* budget = nullptr;
     ReceiveBudget::Share share;
-    bool on_several = false;  // More than one rail has been told.
+    bool on_several = false;  // More than one rail knows of it.
   };
   static constexpr std::uint32_t kAskedMin = 8;  // Until a rail is no longer new.
-  // In a row, for both sides have to know the round trip.
+  // In a row, because both sides have to know the round trip.
   static constexpr std::uint32_t kNotAskedMax = 3;
   struct OnRail {
     std::unique_ptr<Rail> rail;

@@ -174,7 +174,7 @@ Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
   return answer;
 }
 
-// What was told of the sessions is still so, or came true meanwhile on another rail.
+// What we said of the sessions still holds, or came true meanwhile on another rail.
 bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
   if (told.session != session_) return false;
   const bool both_name_each_other =
@@ -221,7 +221,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
                                                : "its daemon was restarted"),
                     LinkReason::kPeerRestarted));
   }
-  session_ = told.session;  // What the peer has been told holds.
+  session_ = told.session;  // What we sent to the peer holds.
   if (!goes_on) ForgetChannel();
   std::size_t at = 0;
   while (rails_[at].rail != nullptr) ++at;

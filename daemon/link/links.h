@@ -33,7 +33,7 @@ class LinksPort {
   virtual ~LinksPort() = default;
   // A neighbour says it of a side rail; payload is valid only during the call.
   virtual void OnRailSetup(const NodeId& /*node*/, std::span<const std::byte> /*payload*/) {}
-  // A direct rail has gone, in whatever way: who knows the address may dial again.
+  // A direct rail has gone, in whatever way: the side that dialed may dial again.
   virtual void OnRailGone() = 0;
   // deadline_ns() may have come nearer.
   virtual void OnDeadlineChanged() = 0;
@@ -46,7 +46,7 @@ class Links final : private RouterPort, private RailSetupListener {
   // How long a link is kept of which there is nothing but the memory.
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
   static constexpr std::uint64_t kForgetSoonNs = 1'000'000'000;
-  // A node forwards until so long after the last frame of an operation: longer than a step, an
+  // A node forwards until this long after the last frame of an operation: longer than a step, an
   // evaluation or a checkpoint takes as a rule, between two operations of one job.
   static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
 
@@ -83,17 +83,17 @@ class Links final : private RouterPort, private RailSetupListener {
   bool PrepareToSleep();
   void WakeUp();
   std::vector<LinkSnapshot> Snapshot() const;
-  // In the order of their making.
+  // In the order in which they were made.
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
     for (const Peer* const peer : in_order_) visitor(static_cast<const Link&>(*peer->link));
   }
 
-  // Heartbeats, grace periods, probes, ways: whatever is due.
+  // Heartbeats, grace periods, probes, routes: all that is due.
   void OnTime(std::uint64_t now_ns);
   // When OnTime has something to do; not in the past after it.
   std::uint64_t deadline_ns() const;
-  // Before the deadline already: whoever is about to sleep need not wake up for it.
+  // Even before the deadline: a loop that is about to sleep need not wake up for it.
   bool MayTick(std::uint64_t now_ns) const { return now_ns + early_ns_ >= next_tick_ns_; }
 
   // A join under way.
@@ -136,9 +136,9 @@ class Links final : private RouterPort, private RailSetupListener {
           [&](const RailPath& path, Rail& rail) { visitor(peer->link->peer().id, path, rail); });
     }
   }
-  // What people want to be told of sockets.
+  // Reports what people want to know of sockets.
   void Tell(const FabricNotice& notice) { listener_.OnNotice(notice); }
-  // Gives it up, if there is one; the other side is not told.
+  // Gives it up, if there is one; the other side does not learn of it.
   void RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
                   LinkReason reason, std::uint64_t now_ns);
   // A local interface has lost its carrier or is gone: rails over it go at once.
@@ -172,7 +172,7 @@ class Links final : private RouterPort, private RailSetupListener {
     std::vector<std::pair<RailPath, std::uint64_t>> rails;
     std::uint64_t rails_added = 0;
     Sessions observed;             // What the router knows of.
-    std::uint64_t rails_gone = 0;  // Of which the port was told.
+    std::uint64_t rails_gone = 0;  // As reported to the port.
     std::uint64_t idle_since_ns = kNever;
   };
   struct UnderWay {

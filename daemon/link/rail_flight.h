@@ -21,7 +21,7 @@
 namespace mlxcomm::fabric {
 
 // Bytes that the sending system had taken from a rail and the other side's had not, and when:
-// an estimate, for whoever chooses between rails.
+// an estimate, for the choice between rails.
 struct HeldBytes {
   std::uint64_t bytes = 0;
   std::uint64_t at_ns = 0;
@@ -102,7 +102,7 @@ class RailFlight {
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
   static constexpr std::uint32_t kDoubledMax = 6;
-  // An idle rail is tried anew after that many times what a frame is thought to take on it,
+  // An idle rail is tried again after that many times what a frame is thought to take on it,
   // which makes the tries cost 3 % at most.
   static constexpr std::uint64_t kTryAgainTimes = 32;
   static constexpr std::uint64_t kTryAgainNsMin = 1'000'000'000;

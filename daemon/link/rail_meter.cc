@@ -53,8 +53,8 @@ void RailMeter::EndBusy(std::uint64_t now_ns) {
 }
 
 // A rail that is thought to be slow gets one frame at a time, and no span is ever long
-// enough; but what one frame took, all of it, is at most too little. Where spans were taken
-// of late they tell it better: a buffer on the way takes the first of many frames at once.
+// enough; but the rate of one whole frame is at worst too low. Recent spans tell it better: a
+// buffer on the way takes the first of many frames at once.
 void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
   if (delivery.ahead_bytes > 0 || delivery.bytes < kOneBytesMin) return;
   if (rate_ == 0 || now_ns <= delivery.handed_ns) return;

@@ -56,8 +56,8 @@ class RailMeter {
   // A span as long as this counts as much as all before it: acknowledgements of short ones are
   // too uneven. None counts more than three times as much.
   static constexpr double kMemoryNs = 15e6;
-  // Frames that find the rail empty count where no span was taken for so long, or from so many
-  // of them on.
+  // Frames that find the rail empty count once no span was taken for this long, or once there
+  // are this many of them.
   static constexpr std::uint64_t kSpanTellsNs = 500'000'000;
   static constexpr std::uint32_t kLoneFrames = 4;
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;

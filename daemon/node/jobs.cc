@@ -124,7 +124,7 @@ void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
   // Taken out first: what follows may end the session itself.
   const auto attaching = std::exchange(found->second.attaching, nullptr);
   rendezvous_.Leave(session);
-  // Its world may have formed without the ranks having been told yet: others would wait for it there.
+  // Its world may have formed before the ranks know of it: others would wait for it there.
   OnGroupsLeft(session, membership_.OnSessionEnded(session, "it gave up while the job was forming",
                                                    now_ns_));
   attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});

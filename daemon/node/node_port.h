@@ -2,7 +2,7 @@
 // implements it over a machine (loop/loop.h), the simulator over virtual time (tests/sim/daemon.h).
 //
 // Owner: the node's owner; outlives the node. Thread: the node's; called from inside the node's calls, and
-// may not call back. Memory: none.
+// may not call back.
 #pragma once
 
 #include <cstdint>

@@ -148,7 +148,7 @@ std::string HostIn(const std::string& text, bool any_port) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
            (bracketed && (c == ':' || c == '%'));
   });
-  // With link-local addresses it is the interface that lacks, which is told apart from this.
+  // A link-local address there lacks its interface, which is another error.
   const bool ends_in_nothing = host.ends_with('%') && !LacksInterface(host);
   return fine && !ends_in_nothing ? host : std::string();
 }
@@ -355,8 +355,8 @@ void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
   }
 }
 
-// The cluster's name, where the configuration has none and the file has one. What is wrong with the file
-// is told with what else is wrong, by --check-config and the service's installer too.
+// The cluster's name, where the configuration has none and the file has one. Faults of the file
+// are reported with all others, by --check-config and the service's installer too.
 void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                      BoundsCheck& bounds) {
   if (config.peers().key_file().empty()) return;

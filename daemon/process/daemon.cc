@@ -77,7 +77,7 @@ std::vector<DerivedKey> HelloKeysOf(const ClusterKeys& keys) {
   return derived;
 }
 
-// Whoever has written down addresses gets no others, unless he says so.
+// A configuration that lists addresses gets no others, unless it says so.
 absl::StatusOr<bool> LooksForNeighbours(const Options& options, const v1::DaemonConfig& config,
                                         bool has_key) {
   if (options.is_private) return false;
@@ -148,7 +148,7 @@ node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig
                                   const fabric::FabricOptions& fabric) {
   node::NodeOptions made;
   made.fabric = fabric;
-  made.fabric.keys.reset();  // Whoever has sockets proves them.
+  made.fabric.keys.reset();  // The owner of the sockets proves them.
   made.config_file = options.config_file;
   made.key_file = config.peers().key_file();
   made.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
@@ -282,7 +282,7 @@ void Daemon::Reload(const absl::Status& log_reopened) {
   if (!log_reopened.ok()) {
     TellOfReload(record::EventSeverity::kError, "log", std::string(log_reopened.message()));
   }
-  // The configuration names the key file, whose mistakes would be told twice.
+  // The configuration names the key file, whose mistakes would be reported twice.
   if (ReloadKeys()) LookAtConfigAgain();
 }
 

@@ -37,18 +37,18 @@ namespace mlxcomm {
 class Daemon {
  public:
   // Takes every resource: socket, ports, identity. Errors name what is missing and
-  // how to mend it. `signals` is told when a private daemon has no use any more.
+  // how to fix it. `signals` learns when a private daemon has no use any more.
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
                                                         const v1::DaemonConfig& config,
                                                         TerminationSignals& signals);
   ~Daemon();
 
-  // An error: the metrics' port cannot be had.
+  // An error: the metrics' port is not available.
   absl::Status Start();
   // At SIGHUP, the log having been reopened: reads the cluster's key again; connections go on,
-  // and are proved anew where they were with a key that is no longer in it. A file that will not
-  // do changes nothing. The configuration is read once, at the start: that it has changed, or
-  // would not do for the next start, is said. Whatever goes wrong is logged, and an event.
+  // and those proved with a key that is no longer in it are proved again. A file that will not do
+  // changes nothing. The configuration is read once, at the start; if it has changed, or would
+  // not do for the next start, that is reported. Whatever goes wrong is logged, and an event.
   void Reload(const absl::Status& log_reopened);
   // Refuses new jobs, lets running ones end for up to the configured time, then
   // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.

@@ -1,5 +1,5 @@
-// RDMA as the daemon has it (transports.h): what its message of the configuration says, as rails
-// take it; its rails; what status tells of its devices.
+// RDMA in the daemon (transports.h): its options from the configuration, its rails, and what
+// status says of its devices.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config,
                                           std::string_view macos_version);
 fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config);  // Of this machine.
 
-// What is taken of devices, a line for each: its name, its value, and who says it (the limits of
-// a system, or the configuration).
+// What is assumed about devices, a line for each: its name, its value, and where it is from (the
+// limits of a system, or the configuration).
 std::string DescribeLimits(const v1::RdmaConfig& config);
 
 std::unique_ptr<fabric::SideRails> MakeRdmaRails(const v1::DaemonConfig& config,

@@ -1,11 +1,11 @@
 // What the frames' bytes go through: a socket, as they are or in TLS (tcp/tls_stream.h), or
 // the messages of a queue pair (rdma/message_stream.h). Writer and reader see the same calls.
 //
-// The stream does not own the socket, if there is one, and is told it with each call, for it
-// begins with the hello's, where asio has it. Nothing waits.
+// The stream does not own the socket, if there is one: each call passes it, because the stream
+// begins with the hello's, while asio has it. Nothing waits.
 //
-// Owner: a rail; before that the coroutine that makes it. Thread: whoever drives the rail,
-// one at a time. Memory: none here.
+// Owner: a rail; before that the coroutine that makes it. Thread: the one that drives the rail,
+// one at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -21,15 +21,15 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // As sendmsg and recvmsg: so many bytes of the parts, or -1 and errno. EBADMSG: what has
+  // As sendmsg and recvmsg: how many bytes of the parts, or -1 and errno. EBADMSG: what has
   // come was not sent by the other side. Read: 0, the other side has closed.
   virtual ssize_t Write(int socket, iovec* parts, int count) = 0;
   virtual ssize_t Read(int socket, iovec* parts, int count) = 0;
-  // What Write has taken and the socket has not; Flush gives it what it takes of that: so
-  // many bytes, or -1 and errno.
+  // Write has taken something that the socket has not. Flush hands it as much of that as it
+  // takes: how many bytes, or -1 and errno.
   virtual bool HasUnsent() const { return false; }
   virtual ssize_t Flush(int /*socket*/) { return 0; }
-  // Of all bytes that Write has taken, so many from the first on are not read any more where
+  // How many of all bytes that Write has taken, from the first on, are not read any more where
   // they lay.
   virtual std::uint64_t released() const { return ~std::uint64_t{0}; }
   // There may be something to read that the socket does not show any more.

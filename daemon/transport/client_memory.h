@@ -1,8 +1,8 @@
-// Memory that payload may be sent from for long, told to the fabric so that a rail can make
-// it known to its hardware: a client's arena.
+// Memory that payload may be sent from for long, made known to the fabric so that a rail can
+// register it with its hardware: a client's arena.
 //
-// Owner: whoever made it, and all who may still read from it: hardware of which nobody knows
-// when it will be done holds it as well. Thread: any. Memory: mapped as long as `owner` is kept.
+// Owner: its maker, and all that may still read from it, also hardware that will be done at an
+// unknown time. Thread: any. Memory: mapped as long as `owner` is kept.
 #pragma once
 
 #include <cstddef>

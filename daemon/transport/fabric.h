@@ -61,12 +61,12 @@ struct PostedReceive {
   std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed by the owner.
 };
 
-// What people want to be told of besides nodes: nothing follows from it.
+// What people want to know besides nodes: nothing follows from it.
 struct FabricNotice {
   enum class Kind : std::uint8_t { kRailUp, kRailDown, kLinkWaits, kDialFails, kStrangerRefused };
   Kind kind = Kind::kRailUp;
   std::string node;  // Or the address that was dialed, or that the stranger came from.
-  std::string path;  // Rails: "en2 - en3", "rdma en2 - en3"; empty for a way through other nodes.
+  std::string path;  // Rails: "en2 - en3", "rdma en2 - en3"; empty for a route through other nodes.
   std::string why;
 };
 

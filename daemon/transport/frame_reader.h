@@ -4,7 +4,7 @@
 //   stream ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
 //     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnEvent
 //
-// Payload that is to be combined is combined part by part while it is read, for then it is in the cache.
+// Payload that is to be combined is combined part by part while it is read and still in the cache.
 // README.md, FrameReader, says when reading waits and how it ends.
 //
 // Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by the thread that takes the
@@ -55,7 +55,7 @@ class FrameReader {
   // The operation's receives are withdrawn: nothing of them is touched any more.
   void Forget(const OperationKey& key);
 
-  // What the socket has, read so many times at most. `write_error`: why nothing can be
+  // Reads what the socket has, at most `turns` times. `write_error`: why nothing can be
   // written any more, 0: it can. True: anything moved.
   bool Read(int write_error, int turns = kTurns);
   // There may be something to read, and room for it.
@@ -76,7 +76,7 @@ class FrameReader {
   DownCause end_cause() const { return end_cause_; }
   const std::string& end_reason() const { return end_reason_; }
 
-  // Whoever takes the events has done with a payload.
+  // The thread that takes the events has done with a payload.
   void OnSlotFreed() { slots_freed_.fetch_add(1, std::memory_order_release); }
   void OnLargeControlFreed() { large_controls_freed_.fetch_add(1, std::memory_order_release); }
 

@@ -1,7 +1,7 @@
 // Bugs that can be switched on, to show that the simulator would find them. No
 // configuration reaches the switch; only a test sets FabricOptions::planted_bug.
 //
-// Owner: plain values. Thread: any. Memory: none.
+// Plain values.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace mlxcomm::fabric {
 enum class PlantedBug : std::uint8_t {
   kNone,
   kDropAcknowledgement,  // None goes out by itself, only with other frames.
-  kKeepDuplicates,       // A frame that was sent again is told once more.
+  kKeepDuplicates,       // A frame that was sent again goes up once more.
 };
 
 }  // namespace mlxcomm::fabric

@@ -44,7 +44,7 @@ class PostedReceives {
   bool has_large() const { return large_ > 0; }
   // Before the first Begin; outlives this.
   void ShareClaims(ArrivalClaims& claims) { claims_ = &claims; }
-  // Data may come that an earlier rail was told to forget.
+  // Data may come that an earlier rail was asked to forget.
   void DoNotKnowAllWithdrawn() { knows_all_withdrawn_ = false; }
 
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) {

@@ -92,8 +92,8 @@ struct RailEvent {
 
 // What is left of a rail that this side has given up: neither read nor written, but there.
 // To the other side a connection that is closed is a daemon that has ended, which waits for
-// nobody; whoever gives up only a rail keeps its end until the other side has another or is
-// lost, and meanwhile that comes to its own verdict, by silence.
+// nobody. A side that gives up only a rail keeps its end until the other side has another or is
+// lost; meanwhile the other side comes to its own verdict, by silence.
 class KeptEnd {
  public:
   virtual ~KeptEnd() = default;  // Closes it.
@@ -105,7 +105,7 @@ class Rail {
 
   // Before Start: a receive that goes on. As many as there are.
   virtual void Expect(const PostedReceive& receive, ReceiveBudget::Share share) = 0;
-  // `resumed`: data may still come that an earlier rail was told to forget. `claims`
+  // `resumed`: data may still come that an earlier rail was asked to forget. `claims`
   // outlive the rail.
   virtual absl::Status Start(bool resumed, ArrivalClaims& claims) = 0;
 
@@ -136,7 +136,7 @@ class Rail {
   // Nothing where no system tells. A call of the system at the most; the loop's thread.
   virtual std::optional<HeldBytes> held() const { return std::nullopt; }
   // Of a connection: the key that both sides proved to hold when it began. Where that is no
-  // longer taken, a side asks the other to prove anew, which is done on another connection.
+  // longer taken, a side asks the other to prove it again, which is done on another connection.
   virtual ClusterKeyId proved_with() const { return {}; }
   virtual void SetProvedWith(const ClusterKeyId&) {}
   virtual void AskForNewProof() {}

@@ -1,7 +1,7 @@
 // What the loop asks of a rail that writes and reads frames (frame_writer.h, frame_reader.h),
 // carried out in order: the same for a socket and for a queue pair.
 //
-// Thread: whoever drives the rail.
+// Thread: the one that drives the rail.
 #pragma once
 
 #include "daemon/transport/frame_reader.h"

@@ -1,8 +1,8 @@
-// Is told of the frames that a rail has moved, for whoever wants to see what carried what.
+// Observes the frames that a rail has moved, to show what carried what.
 //
 // Owner: a rail has its observer until it is destroyed; FabricOptions borrows the maker,
 // which outlives the fabric. Thread: the rail's own, between two frames, so an observer
-// neither waits nor allocates. Memory: none.
+// neither waits nor allocates.
 #pragma once
 
 #include <cstdint>

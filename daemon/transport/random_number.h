@@ -1,7 +1,7 @@
 // Where session and circuit numbers come from: the system's random numbers, or, in the
 // simulator, its seed.
 //
-// Owner: functions only. Thread: any. Memory: none.
+// Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -92,9 +92,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     bool leaving = false;
     bool stopped = false;
     bool closed = false;  // By this side.
-    bool kept = false;    // Closed, and the other side not told yet.
+    bool kept = false;    // Closed, and the other side does not know yet.
     bool vanished = false;
-    bool ended = false;  // This side has been told that the other has closed.
+    bool ended = false;  // This side knows that the other has closed.
     bool reset_comes = false;
     // Messages to this side.
     std::deque<Arriving> arriving;

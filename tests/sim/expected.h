@@ -1,5 +1,5 @@
 // The expected result of a step, by the oracle. A result that is the same on all ranks is computed once;
-// other ranks' results are then compared with it byte by byte, for they must be the same to the bit.
+// other ranks' results are then compared with it byte by byte: they must be the same to the bit.
 //
 // Owner: Job. Thread: one. Memory: results of kKeptMax steps.
 #pragma once

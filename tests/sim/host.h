@@ -86,7 +86,7 @@ class Host final : public DaemonListener {
   void Continue();
 
   bool discovers() const { return options_.node.discovery.has_value(); }
-  // A datagram has come to the port, from whoever says so.
+  // A datagram has come to the port, from the address that it claims.
   void OnDatagram(const Port& port, const wire::AddressBytes& from,
                   const wire::DiscoveryHello& hello);
 

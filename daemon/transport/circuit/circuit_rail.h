@@ -57,7 +57,7 @@ class CircuitRail final : public Rail {
   std::uint64_t last_received_ns() const override { return last_received_ns_; }
   RailSnapshot Snapshot() const override;
 
-  // From Circuits. Whoever calls them polls the link before the payload goes.
+  // From Circuits. The caller polls the link before the payload goes.
   void OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload,
                std::uint64_t now_ns);
   void OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns);
@@ -66,7 +66,7 @@ class CircuitRail final : public Rail {
 
  private:
   static constexpr std::size_t kQueueMax = 1024;
-  // Taken without being told: little of the window.
+  // What is taken before the other end hears of it: little of the window.
   static constexpr std::uint32_t kUntoldFrames = wire::kCircuitFramesMax / 4;
   static constexpr std::uint32_t kUntoldBytes = wire::kCircuitBytesMax / 4;
 

@@ -419,7 +419,7 @@ void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::Circu
   wire::FrameHeader header = Header(wire::FrameType::kCircuitClosed, id, text.size());
   header.step = static_cast<std::uint16_t>(end);
   header.tag = static_cast<std::uint32_t>(reason);
-  // If it cannot be told, its connection is gone, and the circuit with it; or it is so
+  // If it cannot be sent, the neighbour's connection is gone, and the circuit with it; or it is so
   // far behind that the ends' signs of life will find out.
   port_.SendToNeighbour(neighbour, header, reinterpret_cast<const std::byte*>(text.data()));
 }

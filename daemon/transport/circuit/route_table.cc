@@ -103,7 +103,7 @@ RouteTable::Verdict RouteTable::Take(const Advertisement& advertisement) {
   return Verdict::kNewer;
 }
 
-// Whoever has been out of reach the longest goes.
+// The node that has been out of reach the longest goes.
 bool RouteTable::MakeRoom() {
   const auto oldest = std::min_element(nodes_.begin(), nodes_.end(), [](auto& a, auto& b) {
     return a.second.unreachable_since_ns < b.second.unreachable_since_ns;

@@ -3,7 +3,7 @@
 //
 //   Take(advertisement) ─▶ kNewer: pass it on to the other neighbours
 //                          kOlder: send the newer one to the sender
-//                          kOwn:   of an earlier life; Own() has been numbered anew, flood it
+//                          kOwn:   of an earlier life; Own() has a new number, flood it
 //                          kKnown, kRefused: nothing
 //
 // Advertisements take effect at once; routes are computed when FindWays is called, once for many of them.
@@ -46,7 +46,7 @@ class RouteTable {
 
   RouteTable(const NodeId& self, std::uint64_t incarnation, std::string name);
 
-  // Beyond wire::kNeighboursMax, those of the greatest ids are not told of: no way leads
+  // Beyond wire::kNeighboursMax, those of the greatest ids are not advertised: no route leads
   // over the links to them.
   void SetNeighbours(std::vector<NodeId> neighbours);
   Verdict Take(const Advertisement& advertisement);

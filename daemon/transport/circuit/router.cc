@@ -147,7 +147,7 @@ void Router::Turn(std::uint64_t now_ns) {
   if (now_ns >= next_look_ns_) Look(now_ns);
 }
 
-// Whoever could not be reached may be reached now.
+// Nodes that could not be reached may be reached now.
 void Router::OnWaysChanged(std::uint64_t now_ns) {
   table_.FindWays(now_ns);
   std::erase_if(attempts_, [this](const auto& entry) {

@@ -1,8 +1,8 @@
 // Reaches the nodes that are no neighbours: learns which nodes are linked, and keeps a circuit to each
 // node that a route leads to and that has no connection to this one. See README.md, Router.
 //
-//   neighbour's connection up ──▶ own advertisement anew, the whole table to it
-//   neighbour's connection gone ─▶ own advertisement anew, circuits over it end
+//   neighbour's connection up ──▶ own advertisement again, the whole table to it
+//   neighbour's connection gone ─▶ own advertisement again, circuits over it end
 //   advertisement ──newer──▶ table, on to the other neighbours
 //   node in reach, its link without a rail ──▶ circuit along the shortest route
 //
@@ -109,7 +109,7 @@ class Router final : public RoutingListener, private CircuitsPort {
   RouterPort& port_;
   RouteTable table_;
   Circuits circuits_;
-  // Nodes with a connection; true: something could not be told, all of it is due.
+  // Nodes with a connection; true: something could not be sent, all of it is due.
   std::map<NodeId, bool> neighbours_;
   std::map<NodeId, Attempt> attempts_;
   std::uint64_t next_look_ns_ = kNever;

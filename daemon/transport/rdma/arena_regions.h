@@ -32,13 +32,13 @@ class ArenaRegionsPort {
 
 class ArenaRegions {
  public:
-  // A device that has refused a region is asked for none so long: others have used it up.
+  // A device that has refused a region is asked for none this long: others have used it up.
   static constexpr std::uint64_t kRefusedNs = 10'000'000'000;
-  // One whose driver's process has ended so often while it was to register a region is asked for no
-  // more: rails that only copy are better than rails that come and go.
+  // One whose driver's process has ended this often while it was to register a region is asked for
+  // no more: rails that only copy are better than rails that come and go.
   static constexpr int kEndedMax = 2;
 
-  // Whoever has it keeps regions, but no arena of which nothing is registered.
+  // Its holder keeps regions, but no arena of which nothing is registered.
   struct View {
     std::vector<ClientMemory> arenas;  // Without owners.
     std::vector<std::shared_ptr<const Region>> regions;

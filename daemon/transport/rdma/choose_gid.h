@@ -1,6 +1,7 @@
 // Which of a port's GIDs a queue pair uses.
 //
-// On Macs a device is found by its name, for it says whose cable it is on; its GIDs are another matter.
+// On Macs a device is found by its name, which says whose cable it is on;
+// its GIDs are another matter.
 // What is known to carry data are those that mirror an IPv4 address, which the port has some time after
 // its interface has one; that of the IPv6 link-local address, which stands first, has been seen to end
 // in a timeout ([mlx 3467], [mlx 3468]), and need not be the address that connections use. So the order

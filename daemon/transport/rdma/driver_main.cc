@@ -195,7 +195,7 @@ void Pump::Fail(const std::string& why) {
   if (std::exchange(has_failed_, true)) return;
   PutText(why, header_->why);
   header_->has_failed.store(1, std::memory_order_release);
-  // Whoever sleeps may not have said so yet: then it finds this when it wakes by itself.
+  // The side that sleeps may not have said so yet: then it finds this when it wakes by itself.
   queue::RingDoorbell(doorbell_.get());
 }
 

@@ -6,7 +6,7 @@
 //                │                                  │ a thread for each queue pair
 //                └── requests, completions, slots ──┘ in shared memory (shared_queue.h)
 //
-// Whoever ends it, or has it ended for want of an answer: its queue pairs fail, the rails go down,
+// When it ends, or is ended for want of an answer, its queue pairs fail, the rails go down,
 // connections carry on, and DriverThread starts another one. One that hangs in its driver may not
 // even end when it is killed; then there is none for this device until it has.
 //
@@ -28,16 +28,16 @@
 
 namespace mlxcomm::fabric::rdma {
 
-// The argument by which a program is told to be this process; its socket is kDriverSocket.
+// The argument that makes a program this process; its socket is kDriverSocket.
 inline constexpr char kDriverArgument[] = "--drive-rdma";
 inline constexpr int kDriverSocket = 3;
 
 class DriverProcess {
  public:
-  // Drivers take long over some calls, opening above all. One that takes longer is taken to hang.
+  // Drivers take long over some calls, opening above all. One that takes longer counts as hung.
   static constexpr std::uint64_t kCallNs = 10'000'000'000;
 
-  // `program` runs RunDriver when it is told to; `device` is for people. RESOURCE_EXHAUSTED: no
+  // `program` runs RunDriver when it is asked to; `device` is for people. RESOURCE_EXHAUSTED: no
   // descriptor. UNAVAILABLE: it cannot be started, or the last one of this device has not ended.
   static absl::StatusOr<std::shared_ptr<DriverProcess>> Start(const std::string& program,
                                                               const std::string& device,
@@ -46,7 +46,7 @@ class DriverProcess {
   ~DriverProcess();
 
   // Descriptors are passed, not given away. An error is the driver's; ABORTED: the process has ended,
-  // DEADLINE_EXCEEDED: it was ended, for it did not answer. Others wait for as long: the loop never
+  // DEADLINE_EXCEEDED: it was ended, as it did not answer. Others wait for as long: the loop never
   // is one of them.
   absl::StatusOr<DriverAnswer> Call(const DriverRequest& request,
                                     std::span<const int> descriptors = {});

@@ -42,7 +42,7 @@ class DriverThread {
     std::unique_ptr<QueuePair> pair;  // Where the status is ok.
   };
 
-  // Of a device and its library. `program`: which calls the driver when it is told to
+  // Of a device and its library. `program` calls the driver when it is asked to
   // (driver_process.h); empty: this process does, which tests want.
   struct Subject {
     std::string library;

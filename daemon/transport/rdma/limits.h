@@ -9,7 +9,7 @@
 //   [tbv N]   github.com/hellas-ai/thunderbolt-ibverbs/pull/N
 //   [rdma-vm] soft-RoCE of Linux 6.1, as tried by this project
 //
-// Owner: plain values. Thread: any. Memory: none.
+// Plain values.
 #pragma once
 
 #include <algorithm>
@@ -34,14 +34,14 @@ static_assert(kMessageBytesMax == 16'773'120);
 // Of a device, for all processes together; the next ibv_create_qp fails with EBUSY, and goes
 // on doing so ([TN], [mlx 3162]).
 inline constexpr std::uint32_t kQueuePairsMax = 10;
-// Of a device; about so many, the next ibv_reg_mr gives NULL [mlx 3162].
+// Of a device; after about this many, the next ibv_reg_mr gives NULL [mlx 3162].
 inline constexpr std::uint32_t kRegionsMax = 100;
 // A region that reaches over such a boundary is registered, and then what is sent from it, or
 // received, is wrong (reports on large pools; kvcache-ai/Mooncake#2017 is one).
 inline constexpr std::uint64_t kRegionBoundary = std::uint64_t{1} << 32;
 // Well below that, and what others have used without harm.
 inline constexpr std::uint64_t kRegionBytesMax = std::uint64_t{1} << 30;
-// Of those, so many at most for clients' arenas: other processes have theirs (MLX a few dozen),
+// Of those, at most this many for clients' arenas: other processes have theirs (MLX a few dozen),
 // and each queue pair here has one.
 inline constexpr std::uint32_t kArenaRegionsMax = 48;
 // Of an arena in one region. All of its pages are held in memory then, so not more than is
@@ -55,8 +55,8 @@ inline constexpr char kDevicePrefix[] = "rdma_";
 }  // namespace apple
 
 // Unreliable connected: a message arrives whole, once and in order, or not at all, and nobody
-// is told. Reliable connected: in order, or the queue pair has failed. Apple has only the
-// former [TN]; where a device has the latter it is taken.
+// learns of it. Reliable connected: in order, or the queue pair has failed. Apple has only the
+// former [TN]; where a device has the latter it is used.
 enum class Service : std::uint8_t { kUnreliable, kReliable };
 
 struct Limits {
@@ -65,7 +65,8 @@ struct Limits {
   // are of one size, whatever they carry. 0: messages may be shorter than their receive.
   std::uint32_t equal_frame_bytes = apple::kFrameBytes;
   std::uint32_t frames_max = apple::kFramesMax;  // Each way, posted on a queue pair at once.
-  // That this side's device can send and receive. A neighbour that offers larger ones is told (setup.h).
+  // The largest that this side's device can send and receive. A neighbour that offers larger ones
+  // learns it (setup.h).
   std::uint32_t message_bytes_max = apple::kMessageBytesMax;
   std::uint32_t queue_pairs_max = apple::kQueuePairsMax;
   std::uint32_t regions_max = apple::kRegionsMax;
@@ -77,7 +78,7 @@ struct Limits {
   // Access flags of regions: local write alone, or remote read and write as well. The former is
   // all that SEND and RECV need (ibv_reg_mr(3)); Apple's driver has been seen to refuse it
   // [llama], and MLX asks for all three. Nobody can use them: only SEND is posted on either
-  // side, and keys are told to nobody.
+  // side, and nobody gets the keys.
   bool remote_access = true;
   // Receives are posted when the queue pair is ready to send, or before it is ready to receive.
   // Verbs take them from INIT on (ibv_post_recv(3)); Apple's driver has been seen to refuse
@@ -98,7 +99,7 @@ struct Limits {
   // the queue was asked to be deeper, MLX has 32: that is taken.
   std::uint32_t messages_max = 32;
 
-  // What of it can be had: equally many messages each way, none larger than may be.
+  // What of it is available: equally many messages each way, none larger than may be.
   std::uint32_t MessagesWithin(std::uint32_t granted_frames) const {
     const std::uint32_t frames_each =
         equal_frame_bytes == 0 ? 1 : (message_bytes + equal_frame_bytes - 1) / equal_frame_bytes;

@@ -102,7 +102,7 @@ std::uint32_t MessageStream::TakePart(const std::byte* from, std::size_t bytes) 
 std::size_t MessageStream::TakeRaw(const std::byte* from, std::uint64_t messages,
                                    SendRegions::Known& known) {
   const std::uint64_t wanted = std::min<std::uint64_t>(messages, RawMax());
-  // Whoever waits for it has sent so much that the other side tells of half of its receives.
+  // A sender that waits for it has sent so much that the other side reports half of its receives.
   const std::uint64_t least = std::min<std::uint64_t>(
       wanted, std::max(std::min(RawMax() / 2, shape_.peer_receives / 2 - reserve()), 1u));
   // The open slot has the next number; the next with a header may be one of the reserve.
@@ -288,8 +288,8 @@ bool MessageStream::OnRaw(std::uint32_t slot, std::uint32_t bytes) {
   return true;
 }
 
-// So many messages are missing before one with a header. True: they are the raw ones, and all
-// have come.
+// `missing`: how many messages are missing before one with a header. True: they are the raw ones,
+// and all have come.
 bool MessageStream::ConfirmRaw(std::uint64_t missing) {
   const bool all = missing == raw_told_ && held_.size() == raw_told_ && !raw_spoilt_;
   for (; !held_.empty(); held_.pop_front()) {

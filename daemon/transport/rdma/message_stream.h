@@ -27,10 +27,10 @@ class MessageStream final : public ByteStream {
   static constexpr std::uint64_t kLostNs = 100'000'000;
   static constexpr std::uint64_t kKeepAliveNs = 500'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // Payload of less than so many messages is copied; and all, if not so many, with a header
-  // before them, are half of what may be under way.
+  // Payload of fewer messages is copied; and so is all where half of what may be under way, raw
+  // messages and the header before them, is less.
   static constexpr std::uint32_t kRawMessagesMin = 4;
-  // Nothing but raw messages, so many times what may be under way: that is nobody's loss.
+  // Nothing but raw messages, this many times what may be under way: no loss explains that.
   static constexpr std::uint32_t kUntoldFactorMax = 8;
   static constexpr std::uint32_t kReserveMax = 5;
 
@@ -39,7 +39,7 @@ class MessageStream final : public ByteStream {
     std::uint32_t slot_bytes = 0;
     std::uint32_t receives = 0;  // All are posted at the beginning.
     std::uint32_t sends = 0;
-    std::uint32_t peer_receives = 0;  // As many does the other side have posted.
+    std::uint32_t peer_receives = 0;  // As many has the other side posted.
     std::uint64_t connection = 0;
     SendRegions* regions = nullptr;  // Null: all is copied. Outlives it.
   };
@@ -113,7 +113,7 @@ class MessageStream final : public ByteStream {
   std::byte* SlotAt(std::uint32_t slot) const;
   std::byte* BodyOf(std::uint32_t slot) const;
   std::uint32_t body_bytes() const;
-  // Of so many receives, how many frames leave.
+  // How many of the receives frames leave free.
   static std::uint32_t ReserveOf(std::uint32_t receives) {
     return std::min(kReserveMax, receives / 2);
   }
@@ -158,10 +158,10 @@ class MessageStream final : public ByteStream {
   GrowingRing<Arrived> arrived_;
   GrowingRing<std::uint32_t> read_;  // Slots to be posted.
   std::uint64_t seen_ = 0;           // The number of the last with a header.
-  GrowingRing<std::uint32_t> held_;  // Slots of raw ones since then, as many as were told of.
+  GrowingRing<std::uint32_t> held_;  // Slots of raw ones since then, as many as were announced.
   std::uint32_t raw_told_ = 0;
   std::uint32_t raw_came_ = 0;
-  bool raw_spoilt_ = false;  // What came is not what was told of.
+  bool raw_spoilt_ = false;  // What came is not what was announced.
   std::uint32_t posted_;
   std::uint64_t told_;  // Up to which number the other side knows that it may send.
   bool tell_now_ = false;

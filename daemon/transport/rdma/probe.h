@@ -19,7 +19,7 @@
 
 namespace mlxcomm::fabric::rdma {
 
-// The argument by which a program is told to be the probe; the library's path follows, or "".
+// The argument that makes a program the probe; the library's path follows, or "".
 inline constexpr char kProbeArgument[] = "--probe-rdma";
 
 // In the probe's process: writes what it finds to the standard output; the exit code.

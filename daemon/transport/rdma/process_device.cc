@@ -183,7 +183,7 @@ class ProcessQueuePair final : public QueuePair {
   std::uint32_t messages_ = 0;
   std::vector<bool> posted_;  // By slot: what the other process may complete.
   bool rang_ = false;         // Since the last Poll: one ring wakes for all that was posted.
-  // kArmed: one Poll follows, and perhaps sleep; whoever polls once more is awake.
+  // kArmed: one Poll follows, and perhaps sleep; a caller that polls once more is awake.
   enum class Waiting : std::uint8_t { kAwake, kArmed, kLookedOnce } waiting_ = Waiting::kAwake;
   // Of completions that are not ok: the first one's words. Each completion of a Poll points at them, so
   // they stay as they are.

@@ -101,8 +101,8 @@ class QueuePair {
   virtual absl::Status Arm() = 0;
 };
 
-// Of a call to a driver that another process makes: that process has ended, or was ended, for it did not
-// answer. No driver's own error is one of these.
+// Of a call to a driver that another process makes: that process has ended, or was ended, as it did
+// not answer. No driver's own error is one of these.
 inline bool HasEndedProcess(const absl::Status& status) {
   return status.code() == absl::StatusCode::kAborted ||
          status.code() == absl::StatusCode::kDeadlineExceeded;
@@ -112,7 +112,7 @@ inline bool HasEndedProcess(const absl::Status& status) {
 struct DeviceUse {
   std::uint32_t queue_pairs = 0;
   std::uint32_t regions = 0;        // All of them.
-  std::uint32_t arena_regions = 0;  // Of clients' memory; and so many bytes of it.
+  std::uint32_t arena_regions = 0;  // Of clients' memory; arena_bytes in all.
   std::uint64_t arena_bytes = 0;
 };
 
@@ -162,7 +162,7 @@ struct DeviceFacts {
   std::vector<Gid> gids;  // None that are zero.
 };
 
-// The library, if there is one: opened once, and never closed, for drivers do not expect it.
+// The library, if there is one: opened once, and never closed, as drivers do not expect it.
 class Library {
  public:
   virtual ~Library() = default;

@@ -106,7 +106,7 @@ void RailThread::Stop() {
   stopped_.store(true, std::memory_order_release);
 }
 
-// Of what is posted nothing counts that has not been read yet. Whoever comes first does it.
+// Nothing counts that is posted and has not been read yet. The first caller does it.
 void RailThread::Silence() {
   if (!silenced_.exchange(true)) stream_.Void();
 }
@@ -140,7 +140,7 @@ void RailThread::Run() {
   if (goes_on && !down_) SendTheRest();
   if (!is_stopped() && !down_) GoDown("stopped");
   place_.store(Place::kGone, std::memory_order_seq_cst);
-  // Whoever stops it may be wiping messages still, which does not take long.
+  // The thread that stops it may still be wiping messages, which does not take long.
   while (is_stopped() && !stopped_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(kStopPause);
   }
@@ -299,7 +299,7 @@ void RailThread::OnAbandoned(std::uint64_t sequence) {
   Emit(std::move(event));
 }
 
-// Whoever emits has made sure of the place (kEventsKept).
+// The caller has made sure of the place (kEventsKept).
 void RailThread::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool has_room = events_.Push(std::move(event));

@@ -12,9 +12,9 @@ struct RdmaOptions {
   bool enabled = false;
   bool tells = true;          // Also of paths without a device, that there is none, and why.
   std::string library;        // Of verbs; empty: the system's own.
-  std::string probe_program;  // Which runs RunProbe when it is told to (probe.h).
+  std::string probe_program;  // Runs RunProbe when it is asked to (probe.h).
   std::uint64_t probe_timeout_ns = 5'000'000'000;
-  // Which runs RunDriver when it is told to (driver_process.h); empty: this process calls the
+  // Runs RunDriver when it is asked to (driver_process.h); empty: this process calls the
   // driver, and ends with it.
   std::string driver_program;
   Limits limits;

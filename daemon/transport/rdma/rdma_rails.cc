@@ -417,8 +417,8 @@ std::uint64_t RdmaRails::deadline_ns() const {
   return AnyWithoutDevice() && probing_ == nullptr ? std::min(next, probe_again_ns_) : next;
 }
 
-// Where RDMA is on by itself nobody asked: that a cable has no device is told by doctor alone, what
-// is wrong with one that is there also here.
+// Where RDMA is on by itself nobody asked: doctor alone says that a cable has no device. What is
+// wrong with a device that is there is also said here.
 bool RdmaRails::IsTold(const Beside& beside) const {
   if (options_.tells || !beside.device.empty()) return true;
   const LinkReason reason = beside.why.reason;

@@ -7,9 +7,10 @@
 // Rings and their rules are those of the queue between a client and its daemon (proto/queue/ring.h):
 // an entry is copied once, and the copy is checked. Each slot is posted once until it completes, so
 // rings of as many entries as there are slots are never full. A doorbell (proto/queue/doorbell.h)
-// wakes whoever sleeps, and its end tells that the other process has gone.
+// wakes the side that sleeps, and its end tells that the other process has gone.
 //
-// Owner: a driver process and who started it. Thread: one for each end of a ring. Memory: the segment.
+// Owner: a driver process and the one that started it. Thread: one for each end of a
+// ring. Memory: the segment.
 #pragma once
 
 #include <array>
@@ -61,7 +62,7 @@ struct QueueHeader {
   std::array<char, 252> why;  // NUL-terminated, and before has_failed; also of a completion.
 };
 
-// Where what lies, for so many messages each way.
+// Where each part lies, for `messages` messages each way.
 struct QueueLayout {
   QueueLayout(std::uint32_t messages, std::uint32_t message_bytes, std::size_t page_bytes)
       : entries(std::bit_ceil(2 * messages)) {

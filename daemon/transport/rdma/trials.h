@@ -1,9 +1,10 @@
-// What is taken of a device's driver (limits.h), tried one by one: for whoever has hardware on which
-// none of it has run, and for those who are to help. Each trial is a process of its own, which may
-// hang or crash as drivers do; whoever starts it has a deadline for it (mlxcommctl bugreport --rdma).
+// What is assumed about a device's driver (limits.h), tried one by one: for people with hardware
+// on which none of it has run, and for those who are to help. Each trial is a process of its own,
+// which may hang or crash as drivers do; its caller has a deadline for it (mlxcommctl bugreport
+// --rdma).
 //
 //   mlxcommd --try-rdma CONFIG trials            which there are: NAME, and what it tries
-//   mlxcommd --try-rdma CONFIG limits            what is taken of devices, and by whom it was said
+//   mlxcommd --try-rdma CONFIG limits            what is assumed about devices, and who said it
 //   mlxcommd --try-rdma CONFIG devices           DEVICE, and whether its port is active
 //   mlxcommd --try-rdma CONFIG gids              DEVICE, and a GID of its port; in the port's order
 //   mlxcommd --try-rdma CONFIG NAME DEVICE       "worked" or "refused", and what came of it
@@ -23,7 +24,7 @@
 
 namespace mlxcomm::fabric::rdma {
 
-// The argument by which a program is told to try something.
+// The argument that makes a program try something.
 inline constexpr char kTrialArgument[] = "--try-rdma";
 
 struct TrialSubject {

@@ -1,8 +1,7 @@
 // A device of verbs that is open: its context, its protection domain, and how many queue pairs
 // and regions of it are in use here. Each queue pair keeps it open.
 //
-// Owner: whoever has opened it, and its queue pairs. Thread: any; the figures are atomic.
-// Memory: none.
+// Owner: the code that opened it, and its queue pairs. Thread: any; the figures are atomic.
 #pragma once
 
 #include <atomic>

@@ -90,7 +90,7 @@ void FindOrStandIn(void* library, Verbs& verbs) {
 
 }  // namespace
 
-// Never closed: its threads and tables would go with it, under whoever still uses them.
+// Never closed: its threads and tables would go with it, under code that still uses them.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path) {
   void* const library = ::dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -1,7 +1,7 @@
 // The verbs of a shared library, as a table of functions: librdma.dylib on macOS,
 // libibverbs.so.1 on Linux, or one that the configuration names (tests have a false one).
 //
-// Loaded at run time, for most machines have none, and a daemon must start there as well.
+// Loaded at run time, because most machines have none, and a daemon must start there as well.
 // The structures are those of the system's own <infiniband/verbs.h> when the daemon is built:
 // of macOS's SDK, whose library they belong to, and on Linux of rdma-core (libibverbs-dev,
 // GPL or BSD at choice; taken as BSD). Declarations of our own were considered, which would
@@ -9,7 +9,7 @@
 // that one field more in a later system would be a jump to nowhere. Without the header the
 // daemon is built without RDMA, and says so.
 //
-// Owner: Library. Thread: any, once loaded. Memory: none.
+// Owner: Library. Thread: any, once loaded.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -40,7 +40,7 @@ class VerbsQueuePair final : public QueuePair {
   absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                             std::uint32_t bytes) override;
   absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override;
-  // Its messages are copied, for the driver does not register the memory that they were given.
+  // Its messages are copied, as the driver does not register the memory that they were given.
   bool is_copied() const { return !given_.empty() && memory_.address() != nullptr; }
   int descriptor() const override { return channel_ == nullptr ? -1 : channel_->fd; }
   absl::Status Arm() override;

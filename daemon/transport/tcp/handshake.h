@@ -52,7 +52,7 @@ asio::awaitable<absl::Status> SendVerdict(asio::ip::tcp::socket& socket,
                                           wire::VerdictCode verdict);
 asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp::socket& socket,
                                                                   Proved& proved);
-// What comes from here on goes through. PERMISSION_DENIED: whoever answers does not hold the
+// What comes from here on goes through. PERMISSION_DENIED: the other side does not hold the
 // key, or somebody in between has changed what was said.
 asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(asio::ip::tcp::socket& socket,
                                                                     const Proved& proved);

@@ -53,7 +53,7 @@ void SocketWatch::Arm() {
   auto heard = [this, number = number_](const asio::error_code&) {
     if (!open_ || number != number_) return;
     armed_ = false;
-    ready_ = true;  // Also for an error: whoever reads learns of it.
+    ready_ = true;  // Also for an error: the reader learns of it.
   };
   descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
                          PlacedHandler<decltype(heard)>{places_, heard});

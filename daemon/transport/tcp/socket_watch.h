@@ -4,7 +4,7 @@
 //   (closed) ──Open──▶ open ──Arm, before the sleep──▶ armed ──readable──▶ open, ready
 //      ▲──────── Close: of this socket nothing is heard any more ────────────┘
 //
-// A watch that is armed says so when the socket was readable before, too; so whoever arms
+// A watch that is armed says so when the socket was readable before, too; so a rail that arms
 // it last and then sleeps misses nothing. The handler of one that was closed comes later
 // and finds that its number is no longer the watch's.
 //
@@ -26,7 +26,7 @@
 
 namespace mlxcomm::fabric {
 
-// Places for the handlers that are under way; asio would allocate them anew each time.
+// Places for the handlers that are under way; asio would allocate them each time.
 class HandlerPlaces {
  public:
   void* Take(std::size_t bytes) {

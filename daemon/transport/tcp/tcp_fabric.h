@@ -43,11 +43,11 @@ class TcpFabric final {
                                                            const SideRailsMaker& side_rails = {});
   TcpFabric(asio::io_context& io, FabricOptions options, Links& links,
             const SideRailsMaker& side_rails = {});
-  // The io_context may not run after it, for coroutines of the fabric wait there.
+  // The io_context may not run after it, because coroutines of the fabric wait there.
   ~TcpFabric();
 
   // Much may be sent from this memory, as long as it is not removed: rails may then send from
-  // it without a copy. Whoever still reads it after that keeps its owner. By its address.
+  // it without a copy. A rail that still reads it after that keeps its owner. By its address.
   void AddMemory(const ClientMemory& memory);
   void RemoveMemory(const std::byte* data);
 
@@ -75,12 +75,12 @@ class TcpFabric final {
   std::vector<std::string> listening() const;
 
   // From here on connections are proved with these. Those that are up and were proved with
-  // another are proved anew meanwhile, or end within new_proof_timeout; no frame is lost by it.
+  // another are proved again meanwhile, or end within new_proof_timeout; no frame is lost by it.
   void SetKeys(const ClusterKeys& keys);
   // Ids of those, the current one first; none where there are no peers.
   std::vector<std::string> key_ids() const;
 
-  // What the links' port is told (LinksPort).
+  // What the links report to their port (LinksPort).
   void OnRailSetup(const NodeId& node, std::span<const std::byte> payload);
   void OnRailGone();
   void OnDeadlineChanged() { tick_.cancel(); }
@@ -112,7 +112,7 @@ class TcpFabric final {
     Tcp::acceptor acceptor;
   };
 
-  // A rail that is to be proved anew.
+  // A rail that is to be proved again.
   struct Outdated {
     NodeId peer;
     RailPath path;
@@ -144,7 +144,7 @@ class TcpFabric final {
   absl::Status AddRail(Tcp::socket& socket, Stream stream, const Proved& proved,
                        const Links::Join& join, const wire::Introduction& theirs);
   bool HasRail(const Dialer& dialer) const;
-  bool IsLinked(const Dialer& dialer) const;  // By one that need not be proved anew.
+  bool IsLinked(const Dialer& dialer) const;  // By one that need not be proved again.
   // tcp_fabric_keys.cc
   void TakeKeys();
   bool IsTaken(const ClusterKeyId& key) const;

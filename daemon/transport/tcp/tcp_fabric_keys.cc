@@ -46,7 +46,7 @@ bool TcpFabric::IsOutdated(const NodeId& peer, const RailPath& path) const {
                      [&](const Outdated& one) { return one.peer == peer && one.path == path; });
 }
 
-// Finds the rails that are to be proved anew, of which some may have been proved while the keys
+// Finds the rails that are to be proved again, of which some may have been proved while the keys
 // were being replaced; asks, dials, and gives up those for which it takes too long.
 void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
   next_look_at_proofs_ns_ = now_ns + options_.heartbeat_interval_ns;

@@ -18,7 +18,7 @@
 namespace mlxcomm::fabric {
 namespace {
 
-// While it is busy, the loop is woken after so much data, or so many frames written.
+// While it is busy, the loop is woken after this much data, or this many frames written.
 constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
 constexpr std::uint32_t kUntoldFramesMax = 8;
 // How often the loop reads at one look: a frame that is not large, and what comes with it.
@@ -169,7 +169,7 @@ RailSnapshot TcpRail::Snapshot() const {
   return snapshot;
 }
 
-// For whoever drives, at its next turn.
+// The thread that drives reads it at its next turn.
 void TcpRail::OnRate(double bytes_per_second, std::uint64_t round_trip_ns) {
   round_trip_ns_.store(round_trip_ns, std::memory_order_relaxed);
   rate_.store(bytes_per_second, std::memory_order_relaxed);
@@ -184,7 +184,7 @@ void TcpRail::FitToRate() {
   }
 }
 
-// Only whoever drives may touch the socket: it may be closed at its end.
+// Only the thread that drives may touch the socket: it may be closed at its end.
 std::optional<HeldBytes> TcpRail::held() const {
   if (EngineDrives()) {
     if (down_) return std::nullopt;
@@ -369,7 +369,7 @@ void TcpRail::GiveToEngine() {
 void TcpRail::Sleep() {
   const bool has_room = reader_.HasRoom();
   // Room has come since the last look: nobody will call for what is read already, nor for
-  // what has been written and could not be told.
+  // what has been written and could not be reported.
   if (has_room && (reader_.may_take_read_ahead() || writer_.transmitted() > 0)) return;
   if (reader_.may_read_unseen()) return;
   if (has_room) {
@@ -447,7 +447,7 @@ void TcpRail::TellTransmitted() {
   Emit(std::move(event));
 }
 
-// Whoever emits has made sure of the place (kEventsKept).
+// The caller has made sure of the place (kEventsKept).
 void TcpRail::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool may_wait =

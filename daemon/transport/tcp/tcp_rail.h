@@ -111,7 +111,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   int SleepMs() const;
   void SendTheRest();
 
-  // Whoever drives.
+  // The driver, the loop or the thread.
   bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
   bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
   bool ObeyCommands();
@@ -140,7 +140,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<bool> waits_for_room_{false};
   std::atomic<bool> up_{true};
   std::atomic<bool> asked_for_new_proof_{false};
-  // As last told.
+  // As last passed to OnRate.
   std::atomic<double> rate_{0};
   std::atomic<std::uint64_t> round_trip_ns_{0};
   // By the thread, while it drives; read one without the other they are still an estimate.

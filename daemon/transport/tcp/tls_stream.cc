@@ -288,7 +288,7 @@ ssize_t TlsStream::Read(int socket, iovec* parts, int count) {
         continue;
       }
       const int error = ErrorOf(result);
-      unread_ = error != EAGAIN;  // Its end or error is still to be told where something came.
+      unread_ = error != EAGAIN;  // Its end or error is still to be reported where something came.
       if (error != EAGAIN) broken_ = error;
       if (total > 0) return static_cast<ssize_t>(total);
       if (error == 0) return 0;

@@ -469,7 +469,7 @@ TEST_F(IntakeTest, RefusesToBeTheSecondAtItsSocket) {
   EXPECT_FALSE(std::filesystem::exists(options.socket_path));
 }
 
-// Why: a daemon that drains is there. Whoever asks gets an answer, not "no mlxcommd".
+// Why: a daemon that drains is there. A process that asks gets an answer, not "no mlxcommd".
 TEST_F(IntakeTest, RefusesClientsAndServesTools) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();

@@ -340,7 +340,7 @@ TEST_F(ConfigFileTest, RefusesAnIdentityThatIsNone) {
   EXPECT_THAT(std::string(ReadOrMakeNodeId(folder_).status().message()), HasSubstr("remove it"));
 }
 
-// Why: whoever may write there can give this node another identity, or none.
+// Why: a user who may write there can give this node another identity, or none.
 TEST_F(ConfigFileTest, KeepsNoIdentityWhereEveryUserMayWrite) {
   const std::string state = folder_ + "/open";
   ASSERT_TRUE(ReadOrMakeNodeId(state).ok());
