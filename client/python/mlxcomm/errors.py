@@ -50,7 +50,8 @@ AlreadyExistsError = _error(
 UnavailableError = _error(
     "UnavailableError", "UNAVAILABLE", "No daemon, or no link to a node.")
 PermissionDeniedError = _error(
-    "PermissionDeniedError", "PERMISSION_DENIED", "The daemon does not serve this user, or is another user's.")
+    "PermissionDeniedError", "PERMISSION_DENIED",
+    "The daemon does not serve this user, or is another user's.")
 
 _BY_CODE = {
     cls.code: cls
