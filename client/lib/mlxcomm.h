@@ -42,8 +42,8 @@ typedef enum mlxcomm_code {
   MLXCOMM_DAEMON_STOPPING = 6,
   MLXCOMM_RESOURCE_EXHAUSTED = 7,
   MLXCOMM_CANCELLED = 8,
-  MLXCOMM_ALREADY_EXISTS = 9, /* the rank is taken */
-  MLXCOMM_UNAVAILABLE = 10,   /* no daemon, or no link to a node */
+  MLXCOMM_ALREADY_EXISTS = 9,     /* the rank is taken */
+  MLXCOMM_UNAVAILABLE = 10,       /* no daemon, or no link to a node */
   MLXCOMM_PERMISSION_DENIED = 11, /* not served, or the daemon is another user's */
   MLXCOMM_INTERNAL = 12,
 } mlxcomm_code;
