@@ -26,8 +26,7 @@ inline v1::Transport::Value Told(Transport transport) {
 
 // Whether rails of that transport are made beside connections.
 inline bool IsBeside(v1::Transport::Value transport) {
-  return transport != v1::Transport::unknown && transport != v1::Transport::tcp &&
-         transport != v1::Transport::route;
+  return IsBeside(static_cast<Transport>(transport));
 }
 
 // As --json has them: "up", "tcp". A copy, because releases of protobuf differ in what they return.

@@ -352,7 +352,7 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
     if (member.session == 0) continue;
     member.pid = jobs_.at(id).at({rank, self_}).claim.pid;
     running_[{id, rank}] = {member.session, member.pid};
-    WithdrawFromOthers(formed, rank, members);
+    WithdrawFromOthers(formed, rank);
   }
   Settle(formed, members);
   if (any_local) {
@@ -362,19 +362,17 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
 
 // Nodes that have no part in the world may not hear of it. A restarted daemon has none: the world
 // has the attempt of its earlier run, and goes to that run.
-void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
-                                    const std::vector<FormedMember>& members) {
+void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank) {
   v1::PeerMessage message;
   message.mutable_rank_withdrawn()->set_job(formed.job());
   message.mutable_rank_withdrawn()->set_user(formed.user());
   message.mutable_rank_withdrawn()->set_attempt(formed.members(static_cast<int>(rank)).attempt());
   for (const auto& [node, known] : nodes_) {
-    bool is_in_it = false;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      is_in_it = is_in_it || (members[i].node == node &&
-                              MayBeOf(formed.members(static_cast<int>(i)).attempt(), known));
-    }
-    if (!is_in_it) port_.SendToNode(node, message);
+    const auto is_it = [&node = node, &known = known](const v1::WorldMember& member) {
+      return NodeOf(member) == node && MayBeOf(member.attempt(), known);
+    };
+    if (std::none_of(formed.members().begin(), formed.members().end(), is_it))
+      port_.SendToNode(node, message);
   }
 }
 

@@ -146,8 +146,7 @@ class Rendezvous {
   bool IsFine(const NodeId& node, const v1::WorldFormed& formed) const;
   bool IsToBeHeld(const NodeId& node, const v1::WorldFormed& formed) const;
   void TakeWorld(const v1::WorldFormed& formed);
-  void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
-                          const std::vector<FormedMember>& members);
+  void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank);
   void SettleEarly(const Attempt& attempt);
   void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
   std::string DescribeMissing(const Job& job, std::uint32_t size) const;

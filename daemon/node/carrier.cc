@@ -231,12 +231,15 @@ bool Carrier::OnDataReceived(const NodeId& node, const wire::FrameHeader& header
 
 void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& message,
                               std::uint64_t now_ns) {
+  const auto text = [](const std::string& told) {
+    return MakePrintable(Utf8Prefix(told, kReportTextBytesMax));
+  };
   collective::FailureReport report;
   report.group = message.group();
   const auto code = static_cast<FailureCode>(message.code());
   report.cause.code = message.code() <= 255 && IsValid(code) ? code : FailureCode::kInternal;
   report.cause.rank = message.rank();
-  report.cause.message = MakePrintable(Utf8Prefix(message.message(), kReportTextBytesMax));
+  report.cause.message = text(message.message());
   report.operation.group = message.group();
   report.operation.number = message.operation().number();
   if (message.operation().point_to_point()) {
@@ -245,9 +248,6 @@ void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& messa
     report.operation.tag = message.operation().tag();
   }
   for (const v1::RankCall& call : message.calls()) {
-    const auto text = [](const std::string& told) {
-      return MakePrintable(Utf8Prefix(told, kReportTextBytesMax));
-    };
     report.calls.push_back({call.rank(), call.called(), text(call.call()), text(call.own()),
                             call.earlier_number(), text(call.earlier_call())});
   }

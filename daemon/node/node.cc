@@ -14,6 +14,13 @@ namespace {
 // Every system has a name.
 bool WasExamined(const v1::NodeCheckup& seen) { return !seen.system().empty(); }
 
+// Of a node that looks for neighbours.
+cluster::DiscoveryOptions DiscoveryOptionsOf(const NodeOptions& options) {
+  const fabric::FabricOptions& fabric = options.fabric;
+  return {fabric.self.id, fabric.self.name,    fabric.self.incarnation,
+          fabric.cluster, *options.hello_keys, fabric.random};
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
@@ -35,7 +42,7 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       status_calls_(*this),
       probes_(*this),
       checkups_(port) {
-  if (options_.discovery) discovery_.emplace(*options_.discovery, port);
+  if (options_.hello_keys) discovery_.emplace(DiscoveryOptionsOf(options_), port);
 }
 
 // Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "daemon/cluster/discovery.h"
 #include "daemon/collective/group.h"
 #include "daemon/collective/membership.h"
 #include "daemon/transport/fabric.h"
@@ -17,8 +17,8 @@ namespace mlxcomm::node {
 
 struct NodeOptions {
   fabric::FabricOptions fabric;  // fabric.self is this node.
-  // How neighbours are looked for; none: they are not.
-  std::optional<cluster::DiscoveryOptions> discovery;
+  // Neighbours are looked for, with these keys (DiscoveryOptions); none: they are not.
+  std::optional<std::vector<DerivedKey>> hello_keys;
   std::string config_file;  // For people, as key_file; empty: none.
   std::string key_file;
   // For calls that name none; 0: as long as a rank that the call waits for may still come, which is checked

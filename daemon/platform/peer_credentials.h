@@ -1,17 +1,13 @@
-// The process at the other end of a Unix socket, according to the kernel.
+// The process at the other end of a Unix socket (proto/queue/peer_credentials.h), with the system's words
+// where it does not say.
 #pragma once
 
-#include <sys/types.h>
-
 #include "absl/status/statusor.h"
+#include "proto/queue/peer_credentials.h"
 
 namespace mlxcomm::platform {
 
-struct PeerCredentials {
-  uid_t uid = 0;
-  gid_t gid = 0;
-  pid_t pid = 0;  // 0: not in our process namespace.
-};
+using queue::PeerCredentials;
 
 absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket);
 

@@ -470,15 +470,14 @@ absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
   const std::string path = directory + "/node-id";
   NodeId id;
   const absl::Status found = ReadNodeId(path, id);
-  if (found.ok()) {
-    absl::Status fine = CheckStateDirectory(directory);
-    return fine.ok() ? absl::StatusOr<NodeId>(id) : fine;
+  if (!found.ok()) {
+    if (!absl::IsNotFound(found)) return found;
+    // What goes wrong here is said by the first step that needs the folder.
+    std::error_code ignored;
+    std::filesystem::create_directories(directory, ignored);
   }
-  if (!absl::IsNotFound(found)) return found;
-  // What goes wrong here is said by the first step that needs the folder.
-  std::error_code ignored;
-  std::filesystem::create_directories(directory, ignored);
   if (absl::Status fine = CheckStateDirectory(directory); !fine.ok()) return fine;
+  if (found.ok()) return id;
   id = MakeNodeId();
   // Written aside and linked into place: it is there whole or not at all, and of two
   // daemons that start at once the second takes what the first has made.

@@ -162,17 +162,6 @@ node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig
   return made;
 }
 
-// `fabric` has keys.
-cluster::DiscoveryOptions MakeDiscoveryOptions(const fabric::FabricOptions& fabric) {
-  cluster::DiscoveryOptions made;
-  made.self = fabric.self.id;
-  made.name = fabric.self.name;
-  made.incarnation = fabric.self.incarnation;
-  made.cluster = fabric.cluster;
-  made.keys = HelloKeysOf(*fabric.keys);
-  return made;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
@@ -215,7 +204,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->intake_ = *std::move(intake);
 
   node::NodeOptions node_options = MakeNodeOptions(options, config, *fabric_options);
-  if (*looks) node_options.discovery = MakeDiscoveryOptions(*fabric_options);
+  if (*looks) node_options.hello_keys = HelloKeysOf(*fabric_options->keys);
   daemon->node_ = std::make_unique<node::Node>(
       std::move(node_options), *daemon->scratch_, *daemon->recorder_, *daemon->operation_counts_,
       &platform::MonotonicNow, *daemon->loop_, platform::MonotonicNow());

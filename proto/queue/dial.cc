@@ -12,10 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/no_signal.h"
+#include "proto/queue/peer_credentials.h"
 #include "proto/queue/presence.h"
 
 namespace mlxcomm::queue {
@@ -108,30 +110,17 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
   return -1;
 }
 
-// False, with errno: the system does not say.
-bool FindListener(int connection, uid_t& user) {
-#if defined(__linux__)
-  ucred credentials{};
-  socklen_t bytes = sizeof credentials;
-  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) return false;
-  user = credentials.uid;
-  return true;
-#else
-  gid_t group = 0;
-  return ::getpeereid(connection, &user, &group) == 0;
-#endif
-}
-
 // What the kernel reports for users that a user namespace does not map (user_namespaces(7)).
 constexpr uid_t kOverflowUser = 65534;
 
 // Ok: its listener is this user or root.
 Failure CheckListener(const std::string& path, int connection) {
-  uid_t user = 0;
-  if (!FindListener(connection, user)) {
+  const std::optional<PeerCredentials> listener = FindPeer(connection);
+  if (!listener) {
     return Unavailable(path,
                        std::string("who listens there is not known: ") + std::strerror(errno));
   }
+  const uid_t user = listener->uid;
   if (user == 0 || user == ::geteuid()) return {};
   return {FailureCode::kPermissionDenied, kNoRank,
           "mlxcommd at " + path + " is run by user " + std::to_string(user) + ", not by user " +

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace mlxcomm {
@@ -99,9 +100,11 @@ enum class LinkReason : std::uint8_t {
 };
 
 // How many there are of each, kUnknown and kNone included.
-#define MLXCOMM_ONE(ours, told) +1
-inline constexpr std::uint32_t kTransports = MLXCOMM_TRANSPORTS(MLXCOMM_ONE);
-inline constexpr std::uint32_t kLinkReasons = MLXCOMM_LINK_REASONS(MLXCOMM_ONE);
+#define MLXCOMM_ONE(ours, told) 1,
+inline constexpr std::uint32_t kTransports =
+    std::initializer_list<int>{MLXCOMM_TRANSPORTS(MLXCOMM_ONE)}.size();
+inline constexpr std::uint32_t kLinkReasons =
+    std::initializer_list<int>{MLXCOMM_LINK_REASONS(MLXCOMM_ONE)}.size();
 #undef MLXCOMM_ONE
 
 // The reason of a number that another process has sent; `other`, where this release does not know

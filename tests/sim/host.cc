@@ -31,14 +31,6 @@ void Host::PowerOn(const NodeId* identity) {
   options_.node.fabric.random = [random = std::make_shared<Random>(random_.Fork("fabric"))] {
     return random->Next() | 1;
   };
-  if (discovers()) {
-    cluster::DiscoveryOptions& discovery = *options_.node.discovery;
-    discovery.self = options_.node.fabric.self.id;
-    discovery.name = options_.node.fabric.self.name;
-    discovery.incarnation = options_.node.fabric.self.incarnation;
-    discovery.cluster = options_.node.fabric.cluster;
-    discovery.random = options_.node.fabric.random;
-  }
   daemon_ = std::make_unique<Daemon>(schedule_, options_, *this, random_.Fork("daemon"));
   for (const Connected& gone : std::exchange(vanished_, {})) {
     if (const auto connection = gone.connection.lock()) connection->Refuse(gone.side);
@@ -65,7 +57,7 @@ void Host::OnDatagram(const Port& port, const wire::AddressBytes& from,
                       const wire::DiscoveryHello& hello) {
   if (state_ == State::kOff) return;
   if (state_ == State::kStopped) {
-    if (unread_.size() < kUnreadMax) unread_.push_back({port.interface, from, hello});
+    if (unread_.size() < kUnreadMax) unread_.push_back({&port, from, hello});
     return;
   }
   daemon_->Post([interface = port.interface, from, hello](node::Node& node) {
@@ -74,8 +66,8 @@ void Host::OnDatagram(const Port& port, const wire::AddressBytes& from,
 }
 
 void Host::OnHello(const std::string& interface, const wire::DiscoveryHello& hello) {
-  for (Port& port : ports_) {
-    if (port.interface == interface) return listener_.OnHello(*this, port, hello);
+  for (const Port& port : ports_) {
+    if (port.interface == interface) return listener_.OnHello(port, hello);
   }
   listener_.Complain(
       absl::StrCat(name(), " says hello on ", interface, ", which it does not have"));
@@ -153,11 +145,7 @@ void Host::Continue() {
     }
   }
   for (Port& port : ports_) DialSoon(port, 0);
-  for (const Datagram& one : std::exchange(unread_, {})) {
-    for (const Port& port : ports_) {
-      if (port.interface == one.interface) OnDatagram(port, one.from, one.hello);
-    }
-  }
+  for (const Datagram& one : std::exchange(unread_, {})) OnDatagram(*one.port, one.from, one.hello);
 }
 
 void Host::OnCarrier(const Cable& cable, bool up) {
@@ -185,7 +173,7 @@ Port* Host::PortOf(const Cable& cable, int side) {
   return nullptr;
 }
 
-void Host::AddConnection(std::shared_ptr<Connection> connection, int side) {
+void Host::AddConnection(const std::shared_ptr<Connection>& connection, int side) {
   std::erase_if(connections_, [](const Connected& old) { return old.connection.expired(); });
   if (state_ == State::kStopped) connection->SetStopped(side, true);
   connections_.push_back({connection, side});

@@ -53,7 +53,7 @@ class HostListener {
   virtual void OnEvent(Host& host, const record::LoggedEvent& event) = 0;
   virtual void OnViolation(Host& host, const NodeId& node, const std::string& what) = 0;
   // It sends a hello over the port's cable.
-  virtual void OnHello(Host& host, Port& port, const wire::DiscoveryHello& hello) = 0;
+  virtual void OnHello(const Port& port, const wire::DiscoveryHello& hello) = 0;
   virtual void Complain(const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
 };
@@ -85,7 +85,7 @@ class Host final : public DaemonListener {
   void Stop();
   void Continue();
 
-  bool discovers() const { return options_.node.discovery.has_value(); }
+  bool discovers() const { return options_.node.hello_keys.has_value(); }
   // A datagram has come to the port, from the address that it claims.
   void OnDatagram(const Port& port, const wire::AddressBytes& from,
                   const wire::DiscoveryHello& hello);
@@ -94,7 +94,7 @@ class Host final : public DaemonListener {
   void OnCarrier(const Cable& cable, bool up);
   // From Hello.
   Port* PortOf(const Cable& cable, int side);
-  void AddConnection(std::shared_ptr<Connection> connection, int side);
+  void AddConnection(const std::shared_ptr<Connection>& connection, int side);
   void OnDialEnded(Port& port, bool joined, bool refused);
 
  private:
@@ -132,7 +132,7 @@ class Host final : public DaemonListener {
   std::vector<Connected> vanished_;
   // Datagrams that have come since it was stopped; the system's buffer is small.
   struct Datagram {
-    std::string interface;
+    const Port* port = nullptr;
     wire::AddressBytes from{};
     wire::DiscoveryHello hello{};
   };

@@ -102,7 +102,7 @@ class ScaleRun final : public HostListener {
     if (event.kind == "node_lost") wrong_ = event.text;
   }
   void OnViolation(Host&, const NodeId&, const std::string& what) override { wrong_ = what; }
-  void OnHello(Host&, Port&, const wire::DiscoveryHello&) override {}
+  void OnHello(const Port&, const wire::DiscoveryHello&) override {}
   void Complain(const std::string& what) override { wrong_ = what; }
   void Log(const std::string&) override {}
 

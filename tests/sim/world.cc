@@ -66,10 +66,7 @@ void World::MakeHosts() {
     options.node.fabric.self.id = MakeId(random);
     options.node.fabric.self.name = absl::StrCat("h", i);
     options.node.fabric.self.software_version = "sim";
-    if (scenario_.discovers) {
-      options.node.discovery.emplace();
-      options.node.discovery->keys = {DerivedKey{}};
-    }
+    if (scenario_.discovers) options.node.hello_keys = {DerivedKey{}};
     names_[options.node.fabric.self.id] = options.node.fabric.self.name;
     hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(options), scenario_.rails,
                                             *this, random.Fork("host")));
@@ -291,7 +288,7 @@ void World::OnViolation(Host& host, const NodeId& node, const std::string& what)
   Complain(absl::StrCat(host.name(), ": node ", NameOf(node), " broke the protocol: ", what));
 }
 
-void World::OnHello(Host&, Port& port, const wire::DiscoveryHello& hello) {
+void World::OnHello(const Port& port, const wire::DiscoveryHello& hello) {
   schedule_.Note(Mix(hello.sequence) ^ hello.heard_count);
   recorded_.push_back({&port, hello});
   if (recorded_.size() > kRecordedMax) recorded_.pop_front();

@@ -62,7 +62,7 @@ class World final : public HostListener, public JobListener {
   void OnSessionReleased(Host& host, collective::SessionId session) override;
   void OnEvent(Host& host, const record::LoggedEvent& event) override;
   void OnViolation(Host& host, const NodeId& node, const std::string& what) override;
-  void OnHello(Host& host, Port& port, const wire::DiscoveryHello& hello) override;
+  void OnHello(const Port& port, const wire::DiscoveryHello& hello) override;
   void Deliver(const Port& from, const wire::DiscoveryHello& hello);
   void PlayBack();
   void Tell(const Host& host, const char* kind, const std::string& cable);

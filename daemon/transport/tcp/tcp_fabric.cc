@@ -203,7 +203,8 @@ void TcpFabric::OnInterfacesChanged() {
     }
   }
   if (!any_up) return;
-  for (const auto& side : side_rails_) side->OnInterfaceUp(platform::MonotonicNow());
+  const std::uint64_t now = platform::MonotonicNow();
+  for (const auto& side : side_rails_) side->OnInterfaceUp(now);
   for (const auto& dialer : dialers_) {
     dialer->delay_ns = options_.reconnect_delay_min_ns;
     if (dialer->waits == Dialer::Waits::kInBackOff || dialer->waits == Dialer::Waits::kForAnswer) {

@@ -1,0 +1,32 @@
+#include "proto/queue/peer_credentials.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace mlxcomm::queue {
+
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
+
+std::optional<PeerCredentials> FindPeer(int socket) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
+  return PeerCredentials{credentials.uid, credentials.gid, credentials.pid};
+}
+
+#else
+
+std::optional<PeerCredentials> FindPeer(int socket) {
+  PeerCredentials credentials;
+  if (::getpeereid(socket, &credentials.uid, &credentials.gid) != 0) return {};
+  socklen_t length = sizeof credentials.pid;
+  if (::getsockopt(socket, SOL_LOCAL, LOCAL_PEERPID, &credentials.pid, &length) != 0) {
+    credentials.pid = 0;
+  }
+  return credentials;
+}
+
+#endif
+
+}  // namespace mlxcomm::queue
