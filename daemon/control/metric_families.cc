@@ -137,11 +137,17 @@ void AddLinks(const v1::NodeStatus& node, Families& families) {
   MetricFamily& up = Begin(families, "mlxcomm_link_up", MetricType::Gauge,
                            "1 where the neighbour is reached, directly or by others.");
   std::map<std::string, double> links;  // An address that leads to a known peer counts for it.
+  std::map<std::string, double> frames_changed;
   for (const v1::LinkStatus& link : node.links()) {
     double& value = links[MakePrintable(link.peer())];
     if (link.state() == v1::LinkState::up) value = 1;
+    frames_changed[MakePrintable(link.peer())] += static_cast<double>(link.changed_frames());
   }
   for (const auto& [peer, value] : links) AddValue(up, {{"peer", peer}}, value);
+  MetricFamily& changed =
+      Begin(families, "mlxcomm_link_changed_frames_total", MetricType::Counter,
+            "Frames that something on the way has changed, found at either end, and sent again.");
+  for (const auto& [peer, frames] : frames_changed) AddValue(changed, {{"peer", peer}}, frames);
 }
 
 void AddOperations(const record::OperationCounts& operations, Families& families) {

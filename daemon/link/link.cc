@@ -182,18 +182,23 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
       Deliver(at, event);
       continue;
     }
-    TakeAbandoned(event);
-    if (event.cause == DownCause::kViolation) {
-      OnViolation(event.reason);
-    } else {
-      channel_.OnTransmitted(at, event.transmitted);
-      const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
-      const DownCause cause = joined ? event.cause : DownCause::kCut;
-      RemoveRailAt(at, {event.reason, cause, event.link_reason}, now_ns);
-    }
+    OnDown(at, event, now_ns);
     break;
   }
   return count;
+}
+
+void Link::OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns) {
+  TakeAbandoned(event);
+  if (event.cause == DownCause::kViolation) return OnViolation(event.reason);
+  if (event.link_reason == LinkReason::kBytesChanged) {
+    ++changed_frames_;
+    changed_on_ = absl::StrCat(rails_[at].path.local, " - ", rails_[at].path.remote);
+  }
+  channel_.OnTransmitted(at, event.transmitted);
+  const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
+  const DownCause cause = joined ? event.cause : DownCause::kCut;
+  RemoveRailAt(at, {event.reason, cause, event.link_reason}, now_ns);
 }
 
 std::size_t Link::Poll(std::uint64_t now_ns) {

@@ -218,6 +218,7 @@ class Link {
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
   void TakeAbandoned(const RailEvent& event);
+  void OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns);
   bool OnFrame(RailEvent& event);
   bool OnAcknowledgement(const wire::FrameHeader& header);
   bool OnNumbered(RailEvent& event);
@@ -299,6 +300,8 @@ class Link {
   bool grace_after_reset_ = false;
   std::string grace_why_;
   std::uint64_t violations_ = 0;
+  std::uint64_t changed_frames_ = 0;  // As either side has found.
+  std::string changed_on_;
 };
 
 }  // namespace mlxcomm::fabric

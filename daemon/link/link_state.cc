@@ -473,6 +473,8 @@ LinkSnapshot Link::Snapshot() const {
                                              : LinkState::kLost;
   snapshot.reason = reason_;
   snapshot.detail = detail_;
+  snapshot.changed_frames = changed_frames_;
+  snapshot.changed_on = changed_on_;
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     const OnRail& on = rails_[at];
     if (on.rail == nullptr) continue;

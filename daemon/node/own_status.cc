@@ -189,6 +189,8 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
     link.set_state(Told(snapshot.state));
     link.set_reason(Told(snapshot.reason));
     link.set_detail(snapshot.detail);
+    link.set_changed_frames(snapshot.changed_frames);
+    link.set_changed_on(snapshot.changed_on);
     for (const fabric::RailSnapshot& rail : snapshot.rails) {
       v1::RailStatus& told = *link.add_rails();
       told.set_transport(Told(rail.transport));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/platform/machine.h"
+#include "daemon/transport/frame_sum.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -28,6 +29,7 @@ FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& str
     : socket_(socket),
       stream_(stream),
       port_(port),
+      has_sums_(!stream.is_encrypted()),
       staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
       read_ahead_{std::vector<std::byte>(kReadAheadBytes), std::vector<std::byte>(kReadAheadBytes)},
       slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kSlotBytesMax)),
@@ -92,13 +94,18 @@ bool FrameReader::Fill(int write_error) {
     const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
     if (all_read && write_error == 0) return false;
     const int error = all_read ? write_error : errno;
-    End(CauseOf(error), ErrorText(error));
+    if (error == EBADMSG) {
+      EndAndTell(ErrorText(error), LinkReason::kTlsFailed);
+    } else {
+      End(CauseOf(error), ErrorText(error));
+    }
     return false;
   }
   const auto bytes = static_cast<std::size_t>(got);
   received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   last_received_ns_.store(platform::MonotonicNow(), std::memory_order_relaxed);
   const std::size_t direct = std::min(bytes, wanted);
+  if (direct > 0) SumPayload(target_ + payload_have_, direct);
   payload_have_ += direct;
   read_end_ = bytes - direct;
   if (!in_payload) return true;
@@ -136,12 +143,13 @@ bool FrameReader::TakeReadAhead() {
       header_have_ += take;
       read_first_ += take;
       any = true;
-      if (header_have_ == sizeof incoming_ && !BeginFrame()) return any;
+      if (header_have_ == sizeof incoming_ && !OnHeader()) return any;
       continue;
     }
     const std::size_t take =
         std::min<std::size_t>(incoming_.payload_bytes - payload_have_, read_end_ - read_first_);
     std::memcpy(target_ + payload_have_, read_ahead_[current_].data() + read_first_, take);
+    SumPayload(read_ahead_[current_].data() + read_first_, take);
     payload_have_ += take;
     read_first_ += take;
     any = true;
@@ -150,7 +158,22 @@ bool FrameReader::TakeReadAhead() {
   return any;
 }
 
-// A header is complete. False: it has ended, or it is stalled.
+// A header is complete. Before anything in it is believed: a length that was changed would have us wait
+// for what never comes. False: as BeginFrame.
+bool FrameReader::OnHeader() {
+  sum_have_ = 0;
+  if (has_sums_ && !TakeSums(incoming_, sum_told_)) {
+    EndAndTell("the header of a frame was changed on the way", LinkReason::kBytesChanged);
+    return false;
+  }
+  return BeginFrame();
+}
+
+void FrameReader::SumPayload(const std::byte* bytes, std::size_t count) {
+  if (has_sums_) sum_have_ = ExtendSum(sum_have_, bytes, count);
+}
+
+// False: it has ended, or it is stalled.
 bool FrameReader::BeginFrame() {
   if (!wire::IsWellFormed(incoming_)) {
     End(DownCause::kViolation, "a frame that breaks a bound");
@@ -168,6 +191,7 @@ bool FrameReader::LendReadAhead() {
   if (incoming_.type != wire::FrameType::kEager || IsLent(1 - current_)) return false;
   if (incoming_.payload_bytes > read_end_ - read_first_) return false;
   target_ = read_ahead_[current_].data() + read_first_;
+  SumPayload(target_, incoming_.payload_bytes);
   target_slot_ = true;
   read_first_ += incoming_.payload_bytes;
   lent_until_[current_] = slots_used_ + 1;
@@ -215,12 +239,17 @@ PostedReceives::Place FrameReader::PlaceOfData() {
 // Header and payload are complete.
 void FrameReader::FinishFrame() {
   header_have_ = 0;
+  // What was placed of it is placed once more when it comes again: its claim is given back.
+  if (has_sums_ && sum_have_ != sum_told_) {
+    return EndAndTell("the payload of a frame was changed on the way", LinkReason::kBytesChanged);
+  }
   std::byte* const payload = std::exchange(target_, nullptr);
   if (incoming_.type == wire::FrameType::kHeartbeat) {
     last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
     return port_.OnHeartbeat(incoming_);
   }
   if (incoming_.type == wire::FrameType::kEcho) return OnEcho();
+  if (incoming_.type == wire::FrameType::kGivenUp) return OnGivenUp();
   RailEvent event;
   event.kind = RailEvent::Kind::kFrame;
   event.header = incoming_;
@@ -254,10 +283,27 @@ void FrameReader::TellReceived() {
                         large ? platform::MonotonicNow() : last_received_ns());
 }
 
-void FrameReader::End(DownCause cause, std::string reason) {
+// Its daemon lives, and waits for another connection.
+void FrameReader::OnGivenUp() {
+  const LinkReason reason = LinkReasonOf(incoming_.tag, LinkReason::kCut);
+  End(DownCause::kCut,
+      reason == LinkReason::kBytesChanged ? "the other side got bytes that were changed on the way"
+      : reason == LinkReason::kTlsFailed  ? "the other side got a TLS record that is not authentic"
+                                          : "the other side has given it up",
+      reason);
+}
+
+void FrameReader::End(DownCause cause, std::string reason, LinkReason link_reason) {
   has_ended_ = true;
   end_cause_ = cause;
   end_reason_ = std::move(reason);
+  end_link_reason_ = link_reason;
+}
+
+// Both daemons live, and what this one writes may well arrive.
+void FrameReader::EndAndTell(std::string reason, LinkReason link_reason) {
+  End(DownCause::kCut, std::move(reason), link_reason);
+  tells_end_ = true;
 }
 
 }  // namespace mlxcomm::fabric

@@ -4,7 +4,8 @@
 //   stream ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
 //     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnEvent
 //
-// Payload that is to be combined is combined part by part while it is read and still in the cache.
+// Payload that is to be combined is combined part by part while it is read and still in the cache; its sum
+// is taken in the same way, and nothing is passed on before it is right.
 // README.md, FrameReader, says when reading waits and how it ends.
 //
 // Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by the thread that takes the
@@ -75,6 +76,10 @@ class FrameReader {
   bool has_ended() const { return has_ended_; }
   DownCause end_cause() const { return end_cause_; }
   const std::string& end_reason() const { return end_reason_; }
+  // Where more is known than the cause says.
+  LinkReason end_link_reason() const { return end_link_reason_; }
+  // The other side does not know that nothing is read here any more, and should dial again.
+  bool should_tell_end() const { return has_ended_ && tells_end_; }
 
   // The thread that takes the events has done with a payload.
   void OnSlotFreed() { slots_freed_.fetch_add(1, std::memory_order_release); }
@@ -106,7 +111,9 @@ class FrameReader {
   void DropBegun();
   bool Fill(int write_error);
   bool TakeReadAhead();
+  bool OnHeader();
   bool BeginFrame();
+  void SumPayload(const std::byte* bytes, std::size_t count);
   bool ChooseTarget();
   bool LendReadAhead();
   bool IsLent(int buffer) const {
@@ -115,13 +122,16 @@ class FrameReader {
   PostedReceives::Place PlaceOfData();
   void FinishFrame();
   void OnEcho();
+  void OnGivenUp();
   void TellReceived();
-  void End(DownCause cause, std::string reason);
+  void End(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
+  void EndAndTell(std::string reason, LinkReason link_reason);
 
   const platform::FileDescriptor& socket_;
   ByteStream& stream_;
   FrameReaderPort& port_;
   RailObserver* observer_ = nullptr;
+  const bool has_sums_;  // Frames have them: the stream is not encrypted.
   PostedReceives posted_;
   std::unique_ptr<std::byte[]> staging_;
   std::vector<std::byte> read_ahead_[2];
@@ -135,6 +145,8 @@ class FrameReader {
   std::uint64_t incoming_began_ns_ = 0;  // When its header was read.
   std::byte* target_ = nullptr;          // Where the payload goes.
   std::size_t payload_have_ = 0;
+  std::uint32_t sum_told_ = 0;  // Of the payload, by its header.
+  std::uint32_t sum_have_ = 0;  // Of what has come of it.
   bool target_slot_ = false;
   bool target_duplicate_ = false;  // A copy of data, read and dropped.
   bool stalled_ = false;           // The frame's receive may wait among the commands.
@@ -145,6 +157,8 @@ class FrameReader {
   bool has_ended_ = false;
   DownCause end_cause_ = DownCause::kCut;
   std::string end_reason_;
+  LinkReason end_link_reason_ = LinkReason::kNone;
+  bool tells_end_ = false;
   std::atomic<std::uint64_t> slots_freed_{0};
   std::atomic<std::uint64_t> large_controls_freed_{0};
   std::atomic<std::uint64_t> received_bytes_{0};

@@ -6,16 +6,21 @@
 #include <cerrno>
 
 #include "daemon/platform/machine.h"
+#include "daemon/transport/frame_sum.h"
 #include "daemon/transport/posted_receives.h"
 
 namespace mlxcomm::fabric {
 FrameWriter::FrameWriter(const platform::FileDescriptor& socket, ByteStream& stream)
-    : socket_(socket), stream_(stream), outgoing_(kFramesMax), unreleased_(kUnreleasedMax) {}
+    : socket_(socket),
+      stream_(stream),
+      has_sums_(!stream.is_encrypted()),
+      outgoing_(kFramesMax),
+      unreleased_(kUnreleasedMax) {}
 
 void FrameWriter::Queue(const Channel::Frame& frame) {
   if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);
   if (frame.header.payload_bytes >= kLargeBytes) ++large_frames_;
-  outgoing_[(outgoing_first_ + outgoing_count_++) % kFramesMax] = frame;
+  At(outgoing_count_++) = {frame};
 }
 
 void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
@@ -30,16 +35,17 @@ void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
 void FrameWriter::PutInFront(const Channel::Frame& frame) {
   const bool inside = front_written_ > 0;
   for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
-    wire::FrameHeader& waiting = outgoing_[(outgoing_first_ + i) % kFramesMax].header;
+    wire::FrameHeader& waiting = At(i).frame.header;
     if (waiting.sequence != 0) break;  // Those without a number are in front.
     if (waiting.type != frame.header.type || waiting.tag != frame.header.tag) continue;
-    return wire::Renew(waiting, frame.header);
+    wire::Renew(waiting, frame.header);
+    At(i).has_sums = false;
+    return;
   }
-  Channel::Frame& begun = outgoing_[outgoing_first_];
   outgoing_first_ = (outgoing_first_ + kFramesMax - 1) % kFramesMax;
   ++outgoing_count_;
-  if (inside) outgoing_[outgoing_first_] = begun;
-  (inside ? begun : outgoing_[outgoing_first_]) = frame;
+  if (inside) At(0) = At(1);
+  At(inside ? 1 : 0) = {frame};
 }
 
 // Puts echo or heartbeat in front of what waits; HasRoom leaves it a place.
@@ -70,11 +76,45 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
                               bytes - skip};
     skip = 0;
   };
+  std::size_t summed = 0;
   for (std::size_t i = 0; i < std::min(outgoing_count_, kBatchFrames); ++i) {
-    Channel::Frame& frame = outgoing_[(outgoing_first_ + i) % kFramesMax];
+    Waiting& waiting = At(i);
+    Channel::Frame& frame = waiting.frame;
+    if (has_sums_ && !waiting.has_sums) {
+      if (summed >= kSummedBytes) return;
+      Sum(waiting);
+      summed += frame.header.payload_bytes;
+    }
     add(&frame.header, sizeof frame.header);
     if (frame.header.payload_bytes > 0) add(frame.payload, frame.header.payload_bytes);
   }
+}
+
+void FrameWriter::Sum(Waiting& waiting) const {
+  wire::FrameHeader& header = waiting.frame.header;
+  PutSums(header, waiting.frame.payload);
+  waiting.has_sums = true;
+}
+
+bool FrameWriter::TellGivenUp(LinkReason why) {
+  if (!std::exchange(told_given_up_, true)) {
+    while (outgoing_count_ > (front_written_ > 0 ? 1 : 0)) {
+      if (At(--outgoing_count_).frame.header.payload_bytes >= kLargeBytes) --large_frames_;
+    }
+    echo_due_ = heartbeat_due_ = false;
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kGivenUp;
+    header.tag = static_cast<std::uint32_t>(why);
+    At(outgoing_count_++) = {{header, nullptr}};
+  }
+  while (Write()) {
+  }
+  if (error_ == 0) return !is_empty();
+  // TLS writes nothing more either, but what it has said of that itself: an alert.
+  while (stream_.HasUnsent()) {
+    if (stream_.Flush(socket_.get()) < 0) return OnNotWritten(), blocked_;
+  }
+  return false;
 }
 
 bool FrameWriter::Write() {
@@ -112,7 +152,7 @@ void FrameWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
   if (front_written_ == 0) front_began_ns_ = began_ns;
   front_written_ += bytes;
   while (outgoing_count_ > 0) {
-    const wire::FrameHeader& header = outgoing_[outgoing_first_].header;
+    const wire::FrameHeader& header = At(0).frame.header;
     const std::size_t length = sizeof header + header.payload_bytes;
     if (front_written_ < length) break;
     front_written_ -= length;

@@ -6,6 +6,8 @@
 // A stream may read payload where it lies for a while after it was written, of kUnreleasedMax frames at
 // most.
 //
+// A frame's sums are taken when its turn comes, so that the payload is in the cache for the copy that follows.
+//
 // Owner: a rail. Thread: its owner's; sent_bytes from any. Memory: a ring that is fixed at creation;
 // payload is referenced until it has been written.
 #pragma once
@@ -20,6 +22,7 @@
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/rail_observer.h"
+#include "proto/types/link_reason.h"
 
 struct iovec;
 
@@ -42,6 +45,9 @@ class FrameWriter {
   void AskForNewProof() { asks_for_proof_.store(true, std::memory_order_relaxed); }
   bool asks_for_proof() const { return asks_for_proof_.load(std::memory_order_relaxed); }
   void Echo(const wire::FrameHeader& heartbeat);
+  // This side reads no more: tells why, behind the frame that has begun. Of what waits besides nothing is
+  // written any more. To be repeated while it returns true: the socket takes no more now.
+  bool TellGivenUp(LinkReason why);
 
   // What the socket takes. True: it took something.
   bool Write();
@@ -66,8 +72,17 @@ class FrameWriter {
  private:
   static constexpr std::size_t kFramesMax = 1024;
   static constexpr std::size_t kBatchFrames = 16;
+  // What is summed ahead of what the socket has taken.
+  static constexpr std::size_t kSummedBytes = 512 * 1024;
   static constexpr std::size_t kUnreleasedMax = 1024;
 
+  // With sums, which are its own once it has begun.
+  struct Waiting {
+    Channel::Frame frame;
+    bool has_sums = false;
+  };
+  Waiting& At(std::size_t i) { return outgoing_[(outgoing_first_ + i) % kFramesMax]; }
+  void Sum(Waiting& waiting) const;
   void GatherBatch(struct iovec* parts, std::size_t* part_count);
   bool OnNotWritten();
   void OnWritten(std::size_t bytes, std::uint64_t began_ns);
@@ -77,7 +92,8 @@ class FrameWriter {
   const platform::FileDescriptor& socket_;
   ByteStream& stream_;
   RailObserver* observer_ = nullptr;
-  std::vector<Channel::Frame> outgoing_;  // A ring.
+  const bool has_sums_;            // Frames get them: the stream is not encrypted.
+  std::vector<Waiting> outgoing_;  // A ring.
   std::size_t outgoing_first_ = 0;
   std::size_t outgoing_count_ = 0;
   std::size_t large_frames_ = 0;
@@ -93,6 +109,7 @@ class FrameWriter {
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
   std::uint64_t echo_clock_ = 0;
+  bool told_given_up_ = false;
   std::atomic<bool> asks_for_proof_{false};
   std::atomic<std::uint64_t> sent_bytes_{0};
 };

@@ -91,7 +91,8 @@ inline constexpr bool IsBeside(Transport transport) {
   X(kRdmaGidWithoutIpv4, rdma_gid_without_ipv4)          \
   X(kRdmaPeerGidWithoutIpv4, rdma_peer_gid_without_ipv4) \
   X(kRdmaNotOpened, rdma_not_opened)                     \
-  X(kRdmaNotMade, rdma_not_made)
+  X(kRdmaNotMade, rdma_not_made)                         \
+  X(kBytesChanged, bytes_changed)
 
 enum class LinkReason : std::uint8_t {
 #define MLXCOMM_VALUE(ours, told) ours,

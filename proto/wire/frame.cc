@@ -33,13 +33,14 @@ bool IsWellFormedRouting(const FrameHeader& header) {
 bool IsWellFormed(const FrameHeader& header) {
   if (header.magic != kFrameMagic) return false;
   if (header.sequence > kSequenceMax) return false;
-  if (header.reserved2 != 0 || header.reserved3 != 0) return false;
+  if (header.header_sum != 0 || header.payload_sum != 0) return false;
   const bool may_have_flag = (header.type == FrameType::kEager && header.flags == kSolicited) ||
                              (header.type == FrameType::kHeartbeat && header.flags == kProveAnew);
   if (header.flags != 0 && !may_have_flag) return false;
   switch (header.type) {
     case FrameType::kHeartbeat:
-    case FrameType::kEcho: return header.sequence == 0 && header.payload_bytes == 0;
+    case FrameType::kEcho:
+    case FrameType::kGivenUp: return header.sequence == 0 && header.payload_bytes == 0;
     case FrameType::kAck:
       return header.sequence == 0 && header.payload_bytes == 0 && header.tag < Arrived::kBlocks &&
              header.step <= kWindow;

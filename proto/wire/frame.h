@@ -3,6 +3,9 @@
 // Little-endian, packed by hand-ordered fields, asserted. A rail is authenticated before the first frame
 // (hello.h), yet every field is checked: a frame that breaks a bound takes the rail down.
 //
+// On rails that are not encrypted header and payload have a sum each, so that bytes which a device on the
+// way has changed are noticed. The header's is checked before any field of it is believed.
+//
 // Numbered frames (sequence > 0) belong to the channel: delivered once, whichever rail they arrive on, all
 // but kData in order; the sender keeps them until they are acknowledged and sends them again when their
 // rail goes. At most kWindow of them lie beyond what was acknowledged. Unnumbered ones (sequence 0)
@@ -42,6 +45,8 @@ inline constexpr std::uint8_t kProveAnew = 1;  // Flag of kHeartbeat.
 // kEcho       no        0                 offset = the heartbeat's clock, returned
 // kAck        no        0                 carries `acknowledged` when nothing else does, and
 //                                         which of those beyond it have arrived (Arrived)
+// kGivenUp    no        0                 the sender has given this rail up and reads it no more;
+//                                         tag = LinkReason (types/link_reason.h)
 // kControl    yes       PeerMessage       daemon to daemon
 // kEager      yes       <= kEagerBytesMax data that needed no grant but one credit, or
 //                                         was granted for want of credit (kSolicited);
@@ -80,6 +85,7 @@ enum class FrameType : std::uint8_t {
   kCircuitCredit = 14,
   kCircuitClosed = 15,
   kRailSetup = 16,
+  kGivenUp = 17,
 };
 
 // What neighbours send each other for third nodes.
@@ -99,7 +105,7 @@ struct FrameHeader {
   std::uint8_t flags = 0;  // kSolicited, kProveAnew.
   std::uint16_t step = 0;  // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
-  std::uint32_t reserved2 = 0;
+  std::uint32_t header_sum = 0;  // CRC32C of the header, with 0 here; 0 where frames have no sums.
   std::uint64_t sequence = 0;
   std::uint64_t acknowledged = 0;  // All sequences up to here have been received.
   std::uint64_t group = 0;
@@ -107,9 +113,9 @@ struct FrameHeader {
   std::uint32_t source_rank = kNoRankOnWire;       // Point-to-point only.
   std::uint32_t destination_rank = kNoRankOnWire;  // Point-to-point only.
   std::uint32_t tag = 0;
-  std::uint32_t reserved3 = 0;
-  std::uint64_t offset = 0;  // Bytes from the start of the step's range.
-  std::uint64_t digest = 0;  // Of the operation's signature; 0 where none.
+  std::uint32_t payload_sum = 0;  // CRC32C of the payload; 0 where frames have no sums.
+  std::uint64_t offset = 0;       // Bytes from the start of the step's range.
+  std::uint64_t digest = 0;       // Of the operation's signature; 0 where none.
 };
 static_assert(sizeof(FrameHeader) == 80);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);
@@ -150,7 +156,8 @@ inline void Renew(FrameHeader& waiting, const FrameHeader& newer) {
   if (asks) waiting.step = static_cast<std::uint16_t>(wanted - newer.acknowledged);
 }
 
-// True when every field is within its bound for its type; says nothing about whether anybody asked
+// True when every field is within its bound for its type, and there are no sums, which a rail takes off
+// first; says nothing about whether anybody asked
 // for the frame.
 bool IsWellFormed(const FrameHeader& header);
 

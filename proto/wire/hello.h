@@ -18,7 +18,7 @@
 namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kGreetingMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
-inline constexpr std::uint32_t kWireVersion = 6;
+inline constexpr std::uint32_t kWireVersion = 7;  // 7: frames have sums (frame.h).
 inline constexpr std::size_t kNameBytesMax = 64;
 inline constexpr std::size_t kInterfaceBytesMax = 48;  // A name, or any address as text.
 inline constexpr std::size_t kKeysMax = 2;

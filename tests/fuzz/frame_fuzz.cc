@@ -112,7 +112,7 @@ struct Bounds {
   std::uint32_t least;
   std::uint32_t most;
 };
-constexpr std::array<Bounds, 17> kBounds = {{{false, 1, 0},
+constexpr std::array<Bounds, 18> kBounds = {{{false, 1, 0},
                                              {false, 0, 0},
                                              {false, 0, 0},
                                              {false, 0, 0},
@@ -128,7 +128,8 @@ constexpr std::array<Bounds, 17> kBounds = {{{false, 1, 0},
                                              {true, 80, 16 * 1024 + 80},
                                              {true, 0, 0},
                                              {true, 0, 512},
-                                             {true, 312, 312}}};
+                                             {true, 312, 312},
+                                             {false, 0, 0}}};
 
 bool MayBe(const FrameHeader& header) {
   const auto type = static_cast<std::size_t>(header.type);
@@ -136,7 +137,7 @@ bool MayBe(const FrameHeader& header) {
   const Bounds& bounds = kBounds[type];
   if ((header.sequence != 0) != bounds.numbered || header.sequence >> 60 != 0) return false;
   if (header.payload_bytes < bounds.least || header.payload_bytes > bounds.most) return false;
-  if (header.reserved2 != 0 || header.reserved3 != 0) return false;
+  if (header.header_sum != 0 || header.payload_sum != 0) return false;
   const bool may_have_flag = type == 5 || type == 1;
   if (header.flags > 1 || (header.flags == 1 && !may_have_flag)) return false;
   if (type == 3) return header.tag < 4 && header.step <= 1024;
@@ -171,7 +172,8 @@ class Stream final : public ByteStream {
     return static_cast<ssize_t>(got);
   }
   ssize_t Write(int /*socket*/, iovec* /*parts*/, int /*count*/) override { return -1; }
-  bool is_encrypted() const override { return false; }
+  // So frames have no sums, which would refuse all that is not as a rail has sent it.
+  bool is_encrypted() const override { return true; }
   bool TakeGap() override { return gap_at_.erase(taken_) > 0; }
 
   void Append(const void* data, std::size_t bytes) {
@@ -345,6 +347,7 @@ class ReadRail final : FrameReaderPort {
   std::string Judge(Sent& sent) {
     const FrameHeader& header = sent.header;
     if (!MayBe(header)) return "a header that breaks a bound";
+    if (header.type == FrameType::kGivenUp) return "the other side has given it up";
     if (header.type != FrameType::kData) return {};
     if (header.sequence > wire::kWindow) return "a number beyond the window";
     if (claimed_.contains(header.sequence)) {

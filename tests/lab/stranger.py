@@ -86,9 +86,23 @@ def become_neighbour(address):
     return connection
 
 
-def frame(kind, sequence, payload_bytes):
-    return FRAME.pack(FRAME_MAGIC, kind, 0, 0, payload_bytes, 0, sequence, 0, 1, 1,
-                      0xffffffff, 0xffffffff, 0, 0, 0, 0)
+def frame(kind, sequence, payload_bytes, payload=b""):
+    def header(header_sum, payload_sum):
+        return FRAME.pack(FRAME_MAGIC, kind, 0, 0, payload_bytes, header_sum, sequence, 0, 1, 1,
+                          0xffffffff, 0xffffffff, 0, payload_sum, 0, 0)
+
+    payload_sum = crc32c(payload)
+    return header(crc32c(header(0, payload_sum)), payload_sum) + payload
+
+
+def crc32c(data):
+    """As daemon/transport/frame_sum.h."""
+    total = 0xffffffff
+    for byte in data:
+        total ^= byte
+        for _ in range(8):
+            total = total >> 1 ^ (0x82f63b78 if total & 1 else 0)
+    return total ^ 0xffffffff
 
 
 def until_closed(connection):
@@ -153,7 +167,7 @@ def go_mad(address, what):
         said = {"frames": os.urandom(65536),
                 "cutoff": frame(CONTROL, 1, 1000) + b"x" * 10,
                 "toolong": frame(DATA, 1, 0xffffffff) + b"x" * 4096,
-                "beyond": b"".join(frame(CONTROL, 1 << 40 | n, 8) + b"12345678"
+                "beyond": b"".join(frame(CONTROL, 1 << 40 | n, 8, b"12345678")
                                    for n in range(100))}[what]
         try:
             connection.sendall(said)

@@ -67,6 +67,10 @@ class Cable {
     }
   }
   void SetUp(bool up) { up_ = up; }
+  void SetFlips(std::uint32_t flipped_of_million) { flipped_of_million_ = flipped_of_million; }
+  // A bit of this message is not as it was sent.
+  bool Flips() { return flipped_of_million_ > 0 && random_.Below(1'000'000) < flipped_of_million_; }
+  std::uint64_t BitOf(std::uint64_t bits) { return random_.Below(bits); }
   bool Loses() {
     return !options_.reliable && options_.lost_of_million > 0 &&
            random_.Below(1'000'000) < options_.lost_of_million;
@@ -104,6 +108,7 @@ class Cable {
   CableOptions options_;
   Random random_;
   bool up_ = true;
+  std::uint32_t flipped_of_million_ = 0;
   std::array<std::vector<Segment*>, 2> paths_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/transport/frame_sum.h"
+
 namespace mlxcomm::sim {
 namespace {
 
@@ -64,6 +66,7 @@ void Connection::Leave(int side, std::uint64_t arrive_ns) {
     message.carried.assign(message.payload, message.payload + message.header.payload_bytes);
   }
   message.payload = nullptr;
+  if (!message.hello && (data ? carries_payload_ : true) && cable_.Flips()) FlipABit(message);
   const bool lost = !cable_.options().reliable && (!cable_.up() || cable_.Loses());
   if (mine.end != nullptr) mine.end->OnLeft(message);
   if (!lost && !other.closed && !other.vanished) {
@@ -73,6 +76,19 @@ void Connection::Leave(int side, std::uint64_t arrive_ns) {
     ScheduleArrival(1 - side);
   }
   LeaveNext(side);
+}
+
+// After its sums were taken.
+void Connection::FlipABit(Message& message) {
+  fabric::PutSums(message.header, message.carried.data());
+  message.has_sums = true;
+  std::uint64_t bit = cable_.BitOf(8 * (sizeof message.header + message.carried.size()));
+  auto* bytes = reinterpret_cast<std::byte*>(&message.header);
+  if (bit >= 8 * sizeof message.header) {
+    bit -= 8 * sizeof message.header;
+    bytes = message.carried.data();
+  }
+  bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
 }
 
 void Connection::ScheduleArrival(int side) {
@@ -153,6 +169,20 @@ void Connection::Keep(int side) {
   if (At(side).closed) return;
   Forget(side);
   At(side).kept = true;
+}
+
+void Connection::GiveUp(int side, const wire::FrameHeader& last) {
+  if (At(side).closed) return;
+  Keep(side);
+  Side& other = At(1 - side);
+  if (other.closed || other.vanished) return;
+  Message message;
+  message.header = last;
+  other.last_arrival_ns =
+      std::max(other.last_arrival_ns, schedule_.now_ns() + cable_.options().latency_ns);
+  other.unread_bytes += BytesOf(message);
+  other.arriving.push_back({std::move(message), other.last_arrival_ns});
+  ScheduleArrival(1 - side);
 }
 
 void Connection::LetGo(int side) {

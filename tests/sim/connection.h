@@ -35,7 +35,8 @@ struct Message {
   wire::FrameHeader header;
   const std::byte* payload = nullptr;  // Until it leaves.
   std::vector<std::byte> carried;      // From then on.
-  std::function<void()> hello;         // Instead of a frame: what the other side does with it.
+  bool has_sums = false;        // Where the cable has changed it: without, they would be right.
+  std::function<void()> hello;  // Instead of a frame: what the other side does with it.
 };
 
 class ConnectionEnd {
@@ -69,6 +70,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   // This side gives it up and keeps its end open: the other side notices nothing until LetGo.
   void Keep(int side);
   void LetGo(int side);
+  // As Keep, but `last` goes to the other side first.
+  void GiveUp(int side, const wire::FrameHeader& last);
   // This side's power fails: neither side is notified.
   void Vanish(int side);
   // The host of a side that vanished is back and refuses what it receives.
@@ -107,6 +110,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Side& At(int side) { return sides_[static_cast<std::size_t>(side)]; }
   const Side& At(int side) const { return sides_[static_cast<std::size_t>(side)]; }
 
+  void FlipABit(Message& message);
   void LeaveNext(int side);
   void Leave(int side, std::uint64_t arrive_ns);
   void ScheduleArrival(int side);

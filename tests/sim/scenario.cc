@@ -257,6 +257,19 @@ void AddRateChanges(Scenario& scenario, Random& random) {
   }
 }
 
+void AddFlips(Scenario& scenario, Random random) {
+  if (!random.Chance(400)) return;
+  for (std::uint64_t i = 1 + random.Below(3); i > 0; --i) {
+    Fault fault;
+    fault.kind = Fault::Kind::kFlip;
+    fault.target = random.Below(scenario.cables.size());
+    fault.at_ns = kBegins + random.Below(10 * kSecond);
+    fault.duration_ns = random.BetweenPowers(10 * kMillisecond, 2 * kSecond);
+    fault.flipped_of_million = static_cast<std::uint32_t>(random.BetweenPowers(100, 100'000));
+    scenario.faults.push_back(fault);
+  }
+}
+
 }  // namespace
 
 Scenario MakeScenario(std::uint64_t seed, Planted planted) {
@@ -274,6 +287,7 @@ Scenario MakeScenario(std::uint64_t seed, Planted planted) {
     AddPulls(scenario, weather, faults);
     AddHostFaults(scenario, weather, faults);
     AddRateChanges(scenario, faults);
+    AddFlips(scenario, Random(seed).Fork("flips"));
   }
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at_ns < b.at_ns; });

@@ -45,6 +45,7 @@ struct Fault {
   enum class Kind : std::uint8_t {
     kPull,      // A cable, for the duration.
     kRate,      // A cable's rate changes, for the duration.
+    kFlip,      // A cable flips bits, for the duration.
     kStop,      // SIGSTOP to a daemon, SIGCONT after the duration.
     kKill,      // A daemon's process; started again after the duration (kNever: not).
     kPowerOff,  // A host, as kKill, but no other host is notified.
@@ -55,6 +56,7 @@ struct Fault {
   std::size_t target = 0;  // Cable or host.
   std::uint64_t duration_ns = 0;
   std::uint64_t bytes_per_second = 0;
+  std::uint32_t flipped_of_million = 0;  // Messages.
 };
 
 struct Scenario {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/transport/frame_sum.h"
+
 namespace mlxcomm::sim {
 
 using fabric::DownCause;
@@ -140,10 +142,27 @@ void SimulatedRail::PlacePart(const Message& message) {
   std::memcpy(target_, message.carried.data(), message.carried.size() / 2);
 }
 
+// By its sums. If not, both sides give the rail up, as a rail over a socket has it.
+bool SimulatedRail::IsAsSent(Message& message) {
+  std::uint32_t sum = 0;
+  if (!message.has_sums) return true;
+  if (fabric::TakeSums(message.header, sum) &&
+      fabric::ExtendSum(0, message.carried.data(), message.carried.size()) == sum) {
+    return true;
+  }
+  wire::FrameHeader told;
+  told.type = wire::FrameType::kGivenUp;
+  told.tag = static_cast<std::uint32_t>(LinkReason::kBytesChanged);
+  connection_->GiveUp(side_, told);
+  GoDown(DownCause::kCut, "bytes were changed on the way", LinkReason::kBytesChanged);
+  return false;
+}
+
 bool SimulatedRail::OnArrived(Message& message) {
   if (down_) return true;
   const wire::FrameHeader& header = message.header;
   if (events_.size() >= options_.events_max) return false;
+  if (!IsAsSent(message)) return true;
   last_received_ns_ = schedule_.now_ns();
   received_bytes_ += sizeof header + header.payload_bytes;
   schedule_.Note(header.sequence ^ Mix(header.acknowledged) ^ Mix(header.group));
@@ -156,6 +175,12 @@ bool SimulatedRail::OnArrived(Message& message) {
     echo.type = wire::FrameType::kEcho;
     echo.offset = header.offset;
     SendHeader(echo);
+    return true;
+  }
+  if (header.type == wire::FrameType::kGivenUp) {
+    connection_->Keep(side_);
+    GoDown(DownCause::kCut, "the other side has given it up",
+           LinkReasonOf(header.tag, LinkReason::kCut));
     return true;
   }
   if (header.type == wire::FrameType::kEcho) {
@@ -221,7 +246,7 @@ std::unique_ptr<fabric::KeptEnd> SimulatedRail::KeepEnd() {
   return std::make_unique<KeptConnection>(connection_, side_);
 }
 
-void SimulatedRail::GoDown(DownCause cause, const std::string& why) {
+void SimulatedRail::GoDown(DownCause cause, const std::string& why, LinkReason reason) {
   if (std::exchange(down_, true)) return;
   connection_->Close(side_);
   commands_.clear();
@@ -231,6 +256,7 @@ void SimulatedRail::GoDown(DownCause cause, const std::string& why) {
   told.event.cause = cause;
   told.event.abandoned = posted_.Abandon();
   told.event.reason = why;
+  told.event.link_reason = reason;
 }
 
 bool SimulatedRail::Pop(RailEvent& event) {

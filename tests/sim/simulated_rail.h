@@ -78,7 +78,9 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   bool Begin(const Message& message);
   void PlacePart(const Message& message);
   Told& Tell(fabric::RailEvent::Kind kind);
-  void GoDown(fabric::DownCause cause, const std::string& why);
+  bool IsAsSent(Message& message);
+  void GoDown(fabric::DownCause cause, const std::string& why,
+              LinkReason reason = LinkReason::kNone);
 
   Schedule& schedule_;
   RailOwner& owner_;

@@ -190,6 +190,10 @@ void World::Begin(const Fault& fault) {
   } else if (fault.kind == Fault::Kind::kRate) {
     Log(absl::StrCat("cable c", fault.target, " carries ", fault.bytes_per_second, " B/s"));
     cables_[fault.target]->SetRate(fault.bytes_per_second);
+  } else if (fault.kind == Fault::Kind::kFlip) {
+    Log(absl::StrCat("cable c", fault.target, " flips bits, in ", fault.flipped_of_million,
+                     " of a million messages"));
+    cables_[fault.target]->SetFlips(fault.flipped_of_million);
   } else {
     if (held_[fault.target]++ > 0) return (void)--held_[fault.target];
     TakeDown(fault);
@@ -223,6 +227,7 @@ void World::End(const Fault& fault) {
       return;
     case Fault::Kind::kRate:
       return cables_[fault.target]->SetRate(scenario_.cables[fault.target].bytes_per_second);
+    case Fault::Kind::kFlip: return cables_[fault.target]->SetFlips(0);
     default: return BringBack(fault);
   }
 }
@@ -368,7 +373,10 @@ bool World::AllDone() const {
 
 void World::Heal() {
   healed_ = true;
-  for (std::size_t i = 0; i < cables_.size(); ++i) SetCable(i, true);
+  for (std::size_t i = 0; i < cables_.size(); ++i) {
+    SetCable(i, true);
+    cables_[i]->SetFlips(0);
+  }
   for (const auto& host : hosts_) {
     if (host->state() != Host::State::kStopped) continue;
     ledger_.SetHost(host->index(), true);

@@ -274,6 +274,11 @@ void CheckLinks(const Facts& facts, Findings& findings) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
+      if (link.changed_frames() > 0) {
+        findings.Add(
+            "MC513", object,
+            {{"times", Plural(link.changed_frames(), "time")}, {"cable", link.changed_on()}});
+      }
       if (link.state() != v1::LinkState::up) {
         const bool routed = GoesThroughOthers(link.reason());
         if (down.insert({std::minmax(node.name(), link.peer()), routed}).second)

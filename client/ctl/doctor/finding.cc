@@ -8,7 +8,10 @@
 namespace mlxcomm::ctl {
 namespace {
 
-bool IsRdma(const FindingKind& kind) { return kind.reasons[0] >= v1::LinkReason::rdma_looking; }
+bool IsRdma(const FindingKind& kind) {
+  return kind.reasons[0] >= v1::LinkReason::rdma_looking &&
+         kind.reasons[0] <= v1::LinkReason::rdma_not_made;
+}
 
 const FindingKind* Of(v1::LinkReason::Value reason, bool rdma) {
   if (reason == v1::LinkReason::none) return nullptr;

@@ -11,6 +11,9 @@ namespace {
 using Why = v1::LinkReason;
 
 constexpr std::string_view kLinkUp = "a link that is up";
+constexpr std::string_view kReplaceCable =
+    "replace the cable, or try another port at either end; if it stays so, test the memory of both "
+    "machines. A process that writes into a buffer while an operation uses it looks the same";
 constexpr std::string_view kRailUp = "a rail that is up; TCP carries on without it";
 constexpr std::string_view kQuietSsh = "ssh that asks for nothing, as mlxcommctl launch calls it";
 constexpr std::string_view kWakeDriver =
@@ -392,7 +395,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
                "these, and whether mlxcommd runs there",
      .reasons = {Why::way_lost_link, Why::way_ended},
      .depends_on = {"MC205", "MC205/routed", "MC206", "MC207", "MC208", "MC209", "MC302/dialed",
-                    "MC502", "MC502/interface", "MC502/stranger", "MC502/version"}},
+                    "MC502", "MC502/interface", "MC502/stranger", "MC502/version", "MC513/down"}},
     {"MC503", Severity::kWarning, "nodes run different versions", "{versions}",
      "the same mlxcommd on all nodes", "install the same version everywhere"},
     {"MC504", Severity::kWarning, "clocks of nodes differ", "its clock is {time} {direction}",
@@ -420,6 +423,14 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC512", Severity::kNote, "nodes hold different keys", "{keys}", "the same key on all nodes",
      "end the change of the key: mlxcommctl cluster key rotate --take on those that have the old "
      "one, then mlxcommctl cluster key rotate --finish on each"},
+    {"MC513", Severity::kWarning, "bytes were changed on the way",
+     "{times}, last on {cable}; no wrong byte was delivered, all was sent again",
+     "bytes that arrive as they were sent", kReplaceCable},
+    {.id = "MC513/down",
+     .found = "{detail}",
+     .expected = kLinkUp,
+     .remedy = kReplaceCable,
+     .reasons = {Why::bytes_changed}},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",

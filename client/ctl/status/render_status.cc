@@ -215,6 +215,11 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
     out += "    to " + Shown(link.peer()) + "  " + paint.State(WordOf(link.state()));
     if (!link.detail().empty()) out += "  " + Shown(link.detail());
     out += "\n";
+    if (link.changed_frames() > 0) {
+      out += "      " + paint.Bad("bytes were changed on the way") + ", " +
+             Plural(link.changed_frames(), "time") + ", and sent again, last on " +
+             Shown(link.changed_on()) + " (mlxcommctl doctor says what mends it)\n";
+    }
     for (const v1::RailStatus& rail : link.rails()) RenderRail(rail, paint, out);
   }
 }

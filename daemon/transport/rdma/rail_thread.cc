@@ -163,7 +163,7 @@ bool RailThread::Turn() {
   moved = reader_.Read(0) || moved;
   stream_.OnTime();
   TellTransmitted();
-  if (reader_.has_ended()) GoDown(reader_.end_reason());
+  if (reader_.has_ended()) GoDown(reader_.end_reason(), reader_.end_link_reason());
   return moved;
 }
 
@@ -311,7 +311,7 @@ void RailThread::WakeEngine() {
   if (events_.ConsumerSleeps()) engine_bell_.Ring();
 }
 
-void RailThread::GoDown(std::string reason) {
+void RailThread::GoDown(std::string reason, LinkReason link_reason) {
   if (std::exchange(down_, true) || told_down_.exchange(true)) return;
   Silence();
   up_.store(false, std::memory_order_relaxed);
@@ -320,6 +320,7 @@ void RailThread::GoDown(std::string reason) {
   event.cause = DownCause::kCut;
   event.abandoned = reader_.posted().Abandon();
   event.reason = std::move(reason);
+  event.link_reason = link_reason;
   Emit(std::move(event));
 }
 

@@ -84,7 +84,7 @@ class RailThread final : private FrameReaderPort {
   void TellTransmitted();
   void Emit(RailEvent&& event);
   void WakeEngine();
-  void GoDown(std::string reason);
+  void GoDown(std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
   void TakeCommands() override { ObeyCommands(); }

@@ -28,6 +28,8 @@ constexpr double kMuchSlower = 0.75;
 constexpr double kMuchFaster = 1.25;
 // How long an orderly end may take when the other side does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
+// How long a rail that has ended waits until the rest of a frame has been written.
+constexpr std::uint64_t kTellEndNs = 200'000'000;
 
 class KeptSocket final : public KeptEnd {
  public:
@@ -281,8 +283,11 @@ void TcpRail::LookAtSocket() {
   const std::uint64_t read_before = reader_.received_bytes();
   reader_.Read(writer_.error(), kLookTurns);
   if (reader_.has_ended()) {
+    // The thread waits until the socket has taken it.
+    if (reader_.should_tell_end() && writer_.TellGivenUp(reader_.end_link_reason()))
+      return HandOver();
     watch_->Close();
-    return GoDown(reader_.end_cause(), reader_.end_reason());
+    return GoDown(reader_.end_cause(), reader_.end_reason(), reader_.end_link_reason());
   }
   writer_.Write();  // An echo.
   const bool too_much = reader_.received_bytes() - read_before > kLookBytesMax;
@@ -329,13 +334,26 @@ bool TcpRail::Turn() {
   if (wrote || writer_.is_blocked()) LookAtHeld();
   moved = reader_.Read(writer_.error()) || moved;
   if (reader_.has_ended()) {
-    GoDown(reader_.end_cause(), reader_.end_reason());
+    EndByReader();
     return false;
   }
   if (moved && writer_.transmitted() < kUntoldFramesMax) return true;
   TellTransmitted();
   if (!moved && untold_bytes_ > 0) WakeEngine();
   return moved;
+}
+
+// In the middle of a frame nothing can be told. The other side reads on, unless the way to it is lost as
+// well; then it finds the silence.
+void TcpRail::EndByReader() {
+  const std::uint64_t deadline = platform::MonotonicNow() + kTellEndNs;
+  pollfd waited[2] = {{socket_.get(), POLLOUT, 0}, {bell_.descriptor(), POLLIN, 0}};
+  while (reader_.should_tell_end() && writer_.TellGivenUp(reader_.end_link_reason()) &&
+         !stop_.load(std::memory_order_acquire) && platform::MonotonicNow() < deadline) {
+    ::poll(waited, 2, MillisecondsUntil(deadline));
+    if ((waited[1].revents & POLLIN) != 0) bell_.Drain();
+  }
+  GoDown(reader_.end_cause(), reader_.end_reason(), reader_.end_link_reason());
 }
 
 // The loop drives.
@@ -463,7 +481,7 @@ void TcpRail::WakeEngine() {
   if (events_.ConsumerSleeps()) engine_bell_.Ring();
 }
 
-void TcpRail::GoDown(DownCause cause, std::string reason) {
+void TcpRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason) {
   if (std::exchange(down_, true)) return;
   up_.store(false, std::memory_order_relaxed);
   const bool finishes = finish_.load(std::memory_order_relaxed);
@@ -479,6 +497,7 @@ void TcpRail::GoDown(DownCause cause, std::string reason) {
   event.cause = cause;
   event.abandoned = reader_.posted().Abandon();
   event.reason = std::move(reason);
+  event.link_reason = link_reason;
   Emit(std::move(event));
 }
 

@@ -110,6 +110,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void Sleep();
   int SleepMs() const;
   void SendTheRest();
+  void EndByReader();
 
   // The driver, the loop or the thread.
   bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
@@ -120,7 +121,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void TellTransmitted();
   void Emit(RailEvent&& event);
   void WakeEngine();
-  void GoDown(DownCause cause, std::string reason);
+  void GoDown(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
   void TakeCommands() override { ObeyCommands(); }

@@ -55,6 +55,7 @@ TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
   v1::LinkStatus& link = *engine.node.add_links();
   link.set_peer("b");
   link.set_state(v1::LinkState::up);
+  link.set_changed_frames(3);
   *link.add_rails() = Rail("10.0.0.1:7470", v1::RailState::up, 100);
   *link.add_rails() = Rail("10.0.0.1:40112", v1::RailState::down, 20);
   engine.node.add_links()->set_peer("b");
@@ -65,6 +66,7 @@ TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
   EXPECT_THAT(text, HasSubstr("mlxcomm_rails_up" + labels + "1"));
   EXPECT_THAT(text, HasSubstr("mlxcomm_rails_down" + labels + "1"));
   EXPECT_THAT(text, HasSubstr("mlxcomm_link_up{peer=\"b\"} 1"));
+  EXPECT_THAT(text, HasSubstr("mlxcomm_link_changed_frames_total{peer=\"b\"} 3"));
   std::set<std::string> seen;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

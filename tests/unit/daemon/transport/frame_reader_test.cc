@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/transport/frame_sum.h"
+
 namespace mlxcomm::fabric::frame_reader_test {
 namespace {
 
@@ -21,11 +23,15 @@ constexpr std::uint64_t kAmongDataMax = 4 * 1024;
 // Bytes that have come already, at most `most` in a read; counts those that do not go to `place`.
 class WaitingBytes final : public ByteStream {
  public:
-  void Append(const wire::FrameHeader& header, std::byte fill) {
+  void Append(wire::FrameHeader header, std::byte fill) {
+    const std::vector<std::byte> payload(header.payload_bytes, fill);
+    PutSums(header, payload.data());
     const auto* const bytes = reinterpret_cast<const std::byte*>(&header);
     bytes_.insert(bytes_.end(), bytes, bytes + sizeof header);
-    bytes_.insert(bytes_.end(), header.payload_bytes, fill);
+    bytes_.insert(bytes_.end(), payload.begin(), payload.end());
   }
+  void FlipBit(std::size_t at, unsigned bit) { bytes_[at] ^= static_cast<std::byte>(1u << bit); }
+  std::size_t untaken() const { return bytes_.size() - taken_; }
   ssize_t Read(int /*socket*/, iovec* parts, int count) override {
     if (taken_ == bytes_.size()) {
       errno = EAGAIN;
@@ -148,6 +154,53 @@ TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
   for (std::size_t i = 1; i < events_.size(); ++i) {
     EXPECT_EQ(events_[i].payload.data(),
               events_[i - 1].payload.data() + wire::kEagerBytesMax + sizeof(wire::FrameHeader));
+  }
+}
+
+// Why: a device on the way may change any bit, and a length that was changed would have the reader wait for
+// what never comes.
+// How: each bit of a header, and some of the payload's bytes, in payloads that are read straight to their
+// place, that are staged and combined, and that are read ahead, in reads of several sizes. Of such a frame
+// nothing is told, and what came before it is.
+TEST_F(FrameReaderTest, ABitThatWasFlippedEndsItBeforeTheFrameCounts) {
+  constexpr std::size_t kHeader = sizeof(wire::FrameHeader);
+  std::vector<std::size_t> bits;
+  for (std::size_t bit = 0; bit < 8 * kHeader; ++bit) bits.push_back(bit);
+  for (const std::size_t byte : {0u, 1u, 4095u, 5000u, 5999u})
+    bits.push_back(8 * (kHeader + byte) + 3);
+  for (const bool combined : {false, true}) {
+    for (const wire::FrameType type : {wire::FrameType::kData, wire::FrameType::kEager}) {
+      for (const std::size_t bit : bits) {
+        WaitingBytes stream;
+        stream.most = 1 + bit % 3 * 2900;
+        ArrivalClaims claims;
+        ReceiveBudget budget;
+        events_.clear();
+        FrameReader reader(socket_, stream, *this);
+        reader.posted().ShareClaims(claims);
+        PostedReceive receive;
+        receive.bytes = kLarge;
+        receive.destination = place_.data();
+        receive.key = KeyOf(Header(type, 2, 6000));
+        if (combined)
+          receive.place = [](const PostedReceive&, std::uint64_t, const std::byte*, std::uint32_t) {
+          };
+        reader.posted().Expect(receive, budget.Open(kLarge));
+        stream.Append(Header(wire::FrameType::kGrant, 1, 0), std::byte{});
+        stream.Append(Header(type, 2, 6000), std::byte{7});
+        stream.FlipBit(kHeader + bit / 8, bit % 8);
+        while (reader.Read(/*write_error=*/0)) {
+        }
+        ASSERT_TRUE(reader.has_ended()) << "bit " << bit;
+        EXPECT_EQ(reader.end_cause(), DownCause::kCut) << "bit " << bit;
+        EXPECT_EQ(reader.end_link_reason(), LinkReason::kBytesChanged) << "bit " << bit;
+        EXPECT_TRUE(reader.should_tell_end());
+        ASSERT_EQ(events_.size(), 1u) << "bit " << bit;
+        EXPECT_EQ(events_[0].header.sequence, 1u);
+        (void)reader.posted().Abandon();
+        EXPECT_EQ(claims.Take(2), ArrivalClaims::Claim::kOurs) << "bit " << bit;
+      }
+    }
   }
 }
 

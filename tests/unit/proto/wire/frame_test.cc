@@ -20,7 +20,8 @@ FrameHeader Frame(FrameType type, std::uint64_t sequence, std::uint32_t payload_
 }
 
 TEST(FrameTest, AcceptsEachTypeAtItsLimits) {
-  for (const FrameType type : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck}) {
+  for (const FrameType type :
+       {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck, FrameType::kGivenUp}) {
     EXPECT_TRUE(IsWellFormed(Frame(type, 0, 0)));
   }
   for (const FrameType type : {FrameType::kGrant, FrameType::kCredit, FrameType::kCancelled}) {
@@ -106,12 +107,13 @@ TEST(FrameTest, BoundsRoutingFrames) {
 TEST(FrameTest, RefusesANumberWhereNoneBelongsAndNoneWhereOneDoes) {
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kAck, 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kHeartbeat, 1, 0)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kGivenUp, 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kControl, 0, 8)));
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kData, 0, 8)));
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kGrant, 0, 0)));
 }
 
-TEST(FrameTest, RefusesUnknownTypesMagicAndReservedFields) {
+TEST(FrameTest, RefusesUnknownTypesMagicAndSumsThatWereNotTaken) {
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(0), 0, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(16), 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(255), 1, 0)));
@@ -127,10 +129,10 @@ TEST(FrameTest, RefusesUnknownTypesMagicAndReservedFields) {
   header.flags = kSolicited << 1;
   EXPECT_FALSE(IsWellFormed(header));
   header = Frame(FrameType::kAck, 0, 0);
-  header.reserved2 = 1;
+  header.header_sum = 1;
   EXPECT_FALSE(IsWellFormed(header));
   header = Frame(FrameType::kAck, 0, 0);
-  header.reserved3 = 1;
+  header.payload_sum = 1;
   EXPECT_FALSE(IsWellFormed(header));
 }
 

@@ -12,7 +12,9 @@
 namespace mlxcomm::ctl::finding_test {
 namespace {
 
-bool IsRdma(v1::LinkReason::Value reason) { return reason >= v1::LinkReason::rdma_looking; }
+bool IsRdma(v1::LinkReason::Value reason) {
+  return reason >= v1::LinkReason::rdma_looking && reason <= v1::LinkReason::rdma_not_made;
+}
 
 TEST(FindingTest, EachIdIsThereOnceBehindTheCodeThatItBelongsTo) {
   std::set<std::string_view> ids;

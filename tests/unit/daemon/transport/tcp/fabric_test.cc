@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "daemon/platform/machine.h"
+#include "daemon/transport/frame_sum.h"
 #include "daemon/transport/tcp/authentication.h"
 #include "daemon/transport/tcp/handshake.h"
 #include "tests/unit/daemon/transport/tcp/loopback.h"
@@ -282,7 +283,8 @@ struct RawPeer {
     EXPECT_TRUE((co_await SendIntroduction(*accepted, plain, *got, OwnIntroduction())).ok());
     ++steps;
   }
-  void SendFrame(const wire::FrameHeader& header) {
+  void SendFrame(wire::FrameHeader header) {
+    PutSums(header, nullptr);
     asio::write(socket, asio::buffer(&header, sizeof header));
   }
 

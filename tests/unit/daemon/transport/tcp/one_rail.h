@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/platform/machine.h"
+#include "daemon/transport/frame_sum.h"
 #include "daemon/transport/tcp/tcp_rail.h"
 #include "tests/unit/never.h"
 
@@ -32,6 +33,7 @@ class OneRailTest : public testing::Test {
   }
   void MakeRailOf(platform::FileDescriptor near, SocketWatches::Handle watch,
                   queue::Scheduling scheduling, std::unique_ptr<ByteStream> stream) {
+    has_sums_ = stream == nullptr || !stream->is_encrypted();
     auto created = TcpRail::Create(std::move(near), "here", "there",
                                    queue::SchedulingPolicy::Choose(scheduling, 2), bell_,
                                    std::move(watch), std::move(stream));
@@ -63,11 +65,27 @@ class OneRailTest : public testing::Test {
     header.number = 5;
     return header;
   }
-  static std::vector<std::byte> FrameBytes(const wire::FrameHeader& header, int fill = 0) {
+  std::vector<std::byte> FrameBytes(wire::FrameHeader header, int fill = 0) const {
     std::vector<std::byte> bytes(sizeof header + header.payload_bytes,
                                  static_cast<std::byte>(fill));
+    if (has_sums_) PutSums(header, bytes.data() + sizeof header);
     std::memcpy(bytes.data(), &header, sizeof header);
     return bytes;
+  }
+  // What a plain rail has written, with its sums checked and taken off.
+  wire::FrameHeader ReadAtFar() {
+    wire::FrameHeader header;
+    EXPECT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL), ssize_t{sizeof header});
+    std::uint32_t sum = 0;
+    EXPECT_TRUE(TakeSums(header, sum));
+    EXPECT_TRUE(wire::IsWellFormed(header));
+    std::vector<std::byte> payload(header.payload_bytes);
+    if (!payload.empty()) {
+      EXPECT_EQ(::recv(far_.get(), payload.data(), payload.size(), MSG_WAITALL),
+                static_cast<ssize_t>(payload.size()));
+    }
+    EXPECT_EQ(ExtendSum(0, payload.data(), payload.size()), sum);
+    return header;
   }
   void SendFromFar(const std::vector<std::byte>& bytes) {
     for (std::size_t sent = 0; sent < bytes.size();) {
@@ -84,6 +102,7 @@ class OneRailTest : public testing::Test {
   std::deque<ReceiveBudget> budgets_;
   std::unique_ptr<TcpRail> rail_;
   std::uint64_t transmitted_ = 0;
+  bool has_sums_ = true;
 };
 
 }  // namespace mlxcomm::fabric

@@ -64,17 +64,6 @@ class TcpRailDriverTest : public OneRailTest {
   void SendFromFar(const wire::FrameHeader& header, int fill = 0) {
     OneRailTest::SendFromFar(FrameBytes(header, fill));
   }
-  wire::FrameHeader ReadAtFar() {
-    wire::FrameHeader header;
-    EXPECT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL), ssize_t{sizeof header});
-    EXPECT_TRUE(wire::IsWellFormed(header));
-    std::vector<std::byte> payload(header.payload_bytes);
-    if (!payload.empty()) {
-      EXPECT_EQ(::recv(far_.get(), payload.data(), payload.size(), MSG_WAITALL),
-                static_cast<ssize_t>(payload.size()));
-    }
-    return header;
-  }
   bool Give(const wire::FrameHeader& header, const std::byte* payload = nullptr) {
     RailCommand command;
     command.frame = {header, payload};
@@ -379,6 +368,31 @@ TEST_F(TcpRailDriverTest, LeavesItsEndOpenWhenItIsStopped) {
   EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), -1);
   end.reset();
   EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
+}
+
+// Why: whichever thread reads, no byte that a device has changed may count; and the loop, which never
+// waits for the socket, has to tell the other side of it.
+TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheEngineDrives) {
+  Make(queue::Scheduling::kFewCores);
+  constexpr std::uint32_t kBytes = 100'000;
+  std::vector<std::byte> target(kBytes);
+  Start();
+  PostReceive(target, 5);
+  std::vector<std::byte> bytes = FrameBytes(Header(wire::FrameType::kData, 1, kBytes), 7);
+  bytes[sizeof(wire::FrameHeader) + kBytes / 2] ^= std::byte{4};
+  OneRailTest::SendFromFar(bytes);
+  RailEvent event;
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
+  while (event.kind != RailEvent::Kind::kDown && platform::MonotonicNow() < deadline) {
+    if (!rail_->Pop(event)) Sleep();
+    EXPECT_FALSE(event.placed);
+  }
+  EXPECT_EQ(event.cause, DownCause::kCut);
+  EXPECT_EQ(event.link_reason, LinkReason::kBytesChanged);
+  EXPECT_EQ(claims_.Take(1), ArrivalClaims::Claim::kOurs) << "it is to be sent again";
+  const wire::FrameHeader told = ReadAtFar();
+  EXPECT_EQ(told.type, wire::FrameType::kGivenUp);
+  EXPECT_EQ(told.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));
 }
 
 // Why: the fabric's orderly end runs without the io_context, where no socket events arrive.

@@ -178,10 +178,77 @@ TEST_F(TcpRailTest, DropsUnknownDataWhenResumed) {
   EXPECT_FALSE(Next(RailEvent::Kind::kFrame).placed);
 }
 
-TEST_F(TcpRailTest, GoesDownOnGarbageAndOnTheEnd) {
+TEST_F(TcpRailTest, GoesDownOnAFrameThatBreaksABound) {
   Start();
-  SendFromFar(std::vector<std::byte>(200, std::byte{0x5a}));
+  SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, 0)));
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kViolation);
+}
+
+// Why: plain connections have the 16 bits of TCP alone, and what is between the ports nothing at all.
+// How: a bit of a header, or of a payload, is not as it was sent; the frame before it is right.
+TEST_F(TcpRailTest, ABitThatWasFlippedEndsItAndTheOtherSideIsTold) {
+  constexpr std::uint32_t kBytes = 200'000;
+  constexpr std::size_t kHeader = sizeof(wire::FrameHeader);
+  for (const std::size_t at : {std::size_t{8}, std::size_t{64}, kHeader, kHeader + kBytes - 1}) {
+    MakeRail();
+    claims_.Reset();
+    std::vector<std::byte> target(2 * kBytes);
+    PostedReceive receive;
+    GiveReceive(receive, target);
+    Start();
+    SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, kBytes), 7));
+    EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
+    std::vector<std::byte> bytes = FrameBytes(Header(wire::FrameType::kData, 2, kBytes, kBytes), 9);
+    bytes[at] ^= std::byte{0x80};
+    SendFromFar(bytes);
+    RailEvent event;
+    while (event.kind != RailEvent::Kind::kDown) {
+      if (!rail_->Pop(event)) continue;
+      EXPECT_NE(event.kind, RailEvent::Kind::kFrame) << "byte " << at << " was believed";
+    }
+    EXPECT_EQ(event.cause, DownCause::kCut);
+    EXPECT_EQ(event.link_reason, LinkReason::kBytesChanged);
+    EXPECT_EQ(claims_.Take(2), ArrivalClaims::Claim::kOurs) << "it is to be sent again";
+    const wire::FrameHeader told = ReadAtFar();
+    EXPECT_EQ(told.type, wire::FrameType::kGivenUp);
+    EXPECT_EQ(told.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));
+  }
+}
+
+// Why: a side that reads no more must not write inside a frame; and what it had begun has its number.
+// How: the far side reads nothing until the rail has met the flipped bit in the middle of its own frame.
+TEST_F(TcpRailTest, TellsItsEndBehindTheFrameThatHasBegun) {
+  Start();
+  const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{3});
+  RailCommand command;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    command.frame = {Header(wire::FrameType::kData, i, wire::kChunkBytesMax), payload.data()};
+    ASSERT_TRUE(GiveInTime(command));
+  }
+  wire::FrameHeader begun;
+  ASSERT_EQ(::recv(far_.get(), &begun, sizeof begun, MSG_WAITALL | MSG_PEEK),
+            ssize_t{sizeof begun});
+  std::vector<std::byte> bytes = FrameBytes(Header(wire::FrameType::kGrant, 1));
+  bytes[20] ^= std::byte{1};
+  SendFromFar(bytes);
+  wire::FrameHeader read = ReadAtFar();
+  for (; read.type == wire::FrameType::kData; read = ReadAtFar()) {
+    EXPECT_LE(read.sequence, 3u);
+  }
+  EXPECT_EQ(read.type, wire::FrameType::kGivenUp);
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).link_reason, LinkReason::kBytesChanged);
+}
+
+// Why: without it a side would find the silence only, after two seconds.
+TEST_F(TcpRailTest, GoesDownAsCutWhenTheOtherSideHasGivenItUp) {
+  Start();
+  wire::FrameHeader given_up = Header(wire::FrameType::kGivenUp, 0);
+  given_up.tag = static_cast<std::uint32_t>(LinkReason::kBytesChanged);
+  SendFromFar(FrameBytes(given_up));
+  const RailEvent down = Next(RailEvent::Kind::kDown);
+  EXPECT_EQ(down.cause, DownCause::kCut);
+  EXPECT_EQ(down.link_reason, LinkReason::kBytesChanged);
+  EXPECT_THAT(down.reason, testing::HasSubstr("changed on the way"));
 }
 
 TEST_F(TcpRailTest, TellsThatTheOtherSideHasClosed) {
@@ -208,7 +275,7 @@ TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
 
 TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtocol) {
   Start();
-  SendFromFar(std::vector<std::byte>(200, std::byte{0x5a}));
+  SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, 0)));
   Next(RailEvent::Kind::kDown);
   rail_->Stop();
   EXPECT_EQ(rail_->KeepEnd(), nullptr);

@@ -209,6 +209,25 @@ TEST_F(TlsRailTest, TakesNothingThatIsNotTheOtherSides) {
   }
 }
 
+// Why: the other side, which may be the one that dials, found only the silence, two seconds later.
+TEST_F(TlsRailTest, TellsTheOtherSideOfARecordThatWasChanged) {
+  Start();
+  std::string records = RecordsOf(FrameBytes(Header(wire::FrameType::kEager, 1, 100), 9));
+  records[records.size() / 2] = static_cast<char>(records[records.size() / 2] ^ 1);
+  PutOnCable(records);
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).link_reason, LinkReason::kTlsFailed);
+  std::byte byte;
+  iovec part = {&byte, 1};
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
+  ssize_t got = acceptor_->Read(far_.get(), &part, 1);
+  while (got < 0 && errno == EAGAIN && platform::MonotonicNow() < deadline) {
+    part = {&byte, 1};
+    got = acceptor_->Read(far_.get(), &part, 1);
+  }
+  EXPECT_EQ(got, -1);
+  EXPECT_EQ(errno, EBADMSG);
+}
+
 TEST_F(TlsRailTest, PlacesNothingOfARecordThatWasChangedOrComesTwice) {
   for (const bool changes : {true, false}) {
     SetUp();

@@ -1,0 +1,83 @@
+"""A device on the way that flips bits, which TCP does not see: a relay between two daemons whose
+connection is plain. Every result is right, no rank is lost, and people are told which cable it is."""
+
+import json
+import pathlib
+import random
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from conftest import PATIENCE, find_program, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+HELLO_BYTES = 4096  # More than two daemons exchange before the first frame.
+
+
+class FlippingRelay:
+    """Flips one bit in each `every` bytes of one direction: those `towards` the daemon that listens,
+    or those that come from it."""
+
+    def __init__(self, port, towards, every):
+        self.port, self.towards, self.every, self.flipped = port, towards, every, 0
+        self.random = random.Random(port)
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.own_port = self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near = self.server.accept()[0]
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:  # That daemon is not up yet; this one dials again.
+                near.close()
+                continue
+            for one, other, flips in ((near, far, self.towards), (far, near, not self.towards)):
+                threading.Thread(target=self.relay, args=(one, other, flips), daemon=True).start()
+
+    def relay(self, one, other, flips):
+        passed, flip_at = 0, self.random.randrange(HELLO_BYTES, self.every)
+        try:
+            while data := bytearray(one.recv(1 << 16)):
+                if flips and passed <= flip_at < passed + len(data):
+                    data[flip_at - passed] ^= 1 << self.random.randrange(8)
+                    self.flipped += 1
+                    flip_at += self.random.randrange(1, 2 * self.every)
+                passed += len(data)
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def answer(*words):
+    return subprocess.run([find_program("mlxcommctl"), *words], capture_output=True, text=True,
+                          timeout=PATIENCE).stdout
+
+
+@pytest.mark.parametrize("towards", [True, False], ids=["towards", "back"])
+def test_flipped_bits_change_no_result_and_lose_no_rank(cluster, towards):
+    c = cluster(2, start=False, peer_settings="security: PLAIN")
+    relay = FlippingRelay(c.ports[0], towards, every=6_000_000)
+    c.dials = lambda node, dialed: relay.own_port
+    c.start()
+    sums = [f"sum:float32:{count}" for count in (1_000_000, 10_000, 300_000, 2_000_000)] * 4
+    ranks = [c.rank(rank, 2, RANK, node=rank, arguments=sums) for rank in (0, 1)]
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+    assert relay.flipped > 0
+
+    def told(node):
+        status = c.status(node)
+        links = status["nodes"][0]["links"] if status else []
+        return [link for link in links if int(link.get("changed_frames", 0)) > 0]
+
+    for node in (0, 1):  # The one that finds it tells the other.
+        [link] = wait_until(lambda node=node: told(node), "status tells of it")
+        assert link["changed_on"] == "127.0.0.1 - 127.0.0.1"
+        assert "bytes were changed on the way" in answer("status", "--socket", c.socket(node))
+    findings = json.loads(answer("doctor", "--json", "--socket", c.socket(0)))["findings"]
+    [found, *_] = [finding for finding in findings if finding["code"] == "MC513"]
+    assert found["remedy"].startswith("replace the cable")
