@@ -6,7 +6,7 @@
 // A stream may read payload where it lies for a while after it was written, of kUnreleasedMax frames at
 // most.
 //
-// A frame's sums are taken when its turn comes, so that the payload is in the cache for the copy that follows.
+// A frame's sums are taken when its turn comes: so the payload is in the cache for the copy that follows.
 //
 // Owner: a rail. Thread: its owner's; sent_bytes from any. Memory: a ring that is fixed at creation;
 // payload is referenced until it has been written.

@@ -343,7 +343,7 @@ bool TcpRail::Turn() {
   return moved;
 }
 
-// In the middle of a frame nothing can be told. The other side reads on, unless the way to it is lost as
+// In the middle of a frame this side cannot say why. The other side reads on, unless the way to it is lost as
 // well; then it finds the silence.
 void TcpRail::EndByReader() {
   const std::uint64_t deadline = platform::MonotonicNow() + kTellEndNs;

@@ -160,8 +160,8 @@ TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
 // Why: a device on the way may change any bit, and a length that was changed would have the reader wait for
 // what never comes.
 // How: each bit of a header, and some of the payload's bytes, in payloads that are read straight to their
-// place, that are staged and combined, and that are read ahead, in reads of several sizes. Of such a frame
-// nothing is told, and what came before it is.
+// place, that are staged and combined, and that are read ahead, in reads of several sizes. No event comes of
+// such a frame, and what came before it has one.
 TEST_F(FrameReaderTest, ABitThatWasFlippedEndsItBeforeTheFrameCounts) {
   constexpr std::size_t kHeader = sizeof(wire::FrameHeader);
   std::vector<std::size_t> bits;
