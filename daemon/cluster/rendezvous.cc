@@ -126,15 +126,32 @@ void Rendezvous::Leave(std::uint64_t session) {
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
       if (waiting.node != self_ || waiting.session != session) continue;
-      v1::PeerMessage message;
-      message.mutable_rank_withdrawn()->set_job(id.name);
-      message.mutable_rank_withdrawn()->set_user(id.user);
-      message.mutable_rank_withdrawn()->set_attempt(waiting.attempt);
-      port_.SendToAllNodes(message);
+      Withdraw(id, waiting.attempt);
       return Forget(JobId(id), waiting.claim.rank, self_);
     }
   }
-  std::erase_if(running_, [session](const auto& entry) { return entry.second.session == session; });
+  std::erase_if(running_, [this, session](const auto& entry) {
+    const auto& [rank, taken] = entry;
+    if (taken.session != session) return false;
+    // The world may have been lost on its way to one of its nodes, for which the rank waits still.
+    if (!taken.is_known_everywhere) Withdraw(rank.first, taken.attempt);
+    return true;
+  });
+}
+
+void Rendezvous::Withdraw(const JobId& id, std::uint64_t attempt) {
+  v1::PeerMessage message;
+  v1::RankWithdrawn& withdrawn = *message.mutable_rank_withdrawn();
+  withdrawn.set_job(id.name);
+  withdrawn.set_user(id.user);
+  withdrawn.set_attempt(attempt);
+  port_.SendToAllNodes(message);
+}
+
+void Rendezvous::OnWorldReady(std::uint64_t group) {
+  for (auto& [rank, taken] : running_) {
+    if (taken.group == group) taken.is_known_everywhere = true;
+  }
 }
 
 void Rendezvous::Refuse(std::uint64_t session, const Failure& failure) {
@@ -240,7 +257,9 @@ void Rendezvous::FormIfComplete(const JobId& id) {
     member.set_pid(waiting.claim.pid);
     member.set_attempt(waiting.attempt);
     members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid, waiting.session});
-    if (waiting.node == self_) running_[{id, key.first}] = {waiting.session, waiting.claim.pid};
+    if (waiting.node == self_) {
+      running_[{id, key.first}] = {waiting.session, waiting.claim.pid, waiting.attempt, group};
+    }
     Uncount(waiting);
   }
   jobs_.erase(found);
@@ -350,8 +369,9 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     FormedMember& member = members[rank];
     if (member.session == 0) continue;
-    member.pid = jobs_.at(id).at({rank, self_}).claim.pid;
-    running_[{id, rank}] = {member.session, member.pid};
+    const Waiting& waiting = jobs_.at(id).at({rank, self_});
+    member.pid = waiting.claim.pid;
+    running_[{id, rank}] = {member.session, member.pid, waiting.attempt, formed.group()};
     WithdrawFromOthers(formed, rank);
   }
   Settle(formed, members);

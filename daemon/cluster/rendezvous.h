@@ -91,6 +91,8 @@ class Rendezvous {
               std::uint64_t now_ns);
   // The process withdrew, died, or its rank of a running job has gone.
   void Leave(std::uint64_t session);
+  // Every node of the group has said that it exists there.
+  void OnWorldReady(std::uint64_t group);
 
   void OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation);
   void OnNodeLost(const NodeId& node);
@@ -117,6 +119,9 @@ class Rendezvous {
   struct Taken {
     std::uint64_t session = 0;
     std::uint64_t pid = 0;
+    std::uint64_t attempt = 0;
+    std::uint64_t group = 0;
+    bool is_known_everywhere = false;  // All nodes of the world have heard of it.
   };
 
   struct Known {
@@ -138,6 +143,7 @@ class Rendezvous {
   Failure Objection(const Claim& claim, bool local) const;
   void Refuse(std::uint64_t session, const Failure& failure);
   void Announce(const Waiting& waiting, const NodeId* only_to);
+  void Withdraw(const JobId& id, std::uint64_t attempt);
   void FormIfComplete(const JobId& id);
   void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
   void Uncount(const Waiting& waiting);

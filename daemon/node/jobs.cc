@@ -468,6 +468,7 @@ void Jobs::OnWorldReady(std::uint64_t group) {
   const collective::Group* const made = collectives_.Find(group);
   // Otherwise its processes are answered when failed groups are next looked at.
   if (found == forming_.end() || made == nullptr || made->failed()) return;
+  rendezvous_.OnWorldReady(group);
   AnswerForming(found->second, {});
   forming_.erase(found);
 }

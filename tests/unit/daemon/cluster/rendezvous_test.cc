@@ -330,6 +330,32 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
   EXPECT_TRUE(cluster.nodes[2]->rendezvous.AllWaiting().empty());
 }
 
+// Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank 0. It
+// never becomes ready, so its ranks are told of a failure and go; but the third node, which never heard of
+// the world, would show them as waiting for ever, and hold them against others that claim these ranks. A
+// world that was ready has reached every node: then nothing more is sent.
+TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
+  for (const bool is_ready : {false, true}) {
+    Cluster cluster(3);
+    cluster.Attach(2, 3, 2, 3);
+    cluster.Attach(1, 2, 1, 3);
+    cluster.Run();
+    cluster.Attach(0, 1, 0, 3);
+    std::erase_if(cluster.wire, [](const Cluster::Message& message) {
+      return message.to == Id(3) && message.from == Id(1);
+    });
+    cluster.Run();
+    ASSERT_EQ(cluster.nodes[1]->formed.size(), 1u);
+    ASSERT_TRUE(cluster.nodes[2]->formed.empty());
+    EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 2u);
+    if (is_ready) cluster.nodes[1]->rendezvous.OnWorldReady(cluster.nodes[1]->formed[0]);
+    cluster.nodes[1]->rendezvous.Leave(2);
+    EXPECT_EQ(cluster.wire.empty(), is_ready);
+    cluster.Run();
+    EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), is_ready ? 2u : 1u);
+  }
+}
+
 // Why: a faulty node must not take the room of all others.
 TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
   Cluster cluster(3);
