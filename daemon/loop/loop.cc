@@ -273,6 +273,7 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_pid(static_cast<std::uint64_t>(::getpid()));
   status.set_memory_bytes(platform::OwnMemoryBytes());
   std::vector<std::string> users = DescribeUse(*intake_, status);
+  DescribeEnds(control_->ended(), status);
   status.set_strangers_refused(fabric_->strangers_refused());
   for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);
   const Workers::Traffic traffic = workers_->traffic();
