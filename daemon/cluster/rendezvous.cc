@@ -109,7 +109,14 @@ void Rendezvous::Forget(const JobId& id, std::uint32_t rank, const NodeId& node)
   if (waiting == found->second.end()) return;
   Uncount(waiting->second);
   found->second.erase(waiting);
-  if (found->second.empty()) jobs_.erase(found);
+  if (!found->second.empty()) return;
+  jobs_.erase(found);
+  left_.erase(id);
+}
+
+void Rendezvous::ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node) {
+  Forget(id, rank, node);
+  if (jobs_.contains(id)) left_[id].insert(rank);
 }
 
 void Rendezvous::Uncount(const Waiting& waiting) {
@@ -127,7 +134,7 @@ void Rendezvous::Leave(std::uint64_t session) {
     for (const auto& [key, waiting] : job) {
       if (waiting.node != self_ || waiting.session != session) continue;
       Withdraw(id, waiting.attempt);
-      return Forget(JobId(id), waiting.claim.rank, self_);
+      return ForgetWhoLeft(JobId(id), waiting.claim.rank, self_);
     }
   }
   std::erase_if(running_, [this, session](const auto& entry) {
@@ -224,7 +231,7 @@ void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& wi
   if (job == jobs_.end()) return;
   for (const auto& [key, waiting] : job->second) {
     if (waiting.node != node || waiting.attempt != withdrawn.attempt()) continue;
-    Forget(id, waiting.claim.rank, node);
+    ForgetWhoLeft(id, waiting.claim.rank, node);
     return FormIfComplete(id);  // Another node's claim of that rank may have waited for this.
   }
 }
@@ -263,6 +270,7 @@ void Rendezvous::FormIfComplete(const JobId& id) {
     Uncount(waiting);
   }
   jobs_.erase(found);
+  left_.erase(id);
   *formed.mutable_costs() = costs;
   port_.SendToAllNodes(message);
   port_.OnWorldFormed(id, group, members, costs);
@@ -437,7 +445,8 @@ void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) 
 }
 
 // Empty: nobody.
-std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) const {
+std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
+                                        bool have_left) const {
   constexpr std::size_t kNamed = 16;
   std::string text;
   std::size_t missing = 0;
@@ -445,7 +454,9 @@ std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) cons
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     const bool is_there = next != job.end() && next->first.first == rank;
     while (next != job.end() && next->first.first == rank) ++next;
-    if (is_there) continue;
+    const auto left = left_.find(id);
+    const bool has_left = left != left_.end() && left->second.contains(rank);
+    if (is_there || has_left != have_left) continue;
     if (missing++ < kNamed) absl::StrAppend(&text, text.empty() ? "" : ", ", rank);
   }
   if (missing == 0) return {};
@@ -455,9 +466,15 @@ std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) cons
 
 std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                                          const Waiting& waiting) const {
-  const std::string missing = DescribeMissing(job, waiting.claim.size);
+  const std::string missing = DescribeMissing(id, job, waiting.claim.size, /*have_left=*/false);
+  const std::string left = DescribeMissing(id, job, waiting.claim.size, /*have_left=*/true);
   const std::string after = absl::StrCat("job ", id.name, ": after ",
                                          static_cast<double>(waiting.timeout_ns) / 1e9, " s ");
+  if (missing.empty() && !left.empty()) {
+    return absl::StrCat(
+        after, left, " of ", waiting.claim.size,
+        " had come, but gave up or ended: start all ranks again, at about the same time");
+  }
   if (missing.empty()) {
     return absl::StrCat(after, "all ", waiting.claim.size, " ranks are known here, but node ",
                         NodeName(job.begin()->second.node),
@@ -465,8 +482,9 @@ std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                         "the job: do its log and the links between the nodes (mlxcommctl "
                         "status) tell why?");
   }
-  return absl::StrCat(after, missing, " of ", waiting.claim.size,
-                      " had not come: are they started, with this job name",
+  return absl::StrCat(after, missing, " of ", waiting.claim.size, " had not come",
+                      left.empty() ? "" : absl::StrCat(" (", left, " had, but gave up or ended)"),
+                      ": are they started, with this job name",
                       id.user.empty() ? "" : absl::StrCat(", as user ", id.user),
                       ", and are their daemons linked (mlxcommctl status)?");
 }

@@ -146,6 +146,7 @@ class Rendezvous {
   void Withdraw(const JobId& id, std::uint64_t attempt);
   void FormIfComplete(const JobId& id);
   void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
+  void ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node);
   void Uncount(const Waiting& waiting);
   std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
   bool NamesAnotherDaemon(const v1::WorldFormed& formed) const;
@@ -155,7 +156,9 @@ class Rendezvous {
   void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank);
   void SettleEarly(const Attempt& attempt);
   void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
-  std::string DescribeMissing(const Job& job, std::uint32_t size) const;
+  // Those that are not there and never were, or were there and have left.
+  std::string DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
+                              bool have_left) const;
   std::string DescribeLateness(const JobId& id, const Job& job, const Waiting& waiting) const;
 
   NodeId self_;
@@ -163,6 +166,8 @@ class Rendezvous {
   std::uint64_t incarnation_;
   RendezvousPort& port_;
   std::map<JobId, Job> jobs_;
+  // Of these jobs: ranks that gave up or ended while others go on waiting.
+  std::map<JobId, std::set<std::uint32_t>> left_;
   std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
   // Attempts in a world that was heard of before they were.
   std::set<Attempt> settled_early_;

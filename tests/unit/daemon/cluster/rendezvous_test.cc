@@ -427,6 +427,41 @@ TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJo
                              testing::Not(HasSubstr("had not come"))));
 }
 
+// Why: where all give up within milliseconds of each other, the last one named all others as ranks that
+// had not come, and so hid the one that was missing.
+TEST(RendezvousTest, DoesNotSayAtTheDeadlineThatWhoGaveUpHadNotCome) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 4);
+  cluster.Attach(1, 2, 1, 4);
+  cluster.Attach(1, 3, 2, 4);
+  cluster.Run();
+  cluster.nodes[0]->rendezvous.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr(" rank 3 of 4 had not come:"));
+  cluster.Run();
+  cluster.nodes[1]->rendezvous.Leave(2);
+  cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[1]->refused[3].message,
+              HasSubstr(" rank 3 of 4 had not come (ranks 0, 1 had, but gave up or ended):"));
+}
+
+// How: rank 1's message is lost, so that rank 0's node never forms the job, and rank 0 gives up first.
+TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob) {
+  Cluster cluster(2);
+  cluster.Attach(1, 2, 1, 2);
+  cluster.wire.clear();
+  cluster.Attach(0, 1, 0, 2);
+  cluster.Run();
+  cluster.nodes[0]->rendezvous.Leave(1);
+  cluster.Run();
+  Rendezvous& other = cluster.nodes[1]->rendezvous;
+  other.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[1]->refused[2].message,
+              HasSubstr(" rank 0 of 2 had come, but gave up or ended"));
+  cluster.Attach(1, 3, 1, 2);
+  other.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not come:"));
+}
+
 // Why: what was decided about a daemon's ranks must not be applied to what its next process
 // announces, which has a place in no world.
 // How: a node learns of a world with ranks that were never announced to it; their node starts
