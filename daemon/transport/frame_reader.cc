@@ -28,16 +28,15 @@ FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& str
     : socket_(socket),
       stream_(stream),
       port_(port),
-      staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
-      read_ahead_{std::vector<std::byte>(kReadAheadBytes), std::vector<std::byte>(kReadAheadBytes)},
-      slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kSlotBytesMax)),
-      last_received_ns_(platform::MonotonicNow()) {
-  posted_.Reserve(kReceivesExpected);
-}
+      memory_(2 * kReadAheadBytes + kPayloadSlots * wire::kSlotBytesMax + wire::kChunkBytesMax),
+      read_ahead_{memory_.data(), memory_.data() + kReadAheadBytes},
+      slots_(read_ahead_[1] + kReadAheadBytes),
+      staging_(slots_ + kPayloadSlots * wire::kSlotBytesMax),
+      last_received_ns_(platform::MonotonicNow()) {}
 
 void FrameReader::Forget(const OperationKey& key) {
   // A payload half read goes on into the staging buffer and is dropped.
-  if (posted_.Forget(key)) target_ = staging_.get();
+  if (posted_.Forget(key)) target_ = staging_;
 }
 
 bool FrameReader::HasRoom() const {
@@ -80,8 +79,7 @@ bool FrameReader::Fill(int write_error) {
   // A grant or an acknowledgement says nothing of what comes behind it.
   const bool among_data = incoming_.type == wire::FrameType::kData ||
                           (incoming_.payload_bytes == 0 && posted_.has_large());
-  parts[count++] = {read_ahead_[current_].data(),
-                    among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
+  parts[count++] = {read_ahead_[current_], among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
   const ssize_t got = stream_.Read(socket_.get(), parts, count);
   if (got == 0) {
     End(DownCause::kReset, "the other side closed the connection");
@@ -104,8 +102,8 @@ bool FrameReader::Fill(int write_error) {
   if (!in_payload) return true;
   if (payload_have_ == incoming_.payload_bytes) {
     FinishFrame();
-  } else if (target_ == staging_.get()) {
-    posted_.PlaceSome(incoming_, staging_.get(), payload_have_);
+  } else if (target_ == staging_) {
+    posted_.PlaceSome(incoming_, staging_, payload_have_);
   }
   return true;
 }
@@ -132,7 +130,7 @@ bool FrameReader::TakeReadAhead() {
       if (header_have_ == 0 && !HasRoom()) return any;
       const std::size_t take = std::min(sizeof incoming_ - header_have_, read_end_ - read_first_);
       std::memcpy(reinterpret_cast<std::byte*>(&incoming_) + header_have_,
-                  read_ahead_[current_].data() + read_first_, take);
+                  read_ahead_[current_] + read_first_, take);
       header_have_ += take;
       read_first_ += take;
       any = true;
@@ -141,7 +139,7 @@ bool FrameReader::TakeReadAhead() {
     }
     const std::size_t take =
         std::min<std::size_t>(incoming_.payload_bytes - payload_have_, read_end_ - read_first_);
-    std::memcpy(target_ + payload_have_, read_ahead_[current_].data() + read_first_, take);
+    std::memcpy(target_ + payload_have_, read_ahead_[current_] + read_first_, take);
     payload_have_ += take;
     read_first_ += take;
     any = true;
@@ -167,7 +165,7 @@ bool FrameReader::BeginFrame() {
 bool FrameReader::LendReadAhead() {
   if (incoming_.type != wire::FrameType::kEager || IsLent(1 - current_)) return false;
   if (incoming_.payload_bytes > read_end_ - read_first_) return false;
-  target_ = read_ahead_[current_].data() + read_first_;
+  target_ = read_ahead_[current_] + read_first_;
   target_slot_ = true;
   read_first_ += incoming_.payload_bytes;
   lent_until_[current_] = slots_used_ + 1;
@@ -182,7 +180,7 @@ bool FrameReader::ChooseTarget() {
       case PostedReceives::Place::kDirect: return true;
       case PostedReceives::Place::kDuplicate: target_duplicate_ = true; [[fallthrough]];
       case PostedReceives::Place::kDropped:  // Both are read and dropped.
-      case PostedReceives::Place::kStaged: target_ = staging_.get(); return true;
+      case PostedReceives::Place::kStaged: target_ = staging_; return true;
       case PostedReceives::Place::kUnknown:
         if (!stalled_) End(DownCause::kCut, "data that nobody had asked for");
         return false;
@@ -197,8 +195,15 @@ bool FrameReader::ChooseTarget() {
     return true;
   }
   target_slot_ = true;
-  target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kSlotBytesMax;
+  target_ = TakeSlot();
   return true;
+}
+
+// They are given back in the order in which they were taken. Where none is in use it begins again with the
+// first, so a rail that carries little touches little.
+std::byte* FrameReader::TakeSlot() {
+  if (slots_used_ == slots_freed_.load(std::memory_order_acquire)) slots_begun_ = slots_used_;
+  return slots_ + (slots_used_ - slots_begun_) % kPayloadSlots * wire::kSlotBytesMax;
 }
 
 // The grant may have gone out on another rail, and the receive wait among our commands.

@@ -8,8 +8,9 @@
 // README.md, FrameReader, says when reading waits and how it ends.
 //
 // Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by the thread that takes the
-// events, the atomic figures from any. Memory: slots, staging and read-ahead are fixed at creation; a
-// control message above the eager size, which is rare, is allocated, at most kLargeControlsMax at once.
+// events, the atomic figures from any. Memory: slots, staging and read-ahead are one mapping, of which the
+// system gives the pages that are used; a control message above the eager size, which is rare, is
+// allocated, at most kLargeControlsMax at once.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/sparse_memory.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/posted_receives.h"
 #include "daemon/transport/rail.h"
@@ -93,7 +95,6 @@ class FrameReader {
   }
 
  private:
-  static constexpr std::size_t kReceivesExpected = 1024;
   static constexpr std::size_t kPayloadSlots = 128;
   static constexpr std::size_t kLargeControlsMax = 16;
   static constexpr int kTurns = 8;
@@ -108,6 +109,7 @@ class FrameReader {
   bool TakeReadAhead();
   bool BeginFrame();
   bool ChooseTarget();
+  std::byte* TakeSlot();
   bool LendReadAhead();
   bool IsLent(int buffer) const {
     return lent_until_[buffer] > slots_freed_.load(std::memory_order_acquire);
@@ -123,8 +125,10 @@ class FrameReader {
   FrameReaderPort& port_;
   RailObserver* observer_ = nullptr;
   PostedReceives posted_;
-  std::unique_ptr<std::byte[]> staging_;
-  std::vector<std::byte> read_ahead_[2];
+  const platform::SparseMemory memory_;  // What the next three lie in.
+  std::byte* const read_ahead_[2];
+  std::byte* const slots_;
+  std::byte* const staging_;
   std::uint64_t lent_until_[2] = {
       0, 0};         // Of each: slots_used_ after the last payload that stays in it.
   int current_ = 0;  // The one that is read into.
@@ -139,8 +143,8 @@ class FrameReader {
   bool target_duplicate_ = false;  // A copy of data, read and dropped.
   bool stalled_ = false;           // The frame's receive may wait among the commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
-  std::unique_ptr<std::byte[]> slots_;
-  std::uint64_t slots_used_ = 0;  // Payloads that stay where they were read ahead count, too.
+  std::uint64_t slots_begun_ = 0;  // slots_used_ when the first slot was the next.
+  std::uint64_t slots_used_ = 0;   // Payloads that stay where they were read ahead count, too.
   std::uint64_t large_controls_used_ = 0;
   bool has_ended_ = false;
   DownCause end_cause_ = DownCause::kCut;

@@ -6,8 +6,8 @@
 //                             │  └──some of it has──▶ PlaceSome: while it is in the cache
 //                             └──rail goes down in between──▶ Abandon: claims are given back
 //
-// Owner: a rail. Thread: its owner's. Memory: one entry for each receive; kWithdrawnMax withdrawn
-// operations, beyond which any unknown operation may be one of them.
+// Owner: a rail. Thread: its owner's. Memory: one entry for each receive, with places for kUsual from the
+// first on; kWithdrawnMax withdrawn operations, beyond which any unknown operation may be one of them.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,6 @@ class PostedReceives {
     kOutside,    // Of what was granted, or of the window.
   };
 
-  void Reserve(std::size_t receives) { posted_.reserve(receives); }
   // Any of at least kLargeBytes.
   bool has_large() const { return large_ > 0; }
   // Before the first Begin; outlives this.
@@ -48,6 +47,7 @@ class PostedReceives {
   void DoNotKnowAllWithdrawn() { knows_all_withdrawn_ = false; }
 
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
+    if (posted_.capacity() == 0) posted_.reserve(kUsual);
     Posted& posted = posted_[{receive.key, receive.step}];
     large_ -= IsLarge(posted) ? 1 : 0;  // An earlier one of that name.
     posted = {receive, share, 0};
@@ -149,6 +149,7 @@ class PostedReceives {
   }
 
  private:
+  static constexpr std::size_t kUsual = 1024;
   static constexpr std::size_t kWithdrawnMax = 4096;
   // A multiple of every type, and worth a call.
   static constexpr std::size_t kPartBytes = 32 * 1024;

@@ -311,6 +311,12 @@ void CheckNodes(const Facts& facts, Findings& findings) {
     if (node.strangers_refused() > 0) {
       findings.Add("MC509", object, {{"strangers", std::to_string(node.strangers_refused())}});
     }
+    if (node.nodes_refused() > 0) {
+      findings.Add("MC513", object,
+                   {{"refused", std::to_string(node.nodes_refused())},
+                    {"linked", std::to_string(node.nodes_linked())},
+                    {"most", std::to_string(node.nodes_linked_max())}});
+    }
   }
   for (const v1::TopologyNode& node : cluster.topology.nodes()) {
     if (node.state() == "lost") findings.Add("MC501/lost", absl::StrCat("node ", node.name()));
