@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include <spdlog/spdlog.h>
+
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/trials.h"
 #include "daemon/process/config_file.h"
@@ -11,6 +13,7 @@
 #include "daemon/process/log.h"
 #include "daemon/process/options.h"
 #include "daemon/process/rdma_trial.h"
+#include "daemon/process/resource_limits.h"
 #include "daemon/process/signals.h"
 #include "daemon/transport/rdma/driver_main.h"
 #include "daemon/transport/rdma/driver_process.h"
@@ -59,15 +62,28 @@ int main(int argc, char** argv) {
                           ? mlxcomm::ParseConfig("", "defaults")
                           : mlxcomm::ReadConfigFile(options.config_file);
   if (!config.ok()) return Report(options, config.status(), ExitCode::kUsage);
-  if (options.check_config) return 0;
+  if (options.check_config) {
+    for (const std::string& doubt : mlxcomm::DoubtsOf(*config)) {
+      std::fprintf(stderr, "mlxcommd: %s\n", doubt.c_str());
+    }
+    const absl::Status kept = options.is_private
+                                  ? absl::OkStatus()
+                                  : mlxcomm::CheckStateDirectory(config->state_directory());
+    return kept.ok() ? 0 : Report(options, kept, ExitCode::kUsage);
+  }
   auto log = mlxcomm::Log::Open(config->log(), options.log_level);
   if (!log.ok()) return Report(options, log.status(), ExitCode::kStartup);
+
+  for (const std::string& doubt : mlxcomm::DoubtsOf(*config)) spdlog::warn("{}", doubt);
 
   // Before any thread exists, so that every thread inherits the mask and Wait()
   // below is the only place where a signal is taken.
   mlxcomm::TerminationSignals signals;
   signals.Block(options.is_private);
   mlxcomm::platform::RaiseOpenFilesMax();
+  if (const absl::Status granted = mlxcomm::CheckResourceLimits(); !granted.ok()) {
+    return Report(options, granted, ExitCode::kStartup);
+  }
 
   const auto daemon = mlxcomm::Daemon::Create(options, *config, signals);
   if (!daemon.ok()) return Report(options, daemon.status(), ExitCode::kStartup);

@@ -5,9 +5,11 @@ test says which. Ranks are processes that say on standard output what they did; 
 for such lines with a deadline, never for time to pass.
 """
 
+import contextlib
 import json
 import os
 import queue
+import random
 import shutil
 import signal
 import socket
@@ -33,6 +35,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 only_in_all = pytest.mark.only_in_all
 SHORT = os.environ.get("MLXCOMM_TESTS_TIER") == "short"
 
+GIVEN_PORTS = set()
+
 PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.
 
 
@@ -49,9 +53,15 @@ def find_test_program(folder, name):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that nobody takes before its daemon does: another one each time, and below those from which the
+    system takes the ports of outgoing connections."""
+    while True:
+        port = random.SystemRandom().randrange(10240, 32768)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            if port not in GIVEN_PORTS:
+                GIVEN_PORTS.add(port)
+                return port
 
 
 def wait_until(condition, what):
@@ -203,6 +213,10 @@ class Cluster:
     def wait_linked(self):
         def linked():
             for node in range(self.count):
+                daemon = self.daemons[node]
+                if daemon is not None and daemon.child.poll() is not None:
+                    daemon.finish()
+                    raise AssertionError(f"node {node} has ended: {daemon.lines}")
                 status = self.status(node)
                 if status is None or len(status["nodes"]) != self.count:
                     return False

@@ -361,6 +361,12 @@ std::vector<const Discovery::Neighbour*> Discovery::Neighbours() const {
   return all;
 }
 
+bool Discovery::Hears(const NodeId& id, std::uint64_t now_ns) const {
+  return std::any_of(neighbours_.begin(), neighbours_.end(), [&](const auto& entry) {
+    return entry.second.id == id && !entry.second.IsLost(now_ns);
+  });
+}
+
 bool Discovery::Knows(const NodeId& id, const std::string& local_interface,
                       const std::string& remote_interface) const {
   return neighbours_.contains(Key{local_interface, id, remote_interface});

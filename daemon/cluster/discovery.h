@@ -105,6 +105,8 @@ class Discovery {
 
   const Counters& counters() const { return counters_; }
   std::vector<const Neighbour*> Neighbours() const;  // In a fixed order.
+  // Over whichever interface, and not long ago.
+  bool Hears(const NodeId& id, std::uint64_t now_ns) const;
   bool Knows(const NodeId& id, const std::string& local_interface,
              const std::string& remote_interface) const;
   // What is wrong there; none: nothing, or it has not been seen for a while.

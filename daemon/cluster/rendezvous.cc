@@ -109,7 +109,14 @@ void Rendezvous::Forget(const JobId& id, std::uint32_t rank, const NodeId& node)
   if (waiting == found->second.end()) return;
   Uncount(waiting->second);
   found->second.erase(waiting);
-  if (found->second.empty()) jobs_.erase(found);
+  if (!found->second.empty()) return;
+  jobs_.erase(found);
+  left_.erase(id);
+}
+
+void Rendezvous::ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node) {
+  Forget(id, rank, node);
+  if (jobs_.contains(id)) left_[id].insert(rank);
 }
 
 void Rendezvous::Uncount(const Waiting& waiting) {
@@ -126,15 +133,32 @@ void Rendezvous::Leave(std::uint64_t session) {
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
       if (waiting.node != self_ || waiting.session != session) continue;
-      v1::PeerMessage message;
-      message.mutable_rank_withdrawn()->set_job(id.name);
-      message.mutable_rank_withdrawn()->set_user(id.user);
-      message.mutable_rank_withdrawn()->set_attempt(waiting.attempt);
-      port_.SendToAllNodes(message);
-      return Forget(JobId(id), waiting.claim.rank, self_);
+      Withdraw(id, waiting.attempt);
+      return ForgetWhoLeft(JobId(id), waiting.claim.rank, self_);
     }
   }
-  std::erase_if(running_, [session](const auto& entry) { return entry.second.session == session; });
+  std::erase_if(running_, [this, session](const auto& entry) {
+    const auto& [rank, taken] = entry;
+    if (taken.session != session) return false;
+    // The world may have been lost on its way to one of its nodes, for which the rank waits still.
+    if (!taken.is_known_everywhere) Withdraw(rank.first, taken.attempt);
+    return true;
+  });
+}
+
+void Rendezvous::Withdraw(const JobId& id, std::uint64_t attempt) {
+  v1::PeerMessage message;
+  v1::RankWithdrawn& withdrawn = *message.mutable_rank_withdrawn();
+  withdrawn.set_job(id.name);
+  withdrawn.set_user(id.user);
+  withdrawn.set_attempt(attempt);
+  port_.SendToAllNodes(message);
+}
+
+void Rendezvous::OnWorldReady(std::uint64_t group) {
+  for (auto& [rank, taken] : running_) {
+    if (taken.group == group) taken.is_known_everywhere = true;
+  }
 }
 
 void Rendezvous::Refuse(std::uint64_t session, const Failure& failure) {
@@ -207,7 +231,7 @@ void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& wi
   if (job == jobs_.end()) return;
   for (const auto& [key, waiting] : job->second) {
     if (waiting.node != node || waiting.attempt != withdrawn.attempt()) continue;
-    Forget(id, waiting.claim.rank, node);
+    ForgetWhoLeft(id, waiting.claim.rank, node);
     return FormIfComplete(id);  // Another node's claim of that rank may have waited for this.
   }
 }
@@ -240,10 +264,13 @@ void Rendezvous::FormIfComplete(const JobId& id) {
     member.set_pid(waiting.claim.pid);
     member.set_attempt(waiting.attempt);
     members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid, waiting.session});
-    if (waiting.node == self_) running_[{id, key.first}] = {waiting.session, waiting.claim.pid};
+    if (waiting.node == self_) {
+      running_[{id, key.first}] = {waiting.session, waiting.claim.pid, waiting.attempt, group};
+    }
     Uncount(waiting);
   }
   jobs_.erase(found);
+  left_.erase(id);
   *formed.mutable_costs() = costs;
   port_.SendToAllNodes(message);
   port_.OnWorldFormed(id, group, members, costs);
@@ -350,8 +377,9 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     FormedMember& member = members[rank];
     if (member.session == 0) continue;
-    member.pid = jobs_.at(id).at({rank, self_}).claim.pid;
-    running_[{id, rank}] = {member.session, member.pid};
+    const Waiting& waiting = jobs_.at(id).at({rank, self_});
+    member.pid = waiting.claim.pid;
+    running_[{id, rank}] = {member.session, member.pid, waiting.attempt, formed.group()};
     WithdrawFromOthers(formed, rank);
   }
   Settle(formed, members);
@@ -417,7 +445,8 @@ void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) 
 }
 
 // Empty: nobody.
-std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) const {
+std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
+                                        bool have_left) const {
   constexpr std::size_t kNamed = 16;
   std::string text;
   std::size_t missing = 0;
@@ -425,7 +454,9 @@ std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) cons
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     const bool is_there = next != job.end() && next->first.first == rank;
     while (next != job.end() && next->first.first == rank) ++next;
-    if (is_there) continue;
+    const auto left = left_.find(id);
+    const bool has_left = left != left_.end() && left->second.contains(rank);
+    if (is_there || has_left != have_left) continue;
     if (missing++ < kNamed) absl::StrAppend(&text, text.empty() ? "" : ", ", rank);
   }
   if (missing == 0) return {};
@@ -435,9 +466,15 @@ std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) cons
 
 std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                                          const Waiting& waiting) const {
-  const std::string missing = DescribeMissing(job, waiting.claim.size);
+  const std::string missing = DescribeMissing(id, job, waiting.claim.size, /*have_left=*/false);
+  const std::string left = DescribeMissing(id, job, waiting.claim.size, /*have_left=*/true);
   const std::string after = absl::StrCat("job ", id.name, ": after ",
                                          static_cast<double>(waiting.timeout_ns) / 1e9, " s ");
+  if (missing.empty() && !left.empty()) {
+    return absl::StrCat(
+        after, left, " of ", waiting.claim.size,
+        " had come, but gave up or ended: start all ranks again, at about the same time");
+  }
   if (missing.empty()) {
     return absl::StrCat(after, "all ", waiting.claim.size, " ranks are known here, but node ",
                         NodeName(job.begin()->second.node),
@@ -445,8 +482,9 @@ std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                         "the job: do its log and the links between the nodes (mlxcommctl "
                         "status) tell why?");
   }
-  return absl::StrCat(after, missing, " of ", waiting.claim.size,
-                      " had not come: are they started, with this job name",
+  return absl::StrCat(after, missing, " of ", waiting.claim.size, " had not come",
+                      left.empty() ? "" : absl::StrCat(" (", left, " had, but gave up or ended)"),
+                      ": are they started, with this job name",
                       id.user.empty() ? "" : absl::StrCat(", as user ", id.user),
                       ", and are their daemons linked (mlxcommctl status)?");
 }

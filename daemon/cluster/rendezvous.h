@@ -91,6 +91,8 @@ class Rendezvous {
               std::uint64_t now_ns);
   // The process withdrew, died, or its rank of a running job has gone.
   void Leave(std::uint64_t session);
+  // Every node of the group has said that it exists there.
+  void OnWorldReady(std::uint64_t group);
 
   void OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation);
   void OnNodeLost(const NodeId& node);
@@ -117,6 +119,9 @@ class Rendezvous {
   struct Taken {
     std::uint64_t session = 0;
     std::uint64_t pid = 0;
+    std::uint64_t attempt = 0;
+    std::uint64_t group = 0;
+    bool is_known_everywhere = false;  // All nodes of the world have heard of it.
   };
 
   struct Known {
@@ -138,8 +143,10 @@ class Rendezvous {
   Failure Objection(const Claim& claim, bool local) const;
   void Refuse(std::uint64_t session, const Failure& failure);
   void Announce(const Waiting& waiting, const NodeId* only_to);
+  void Withdraw(const JobId& id, std::uint64_t attempt);
   void FormIfComplete(const JobId& id);
   void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
+  void ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node);
   void Uncount(const Waiting& waiting);
   std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
   bool NamesAnotherDaemon(const v1::WorldFormed& formed) const;
@@ -149,7 +156,9 @@ class Rendezvous {
   void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank);
   void SettleEarly(const Attempt& attempt);
   void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
-  std::string DescribeMissing(const Job& job, std::uint32_t size) const;
+  // Those that are not there and never were, or were there and have left.
+  std::string DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
+                              bool have_left) const;
   std::string DescribeLateness(const JobId& id, const Job& job, const Waiting& waiting) const;
 
   NodeId self_;
@@ -157,6 +166,8 @@ class Rendezvous {
   std::uint64_t incarnation_;
   RendezvousPort& port_;
   std::map<JobId, Job> jobs_;
+  // Of these jobs: ranks that gave up or ended while others go on waiting.
+  std::map<JobId, std::set<std::uint32_t>> left_;
   std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
   // Attempts in a world that was heard of before they were.
   std::set<Attempt> settled_early_;

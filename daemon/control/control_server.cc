@@ -1,9 +1,16 @@
 #include "daemon/control/control_server.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,12 +19,14 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
+#include <spdlog/spdlog.h>
 #include <asio/post.hpp>
 #include <asio/thread_pool.hpp>
 
 #include "daemon/cluster/topology_reply.h"
 #include "daemon/control/aside.h"
 #include "daemon/control/call_queue.h"
+#include "daemon/control/connection_relay.h"
 #include "daemon/control/event_stream.h"
 #include "daemon/control/record_reply.h"
 #include "daemon/control/refusal.h"
@@ -229,10 +238,16 @@ class DiagnosticsCalls {
   }
 
   // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as
-  // large as the record.
+  // large as the record, so a user has one at a time until it has gone out.
   void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
     const auto who = Identify(intake_, call.context());
     if (!who) return call.Refuse(RefuseStranger());
+    const uid_t uid = who->peer.uid;
+    if (!reading_users_.insert(uid).second) {
+      return call.Refuse(Refuse({FailureCode::kResourceExhausted, kNoRank,
+                                 "another record is being sent to this user: ask again"}));
+    }
+    call.set_on_over([this, uid] { reading_users_.erase(uid); });
     reading_.Start(
         call.MakeAnswer(),
         [this, &request = call.request(), user = who->peer.user](v1::FlightRecordReply& reply) {
@@ -255,7 +270,19 @@ class DiagnosticsCalls {
   EventStreams event_streams_;
   StatusThread merging_;
   Aside<v1::FlightRecordReply> reading_;
+  std::set<uid_t> reading_users_;  // Whose record is under way; the queue's thread.
 };
+
+// A pair of connected sockets that do not block: one replaces what `at` is, under its number.
+bool MakePairAt(const platform::FileDescriptor& at, platform::FileDescriptor& other) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return false;
+  const platform::FileDescriptor one(ends[0]);
+  other.Reset(ends[1]);
+  for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  ::fcntl(other.get(), F_SETFD, FD_CLOEXEC);
+  return ::dup2(one.get(), at.get()) >= 0 && ::fcntl(at.get(), F_SETFD, FD_CLOEXEC) == 0;
+}
 
 class GrpcControlServer final : public ControlServer {
  public:
@@ -264,12 +291,17 @@ class GrpcControlServer final : public ControlServer {
       : control_(port, intake), diagnostics_(port, intake, recorder, events) {
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
+    constexpr int kMetadataBytesMax = 8 * 1024;
     grpc::ResourceQuota quota("mlxcommd control");
     quota.Resize(kMemoryBytes);
     grpc::ServerBuilder builder;
     builder.SetResourceQuota(quota);
     builder.SetMaxReceiveMessageSize(kRequestBytesMax);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
+    // Decoded, where FrameMeter counts the bytes that were sent.
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+    // Windows stay at 64 KiB; they would grow with what a connection sends.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.RegisterService(&control_service_);
     builder.RegisterService(&diagnostics_service_);
     queue_.emplace(builder);
@@ -282,8 +314,20 @@ class GrpcControlServer final : public ControlServer {
 
   void Adopt(platform::FileDescriptor connection) override {
     const std::lock_guard lock(mutex_);
-    if (!ended_) grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
+    if (ended_) return;
+    platform::FileDescriptor process(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+    platform::FileDescriptor inner;
+    // gRPC gets the connection's number for its end: the intake knows a session's calls by it (Intake::Find).
+    if (!process.valid() || !MakePairAt(connection, inner)) {
+      spdlog::error("cannot serve the calls of a process: no descriptor left: {}",
+                    std::strerror(errno));
+      ::shutdown(connection.get(), SHUT_RDWR);
+      return;
+    }
+    grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
+    relay_.Carry(std::move(process), std::move(inner));
   }
+  EndCounts ended() const override { return relay_.ended(); }
   void Shutdown(std::uint64_t timeout_ns) override {
     {
       const std::lock_guard lock(mutex_);
@@ -299,6 +343,7 @@ class GrpcControlServer final : public ControlServer {
   v1::Control::AsyncService control_service_;
   v1::Diagnostics::AsyncService diagnostics_service_;
   std::optional<CallQueue> queue_;
+  ConnectionRelay relay_;  // Passes on the server's last answers.
   std::unique_ptr<grpc::Server> server_;
   ControlCalls control_;
   DiagnosticsCalls diagnostics_;

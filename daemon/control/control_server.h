@@ -2,14 +2,15 @@
 // every call that it comes from the session it claims.
 //
 // Owner: Daemon. Thread: Adopt and Shutdown from any, also at the same time; calls on one of its
-// own (call_queue.h), statuses and the record on others (aside.h). Memory: bounded by a resource
-// quota.
+// own (call_queue.h), statuses and the record on others (aside.h), bytes on the relay's. Memory: requests
+// are bounded by a resource quota, and what the quota does not count by the relay (connection_relay.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "daemon/control/control_port.h"
+#include "daemon/control/end_reason.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
@@ -25,6 +26,8 @@ class ControlServer {
   virtual ~ControlServer() = default;
   // Serves the connection; once Shutdown has begun it is closed instead.
   virtual void Adopt(platform::FileDescriptor connection) = 0;
+  // Connections that were ended for what came on them; from any thread.
+  virtual EndCounts ended() const = 0;
   // Call it once. Calls that are open after timeout_ns are cancelled; returns when every call has
   // been answered, so another thread must go on answering. The destructor does it with 0.
   virtual void Shutdown(std::uint64_t timeout_ns) = 0;

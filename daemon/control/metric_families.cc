@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/control/end_reason.h"
 #include "proto/status_words.h"
 #include "proto/types/operation.h"
 #include "proto/types/plain_text.h"
@@ -70,9 +71,26 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
          "Local processes turned away: bad hello, wrong user, a limit.", node.clients_refused());
   AddOne(families, "mlxcomm_sessions_ended_for_garbage_total", kCounter,
          "Clients ended for what no client library writes.", node.sessions_ended_for_garbage());
+  MetricFamily& ended =
+      Begin(families, "mlxcomm_control_connections_ended_total", kCounter,
+            "Control connections ended for what came on them, or for answers left unread.");
+  for (std::size_t i = 1; i < kEndReasons; ++i) {
+    const char* const reason = EndReasonWord(static_cast<EndReason>(i));
+    double count = 0;
+    for (const v1::EndedConnections& told : node.control_connections_ended()) {
+      if (told.reason() == reason) count = static_cast<double>(told.count());
+    }
+    AddValue(ended, {{"reason", reason}}, count);
+  }
   AddOne(families, "mlxcomm_strangers_refused_total", kCounter,
          "Connections to the peer port without proof of the key, or of another cluster.",
          node.strangers_refused());
+  AddOne(families, "mlxcomm_nodes_linked", kGauge, "Other nodes that this one is linked with.",
+         node.nodes_linked());
+  AddOne(families, "mlxcomm_nodes_linked_max", kGauge, "As many may be.", node.nodes_linked_max());
+  AddOne(families, "mlxcomm_nodes_refused_total", kCounter,
+         "Nodes that were refused, or have yielded their place, because there were too many.",
+         node.nodes_refused());
   AddOne(families, "mlxcomm_combined_read_bytes_total", kCounter,
          "From memory, to combine or copy what local ranks pass.", node.combined_bytes_read());
   AddOne(families, "mlxcomm_combined_written_bytes_total", kCounter, "To memory, by the same.",

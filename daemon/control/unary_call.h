@@ -28,12 +28,18 @@ class UnaryCall : public AsyncCall {
   void set_on_cancelled(std::function<void()> on_cancelled) {
     on_cancelled_ = std::move(on_cancelled);
   }
+  // Called on the queue's thread, at the end of the call: gRPC has passed the answer on, or the caller has
+  // gone. A caller that keeps its window closed puts it off.
+  void set_on_over(std::function<void()> on_over) { on_over_ = std::move(on_over); }
   // Either of the two, once.
   std::unique_ptr<Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }
   void Refuse(const grpc::Status& status) { writer_.FinishWithError(status, &answered_); }
 
  protected:
   using AsyncCall::AsyncCall;
+  ~UnaryCall() override {
+    if (on_over_) on_over_();
+  }
   void OnCancelled() override {
     if (on_cancelled_) on_cancelled_();
   }
@@ -63,6 +69,7 @@ class UnaryCall : public AsyncCall {
   };
 
   std::function<void()> on_cancelled_;
+  std::function<void()> on_over_;
 };
 
 // How the generated service asks gRPC for a call of a method.

@@ -110,6 +110,11 @@ Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
     user = **found;
     return {};
   }
+  if (found && absl::IsResourceExhausted(found->status())) {
+    return {
+        FailureCode::kResourceExhausted, kNoRank,
+        absl::StrCat("cannot ask the system who user ", uid, " is: ", found->status().message())};
+  }
   return {FailureCode::kUnavailable, kNoRank,
           absl::StrCat("the system does not say who user ", uid, " is (",
                        found ? found->status().message() : "no answer in time",

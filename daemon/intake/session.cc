@@ -8,8 +8,10 @@
 
 #include <asio/post.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/platform/handler_memory.h"
 #include "daemon/platform/process_exit.h"
+#include "daemon/platform/system_facts.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::intake {
@@ -25,6 +27,16 @@ struct Rung : platform::UsesHandlerMemory {
     if (failed != asio::error::operation_aborted) observer.OnRung(id);
   }
 };
+
+// It has to fit into a hello (proto/queue/hello.h).
+absl::Status NoArena(const absl::Status& reason) {
+  const std::uint64_t memory = platform::AddressSpaceMax();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "arena: ", reason.message(), ". Ask for less (arena_bytes)",
+      memory == 0 ? std::string()
+                  : absl::StrCat(", or raise mlxcommd's limit of address space (ulimit -v: ",
+                                 memory, " bytes)")));
+}
 
 }  // namespace
 
@@ -47,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, S
 absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
   absl::StatusOr<platform::SharedSegment> arena =
       platform::SharedSegment::Create("mlxcomm-arena", arena_bytes);
-  if (!arena.ok()) return arena.status();
+  if (!arena.ok()) return NoArena(arena.status());
   absl::StatusOr<platform::SharedSegment> segment =
       platform::SharedSegment::Create("mlxcomm-queue", queue::kQueueSegmentBytes);
   if (!segment.ok()) return segment.status();

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/system_facts.h"
 #include "daemon/platform/user_account.h"
 #include "proto/types/plain_text.h"
 
@@ -32,6 +33,15 @@ absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::strin
   if (absl::IsNotFound(found.status())) return false;
   if (!found.ok()) return found.status();
   return std::find(account.groups.begin(), account.groups.end(), *found) != account.groups.end();
+}
+
+// The system gives the same reason for too many threads and for too little room for their stacks.
+absl::Status NoThread(const std::string& why) {
+  const std::uint64_t memory = platform::AddressSpaceMax();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no thread: ", why, ": raise mlxcommd's limit of ",
+                   memory != 0 ? absl::StrCat("memory (ulimit -v: ", memory, " bytes)")
+                               : "threads (ulimit -u, TasksMax)"));
 }
 
 }  // namespace
@@ -94,9 +104,7 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
       std::thread(&UserDirectory::Work, questions).detach();
     } catch (const std::system_error& error) {
       // Later, because the caller does not expect the answer yet.
-      asio::post(io_, [this, uid, why = std::string(error.what())] {
-        OnAnswer(uid, absl::ResourceExhaustedError("no thread to ask who the user is: " + why));
-      });
+      asio::post(io_, [this, uid, why = NoThread(error.what())] { OnAnswer(uid, why); });
       return;
     }
     questions_ = std::move(questions);

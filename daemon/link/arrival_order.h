@@ -55,6 +55,12 @@ class ArrivalOrder {
   std::uint64_t duplicates() const { return duplicates_; }
   std::uint64_t kept_bytes() const { return kept_bytes_; }
   void Reset();  // Begins again at sequence 1; no rail may be there.
+  // After Reset: all that it has grown to.
+  void GiveBackMemory() {
+    kept_ = std::vector<Kept>();
+    slots_ = std::vector<std::unique_ptr<std::byte[]>>();
+    free_slots_ = std::vector<std::int32_t>();
+  }
 
  private:
   bool BitOf(std::uint64_t sequence) const {

@@ -340,4 +340,11 @@ void Channel::Reset() {
   released_.clear();
 }
 
+void Channel::GiveBackMemory() {
+  frames_ = GrowingRing<Outgoing>();
+  lost_ = GrowingRing<std::uint64_t>();
+  flights_ = {};
+  for (Slots& slots : slots_) slots = Slots();
+}
+
 }  // namespace mlxcomm::fabric

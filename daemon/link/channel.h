@@ -85,6 +85,8 @@ class Channel {
   void Cancel(const OperationKey& key);
   // Begins again at sequence 1, without rails: everything queued is forgotten.
   void Reset();
+  // After Reset: all that it has grown to.
+  void GiveBackMemory();
 
   // Cookies of payloads that will not be read again; the caller empties it.
   std::vector<std::uint64_t>& released() { return released_; }

@@ -191,14 +191,20 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
 void Link::OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns) {
   TakeAbandoned(event);
   if (event.cause == DownCause::kViolation) return OnViolation(event.reason);
-  if (event.link_reason == LinkReason::kBytesChanged) {
-    ++changed_frames_;
-    changed_on_ = absl::StrCat(rails_[at].path.local, " - ", rails_[at].path.remote);
-  }
+  CountChanged(at, event);
   channel_.OnTransmitted(at, event.transmitted);
   const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
   const DownCause cause = joined ? event.cause : DownCause::kCut;
   RemoveRailAt(at, {event.reason, cause, event.link_reason}, now_ns);
+}
+
+void Link::CountChanged(std::size_t at, const RailEvent& event) {
+  if (event.link_reason != LinkReason::kBytesChanged) return;
+  changed_on_ = absl::StrCat(rails_[at].path.local, " - ", rails_[at].path.remote);
+  if (changed_frames_++ == 0) {
+    spdlog::warn("link to {}: bytes were changed on {}; nothing is lost, it is sent again",
+                 peer_.name, changed_on_);
+  }
 }
 
 std::size_t Link::Poll(std::uint64_t now_ns) {
@@ -299,7 +305,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
   // Before the frame: it may acknowledge what has just been written.
   channel_.OnTransmitted(at, event.transmitted);
   switch (event.kind) {
-    case RailEvent::Kind::kTransmitted:
+    case RailEvent::Kind::kTransmitted: CountChanged(at, event); [[fallthrough]];
     case RailEvent::Kind::kDown: return TakeAbandoned(event);
     case RailEvent::Kind::kWithdrawn: return Answered(at);
     case RailEvent::Kind::kFrame:
@@ -313,7 +319,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
 }
 
 // It took a copy of a frame for one too many, and then the frame did not come: the rail went
-// down, or lost the rest of it.
+// down, or lost the rest of it. Or the frame's payload was not what had been sent.
 void Link::TakeAbandoned(const RailEvent& event) {
   if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
   if (std::find(wanted_.begin(), wanted_.end(), event.abandoned) == wanted_.end()) {

@@ -113,6 +113,8 @@ class Link {
   absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
                              std::uint64_t now_ns);
   void Lose(const absl::Status& why);
+  // A job has ranks there: its rails get what only large data needs, from now until it is lost.
+  void Prepare();
   // For the orderly end: hands what is queued to the rails and drops what comes;
   // nothing is reported any more. True: there is nothing left to hand.
   bool HandTheRest();
@@ -155,6 +157,7 @@ class Link {
   // come nearer with every call; look when about to sleep.
   std::uint64_t deadline_ns() const;
   void OnTime(std::uint64_t now_ns);
+  bool prepared() const { return prepared_; }
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
   const std::string& detail() const { return detail_; }
   LinkReason reason() const { return reason_; }
@@ -218,6 +221,7 @@ class Link {
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
   void TakeAbandoned(const RailEvent& event);
+  void CountChanged(std::size_t at, const RailEvent& event);
   void OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns);
   bool OnFrame(RailEvent& event);
   bool OnAcknowledgement(const wire::FrameHeader& header);
@@ -249,6 +253,7 @@ class Link {
   void DropRail(std::size_t at);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
+  void GiveBackMemory();
   void EnterGrace(const RailEnd& end, std::uint64_t now_ns);
   void AskForSign(std::size_t at, std::uint64_t now_ns);
   void GiveSignOfLife(std::size_t at, std::uint64_t now_ns);
@@ -297,6 +302,8 @@ class Link {
   std::uint64_t asked_since_ns_ = 0;
   std::uint64_t asked_until_ns_ = kNever;
   std::string asked_why_;
+  bool prepared_ = false;
+  bool has_grown_ = false;  // What it had when it was lost is still to be given back.
   bool grace_after_reset_ = false;
   std::string grace_why_;
   std::uint64_t violations_ = 0;

@@ -276,6 +276,14 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   channel_.OnRailUp(at, on.rail->is_reliable());
   channel_.OnNow(now_ns);
   acknowledge_now_ = true;  // What was acknowledged earlier may not have arrived.
+  if (prepared_) on.rail->Prepare();
+}
+
+void Link::Prepare() {
+  if (!reachable() || std::exchange(prepared_, true)) return;
+  for (const OnRail& on : rails_) {
+    if (on.rail != nullptr) on.rail->Prepare();
+  }
 }
 
 // The way that has just come takes their place.
@@ -313,6 +321,17 @@ void Link::ForgetChannel() {
   acknowledge_now_ = false;
 }
 
+// A lost link is kept for its name and its state, not for what it had under way. Only from OnTime:
+// elsewhere frames may still be in the hands of who is further up the stack.
+void Link::GiveBackMemory() {
+  has_grown_ = false;
+  channel_.GiveBackMemory();
+  arrivals_.GiveBackMemory();
+  withdrawals_ = GrowingRing<Withdrawal>();
+  posted_ = absl::flat_hash_map<PostedKey, Posted>();
+  for (OnRail& on : rails_) on.waiting = GrowingRing<RailCommand>();
+}
+
 void Link::Lose(const absl::Status& why) {
   if (!reachable()) return;
   // After a grace period for the reason that it began with.
@@ -325,7 +344,9 @@ void Link::Lose(const absl::Status& why) {
     if (rails_[at].rail != nullptr) DropRail(at);
   }
   ForgetChannel();
+  has_grown_ = true;
   withdrawn_.clear();
+  prepared_ = false;
   session_ = options_.random();
   peer_session_ = 0;
   listener_.OnNodeLost(peer_.id, why);
@@ -351,6 +372,7 @@ std::uint64_t Link::deadline_ns() const {
 
 void Link::OnTime(std::uint64_t now_ns) {
   now_ns_ = now_ns;
+  if (has_grown_ && !reachable()) GiveBackMemory();
   if (now_ns >= channel_.deadline_ns()) {
     channel_.OnNow(now_ns);
     Pump();

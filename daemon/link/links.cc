@@ -40,13 +40,21 @@ Link* Links::FindLink(const NodeId& node) const {
 
 Link* Links::LinkTo(const NodeId& node) {
   if (Link* const link = FindLink(node); link != nullptr) return link;
-  if (peers_.size() >= kLinksMax) return nullptr;
+  // From inside a turn, so nobody yields. What is left is for connections, which may make others go.
+  if (nodes() >= options_.nodes_max || peers_.size() >= std::size_t{2} * options_.nodes_max) {
+    ++nodes_refused_;
+    return nullptr;
+  }
+  return MakePeer(node).link.get();
+}
+
+Links::Peer& Links::MakePeer(const NodeId& node) {
   std::unique_ptr<Peer>& peer = peers_[node];
   peer = std::make_unique<Peer>();
   peer->link = std::make_unique<Link>(options_, node, listener_, &router_,
                                       static_cast<RailSetupListener*>(this));
   in_order_.push_back(peer.get());
-  return peer->link.get();
+  return *peer;
 }
 
 std::string Links::NameOf(const NodeId& node) const {
@@ -156,6 +164,10 @@ void Links::OnTime(std::uint64_t now_ns) {
   router_.Turn(now_ns);
   if (tick) TellOfForwarding(now_ns);
   if (tick) ForgetIdle(now_ns);
+  if (!tick) return;
+  for (Peer* const peer : in_order_) {
+    peer->claim = std::max(peer->dialed_as, listener_.ClaimOf(peer->link->peer().id));
+  }
 }
 
 // A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
@@ -208,7 +220,7 @@ bool Links::IsIdle(const Peer& peer) const {
 
 // Only from OnTime: elsewhere links are in use further up the stack.
 void Links::ForgetIdle(std::uint64_t now_ns) {
-  const bool crowded = in_order_.size() > kLinksMax / 2;
+  const bool crowded = in_order_.size() - nodes() > options_.nodes_max;
   const std::uint64_t patience_ns = crowded ? kForgetSoonNs : kForgetNs;
   std::erase_if(in_order_, [&](Peer* const peer) {
     if (!IsIdle(*peer)) {
@@ -273,8 +285,20 @@ bool Links::PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) 
   return options_.self.id < peer && Excluded(peer, path, anew, /*as_dialer=*/true);
 }
 
-wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path) const {
+wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path, const Origin& from) const {
   if (peer == options_.self.id) return wire::VerdictCode::kSelf;
+  const Peer* const known = PeerOf(peer);
+  if (known == nullptr || !HasPlace(*known)) {
+    std::vector<Peer*> holders;
+    switch (FindPlaceFor(peer, path, from, holders).kind) {
+      case PlaceAnswer::Kind::kFull: return wire::VerdictCode::kTooManyNodes;
+      case PlaceAnswer::Kind::kAddressFull: return wire::VerdictCode::kTooManyOfAddress;
+      case PlaceAnswer::Kind::kFree:
+      case PlaceAnswer::Kind::kYields: break;
+    }
+  } else if (HasTooManyConnections(*known, path, from)) {
+    return wire::VerdictCode::kTooManyOfAddress;
+  }
   return PrefersOwnDial(peer, path, !IsReachable(peer)) ? wire::VerdictCode::kAlreadyLinked
                                                         : wire::VerdictCode::kAccepted;
 }
@@ -306,10 +330,12 @@ void Links::Abandon(const Join& join) {
   std::erase_if(joins_, [&](const UnderWay& other) { return other.number == join.number; });
 }
 
-absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailPath& path) {
-  Link* const link = LinkTo(peer);
-  if (link == nullptr) return TooManyNodes();
-  if (link->HasRailOver(path)) return Busy("linked already");
+absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailPath& path,
+                                                 const Origin& to) {
+  if (HasRailOver(peer, path)) return Busy("linked already");
+  const absl::StatusOr<Link*> place = TakePlace(peer, path, to);
+  if (!place.ok()) return place.status();
+  Link* const link = *place;
   if (link->direct_rails() >= Link::kRailsMax) {
     return TooManyRails();
   }
@@ -324,9 +350,10 @@ absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailP
 // changed here since then that it does not know of.
 absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const RailPath& path,
                                                    const wire::Introduction& theirs, RailMark mark,
-                                                   std::uint64_t now_ns) {
-  Link* const link = LinkTo(peer);
-  if (link == nullptr) return TooManyNodes();
+                                                   std::uint64_t now_ns, const Origin& from) {
+  const absl::StatusOr<Link*> place = TakePlace(peer, path, from);
+  if (!place.ok()) return place.status();
+  Link* const link = *place;
   const bool anew = !link->GoesOnWith(theirs);
   const RailMark now = MarkOf(peer, path);
   const bool stale =
@@ -421,10 +448,117 @@ void Links::StopRails() {
   for (Peer* const peer : in_order_) peer->link->StopRails();
 }
 
-absl::Status Links::TooManyNodes() {
+// --- places ---------------------------------------------------------------------------------
+
+// It is linked, or about to be. Others are only remembered.
+bool Links::HasPlace(const Peer& peer) const {
+  return peer.link->reachable() || IsJoining(peer.link->peer().id);
+}
+
+std::size_t Links::nodes() const {
+  return static_cast<std::size_t>(std::count_if(
+      in_order_.begin(), in_order_.end(), [this](const Peer* peer) { return HasPlace(*peer); }));
+}
+
+PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
+                                std::vector<Peer*>& holders) const {
+  std::vector<PlaceHolder> places;
+  for (Peer* const peer : in_order_) {
+    if (!HasPlace(*peer)) continue;
+    holders.push_back(peer);
+    // Who is about to join ends that first, or fails soon.
+    const bool joins = IsJoining(peer->link->peer().id);
+    places.push_back({joins ? NodeClaim::kInJob : peer->claim, peer->address, peer->interface});
+  }
+  const Peer* const known = PeerOf(node);
+  NodeClaim claim = std::max(from.claim, listener_.ClaimOf(node));
+  if (known != nullptr) claim = std::max(claim, known->dialed_as);
+  return FindPlace({claim, from.address, path.local}, places, options_.nodes_max);
+}
+
+// Of a node that has one, and has not lost that over this path.
+bool Links::HasTooManyConnections(const Peer& peer, const RailPath& path,
+                                  const Origin& from) const {
+  if (peer.link->direct_rails() == 0 || peer.link->HasRailOver(path)) return false;
+  if (std::max(peer.claim, from.claim) > NodeClaim::kFound) return false;
+  std::size_t all = 0;
+  std::size_t of_address = 0;
+  for (const Peer* const one : in_order_) {
+    all += one->link->direct_rails();
+    if (one->address == from.address) of_address += one->link->direct_rails();
+  }
+  return all >= ConnectionsMax(options_.nodes_max) ||
+         (!from.address.empty() && of_address >= ConnectionsOfAddressMax(options_.nodes_max));
+}
+
+// Only where no link is in use further up the stack: another may be lost by it, and forgotten.
+absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
+                                       const Origin& from) {
+  Peer* peer = PeerOf(node);
+  if (peer == nullptr || !HasPlace(*peer)) {
+    std::vector<Peer*> holders;
+    const PlaceAnswer answer = FindPlaceFor(node, path, from, holders);
+    if (answer.kind == PlaceAnswer::Kind::kFull || answer.kind == PlaceAnswer::Kind::kAddressFull) {
+      ++nodes_refused_;
+      return TooManyNodes(answer.kind, from.address);
+    }
+    if (answer.kind == PlaceAnswer::Kind::kYields) {
+      ++nodes_refused_;
+      const Peer& yields = *holders[answer.who];
+      yields.link->Lose(TooManyNodes(answer.kind, yields.address));
+    }
+    if (peer == nullptr) {
+      if (peers_.size() >= std::size_t{3} * options_.nodes_max && !ForgetOldest()) {
+        return TooManyNodes(PlaceAnswer::Kind::kFull, from.address);
+      }
+      peer = &MakePeer(node);
+    }
+  } else if (HasTooManyConnections(*peer, path, from)) {
+    ++nodes_refused_;
+    return TooManyNodes(PlaceAnswer::Kind::kAddressFull, from.address);
+  }
+  peer->dialed_as = std::max(peer->dialed_as, from.claim);
+  peer->claim = std::max({peer->claim, peer->dialed_as, listener_.ClaimOf(node)});
+  peer->address = from.address;
+  peer->interface = path.local;
+  return peer->link.get();
+}
+
+void Links::Prepare(const NodeId& node) {
+  Peer* const peer = PeerOf(node);
+  if (peer == nullptr) return;
+  peer->claim = NodeClaim::kInJob;
+  peer->link->Prepare();
+}
+
+// Of those that are only remembered: first one that nobody here has wanted.
+bool Links::ForgetOldest() {
+  Peer* oldest = nullptr;
+  for (Peer* const peer : in_order_) {
+    if (!IsIdle(*peer)) continue;
+    if (oldest == nullptr || peer->dialed_as < oldest->dialed_as) oldest = peer;
+  }
+  if (oldest == nullptr) return false;
+  std::erase(in_order_, oldest);
+  const NodeId node = oldest->link->peer().id;
+  peers_.erase(node);
+  return true;
+}
+
+absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind, const std::string& address) const {
+  const std::size_t most = options_.nodes_max;
+  const std::string limit =
+      kind == PlaceAnswer::Kind::kAddressFull
+          ? absl::StrCat("there are ", NodesOfAddressMax(most), " nodes, or ",
+                         ConnectionsOfAddressMax(most), " connections, of ", address,
+                         " here, the most that one address may have where peers { nodes_max } is ",
+                         most)
+          : absl::StrCat(kind == PlaceAnswer::Kind::kYields
+                             ? "it yields to a node that is wanted here: "
+                             : "",
+                         "there are ", most, " nodes here, as many as peers { nodes_max } allows");
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                        "this daemon has met ", kLinksMax,
-                        " nodes of late, the most it remembers; those that are gone it forgets")),
+                        limit, "; raise nodes_max if they are true, or stop those that are not")),
                     LinkReason::kTooMany);
 }
 

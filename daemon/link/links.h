@@ -6,7 +6,8 @@
 // a neighbour while there is a direct rail to it.
 //
 // Owner: Node. Thread: the node's; time is an argument, and random numbers are the options'. Memory: one
-// Link for each node, at most kLinksMax; as many joins as the caller has under way.
+// Link for each node, at most three times nodes_max, of which nodes_max are up or being made; as many joins
+// as the caller has under way.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/link/link.h"
+#include "daemon/link/node_places.h"
 #include "daemon/transport/circuit/router.h"
 #include "daemon/transport/fabric.h"
 #include "daemon/transport/rail_path.h"
@@ -41,7 +43,6 @@ class LinksPort {
 
 class Links final : private RouterPort, private RailSetupListener {
  public:
-  static constexpr std::size_t kLinksMax = 4096;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // How long a link is kept of which there is nothing but the memory.
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
@@ -77,6 +78,8 @@ class Links final : private RouterPort, private RailSetupListener {
   // kData frames of the operation that no rail is writing are sent as kCancelled; OnDataReleased follows
   // for each frame as soon as it is free.
   void Cancel(const NodeId& node, const OperationKey& key);
+  // A group has ranks there and here: it keeps its place, and its rails get what large data needs.
+  void Prepare(const NodeId& node);
   // What rails have delivered; changes of neighbours; the router's turn.
   std::size_t Poll(std::uint64_t now_ns);
   // Acknowledgements that are due go out first.
@@ -96,6 +99,7 @@ class Links final : private RouterPort, private RailSetupListener {
   // Even before the deadline: a loop that is about to sleep need not wake up for it.
   bool MayTick(std::uint64_t now_ns) const { return now_ns + early_ns_ >= next_tick_ns_; }
 
+  using Origin = ConnectionOrigin;
   // A join under way.
   struct Join {
     std::uint64_t number = 0;
@@ -113,16 +117,17 @@ class Links final : private RouterPort, private RailSetupListener {
   // As Link: a rail that was agreed on over the channel.
   absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail, const RailPath& path,
                              std::uint64_t now_ns);
-  // Acceptor, once the peer is proved: kAccepted, kSelf, kAlreadyLinked.
-  wire::VerdictCode Judge(const NodeId& peer, const RailPath& path) const;
+  // Acceptor, once the peer is proved: kAccepted, kSelf, kAlreadyLinked, kTooMany..
+  wire::VerdictCode Judge(const NodeId& peer, const RailPath& path, const Origin& from = {}) const;
   RailMark MarkOf(const NodeId& peer, const RailPath& path) const;
   // ABORTED: there is a rail, or another join that excludes this one; try later.
-  // RESOURCE_EXHAUSTED: too many nodes.
-  absl::StatusOr<Join> BeginAsDialer(const NodeId& peer, const RailPath& path);
+  // RESOURCE_EXHAUSTED: too many nodes, or connections. Another node may lose its place for this one.
+  absl::StatusOr<Join> BeginAsDialer(const NodeId& peer, const RailPath& path,
+                                     const Origin& to = {});
   // `mark`: from before the verdict. Takes a dead rail away.
   absl::StatusOr<Join> BeginAsAcceptor(const NodeId& peer, const RailPath& path,
                                        const wire::Introduction& theirs, RailMark mark,
-                                       std::uint64_t now_ns);
+                                       std::uint64_t now_ns, const Origin& from = {});
   // Of each join either Finish or Abandon is called, once. `rail`: not yet started.
   absl::Status Finish(const Join& join, std::unique_ptr<Rail> rail,
                       const wire::Introduction& theirs, std::uint64_t now_ns);
@@ -156,6 +161,12 @@ class Links final : private RouterPort, private RailSetupListener {
   void FinishRails();
   void StopRails();
 
+  // How many nodes have a place, and how often one had none, or yielded it.
+  std::size_t nodes() const;
+  std::uint64_t nodes_refused() const { return nodes_refused_; }
+  // At a connection whose other side is told so by the verdict.
+  void CountRefused() { ++nodes_refused_; }
+
   const Router& router() const { return router_; }
 
  private:
@@ -170,6 +181,10 @@ class Links final : private RouterPort, private RailSetupListener {
     // Numbers of the direct rails that were added, by path; those that have gone are
     // forgotten when the next is added.
     std::vector<std::pair<RailPath, std::uint64_t>> rails;
+    NodeClaim dialed_as = NodeClaim::kComes;
+    NodeClaim claim = NodeClaim::kComes;  // As at the last join or tick.
+    std::string address;                  // Of the last join, as `interface`.
+    std::string interface;
     std::uint64_t rails_added = 0;
     Sessions observed;             // What the router knows of.
     std::uint64_t rails_gone = 0;  // As reported to the port.
@@ -196,7 +211,14 @@ class Links final : private RouterPort, private RailSetupListener {
   void AskSoon(std::uint64_t now_ns);
   bool IsIdle(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);
-  static absl::Status TooManyNodes();
+  bool HasPlace(const Peer& peer) const;
+  PlaceAnswer FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
+                           std::vector<Peer*>& holders) const;
+  bool HasTooManyConnections(const Peer& peer, const RailPath& path, const Origin& from) const;
+  absl::StatusOr<Link*> TakePlace(const NodeId& node, const RailPath& path, const Origin& from);
+  bool ForgetOldest();
+  Peer& MakePeer(const NodeId& node);
+  absl::Status TooManyNodes(PlaceAnswer::Kind kind, const std::string& address) const;
   // RouterPort
   Link* LinkTo(const NodeId& node) override;
   Link* FindLink(const NodeId& node) const override;
@@ -215,6 +237,7 @@ class Links final : private RouterPort, private RailSetupListener {
   absl::flat_hash_map<NodeId, std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> in_order_;  // Of their making: what is done to all is done in it.
   std::vector<UnderWay> joins_;
+  std::uint64_t nodes_refused_ = 0;
   std::uint64_t next_join_ = 1;
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t early_ns_ = 0;      // So much before it one may come, if we are awake anyway.

@@ -273,7 +273,11 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_pid(static_cast<std::uint64_t>(::getpid()));
   status.set_memory_bytes(platform::OwnMemoryBytes());
   std::vector<std::string> users = DescribeUse(*intake_, status);
+  DescribeEnds(control_->ended(), status);
   status.set_strangers_refused(fabric_->strangers_refused());
+  status.set_nodes_refused(node_->links().nodes_refused());
+  status.set_nodes_linked(node_->links().nodes());
+  status.set_nodes_linked_max(node_->options().fabric.nodes_max);
   for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);
   const Workers::Traffic traffic = workers_->traffic();
   status.set_combined_bytes_read(traffic.bytes_read);

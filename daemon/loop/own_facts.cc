@@ -1,5 +1,7 @@
 #include "daemon/loop/own_facts.h"
 
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"
@@ -32,6 +34,15 @@ std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatu
     write(user.used, use.per_user, told);
   }
   return users;
+}
+
+void DescribeEnds(const control::EndCounts& ended, v1::NodeStatus& node) {
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    if (ended[i] == 0) continue;
+    v1::EndedConnections& told = *node.add_control_connections_ended();
+    told.set_reason(control::EndReasonWord(static_cast<control::EndReason>(i)));
+    told.set_count(ended[i]);
+  }
 }
 
 v1::NodeCheckup ExamineSystem() {

@@ -159,8 +159,22 @@ void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer
 
 // A split is made once, and joined by each rank.
 void Jobs::OnGroupMade(std::uint64_t group) {
-  story_.OnGroupMade(*collectives_.Find(group), membership_.OriginOf(group)->job);
+  const collective::Group& made = *collectives_.Find(group);
+  story_.OnGroupMade(made, membership_.OriginOf(group)->job);
   port_.OnGroups(membership_.group_count());
+  for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
+    links_.Prepare(made.layout().node(i));
+  }
+}
+
+bool Jobs::HasRanksOn(const NodeId& node) const {
+  bool has = false;
+  collectives_.ForEach([&](const collective::Group& group) {
+    for (std::uint16_t i = 0; !has && i < group.layout().node_count(); ++i) {
+      has = group.layout().node(i) == node;
+    }
+  });
+  return has;
 }
 
 void Jobs::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer) {
@@ -468,6 +482,7 @@ void Jobs::OnWorldReady(std::uint64_t group) {
   const collective::Group* const made = collectives_.Find(group);
   // Otherwise its processes are answered when failed groups are next looked at.
   if (found == forming_.end() || made == nullptr || made->failed()) return;
+  rendezvous_.OnWorldReady(group);
   AnswerForming(found->second, {});
   forming_.erase(found);
 }

@@ -73,6 +73,8 @@ class Jobs final : private cluster::RendezvousPort,
   // A message for the state machines of cluster/. False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
   void OnNodeUp(const fabric::NodeIdentity& node);
+  // Of a group that has some here, too.
+  bool HasRanksOn(const NodeId& node) const;
   // Called before the collective core is informed, and after.
   void BeforeNodeLost(const NodeId& node) { rendezvous_.OnNodeLost(node); }
   void AfterNodeLost(const NodeId& node) {

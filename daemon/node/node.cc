@@ -97,6 +97,12 @@ void Node::OnHello(const std::string& interface, const wire::AddressBytes& from,
   LookAtDiscovery();
 }
 
+fabric::NodeClaim Node::ClaimOf(const NodeId& node) const {
+  if (jobs_.HasRanksOn(node)) return fabric::NodeClaim::kInJob;
+  const bool found = discovery_ && discovery_->Hears(node, now_ns_);
+  return found ? fabric::NodeClaim::kFound : fabric::NodeClaim::kComes;
+}
+
 void Node::SetHelloKeys(const std::vector<DerivedKey>& keys) {
   if (discovery_) discovery_->SetKeys(keys);
 }
@@ -236,6 +242,7 @@ void Node::OnNodeUp(const fabric::NodeIdentity& node) {
   nodes_[node.id] = node;
   story_.OnNodeUp(node);
   jobs_.OnNodeUp(node);
+  if (jobs_.HasRanksOn(node.id)) links_.Prepare(node.id);  // It comes after the group was made.
 }
 
 void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {

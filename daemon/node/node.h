@@ -120,6 +120,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
 
  private:
   // FabricListener
+  fabric::NodeClaim ClaimOf(const NodeId& node) const override;
   void OnNotice(const fabric::FabricNotice& notice) override { story_.OnNotice(notice); }
   void OnForwarding(bool forwards) override { port_.OnForwarding(forwards); }
   void OnNodeUp(const fabric::NodeIdentity& node) override;

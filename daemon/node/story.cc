@@ -53,6 +53,9 @@ void Story::OnNotice(const fabric::FabricNotice& notice) {
     case Kind::kStrangerRefused:
       return Tell("stranger_refused", EventSeverity::kWarning, notice.node,
                   absl::StrCat("refused at the peer port: ", notice.why));
+    case Kind::kNodeRefused:
+      return Tell("node_refused", EventSeverity::kWarning, notice.node,
+                  absl::StrCat("refused: ", notice.why));
   }
 }
 

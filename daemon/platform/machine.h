@@ -9,6 +9,8 @@ namespace mlxcomm::platform {
 std::uint64_t MonotonicNow();  // Nanoseconds; unrelated to the date.
 std::uint64_t PhysicalMemoryBytes();
 std::uint64_t OwnMemoryBytes();  // Resident; on Linux without clients' arenas.
+// Gives freed memory that the C library keeps back to the system. It may take milliseconds.
+void ReleaseFreeMemory();
 // The caller's core; kAnyCore where the system does not say.
 inline constexpr std::uint32_t kAnyCore = 0xffffffff;
 std::uint32_t CurrentCore();

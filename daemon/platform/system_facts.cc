@@ -61,6 +61,12 @@ std::uint64_t OpenFiles() {
   return count > 0 ? count - 1 : 0;  // This function's own descriptor is one of them.
 }
 
+std::uint64_t AddressSpaceMax() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
+  return static_cast<std::uint64_t>(limit.rlim_cur);
+}
+
 std::uint64_t LockedBytesMax() {
 #if defined(__linux__)
   rlimit limit{};

@@ -13,6 +13,8 @@ std::uint64_t OpenFiles();     // This process's; 0: not known.
 // shell starts has 256 on macOS, 1024 on Linux, and a client costs five of the daemon's. A higher
 // limit stays. Call it before there are threads; children inherit it.
 void RaiseOpenFilesMax();
+// The limit of this process's address space (RLIMIT_AS); 0: none, or not known.
+std::uint64_t AddressSpaceMax();
 // Memory that this process may lock, as RDMA does with registered memory; 0: not limited, as for
 // root on Linux and all users on macOS, or not known.
 std::uint64_t LockedBytesMax();

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -391,25 +392,6 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
   return config;
 }
 
-// Who else may write there could give this node another identity, or take it away.
-absl::Status CheckStateDirectory(const std::string& directory) {
-  struct stat facts{};
-  if (::stat(directory.c_str(), &facts) != 0) return absl::OkStatus();  // To write there will fail.
-  if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        directory, " belongs to user ", facts.st_uid,
-        ", who could change this node's identity: set state_directory to a folder of user ",
-        ::geteuid(), " or of root"));
-  }
-  if ((facts.st_mode & S_IWOTH) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "every user may write to ", directory, " and could change this node's identity: ",
-        (facts.st_mode & S_ISVTX) != 0 ? "" : "take their right away (chmod o-w), or ",
-        "set state_directory to another folder"));
-  }
-  return absl::OkStatus();
-}
-
 // NOT_FOUND where there is no such file.
 absl::Status ReadNodeId(const std::string& path, NodeId& id) {
   const platform::FileDescriptor file = OpenToRead(path);
@@ -450,6 +432,17 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
   return Parse(*text, path, &key_place);
 }
 
+std::vector<std::string> DoubtsOf(const v1::DaemonConfig& config) {
+  std::vector<std::string> doubts;
+  if (config.clients().all_users() && ::geteuid() != 0) {
+    doubts.push_back(absl::StrCat(
+        "clients { all_users: true } will serve user ", ::geteuid(),
+        " and root alone: the processes of others trust no daemon but their own and root's. Have "
+        "root run it (systemd-launchd/install), or take all_users out"));
+  }
+  return doubts;
+}
+
 std::string AnnotatedConfig() {
   return absl::StrCat(
       "# mlxcommd's configuration: every field at its default; those without one are commented out "
@@ -464,6 +457,24 @@ NodeId MakeNodeId() {
   NodeId id;
   if (RAND_bytes(id.bytes.data(), static_cast<int>(id.bytes.size())) != 1) std::abort();
   return id;
+}
+
+absl::Status CheckStateDirectory(const std::string& directory) {
+  struct stat facts{};
+  if (::stat(directory.c_str(), &facts) != 0) return absl::OkStatus();  // To write there will fail.
+  if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory, " belongs to user ", facts.st_uid,
+        ", who could change this node's identity: set state_directory to a folder of user ",
+        ::geteuid(), " or of root"));
+  }
+  if ((facts.st_mode & S_IWOTH) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "every user may write to ", directory, " and could change this node's identity: ",
+        (facts.st_mode & S_ISVTX) != 0 ? "" : "take their right away (chmod o-w), or ",
+        "set state_directory to another folder"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,9 +26,15 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
 // file in messages.
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name);
 
+// What is no mistake, but will not do what it seems to: sentences for people.
+std::vector<std::string> DoubtsOf(const v1::DaemonConfig& config);
+
 // All of the configuration with defaults, help and bounds, as a file that ReadConfigFile takes.
 std::string AnnotatedConfig();
 
+// FAILED_PRECONDITION: others may write to it, and could give this node another identity or take it
+// away. One that is not there yet is fine.
+absl::Status CheckStateDirectory(const std::string& directory);
 // Reads DIRECTORY/node-id, or makes it (0600) with a new random id.
 absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory);
 NodeId MakeNodeId();

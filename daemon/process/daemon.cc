@@ -66,6 +66,7 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   options.reset_grace_ns = peers.reset_grace_ms() * kMs;
   options.queued_frames_max = peers.queued_frames_max();
   options.copied_bytes_max = peers.queued_bytes_max();
+  options.nodes_max = peers.nodes_max();
   options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
   options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
   return options;

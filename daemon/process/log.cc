@@ -1,19 +1,29 @@
 #include "daemon/process/log.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
-#include <spdlog/details/file_helper.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/file_descriptor.h"
 
 namespace mlxcomm {
 
-// spdlog's own file sink cannot be reopened; this one can, under the sink's lock.
+// spdlog's own file sink cannot be reopened, and on a full disk it complains with every line; this one
+// says once, on standard error, that lines are lost, and in the file how many, when there is room.
 class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit ReopenedFile(std::string path) : path_(std::move(path)), file_(OpenFile(path_)) {}
@@ -22,25 +32,64 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
     auto fresh = OpenFile(path_);  // Throws before anything has changed.
     const std::lock_guard lock(mutex_);
     file_ = std::move(fresh);
+    begins_line_ = true;
   }
 
  private:
-  using File = spdlog::details::file_helper;
+  using File = platform::FileDescriptor;
 
-  static std::unique_ptr<File> OpenFile(const std::string& path) {
-    auto file = std::make_unique<File>();
-    file->open(path);
+  static File OpenFile(const std::string& path) {
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error) throw spdlog::spdlog_ex("cannot make its folder: " + error.message());
+    File file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+    if (!file.valid()) throw spdlog::spdlog_ex("cannot open it", errno);
     return file;
   }
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t text;
     formatter_->format(message, text);
-    file_->write(text);
+    if (lost_ > 0) TellOfLost(message);
+    if (lost_ > 0 || !Write({text.data(), text.size()})) Lose();
   }
-  void flush_() override { file_->flush(); }
+  void flush_() override {}  // Each line has been handed to the system.
+
+  // False: not all of it was taken.
+  bool Write(std::string_view text) {
+    if (!begins_line_ && WriteSome("\n") == 1) begins_line_ = true;
+    if (!begins_line_) return false;
+    const std::size_t written = WriteSome(text);
+    begins_line_ = written == 0 || written == text.size();
+    return written == text.size();
+  }
+  std::size_t WriteSome(std::string_view text) {
+    std::size_t written = 0;
+    while (written < text.size()) {
+      const ssize_t count = ::write(file_.get(), text.data() + written, text.size() - written);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      written += static_cast<std::size_t>(count);
+    }
+    return written;
+  }
+  void Lose() {
+    if (lost_++ > 0) return;
+    std::fprintf(stderr, "mlxcommd: cannot write the log %s: %s; lines are lost until it can\n",
+                 path_.c_str(), std::strerror(errno));
+  }
+  void TellOfLost(const spdlog::details::log_msg& cause) {
+    const std::string said =
+        absl::StrCat(lost_, " lines before this one were lost: the log could not be written");
+    spdlog::memory_buf_t text;
+    formatter_->format({cause.time, {}, cause.logger_name, spdlog::level::warn, said}, text);
+    if (Write({text.data(), text.size()})) lost_ = 0;
+  }
 
   std::string path_;
-  std::unique_ptr<File> file_;
+  File file_;
+  bool begins_line_ = true;  // False: a line was cut short.
+  std::uint64_t lost_ = 0;   // Lines since the last one that was written.
 };
 
 absl::StatusOr<Log> Log::Open(const v1::LogConfig& config, const std::string& level) {

@@ -9,7 +9,8 @@
 //
 // README.md, EventRing, has the proof that this is enough.
 //
-// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: all at creation.
+// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: all at creation; the system gives its
+// pages when events come to lie in them.
 #pragma once
 
 #include <array>
@@ -20,6 +21,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/platform/sparse_memory.h"
 #include "daemon/record/event.h"
 
 namespace mlxcomm::record {
@@ -27,12 +29,16 @@ namespace mlxcomm::record {
 class EventRing {
  public:
   // `size` is a power of two.
-  explicit EventRing(std::size_t size) : mask_(size - 1), slots_(new Slot[size]) {}
+  explicit EventRing(std::size_t size)
+      : mask_(size - 1),
+        memory_(size * sizeof(Slot)),
+        slots_(reinterpret_cast<Slot*>(memory_.data())) {}
 
   void Write(const Event& event) {
     const std::uint64_t number = begun_.load(std::memory_order_relaxed);
     const auto words = std::bit_cast<Words>(event);
     Slot& slot = slots_[number & mask_];
+    if (number <= mask_) std::construct_at(&slot);  // In the first round.
     begun_.store(number + 1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -77,7 +83,8 @@ class EventRing {
   };
 
   const std::size_t mask_;
-  const std::unique_ptr<Slot[]> slots_;
+  const platform::SparseMemory memory_;
+  Slot* const slots_;
   alignas(64) std::atomic<std::uint64_t> begun_{0};
   std::atomic<std::uint64_t> written_{0};
 };

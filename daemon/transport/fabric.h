@@ -63,16 +63,30 @@ struct PostedReceive {
 
 // What people want to know besides nodes: nothing follows from it.
 struct FabricNotice {
-  enum class Kind : std::uint8_t { kRailUp, kRailDown, kLinkWaits, kDialFails, kStrangerRefused };
+  enum class Kind : std::uint8_t {
+    kRailUp,
+    kRailDown,
+    kLinkWaits,
+    kDialFails,
+    kStrangerRefused,
+    kNodeRefused,
+  };
   Kind kind = Kind::kRailUp;
   std::string node;  // Or the address that was dialed, or that the stranger came from.
   std::string path;  // Rails: "en2 - en3", "rdma en2 - en3"; empty for a route through other nodes.
   std::string why;
 };
 
+// Why this daemon wants a link with a node: who yields to whom where there are too many
+// (link/node_places.h).
+enum class NodeClaim : std::uint8_t { kComes, kFound, kNamed, kInJob };
+
 class FabricListener {
  public:
   virtual ~FabricListener() = default;
+
+  // As far as the listener knows. May not call back.
+  virtual NodeClaim ClaimOf(const NodeId& /*node*/) const { return NodeClaim::kComes; }
 
   virtual void OnNotice(const FabricNotice&) {}
   // Others' operations have begun to go through this node (not only circuits for them), or have not
@@ -114,6 +128,7 @@ struct FabricOptions {
   std::uint64_t reconnect_delay_min_ns = 20'000'000;
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
   std::uint32_t strangers_max = 32;  // Connections that have not proved the key, at once.
+  std::uint32_t nodes_max = 64;      // Other nodes that are linked at once, near and far.
   std::uint64_t greeting_timeout_ns = 2'000'000'000;
   // How long a connection stays that was proved with a key which is no longer taken.
   std::uint64_t new_proof_timeout_ns = 5'000'000'000;

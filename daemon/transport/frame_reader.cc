@@ -30,16 +30,15 @@ FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& str
       stream_(stream),
       port_(port),
       has_sums_(!stream.is_encrypted()),
-      staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
-      read_ahead_{std::vector<std::byte>(kReadAheadBytes), std::vector<std::byte>(kReadAheadBytes)},
-      slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kSlotBytesMax)),
-      last_received_ns_(platform::MonotonicNow()) {
-  posted_.Reserve(kReceivesExpected);
-}
+      memory_(2 * kReadAheadBytes + kPayloadSlots * wire::kSlotBytesMax + wire::kChunkBytesMax),
+      read_ahead_{memory_.data(), memory_.data() + kReadAheadBytes},
+      slots_(read_ahead_[1] + kReadAheadBytes),
+      staging_(slots_ + kPayloadSlots * wire::kSlotBytesMax),
+      last_received_ns_(platform::MonotonicNow()) {}
 
 void FrameReader::Forget(const OperationKey& key) {
   // A payload half read goes on into the staging buffer and is dropped.
-  if (posted_.Forget(key)) target_ = staging_.get();
+  if (posted_.Forget(key)) target_ = staging_;
 }
 
 bool FrameReader::HasRoom() const {
@@ -82,8 +81,7 @@ bool FrameReader::Fill(int write_error) {
   // A grant or an acknowledgement says nothing of what comes behind it.
   const bool among_data = incoming_.type == wire::FrameType::kData ||
                           (incoming_.payload_bytes == 0 && posted_.has_large());
-  parts[count++] = {read_ahead_[current_].data(),
-                    among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
+  parts[count++] = {read_ahead_[current_], among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
   const ssize_t got = stream_.Read(socket_.get(), parts, count);
   if (got == 0) {
     End(DownCause::kReset, "the other side closed the connection");
@@ -111,8 +109,8 @@ bool FrameReader::Fill(int write_error) {
   if (!in_payload) return true;
   if (payload_have_ == incoming_.payload_bytes) {
     FinishFrame();
-  } else if (target_ == staging_.get()) {
-    posted_.PlaceSome(incoming_, staging_.get(), payload_have_);
+  } else if (target_ == staging_) {
+    posted_.PlaceSome(incoming_, staging_, payload_have_);
   }
   return true;
 }
@@ -124,7 +122,7 @@ void FrameReader::DropBegun() {
   target_ = nullptr;
   target_control_.reset();
   const std::uint64_t abandoned = posted_.Abandon();
-  if (abandoned != 0) port_.OnAbandoned(abandoned);
+  if (abandoned != 0) port_.OnAbandoned(abandoned, LinkReason::kNone);
 }
 
 // Consumes what was read ahead, as far as there is room: true if anything was.
@@ -139,7 +137,7 @@ bool FrameReader::TakeReadAhead() {
       if (header_have_ == 0 && !HasRoom()) return any;
       const std::size_t take = std::min(sizeof incoming_ - header_have_, read_end_ - read_first_);
       std::memcpy(reinterpret_cast<std::byte*>(&incoming_) + header_have_,
-                  read_ahead_[current_].data() + read_first_, take);
+                  read_ahead_[current_] + read_first_, take);
       header_have_ += take;
       read_first_ += take;
       any = true;
@@ -148,8 +146,8 @@ bool FrameReader::TakeReadAhead() {
     }
     const std::size_t take =
         std::min<std::size_t>(incoming_.payload_bytes - payload_have_, read_end_ - read_first_);
-    std::memcpy(target_ + payload_have_, read_ahead_[current_].data() + read_first_, take);
-    SumPayload(read_ahead_[current_].data() + read_first_, take);
+    std::memcpy(target_ + payload_have_, read_ahead_[current_] + read_first_, take);
+    SumPayload(read_ahead_[current_] + read_first_, take);
     payload_have_ += take;
     read_first_ += take;
     any = true;
@@ -190,7 +188,7 @@ bool FrameReader::BeginFrame() {
 bool FrameReader::LendReadAhead() {
   if (incoming_.type != wire::FrameType::kEager || IsLent(1 - current_)) return false;
   if (incoming_.payload_bytes > read_end_ - read_first_) return false;
-  target_ = read_ahead_[current_].data() + read_first_;
+  target_ = read_ahead_[current_] + read_first_;
   SumPayload(target_, incoming_.payload_bytes);
   target_slot_ = true;
   read_first_ += incoming_.payload_bytes;
@@ -206,7 +204,7 @@ bool FrameReader::ChooseTarget() {
       case PostedReceives::Place::kDirect: return true;
       case PostedReceives::Place::kDuplicate: target_duplicate_ = true; [[fallthrough]];
       case PostedReceives::Place::kDropped:  // Both are read and dropped.
-      case PostedReceives::Place::kStaged: target_ = staging_.get(); return true;
+      case PostedReceives::Place::kStaged: target_ = staging_; return true;
       case PostedReceives::Place::kUnknown:
         if (!stalled_) End(DownCause::kCut, "data that nobody had asked for");
         return false;
@@ -221,8 +219,15 @@ bool FrameReader::ChooseTarget() {
     return true;
   }
   target_slot_ = true;
-  target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kSlotBytesMax;
+  target_ = TakeSlot();
   return true;
+}
+
+// They are given back in the order in which they were taken. Where none is in use it begins again with the
+// first, so a rail that carries little touches little.
+std::byte* FrameReader::TakeSlot() {
+  if (slots_used_ == slots_freed_.load(std::memory_order_acquire)) slots_begun_ = slots_used_;
+  return slots_ + (slots_used_ - slots_begun_) % kPayloadSlots * wire::kSlotBytesMax;
 }
 
 // The grant may have gone out on another rail, and the receive wait among our commands.
@@ -239,10 +244,7 @@ PostedReceives::Place FrameReader::PlaceOfData() {
 // Header and payload are complete.
 void FrameReader::FinishFrame() {
   header_have_ = 0;
-  // What was placed of it is placed once more when it comes again: its claim is given back.
-  if (has_sums_ && sum_have_ != sum_told_) {
-    return EndAndTell("the payload of a frame was changed on the way", LinkReason::kBytesChanged);
-  }
+  if (has_sums_ && sum_have_ != sum_told_ && OnWrongSum()) return;
   std::byte* const payload = std::exchange(target_, nullptr);
   if (incoming_.type == wire::FrameType::kHeartbeat) {
     last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
@@ -264,6 +266,20 @@ void FrameReader::FinishFrame() {
   }
   if (observer_ != nullptr) TellReceived();
   port_.OnEvent(std::move(event));
+}
+
+// Data lies where processes may write at any time, at both ends: they can make its sum wrong, and must not
+// take down a rail that others use as well. So it is asked for again, and what was placed of it is placed
+// once more. The rest are copies that no process reaches. False: nothing of it is wanted.
+bool FrameReader::OnWrongSum() {
+  if (incoming_.type != wire::FrameType::kData) {
+    EndAndTell("the payload of a frame was changed on the way", LinkReason::kBytesChanged);
+    return true;
+  }
+  if (!posted_.is_placing()) return false;
+  target_ = nullptr;
+  port_.OnAbandoned(posted_.Disown(), LinkReason::kBytesChanged);
+  return true;
 }
 
 void FrameReader::OnEcho() {

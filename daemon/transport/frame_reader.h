@@ -9,8 +9,9 @@
 // README.md, FrameReader, says when reading waits and how it ends.
 //
 // Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by the thread that takes the
-// events, the atomic figures from any. Memory: slots, staging and read-ahead are fixed at creation; a
-// control message above the eager size, which is rare, is allocated, at most kLargeControlsMax at once.
+// events, the atomic figures from any. Memory: slots, staging and read-ahead are one mapping, of which the
+// system gives the pages that are used; a control message above the eager size, which is rare, is
+// allocated, at most kLargeControlsMax at once.
 #pragma once
 
 #include <atomic>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/sparse_memory.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/posted_receives.h"
 #include "daemon/transport/rail.h"
@@ -40,8 +42,9 @@ class FrameReaderPort {
   // For the loop; there is place for it.
   virtual void OnEvent(RailEvent&& event) = 0;
   virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
-  // A frame that had begun was lost; nobody has the copy of it that was dropped here.
-  virtual void OnAbandoned(std::uint64_t /*sequence*/) {}
+  // A frame of data was lost after it had begun, or its payload was changed on the way (kBytesChanged): it
+  // has to be asked for. There is place for an event.
+  virtual void OnAbandoned(std::uint64_t sequence, LinkReason reason) = 0;
 };
 
 class FrameReader {
@@ -98,7 +101,6 @@ class FrameReader {
   }
 
  private:
-  static constexpr std::size_t kReceivesExpected = 1024;
   static constexpr std::size_t kPayloadSlots = 128;
   static constexpr std::size_t kLargeControlsMax = 16;
   static constexpr int kTurns = 8;
@@ -115,12 +117,14 @@ class FrameReader {
   bool BeginFrame();
   void SumPayload(const std::byte* bytes, std::size_t count);
   bool ChooseTarget();
+  std::byte* TakeSlot();
   bool LendReadAhead();
   bool IsLent(int buffer) const {
     return lent_until_[buffer] > slots_freed_.load(std::memory_order_acquire);
   }
   PostedReceives::Place PlaceOfData();
   void FinishFrame();
+  bool OnWrongSum();
   void OnEcho();
   void OnGivenUp();
   void TellReceived();
@@ -133,8 +137,10 @@ class FrameReader {
   RailObserver* observer_ = nullptr;
   const bool has_sums_;  // Frames have them: the stream is not encrypted.
   PostedReceives posted_;
-  std::unique_ptr<std::byte[]> staging_;
-  std::vector<std::byte> read_ahead_[2];
+  const platform::SparseMemory memory_;  // What the next three lie in.
+  std::byte* const read_ahead_[2];
+  std::byte* const slots_;
+  std::byte* const staging_;
   std::uint64_t lent_until_[2] = {
       0, 0};         // Of each: slots_used_ after the last payload that stays in it.
   int current_ = 0;  // The one that is read into.
@@ -151,8 +157,8 @@ class FrameReader {
   bool target_duplicate_ = false;  // A copy of data, read and dropped.
   bool stalled_ = false;           // The frame's receive may wait among the commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
-  std::unique_ptr<std::byte[]> slots_;
-  std::uint64_t slots_used_ = 0;  // Payloads that stay where they were read ahead count, too.
+  std::uint64_t slots_begun_ = 0;  // slots_used_ when the first slot was the next.
+  std::uint64_t slots_used_ = 0;   // Payloads that stay where they were read ahead count, too.
   std::uint64_t large_controls_used_ = 0;
   bool has_ended_ = false;
   DownCause end_cause_ = DownCause::kCut;

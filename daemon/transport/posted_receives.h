@@ -3,11 +3,12 @@
 // its bytes (receive_budget.h). See README.md, PostedReceives.
 //
 //   header read ──Begin──▶ placed here ──all of it has arrived──▶ Complete
-//                             │  └──some of it has──▶ PlaceSome: while it is in the cache
+//                             │  ├──some of it has──▶ PlaceSome: while it is in the cache
+//                             │  └──it was changed on the way──▶ Disown: claims are given back
 //                             └──rail goes down in between──▶ Abandon: claims are given back
 //
-// Owner: a rail. Thread: its owner's. Memory: one entry for each receive; kWithdrawnMax withdrawn
-// operations, beyond which any unknown operation may be one of them.
+// Owner: a rail. Thread: its owner's. Memory: one entry for each receive, with places for kUsual from the
+// first on; kWithdrawnMax withdrawn operations, beyond which any unknown operation may be one of them.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +40,6 @@ class PostedReceives {
     kOutside,    // Of what was granted, or of the window.
   };
 
-  void Reserve(std::size_t receives) { posted_.reserve(receives); }
   // Any of at least kLargeBytes.
   bool has_large() const { return large_ > 0; }
   // Before the first Begin; outlives this.
@@ -48,6 +48,7 @@ class PostedReceives {
   void DoNotKnowAllWithdrawn() { knows_all_withdrawn_ = false; }
 
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
+    if (posted_.capacity() == 0) posted_.reserve(kUsual);
     Posted& posted = posted_[{receive.key, receive.step}];
     large_ -= IsLarge(posted) ? 1 : 0;  // An earlier one of that name.
     posted = {receive, share, 0};
@@ -138,6 +139,19 @@ class PostedReceives {
     return true;
   }
 
+  // False: of the payload under way nothing is wanted, whatever it holds.
+  bool is_placing() const { return places_; }
+  // All of the payload has come, and is not what was sent. Which frame has to come once more.
+  std::uint64_t Disown() {
+    places_ = false;
+    if (const auto found = posted_.find(current_); found != posted_.end()) {
+      found->second.share.GiveBack(claimed_bytes_);
+    }
+    const std::uint64_t sequence = std::exchange(claimed_sequence_, 0);
+    (void)claims_->GiveBack(sequence);  // It is asked for in any case.
+    return sequence;
+  }
+
   // The rail goes down. Which frame nobody has now and nobody will send unasked; 0: none.
   std::uint64_t Abandon() {
     if (std::exchange(places_, false)) {
@@ -149,6 +163,7 @@ class PostedReceives {
   }
 
  private:
+  static constexpr std::size_t kUsual = 1024;
   static constexpr std::size_t kWithdrawnMax = 4096;
   // A multiple of every type, and worth a call.
   static constexpr std::size_t kPartBytes = 32 * 1024;

@@ -8,7 +8,7 @@
 //   node ──commands──▶ rail's thread ──events──▶ node
 //
 // Owner: Link. Thread: the public calls on the loop's thread; a connection's own thread behind them, from
-// Start to Stop. Memory: rings and slots are fixed at creation.
+// Start or the first need to Stop. Memory: rings and slots are fixed at creation.
 #pragma once
 
 #include <cstddef>
@@ -87,7 +87,8 @@ struct RailEvent {
   std::unique_ptr<std::vector<std::byte>> control;  // Owns the payload of a large kControl.
   std::uint64_t abandoned = 0;  // kDown, kTransmitted: PostedReceives::Abandon, 0: none.
   std::string reason;           // kDown
-  LinkReason link_reason = LinkReason::kNone;  // kDown: where more is known than the cause says.
+  // kDown: where more is known than the cause says. kTransmitted: why a frame was abandoned.
+  LinkReason link_reason = LinkReason::kNone;
 };
 
 // What is left of a rail that this side has given up: neither read nor written, but there.
@@ -108,6 +109,8 @@ class Rail {
   // `resumed`: data may still come that an earlier rail was asked to forget. `claims`
   // outlive the rail.
   virtual absl::Status Start(bool resumed, ArrivalClaims& claims) = 0;
+  // It will carry a job's data: what that needs, a thread, is made now and not in the middle of it.
+  virtual void Prepare() {}
 
   // False: as full as it may be; try again after the next events. While a command waits, so
   // does the whole link: few may wait inside, and of acknowledgements only the newest.

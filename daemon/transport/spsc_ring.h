@@ -2,36 +2,51 @@
 // the agreement by which one of them may sleep.
 //
 // Ordering and sleep are those of proto/queue/ring.h; here both sides are trusted,
-// so positions are not checked.
+// so positions are not checked. An item exists from its Push to its Pop.
 //
-// Owner: Rail. Thread: one producer, one consumer. Memory: fixed at creation.
+// Owner: Rail. Thread: one producer, one consumer. Memory: fixed at creation; the system gives its pages
+// when items come to lie in them.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
-#include <vector>
+
+#include "daemon/platform/sparse_memory.h"
 
 namespace mlxcomm::fabric {
 
 template <typename Item>
 class SpscRing {
  public:
-  explicit SpscRing(std::size_t capacity) : items_(capacity) {}
+  explicit SpscRing(std::size_t capacity)
+      : capacity_(capacity),
+        memory_(capacity * sizeof(Item)),
+        items_(reinterpret_cast<Item*>(memory_.data())) {}
+  // Neither side uses it any more.
+  ~SpscRing() {
+    const std::uint64_t written = written_.load(std::memory_order_acquire);
+    for (std::uint64_t at = read_.load(std::memory_order_acquire); at < written; ++at) {
+      std::destroy_at(items_ + at % capacity_);
+    }
+  }
+  SpscRing(const SpscRing&) = delete;
+  SpscRing& operator=(const SpscRing&) = delete;
 
   // Producer. False: full.
   bool Push(Item&& item) {
     const std::uint64_t written = written_.load(std::memory_order_relaxed);
-    if (written - read_.load(std::memory_order_acquire) == items_.size()) return false;
-    items_[written % items_.size()] = std::move(item);
+    if (written - read_.load(std::memory_order_acquire) == capacity_) return false;
+    std::construct_at(items_ + written % capacity_, std::move(item));
     written_.store(written + 1, std::memory_order_release);
     return true;
   }
   // Producer. Only grows until the next Push.
   std::size_t Room() const {
-    return items_.size() - static_cast<std::size_t>(written_.load(std::memory_order_relaxed) -
-                                                    read_.load(std::memory_order_acquire));
+    return capacity_ - static_cast<std::size_t>(written_.load(std::memory_order_relaxed) -
+                                                read_.load(std::memory_order_acquire));
   }
   // Producer, after Push: whether the consumer has to be woken.
   bool ConsumerSleeps() const {
@@ -46,7 +61,9 @@ class SpscRing {
   bool Pop(Item& item) {
     const std::uint64_t read = read_.load(std::memory_order_relaxed);
     if (written_.load(std::memory_order_acquire) == read) return false;
-    item = std::move(items_[read % items_.size()]);
+    Item* const oldest = items_ + read % capacity_;
+    item = std::move(*oldest);
+    std::destroy_at(oldest);
     read_.store(read + 1, std::memory_order_release);
     return true;
   }
@@ -63,7 +80,9 @@ class SpscRing {
   void WakeUp() { consumer_sleeps_.store(false, std::memory_order_relaxed); }
 
  private:
-  std::vector<Item> items_;
+  const std::size_t capacity_;
+  const platform::SparseMemory memory_;
+  Item* const items_;
   alignas(64) std::atomic<std::uint64_t> written_{0};
   alignas(64) std::atomic<std::uint64_t> read_{0};
   alignas(64) std::atomic<bool> consumer_sleeps_{false};

@@ -69,11 +69,13 @@ enum class VerdictCode : std::uint32_t {
   kAlreadyLinked = 2,  // Another connection between the two is preferred.
   kSelf = 3,           // The dialer has reached itself.
   kStopping = 4,
+  kTooManyNodes = 5,      // Verdict::limit nodes are linked with the acceptor already.
+  kTooManyOfAddress = 6,  // So many of them, or connections, are of the dialer's address.
 };
 
 struct Verdict {
   VerdictCode code;
-  std::uint32_t reserved;
+  std::uint32_t limit;  // Where the code says so, the acceptor's nodes_max; else 0.
 };
 static_assert(sizeof(Verdict) == 8);
 

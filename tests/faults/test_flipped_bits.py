@@ -79,5 +79,5 @@ def test_flipped_bits_change_no_result_and_lose_no_rank(cluster, towards):
         assert link["changed_on"] == "127.0.0.1 - 127.0.0.1"
         assert "bytes were changed on the way" in answer("status", "--socket", c.socket(node))
     findings = json.loads(answer("doctor", "--json", "--socket", c.socket(0)))["findings"]
-    [found, *_] = [finding for finding in findings if finding["code"] == "MC513"]
+    [found, *_] = [finding for finding in findings if finding["code"] == "MC514"]
     assert found["remedy"].startswith("replace the cable")

@@ -97,6 +97,7 @@ void CheckPeers(const v1::PeerConfig& peers) {
           peers.link_latency_us() <= 1'000'000 &&
           (rate == 0 || IsWithin(rate, 1'000'000, 1'000'000'000'000)) &&
           IsWithin(peers.queued_frames_max(), 4096, 1'048'576) &&
+          IsWithin(peers.nodes_max(), 2, 4096) &&
           IsWithin(peers.queued_bytes_max(), 1ull << 24, 1ull << 40),
       "peers { } keeps its bounds");
   for (const auto& one : peers.interface_security()) {

@@ -292,7 +292,7 @@ class ReadRail final : FrameReaderPort {
   void TakeCommands() override { commands_ -= commands_ > 0 ? 1 : 0; }
   bool CommandsWait() const override { return commands_ > 0; }
   void OnHeartbeat(const FrameHeader& heartbeat) override { Came(heartbeat, {}); }
-  void OnAbandoned(std::uint64_t /*sequence*/) override {
+  void OnAbandoned(std::uint64_t /*sequence*/, LinkReason /*reason*/) override {
     MLXCOMM_MUST(false, "nobody drops a copy of what this rail alone has begun");
   }
   void OnEvent(RailEvent&& event) override {

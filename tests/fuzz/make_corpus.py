@@ -52,6 +52,30 @@ seed("hello", "submits_wrong", hello(USES_QUEUE, client_hello() + submission(cou
 seed("hello", "submits_garbage", hello(USES_QUEUE, client_hello() + submission(kind=99), position=1))
 seed("hello", "impossible_position", hello(USES_QUEUE, client_hello(), position=1 << 40))
 
+# --- frame_meter: size of pieces - 1, whether the preface comes first, then frames (frame_meter_fuzz.cc)
+def http2(kind, payload=b"", flags=0, stream=0, length=None):
+    length = len(payload) if length is None else length
+    return struct.pack(">IBBI", length, kind, flags, stream)[1:] + payload
+
+
+def metered(*frames, piece=255, preface=True):
+    return struct.pack("<BB", piece, preface) + b"".join(frames)
+
+
+CALL = http2(1, b"h" * 40, 4, 1) + http2(0, b"d" * 5, 1, 1)
+seed("frame_meter", "call", metered(http2(4, b"s" * 6), http2(8, b"w" * 4), CALL, http2(4, flags=1)))
+seed("frame_meter", "answers", metered(http2(4), http2(1, b"h", 4, 1), http2(0, b"d" * 9, 0, 1),
+                                       http2(1, b"t", 5, 1)))
+seed("frame_meter", "pings", metered(http2(6, b"p" * 8) * 66, piece=15))
+seed("frame_meter", "continuations", metered(http2(1, b"h", 0, 1), http2(9, b"c", 0, 1) * 8,
+                                             http2(9, b"c", 4, 1)))
+seed("frame_meter", "within_a_block", metered(http2(1, b"h", 0, 1), http2(6, b"p" * 8)))
+seed("frame_meter", "long_headers", metered(http2(1, b"h" * 9, 4, 1, length=8193)))
+seed("frame_meter", "long_frame", metered(http2(0, b"d" * 9, 0, 1, length=0xFFFFFF)))
+seed("frame_meter", "calls", metered(*[http2(1, b"", 5, 2 * i + 1) for i in range(66)]))
+seed("frame_meter", "unknown", metered(http2(77) * 65))
+seed("frame_meter", "no_preface", metered(b"GET / HTTP/1.1", preface=False))
+
 # --- submission: the arena's size, then steps (submission_fuzz.cc)
 WRITE, POP, POSITION, READ, PUSH, COMPLETION, SHAPE = range(7)
 

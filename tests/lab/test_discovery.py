@@ -182,21 +182,24 @@ def test_recorded_hellos_are_counted_and_bring_nothing_about(found):
     all_fine(c.ranks(range(2), "sum:8"))
 
 
-@pytest.mark.parametrize("what, counted", [("garbage", "malformed"), ("forged", "forged"),
-                                           ("foreign", "foreign")])
-def test_flood_of_hellos_costs_little_and_hurts_nobody(found, tmp_path, what, counted):
-    """Why: anybody on a switch can send. How: node-2 does so, as fast as it can, while the
-    others work; they go on, with little more memory, and still find new nodes."""
+@pytest.mark.parametrize("what, counted, how_many", [
+    ("garbage", "malformed", 0), ("foreign", "foreign", 0), ("forged", "forged", 100000),
+    ("replay", "replayed", 100000)])
+def test_flood_of_hellos_costs_little_and_hurts_nobody(found, tmp_path, what, counted, how_many):
+    """Why: anybody on a switch can send. How: node-2 does so, as fast as it can, for ever or so many times,
+    while the others work; they go on, with little more memory, and still find new nodes."""
     c = found(switch(3))
     before = int(c.own_part(0)["memory_bytes"])
     c.kill(2)
     stop = tmp_path / "stop"
-    heller = c.run(2, [sys.executable, HELLER, "lan-0", PORT, what, 0])
+    heller = c.run(2, [sys.executable, HELLER, "lan-0", PORT, what, how_many])
     heller.wait_for("begins")
     ranks = c.ranks(range(2), f"loop:8:100000:{stop}")
     until_looping(ranks)
     wait_until(lambda: count(c, 0, "over_limit" if what == "forged" else counted) > 1000,
                "the flood is counted")
+    if how_many:
+        heller.wait_for("done")
     assert count(c, 0, counted) > 100
     heller.end()
     stop.touch()

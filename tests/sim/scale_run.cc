@@ -118,6 +118,7 @@ class ScaleRun final : public HostListener {
       DaemonOptions daemon;
       daemon.node.fabric.self.id = members_[i].node;
       daemon.node.fabric.self.name = members_[i].node_name;
+      daemon.node.fabric.nodes_max = std::max<std::uint32_t>(64, options_.nodes);
       daemon.node.fabric.heartbeat_interval_ns = kSecond;
       daemon.node.fabric.heartbeat_timeout_ns = 60 * kSecond;
       // The connections are chosen here; routes through other nodes would only add events.

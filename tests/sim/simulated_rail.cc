@@ -132,6 +132,9 @@ bool SimulatedRail::Begin(const Message& message) {
 }
 
 void SimulatedRail::OnBegins(const Message& message) {
+  wire::FrameHeader header = message.header;
+  std::uint32_t sum = 0;
+  if (message.has_sums && !fabric::TakeSums(header, sum)) return;
   if (down_ || message.header.type != wire::FrameType::kData || !Begin(message)) return;
   PlacePart(message);
 }
@@ -142,13 +145,16 @@ void SimulatedRail::PlacePart(const Message& message) {
   std::memcpy(target_, message.carried.data(), message.carried.size() / 2);
 }
 
-// By its sums. If not, both sides give the rail up, as a rail over a socket has it.
+// By its sums, as FrameReader has it. Data that was changed is asked for again; of anything else that was
+// changed both sides give the rail up.
 bool SimulatedRail::IsAsSent(Message& message) {
+  is_data_changed_ = false;
   std::uint32_t sum = 0;
   if (!message.has_sums) return true;
-  if (fabric::TakeSums(message.header, sum) &&
-      fabric::ExtendSum(0, message.carried.data(), message.carried.size()) == sum) {
-    return true;
+  if (fabric::TakeSums(message.header, sum)) {
+    if (fabric::ExtendSum(0, message.carried.data(), message.carried.size()) == sum) return true;
+    is_data_changed_ = message.header.type == wire::FrameType::kData;
+    if (is_data_changed_) return true;
   }
   wire::FrameHeader told;
   told.type = wire::FrameType::kGivenUp;
@@ -201,6 +207,12 @@ bool SimulatedRail::OnArrived(Message& message) {
     std::memcpy(target_, message.carried.data(), message.carried.size());
   }
   target_ = nullptr;
+  if (is_data_changed_ && posted_.is_placing()) {
+    Told& told = Tell(RailEvent::Kind::kTransmitted);
+    told.event.abandoned = posted_.Disown();
+    told.event.link_reason = LinkReason::kBytesChanged;
+    return true;
+  }
   bool placed = false;
   if (place_ != PostedReceives::Place::kDuplicate) {
     placed = posted_.Complete(header, message.carried.empty() ? nullptr : message.carried.data());

@@ -78,7 +78,7 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   bool Begin(const Message& message);
   void PlacePart(const Message& message);
   Told& Tell(fabric::RailEvent::Kind kind);
-  bool IsAsSent(Message& message);
+  [[nodiscard]] bool IsAsSent(Message& message);
   void GoDown(fabric::DownCause cause, const std::string& why,
               LinkReason reason = LinkReason::kNone);
 
@@ -100,6 +100,7 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   std::uint32_t transmitted_ = 0;
   fabric::PostedReceives posted_;
   bool begun_ = false;  // The frame under way has its place.
+  bool is_data_changed_ = false;  // Of the message that arrives.
   fabric::PostedReceives::Place place_ = fabric::PostedReceives::Place::kDropped;
   std::byte* target_ = nullptr;
   std::uint64_t last_received_ns_;

@@ -327,15 +327,21 @@ void World::PlayBack() {
   host.OnDatagram(port, recorded.port->address, recorded.hello);
 }
 
-// All is healed and quiet: what is joined by a cable has found each other over it, and has a rail there.
+// All is healed and quiet: what is joined by a cable has found each other over it, and has a rail there,
+// unless the link has as many rails as it may.
 void World::CheckCables(Host& host) {
   if (!host.discovers()) return;
+  const auto has_rail = [&host](const Port& port) {
+    return host.daemon()->links().HasRailOver(port.peer->id(),
+                                              {port.interface, port.peer_interface});
+  };
+  std::map<const Host*, std::size_t> rails;
+  for (const Port& port : host.ports()) rails[port.peer] += has_rail(port) ? 1 : 0;
   for (const Port& port : host.ports()) {
     if (port.peer->state() != Host::State::kRunning) continue;
     const bool found = host.daemon()->node().discovery()->Knows(port.peer->id(), port.interface,
                                                                 port.peer_interface);
-    const bool linked =
-        host.daemon()->links().HasRailOver(port.peer->id(), {port.interface, port.peer_interface});
+    const bool linked = has_rail(port) || rails[port.peer] >= fabric::Link::kRailsMax;
     if (found && linked) continue;
     Complain(absl::StrCat(host.name(), found ? " has no rail to " : " has not found ",
                           port.peer->name(), " over ", port.cable->options().name));

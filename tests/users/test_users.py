@@ -5,12 +5,14 @@ because the build may lie in one that they may not enter. The users are numbers 
 unless a test is about names.
 """
 
+import contextlib
 import grp
 import json
 import os
 import pathlib
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -20,6 +22,18 @@ from conftest import PATIENCE, SIGKILL, Cluster, Process, find_program, find_tes
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes")
 ANN, BOB = 61001, 61002
+
+
+@contextlib.contextmanager
+def as_user(uid):
+    """Whoever is at a socket's other end is told the effective user of connect() and listen()."""
+    os.setegid(uid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
 
 class Users(Cluster):
@@ -32,7 +46,7 @@ class Users(Cluster):
         self.public.chmod(0o755)
         build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
         for program in (find_program("mlxcommctl"), find_test_program("lab", "lab_rank"),
-                        find_test_program("users", "users_trespasser"),
+                        *(find_test_program("users", name) for name in ("users_trespasser", "users_vandal")),
                         *(build / "client" / "lib").glob("libmlxcomm*.so"),
                         *(build / "client" / "lib").glob("libmlxcomm*.dylib")):
             shutil.copy(program, self.public)
@@ -194,7 +208,8 @@ def test_users_who_share_are_one(users):
 
 # Why: where neither XDG_RUNTIME_DIR nor TMPDIR is set (cron, su, containers) a private daemon's socket lies
 # in /tmp, where any user can be there first. He would get the memory of all who take it for their own.
-# How: Bob's daemon, which serves all, waits where Ann's and root's private ones would be.
+# How: a socket of Bob's, to which all may connect, waits where Ann's and root's private daemons would be. It
+# must not even hear a hello.
 @pytest.mark.parametrize("uid", [0, ANN])
 def test_another_users_daemon_is_not_taken_for_ones_own(users, uid):
     c = users(0)
@@ -202,20 +217,42 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid):
     folder.mkdir()
     os.chown(folder, BOB, BOB)
     path = folder / "mlxcommd.sock"
-    config = c.public / "bob.textproto"
-    config.write_text(f'socket_path: "{path}" state_directory: "{folder}/state" '
-                      'clients { all_users: true }\n')
-    shutil.copy(find_program("mlxcommd"), c.public)
-    daemon = c.run_as(BOB, "mlxcommd", "--config", config)
-    daemon.wait_for("is ready")
+    impostor = socket.socket(socket.AF_UNIX)
+    with as_user(BOB):
+        impostor.bind(str(path))
+        impostor.listen()
+    path.chmod(0o666)
     here = {"XDG_RUNTIME_DIR": str(c.public), "HOME": "/", "PATH": os.environ["PATH"],
             "LD_LIBRARY_PATH": str(c.public), "DYLD_LIBRARY_PATH": str(c.public)}
     for program in (["mlxcommctl", "status"], ["lab_rank", "0", "1", "job", "sum:64"]):
-        done = subprocess.run([str(c.public / program[0]), *program[1:]], env=here, cwd="/",
-                              capture_output=True, text=True, timeout=PATIENCE, user=uid, group=uid,
-                              extra_groups=[])
-        told = done.stdout + done.stderr
-        assert done.returncode != 0, told
+        victim = subprocess.Popen([str(c.public / program[0]), *program[1:]], env=here, cwd="/",
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=uid,
+                                  group=uid, extra_groups=[])
+        connection = impostor.accept()[0]
+        assert connection.recv(4096) == b"", "it hears not a byte"
+        connection.close()
+        told = victim.communicate(timeout=PATIENCE)[0]
+        assert victim.returncode != 0, told
         assert f"mlxcommd at {path} is run by user {BOB}, not by user {uid} or root" in told
         assert str(folder) + " removed" in told
-    assert not any("client" in line for line in daemon.lines), "nobody came in"
+    impostor.close()
+
+
+# Why: it would seem to serve everybody, and every process of another user would refuse it.
+def test_who_is_not_root_is_told_that_nobody_else_will_trust_the_daemon(users):
+    c = users(0)
+    shutil.copy(find_program("mlxcommd"), c.public)
+    config = c.public / "config"
+    config.write_text(f'state_directory: "{c.public}/state" socket_path: "{c.public}/bob/socket"\n'
+                      "clients { all_users: true }\n")
+    for uid, said in ((0, ""), (BOB, f"will serve user {BOB} and root alone")):
+        checked = c.run_as(uid, "mlxcommd", "--config", config, "--check-config")
+        assert checked.finish() == 0, checked.lines
+        assert said in "\n".join(checked.lines) and bool(checked.lines) == bool(said), checked.lines
+    (c.public / "bob").mkdir()
+    (c.public / "state").mkdir()
+    for folder in ("bob", "state"):
+        os.chown(c.public / folder, BOB, BOB)
+    daemon = c.run_as(BOB, "mlxcommd", "--config", config)
+    daemon.wait_for(f"will serve user {BOB} and root alone")
+    daemon.wait_for("is ready")

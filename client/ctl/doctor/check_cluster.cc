@@ -276,7 +276,7 @@ void CheckLinks(const Facts& facts, Findings& findings) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
       if (link.changed_frames() > 0) {
         findings.Add(
-            "MC513", object,
+            "MC514", object,
             {{"times", Plural(link.changed_frames(), "time")}, {"cable", link.changed_on()}});
       }
       if (link.state() != v1::LinkState::up) {
@@ -315,6 +315,12 @@ void CheckNodes(const Facts& facts, Findings& findings) {
     }
     if (node.strangers_refused() > 0) {
       findings.Add("MC509", object, {{"strangers", std::to_string(node.strangers_refused())}});
+    }
+    if (node.nodes_refused() > 0) {
+      findings.Add("MC513", object,
+                   {{"refused", std::to_string(node.nodes_refused())},
+                    {"linked", std::to_string(node.nodes_linked())},
+                    {"most", std::to_string(node.nodes_linked_max())}});
     }
   }
   for (const v1::TopologyNode& node : cluster.topology.nodes()) {

@@ -395,7 +395,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
                "these, and whether mlxcommd runs there",
      .reasons = {Why::way_lost_link, Why::way_ended},
      .depends_on = {"MC205", "MC205/routed", "MC206", "MC207", "MC208", "MC209", "MC302/dialed",
-                    "MC502", "MC502/interface", "MC502/stranger", "MC502/version", "MC513/down"}},
+                    "MC502", "MC502/interface", "MC502/stranger", "MC502/version", "MC514/down"}},
     {"MC503", Severity::kWarning, "nodes run different versions", "{versions}",
      "the same mlxcommd on all nodes", "install the same version everywhere"},
     {"MC504", Severity::kWarning, "clocks of nodes differ", "its clock is {time} {direction}",
@@ -423,10 +423,15 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC512", Severity::kNote, "nodes hold different keys", "{keys}", "the same key on all nodes",
      "end the change of the key: mlxcommctl cluster key rotate --take on those that have the old "
      "one, then mlxcommctl cluster key rotate --finish on each"},
-    {"MC513", Severity::kWarning, "bytes were changed on the way",
+    {"MC513", Severity::kWarning, "nodes were refused, or have yielded their place",
+     "{refused} times; {linked} nodes are linked with it now, {most} may be", "none",
+     "if all of them are yours, raise peers { nodes_max } in its configuration; else stop those "
+     "that are "
+     "not needed: mlxcommctl events there, or its log, says from where they came"},
+    {"MC514", Severity::kWarning, "bytes were changed on the way",
      "{times}, last on {cable}; no wrong byte was delivered, all was sent again",
      "bytes that arrive as they were sent", kReplaceCable},
-    {.id = "MC513/down",
+    {.id = "MC514/down",
      .found = "{detail}",
      .expected = kLinkUp,
      .remedy = kReplaceCable,

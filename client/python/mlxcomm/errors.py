@@ -41,7 +41,8 @@ RankLostError = _error(
 DaemonLostError = _error(
     "DaemonLostError", "DAEMON_LOST", "This machine's daemon has gone.")
 DaemonStoppingError = _error(
-    "DaemonStoppingError", "DAEMON_STOPPING", "This machine's daemon was told to stop.")
+    "DaemonStoppingError", "DAEMON_STOPPING",
+    "A daemon of the job was told to stop; the message names its node.")
 ResourceExhaustedError = _error(
     "ResourceExhaustedError", "RESOURCE_EXHAUSTED", "A limit was reached.")
 CancelledError = _error("CancelledError", "CANCELLED", "The caller gave up (Ctrl-C).")

@@ -1,5 +1,6 @@
 #include "daemon/platform/machine.h"
 
+#include <malloc.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -30,6 +31,12 @@ std::uint64_t OwnMemoryBytes() {
     if (word == "RssAnon:" && status >> kib) return kib * 1024;
   }
   return 0;
+}
+
+void ReleaseFreeMemory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 std::string MacosVersion() { return {}; }

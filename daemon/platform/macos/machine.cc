@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <mach-o/dyld.h>
 #include <mach/mach.h>
+#include <malloc/malloc.h>
 #include <sys/sysctl.h>
 #include <sys/types.h>
 
@@ -25,6 +26,8 @@ std::uint64_t OwnMemoryBytes() {
   }
   return info.phys_footprint;
 }
+
+void ReleaseFreeMemory() { ::malloc_zone_pressure_relief(nullptr, 0); }
 
 std::string MacosVersion() {
   char version[32] = {};

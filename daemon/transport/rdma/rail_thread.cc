@@ -292,10 +292,11 @@ void RailThread::TellTransmitted() {
   Emit(std::move(event));
 }
 
-void RailThread::OnAbandoned(std::uint64_t sequence) {
+void RailThread::OnAbandoned(std::uint64_t sequence, LinkReason reason) {
   RailEvent event;
   event.kind = RailEvent::Kind::kTransmitted;
   event.abandoned = sequence;
+  event.link_reason = reason;
   Emit(std::move(event));
 }
 

@@ -204,7 +204,10 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
 asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const FabricOptions& options,
                                           Proved& proved, wire::VerdictCode verdict) {
   absl::Status status = co_await Transmit(socket, proved, MakeProof(options, proved));
-  if (status.ok()) status = co_await Transmit(socket, proved, wire::Verdict{verdict, 0});
+  const bool too_many = verdict == wire::VerdictCode::kTooManyNodes ||
+                        verdict == wire::VerdictCode::kTooManyOfAddress;
+  const wire::Verdict told{verdict, too_many ? options.nodes_max : 0};
+  if (status.ok()) status = co_await Transmit(socket, proved, told);
   co_return status;
 }
 
@@ -225,6 +228,7 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
   status = CheckProof(proved, proof);
   if (status.ok()) status = co_await Receive(socket, proved, verdict);
   if (!status.ok()) co_return status;
+  proved.limit = verdict.limit;
   co_return verdict.code;
 }
 

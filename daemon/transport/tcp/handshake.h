@@ -36,7 +36,8 @@ struct Proved {
   std::optional<ClusterKey> key;  // Of those of this side, the one that both have.
   DerivedKey proof_key;
   NodeId peer;
-  RailPath path;  // The remote end once the peer is proved.
+  RailPath path;            // The remote end once the peer is proved.
+  std::uint32_t limit = 0;  // With a verdict that names one.
   asio::steady_timer::time_point deadline;
 };
 

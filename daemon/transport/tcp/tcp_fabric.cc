@@ -15,6 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/link/node_places.h"
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
 #include "daemon/transport/status_reason.h"
@@ -74,6 +75,17 @@ LinkReason ReasonOfError(const asio::error_code& error) {
 constexpr std::uint64_t kSteadyNs = 1'000'000'000;
 // How long the orderly end waits until the rails have taken what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
+
+// In the words of both sides: what there is, where it is set, what to do.
+std::string TooManyText(wire::VerdictCode verdict, std::uint32_t nodes_max, const char* here) {
+  const std::string what =
+      verdict == wire::VerdictCode::kTooManyNodes
+          ? absl::StrCat(nodes_max, " nodes are linked ", here, " already")
+          : absl::StrCat("this address has ", NodesOfAddressMax(nodes_max), " nodes, or ",
+                         ConnectionsOfAddressMax(nodes_max), " connections, ", here, " already");
+  return absl::StrCat(what, ", as many as peers { nodes_max: ", nodes_max,
+                      " } allows: raise it there, or stop daemons that are not needed");
+}
 
 }  // namespace
 
@@ -213,20 +225,6 @@ void TcpFabric::OnInterfacesChanged() {
   }
 }
 
-void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) {
-  ++strangers_refused_;
-  constexpr std::uint64_t kLoggedPerSecond = 5;
-  const std::uint64_t second = platform::MonotonicNow() / 1'000'000'000;
-  if (second != refusal_second_) {
-    refusal_second_ = second;
-    refusals_logged_in_second_ = 0;
-  }
-  if (refusals_logged_in_second_++ < kLoggedPerSecond) {
-    spdlog::warn("refused {} at the peer port: {}", from, why);
-    links_.Tell({FabricNotice::Kind::kStrangerRefused, from, {}, why});
-  }
-}
-
 asio::awaitable<void> TcpFabric::AcceptLoop(Listener& listener) {
   while (!stopped_ && listener.acceptor.is_open()) {
     auto [error, socket] = co_await listener.acceptor.async_accept(kTuple);
@@ -238,24 +236,6 @@ asio::awaitable<void> TcpFabric::AcceptLoop(Listener& listener) {
     if (!error) asio::co_spawn(io_, Accept(std::move(socket)), asio::detached);
   }
   if (!stopped_) std::erase_if(listeners_, [&](const auto& one) { return one.get() == &listener; });
-}
-
-// One host that opens many makes only its own go.
-void TcpFabric::MakePlaceForStranger() {
-  if (strangers_.empty() || strangers_.size() < options_.strangers_max) return;
-  const auto held_by = [this](const asio::ip::address& address) {
-    return std::count_if(strangers_.begin(), strangers_.end(),
-                         [&](const Stranger* stranger) { return stranger->address == address; });
-  };
-  const auto goes = std::max_element(strangers_.begin(), strangers_.end(),
-                                     [&](const Stranger* one, const Stranger* other) {
-                                       return held_by(one->address) < held_by(other->address);
-                                     });
-  Stranger& stranger = **goes;
-  strangers_.erase(goes);
-  stranger.gave_way = true;
-  asio::error_code ignored;
-  stranger.socket.close(ignored);  // Its Accept goes on from there.
 }
 
 asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
@@ -274,13 +254,21 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
                                            : std::string(proved.status().message()));
     co_return;
   }
-  const wire::VerdictCode verdict = links_.Judge(proved->peer, proved->path);
+  const Links::Origin origin{remote.address().to_string(), NodeClaim::kComes};
+  const wire::VerdictCode verdict = links_.Judge(proved->peer, proved->path, origin);
   const Links::RailMark mark = links_.MarkOf(proved->peer, proved->path);
   absl::Status status = co_await SendVerdict(socket, options_, *proved, verdict);
+  const bool accepted = verdict == wire::VerdictCode::kAccepted;
   absl::StatusOr<Stream> stream = nullptr;
-  if (status.ok() && verdict == wire::VerdictCode::kAccepted && !stopped_) {
+  if (status.ok() && accepted && !stopped_) {
     stream = co_await Secure(socket, *proved);
     status = stream.status();
+  }
+  // Who has proved the key and then is silent keeps a stranger's place, of which there are few.
+  absl::StatusOr<wire::Introduction> theirs = wire::Introduction{};
+  if (status.ok() && accepted && !stopped_ && !stranger.gave_way) {
+    theirs = co_await ReceiveIntroduction(socket, **stream, *proved);
+    status = theirs.status();
   }
   if (!stranger.gave_way) std::erase(strangers_, &stranger);
   if (stopped_) co_return;
@@ -289,8 +277,20 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
                                            : std::string(status.message()));
     co_return;
   }
-  if (status.ok() && verdict == wire::VerdictCode::kAccepted) {
-    status = co_await JoinAsAcceptor(socket, *std::move(stream), *proved, mark);
+  if (verdict == wire::VerdictCode::kTooManyNodes ||
+      verdict == wire::VerdictCode::kTooManyOfAddress) {
+    links_.CountRefused();
+    TellOfRefused(FabricNotice::Kind::kNodeRefused, from,
+                  absl::StrCat("node ", proved->peer.ToString(), ": ",
+                               TooManyText(verdict, options_.nodes_max, "here")));
+    co_return;
+  }
+  if (status.ok() && accepted) {
+    status = co_await JoinAsAcceptor(socket, *std::move(stream), *proved, mark, *theirs, origin);
+  }
+  if (absl::IsResourceExhausted(status)) {
+    TellOfRefused(FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
+    co_return;
   }
   if (!status.ok()) {
     spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
@@ -298,29 +298,27 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
 }
 
 asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, Stream stream,
-                                                        const Proved& proved,
-                                                        Links::RailMark mark) {
-  const absl::StatusOr<wire::Introduction> theirs =
-      co_await ReceiveIntroduction(socket, *stream, proved);
-  if (!theirs.ok()) co_return theirs.status();
-  if (stopped_) co_return absl::AbortedError("stopping");
-  const absl::StatusOr<Links::Join> join =
-      links_.BeginAsAcceptor(proved.peer, proved.path, *theirs, mark, platform::MonotonicNow());
+                                                        const Proved& proved, Links::RailMark mark,
+                                                        const wire::Introduction& theirs,
+                                                        const Links::Origin& from) {
+  const absl::StatusOr<Links::Join> join = links_.BeginAsAcceptor(
+      proved.peer, proved.path, theirs, mark, platform::MonotonicNow(), from);
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   if (stopped_) co_return absl::AbortedError("stopping");
-  if (sent.ok()) co_return AddRail(socket, std::move(stream), proved, *join, *theirs);
+  if (sent.ok()) co_return AddRail(socket, std::move(stream), proved, *join, theirs);
   links_.Abandon(*join);
   co_return sent;
 }
 
 asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Stream stream,
-                                                      const Proved& proved) {
+                                                      const Proved& proved,
+                                                      const Links::Origin& to) {
   if (IsOutdated(proved.peer, proved.path)) {
     links_.RemoveRail(proved.peer, proved.path, "proved anew with the cluster's new key",
                       LinkReason::kReplaced, platform::MonotonicNow());
   }
-  const absl::StatusOr<Links::Join> join = links_.BeginAsDialer(proved.peer, proved.path);
+  const absl::StatusOr<Links::Join> join = links_.BeginAsDialer(proved.peer, proved.path, to);
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   absl::StatusOr<wire::Introduction> theirs =
@@ -526,6 +524,12 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
       co_return WithReason(absl::UnavailableError("it is stopping"), LinkReason::kPeerStopping);
     case wire::VerdictCode::kAlreadyLinked:
       co_return WithReason(absl::AbortedError("linked already"), LinkReason::kAnotherConnection);
+    case wire::VerdictCode::kTooManyNodes:
+    case wire::VerdictCode::kTooManyOfAddress:
+      co_return WithReason(
+          absl::UnavailableError(absl::StrCat("it refuses this node: ",
+                                              TooManyText(*verdict, proved->limit, "there"))),
+          LinkReason::kTooMany);
     default:
       co_return WithReason(absl::UnavailableError("it refuses the connection"),
                            LinkReason::kRefused);
@@ -533,7 +537,10 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   absl::StatusOr<Stream> stream = co_await Secure(socket, *proved);
   if (!stream.ok()) co_return stream.status();
   if (stopped_) co_return absl::AbortedError("stopping");
-  co_return co_await JoinAsDialer(socket, *std::move(stream), *proved);
+  asio::error_code ignored;
+  const Links::Origin to{socket.remote_endpoint(ignored).address().to_string(),
+                         dialer.added ? NodeClaim::kFound : NodeClaim::kNamed};
+  co_return co_await JoinAsDialer(socket, *std::move(stream), *proved, to);
 }
 
 asio::awaitable<void> TcpFabric::TickLoop() {

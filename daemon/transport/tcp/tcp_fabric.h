@@ -138,9 +138,11 @@ class TcpFabric final {
   asio::awaitable<absl::Status> Connect(Tcp::socket& socket, Dialer& dialer);
   using Stream = std::unique_ptr<ByteStream>;
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, Stream stream,
-                                             const Proved& proved);
+                                             const Proved& proved, const Links::Origin& to);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, Stream stream,
-                                               const Proved& proved, Links::RailMark mark);
+                                               const Proved& proved, Links::RailMark mark,
+                                               const wire::Introduction& theirs,
+                                               const Links::Origin& from);
   absl::Status AddRail(Tcp::socket& socket, Stream stream, const Proved& proved,
                        const Links::Join& join, const wire::Introduction& theirs);
   bool HasRail(const Dialer& dialer) const;
@@ -158,6 +160,7 @@ class TcpFabric final {
   std::uint64_t NextDeadline() const;
   void SendTheRest();
   void RefuseStranger(const std::string& from, const std::string& why);
+  void TellOfRefused(FabricNotice::Kind kind, const std::string& from, const std::string& why);
   absl::Status Start();
 
   asio::io_context& io_;

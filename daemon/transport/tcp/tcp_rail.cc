@@ -92,6 +92,16 @@ absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   if (resumed) reader_.posted().DoNotKnowAllWithdrawn();
   if (may_change_hands_ && !IsForThread())
     driver_.store(Driver::kEngine, std::memory_order_release);
+  if (!EngineDrives()) {
+    if (absl::Status status = StartThread(); !status.ok()) return status;
+  }
+  started_ = true;
+  return absl::OkStatus();
+}
+
+// The loop's thread.
+absl::Status TcpRail::StartThread() {
+  if (thread_.joinable()) return absl::OkStatus();
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error& error) {
@@ -100,24 +110,36 @@ absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   return absl::OkStatus();
 }
 
+// If there can be none now, the first large frame tries again, and says so.
+void TcpRail::Prepare() {
+  if (scheduling_.engine_drives_all || thread_.joinable() || ends_ || down_) return;
+  (void)StartThread();
+}
+
 // What Stop and Finish store tells the thread that it drives.
 void TcpRail::DriveNoMore() {
   ends_ = true;
   if (watch_ != nullptr) watch_->Close();
 }
 
+// Rails send their last words side by side, so each has a thread for it.
 void TcpRail::Finish() {
   DriveNoMore();
   finish_.store(true, std::memory_order_relaxed);
   stop_.store(true, std::memory_order_release);
-  bell_.Ring();
+  if (!started_) return;
+  if (thread_.joinable() || (!down_ && StartThread().ok())) bell_.Ring();
 }
 
 void TcpRail::Stop() {
   DriveNoMore();
   stop_.store(true, std::memory_order_release);
-  bell_.Ring();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) {
+    bell_.Ring();
+    thread_.join();
+  } else if (started_) {
+    End();
+  }
   up_.store(false, std::memory_order_relaxed);
 }
 
@@ -236,6 +258,9 @@ void TcpRail::WatchSocket() {
 void TcpRail::HandOver() {
   watch_->Close();
   wrote_ = false;
+  if (const absl::Status status = StartThread(); !status.ok()) {
+    return GoDown(DownCause::kCut, std::string(status.message()));
+  }
   driver_.store(Driver::kThread, std::memory_order_release);
   bell_.Ring();
 }
@@ -321,6 +346,11 @@ void TcpRail::Run() {
       Sleep();
     }
   }
+  End();
+}
+
+// The last driver.
+void TcpRail::End() {
   if (!down_ && finish_.load(std::memory_order_relaxed)) SendTheRest();
   if (!down_) GoDown(DownCause::kCut, "stopped");
 }
@@ -474,6 +504,14 @@ void TcpRail::Emit(RailEvent&& event) {
   const bool has_room = events_.Push(std::move(event));
   MLXCOMM_INVARIANT(has_room);
   if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeEngine();
+}
+
+void TcpRail::OnAbandoned(std::uint64_t sequence, LinkReason reason) {
+  RailEvent event;
+  event.kind = RailEvent::Kind::kTransmitted;
+  event.abandoned = sequence;
+  event.link_reason = reason;
+  Emit(std::move(event));
 }
 
 void TcpRail::WakeEngine() {

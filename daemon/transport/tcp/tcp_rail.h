@@ -1,16 +1,17 @@
-// A rail over one TCP connection: a thread that drives the writer and the reader, takes the loop's
-// commands, and reports what has happened.
+// A rail over one TCP connection: a driver has the writer and the reader, takes the loop's commands, and
+// reports what has happened.
 //
 //   turn: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in poll() when
 //         nothing moved (after a short spin if data moved just now), woken by the socket or the bell
 //
-// While there is little to carry, the daemon's loop drives the rail itself and the thread sleeps, so that
-// a frame wakes one thread on each side instead of two. `driver_` says which of them drives; only that one
-// stores it, as its last act on the driver's data, so the next driver sees all that the other did.
-// README.md, TcpRail, has the states and the rules.
+// While there is little to carry, the daemon's loop drives the rail itself, so that a frame wakes one
+// thread on each side instead of two; the rail's own thread sleeps, or is not there yet. `driver_` says
+// which of them drives; only that one stores it, as its last act on the driver's data, so the next driver
+// sees all that the other did. README.md, TcpRail, has the states and the rules.
 //
-// Owner: Link. Thread: its own; the rest of Rail's calls on the loop's thread. Memory: rings are fixed at
-// creation, and so are the writer's and the reader's buffers.
+// Owner: Link. Thread: its own, from Prepare or the first large frame on; the rest of Rail's calls on the
+// loop's thread. Memory: rings are fixed at creation, and so are the writer's and the reader's buffers; of
+// both the system gives what is used.
 #pragma once
 
 #include <atomic>
@@ -50,6 +51,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
+  void Prepare() override;
   bool Give(const RailCommand& command) override;
   void Finish() override;
   void Stop() override;
@@ -69,6 +71,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
     return asked_for_new_proof_.load(std::memory_order_relaxed);
   }
   RailSnapshot Snapshot() const override;
+  bool has_thread() const { return thread_.joinable(); }
 
  private:
   static constexpr std::size_t kRingSlots = 1024;
@@ -99,10 +102,12 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool IsForThread() const { return !scheduling_.engine_drives_all && (IsHeavy() || IsStuck()); }
   void WatchSocket();
   void HandOver();
+  absl::Status StartThread();
   void DriveNoMore();
 
   // The thread, driving.
   void Run();
+  void End();
   bool Turn();
   void Park();
   bool IsQuiet(std::uint64_t now_ns);
@@ -127,6 +132,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void TakeCommands() override { ObeyCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
   void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnAbandoned(std::uint64_t sequence, LinkReason reason) override;
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
 
   platform::FileDescriptor socket_;
@@ -156,10 +162,11 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<Driver> driver_{Driver::kThread};
   // The loop's thread.
   SocketWatches::Handle watch_;  // Open only while the loop drives.
-  bool ends_ = false;            // Stop or Finish was called.
-  bool looks_ = true;            // Something may have come; else the watch says so.
-  bool looked_ = false;          // In this turn.
-  bool wrote_ = false;           // Since the last look.
+  bool started_ = false;
+  bool ends_ = false;    // Stop or Finish was called.
+  bool looks_ = true;    // Something may have come; else the watch says so.
+  bool looked_ = false;  // In this turn.
+  bool wrote_ = false;   // Since the last look.
   int empty_looks_ = 0;
 
   // The driver's.
@@ -174,7 +181,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool down_ = false;
   std::uint64_t quiet_since_ns_ = 0;
   std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.
-  std::thread thread_;
+  std::thread thread_;             // None until it is needed.
 };
 
 }  // namespace mlxcomm::fabric

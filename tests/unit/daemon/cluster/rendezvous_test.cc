@@ -330,6 +330,32 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
   EXPECT_TRUE(cluster.nodes[2]->rendezvous.AllWaiting().empty());
 }
 
+// Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank 0. It
+// never becomes ready, so its ranks are told of a failure and go; but the third node, which never heard of
+// the world, would show them as waiting for ever, and hold them against others that claim these ranks. A
+// world that was ready has reached every node: then nothing more is sent.
+TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
+  for (const bool is_ready : {false, true}) {
+    Cluster cluster(3);
+    cluster.Attach(2, 3, 2, 3);
+    cluster.Attach(1, 2, 1, 3);
+    cluster.Run();
+    cluster.Attach(0, 1, 0, 3);
+    std::erase_if(cluster.wire, [](const Cluster::Message& message) {
+      return message.to == Id(3) && message.from == Id(1);
+    });
+    cluster.Run();
+    ASSERT_EQ(cluster.nodes[1]->formed.size(), 1u);
+    ASSERT_TRUE(cluster.nodes[2]->formed.empty());
+    EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 2u);
+    if (is_ready) cluster.nodes[1]->rendezvous.OnWorldReady(cluster.nodes[1]->formed[0]);
+    cluster.nodes[1]->rendezvous.Leave(2);
+    EXPECT_EQ(cluster.wire.empty(), is_ready);
+    cluster.Run();
+    EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), is_ready ? 2u : 1u);
+  }
+}
+
 // Why: a faulty node must not take the room of all others.
 TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
   Cluster cluster(3);
@@ -399,6 +425,41 @@ TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJo
   EXPECT_THAT(cluster.nodes[1]->refused[2].message,
               testing::AllOf(HasSubstr("all 2 ranks are known"), HasSubstr("node-1"),
                              testing::Not(HasSubstr("had not come"))));
+}
+
+// Why: where all give up within milliseconds of each other, the last one named all others as ranks that
+// had not come, and so hid the one that was missing.
+TEST(RendezvousTest, DoesNotSayAtTheDeadlineThatWhoGaveUpHadNotCome) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 4);
+  cluster.Attach(1, 2, 1, 4);
+  cluster.Attach(1, 3, 2, 4);
+  cluster.Run();
+  cluster.nodes[0]->rendezvous.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr(" rank 3 of 4 had not come:"));
+  cluster.Run();
+  cluster.nodes[1]->rendezvous.Leave(2);
+  cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[1]->refused[3].message,
+              HasSubstr(" rank 3 of 4 had not come (ranks 0, 1 had, but gave up or ended):"));
+}
+
+// How: rank 1's message is lost, so that rank 0's node never forms the job, and rank 0 gives up first.
+TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob) {
+  Cluster cluster(2);
+  cluster.Attach(1, 2, 1, 2);
+  cluster.wire.clear();
+  cluster.Attach(0, 1, 0, 2);
+  cluster.Run();
+  cluster.nodes[0]->rendezvous.Leave(1);
+  cluster.Run();
+  Rendezvous& other = cluster.nodes[1]->rendezvous;
+  other.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[1]->refused[2].message,
+              HasSubstr(" rank 0 of 2 had come, but gave up or ended"));
+  cluster.Attach(1, 3, 1, 2);
+  other.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not come:"));
 }
 
 // Why: what was decided about a daemon's ranks must not be applied to what its next process

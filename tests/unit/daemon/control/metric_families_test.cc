@@ -74,6 +74,19 @@ TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
   }
 }
 
+TEST(MetricFamiliesTest, TellsConnectionsThatWereEndedByEachReason) {
+  EngineMetrics engine;
+  v1::EndedConnections& told = *engine.node.add_control_connections_ended();
+  told.set_reason("pings");
+  told.set_count(3);
+  const std::string text = Text(engine);
+  const std::string name = "mlxcomm_control_connections_ended_total{reason=";
+  EXPECT_THAT(text, HasSubstr(name + "\"pings\"} 3"));
+  EXPECT_THAT(text,
+              HasSubstr(name + "\"unread\"} 0"));  // So that the first one shows as a rate.
+  EXPECT_THAT(text, Not(HasSubstr("reason=\"none\"")));
+}
+
 TEST(MetricFamiliesTest, NamesOfOtherNodesBreakNoLine) {
   EngineMetrics engine;
   engine.node.add_links()->set_peer("b\"} 1\nmlxcomm_evil 1\n");

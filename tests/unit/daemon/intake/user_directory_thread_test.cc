@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cerrno>
@@ -51,7 +52,32 @@ TEST(UserDirectoryThreadTest, SaysThatItCouldNotAskAndAsksLater) {
   no_threads = false;
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
   EXPECT_THAT(std::string(none.status().message()), testing::HasSubstr("no thread"));
+  EXPECT_THAT(std::string(none.status().message()), testing::HasSubstr("TasksMax"));
   EXPECT_EQ(learn()->name, "somebody");
+}
+
+// Why: the system gives the same reason for both, and each has a remedy of its own.
+TEST(UserDirectoryThreadTest, NamesTheLimitOfMemoryWhereThereIsOne) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  if (before.rlim_cur != RLIM_INFINITY) GTEST_SKIP() << "this machine has a limit already";
+  rlimit much = before;
+  much.rlim_cur = rlim_t{1} << 46;
+  asio::io_context io;
+  UserDirectory directory(io, {UserNaming::kByName, ""}, &Answer);
+  asio::steady_timer timer(io, std::chrono::minutes(1));
+  bool over = false;
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &much), 0);
+  no_threads = true;
+  directory.AwaitAnswer(5, timer);
+  no_threads = false;
+  ::setrlimit(RLIMIT_AS, &before);
+  timer.async_wait([&](const asio::error_code&) { over = true; });
+  EXPECT_TRUE(RunUntil(io, [] {}, [&] { return over; }));
+  directory.StopWaiting(5, timer);
+  const absl::StatusOr<User> none = *directory.Find(5, platform::MonotonicNow());
+  EXPECT_THAT(std::string(none.status().message()),
+              testing::HasSubstr("ulimit -v: 70368744177664"));
 }
 
 }  // namespace

@@ -137,6 +137,10 @@ struct Daemon : FabricListener, LinksPort {
   void OnRailGone() override { ++rails_gone; }
   void OnDeadlineChanged() override {}
 
+  NodeClaim ClaimOf(const NodeId& node) const override {
+    return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? NodeClaim::kComes
+                                                                         : NodeClaim::kInJob;
+  }
   void OnForwarding(bool forwards) override { forwarding.push_back(forwards); }
 
   const NodeId& id() const { return options.self.id; }
@@ -146,6 +150,7 @@ struct Daemon : FabricListener, LinksPort {
   std::vector<std::string> lost;
   std::vector<std::string> control;
   std::vector<bool> forwarding;
+  std::vector<NodeId> wanted;  // Jobs have ranks there.
   int rails_gone = 0;
   std::unique_ptr<Links> links;
 };

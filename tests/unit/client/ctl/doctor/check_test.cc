@@ -443,16 +443,16 @@ TEST(CheckTest, FindsASlowCableOnlyWhereTheRingHasIt) {
 TEST(CheckTest, NamesTheCableOnWhichBytesWereChanged) {
   Facts facts = Well();
   v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(0)->mutable_links(0);
-  EXPECT_TRUE(Found(facts, "MC513").empty());
+  EXPECT_TRUE(Found(facts, "MC514").empty());
   link.set_changed_frames(2);
   link.set_changed_on("en2 - en3");
-  const Finding found = Found(facts, "MC513").at(0);
+  const Finding found = Found(facts, "MC514").at(0);
   EXPECT_TRUE(found.found.starts_with("2 times, last on en2 - en3")) << found.found;
   EXPECT_TRUE(found.remedy.starts_with("replace the cable")) << found.remedy;
   link.set_state(v1::LinkState::grace);
   link.set_reason(v1::LinkReason::bytes_changed);
   link.set_detail("rail down");
-  EXPECT_EQ(Found(facts, "MC513").size(), 2u) << "also why it is down";
+  EXPECT_EQ(Found(facts, "MC514").size(), 2u) << "also why it is down";
 }
 
 TEST(CheckTest, FindsNodesThatDiffer) {

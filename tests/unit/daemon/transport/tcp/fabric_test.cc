@@ -418,5 +418,47 @@ TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
   for (std::size_t i = 0; i < strangers.size(); ++i) EXPECT_EQ(closed(i), i < 3) << i;
 }
 
+// Why: both sides have to know why they are not linked, and what to do about it.
+TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
+  Node c(io, "c", 3);
+  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) { options.nodes_max = 1; });
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  Node d(io, "d", 4, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b, &c, &d}, [&] {
+    const auto links = d.fabric->Snapshot();
+    return a.links->nodes_refused() > 0 && links.size() == 1 && !links[0].detail.empty();
+  }));
+  const LinkSnapshot refused = d.fabric->Snapshot().at(0);
+  EXPECT_EQ(refused.reason, LinkReason::kTooMany);
+  EXPECT_THAT(refused.detail, testing::HasSubstr("1 nodes are linked there already"));
+  EXPECT_THAT(refused.detail, testing::HasSubstr("nodes_max: 1"));
+  EXPECT_THAT(refused.detail, testing::HasSubstr("raise it there"));
+  EXPECT_EQ(a.fabric->strangers_refused(), 0u) << "it holds the key";
+  EXPECT_EQ(a.up.size(), 1u);
+  // One that this node dials itself gets the place of the one that has only come.
+  ASSERT_TRUE(a.fabric->AddPeer(c.address()).ok());
+  ASSERT_TRUE(RunUntil({&a, &b, &c, &d}, [&] { return a.up.size() == 2 && c.up.size() == 1; }));
+  EXPECT_EQ(a.up[1].name, "c");
+  EXPECT_EQ(a.lost.size(), 1u);
+  EXPECT_EQ(a.links->nodes(), 1u);
+}
+
+// Why: after the proof there is a message to wait for as well; who does not send it holds a stranger's place.
+TEST_F(FabricTest, BoundsThoseThatHaveProvedTheKeyAndSayNoMore) {
+  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
+    options.strangers_max = 3;
+    options.greeting_timeout_ns = 3600'000'000'000;
+  });
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 5; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(io));
+    peers.back()->Spawn(peers.back()->DialUpToTheVerdict(a.address()));
+    ASSERT_TRUE(RunUntil({&a}, [&] { return peers.back()->steps == 1; }));
+  }
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->strangers_refused() == 2; }));
+  EXPECT_EQ(a.links->nodes(), 0u);
+}
+
 }  // namespace
 }  // namespace mlxcomm::fabric::fabric_test

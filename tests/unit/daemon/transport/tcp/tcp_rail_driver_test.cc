@@ -64,6 +64,17 @@ class TcpRailDriverTest : public OneRailTest {
   void SendFromFar(const wire::FrameHeader& header, int fill = 0) {
     OneRailTest::SendFromFar(FrameBytes(header, fill));
   }
+  // What says that bytes were changed; no frame may come before it.
+  RailEvent NextAbandoned() {
+    RailEvent event;
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
+    while (event.link_reason != LinkReason::kBytesChanged && platform::MonotonicNow() < deadline) {
+      event = {};
+      if (!rail_->Pop(event)) Sleep();
+      EXPECT_FALSE(event.placed);
+    }
+    return event;
+  }
   bool Give(const wire::FrameHeader& header, const std::byte* payload = nullptr) {
     RailCommand command;
     command.frame = {header, payload};
@@ -134,6 +145,72 @@ TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheEngineItself) {
   rail_->Stop();
   EXPECT_EQ(by_engine_.sent, 100);
   EXPECT_EQ(by_engine_.received, 100);
+}
+
+// Why: a holder of the key may make any number of rails; those that carry little cost no thread.
+TEST_F(TcpRailDriverTest, HasNoThreadWhileItCarriesSmallFramesNorInItsEnd) {
+  Start();
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
+    SendFromFar(Header(wire::FrameType::kEager, i, 1000));
+    Next(RailEvent::Kind::kFrame);
+  }
+  EXPECT_FALSE(rail_->has_thread());
+  rail_->Stop();
+  RailEvent event;
+  while (rail_->Pop(event) && event.kind != RailEvent::Kind::kDown) {
+  }
+  EXPECT_EQ(event.kind, RailEvent::Kind::kDown);
+  EXPECT_EQ(event.cause, DownCause::kCut);
+  EXPECT_FALSE(rail_->has_thread());
+}
+
+// Why: no operation waits until a thread has been made, where it is known that there will be some.
+TEST_F(TcpRailDriverTest, HasItsThreadOnceItIsPreparedForLargeData) {
+  Start();
+  rail_->Prepare();
+  EXPECT_TRUE(rail_->has_thread());
+  SendFromFar(Header(wire::FrameType::kEager, 1, 1000));
+  EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, 1u);
+  rail_->Stop();
+  EXPECT_EQ(by_engine_.received, 1);
+}
+
+TEST_F(TcpRailDriverTest, MakesItsThreadForTheFirstLargeFrame) {
+  Start();
+  ASSERT_FALSE(rail_->has_thread());
+  const std::vector<std::byte> source(300'000, std::byte{9});
+  ASSERT_TRUE(Give(Header(wire::FrameType::kData, 1, 300'000), source.data()));
+  EXPECT_TRUE(rail_->has_thread());
+  EXPECT_EQ(ReadAtFar().sequence, 1u);
+  rail_->Stop();
+  EXPECT_EQ(by_thread_.data, 1);
+}
+
+// What was given before an orderly end is sent, though there has been no thread until then.
+TEST_F(TcpRailDriverTest, SendsTheRestWithoutHavingHadAThread) {
+  Start();
+  const std::vector<std::byte> payload(100, std::byte{7});
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    ASSERT_TRUE(Give(Header(wire::FrameType::kEager, i, 100), payload.data()));
+  }
+  rail_->Finish();
+  for (std::uint64_t i = 1; i <= 10; ++i) EXPECT_EQ(ReadAtFar().sequence, i);
+  far_.Reset();
+  rail_->Stop();
+}
+
+// With few cores the loop drives them all.
+TEST_F(TcpRailDriverTest, HasNoThreadWhereTheLoopDrivesWhateverTheSize) {
+  Make(queue::Scheduling::kFewCores);
+  Start();
+  rail_->Prepare();
+  const std::vector<std::byte> source(60'000, std::byte{9});
+  ASSERT_TRUE(Give(Header(wire::FrameType::kData, 1, 60'000), source.data()));
+  SendFromFar(Header(wire::FrameType::kGrant, 1));
+  Next(RailEvent::Kind::kFrame);
+  EXPECT_EQ(ReadAtFar().sequence, 1u);
+  EXPECT_FALSE(rail_->has_thread());
 }
 
 // Why: data that is sent while the loop sleeps must wake it, and so must data that came just
@@ -381,15 +458,16 @@ TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheEngineDrives) {
   std::vector<std::byte> bytes = FrameBytes(Header(wire::FrameType::kData, 1, kBytes), 7);
   bytes[sizeof(wire::FrameHeader) + kBytes / 2] ^= std::byte{4};
   OneRailTest::SendFromFar(bytes);
-  RailEvent event;
-  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
-  while (event.kind != RailEvent::Kind::kDown && platform::MonotonicNow() < deadline) {
-    if (!rail_->Pop(event)) Sleep();
-    EXPECT_FALSE(event.placed);
-  }
-  EXPECT_EQ(event.cause, DownCause::kCut);
-  EXPECT_EQ(event.link_reason, LinkReason::kBytesChanged);
+  const RailEvent changed = NextAbandoned();
+  EXPECT_EQ(changed.kind, RailEvent::Kind::kTransmitted) << "it is asked for; the rail goes on";
+  EXPECT_EQ(changed.abandoned, 1u);
   EXPECT_EQ(claims_.Take(1), ArrivalClaims::Claim::kOurs) << "it is to be sent again";
+  bytes = FrameBytes(Header(wire::FrameType::kGrant, 2));
+  bytes[20] ^= std::byte{4};
+  OneRailTest::SendFromFar(bytes);
+  const RailEvent down = NextAbandoned();
+  EXPECT_EQ(down.kind, RailEvent::Kind::kDown);
+  EXPECT_EQ(down.cause, DownCause::kCut);
   const wire::FrameHeader told = ReadAtFar();
   EXPECT_EQ(told.type, wire::FrameType::kGivenUp);
   EXPECT_EQ(told.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));

@@ -1,0 +1,55 @@
+#include "daemon/link/node_places.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace mlxcomm::fabric {
+namespace {
+
+std::size_t OnInterface(std::span<const PlaceHolder> holders, NodeClaim claim,
+                        const std::string& interface) {
+  return static_cast<std::size_t>(std::ranges::count_if(holders, [&](const PlaceHolder& one) {
+    return one.claim == claim && one.interface == interface;
+  }));
+}
+
+// The newest one of that claim on the interface that has most of them.
+std::size_t NewestOfFullest(std::span<const PlaceHolder> holders, NodeClaim claim) {
+  std::size_t who = 0;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    if (holders[i].claim != claim) continue;
+    const std::size_t on_it = OnInterface(holders, claim, holders[i].interface);
+    if (on_it < most) continue;
+    most = on_it;
+    who = i;
+  }
+  return who;
+}
+
+}  // namespace
+
+PlaceAnswer FindPlace(const PlaceHolder& newcomer, std::span<const PlaceHolder> holders,
+                      std::size_t nodes_max) {
+  using Kind = PlaceAnswer::Kind;
+  if (newcomer.claim <= NodeClaim::kFound && !newcomer.address.empty()) {
+    const auto of_address = std::ranges::count_if(holders, [&](const PlaceHolder& one) {
+      return one.claim <= NodeClaim::kFound && one.address == newcomer.address;
+    });
+    if (static_cast<std::size_t>(of_address) >= NodesOfAddressMax(nodes_max)) {
+      return {Kind::kAddressFull, 0};
+    }
+  }
+  if (holders.size() < nodes_max) return {Kind::kFree, 0};
+  const NodeClaim lowest = std::ranges::min_element(holders, {}, &PlaceHolder::claim)->claim;
+  if (lowest < newcomer.claim) return {Kind::kYields, NewestOfFullest(holders, lowest)};
+  if (lowest != newcomer.claim || lowest > NodeClaim::kFound || newcomer.interface.empty()) {
+    return {Kind::kFull, 0};
+  }
+  const std::size_t who = NewestOfFullest(holders, lowest);
+  const std::size_t there = OnInterface(holders, lowest, holders[who].interface);
+  const std::size_t here = OnInterface(holders, lowest, newcomer.interface);
+  return there >= here + 2 ? PlaceAnswer{Kind::kYields, who} : PlaceAnswer{Kind::kFull, 0};
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,60 @@
+// Which nodes have a place among those that this daemon is linked with, where more want one than may have
+// one. A holder of the key may invent nodes, so one that is wanted here is never kept out by one that has
+// only come. Who yields, first of all those of the lowest claim:
+//
+//   kComes  it has connected by itself, or a route leads to it
+//   kFound  a hello on one of this machine's interfaces has found it
+//   kNamed  the configuration names its address
+//   kInJob  a group with ranks of this machine has ranks there: yields to nobody
+//
+// Among those of one claim up to kFound, one of the fullest interface yields to a newcomer of an interface
+// that has at least two fewer: so a cable's end is not crowded out by all that a switch brings.
+// One address holds only so many nodes of these two claims.
+//
+// Functions of their arguments. Thread: any. Memory: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "daemon/transport/fabric.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::fabric {
+
+// Where a connection comes from, or leads to.
+struct ConnectionOrigin {
+  std::string address;                  // Of the other side, without the port.
+  NodeClaim claim = NodeClaim::kComes;  // By the address that was dialed.
+};
+
+struct PlaceHolder {
+  NodeClaim claim = NodeClaim::kComes;
+  std::string address;    // Without the port; empty: it is reached through others.
+  std::string interface;  // Of this machine.
+};
+
+struct PlaceAnswer {
+  enum class Kind : std::uint8_t { kFree, kYields, kFull, kAddressFull };
+  Kind kind = Kind::kFree;
+  std::size_t who = 0;  // kYields: of the holders.
+};
+
+// How many nodes, and how many connections, one address may hold.
+inline constexpr std::size_t NodesOfAddressMax(std::size_t nodes_max) {
+  return nodes_max / 4 < 8 ? 8 : nodes_max / 4;
+}
+// A node's first connection needs only the node's place; further ones, of one that is not wanted, are
+// made only while there are fewer than these.
+inline constexpr std::size_t ConnectionsMax(std::size_t nodes_max) { return 2 * nodes_max; }
+inline constexpr std::size_t ConnectionsOfAddressMax(std::size_t nodes_max) {
+  return 2 * NodesOfAddressMax(nodes_max);
+}
+
+// `holders`: oldest first, the newcomer not among them.
+PlaceAnswer FindPlace(const PlaceHolder& newcomer, std::span<const PlaceHolder> holders,
+                      std::size_t nodes_max);
+
+}  // namespace mlxcomm::fabric

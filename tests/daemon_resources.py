@@ -1,0 +1,64 @@
+"""What a daemon holds of its machine: it has to be back after whatever was done to it.
+
+    with given_back(daemon.child.pid):
+        ...  # The attack, with all that it leaves behind.
+
+What is there before is measured at the entry. At the exit it is waited for, because a daemon may still be
+ending sessions; what has not come back by then is a leak, and all figures are shown.
+"""
+
+import contextlib
+import dataclasses
+import os
+import re
+import sys
+
+from conftest import wait_until
+
+MIB = 1 << 20
+# A daemon keeps buffers, and gRPC threads, that it has once needed; attacks come in greater numbers.
+MARGINS = {"memory": 24 * MIB, "descriptors": 0, "threads": 4, "mappings": 24}
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    memory: int  # Resident bytes that belong to it alone.
+    descriptors: int
+    threads: int
+    mappings: int
+
+    @classmethod
+    def of(cls, pid):
+        """From Linux's proc(5)."""
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            status = file.read()
+        with open(f"/proc/{pid}/maps", encoding="ascii", errors="replace") as file:
+            mappings = sum(1 for _ in file)
+        return cls(int(re.search(r"RssAnon:\s+(\d+)", status).group(1)) * 1024,
+                   len(os.listdir(f"/proc/{pid}/fd")),
+                   int(re.search(r"Threads:\s+(\d+)", status).group(1)), mappings)
+
+    def exceeds(self, before, margins):
+        return [name for name, margin in margins.items()
+                if getattr(self, name) > getattr(before, name) + margin]
+
+
+def table(before, now, margins):
+    rows = [("", "before", "now", "allowed more")]
+    rows += [(name, getattr(before, name), getattr(now, name), margin) for name, margin in margins.items()]
+    return "\n".join("".join(f"{cell:>14}" for cell in row) for row in rows)
+
+
+@contextlib.contextmanager
+def given_back(pid, **margins):
+    """margins: what may stay of each kind, in place of MARGINS."""
+    if sys.platform != "linux":
+        yield  # No other system tells this of another process.
+        return
+    allowed = {**MARGINS, **margins}
+    before = Resources.of(pid)
+    yield
+    try:
+        wait_until(lambda: not Resources.of(pid).exceeds(before, allowed), "all of it is given back")
+    except AssertionError as late:
+        raise AssertionError(f"{late}:\n{table(before, Resources.of(pid), allowed)}") from None

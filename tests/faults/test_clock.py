@@ -1,0 +1,66 @@
+"""The wall clock jumps while jobs run: an hour is not lost, and nobody with it.
+
+Only the processes of the test see another time, by a library loaded before libc (moved_clock.cc)."""
+
+import json
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+from test_trust import all_fine, ranks
+
+from conftest import PATIENCE, find_program, find_test_program, wait_until
+
+DAY = 86400
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs LD_PRELOAD")
+
+
+@pytest.fixture
+def clock(tmp_path, monkeypatch):
+    """clock(seconds) moves the wall clock of all that is started from here on."""
+    place = tmp_path / "clock"
+    place.write_bytes(struct.pack("q", 0))
+    monkeypatch.setenv("MOVED_CLOCK", str(place))
+    monkeypatch.setenv("LD_PRELOAD", find_test_program("faults", "libfaults_moved_clock.so"))
+
+    def move(seconds):
+        with open(place, "r+b") as file:  # In place, because it is mapped.
+            file.write(struct.pack("q", seconds))
+
+    return move
+
+
+def ask(c, *words):
+    done = subprocess.run([find_program("mlxcommctl"), *words, "--socket", c.socket(0)],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def operations(c):
+    return sum(int(rank.get("operations_done", 0)) for job in c.status()["jobs"] for rank in job["ranks"])
+
+
+# Why: clocks are set by hand, by NTP after hours without a network, or by a battery that was empty.
+def test_a_clock_that_jumps_by_a_day_disturbs_nobody(cluster, clock, tmp_path):
+    c = cluster(2)
+    stop = tmp_path / "stop"
+    job = ranks(c, f"loop:8:100000:{stop}")
+    for rank in job:
+        rank.wait_for("looping")
+    for seconds in (DAY, -DAY, 0):
+        clock(seconds)
+        before = operations(c)
+        wait_until(lambda: operations(c) > before + 100, "the job goes on")
+        told = json.loads(ask(c, "status", "--json"))
+        assert [link["state"] for node in told["nodes"] for link in node["links"]] == ["up", "up"]
+        all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
+        ended = [json.loads(line) for line in ask(c, "events", "--json", "-n", "1000").splitlines()]
+        newest = int(ended[-1]["unix_ns"]) / 1e9
+        assert abs(newest - time.time() - seconds) < DAY / 2, "the daemon's clock has moved"
+        assert not any(event["kind"] in ("node_lost", "rail_down") for event in ended), ended
+    stop.touch()
+    all_fine(job)

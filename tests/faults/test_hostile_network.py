@@ -1,0 +1,139 @@
+"""Whoever reaches the peer port without the cluster's key: a job of two nodes goes on with every value right,
+each attempt is counted, and the daemon has as much in use afterwards as before."""
+
+import contextlib
+import os
+import resource
+import socket
+import ssl
+import sys
+import threading
+
+import pytest
+from daemon_resources import given_back
+from test_trust import all_fine, ranks
+
+from conftest import wait_until
+
+GREETING_BYTES, PROOF_BYTES, INTRODUCTION_BYTES = 128, 96, 160  # proto/wire/hello.h, each with its MAC.
+
+
+@contextlib.contextmanager
+def beside(c, tmp_path):
+    """A block in which strangers knock at node-0, on which a job works with node-1."""
+    stop = tmp_path / "stop"
+    job = ranks(c, f"loop:8:100000:{stop}")
+    for rank in job:
+        rank.wait_for("looping")
+    with given_back(c.daemons[0].child.pid):
+        yield
+    stop.touch()
+    all_fine(job)
+    assert all(daemon.child.poll() is None for daemon in c.daemons)
+
+
+def refused(c):
+    return int(c.status()["nodes"][0]["strangers_refused"])
+
+
+def knock(c, *pieces):
+    """Sends the pieces, and waits until the daemon has closed the connection; gives back its answer."""
+    heard = b""
+    with socket.create_connection(("127.0.0.1", c.ports[0]), timeout=60) as stranger, \
+            contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        for piece in pieces:
+            stranger.sendall(piece)
+        while more := stranger.recv(4096):
+            heard += more
+    return heard
+
+
+def tls_hello():
+    out = ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), out, server_hostname="node-0")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return out.read()
+
+
+# Why: a port on which TLS is spoken is scanned by those who speak it.
+@pytest.mark.parametrize("security", ["TLS", "PLAIN"])
+def test_what_speaks_tls_at_once_is_a_stranger(cluster, tmp_path, security):
+    c = cluster(2, peer_settings=f"security: {security}")
+    record = b"\x17\x03\x03"  # Application data, TLS 1.2 in its header as in 1.3.
+    with beside(c, tmp_path):
+        before = refused(c)
+        said = [tls_hello(), tls_hello()[:100] + bytes(4096), record + b"\x40\x00" + os.urandom(16384),
+                record + b"\xff\xff" + os.urandom(4096), b"\x15\x03\x03\x00\x02\x02\x28" * 32]
+        for data in said:
+            assert len(knock(c, data)) <= GREETING_BYTES, "it learns no more than a greeting"
+        wait_until(lambda: refused(c) == before + len(said), "all are counted")
+
+
+class Recorder:
+    """A relay to a daemon's port that keeps what the first dialer said."""
+
+    def __init__(self, port):
+        self.port, self.dialer_said = port, bytearray()
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.own_port = self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near = self.server.accept()[0]
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:  # That daemon is not up yet; this one dials again.
+                near.close()
+                continue
+            threading.Thread(target=self.relay, args=(near, far, self.dialer_said), daemon=True).start()
+            threading.Thread(target=self.relay, args=(far, near, None), daemon=True).start()
+
+    def relay(self, one, other, kept):
+        with contextlib.suppress(OSError):
+            while data := one.recv(1 << 16):
+                if kept is not None:
+                    kept += data
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+
+def test_a_recorded_handshake_opens_nothing_in_any_order(cluster, tmp_path):
+    c = cluster(2, start=False, peer_settings="security: TLS")
+    recorder = Recorder(c.ports[0])
+    c.dials = lambda node, dialed: recorder.own_port
+    c.start()
+    whole = bytes(recorder.dialer_said)
+    greeting, rest = whole[:GREETING_BYTES], whole[GREETING_BYTES:]
+    proof, rest = rest[:PROOF_BYTES], rest[PROOF_BYTES:]
+    assert len(rest) > INTRODUCTION_BYTES, "the recording is a whole handshake"
+    orders = [(whole,), (greeting, proof, rest), (greeting, rest, proof), (proof, greeting, rest),
+              (greeting, greeting, proof), (greeting, proof[::-1], rest), (greeting + proof,) * 2]
+    with beside(c, tmp_path):
+        before = refused(c)
+        for order in orders:
+            assert len(knock(c, *order)) <= GREETING_BYTES, "it learns no more than a greeting"
+        wait_until(lambda: refused(c) == before + len(orders), "all are counted")
+        assert len(c.status()["nodes"]) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="one process may not open so many files elsewhere")
+def test_a_thousand_half_open_connections_keep_no_neighbour_out(cluster, tmp_path):
+    c = cluster(3, start=False, links=[(1, 0), (2, 0)])
+    c.start_daemon(0)
+    c.start_daemon(1)
+    wait_until(lambda: c.status() and len(c.status()["nodes"]) == 2, "two are linked")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
+    with contextlib.ExitStack() as held:
+        before = refused(c)
+        for _ in range(1000):
+            held.enter_context(socket.create_connection(("127.0.0.1", c.ports[0]), timeout=60))
+        # 32 at most have not proved the key; the others had to go for them.
+        wait_until(lambda: refused(c) >= before + 1000 - 32, "most have been turned away")
+        c.start_daemon(2)
+        c.wait_linked()
+    wait_until(lambda: refused(c) >= before + 1000, "the rest are counted as well")
+    with given_back(c.daemons[0].child.pid):
+        all_fine(ranks(c, "sum:100000"))

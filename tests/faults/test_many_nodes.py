@@ -1,0 +1,153 @@
+"""A holder of the key that says it is hundreds of nodes: it gets what one address may have, and all
+addresses together what nodes_max says; the node's own work goes on; and all of it is given back."""
+
+import json
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PATIENCE, Process, find_program, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
+import stranger
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+VERDICT_BYTES = 8
+ACCEPTED, TOO_MANY_NODES, TOO_MANY_OF_ADDRESS = 1, 5, 6
+OF_ADDRESS_MAX = 16
+KEPT_KIB = 4096
+
+
+class Inventions:
+    """Connections that have proved the key, each as a node of its own."""
+
+    def __init__(self, c, monkeypatch):
+        monkeypatch.setenv("LAB_KEY", str(c.key))
+        self.key = stranger.cluster_key()
+        self.address = ("127.0.0.1", c.ports[0])
+        self.held = []
+        self.verdicts = []
+
+    def one(self, source):
+        connection = socket.create_connection(self.address, timeout=PATIENCE, source_address=(source, 0))
+        own = stranger.greeting(cluster=b"test")
+        connection.sendall(own)
+        theirs = stranger.read(connection, stranger.GREETING.size)
+        proof = stranger.PROOF.pack(os.urandom(16), b"invented")
+        connection.sendall(stranger.signed(self.key, own, theirs, proof))
+        verdict = stranger.read(connection, stranger.PROOF.size + 32 + VERDICT_BYTES)[-VERDICT_BYTES:]
+        self.verdicts.append(int.from_bytes(verdict[:4], "little"))
+        if self.verdicts[-1] != ACCEPTED:
+            connection.close()
+            return
+        number = random.getrandbits(63) | 1
+        connection.sendall(
+            stranger.signed(
+                self.key, own, theirs, stranger.INTRODUCTION.pack(number, number, 0, 1, b"invented", b"1.0")
+            )
+        )
+        stranger.read(connection, stranger.INTRODUCTION.size + 32)
+        self.held.append(connection)
+
+    def go(self):
+        for connection in self.held:
+            connection.close()
+        self.held.clear()
+
+
+class Costs:
+    """Of the daemon of node-0."""
+
+    def __init__(self, c):
+        self.process = pathlib.Path(f"/proc/{c.daemons[0].child.pid}")
+
+    @property
+    def threads(self):
+        return len(os.listdir(self.process / "task"))
+
+    @property
+    def files(self):
+        return len(os.listdir(self.process / "fd"))
+
+    @property
+    def memory(self):
+        """Its own, in KiB: arenas are clients'."""
+        for line in (self.process / "status").read_text(encoding="ascii").splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1])
+        raise AssertionError("the system does not say")
+
+
+@pytest.fixture
+def busy(cluster, monkeypatch):
+    """Two nodes with a job at work, of which node-1 has dialed; and whoever comes to node-0 besides."""
+    c = cluster(2, peer_settings="security: PLAIN", top_settings="scheduling: MANY_CORES")
+    ranks = [c.rank(r, 2, RANK, node=r, arguments=["loop"]) for r in (0, 1)]
+    for rank in ranks:
+        rank.wait_for("looping")
+    yield c, ranks, Inventions(c, monkeypatch)
+    assert all(rank.child.poll() is None for rank in ranks), "every sum is checked, and all were right"
+
+
+pytestmark = pytest.mark.skipif(not pathlib.Path("/proc/self/task").exists(), reason="reads /proc")
+
+
+def own_part(c):
+    return c.status()["nodes"][0]
+
+
+def test_one_address_has_a_bounded_part_and_gives_it_back(busy):
+    c, _, inventions = busy
+    costs = Costs(c)
+    threads, files, memory = costs.threads, costs.files, costs.memory
+    for _ in range(500):
+        inventions.one("127.0.0.1")
+    assert len(inventions.held) <= OF_ADDRESS_MAX, len(inventions.held)
+    assert set(inventions.verdicts) == {ACCEPTED, TOO_MANY_OF_ADDRESS}
+    # node-1 is of this address as well, and is not counted against it: a job runs there.
+    assert int(own_part(c)["nodes_linked"]) <= OF_ADDRESS_MAX + 1
+    assert int(own_part(c)["nodes_refused"]) >= 500 - OF_ADDRESS_MAX
+    assert costs.threads == threads, "they carry nothing large"
+    assert costs.files <= files + 4 * OF_ADDRESS_MAX
+    assert costs.memory < memory + 1024 * OF_ADDRESS_MAX
+    inventions.go()
+    wait_until(lambda: own_part(c)["nodes_linked"] == "1", "they are lost")
+    wait_until(lambda: costs.files <= files, "the descriptors are closed")
+    assert costs.threads == threads
+    # But for what the allocator keeps, and the names of those that have gone.
+    wait_until(lambda: costs.memory < memory + KEPT_KIB, f"the memory is given back: {memory} KiB before")
+
+
+def test_all_addresses_have_nodes_max_and_who_is_named_gets_in(busy, tmp_path):
+    c, _, inventions = busy
+    for number in range(300):
+        inventions.one(f"127.0.1.{number % 30 + 1}")
+    part = own_part(c)
+    assert (part["nodes_linked"], part["nodes_linked_max"]) == ("64", "64")
+    assert TOO_MANY_NODES in inventions.verdicts and len(inventions.held) == 63
+    # One that only comes is told why not, at both ends.
+    late = tmp_path / "late.textproto"
+    late.write_text(
+        f'cluster: "test" node_name: "late" state_directory: "{tmp_path}/late"\n'
+        f'socket_path: "{tmp_path}/late.sock"\n'
+        f'peers {{ key_file: "{c.key}" connect: "127.0.0.1:{c.ports[0]}" }}\n'
+    )
+    process = Process([find_program("mlxcommd"), "--config", str(late)])
+    try:
+        process.wait_for("64 nodes are linked there already, as many as peers { nodes_max: 64 } allows")
+        c.daemons[0].wait_for("64 nodes are linked here already, as many as peers { nodes_max: 64 } allows")
+    finally:
+        process.end()
+    doctor = subprocess.run(
+        [find_program("mlxcommctl"), "doctor", "--json", "--socket", c.socket(0)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert "MC513" in {one["code"] for one in json.loads(doctor.stdout)["findings"]}, doctor.stdout
+    inventions.go()

@@ -1,0 +1,196 @@
+"""Machines that grant a daemon little: few files, little memory, a full disk. It refuses at its start, with
+the limit and the remedy, or goes on with what there is."""
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+from daemon_resources import given_back
+from test_faults import HELLO, MAGIC, VERSION, say_hello
+
+from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
+
+linux_root = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0,
+                                reason="needs mounts of its own: root on Linux")
+A_CLIENT = HELLO.pack(MAGIC, VERSION, 1, 1 << 20, 0)
+
+
+def config_in(folder, extra="", log=False):
+    path = folder / "daemon.textproto"
+    place = folder / "small"
+    path.write_text(f'state_directory: "{place}/state" socket_path: "{place}/d.sock"\n'
+                    + (f'log {{ file: "{place}/log" }}\n' if log else "") + extra)
+    place.mkdir()
+    return path, place
+
+
+def limited(config, limit, most):
+    return Process([find_program("mlxcommd"), "--config", str(config)],
+                   preexec_fn=lambda: resource.setrlimit(limit, (most, most)))
+
+
+def rank(path, number=0, size=1, words=("sum:100000",)):
+    return Process([find_test_program("lab", "lab_rank"), str(number), str(size), "job", *words],
+                   {"MLXCOMM_SOCKET": str(path)})
+
+
+def job_is_fine(path):
+    ranks = [rank(path, number, 2) for number in (0, 1)]
+    assert [one.finish() for one in ranks] == [0, 0], [one.lines for one in ranks]
+
+
+# Why: gRPC ends the process where it gets no descriptor, and by then the socket was there for clients.
+@pytest.mark.parametrize("limit, most, said", [
+    (resource.RLIMIT_NOFILE, 12, ["open files (RLIMIT_NOFILE) is 12", "ulimit -n", "LimitNOFILE",
+                                  "NumberOfFiles"]),
+    pytest.param(resource.RLIMIT_AS, 300_000_000,
+                 ["memory (RLIMIT_AS) is 300000000 bytes", "ulimit -v", "LimitAS"],
+                 marks=pytest.mark.skipif(sys.platform != "linux", reason="macOS does not enforce it"))])
+def test_a_limit_that_is_too_small_is_told_before_there_is_a_socket(tmp_path, limit, most, said):
+    config, place = config_in(tmp_path)
+    daemon = limited(config, limit, most)
+    try:
+        assert daemon.finish() == 1, daemon.lines
+        assert all(words in daemon.lines[-1] for words in said), daemon.lines
+        assert not list(place.iterdir())
+    finally:
+        daemon.end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of descriptors differ")
+def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
+    config, place = config_in(tmp_path)
+    daemon = limited(config, resource.RLIMIT_NOFILE, 64)
+    path = str(place / "d.sock")
+    try:
+        daemon.wait_for("is ready")
+        job_is_fine(path)
+        with given_back(daemon.child.pid), contextlib.ExitStack() as held:
+            clients, files = 0, True
+            while files:
+                connection, answer, files = say_hello(path, A_CLIENT, 3)
+                held.enter_context(connection)
+                for file in files:
+                    held.callback(os.close, file)
+                clients += bool(files)
+            assert b"Too many open files" in answer and 1 < clients < 16, (clients, answer)
+        job_is_fine(path)
+    finally:
+        daemon.end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not enforce the limit")
+def test_an_arena_that_does_not_fit_is_refused_with_both_remedies(tmp_path):
+    config, place = config_in(tmp_path, "clients { arena_bytes_max: 34359738368 }")
+    daemon = limited(config, resource.RLIMIT_AS, 2 << 30)
+    try:
+        daemon.wait_for("is ready")
+        client = rank(place / "d.sock")
+        assert client.finish() == 3, client.lines
+        said = client.lines[-1]
+        assert "RESOURCE_EXHAUSTED" in said and "arena_bytes" in said, said
+        assert f"ulimit -v: {2 << 30} bytes" in said, said
+        _, answer, files = say_hello(str(place / "d.sock"), A_CLIENT, 3)
+        assert len(files) == 3, answer
+        for file in files:
+            os.close(file)
+    finally:
+        daemon.end()
+
+
+class SmallDisk:
+    """A daemon with a file system of 256 KiB of its own, and another one at /dev/shm, where nothing fits."""
+
+    def __init__(self, folder, before_start=""):
+        config, self.place = config_in(folder, log=True)
+        self.stderr = folder / "stderr"
+        self.daemon = Process(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+             f"mount -t tmpfs -o size=256k,mode=755 none {self.place} && "
+             f"mount -t tmpfs -o size=4k none /dev/shm && echo > /dev/shm/full && {before_start} "
+             f"exec {find_program('mlxcommd')} --config {config} 2>> {self.stderr}"])
+        self.inside = f"/proc/{self.daemon.child.pid}/root{self.place}"
+
+    def log(self):
+        try:
+            with open(f"{self.inside}/log", encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:  # Not mounted yet.
+            return ""
+
+    def fill(self):
+        with open(f"{self.inside}/filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+
+    def logs_until(self, condition, what):
+        """Each SIGHUP is a line of the log."""
+        def again():
+            self.daemon.signal(signal.SIGHUP)
+            return condition()
+
+        wait_until(again, what)
+
+
+# Why: a full disk must neither end a daemon nor make it say so with every line.
+@linux_root
+def test_a_disk_that_fills_up_costs_log_lines_alone_and_is_told_once(tmp_path):
+    disk = SmallDisk(tmp_path)
+    try:
+        wait_until(lambda: "is ready" in disk.log(), "it is ready")
+        disk.fill()
+        disk.logs_until(lambda: "lines are lost" in disk.stderr.read_text(), "it says so")
+        job_is_fine(f"{disk.inside}/d.sock")
+        os.remove(f"{disk.inside}/filler")
+        disk.logs_until(lambda: "lines before this one were lost" in disk.log(), "it has recovered")
+        job_is_fine(f"{disk.inside}/d.sock")
+        lines = disk.log().splitlines()
+        assert all(line.startswith("[20") for line in lines if line), "a line was torn"
+        disk.daemon.signal(signal.SIGTERM)
+        assert disk.daemon.finish() == 0
+        said = disk.stderr.read_text().splitlines()
+        assert len(said) == 1 and "No space left on device" in said[0], said
+    finally:
+        disk.daemon.end()
+
+
+@linux_root
+def test_a_disk_that_is_full_at_the_start_leaves_nothing_half_made(tmp_path):
+    place = tmp_path / "small"
+    disk = SmallDisk(tmp_path, before_start=(
+        f"dd if=/dev/zero of={place}/filler bs=4k 2> /dev/null; "
+        f"{find_program('mlxcommd')} --config {tmp_path}/daemon.textproto 2> {tmp_path}/first; "
+        f"echo $? $(ls {place}/state) >> {tmp_path}/first; rm {place}/filler;"))
+    try:
+        wait_until(lambda: "is ready" in disk.log(), "it is ready once there is room")
+        first = (tmp_path / "first").read_text().splitlines()
+        assert first[-1] == "1", first
+        assert any("No space left on device (set state_directory)" in line for line in first), first
+    finally:
+        disk.daemon.end()
+
+
+# Why: what a start refuses must be found by who checks the configuration, the service's installer among them.
+def test_the_check_of_a_configuration_looks_at_the_state_directory(tmp_path):
+    config, place = config_in(tmp_path)
+    state = place / "state"
+    check = [find_program("mlxcommd"), "--config", str(config), "--check-config"]
+    assert subprocess.run(check, timeout=PATIENCE).returncode == 0, "it is made at the start"
+    state.mkdir()
+    state.chmod(0o777)
+    refused = subprocess.run(check, timeout=PATIENCE, capture_output=True, text=True)
+    assert refused.returncode == 2 and "chmod o-w" in refused.stderr, refused
+    state.chmod(0o755)
+    assert subprocess.run(check, timeout=PATIENCE).returncode == 0
+    if os.geteuid() == 0:
+        os.chown(state, 61001, 61001)
+        refused = subprocess.run(check, timeout=PATIENCE, capture_output=True, text=True)
+        assert refused.returncode == 2 and "belongs to user 61001" in refused.stderr, refused

@@ -1,0 +1,254 @@
+"""A process that floods its control connections: flood.py USER SOCKET KIND COUNT.
+
+It becomes that user itself, once it has loaded what others may not read. It waits for nothing but the daemon:
+it sends until it is cut, or has sent what it wanted to, and says for each connection which of the two.
+"""
+
+import array
+import base64
+import fcntl
+import os
+import select
+import socket
+import struct
+import sys
+import termios
+
+HELLO = struct.pack("<QIIQQ", 0x6D6C78636F6D6D63, 2, 2, 0, 0)  # A tool's: proto/queue/hello.h.
+DAEMON_HELLO_BYTES = 256
+(DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE,
+ CONTINUATION) = range(10)
+END_STREAM, END_HEADERS = 1, 4
+
+
+def frame(kind, payload=b"", flags=0, stream=0):
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def header(name, value):
+    """A literal that is not indexed (RFC 7541, 6.2.2); below 127 bytes each."""
+    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+def call(method, token, stream, more=b""):
+    """The whole of a request without fields."""
+    block = (b"\x83\x86" + header(b":path", method) + header(b":authority", b"x") +
+             header(b"content-type", b"application/grpc") + header(b"te", b"trailers") +
+             header(b"mlxcomm-session-bin", token) + more)
+    return frame(HEADERS, block, END_HEADERS, stream) + frame(DATA, b"\0" * 5, END_STREAM, stream)
+
+
+BEGINNING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS)
+STATUS = b"/mlxcomm.v1.Diagnostics/Status"
+RECORD = b"/mlxcomm.v1.Diagnostics/FlightRecord"
+REFUSED = b"grpc-status\x018"  # RESOURCE_EXHAUSTED.
+ANSWER_BYTES = 150  # A status has more.
+
+
+class Refused(Exception):
+    """Its text is the daemon's reason."""
+
+
+class Connection:
+    def __init__(self, path, beginning=BEGINNING):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(path)
+        self.socket.sendall(HELLO)
+        answer, descriptors, _, _ = socket.recv_fds(self.socket, DAEMON_HELLO_BYTES, 4)
+        while len(answer) < DAEMON_HELLO_BYTES:
+            answer += self.socket.recv(DAEMON_HELLO_BYTES - len(answer))
+        self.doorbell = descriptors
+        if answer[12] != 0:
+            self.socket.close()
+            raise Refused(answer[40:248].split(b"\0")[0].decode())
+        self.token = base64.b64encode(answer[24:40]).rstrip(b"=")
+        self.socket.setblocking(False)
+        self.send(beginning)
+
+    def send(self, data, reads=True):
+        """False: the daemon has ended the connection."""
+        while data:
+            readable, writable, _ = select.select([self.socket] if reads else [], [self.socket], [])
+            try:
+                if readable and not self.read():
+                    return False
+                if writable:
+                    data = data[self.socket.send(data):]
+            except BlockingIOError:
+                continue
+            except OSError:
+                return False
+        return True
+
+    def read(self):
+        try:
+            got = self.socket.recv(1 << 20)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return bool(got)
+
+    def close(self):
+        self.socket.close()
+        for descriptor in self.doorbell:
+            os.close(descriptor)
+
+
+def repeated(piece):
+    """Frames of one kind, as many as make 64 KiB, again and again."""
+    pieces = piece * max(1, 65536 // len(piece))
+
+    def batches(connection):
+        while True:
+            yield pieces
+
+    return batches
+
+
+def resets(connection):
+    for first in range(1, 1 << 30, 200):
+        yield b"".join(call(STATUS, connection.token, stream) + frame(RST_STREAM, b"\0\0\0\x08", 0, stream)
+                       for stream in range(first, first + 200, 2))
+
+
+def continuations(connection):
+    yield frame(HEADERS, b"\x83", 0, 1)
+    while True:
+        yield frame(CONTINUATION, header(b"x" * 60, b"y" * 60) * 100, 0, 1)
+
+
+def empty_continuations(connection):
+    yield frame(HEADERS, b"\x83", 0, 1)
+    while True:
+        yield frame(CONTINUATION, b"", 0, 1) * 1000
+
+
+def calls(connection):
+    """Each on a stream of its own, at once."""
+    for first in range(1, 40_000, 200):
+        yield b"".join(call(STATUS, connection.token, stream) for stream in range(first, first + 200, 2))
+
+
+# Which are cut, each by a reason of its own.
+CUT = {
+    "ping": repeated(frame(PING, b"\0" * 8)),
+    "ping_ack": repeated(frame(PING, b"\0" * 8, 1)),
+    "settings": repeated(frame(SETTINGS)),
+    "settings_of_windows": repeated(frame(SETTINGS, struct.pack(">HI", 4, 1 << 20))),
+    "priority": repeated(frame(PRIORITY, b"\0" * 5, 0, 1)),
+    "unknown": repeated(frame(200, b"\0" * 8)),
+    "resets": resets,
+    "continuations": continuations,
+    "empty_continuations": empty_continuations,
+    "long_headers": repeated(frame(HEADERS, header(b"x" * 60, b"y" * 60) * 120, END_HEADERS, 1)),
+    "calls": calls,
+    "garbage": lambda connection: iter([os.urandom(65536)] * 100),
+    "long_frame": repeated(frame(DATA, b"\0" * 0x40000, 0, 1)),
+}
+
+
+# Which are taken, or refused by gRPC: so many bytes of it.
+TAKEN = {
+    "window_update": repeated(frame(WINDOW_UPDATE, b"\0\0\0\0", 0, 1)),
+    "data_of_no_stream": repeated(frame(DATA, b"\0" * 16000, 0, 1)),
+    "empty_data": repeated(frame(DATA, b"", 0, 1)),
+}
+TAKEN_BYTES = 1 << 19
+
+
+def connect_again(path):
+    """The daemon may not have noticed yet that the last ones have ended."""
+    while True:
+        try:
+            return Connection(path)
+        except Refused as refused:
+            if "end some" not in str(refused):
+                raise
+
+
+def flood(path, kind, most=None):
+    connection = connect_again(path)
+    sent = 0
+    cut = False
+    for batch in (CUT.get(kind) or TAKEN[kind])(connection):
+        if not connection.send(batch):
+            cut = True
+            break
+        sent += len(batch)
+        if most is not None and sent >= most:
+            break
+    connection.close()
+    return cut, sent
+
+
+def never_read(path, count):
+    """Each asks again as soon as an answer has come, which it does not read, until none comes any more."""
+    connections = [Connection(path) for _ in range(count)]
+    streams = dict.fromkeys(connections, 1)
+    unread = dict.fromkeys(connections, -ANSWER_BYTES)
+    poll = select.poll()
+    by_number = {connection.socket.fileno(): connection for connection in connections}
+    for connection in connections:
+        # Windows that never close, so that only the socket holds answers up.
+        connection.send(frame(SETTINGS, struct.pack(">HI", 4, 0x7FFFFFFF)) +
+                        frame(WINDOW_UPDATE, struct.pack(">I", 0x7FFF0000)), reads=False)
+        poll.register(connection.socket, 0)
+    while by_number:
+        for number, _ in poll.poll(2):  # An end, which alone is told of.
+            poll.unregister(number)
+            del by_number[number]
+        for number, connection in by_number.items():
+            now = array.array("i", [0])
+            fcntl.ioctl(number, termios.FIONREAD, now)
+            if now[0] < unread[connection] + ANSWER_BYTES:
+                continue
+            unread[connection] = now[0]
+            try:
+                connection.socket.send(call(STATUS, connection.token, streams[connection]))
+                streams[connection] += 2
+            except OSError:
+                pass
+    for connection in connections:
+        connection.close()
+
+
+def closed_windows(path):
+    """Has an answer that gRPC may not send, and asks for others, until one is refused."""
+    connection = Connection(path)
+    connection.send(frame(SETTINGS, struct.pack(">HI", 4, 0)), reads=False)
+    got = b""
+    for stream in range(1, 31, 2):
+        connection.send(call(RECORD, connection.token, stream), reads=False)
+        headers = struct.pack(">BBI", HEADERS, END_HEADERS, stream)
+        while headers not in got and REFUSED not in got:
+            select.select([connection.socket], [], [])
+            got += connection.socket.recv(1 << 16)
+    assert REFUSED in got, "gRPC keeps as many answers as there are streams"
+    connection.close()
+
+
+def main():
+    user, path, kind, count = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+    if kind == "closed_windows":
+        closed_windows(path)
+    elif kind == "never_read":
+        never_read(path, count)
+    elif kind == "half_frames":
+        connections = [Connection(path, BEGINNING[:10 + i % 20]) for i in range(count)]
+        print("open", flush=True)
+        sys.stdin.read()
+        for connection in connections:
+            connection.close()
+    else:
+        for _ in range(count):
+            cut, sent = flood(path, kind, None if kind in CUT else TAKEN_BYTES)
+            print(f"{'cut' if cut else 'taken'} {sent}", flush=True)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

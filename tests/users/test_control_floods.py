@@ -1,0 +1,141 @@
+"""Another user floods control connections, with frames of HTTP/2 that no client sends (flood.py).
+
+The daemon cuts it, or goes on reading what does no harm. A job beside it goes on, each value of it checked;
+memory, descriptors and threads are afterwards what they were.
+"""
+
+import os
+import subprocess
+import sys
+
+import flood
+import pytest
+from test_users import ANN, BOB, Users
+
+from conftest import Process, wait_until
+
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes"),
+              pytest.mark.skipif(sys.platform != "linux", reason="what a process uses is read from /proc")]
+
+MIB = 1 << 20
+REASONS = {"ping": "pings", "ping_ack": "pings", "settings": "settings", "settings_of_windows": "settings",
+           "priority": "other_frames", "unknown": "other_frames", "resets": "resets",
+           "continuations": "long_headers", "empty_continuations": "long_headers",
+           "long_headers": "long_headers", "long_frame": "broken", "calls": "calls", "garbage": "broken",
+           "never_read": "unread"}
+
+
+class Victim(Users):
+    """One daemon, and Bob's job of two ranks, which runs until the end."""
+
+    def start(self):
+        super().start()
+        self.stop = self.public / "stop"
+        self.job = [self.rank_as(BOB, rank, 2, f"loop:8:1048576:{self.stop}") for rank in (0, 1)]
+        for rank in self.job:
+            rank.wait_for("looping")
+        return self
+
+    def use(self):
+        """Its own memory, descriptors and threads."""
+        pid = self.daemons[0].child.pid
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            told = dict(line.split(":", 1) for line in status)
+        memory = int(told["RssAnon"].split()[0]) * 1024
+        return memory, len(os.listdir(f"/proc/{pid}/fd")), int(told["Threads"])
+
+    def flood(self, kind, count=1):
+        """What flood.py said."""
+        process = self.start_flood(kind, count)
+        assert process.finish() == 0, process.lines
+        return process.lines
+
+    def start_flood(self, kind, count=1):
+        process = Process([sys.executable, flood.__file__, str(ANN), self.socket(0), kind, str(count)],
+                          stdin=subprocess.PIPE)
+        self.ranks.append(process)
+        return process
+
+    def ended(self):
+        told = self.status()["nodes"][0].get("control_connections_ended", [])
+        return {one["reason"]: int(one["count"]) for one in told}
+
+    def expect_exact(self):
+        self.stop.touch()
+        assert [rank.finish() for rank in self.job] == [0, 0], [rank.lines for rank in self.job]
+
+
+@pytest.fixture
+def victim(tmp_path):
+    made = Victim(tmp_path, 1).start()
+    yield made
+    made.end()
+
+
+def expect_as_before(victim, before):
+    """20 % of memory, or what a thread of gRPC has for itself."""
+    memory, descriptors, threads = before
+
+    def is_so():
+        now = victim.use()
+        return now[0] <= memory * 1.2 + MIB and now[1] <= descriptors and now[2] <= threads
+
+    wait_until(is_so, f"the daemon uses again what it did: {before}, not {victim.use()}")
+
+
+@pytest.mark.parametrize("kind", flood.CUT)
+def test_a_flood_is_cut_and_leaves_nothing(victim, kind):
+    victim.flood("window_update")  # What gRPC has from its first connection on.
+    before = victim.use()
+    for line in victim.flood(kind, 3)[:3]:
+        assert line.startswith("cut"), line
+    expect_as_before(victim, before)
+    assert victim.ended() == {REASONS[kind]: 3}
+    victim.daemons[0].wait_for("ended the control connection of process")
+    victim.expect_exact()
+
+
+@pytest.mark.parametrize("kind", flood.TAKEN)
+def test_what_does_no_harm_is_read_and_leaves_nothing(victim, kind):
+    victim.flood("window_update")
+    before = victim.use()
+    victim.flood(kind, 3)
+    expect_as_before(victim, before)
+    victim.expect_exact()
+
+
+# Why: a limit of each connection alone would be none for who connects again.
+def test_a_user_who_connects_again_and_again_is_bounded(victim):
+    victim.flood("ping")
+    before = victim.use()
+    victim.flood("ping", 200)
+    expect_as_before(victim, before)
+    assert victim.ended() == {"pings": 201}
+    victim.expect_exact()
+
+
+def test_who_never_reads_loses_the_connection(victim):
+    victim.flood("window_update")
+    before = victim.use()
+    victim.flood("never_read", 14)  # As many tools as a user may have, and room for another.
+    expect_as_before(victim, before)
+    assert victim.ended() == {"unread": 14}
+    victim.expect_exact()
+
+
+# Why: a process that opens no window makes gRPC keep its answers, and a flight record has megabytes.
+def test_a_user_has_one_record_on_its_way(victim):
+    victim.flood("closed_windows")
+    assert victim.ask_as(ANN, "record", "--json"), "it has gone with its connection"
+    victim.expect_exact()
+
+
+def test_half_frames_hold_nobody_up(victim):
+    before = victim.use()
+    process = victim.start_flood("half_frames", 14)
+    process.wait_for("open")
+    assert victim.jobs(BOB)[0] == [(f"#{BOB}", "train", "running")]
+    assert victim.use()[0] <= before[0] + 4 * MIB
+    process.end()
+    expect_as_before(victim, before)
+    victim.expect_exact()

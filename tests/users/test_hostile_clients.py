@@ -1,0 +1,182 @@
+"""Processes of one user that behave as no client does, while another user's job checks every byte of
+what it gets: the daemon lives, the job notices nothing, and all that the daemon spent is given back."""
+
+import contextlib
+import os
+import resource
+import socket
+import struct
+
+import pytest
+from daemon_resources import given_back
+from test_users import ANN, BOB, as_user, users  # noqa: F401
+
+from conftest import wait_until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes")
+
+HELLO = struct.Struct("<QIIQQ")
+MAGIC, VERSION, CLIENT = 0x6D6C78636F6D6D63, 2, 1  # proto/queue/hello.h
+ANSWER_BYTES = 256
+FAILURE_CODE_AT = 12
+GOOD_HELLO = HELLO.pack(MAGIC, VERSION, CLIENT, 1 << 20, 0)
+
+
+@pytest.fixture
+def beside(users, tmp_path):  # noqa: F811
+    """beside(**margins) is a block in which hostile things are done to a daemon that works for BOB."""
+    c = users(1)
+
+    @contextlib.contextmanager
+    def block(**margins):
+        stop = c.public / "stop"
+        ranks = [c.rank_as(BOB, rank, 2, f"loop:8:100000:{stop}") for rank in (0, 1)]
+        for rank in ranks:
+            rank.wait_for("looping")
+        daemon = c.daemons[0]
+        with given_back(daemon.child.pid, **margins):
+            yield c
+        stop.touch()
+        assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+        assert daemon.child.poll() is None
+
+    return block
+
+
+def connect(c):
+    """As whoever this process is at the moment."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(c.socket(0))  # It waits for its place, which one with a timeout does not.
+    connection.settimeout(60)
+    return connection
+
+
+def connect_as_ann(c):
+    with as_user(ANN):
+        return connect(c)
+
+
+def counter(c, name):
+    return int(c.status()["nodes"][0].get(name, 0))
+
+
+def many_files(count):
+    """As many of this process's as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 256
+    if soft < wanted <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return min(count, soft - 256)
+
+
+# Why: two thousand are more than the backlog, the hellos at once and the limit of clients.
+@pytest.mark.parametrize("said", ["nothing", "garbage"])
+def test_two_thousand_connects_cost_the_others_nothing(beside, said):
+    with beside() as c:
+        before = counter(c, "clients_refused")
+        held = []
+        count = many_files(2000)
+        with as_user(ANN):
+            for _ in range(count):
+                held.append(connect(c))
+                if said == "garbage":
+                    with contextlib.suppress(OSError):  # It may have been refused by now.
+                        held[-1].sendall(os.urandom(96))
+        for connection in held:
+            connection.close()
+        wait_until(lambda: counter(c, "clients_refused") == before + len(held), "each was refused")
+
+
+def test_half_hellos_are_refused_however_much_of_them_came(beside):
+    with beside() as c:
+        before = counter(c, "clients_refused")
+        for length in range(HELLO.size):
+            with connect_as_ann(c) as connection:
+                connection.sendall(GOOD_HELLO[:length])
+        wait_until(lambda: counter(c, "clients_refused") == before + HELLO.size, "each was refused")
+
+
+def wrong_descriptors(kind, folder, kept):
+    """What nobody asked for; `kept` closes it."""
+    def opened(number):
+        kept.callback(os.close, number)
+        return number
+
+    if kind == "file":
+        return [opened(os.open(folder / "file", os.O_RDWR | os.O_CREAT))]
+    if kind == "directory":
+        return [opened(os.open(folder, os.O_RDONLY))]
+    if kind == "zeros":
+        return [opened(os.open("/dev/zero", os.O_RDWR))]
+    if kind == "pipe":
+        return [opened(end) for end in os.pipe()]
+    if kind == "sockets":
+        return [opened(end.detach()) for end in socket.socketpair()]
+    if kind == "memory without seals":
+        make = getattr(os, "memfd_create", lambda name: os.open(folder, os.O_TMPFILE | os.O_RDWR))
+        return [opened(make("arena"))]
+    assert kind == "too many"
+    return [opened(os.open("/dev/null", os.O_RDONLY)) for _ in range(200)]
+
+
+KINDS = ["file", "directory", "zeros", "pipe", "sockets", "memory without seals", "too many"]
+
+
+# Why: descriptors that a process sends are the receiver's from then on, whether it wants them or not.
+@pytest.mark.parametrize("when", ["with the hello", "later"])
+def test_descriptors_that_nobody_asked_for_are_not_kept(beside, tmp_path, when):
+    with beside() as c, contextlib.ExitStack() as kept:
+        for kind in KINDS:
+            sent = wrong_descriptors(kind, tmp_path, kept)
+            with connect_as_ann(c) as connection:
+                if when == "with the hello":
+                    socket.send_fds(connection, [GOOD_HELLO], sent)
+                else:
+                    connection.sendall(GOOD_HELLO)
+                answer, own, _, _ = socket.recv_fds(connection, ANSWER_BYTES, 4)
+                for descriptor in own:
+                    os.close(descriptor)
+                assert len(answer) == ANSWER_BYTES and len(own) == 3, (kind, answer)
+                assert answer[FAILURE_CODE_AT] == 0, (kind, answer)
+                if when == "later":  # Where gRPC reads by now.
+                    socket.send_fds(connection, [b"PRI * HTTP/2.0\r\n"], sent)
+
+
+def vandal(c, *words):
+    done = c.run_as(ANN, "users_vandal", c.socket(0), *words)
+    assert done.finish() == 0, done.lines
+    return done.lines
+
+
+# Why: a side that could shorten the other's mapping could end it with SIGBUS.
+def test_nobody_changes_the_size_of_shared_memory(beside):
+    with beside() as c:
+        lines = vandal(c, "sizes")
+        assert len(lines) >= 6 and all(line.endswith("refused") for line in lines), lines
+
+
+# Why: the pages of an arena are its client's to give back; the daemon reads zeros there.
+def test_arenas_lose_their_pages_while_the_daemon_works_in_them(beside):
+    with beside() as c:
+        lines = vandal(c, "holes")
+        assert lines == ["rank 0: OK", "rank 1: OK"] * 20
+
+
+@pytest.mark.parametrize("phase, others", [("hello", []), ("joining", []),
+                                           ("running", ["rank 1: RANK_LOST"]),
+                                           ("leaving", ["rank 1: RANK_LOST"])])
+def test_a_doorbell_that_is_closed_ends_its_session_alone(beside, phase, others):
+    """Its process lives on: nothing else shows the daemon that it is gone."""
+    with beside() as c:
+        assert vandal(c, "doorbell", phase) == ["rank 0: its session ended", *others]
+
+
+@pytest.mark.parametrize("which", ["ahead", "back", "minus", "completions", "header"])
+def test_positions_that_cannot_be_end_their_session_alone(beside, which):
+    with beside() as c:
+        before = counter(c, "sessions_ended_for_garbage")
+        lines = vandal(c, "positions", which)
+        told = "rank 1: OK" if which == "completions" else "rank 1: RANK_LOST"
+        assert sorted(lines) == ["rank 0: its session ended", told], lines
+        assert counter(c, "sessions_ended_for_garbage") == before + 1
