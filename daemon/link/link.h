@@ -307,7 +307,7 @@ class Link {
   bool grace_after_reset_ = false;
   std::string grace_why_;
   std::uint64_t violations_ = 0;
-  std::uint64_t changed_frames_ = 0;  // As either side has found.
+  std::uint64_t changed_frames_ = 0;  // Found here, or told by the other side.
   std::string changed_on_;
 };
 

@@ -186,7 +186,7 @@ struct LinkSnapshot {
   LinkState state = LinkState::kConnecting;
   LinkReason reason = LinkReason::kNone;  // Why it is not up.
   std::string detail;                     // For people.
-  // Whose sum was wrong, at either end, and on which path the last of them was.
+  // With a wrong sum, found here or told by the other side; and on which path the last of them was.
   std::uint64_t changed_frames = 0;
   std::string changed_on;
   std::vector<RailSnapshot> rails;
