@@ -111,12 +111,25 @@ void Rendezvous::Forget(const JobId& id, std::uint32_t rank, const NodeId& node)
   found->second.erase(waiting);
   if (!found->second.empty()) return;
   jobs_.erase(found);
-  left_.erase(id);
+  ForgetLeft(id);
 }
 
+// Only who waits here is ever told of it.
 void Rendezvous::ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node) {
   Forget(id, rank, node);
-  if (jobs_.contains(id)) left_[id].insert(rank);
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end() || deadlines_.empty() || left_count_ >= kLeftMax) return;
+  const bool waits_here =
+      std::any_of(job->second.begin(), job->second.end(),
+                  [this](const auto& entry) { return entry.second.node == self_; });
+  if (waits_here && left_[id].insert(rank).second) ++left_count_;
+}
+
+void Rendezvous::ForgetLeft(const JobId& id) {
+  const auto found = left_.find(id);
+  if (found == left_.end()) return;
+  left_count_ -= found->second.size();
+  left_.erase(found);
 }
 
 void Rendezvous::Uncount(const Waiting& waiting) {
@@ -270,7 +283,7 @@ void Rendezvous::FormIfComplete(const JobId& id) {
     Uncount(waiting);
   }
   jobs_.erase(found);
-  left_.erase(id);
+  ForgetLeft(id);
   *formed.mutable_costs() = costs;
   port_.SendToAllNodes(message);
   port_.OnWorldFormed(id, group, members, costs);

@@ -97,6 +97,8 @@ class FrameMeter {
   // the connection is to be ended; no more is to be taken.
   EndReason Take(std::span<const std::byte> bytes, std::uint64_t now_ns);
 
+  std::size_t open_calls() const { return open_calls_; }
+
   // The next bytes of the answers.
   void TakeAnswers(std::span<const std::byte> bytes);
 

@@ -462,6 +462,41 @@ TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob
   EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not come:"));
 }
 
+// Why: a neighbour may announce and withdraw any number of ranks of any number of jobs; what is kept of those
+// that left must not grow with them. How: nobody waits here, then somebody does, for one of the jobs.
+TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
+  Cluster cluster(2);
+  Rendezvous& here = cluster.nodes[0]->rendezvous;
+  const auto come = [&](const std::string& job, std::uint32_t rank, std::uint64_t attempt) {
+    v1::RankAnnounced announced;
+    announced.set_job(job);
+    announced.set_user("ann");
+    announced.set_rank(rank);
+    announced.set_size(Rendezvous::kSizeMax);
+    announced.set_attempt(attempt);
+    here.OnRankAnnounced(Id(2), announced);
+  };
+  const auto go = [&](const std::string& job, std::uint64_t attempt) {
+    v1::RankWithdrawn withdrawn;
+    withdrawn.set_job(job);
+    withdrawn.set_user("ann");
+    withdrawn.set_attempt(attempt);
+    here.OnRankWithdrawn(Id(2), withdrawn);
+  };
+  for (int job = 0; job < 3; ++job) {
+    const std::string name = "job-" + std::to_string(job);
+    if (job == 1) cluster.Attach(0, 1, 1, Rendezvous::kSizeMax, name);
+    come(name, 0, 1);
+    for (std::uint32_t rank = 2; rank < Rendezvous::kSizeMax; ++rank) {
+      come(name, rank, rank);
+      go(name, rank);
+    }
+    EXPECT_EQ(here.left_count(), job == 0 ? 0u : std::size_t{Rendezvous::kSizeMax} - 2) << name;
+  }
+  here.OnTime(1'000'000'000);
+  EXPECT_EQ(cluster.nodes[0]->refused.count(1), 1u);
+}
+
 // Why: what was decided about a daemon's ranks must not be applied to what its next process
 // announces, which has a place in no world.
 // How: a node learns of a world with ranks that were never announced to it; their node starts
