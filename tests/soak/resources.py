@@ -20,7 +20,7 @@ POOLS_MB = 32.0  # What they may grow by meanwhile.
 SLOPE_MAX = 1.0  # MB an hour, where the time is long enough for that to be seen.
 NOISE_MB = 4.0  # What resident memory moves by within minutes without a leak: bounds short runs.
 THREADS_MORE = 4  # gRPC keeps some threads for a minute, and how many depends on what was asked.
-MAPPINGS_MORE = 40  # malloc makes and keeps arenas; ten minutes have some 80 jobs, so a leak of one a job shows.
+MAPPINGS_MORE = 40  # malloc makes and keeps arenas. Ten minutes have 80 jobs: a leak of one each shows.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +107,8 @@ def trends(samples):
         else:
             hours = (quiet[-1].at - quiet[0].at) / 3600
             gained, bound = (quiet[-1].rss_mb - quiet[0].rss_mb) / hours, POOLS_MB / hours
-        yield Trend(node, life, hours, gained, bound, quiet[0], quiet[-1], tuple(quiet[: (len(quiet) + 1) // 2]))
+        early = tuple(quiet[: (len(quiet) + 1) // 2])
+        yield Trend(node, life, hours, gained, bound, quiet[0], quiet[-1], early)
 
 
 def complaints(samples):
