@@ -24,8 +24,11 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
 void Collectives::CountNodes(const GroupLayout& layout, bool made) {
   for (std::uint16_t i = 0; i < layout.node_count(); ++i) {
     const auto entry = groups_of_node_.try_emplace(layout.node(i), 0).first;
-    entry->second += made ? 1 : -1;
-    if (entry->second == 0) groups_of_node_.erase(entry);
+    if (made) {
+      ++entry->second;
+    } else if (--entry->second == 0) {
+      groups_of_node_.erase(entry);
+    }
   }
 }
 
