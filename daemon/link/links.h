@@ -173,7 +173,7 @@ class Links final : private RouterPort, private RailSetupListener {
   // Those that are reached through others, or are about to be; they have no place.
   std::size_t far_nodes() const;
   std::uint64_t nodes_refused() const { return nodes_refused_; }
-  // At a connection whose other side is told so by the verdict.
+  // For a connection whose other side learns of it by the verdict.
   void CountRefused() { ++nodes_refused_; }
   static bool IsNoPlace(const absl::Status& status);
 

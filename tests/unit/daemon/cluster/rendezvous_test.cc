@@ -331,7 +331,7 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
 }
 
 // Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank 0. It
-// never becomes ready, so its ranks are told of a failure and go; but the third node, which never heard of
+// never becomes ready, so its ranks get a failure and leave; but the third node, which never heard of
 // the world, would show them as waiting for ever, and hold them against others that claim these ranks. A
 // world that was ready has reached every node: then nothing more is sent.
 TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
