@@ -218,7 +218,7 @@ asio::awaitable<bool> ConnectionRelay::PassAnswers(Connection& connection, std::
 }
 
 std::uint64_t ConnectionRelay::UnreadTimeoutNs(const Connection& connection) const {
-  return unread_timeout_ns_ * (connection.meter.open_calls() > 1 ? 1 : kOneCallPatience);
+  return unread_timeout_ns_ * (connection.meter.calls_made() > 1 ? 1 : kOneCallPatience);
 }
 
 void ConnectionRelay::Close(Connection& connection, EndReason reason) {

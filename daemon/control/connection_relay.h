@@ -41,9 +41,8 @@ class ConnectionRelay {
  public:
   static constexpr std::size_t kRequestPieceBytes = 16 * 1024;
   static constexpr std::size_t kAnswerPieceBytes = 64 * 1024;
-  // A piece of answers that has not been taken by then ends a connection with several open calls. One that
-  // has a single call may be a stream of events whose reader pauses, or a process that is stopped: it keeps
-  // one piece, and has kOneCallPatience times as long.
+  // A piece of answers that has not been taken by then ends the connection. One that has made a single call
+  // may be a stream of events whose reader pauses: it has kOneCallPatience times as long.
   static constexpr std::uint64_t kUnreadTimeoutNs = 10'000'000'000;
   static constexpr std::uint64_t kOneCallPatience = 60;
   static constexpr std::uint32_t kEndsLoggedPerSecond = 5;
