@@ -462,8 +462,7 @@ TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob
   EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not come:"));
 }
 
-// Why: a neighbour may announce and withdraw any number of ranks of any number of jobs; what is kept of those
-// that left must not grow with them. How: nobody waits here, then somebody does, for one of the jobs.
+// Why: a neighbour may announce and withdraw any number of ranks; what is kept of those that left is bounded.
 TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
   Cluster cluster(2);
   Rendezvous& here = cluster.nodes[0]->rendezvous;
