@@ -184,8 +184,8 @@ TEST(ConnectionRelayTest, EndsWhoDoesNotReadPastTheDeadlineAndNobodyElse) {
   EXPECT_EQ(Ended(relay, EndReason::kUnread), 1u);
 }
 
-// Why: a stream of events whose reader pauses is one call, and holds one piece of its answers; to end it would
-// help nobody.
+// Why: a stream of events whose reader pauses is one call, and holds one piece of its answers; to end it
+// would help nobody.
 // How: a connection with two calls, whose answers wait from the same time on, is past its deadline first.
 TEST(ConnectionRelayTest, WhoHasOneCallMayPauseForLonger) {
   ConnectionRelay relay(/*unread_timeout_ns=*/50'000'000);
