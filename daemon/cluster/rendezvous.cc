@@ -9,6 +9,18 @@
 #include "proto/types/utf8.h"
 
 namespace mlxcomm::cluster {
+namespace {
+
+v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
+  v1::PeerMessage message;
+  v1::RankWithdrawn& withdrawn = *message.mutable_rank_withdrawn();
+  withdrawn.set_job(id.name);
+  withdrawn.set_user(id.user);
+  withdrawn.set_attempt(attempt);
+  return message;
+}
+
+}  // namespace
 
 std::string Rendezvous::NodeName(const NodeId& node) const {
   if (node == self_) return self_name_;
@@ -160,12 +172,7 @@ void Rendezvous::Leave(std::uint64_t session) {
 }
 
 void Rendezvous::Withdraw(const JobId& id, std::uint64_t attempt) {
-  v1::PeerMessage message;
-  v1::RankWithdrawn& withdrawn = *message.mutable_rank_withdrawn();
-  withdrawn.set_job(id.name);
-  withdrawn.set_user(id.user);
-  withdrawn.set_attempt(attempt);
-  port_.SendToAllNodes(message);
+  port_.SendToAllNodes(Withdrawal(id, attempt));
 }
 
 void Rendezvous::OnWorldReady(std::uint64_t group) {
@@ -404,10 +411,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
 // Nodes that have no part in the world may not hear of it. A restarted daemon has none: the world
 // has the attempt of its earlier run, and goes to that run.
 void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank) {
-  v1::PeerMessage message;
-  message.mutable_rank_withdrawn()->set_job(formed.job());
-  message.mutable_rank_withdrawn()->set_user(formed.user());
-  message.mutable_rank_withdrawn()->set_attempt(formed.members(static_cast<int>(rank)).attempt());
+  const v1::PeerMessage message =
+      Withdrawal({formed.user(), formed.job()}, formed.members(static_cast<int>(rank)).attempt());
   for (const auto& [node, known] : nodes_) {
     const auto is_it = [&node = node, &known = known](const v1::WorldMember& member) {
       return NodeOf(member) == node && MayBeOf(member.attempt(), known);

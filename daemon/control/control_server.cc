@@ -289,10 +289,10 @@ bool MakePairAt(const platform::FileDescriptor& at, platform::FileDescriptor& ot
   other.Reset(ends[1]);
   for (const int end : ends) {
     ::fcntl(end, F_SETFL, O_NONBLOCK);
-    queue::SilenceSignals(end);
     MakeRoom(end);
   }
   ::fcntl(other.get(), F_SETFD, FD_CLOEXEC);
+  queue::SilenceSignals(one.get());
   return ::dup2(one.get(), at.get()) >= 0 && ::fcntl(at.get(), F_SETFD, FD_CLOEXEC) == 0;
 }
 

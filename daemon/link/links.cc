@@ -172,10 +172,6 @@ void Links::OnTime(std::uint64_t now_ns) {
   router_.Turn(now_ns);
   if (tick) TellOfForwarding(now_ns);
   if (tick) ForgetIdle(now_ns);
-  if (!tick) return;
-  for (Peer* const peer : in_order_) {
-    peer->claim = std::max(peer->dialed_as, listener_.ClaimOf(peer->link->peer().id));
-  }
 }
 
 // A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
@@ -484,6 +480,10 @@ std::size_t Links::nodes() const {
       in_order_.begin(), in_order_.end(), [this](const Peer* peer) { return HasPlace(*peer); }));
 }
 
+NodeClaim Links::ClaimOf(const Peer& peer) const {
+  return std::max(peer.dialed_as, listener_.ClaimOf(peer.link->peer().id));
+}
+
 PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
                                 std::vector<Peer*>& holders) const {
   std::vector<PlaceHolder> places;
@@ -492,11 +492,11 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const 
     holders.push_back(peer);
     // Who is about to join ends that first, or fails soon.
     const bool joins = IsJoining(peer->link->peer().id);
-    places.push_back({joins ? NodeClaim::kInJob : peer->claim, peer->address, peer->interface});
+    places.push_back({joins ? NodeClaim::kInJob : ClaimOf(*peer), peer->address, peer->interface});
   }
   const Peer* const known = PeerOf(node);
-  NodeClaim claim = std::max(from.claim, listener_.ClaimOf(node));
-  if (known != nullptr) claim = std::max(claim, known->dialed_as);
+  const NodeClaim own = known != nullptr ? ClaimOf(*known) : listener_.ClaimOf(node);
+  const NodeClaim claim = std::max(from.claim, own);
   return FindPlace({claim, from.address, path.local}, places, options_.nodes_max);
 }
 
@@ -504,7 +504,7 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const 
 bool Links::HasTooManyConnections(const Peer& peer, const RailPath& path,
                                   const Origin& from) const {
   if (peer.link->direct_rails() == 0 || peer.link->HasRailOver(path)) return false;
-  if (std::max(peer.claim, from.claim) > NodeClaim::kFound) return false;
+  if (std::max(ClaimOf(peer), from.claim) > NodeClaim::kFound) return false;
   std::size_t all = 0;
   std::size_t of_address = 0;
   for (const Peer* const one : in_order_) {
@@ -545,7 +545,6 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
     return TooManyConnections(from.address);
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
-  peer->claim = std::max({peer->claim, peer->dialed_as, listener_.ClaimOf(node)});
   // Further ones change nothing: else a node could move away from its address, and make room there.
   if (!peer->link->is_neighbour()) {
     peer->address = from.address;
@@ -555,17 +554,11 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
 }
 
 void Links::SetDialedAs(const NodeId& node, NodeClaim claim) {
-  Peer* const peer = PeerOf(node);
-  if (peer == nullptr) return;
-  peer->dialed_as = claim;
-  peer->claim = std::max(claim, listener_.ClaimOf(node));
+  if (Peer* const peer = PeerOf(node); peer != nullptr) peer->dialed_as = claim;
 }
 
 void Links::Prepare(const NodeId& node) {
-  Peer* const peer = PeerOf(node);
-  if (peer == nullptr) return;
-  peer->claim = NodeClaim::kInJob;
-  peer->link->Prepare();
+  if (Link* const link = FindLink(node); link != nullptr) link->Prepare();
 }
 
 // Of those that are only remembered: first one to which no way leads, and that nobody here has wanted.

@@ -81,7 +81,7 @@ class Links final : private RouterPort, private RailSetupListener {
   // kData frames of the operation that no rail is writing are sent as kCancelled; OnDataReleased follows
   // for each frame as soon as it is free.
   void Cancel(const NodeId& node, const OperationKey& key);
-  // A group has ranks there and here: it keeps its place, and its rails get what large data needs.
+  // A group has ranks there and here: its rails get what large data needs.
   void Prepare(const NodeId& node);
   // What rails have delivered; changes of neighbours; the router's turn.
   std::size_t Poll(std::uint64_t now_ns);
@@ -192,7 +192,6 @@ class Links final : private RouterPort, private RailSetupListener {
     // forgotten when the next is added.
     std::vector<std::pair<RailPath, std::uint64_t>> rails;
     NodeClaim dialed_as = NodeClaim::kComes;
-    NodeClaim claim = NodeClaim::kComes;  // As at the last join or tick.
     // A direct rail has come, and since then it was neither lost nor reached through others.
     bool near = false;
     std::string address;  // Of the first direct rail, as `interface`.
@@ -226,6 +225,7 @@ class Links final : private RouterPort, private RailSetupListener {
   void ForgetIdle(std::uint64_t now_ns);
   bool HasPlace(const Peer& peer) const;
   bool IsFar(const Peer& peer) const;
+  NodeClaim ClaimOf(const Peer& peer) const;
   PlaceAnswer FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
                            std::vector<Peer*>& holders) const;
   bool HasTooManyConnections(const Peer& peer, const RailPath& path, const Origin& from) const;

@@ -100,6 +100,7 @@ TEST_F(PlacesTest, KeepsThePlaceOfANodeInAJob) {
 // A job that is made later, too: the node was nobody's when it came.
 TEST_F(PlacesTest, KeepsThePlaceOfANodeThatAJobHasBeenMadeWith) {
   LinkAll();
+  daemon.wanted = {Stranger(3)};
   links().Prepare(Stranger(3));
   EXPECT_TRUE(Link(4, "", NodeClaim::kNamed).ok());
   EXPECT_TRUE(links().IsReachable(Stranger(3)));
