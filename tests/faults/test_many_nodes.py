@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from daemon_resources import MIB, Resources, expect_given_back
 
 from conftest import PATIENCE, Process, find_program, free_port, wait_until
 
@@ -21,7 +22,7 @@ VERDICT_BYTES = 8
 ACCEPTED, TOO_MANY_NODES, TOO_MANY_OF_ADDRESS = 1, 5, 6
 NODES_MAX = 64
 OF_ADDRESS_MAX = 16
-KEPT_KIB = 28 * 1024  # Before there were bounds 500 nodes left 590 MiB.
+KEPT = 28 * MIB  # Before there were bounds 500 nodes left 590 MiB.
 
 
 class Inventions:
@@ -59,29 +60,6 @@ class Inventions:
         for connection in self.held:
             connection.close()
         self.held.clear()
-
-
-class Costs:
-    """Of the daemon of node-0."""
-
-    def __init__(self, c):
-        self.process = pathlib.Path(f"/proc/{c.daemons[0].child.pid}")
-
-    @property
-    def threads(self):
-        return len(os.listdir(self.process / "task"))
-
-    @property
-    def files(self):
-        return len(os.listdir(self.process / "fd"))
-
-    @property
-    def memory(self):
-        """Its own, in KiB: arenas are clients'."""
-        for line in (self.process / "status").read_text(encoding="ascii").splitlines():
-            if line.startswith("RssAnon:"):
-                return int(line.split()[1])
-        raise AssertionError("the system does not say")
 
 
 @pytest.fixture
@@ -145,8 +123,8 @@ class Late:
 
 def test_one_address_has_the_places_that_others_do_not_want_and_gives_them_back(busy):
     c, _, inventions = busy
-    costs = Costs(c)
-    threads, files, memory = costs.threads, costs.files, costs.memory
+    daemon = c.daemons[0].child.pid
+    before = Resources.of(daemon)
     for _ in range(500):
         inventions.one("127.0.0.1")
     # node-1 is of this address as well, and in a job.
@@ -154,9 +132,10 @@ def test_one_address_has_the_places_that_others_do_not_want_and_gives_them_back(
     assert set(inventions.verdicts) == {ACCEPTED, TOO_MANY_OF_ADDRESS}
     assert own_part(c)["nodes_linked"] == str(NODES_MAX)
     assert int(own_part(c)["nodes_refused"]) >= 500 - NODES_MAX
-    assert costs.threads == threads, "they carry nothing large"
-    assert costs.files <= files + 4 * NODES_MAX
-    assert costs.memory < memory + 1024 * NODES_MAX
+    held = Resources.of(daemon)
+    assert held.threads == before.threads, "they carry nothing large"
+    assert held.descriptors <= before.descriptors + 4 * NODES_MAX
+    assert held.memory < before.memory + NODES_MAX * MIB
     # Others want places.
     inventions.verdicts.clear()
     for number in range(100):
@@ -166,10 +145,10 @@ def test_one_address_has_the_places_that_others_do_not_want_and_gives_them_back(
     assert own_part(c)["nodes_linked"] == str(NODES_MAX)
     inventions.go()
     wait_until(lambda: own_part(c)["nodes_linked"] == "1", "they are lost")
-    wait_until(lambda: costs.files <= files, "the descriptors are closed")
-    assert costs.threads == threads
+    expect_given_back(daemon, before, {"descriptors": 0})
+    assert Resources.of(daemon).threads == before.threads
     # But for what is remembered of 110 nodes that have gone, and the pages that malloc keeps between.
-    wait_until(lambda: costs.memory < memory + KEPT_KIB, f"the memory is given back: {memory} KiB before")
+    expect_given_back(daemon, before, {"memory": KEPT - 1})
 
 
 def test_all_addresses_have_nodes_max_and_who_is_named_gets_in(busy, tmp_path):
