@@ -35,6 +35,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 only_in_all = pytest.mark.only_in_all
 SHORT = os.environ.get("MLXCOMM_TESTS_TIER") == "short"
 
+# Whether the build under test has macOS's interfaces, or stand-ins for them (-DMLXCOMM_POSIX_PLATFORM=ON).
+POSIX = os.path.exists(os.path.join(os.environ.get("MLXCOMM_BUILD", ""), "tests", "darwin"))
+
 GIVEN_PORTS = set()
 
 PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.

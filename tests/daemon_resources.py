@@ -49,16 +49,20 @@ def table(before, now, margins):
     return "\n".join("".join(f"{cell:>14}" for cell in row) for row in rows)
 
 
+def expect_given_back(pid, before, margins):
+    """margins: what may stay of each kind; of others any number may."""
+    try:
+        wait_until(lambda: not Resources.of(pid).exceeds(before, margins), "all of it is given back")
+    except AssertionError as late:
+        raise AssertionError(f"{late}:\n{table(before, Resources.of(pid), margins)}") from None
+
+
 @contextlib.contextmanager
 def given_back(pid, **margins):
     """margins: what may stay of each kind, in place of MARGINS."""
     if sys.platform != "linux":
         yield  # No other system tells this of another process.
         return
-    allowed = {**MARGINS, **margins}
     before = Resources.of(pid)
     yield
-    try:
-        wait_until(lambda: not Resources.of(pid).exceeds(before, allowed), "all of it is given back")
-    except AssertionError as late:
-        raise AssertionError(f"{late}:\n{table(before, Resources.of(pid), allowed)}") from None
+    expect_given_back(pid, before, {**MARGINS, **margins})

@@ -9,6 +9,18 @@
 #include "proto/types/utf8.h"
 
 namespace mlxcomm::cluster {
+namespace {
+
+v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
+  v1::PeerMessage message;
+  v1::RankWithdrawn& withdrawn = *message.mutable_rank_withdrawn();
+  withdrawn.set_job(id.name);
+  withdrawn.set_user(id.user);
+  withdrawn.set_attempt(attempt);
+  return message;
+}
+
+}  // namespace
 
 std::string Rendezvous::NodeName(const NodeId& node) const {
   if (node == self_) return self_name_;
@@ -111,12 +123,25 @@ void Rendezvous::Forget(const JobId& id, std::uint32_t rank, const NodeId& node)
   found->second.erase(waiting);
   if (!found->second.empty()) return;
   jobs_.erase(found);
-  left_.erase(id);
+  ForgetLeft(id);
 }
 
+// Only who waits here is ever told of it.
 void Rendezvous::ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node) {
   Forget(id, rank, node);
-  if (jobs_.contains(id)) left_[id].insert(rank);
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end() || deadlines_.empty() || left_count_ >= kLeftMax) return;
+  const bool waits_here =
+      std::any_of(job->second.begin(), job->second.end(),
+                  [this](const auto& entry) { return entry.second.node == self_; });
+  if (waits_here && left_[id].insert(rank).second) ++left_count_;
+}
+
+void Rendezvous::ForgetLeft(const JobId& id) {
+  const auto found = left_.find(id);
+  if (found == left_.end()) return;
+  left_count_ -= found->second.size();
+  left_.erase(found);
 }
 
 void Rendezvous::Uncount(const Waiting& waiting) {
@@ -147,12 +172,7 @@ void Rendezvous::Leave(std::uint64_t session) {
 }
 
 void Rendezvous::Withdraw(const JobId& id, std::uint64_t attempt) {
-  v1::PeerMessage message;
-  v1::RankWithdrawn& withdrawn = *message.mutable_rank_withdrawn();
-  withdrawn.set_job(id.name);
-  withdrawn.set_user(id.user);
-  withdrawn.set_attempt(attempt);
-  port_.SendToAllNodes(message);
+  port_.SendToAllNodes(Withdrawal(id, attempt));
 }
 
 void Rendezvous::OnWorldReady(std::uint64_t group) {
@@ -270,7 +290,7 @@ void Rendezvous::FormIfComplete(const JobId& id) {
     Uncount(waiting);
   }
   jobs_.erase(found);
-  left_.erase(id);
+  ForgetLeft(id);
   *formed.mutable_costs() = costs;
   port_.SendToAllNodes(message);
   port_.OnWorldFormed(id, group, members, costs);
@@ -391,10 +411,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
 // Nodes that have no part in the world may not hear of it. A restarted daemon has none: the world
 // has the attempt of its earlier run, and goes to that run.
 void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank) {
-  v1::PeerMessage message;
-  message.mutable_rank_withdrawn()->set_job(formed.job());
-  message.mutable_rank_withdrawn()->set_user(formed.user());
-  message.mutable_rank_withdrawn()->set_attempt(formed.members(static_cast<int>(rank)).attempt());
+  const v1::PeerMessage message =
+      Withdrawal({formed.user(), formed.job()}, formed.members(static_cast<int>(rank)).attempt());
   for (const auto& [node, known] : nodes_) {
     const auto is_it = [&node = node, &known = known](const v1::WorldMember& member) {
       return NodeOf(member) == node && MayBeOf(member.attempt(), known);

@@ -10,7 +10,8 @@
 // Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument. Owner: Jobs. Thread: the
 // loop's. Memory: one entry for each rank that waits: at most kWaitingMax of other nodes,
 // kWaitingPerNodeMax of one; kSettledMax of ranks that are still to be announced though their world is
-// formed; kHeldMax worlds of nodes whose restart this node has not noticed yet.
+// formed; kLeftMax of ranks that left while another waits here; kHeldMax worlds of nodes whose restart this
+// node has not noticed yet.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,7 @@ class Rendezvous {
   static constexpr std::size_t kWaitingMax = 16384;
   static constexpr std::size_t kWaitingPerNodeMax = 4096;  // As many clients it may have.
   static constexpr std::size_t kSettledMax = 4096;
+  static constexpr std::size_t kLeftMax = 4096;
   static constexpr std::size_t kHeldMax = 64;
   static constexpr std::size_t kHeldPerNodeMax = 8;
   static constexpr std::uint32_t kSizeMax = 4096;
@@ -110,6 +112,7 @@ class Rendezvous {
   // For status: everybody who waits, here and elsewhere, by job and rank.
   std::vector<Waiting> AllWaiting() const;
   std::string NodeName(const NodeId& node) const;
+  std::size_t left_count() const { return left_count_; }  // At most kLeftMax.
   // Unlike any other of any daemon.
   std::uint64_t NewGroupId();
 
@@ -147,6 +150,7 @@ class Rendezvous {
   void FormIfComplete(const JobId& id);
   void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
   void ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node);
+  void ForgetLeft(const JobId& id);
   void Uncount(const Waiting& waiting);
   std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
   bool NamesAnotherDaemon(const v1::WorldFormed& formed) const;
@@ -168,6 +172,7 @@ class Rendezvous {
   std::map<JobId, Job> jobs_;
   // Of these jobs: ranks that gave up or ended while others go on waiting.
   std::map<JobId, std::set<std::uint32_t>> left_;
+  std::size_t left_count_ = 0;
   std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
   // Attempts in a world that was heard of before they were.
   std::set<Attempt> settled_early_;

@@ -17,7 +17,19 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
       group, std::make_unique<Group>(group, name, std::move(layout), costs, in_flight_, scratch_,
                                      credit_, actions_, alarm_, observer_, is_stopped_));
   in_order_.insert(PlaceInOrder(group), added->second.get());
+  CountNodes(added->second->layout(), /*made=*/true);
   return true;
+}
+
+void Collectives::CountNodes(const GroupLayout& layout, bool made) {
+  for (std::uint16_t i = 0; i < layout.node_count(); ++i) {
+    const auto entry = groups_of_node_.try_emplace(layout.node(i), 0).first;
+    if (made) {
+      ++entry->second;
+    } else if (--entry->second == 0) {
+      groups_of_node_.erase(entry);
+    }
+  }
 }
 
 std::vector<Group*>::iterator Collectives::PlaceInOrder(std::uint64_t group) {
@@ -29,6 +41,7 @@ bool Collectives::RemoveIfOver(std::uint64_t group) {
   const auto found = groups_.find(group);
   if (found == groups_.end() || !found->second->over()) return false;
   in_order_.erase(PlaceInOrder(group));
+  CountNodes(found->second->layout(), /*made=*/false);
   groups_.erase(found);
   return true;
 }

@@ -44,6 +44,8 @@ class Collectives {
   // Forgets the group, if it is over.
   bool RemoveIfOver(std::uint64_t group);
   Group* Find(std::uint64_t group);
+  // A group that is not over has ranks there. Asked for every node at every tick, so it costs one look-up.
+  bool HasRanksOn(const NodeId& node) const { return groups_of_node_.contains(node); }
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
     for (const auto& [id, group] : groups_) visitor(*group);
@@ -84,6 +86,7 @@ class Collectives {
     Group* group = nullptr;
     std::uint16_t node = 0;
   };
+  void CountNodes(const GroupLayout& layout, bool made);
   // The group's place in in_order_, or where it belongs.
   std::vector<Group*>::iterator PlaceInOrder(std::uint64_t group);
   // Empty group: unknown group. A sender outside the group gives node_count().
@@ -98,6 +101,7 @@ class Collectives {
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;
+  absl::flat_hash_map<NodeId, std::uint32_t> groups_of_node_;  // How many groups; none: no entry.
   // By id: operations on all groups go in this order, so that a run repeats exactly. Kept up to
   // date, because alarms come while payload moves, when nothing is allocated.
   std::vector<Group*> in_order_;

@@ -77,9 +77,17 @@ void Group::OnTime(std::uint64_t now_ns) {
 
 // True: one has failed. `stalled`: some are late that may last as long as a rank may still come.
 bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
+  // Mostly none is: the deadline that has come was that of an operation which has ended since.
+  const auto is_late = [now_ns](const Operation::LocalCall& local) {
+    return local.called && local.deadline_ns <= now_ns;
+  };
+  const bool any_is_late = std::any_of(by_key_.begin(), by_key_.end(), [&](const auto& entry) {
+    return std::any_of(entry.second->calls.begin(), entry.second->calls.end(), is_late);
+  });
+  if (!any_is_late) return false;
   for (Operation* const operation : InOrder()) {
     for (Operation::LocalCall& local : operation->calls) {
-      if (!local.called || local.deadline_ns > now_ns) continue;
+      if (!is_late(local)) continue;
       if (local.call.by_liveness) {
         NoteMoves(*operation, now_ns);
         const std::uint64_t since = std::max(local.submitted_ns, operation->moved_ns);

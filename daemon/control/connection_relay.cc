@@ -154,12 +154,13 @@ asio::awaitable<void> ConnectionRelay::CarryRequests(Connection& connection) {
       Close(connection, reason);
       break;
     }
-    if (!co_await PassRequests(connection, bytes)) break;
+    // gRPC has ended: what it wrote before that is still to be passed on.
+    if (!co_await PassRequests(connection, bytes)) co_return Leave(connection, /*closes=*/false);
   }
   Leave(connection);
 }
 
-// False: the connection has ended.
+// False: gRPC takes no more, or the connection has ended.
 asio::awaitable<bool> ConnectionRelay::PassRequests(Connection& connection, std::size_t bytes) {
   const std::span<const std::byte> piece(requests_.data(), bytes);
   const std::uint64_t wait_ns = connection.user.meter.WaitNs(platform::MonotonicNow());
@@ -203,7 +204,7 @@ asio::awaitable<bool> ConnectionRelay::PassAnswers(Connection& connection, std::
   const std::vector<std::byte> rest(piece.begin() + static_cast<std::ptrdiff_t>(passed),
                                     piece.end());
   connection.answers_wait = true;
-  connection.unread.expires_after(std::chrono::nanoseconds(unread_timeout_ns_));
+  connection.unread.expires_after(std::chrono::nanoseconds(UnreadTimeoutNs(connection)));
   for (passed = 0; connection.open() && !error && passed < rest.size();) {
     const auto first = co_await (connection.process.async_wait(Stream::wait_write, kTuple) ||
                                  connection.unread.async_wait(kTuple));
@@ -214,6 +215,10 @@ asio::awaitable<bool> ConnectionRelay::PassAnswers(Connection& connection, std::
   connection.answers_wait = false;
   connection.taken.cancel();
   co_return !error && connection.open();
+}
+
+std::uint64_t ConnectionRelay::UnreadTimeoutNs(const Connection& connection) const {
+  return unread_timeout_ns_ * (connection.meter.calls_made() > 1 ? 1 : kOneCallPatience);
 }
 
 void ConnectionRelay::Close(Connection& connection, EndReason reason) {
@@ -229,9 +234,9 @@ void ConnectionRelay::Close(Connection& connection, EndReason reason) {
   connection.taken.cancel();
 }
 
-// Of one direction; the other follows.
-void ConnectionRelay::Leave(Connection& connection) {
-  Close(connection, EndReason::kNone);
+// Of one direction; the other follows at once, or when it has come to its own end.
+void ConnectionRelay::Leave(Connection& connection, bool closes) {
+  if (closes) Close(connection, EndReason::kNone);
   if (--connection.directions > 0) return;
   --connection.user.connections;
   connections_.erase(connection.self);
@@ -241,7 +246,7 @@ void ConnectionRelay::Report(const Connection& connection, EndReason reason) {
   ++ended_[static_cast<std::size_t>(reason)];
   if (++ended_in_second_ <= kEndsLoggedPerSecond) {
     spdlog::warn("ended the control connection of process {} of user {}: {}", connection.pid,
-                 connection.uid, Describe(reason, unread_timeout_ns_));
+                 connection.uid, Describe(reason, UnreadTimeoutNs(connection)));
   }
   if (ended_in_second_ != 1) return;
   second_.expires_after(std::chrono::seconds(1));

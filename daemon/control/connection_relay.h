@@ -41,8 +41,10 @@ class ConnectionRelay {
  public:
   static constexpr std::size_t kRequestPieceBytes = 16 * 1024;
   static constexpr std::size_t kAnswerPieceBytes = 64 * 1024;
-  // A piece of answers that has not been taken by then ends the connection.
+  // A piece of answers that has not been taken by then ends the connection. One that has made a single call
+  // may be a stream of events whose reader pauses: it has kOneCallPatience times as long.
   static constexpr std::uint64_t kUnreadTimeoutNs = 10'000'000'000;
+  static constexpr std::uint64_t kOneCallPatience = 60;
   static constexpr std::uint32_t kEndsLoggedPerSecond = 5;
 
   explicit ConnectionRelay(std::uint64_t unread_timeout_ns = kUnreadTimeoutNs);
@@ -69,7 +71,8 @@ class ConnectionRelay {
   asio::awaitable<bool> PassRequests(Connection& connection, std::size_t bytes);
   asio::awaitable<bool> PassAnswers(Connection& connection, std::size_t bytes);
   void Close(Connection& connection, EndReason reason);
-  void Leave(Connection& connection);
+  void Leave(Connection& connection, bool closes = true);
+  std::uint64_t UnreadTimeoutNs(const Connection& connection) const;
   void Report(const Connection& connection, EndReason reason);
   void CloseAll();
 

@@ -37,6 +37,7 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
+#include "proto/queue/no_signal.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::control {
@@ -273,14 +274,25 @@ class DiagnosticsCalls {
   std::set<uid_t> reading_users_;  // Whose record is under way; the queue's thread.
 };
 
+// macOS gives a socket of its own accord 8 KiB, which one long request fills. Best effort.
+void MakeRoom(int socket) {
+  constexpr int kBytes = 256 * 1024;
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kBytes, sizeof kBytes);
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kBytes, sizeof kBytes);
+}
+
 // A pair of connected sockets that do not block: one replaces what `at` is, under its number.
 bool MakePairAt(const platform::FileDescriptor& at, platform::FileDescriptor& other) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return false;
   const platform::FileDescriptor one(ends[0]);
   other.Reset(ends[1]);
-  for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  for (const int end : ends) {
+    ::fcntl(end, F_SETFL, O_NONBLOCK);
+    MakeRoom(end);
+  }
   ::fcntl(other.get(), F_SETFD, FD_CLOEXEC);
+  queue::SilenceSignals(one.get());
   return ::dup2(one.get(), at.get()) >= 0 && ::fcntl(at.get(), F_SETFD, FD_CLOEXEC) == 0;
 }
 
@@ -324,6 +336,7 @@ class GrpcControlServer final : public ControlServer {
       ::shutdown(connection.get(), SHUT_RDWR);
       return;
     }
+    MakeRoom(process.get());
     grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
     relay_.Carry(std::move(process), std::move(inner));
   }

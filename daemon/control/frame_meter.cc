@@ -144,6 +144,7 @@ EndReason FrameMeter::OpenCall(std::uint32_t stream) {
   if (std::find(calls_.begin(), end, stream) != end) return EndReason::kNone;
   if (open_calls_ == kOpenCallsMax) return EndReason::kCalls;
   calls_[open_calls_++] = stream;
+  ++calls_made_;
   return EndReason::kNone;
 }
 

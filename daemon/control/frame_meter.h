@@ -97,6 +97,8 @@ class FrameMeter {
   // the connection is to be ended; no more is to be taken.
   EndReason Take(std::span<const std::byte> bytes, std::uint64_t now_ns);
 
+  std::uint64_t calls_made() const { return calls_made_; }
+
   // The next bytes of the answers.
   void TakeAnswers(std::span<const std::byte> bytes);
 
@@ -118,6 +120,7 @@ class FrameMeter {
   double work_ = 0;                                   // Of this Take.
   std::array<std::uint32_t, kOpenCallsMax> calls_{};  // Streams; the first open_calls_ of them.
   std::size_t open_calls_ = 0;
+  std::uint64_t calls_made_ = 0;
   TokenBucket pings_;
   TokenBucket settings_;
   TokenBucket resets_;

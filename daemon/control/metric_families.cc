@@ -85,8 +85,8 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
   AddOne(families, "mlxcomm_strangers_refused_total", kCounter,
          "Connections to the peer port without proof of the key, or of another cluster.",
          node.strangers_refused());
-  AddOne(families, "mlxcomm_nodes_linked", kGauge, "Other nodes that this one is linked with.",
-         node.nodes_linked());
+  AddOne(families, "mlxcomm_nodes_linked", kGauge,
+         "Neighbours: nodes with connections to this one.", node.nodes_linked());
   AddOne(families, "mlxcomm_nodes_linked_max", kGauge, "As many may be.", node.nodes_linked_max());
   AddOne(families, "mlxcomm_nodes_refused_total", kCounter,
          "Nodes that were refused, or have yielded their place, because there were too many.",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/status_reason.h"
 #include "daemon/transport/tcp/authentication.h"
@@ -16,6 +17,8 @@ absl::Status NoLink() { return absl::FailedPreconditionError("no link to this no
 absl::Status Busy(const char* why) {
   return WithReason(absl::AbortedError(why), LinkReason::kAnotherConnection);
 }
+
+constexpr char kNoPlacePayload[] = "mlxcomm.v1.NoPlace";
 
 absl::Status TooManyRails() {
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
@@ -38,13 +41,13 @@ Link* Links::FindLink(const NodeId& node) const {
   return peer == nullptr ? nullptr : peer->link.get();
 }
 
+// From inside a turn, so nobody is forgotten for it: what is left is for neighbours.
 Link* Links::LinkTo(const NodeId& node) {
-  if (Link* const link = FindLink(node); link != nullptr) return link;
-  // From inside a turn, so nobody yields. What is left is for connections, which may make others go.
-  if (nodes() >= options_.nodes_max || peers_.size() >= std::size_t{2} * options_.nodes_max) {
-    ++nodes_refused_;
-    return nullptr;
-  }
+  Peer* const peer = PeerOf(node);
+  if (peer != nullptr && (peer->link->is_neighbour() || IsFar(*peer))) return peer->link.get();
+  if (far_nodes() >= kFarNodesMax) return nullptr;
+  if (peer != nullptr) return peer->link.get();
+  if (peers_.size() >= std::size_t{2} * options_.nodes_max + kFarNodesMax) return nullptr;
   return MakePeer(node).link.get();
 }
 
@@ -110,6 +113,11 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
     const Link::Standing standing = link.standing();
     Sessions now;
     if (link.is_neighbour()) now = {standing.session, standing.known_peer_session};
+    if (link.is_neighbour()) {
+      peer.near = true;
+    } else if (link.has_rail() || !link.reachable()) {
+      peer.near = false;
+    }
     if (now == peer.observed) continue;
     const NodeId node = link.peer().id;
     if (std::exchange(peer.observed, now) != Sessions{}) {
@@ -164,10 +172,6 @@ void Links::OnTime(std::uint64_t now_ns) {
   router_.Turn(now_ns);
   if (tick) TellOfForwarding(now_ns);
   if (tick) ForgetIdle(now_ns);
-  if (!tick) return;
-  for (Peer* const peer : in_order_) {
-    peer->claim = std::max(peer->dialed_as, listener_.ClaimOf(peer->link->peer().id));
-  }
 }
 
 // A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
@@ -210,17 +214,22 @@ void Links::AskSoon(std::uint64_t now_ns) {
   soon_ns_ = std::min(soon_ns_, now_ns + kSoonNs);
 }
 
-// Nobody has anything to do with it, and nobody is about to.
-bool Links::IsIdle(const Peer& peer) const {
+// Nobody has anything to do with it.
+bool Links::IsUnused(const Peer& peer) const {
   const Link& link = *peer.link;
   const NodeId& node = link.peer().id;
   return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} && !IsJoining(node) &&
-         !router_.MayOpenWayTo(node);
+         !router_.IsOpeningWayTo(node);
+}
+
+// And nobody is about to.
+bool Links::IsIdle(const Peer& peer) const {
+  return IsUnused(peer) && !router_.HasWayTo(peer.link->peer().id);
 }
 
 // Only from OnTime: elsewhere links are in use further up the stack.
 void Links::ForgetIdle(std::uint64_t now_ns) {
-  const bool crowded = in_order_.size() - nodes() > options_.nodes_max;
+  const bool crowded = in_order_.size() - nodes() - far_nodes() > options_.nodes_max;
   const std::uint64_t patience_ns = crowded ? kForgetSoonNs : kForgetNs;
   std::erase_if(in_order_, [&](Peer* const peer) {
     if (!IsIdle(*peer)) {
@@ -297,7 +306,7 @@ wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path, const O
       case PlaceAnswer::Kind::kYields: break;
     }
   } else if (HasTooManyConnections(*known, path, from)) {
-    return wire::VerdictCode::kTooManyOfAddress;
+    return wire::VerdictCode::kTooManyConnections;
   }
   return PrefersOwnDial(peer, path, !IsReachable(peer)) ? wire::VerdictCode::kAlreadyLinked
                                                         : wire::VerdictCode::kAccepted;
@@ -450,14 +459,29 @@ void Links::StopRails() {
 
 // --- places ---------------------------------------------------------------------------------
 
-// It is linked, or about to be. Others are only remembered.
+// It is a neighbour, or about to be one, or was one and is in grace.
 bool Links::HasPlace(const Peer& peer) const {
-  return peer.link->reachable() || IsJoining(peer.link->peer().id);
+  return (peer.near && peer.link->reachable()) || IsJoining(peer.link->peer().id);
+}
+
+// All others are only remembered.
+bool Links::IsFar(const Peer& peer) const {
+  return !HasPlace(peer) &&
+         (peer.link->reachable() || router_.IsOpeningWayTo(peer.link->peer().id));
+}
+
+std::size_t Links::far_nodes() const {
+  return static_cast<std::size_t>(std::count_if(in_order_.begin(), in_order_.end(),
+                                                [this](const Peer* peer) { return IsFar(*peer); }));
 }
 
 std::size_t Links::nodes() const {
   return static_cast<std::size_t>(std::count_if(
       in_order_.begin(), in_order_.end(), [this](const Peer* peer) { return HasPlace(*peer); }));
+}
+
+NodeClaim Links::ClaimOf(const Peer& peer) const {
+  return std::max(peer.dialed_as, listener_.ClaimOf(peer.link->peer().id));
 }
 
 PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
@@ -468,11 +492,11 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const 
     holders.push_back(peer);
     // Who is about to join ends that first, or fails soon.
     const bool joins = IsJoining(peer->link->peer().id);
-    places.push_back({joins ? NodeClaim::kInJob : peer->claim, peer->address, peer->interface});
+    places.push_back({joins ? NodeClaim::kInJob : ClaimOf(*peer), peer->address, peer->interface});
   }
   const Peer* const known = PeerOf(node);
-  NodeClaim claim = std::max(from.claim, listener_.ClaimOf(node));
-  if (known != nullptr) claim = std::max(claim, known->dialed_as);
+  const NodeClaim own = known != nullptr ? ClaimOf(*known) : listener_.ClaimOf(node);
+  const NodeClaim claim = std::max(from.claim, own);
   return FindPlace({claim, from.address, path.local}, places, options_.nodes_max);
 }
 
@@ -480,12 +504,15 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const 
 bool Links::HasTooManyConnections(const Peer& peer, const RailPath& path,
                                   const Origin& from) const {
   if (peer.link->direct_rails() == 0 || peer.link->HasRailOver(path)) return false;
-  if (std::max(peer.claim, from.claim) > NodeClaim::kFound) return false;
+  if (std::max(ClaimOf(peer), from.claim) > NodeClaim::kFound) return false;
   std::size_t all = 0;
   std::size_t of_address = 0;
   for (const Peer* const one : in_order_) {
-    all += one->link->direct_rails();
-    if (one->address == from.address) of_address += one->link->direct_rails();
+    std::size_t connections = 0;  // Those of RDMA lie beside one of these.
+    one->link->ForEachConnection(
+        [&](const RailPath& at, const Rail&) { connections += at.is_beside() ? 0 : 1; });
+    all += connections;
+    if (one->address == from.address) of_address += connections;
   }
   return all >= ConnectionsMax(options_.nodes_max) ||
          (!from.address.empty() && of_address >= ConnectionsOfAddressMax(options_.nodes_max));
@@ -508,35 +535,41 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
       yields.link->Lose(TooManyNodes(answer.kind, yields.address));
     }
     if (peer == nullptr) {
-      if (peers_.size() >= std::size_t{3} * options_.nodes_max && !ForgetOldest()) {
+      const std::size_t most = std::size_t{3} * options_.nodes_max + kFarNodesMax;
+      if (peers_.size() >= most && !ForgetOldest()) {
         return TooManyNodes(PlaceAnswer::Kind::kFull, from.address);
       }
       peer = &MakePeer(node);
     }
   } else if (HasTooManyConnections(*peer, path, from)) {
-    ++nodes_refused_;
-    return TooManyNodes(PlaceAnswer::Kind::kAddressFull, from.address);
+    return TooManyConnections(from.address);
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
-  peer->claim = std::max({peer->claim, peer->dialed_as, listener_.ClaimOf(node)});
-  peer->address = from.address;
-  peer->interface = path.local;
+  // Further ones change nothing: else a node could move away from its address, and make room there.
+  if (!peer->link->is_neighbour()) {
+    peer->address = from.address;
+    peer->interface = path.local;
+  }
   return peer->link.get();
 }
 
-void Links::Prepare(const NodeId& node) {
-  Peer* const peer = PeerOf(node);
-  if (peer == nullptr) return;
-  peer->claim = NodeClaim::kInJob;
-  peer->link->Prepare();
+void Links::SetDialedAs(const NodeId& node, NodeClaim claim) {
+  if (Peer* const peer = PeerOf(node); peer != nullptr) peer->dialed_as = claim;
 }
 
-// Of those that are only remembered: first one that nobody here has wanted.
+void Links::Prepare(const NodeId& node) {
+  if (Link* const link = FindLink(node); link != nullptr) link->Prepare();
+}
+
+// Of those that are only remembered: first one to which no way leads, and that nobody here has wanted.
 bool Links::ForgetOldest() {
   Peer* oldest = nullptr;
+  const auto rank = [this](const Peer& peer) {
+    return std::pair(router_.HasWayTo(peer.link->peer().id), peer.dialed_as);
+  };
   for (Peer* const peer : in_order_) {
-    if (!IsIdle(*peer)) continue;
-    if (oldest == nullptr || peer->dialed_as < oldest->dialed_as) oldest = peer;
+    if (!IsUnused(*peer)) continue;
+    if (oldest == nullptr || rank(*peer) < rank(*oldest)) oldest = peer;
   }
   if (oldest == nullptr) return false;
   std::erase(in_order_, oldest);
@@ -547,19 +580,37 @@ bool Links::ForgetOldest() {
 
 absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind, const std::string& address) const {
   const std::size_t most = options_.nodes_max;
-  const std::string limit =
-      kind == PlaceAnswer::Kind::kAddressFull
-          ? absl::StrCat("there are ", NodesOfAddressMax(most), " nodes, or ",
-                         ConnectionsOfAddressMax(most), " connections, of ", address,
-                         " here, the most that one address may have where peers { nodes_max } is ",
-                         most)
-          : absl::StrCat(kind == PlaceAnswer::Kind::kYields
-                             ? "it yields to a node that is wanted here: "
-                             : "",
-                         "there are ", most, " nodes here, as many as peers { nodes_max } allows");
-  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                        limit, "; raise nodes_max if they are true, or stop those that are not")),
-                    LinkReason::kTooMany);
+  std::string limit;
+  if (kind == PlaceAnswer::Kind::kAddressFull) {
+    absl::StrAppend(&limit, "there are ", NodesOfAddressMax(most), " nodes of ", address,
+                    " here, as many as one address may have when all ", most,
+                    " places of peers { nodes_max } are taken");
+  } else {
+    if (kind == PlaceAnswer::Kind::kYields) limit = "it yields its place to another node: ";
+    absl::StrAppend(&limit, "there are ", most,
+                    " neighbours here, as many as peers { nodes_max } allows");
+  }
+  absl::Status status = WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          limit, "; raise nodes_max if all of them are yours, or stop those that are not")),
+      LinkReason::kTooMany);
+  status.SetPayload(kNoPlacePayload, absl::Cord());
+  return status;
+}
+
+bool Links::IsNoPlace(const absl::Status& status) {
+  return status.GetPayload(kNoPlacePayload).has_value();
+}
+
+absl::Status Links::TooManyConnections(const std::string& address) const {
+  const std::size_t most = options_.nodes_max;
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "there are ", ConnectionsMax(most), " connections here, or ",
+          ConnectionsOfAddressMax(most), " of ", address,
+          ", the most with which further cables are taken where peers { nodes_max } is ", most,
+          "; raise nodes_max if all of them are yours, or stop daemons that are not needed")),
+      LinkReason::kTooMany);
 }
 
 }  // namespace mlxcomm::fabric

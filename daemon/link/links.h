@@ -6,8 +6,8 @@
 // a neighbour while there is a direct rail to it.
 //
 // Owner: Node. Thread: the node's; time is an argument, and random numbers are the options'. Memory: one
-// Link for each node, at most three times nodes_max, of which nodes_max are up or being made; as many joins
-// as the caller has under way.
+// Link for each node, at most three times nodes_max and kFarNodesMax; as many joins as the caller has under
+// way.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +47,9 @@ class Links final : private RouterPort, private RailSetupListener {
   // How long a link is kept of which there is nothing but the memory.
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
   static constexpr std::uint64_t kForgetSoonNs = 1'000'000'000;
+  // Nodes that are linked through others, or to which a way is being opened: as many as there may be routes
+  // to. Over one neighbour there are at most Circuits::kCircuitsPerNeighbourMax.
+  static constexpr std::size_t kFarNodesMax = RouteTable::kNodesMax;
   // A node forwards until this long after the last frame of an operation: longer than a step, an
   // evaluation or a checkpoint takes as a rule, between two operations of one job.
   static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
@@ -78,7 +81,7 @@ class Links final : private RouterPort, private RailSetupListener {
   // kData frames of the operation that no rail is writing are sent as kCancelled; OnDataReleased follows
   // for each frame as soon as it is free.
   void Cancel(const NodeId& node, const OperationKey& key);
-  // A group has ranks there and here: it keeps its place, and its rails get what large data needs.
+  // A group has ranks there and here: its rails get what large data needs.
   void Prepare(const NodeId& node);
   // What rails have delivered; changes of neighbours; the router's turn.
   std::size_t Poll(std::uint64_t now_ns);
@@ -117,11 +120,12 @@ class Links final : private RouterPort, private RailSetupListener {
   // As Link: a rail that was agreed on over the channel.
   absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail, const RailPath& path,
                              std::uint64_t now_ns);
-  // Acceptor, once the peer is proved: kAccepted, kSelf, kAlreadyLinked, kTooMany..
+  // Once the peer is proved: kAccepted, kSelf, kAlreadyLinked, kTooMany..
   wire::VerdictCode Judge(const NodeId& peer, const RailPath& path, const Origin& from = {}) const;
   RailMark MarkOf(const NodeId& peer, const RailPath& path) const;
   // ABORTED: there is a rail, or another join that excludes this one; try later.
-  // RESOURCE_EXHAUSTED: too many nodes, or connections. Another node may lose its place for this one.
+  // RESOURCE_EXHAUSTED: too many nodes (IsNoPlace), or connections. Another node may lose its place for this
+  // one.
   absl::StatusOr<Join> BeginAsDialer(const NodeId& peer, const RailPath& path,
                                      const Origin& to = {});
   // `mark`: from before the verdict. Takes a dead rail away.
@@ -132,6 +136,9 @@ class Links final : private RouterPort, private RailSetupListener {
   absl::Status Finish(const Join& join, std::unique_ptr<Rail> rail,
                       const wire::Introduction& theirs, std::uint64_t now_ns);
   void Abandon(const Join& join);
+
+  // By which claim it is dialed now; also where it is linked by a connection that it has dialed itself.
+  void SetDialedAs(const NodeId& node, NodeClaim claim);
 
   // Those to neighbours, and side rails beside them: visitor(peer, path, rail); it may not call back.
   template <typename Visitor>
@@ -161,11 +168,14 @@ class Links final : private RouterPort, private RailSetupListener {
   void FinishRails();
   void StopRails();
 
-  // How many nodes have a place, and how often one had none, or yielded it.
+  // Of neighbours: how many have a place, and how often one had none, or yielded it.
   std::size_t nodes() const;
+  // Those that are reached through others, or are about to be; they have no place.
+  std::size_t far_nodes() const;
   std::uint64_t nodes_refused() const { return nodes_refused_; }
-  // At a connection whose other side is told so by the verdict.
+  // For a connection whose other side learns of it by the verdict.
   void CountRefused() { ++nodes_refused_; }
+  static bool IsNoPlace(const absl::Status& status);
 
   const Router& router() const { return router_; }
 
@@ -182,8 +192,9 @@ class Links final : private RouterPort, private RailSetupListener {
     // forgotten when the next is added.
     std::vector<std::pair<RailPath, std::uint64_t>> rails;
     NodeClaim dialed_as = NodeClaim::kComes;
-    NodeClaim claim = NodeClaim::kComes;  // As at the last join or tick.
-    std::string address;                  // Of the last join, as `interface`.
+    // A direct rail has come, and since then it was neither lost nor reached through others.
+    bool near = false;
+    std::string address;  // Of the first direct rail, as `interface`.
     std::string interface;
     std::uint64_t rails_added = 0;
     Sessions observed;             // What the router knows of.
@@ -209,9 +220,12 @@ class Links final : private RouterPort, private RailSetupListener {
   void TellOfForwarding(std::uint64_t now_ns);
   void LetOthersBeFirst();
   void AskSoon(std::uint64_t now_ns);
+  bool IsUnused(const Peer& peer) const;
   bool IsIdle(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);
   bool HasPlace(const Peer& peer) const;
+  bool IsFar(const Peer& peer) const;
+  NodeClaim ClaimOf(const Peer& peer) const;
   PlaceAnswer FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
                            std::vector<Peer*>& holders) const;
   bool HasTooManyConnections(const Peer& peer, const RailPath& path, const Origin& from) const;
@@ -219,6 +233,7 @@ class Links final : private RouterPort, private RailSetupListener {
   bool ForgetOldest();
   Peer& MakePeer(const NodeId& node);
   absl::Status TooManyNodes(PlaceAnswer::Kind kind, const std::string& address) const;
+  absl::Status TooManyConnections(const std::string& address) const;
   // RouterPort
   Link* LinkTo(const NodeId& node) override;
   Link* FindLink(const NodeId& node) const override;

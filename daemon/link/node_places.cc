@@ -27,25 +27,46 @@ std::size_t NewestOfFullest(std::span<const PlaceHolder> holders, NodeClaim clai
   return who;
 }
 
+std::size_t OfAddress(std::span<const PlaceHolder> holders, NodeClaim up_to,
+                      const std::string& address) {
+  return static_cast<std::size_t>(std::ranges::count_if(holders, [&](const PlaceHolder& one) {
+    return one.claim <= up_to && one.address == address;
+  }));
+}
+
+// The newest one of that claim at the address that has most of them, if that is more than its part.
+std::optional<std::size_t> NewestOfCrowdedAddress(std::span<const PlaceHolder> holders,
+                                                  NodeClaim claim, std::size_t part) {
+  std::optional<std::size_t> who;
+  std::size_t most = part + 1;
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    if (holders[i].claim != claim || holders[i].address.empty()) continue;
+    const std::size_t of_it = OfAddress(holders, NodeClaim::kFound, holders[i].address);
+    if (of_it < most) continue;
+    most = of_it;
+    who = i;
+  }
+  return who;
+}
+
 }  // namespace
 
 PlaceAnswer FindPlace(const PlaceHolder& newcomer, std::span<const PlaceHolder> holders,
                       std::size_t nodes_max) {
   using Kind = PlaceAnswer::Kind;
-  if (newcomer.claim <= NodeClaim::kFound && !newcomer.address.empty()) {
-    const auto of_address = std::ranges::count_if(holders, [&](const PlaceHolder& one) {
-      return one.claim <= NodeClaim::kFound && one.address == newcomer.address;
-    });
-    if (static_cast<std::size_t>(of_address) >= NodesOfAddressMax(nodes_max)) {
-      return {Kind::kAddressFull, 0};
-    }
-  }
   if (holders.size() < nodes_max) return {Kind::kFree, 0};
+  const std::size_t part = NodesOfAddressMax(nodes_max);
+  const bool wanted = newcomer.claim > NodeClaim::kFound;
+  if (!wanted && !newcomer.address.empty() &&
+      OfAddress(holders, NodeClaim::kFound, newcomer.address) >= part) {
+    return {Kind::kAddressFull, 0};
+  }
   const NodeClaim lowest = std::ranges::min_element(holders, {}, &PlaceHolder::claim)->claim;
   if (lowest < newcomer.claim) return {Kind::kYields, NewestOfFullest(holders, lowest)};
-  if (lowest != newcomer.claim || lowest > NodeClaim::kFound || newcomer.interface.empty()) {
-    return {Kind::kFull, 0};
-  }
+  if (lowest != newcomer.claim || wanted) return {Kind::kFull, 0};
+  const auto crowded = NewestOfCrowdedAddress(holders, lowest, part);
+  if (crowded.has_value() && !newcomer.address.empty()) return {Kind::kYields, *crowded};
+  if (newcomer.interface.empty()) return {Kind::kFull, 0};
   const std::size_t who = NewestOfFullest(holders, lowest);
   const std::size_t there = OnInterface(holders, lowest, holders[who].interface);
   const std::size_t here = OnInterface(holders, lowest, newcomer.interface);

@@ -1,15 +1,15 @@
-// Which nodes have a place among those that this daemon is linked with, where more want one than may have
-// one. A holder of the key may invent nodes, so one that is wanted here is never kept out by one that has
-// only come. Who yields, first of all those of the lowest claim:
+// Which nodes have a place among this daemon's neighbours, where more want one than may have one. A holder
+// of the key may invent nodes, so one that is wanted here is never kept out by one that has only come. Who
+// yields, first of all those of the lowest claim:
 //
-//   kComes  it has connected by itself, or a route leads to it
+//   kComes  it has connected by itself
 //   kFound  a hello on one of this machine's interfaces has found it
 //   kNamed  the configuration names its address
 //   kInJob  a group with ranks of this machine has ranks there: yields to nobody
 //
-// Among those of one claim up to kFound, one of the fullest interface yields to a newcomer of an interface
-// that has at least two fewer: so a cable's end is not crowded out by all that a switch brings.
-// One address holds only so many nodes of these two claims.
+// Among those of one claim up to kFound, one of an address that has more than its part yields to a newcomer
+// of one that has not, and one of the fullest interface to one of an interface that has at least two fewer:
+// so a switch does not crowd out a cable's end. While there are free places, one address may have all.
 //
 // Functions of their arguments. Thread: any. Memory: none.
 #pragma once
@@ -32,7 +32,7 @@ struct ConnectionOrigin {
 
 struct PlaceHolder {
   NodeClaim claim = NodeClaim::kComes;
-  std::string address;    // Without the port; empty: it is reached through others.
+  std::string address;    // Without the port.
   std::string interface;  // Of this machine.
 };
 
@@ -42,12 +42,12 @@ struct PlaceAnswer {
   std::size_t who = 0;  // kYields: of the holders.
 };
 
-// How many nodes, and how many connections, one address may hold.
+// How many nodes one address may hold once all places are taken.
 inline constexpr std::size_t NodesOfAddressMax(std::size_t nodes_max) {
   return nodes_max / 4 < 8 ? 8 : nodes_max / 4;
 }
-// A node's first connection needs only the node's place; further ones, of one that is not wanted, are
-// made only while there are fewer than these.
+// A node's first connection needs only the node's place; further ones, of one that is neither named nor in a
+// job, are made only while there are fewer than these in all, and of its address.
 inline constexpr std::size_t ConnectionsMax(std::size_t nodes_max) { return 2 * nodes_max; }
 inline constexpr std::size_t ConnectionsOfAddressMax(std::size_t nodes_max) {
   return 2 * NodesOfAddressMax(nodes_max);

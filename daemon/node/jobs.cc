@@ -167,16 +167,6 @@ void Jobs::OnGroupMade(std::uint64_t group) {
   }
 }
 
-bool Jobs::HasRanksOn(const NodeId& node) const {
-  bool has = false;
-  collectives_.ForEach([&](const collective::Group& group) {
-    for (std::uint16_t i = 0; !has && i < group.layout().node_count(); ++i) {
-      has = group.layout().node(i) == node;
-    }
-  });
-  return has;
-}
-
 void Jobs::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer) {
   const std::vector<std::uint64_t> left = membership_.Release(session, group, now_ns_);
   if (left.empty()) return answer.Fail(NotItsGroup(group));

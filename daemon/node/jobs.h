@@ -74,7 +74,7 @@ class Jobs final : private cluster::RendezvousPort,
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
   void OnNodeUp(const fabric::NodeIdentity& node);
   // Of a group that has some here, too.
-  bool HasRanksOn(const NodeId& node) const;
+  bool HasRanksOn(const NodeId& node) const { return collectives_.HasRanksOn(node); }
   // Called before the collective core is informed, and after.
   void BeforeNodeLost(const NodeId& node) { rendezvous_.OnNodeLost(node); }
   void AfterNodeLost(const NodeId& node) {

@@ -2,7 +2,7 @@
 // back when the object goes. For buffers that most owners never fill: the allocator would keep what one
 // of them has used for the next, and nobody else would get it.
 //
-// Owner: whoever made it. Thread: any. Memory: an anonymous mapping, zero at first.
+// Thread: any. Memory: an anonymous mapping, zero at first.
 #pragma once
 
 #include <cstddef>

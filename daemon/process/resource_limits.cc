@@ -20,9 +20,8 @@ absl::Status CheckOpenFiles() {
   return absl::ResourceExhaustedError(absl::StrCat(
       "the limit of open files (RLIMIT_NOFILE) is ", most, ", and mlxcommd needs ",
       open + kOpenFilesNeeded,
-      " to start, more for each client and each neighbour: raise it to 1024 or more, with ulimit "
-      "-n "
-      "in the shell that starts it, LimitNOFILE in mlxcommd.service, or NumberOfFiles of "
+      " to start, more for each client and each neighbour: raise it to 1024 or more, with "
+      "ulimit -n in the shell that starts it, LimitNOFILE in mlxcommd.service, or NumberOfFiles of "
       "HardResourceLimits and SoftResourceLimits in launchd's plist"));
 }
 

@@ -128,7 +128,7 @@ struct FabricOptions {
   std::uint64_t reconnect_delay_min_ns = 20'000'000;
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
   std::uint32_t strangers_max = 32;  // Connections that have not proved the key, at once.
-  std::uint32_t nodes_max = 64;      // Other nodes that are linked at once, near and far.
+  std::uint32_t nodes_max = 64;      // Neighbours, at once.
   std::uint64_t greeting_timeout_ns = 2'000'000'000;
   // How long a connection stays that was proved with a key which is no longer taken.
   std::uint64_t new_proof_timeout_ns = 5'000'000'000;

@@ -69,8 +69,10 @@ enum class VerdictCode : std::uint32_t {
   kAlreadyLinked = 2,  // Another connection between the two is preferred.
   kSelf = 3,           // The dialer has reached itself.
   kStopping = 4,
-  kTooManyNodes = 5,      // Verdict::limit nodes are linked with the acceptor already.
-  kTooManyOfAddress = 6,  // So many of them, or connections, are of the dialer's address.
+  kTooManyNodes = 5,  // Verdict::limit nodes are linked with the acceptor already.
+  kTooManyOfAddress =
+      6,  // All places are taken, and of the dialer's address are as many as may be.
+  kTooManyConnections = 7,  // Of the acceptor, or of the dialer's address, for a further cable.
 };
 
 struct Verdict {

@@ -7,10 +7,10 @@ import resource
 import socket
 import ssl
 import sys
-import threading
 
 import pytest
 from daemon_resources import given_back
+from listening_relay import Listener
 from test_trust import all_fine, ranks
 
 from conftest import wait_until
@@ -70,41 +70,12 @@ def test_what_speaks_tls_at_once_is_a_stranger(cluster, tmp_path, security):
         wait_until(lambda: refused(c) == before + len(said), "all are counted")
 
 
-class Recorder:
-    """A relay to a daemon's port that keeps what the first dialer said."""
-
-    def __init__(self, port):
-        self.port, self.dialer_said = port, bytearray()
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.own_port = self.server.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            near = self.server.accept()[0]
-            try:
-                far = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:  # That daemon is not up yet; this one dials again.
-                near.close()
-                continue
-            threading.Thread(target=self.relay, args=(near, far, self.dialer_said), daemon=True).start()
-            threading.Thread(target=self.relay, args=(far, near, None), daemon=True).start()
-
-    def relay(self, one, other, kept):
-        with contextlib.suppress(OSError):
-            while data := one.recv(1 << 16):
-                if kept is not None:
-                    kept += data
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-
-
 def test_a_recorded_handshake_opens_nothing_in_any_order(cluster, tmp_path):
     c = cluster(2, start=False, peer_settings="security: TLS")
-    recorder = Recorder(c.ports[0])
+    recorder = Listener(c.ports[0])
     c.dials = lambda node, dialed: recorder.own_port
     c.start()
-    whole = bytes(recorder.dialer_said)
+    whole = bytes(recorder.dialers_said)
     greeting, rest = whole[:GREETING_BYTES], whole[GREETING_BYTES:]
     proof, rest = rest[:PROOF_BYTES], rest[PROOF_BYTES:]
     assert len(rest) > INTRODUCTION_BYTES, "the recording is a whole handshake"

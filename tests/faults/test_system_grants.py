@@ -7,11 +7,10 @@ import resource
 
 import pytest
 
-from conftest import Process, find_program, wait_until
+from conftest import POSIX, Process, find_program, wait_until
 from operations.test_rdma import fake_verbs, start, verbs, wait_for_rails  # noqa: F401
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
-POSIX = os.path.exists(os.path.join(os.environ.get("MLXCOMM_BUILD", ""), "tests", "darwin"))
 
 
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
@@ -69,6 +68,9 @@ def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster, m
     monkeypatch.setenv("MLXCOMM_SCHEDULING", "many_cores")
     workers = min(max(len(os.sched_getaffinity(0)), 5) // 2, 4)  # scheduling_policy.h
     nodes = cluster(2)
+    ranks = [nodes.rank(rank, 2, RANK, node=rank, arguments=["loop"]) for rank in range(2)]
+    for rank in ranks:
+        rank.wait_for("looping")  # A rail has its thread once it is needed.
     for daemon in nodes.daemons:
         # The loop, workers, the rail to the other node.
         wait_until(lambda daemon=daemon: threads_of_quality(daemon.child.pid) == 1 + workers + 1,

@@ -13,7 +13,7 @@ import pytest
 from daemon_resources import given_back
 from test_faults import HELLO, MAGIC, VERSION, say_hello
 
-from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
+from conftest import PATIENCE, POSIX, Process, find_program, find_test_program, wait_until
 
 linux_root = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0,
                                 reason="needs mounts of its own: root on Linux")
@@ -104,7 +104,11 @@ def test_an_arena_that_does_not_fit_is_refused_with_both_remedies(tmp_path):
 
 
 class SmallDisk:
-    """A daemon with a file system of 256 KiB of its own, and another one at /dev/shm, where nothing fits."""
+    """A daemon with a file system of 256 KiB of its own, and another one at /dev/shm, where nothing fits.
+
+    A build of macOS's ways keeps the machine's /dev/shm: shared memory by name is a file there, as it is not
+    on macOS.
+    """
 
     def __init__(self, folder, before_start=""):
         config, self.place = config_in(folder, log=True)
@@ -112,7 +116,8 @@ class SmallDisk:
         self.daemon = Process(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c",
              f"mount -t tmpfs -o size=256k,mode=755 none {self.place} && "
-             f"mount -t tmpfs -o size=4k none /dev/shm && echo > /dev/shm/full && {before_start} "
+             f"{'' if POSIX else 'mount -t tmpfs -o size=4k none /dev/shm && echo > /dev/shm/full && '}"
+             f"{before_start} "
              f"exec {find_program('mlxcommd')} --config {config} 2>> {self.stderr}"])
         self.inside = f"/proc/{self.daemon.child.pid}/root{self.place}"
 

@@ -13,9 +13,9 @@ import socket
 import struct
 import subprocess
 import termios
-import threading
 
 import pytest
+from listening_relay import Listener
 
 from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
 
@@ -172,36 +172,6 @@ def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
     all_fine(ranks(c, "sum:8", "sum:1000000"))
 
 
-class Listener:
-    """A relay to a daemon's port that keeps the bytes that go through it."""
-
-    def __init__(self, port):
-        self.port, self.heard = port, bytearray()
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.own_port = self.server.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            near = self.server.accept()[0]
-            try:
-                far = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:  # That daemon is not up yet; this one dials again.
-                near.close()
-                continue
-            for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self.relay, args=(one, other), daemon=True).start()
-
-    def relay(self, one, other):
-        try:
-            while data := one.recv(1 << 16):
-                self.heard += data
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-
 @pytest.mark.parametrize("security", ["TLS", "PLAIN"])
 def test_payload_is_hidden_from_who_listens_on_the_way(cluster, security):
     """A rank's input to the sum, and its result, are many equal numbers in a row."""
@@ -210,7 +180,7 @@ def test_payload_is_hidden_from_who_listens_on_the_way(cluster, security):
     c.dials = lambda node, dialed: listener.own_port
     c.start()
     all_fine([c.rank(rank, 2, RANK, node=rank, arguments=["sum:float32:1000000"]) for rank in (0, 1)])
-    heard = bytes(listener.heard)
+    heard = bytes(listener.dialers_said + listener.daemon_said)
     assert len(heard) > 4_000_000
     payload = [struct.pack("<f", value) * 16 for value in (1, 2, 3)]
     assert any(values in heard for values in payload) is (security == "PLAIN")

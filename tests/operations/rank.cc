@@ -50,25 +50,6 @@ Ticket Begin(Group& group, const oracle::Operation& o, const void* in, void* out
   return group.Submit(request);
 }
 
-// Unequal lengths: nothing, the count, or twice the count.
-void AddTables(oracle::Operation& o) {
-  if (!mlxcomm::HasCounts(o.kind)) return;
-  const std::uint64_t length = mlxcomm::CountsLength(o.kind, o.size);
-  o.tables.assign(o.size, std::vector<std::uint64_t>(length));
-  for (std::uint32_t from = 0; from < o.size; ++from) {
-    for (std::uint32_t to = 0; to < o.size; ++to) {
-      const std::uint64_t count = o.count * ((from * 2 + to) % 3);
-      if (mlxcomm::CountsPerRank(o.kind) == 1) {
-        o.tables[to][from] = o.count * (from % 3);
-      } else {
-        o.tables[from][to] = count;
-        o.tables[to][o.size + from] = count;
-      }
-    }
-  }
-  o.count = 0;
-}
-
 struct Running {
   oracle::Operation operation;
   Buffer in;
@@ -77,7 +58,7 @@ struct Running {
 };
 
 Running Start(Connection& connection, Group& group, oracle::Operation o) {
-  AddTables(o);
+  oracle::AddTables(o);
   const std::size_t width = mlxcomm::DataTypeBytes(o.type);
   const mlxcomm::OperationShape shape = o.ShapeFor(group.rank());
   const oracle::Bytes input = oracle::Input(o.type, o.op, group.rank(), shape.input_elements);

@@ -99,30 +99,12 @@ std::string Described(const oracle::Operation& o) {
          " ranks, root " + std::to_string(o.root) + ", salt " + std::to_string(o.salt);
 }
 
-// Unequal lengths: nothing, the count, or twice the count.
-void AddTables(oracle::Operation& o) {
-  if (!mlxcomm::HasCounts(o.kind)) return;
-  o.tables.assign(o.size, std::vector<std::uint64_t>(mlxcomm::CountsLength(o.kind, o.size)));
-  for (std::uint32_t from = 0; from < o.size; ++from) {
-    for (std::uint32_t to = 0; to < o.size; ++to) {
-      const std::uint64_t count = o.count * ((from * 2 + to) % 3);
-      if (mlxcomm::CountsPerRank(o.kind) == 1) {
-        o.tables[to][from] = o.count * (from % 3);
-      } else {
-        o.tables[from][to] = count;
-        o.tables[to][o.size + from] = count;
-      }
-    }
-  }
-  o.count = 0;
-}
-
 // An operation in flight, with its buffers. Point-to-point: `peer` sends it the same count.
 class Running {
  public:
   Running(Connection& connection, Group& group, oracle::Operation o)
       : operation_(std::move(o)), rank_(group.rank()), is_large_(IsLarge(operation_)) {
-    AddTables(operation_);
+    oracle::AddTables(operation_);
     const std::size_t width = mlxcomm::DataTypeBytes(operation_.type);
     const mlxcomm::OperationShape shape = operation_.ShapeFor(rank_);
     bytes_ = shape.output_elements * width;

@@ -239,7 +239,7 @@ def test_what_comes_with_the_first_jobs_is_no_growth():
     )
 
 
-@pytest.mark.parametrize("what, more", [("descriptors", 1), ("threads", 5), ("mappings", 40)])
+@pytest.mark.parametrize("what, more", [("descriptors", 1), ("threads", 5), ("mappings", 41)])
 def test_what_does_not_come_back_is_found(what, more):
     before = {"descriptors": 20, "threads": 10, "mappings": 400}
     samples = [quiet(m) for m in range(8)] + [quiet(8, **{**before, what: before[what] + more})]

@@ -10,14 +10,14 @@ import sys
 
 import flood
 import pytest
+from daemon_resources import MIB, Resources, expect_given_back
 from test_users import ANN, BOB, Users
 
-from conftest import Process, wait_until
+from conftest import Process
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes"),
               pytest.mark.skipif(sys.platform != "linux", reason="what a process uses is read from /proc")]
 
-MIB = 1 << 20
 REASONS = {"ping": "pings", "ping_ack": "pings", "settings": "settings", "settings_of_windows": "settings",
            "priority": "other_frames", "unknown": "other_frames", "resets": "resets",
            "continuations": "long_headers", "empty_continuations": "long_headers",
@@ -37,12 +37,7 @@ class Victim(Users):
         return self
 
     def use(self):
-        """Its own memory, descriptors and threads."""
-        pid = self.daemons[0].child.pid
-        with open(f"/proc/{pid}/status", encoding="ascii") as status:
-            told = dict(line.split(":", 1) for line in status)
-        memory = int(told["RssAnon"].split()[0]) * 1024
-        return memory, len(os.listdir(f"/proc/{pid}/fd")), int(told["Threads"])
+        return Resources.of(self.daemons[0].child.pid)
 
     def flood(self, kind, count=1):
         """What flood.py said."""
@@ -74,13 +69,8 @@ def victim(tmp_path):
 
 def expect_as_before(victim, before):
     """20 % of memory, or what a thread of gRPC has for itself."""
-    memory, descriptors, threads = before
-
-    def is_so():
-        now = victim.use()
-        return now[0] <= memory * 1.2 + MIB and now[1] <= descriptors and now[2] <= threads
-
-    wait_until(is_so, f"the daemon uses again what it did: {before}, not {victim.use()}")
+    margins = {"memory": before.memory * 0.2 + MIB, "descriptors": 0, "threads": 0}
+    expect_given_back(victim.daemons[0].child.pid, before, margins)
 
 
 @pytest.mark.parametrize("kind", flood.CUT)
@@ -135,7 +125,7 @@ def test_half_frames_hold_nobody_up(victim):
     process = victim.start_flood("half_frames", 14)
     process.wait_for("open")
     assert victim.jobs(BOB)[0] == [(f"#{BOB}", "train", "running")]
-    assert victim.use()[0] <= before[0] + 4 * MIB
+    assert victim.use().memory <= before.memory + 4 * MIB
     process.end()
     expect_as_before(victim, before)
     victim.expect_exact()

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <thread>
 
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
@@ -45,6 +46,8 @@ Failure FailureOf(const grpc::Status& status) {
     case grpc::StatusCode::OK: return {};
     case grpc::StatusCode::INVALID_ARGUMENT:
       return {FailureCode::kInvalidArgument, kNoRank, message};
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return {FailureCode::kResourceExhausted, kNoRank, "mlxcommd refuses: " + message};
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {FailureCode::kUnavailable, kNoRank, "mlxcommd does not answer: " + message};
@@ -103,12 +106,19 @@ Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply) {
               });
 }
 
+// The daemon sends one record at a time to each user: another program of this one may be reading it.
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply) {
-  return Call(socket_path, kTimeoutNs,
-              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.FlightRecord(&context, request, &reply);
-              });
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kTimeoutNs);
+  for (;;) {
+    Failure failure = Call(socket_path, kTimeoutNs,
+                           [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                             return stub.FlightRecord(&context, request, &reply);
+                           });
+    const bool is_late = std::chrono::steady_clock::now() >= deadline;
+    if (failure.code != FailureCode::kResourceExhausted || is_late) return failure;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply) {

@@ -426,8 +426,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC513", Severity::kWarning, "nodes were refused, or have yielded their place",
      "{refused} times; {linked} nodes are linked with it now, {most} may be", "none",
      "if all of them are yours, raise peers { nodes_max } in its configuration; else stop those "
-     "that are "
-     "not needed: mlxcommctl events there, or its log, says from where they came"},
+     "that are not: mlxcommctl events there, or its log, says from where they came"},
     {"MC514", Severity::kWarning, "bytes were changed on the way",
      "{times}, last on {cable}; no wrong byte was delivered, all was sent again",
      "bytes that arrive as they were sent", kReplaceCable},

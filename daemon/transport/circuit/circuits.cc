@@ -56,6 +56,8 @@ wire::FrameHeader Header(wire::FrameType type, std::uint64_t circuit, std::size_
   return header;
 }
 
+constexpr char kTooManyFar[] = "as many nodes as may be are linked through others here already";
+
 // Where nothing more is known, as by a closing of an older daemon.
 LinkReason OfEnd(wire::CircuitEnd end) {
   return end == wire::CircuitEnd::kReset ? LinkReason::kPeerStopped : LinkReason::kWayEnded;
@@ -96,10 +98,15 @@ std::size_t Circuits::forwarded() const {
 bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
                     std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  Link* const link = port_.LinkTo(way.back());
-  if (link == nullptr || link->is_neighbour() || port_.IsJoining(way.back())) return false;
-  if (IsOpening(way.back())) return false;
+  const NodeId& to = way.back();
+  if (port_.IsJoining(to) || IsOpening(to)) return false;
   if (circuits_.size() >= kCircuitsMax || !MayCross(way[1])) return false;
+  Link* const link = port_.LinkTo(to);
+  if (link == nullptr) {
+    port_.OnCircuitEnded(to, kTooManyFar, now_ns);
+    return false;
+  }
+  if (link->is_neighbour()) return false;
   Circuit circuit;
   circuit.place = Place::kOpening;
   circuit.sides = {Side{self_}, Side{way[1]}};
@@ -210,6 +217,11 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   const NodeId peer = way.front();
   const bool may_be = peer < self_ && opener.session != 0 && !port_.IsJoining(peer);
   Link* const link = may_be ? port_.LinkTo(peer) : nullptr;
+  if (may_be && link == nullptr) {
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
+                      absl::StrCat("node ", port_.NameOf(self_), ": ", kTooManyFar),
+                      LinkReason::kTooMany);
+  }
   if (link == nullptr || link->is_neighbour()) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
   }
@@ -241,12 +253,14 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   circuit.deadline_ns = kNever;
   const NodeId peer = circuit.destination;
   const std::size_t way_nodes = circuit.way_nodes;
-  opening_.erase(peer);
   const Link::Standing told = circuit.told;
-  Link* const link = port_.LinkTo(peer);
+  Link* const link = port_.LinkTo(peer);  // Before it is forgotten that it was opening.
+  opening_.erase(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (theirs.session == 0) {
     added = absl::InvalidArgumentError("its introduction names no session");
+  } else if (link == nullptr) {
+    added = absl::ResourceExhaustedError(kTooManyFar);
   } else if (!port_.IsJoining(peer)) {
     added = AddRail(header.group, *link, theirs, told, now_ns);
   }
@@ -324,7 +338,7 @@ void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
     ++violations_;
     return;  // Before it was opened: there is nothing that it could be for.
   }
-  Link* const link = port_.LinkTo(circuit.OtherEnd());
+  Link* const link = port_.FindLink(circuit.OtherEnd());
   if (header.type == wire::FrameType::kCircuitFrame) {
     circuit.rail->OnPiece(header, payload, now_ns);
   } else if (header.type == wire::FrameType::kCircuitCredit) {
@@ -370,7 +384,7 @@ void Circuits::End(std::uint64_t id, const RailEnd& end, std::uint64_t now_ns) {
     circuit.rail->OnClosed(
         end.cause, absl::StrCat("the way through ", circuit.through, " has ended: ", end.why),
         end.reason);
-    port_.LinkTo(circuit.OtherEnd())->Poll(now_ns);
+    port_.FindLink(circuit.OtherEnd())->Poll(now_ns);
   }
   port_.OnCircuitEnded(circuit.OtherEnd(), end.why, now_ns_);
 }

@@ -33,8 +33,9 @@ class CircuitsPort {
   // Copied to the channel of a neighbour. False: it is none (any more), or takes no more.
   virtual bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                                const std::byte* payload) = 0;
-  // Makes it if there is none; nullptr: there are too many.
+  // For a circuit to the node. Makes it if there is none; nullptr: there are too many.
   virtual Link* LinkTo(const NodeId& node) = 0;
+  virtual Link* FindLink(const NodeId& node) const = 0;
   // A connection to it is being made, and will be its rail.
   virtual bool IsJoining(const NodeId& node) const = 0;
   virtual wire::Introduction OwnIntroduction(const Link::Standing& standing) const = 0;

@@ -29,7 +29,7 @@ namespace mlxcomm::fabric {
 class RouterPort {
  public:
   virtual ~RouterPort() = default;
-  // Makes it if there is none; nullptr: there are too many.
+  // For a circuit to the node. Makes it if there is none; nullptr: there are too many.
   virtual Link* LinkTo(const NodeId& node) = 0;
   virtual Link* FindLink(const NodeId& node) const = 0;
   // A connection to it is being made, and will be its rail.
@@ -53,10 +53,9 @@ class Router final : public RoutingListener, private CircuitsPort {
   void Turn(std::uint64_t now_ns);
   std::uint64_t deadline_ns() const { return next_look_ns_; }
 
-  // A circuit to it is being opened, or may be at any time.
-  bool MayOpenWayTo(const NodeId& node) const {
-    return circuits_.IsOpening(node) || !table_.WayTo(node).empty();
-  }
+  bool IsOpeningWayTo(const NodeId& node) const { return circuits_.IsOpening(node); }
+  // A circuit to it may be opened at any time.
+  bool HasWayTo(const NodeId& node) const { return !table_.WayTo(node).empty(); }
 
   const RouteTable& table() const { return table_; }
   const Circuits& circuits() const { return circuits_; }
@@ -86,6 +85,7 @@ class Router final : public RoutingListener, private CircuitsPort {
   bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                        const std::byte* payload) override;
   Link* LinkTo(const NodeId& node) override { return port_.LinkTo(node); }
+  Link* FindLink(const NodeId& node) const override { return port_.FindLink(node); }
   bool IsJoining(const NodeId& node) const override { return port_.IsJoining(node); }
   wire::Introduction OwnIntroduction(const Link::Standing& standing) const override {
     return port_.OwnIntroduction(standing);

@@ -205,7 +205,8 @@ asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const FabricOptio
                                           Proved& proved, wire::VerdictCode verdict) {
   absl::Status status = co_await Transmit(socket, proved, MakeProof(options, proved));
   const bool too_many = verdict == wire::VerdictCode::kTooManyNodes ||
-                        verdict == wire::VerdictCode::kTooManyOfAddress;
+                        verdict == wire::VerdictCode::kTooManyOfAddress ||
+                        verdict == wire::VerdictCode::kTooManyConnections;
   const wire::Verdict told{verdict, too_many ? options.nodes_max : 0};
   if (status.ok()) status = co_await Transmit(socket, proved, told);
   co_return status;

@@ -76,16 +76,29 @@ constexpr std::uint64_t kSteadyNs = 1'000'000'000;
 // How long the orderly end waits until the rails have taken what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
 
+bool IsTooMany(wire::VerdictCode verdict) {
+  return verdict == wire::VerdictCode::kTooManyNodes ||
+         verdict == wire::VerdictCode::kTooManyOfAddress ||
+         verdict == wire::VerdictCode::kTooManyConnections;
+}
+
 // In the words of both sides: what there is, where it is set, what to do.
 std::string TooManyText(wire::VerdictCode verdict, std::uint32_t nodes_max, const char* here) {
-  const std::string what =
-      verdict == wire::VerdictCode::kTooManyNodes
-          ? absl::StrCat(nodes_max, " nodes are linked ", here, " already")
-          : absl::StrCat("this address has ", NodesOfAddressMax(nodes_max), " nodes, or ",
-                         ConnectionsOfAddressMax(nodes_max), " connections, ", here, " already");
+  std::string what = absl::StrCat(nodes_max, " nodes are linked ", here, " already");
+  if (verdict == wire::VerdictCode::kTooManyOfAddress) {
+    absl::StrAppend(&what, ", ", NodesOfAddressMax(nodes_max), " or more of them of this address");
+  } else if (verdict == wire::VerdictCode::kTooManyConnections) {
+    what = absl::StrCat("for a further cable there are too many connections ", here, ", ",
+                        ConnectionsMax(nodes_max), ", or ", ConnectionsOfAddressMax(nodes_max),
+                        " of this address");
+  }
   return absl::StrCat(what, ", as many as peers { nodes_max: ", nodes_max,
                       " } allows: raise it there, or stop daemons that are not needed");
 }
+
+constexpr char kTooManyStrangers[] = "too many that have not proved the key";
+constexpr char kTooManyUnintroduced[] =
+    "it has proved the key and has not introduced itself, and too many others wait";
 
 }  // namespace
 
@@ -250,8 +263,8 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   if (stopped_ || stranger.gave_way || !proved.ok()) {
     if (!stranger.gave_way) std::erase(strangers_, &stranger);
     if (stopped_) co_return;
-    RefuseStranger(from, stranger.gave_way ? "too many that have not proved the key"
-                                           : std::string(proved.status().message()));
+    RefuseStranger(from,
+                   stranger.gave_way ? kTooManyStrangers : std::string(proved.status().message()));
     co_return;
   }
   const Links::Origin origin{remote.address().to_string(), NodeClaim::kComes};
@@ -273,26 +286,22 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   if (!stranger.gave_way) std::erase(strangers_, &stranger);
   if (stopped_) co_return;
   if (stranger.gave_way || absl::IsPermissionDenied(status)) {
-    RefuseStranger(from, stranger.gave_way ? "too many that have not proved the key"
-                                           : std::string(status.message()));
+    RefuseStranger(from, stranger.gave_way ? kTooManyUnintroduced : std::string(status.message()));
     co_return;
   }
-  if (verdict == wire::VerdictCode::kTooManyNodes ||
-      verdict == wire::VerdictCode::kTooManyOfAddress) {
-    links_.CountRefused();
-    TellOfRefused(FabricNotice::Kind::kNodeRefused, from,
-                  absl::StrCat("node ", proved->peer.ToString(), ": ",
-                               TooManyText(verdict, options_.nodes_max, "here")));
-    co_return;
-  }
-  if (status.ok() && accepted) {
+  const bool too_many = IsTooMany(verdict);
+  if (too_many) {
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "node ", proved->peer.ToString(), ": ", TooManyText(verdict, options_.nodes_max, "here")));
+  } else if (status.ok() && accepted) {
     status = co_await JoinAsAcceptor(socket, *std::move(stream), *proved, mark, *theirs, origin);
   }
-  if (absl::IsResourceExhausted(status)) {
+  // A further cable, or want of something else here, is no node that was refused.
+  const bool told_none = too_many && verdict != wire::VerdictCode::kTooManyConnections;
+  if (told_none) links_.CountRefused();
+  if (told_none || Links::IsNoPlace(status)) {
     TellOfRefused(FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
-    co_return;
-  }
-  if (!status.ok()) {
+  } else if (!status.ok()) {
     spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
   }
 }
@@ -492,6 +501,22 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
   co_return WithReason(absl::UnavailableError(text), ReasonOfError(error));
 }
 
+NodeClaim TcpFabric::ClaimOf(const Dialer& dialer) {
+  return dialer.added ? NodeClaim::kFound : NodeClaim::kNamed;
+}
+
+// By the addresses at which it is the last that has answered: who has answered there before has no claim by
+// them any more.
+void TcpFabric::TellWhoAnswers(const NodeId& node) {
+  NodeClaim claim = NodeClaim::kComes;
+  for (const auto& dialer : dialers_) {
+    if (dialer->known && !dialer->removed && dialer->peer == node) {
+      claim = std::max(claim, ClaimOf(*dialer));
+    }
+  }
+  links_.SetDialedAs(node, claim);
+}
+
 // NOT_FOUND: the connection was refused.
 asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   Tcp::socket socket(io_);
@@ -509,7 +534,8 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
         absl::UnavailableError("this is this node itself, or one with the same node id"),
         LinkReason::kOwnNode);
   }
-  if (dialer.known && dialer.peer != proved->peer) {
+  const NodeId former = dialer.known ? dialer.peer : proved->peer;
+  if (former != proved->peer) {
     links_.OnGone(dialer.peer,
                   absl::StrCat("another node answers at ", dialer.address,
                                ": it was set up anew, or is another machine"),
@@ -518,6 +544,8 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   dialer.peer = proved->peer;
   dialer.path = proved->path;
   dialer.known = true;
+  TellWhoAnswers(former);
+  TellWhoAnswers(proved->peer);
   switch (*verdict) {
     case wire::VerdictCode::kAccepted: break;
     case wire::VerdictCode::kStopping:
@@ -526,6 +554,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
       co_return WithReason(absl::AbortedError("linked already"), LinkReason::kAnotherConnection);
     case wire::VerdictCode::kTooManyNodes:
     case wire::VerdictCode::kTooManyOfAddress:
+    case wire::VerdictCode::kTooManyConnections:
       co_return WithReason(
           absl::UnavailableError(absl::StrCat("it refuses this node: ",
                                               TooManyText(*verdict, proved->limit, "there"))),
@@ -534,12 +563,23 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
       co_return WithReason(absl::UnavailableError("it refuses the connection"),
                            LinkReason::kRefused);
   }
+  asio::error_code ignored;
+  const Links::Origin to{socket.remote_endpoint(ignored).address().to_string(), ClaimOf(dialer)};
+  // Before TLS is made for nothing; nor need it be asked again soon.
+  const wire::VerdictCode own = links_.Judge(proved->peer, proved->path, to);
+  if (IsTooMany(own)) {
+    if (own != wire::VerdictCode::kTooManyConnections && dialer.reason != LinkReason::kTooMany) {
+      links_.CountRefused();
+    }
+    dialer.delay_ns = options_.reconnect_delay_max_ns;
+    co_return WithReason(absl::ResourceExhaustedError(
+                             absl::StrCat("node ", proved->peer.ToString(), " answers, but ",
+                                          TooManyText(own, options_.nodes_max, "here"))),
+                         LinkReason::kTooMany);
+  }
   absl::StatusOr<Stream> stream = co_await Secure(socket, *proved);
   if (!stream.ok()) co_return stream.status();
   if (stopped_) co_return absl::AbortedError("stopping");
-  asio::error_code ignored;
-  const Links::Origin to{socket.remote_endpoint(ignored).address().to_string(),
-                         dialer.added ? NodeClaim::kFound : NodeClaim::kNamed};
   co_return co_await JoinAsDialer(socket, *std::move(stream), *proved, to);
 }
 
@@ -583,34 +623,6 @@ bool TcpFabric::PrepareToSleep() {
     tick_.cancel();
   }
   return true;
-}
-
-std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
-  std::vector<LinkSnapshot> snapshots = links_.Snapshot();
-  for (const auto& dialer : dialers_) {
-    if (dialer->removed || HasRail(*dialer)) continue;
-    const auto link = std::find_if(
-        snapshots.begin(), snapshots.end(),
-        [&](const LinkSnapshot& one) { return dialer->known && one.peer_id == dialer->peer; });
-    if (link == snapshots.end()) {
-      LinkSnapshot& snapshot = snapshots.emplace_back();
-      snapshot.peer = dialer->address;
-      snapshot.state = LinkState::kConnecting;
-      snapshot.reason = dialer->reason;
-      snapshot.detail = dialer->detail;
-      continue;
-    }
-    // A cable of a link that is up over others, or in grace.
-    RailSnapshot& rail = link->rails.emplace_back();
-    rail.transport = Transport::kTcp;
-    rail.remote_address = dialer->address;
-    rail.local_interface = dialer->path.local;
-    rail.remote_interface = dialer->path.remote;
-    rail.reason = dialer->reason;
-    rail.detail = dialer->detail;
-  }
-  for (const auto& side : side_rails_) side->Describe(snapshots);
-  return snapshots;
 }
 
 void TcpFabric::Stop() {

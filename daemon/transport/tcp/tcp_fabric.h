@@ -132,6 +132,8 @@ class TcpFabric final {
   asio::awaitable<void> Accept(Tcp::socket socket);
   void MakePlaceForStranger();
   asio::awaitable<void> DialLoop(Dialer& dialer);
+  static NodeClaim ClaimOf(const Dialer& dialer);
+  void TellWhoAnswers(const NodeId& node);
   asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
   asio::awaitable<absl::StatusOr<std::vector<Tcp::endpoint>>> Resolve(Dialer& dialer);

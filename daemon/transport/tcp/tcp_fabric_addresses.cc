@@ -53,6 +53,7 @@ void TcpFabric::RemovePeer(const std::string& address) {
     if (dialer->address != address || !dialer->added) continue;
     dialer->removed = true;
     dialer->pause.cancel();
+    if (dialer->known) TellWhoAnswers(dialer->peer);
   }
 }
 

@@ -331,7 +331,7 @@ TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
 }
 
 // Why: a world is lost on its way to one of its own nodes if that one has given up the node of rank 0. It
-// never becomes ready, so its ranks are told of a failure and go; but the third node, which never heard of
+// never becomes ready, so its ranks get a failure and leave; but the third node, which never heard of
 // the world, would show them as waiting for ever, and hold them against others that claim these ranks. A
 // world that was ready has reached every node: then nothing more is sent.
 TEST(RendezvousTest, RanksOfAWorldThatNeverReachedANodeAreWithdrawnThere) {
@@ -460,6 +460,40 @@ TEST(RendezvousTest, SaysWhoGaveUpWhereNobodyElseIsMissingAndForgetsItWithTheJob
   cluster.Attach(1, 3, 1, 2);
   other.OnTime(1'000'000'000);
   EXPECT_THAT(cluster.nodes[1]->refused[3].message, HasSubstr(" rank 0 of 2 had not come:"));
+}
+
+// Why: a neighbour may announce and withdraw any number of ranks; what is kept of those that left is bounded.
+TEST(RendezvousTest, RanksThatLeftAreNotKeptWithoutBound) {
+  Cluster cluster(2);
+  Rendezvous& here = cluster.nodes[0]->rendezvous;
+  const auto come = [&](const std::string& job, std::uint32_t rank, std::uint64_t attempt) {
+    v1::RankAnnounced announced;
+    announced.set_job(job);
+    announced.set_user("ann");
+    announced.set_rank(rank);
+    announced.set_size(Rendezvous::kSizeMax);
+    announced.set_attempt(attempt);
+    here.OnRankAnnounced(Id(2), announced);
+  };
+  const auto go = [&](const std::string& job, std::uint64_t attempt) {
+    v1::RankWithdrawn withdrawn;
+    withdrawn.set_job(job);
+    withdrawn.set_user("ann");
+    withdrawn.set_attempt(attempt);
+    here.OnRankWithdrawn(Id(2), withdrawn);
+  };
+  for (int job = 0; job < 3; ++job) {
+    const std::string name = "job-" + std::to_string(job);
+    if (job == 1) cluster.Attach(0, 1, 1, Rendezvous::kSizeMax, name);
+    come(name, 0, 1);
+    for (std::uint32_t rank = 2; rank < Rendezvous::kSizeMax; ++rank) {
+      come(name, rank, rank);
+      go(name, rank);
+    }
+    EXPECT_EQ(here.left_count(), job == 0 ? 0u : std::size_t{Rendezvous::kSizeMax} - 2) << name;
+  }
+  here.OnTime(1'000'000'000);
+  EXPECT_EQ(cluster.nodes[0]->refused.count(1), 1u);
 }
 
 // Why: what was decided about a daemon's ranks must not be applied to what its next process

@@ -69,6 +69,23 @@ TEST_F(MembershipTest, LimitsGroupsOfAProcess) {
   EXPECT_TRUE(Split(1, ++group, {0}).ok());
 }
 
+// Why: it is asked for every node that is remembered, at every tick, and a user may have thousands of groups;
+// so it is counted, not looked for, and the count must not drift.
+TEST_F(MembershipTest, KnowsOnWhichNodesGroupsHaveRanks) {
+  EXPECT_TRUE(core.HasRanksOn(self) && core.HasRanksOn(remote));
+  EXPECT_FALSE(core.HasRanksOn(NumberedNode(3)));
+  EXPECT_FALSE(core.AddGroup(kWorld, "taken", {{self, "a", 1}, {NumberedNode(3), "c", 2}}));
+  EXPECT_FALSE(core.HasRanksOn(NumberedNode(3))) << "of a group that was refused";
+  ASSERT_TRUE(Split(1, 50, {0, 2}).ok());
+  membership.Release(1, kWorld, 0);
+  membership.Release(2, kWorld, 0);
+  ASSERT_THAT(membership.RemoveLeft(), testing::Contains(kWorld));
+  EXPECT_TRUE(core.HasRanksOn(remote)) << "one group is left";
+  membership.Release(1, 50, 0);
+  ASSERT_THAT(membership.RemoveLeft(), ElementsAre(50));
+  EXPECT_FALSE(core.HasRanksOn(remote) || core.HasRanksOn(self));
+}
+
 // Why: one user could take all groups of a node, by splitting on and on, and other users' jobs
 // would not form.
 TEST_F(MembershipTest, OneUsersGroupsLeaveRoomForOthers) {

@@ -67,21 +67,8 @@ class OperationsTest : public testing::TestWithParam<Setting> {
   }
   oracle::Operation Make(OperationKind kind, DataType type, ReduceOperator op, std::uint64_t count,
                          std::uint32_t root) const {
-    oracle::Operation o{kind, type, op, HasCounts(kind) ? 0 : count, size(), root, {}};
-    if (kind == OperationKind::kAllGatherV) {
-      std::vector<std::uint64_t> table(size());
-      for (std::uint32_t rank = 0; rank < size(); ++rank) table[rank] = count * (rank % 3);
-      o.tables.assign(size(), table);
-    } else if (kind == OperationKind::kAllToAllV) {
-      o.tables.assign(size(), std::vector<std::uint64_t>(2 * size()));
-      for (std::uint32_t from = 0; from < size(); ++from) {
-        for (std::uint32_t to = 0; to < size(); ++to) {
-          const std::uint64_t length = count * ((from * 2 + to) % 3);
-          o.tables[from][to] = length;
-          o.tables[to][size() + from] = length;
-        }
-      }
-    }
+    oracle::Operation o{kind, type, op, count, size(), root, {}};
+    oracle::AddTables(o);
     return o;
   }
 

@@ -143,6 +143,25 @@ struct Operation {
   }
 };
 
+// The tables of an operation that has them, in place of its count. Unequal lengths: nothing, the count, or
+// twice the count.
+inline void AddTables(Operation& o) {
+  if (!HasCounts(o.kind)) return;
+  o.tables.assign(o.size, std::vector<std::uint64_t>(CountsLength(o.kind, o.size)));
+  for (std::uint32_t from = 0; from < o.size; ++from) {
+    for (std::uint32_t to = 0; to < o.size; ++to) {
+      if (CountsPerRank(o.kind) == 1) {
+        o.tables[to][from] = o.count * (from % 3);
+      } else {
+        const std::uint64_t count = o.count * ((from * 2 + to) % 3);
+        o.tables[from][to] = count;
+        o.tables[to][o.size + from] = count;
+      }
+    }
+  }
+  o.count = 0;
+}
+
 // Where element i of `rank`'s output comes from: (rank, element) of the inputs, or all
 // ranks' element for reductions.
 struct Origin {

@@ -19,6 +19,9 @@ namespace {
 const std::string kBeginning("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
 const std::string kPing("\0\0\10\6\0\0\0\0\0pingpong", 17);
 
+// A HEADERS frame that begins a call.
+std::string CallOn(char stream) { return std::string("\0\0\1\1\4\0\0\0", 8) + stream + "h"; }
+
 struct Ends {
   platform::FileDescriptor process;
   platform::FileDescriptor grpc;
@@ -169,6 +172,9 @@ TEST(ConnectionRelayTest, EndsWhoDoesNotReadPastTheDeadlineAndNobodyElse) {
   ConnectionRelay relay(/*unread_timeout_ns=*/50'000'000);
   const Ends reads = Carried(relay);
   const Ends ends = Carried(relay);
+  WriteAll(ends.process, kBeginning + CallOn(1) + CallOn(3));
+  EXPECT_EQ(Read(ends.grpc, kBeginning.size() + 2 * CallOn(1).size()).size(),
+            kBeginning.size() + 2 * CallOn(1).size());
   WriteAll(ends.grpc, std::string(BytesHeld(ends), 'a'));
   while (Ended(relay, EndReason::kUnread) == 0) std::this_thread::yield();
   while (!Read(ends.grpc, 1).empty()) {
@@ -176,6 +182,39 @@ TEST(ConnectionRelayTest, EndsWhoDoesNotReadPastTheDeadlineAndNobodyElse) {
   WriteAll(reads.grpc, "still here");
   EXPECT_EQ(Read(reads.process, 10), "still here");
   EXPECT_EQ(Ended(relay, EndReason::kUnread), 1u);
+}
+
+// Why: a stream of events whose reader pauses is one call, and holds one piece of its answers; to end it
+// would help nobody.
+// How: a connection with two calls, whose answers wait from the same time on, is past its deadline first.
+TEST(ConnectionRelayTest, WhoHasOneCallMayPauseForLonger) {
+  ConnectionRelay relay(/*unread_timeout_ns=*/50'000'000);
+  const Ends pauses = Carried(relay);
+  const Ends ends = Carried(relay);
+  WriteAll(pauses.process, kBeginning + CallOn(1));
+  WriteAll(ends.process, kBeginning + CallOn(1) + CallOn(3));
+  (void)Read(pauses.grpc, kBeginning.size() + CallOn(1).size());
+  (void)Read(ends.grpc, kBeginning.size() + 2 * CallOn(1).size());
+  const std::string answers(BytesHeld(ends), 'a');
+  WriteAll(pauses.grpc, answers);
+  WriteAll(ends.grpc, answers);
+  while (Ended(relay, EndReason::kUnread) == 0) std::this_thread::yield();
+  EXPECT_EQ(Read(pauses.process, answers.size()), answers);
+  EXPECT_EQ(Ended(relay, EndReason::kUnread), 1u);
+}
+
+// Why: a daemon that drains answers what waits and closes; a call that another thread begins at that moment
+// finds gRPC closed, and must not take these answers with it.
+TEST(ConnectionRelayTest, PassesTheLastAnswersOnThoughAnotherCallBegins) {
+  ConnectionRelay relay;
+  Ends ends = Carried(relay);
+  WriteAll(ends.process, kBeginning);
+  (void)Read(ends.grpc, kBeginning.size());
+  const std::string answers(BytesHeld(ends), 'a');
+  WriteAll(ends.grpc, answers);
+  ends.grpc.Reset();
+  WriteAll(ends.process, CallOn(1));
+  EXPECT_EQ(Read(ends.process, answers.size()), answers);
 }
 
 TEST(ConnectionRelayTest, PassesTheLastAnswersOnWhenItEnds) {

@@ -15,7 +15,7 @@ std::vector<PlaceHolder> Holders(std::size_t count, NodeClaim claim, const std::
                                  bool same_address = false) {
   std::vector<PlaceHolder> holders;
   for (std::size_t i = 0; i < count; ++i) {
-    holders.push_back({claim, same_address ? "9.9.9.9" : "9.9.9." + std::to_string(i), interface});
+    holders.push_back({claim, same_address ? "9.9.9.9" : "9.9.8." + std::to_string(i), interface});
   }
   return holders;
 }
@@ -64,14 +64,34 @@ TEST(NodePlacesTest, LetsTheFullestInterfaceYieldToOneThatHasFew) {
       << "one that is reached through others";
 }
 
-TEST(NodePlacesTest, LetsOneAddressHaveAQuarterUnlessTheNodeIsWanted) {
-  const std::vector<PlaceHolder> holders = Holders(16, NodeClaim::kComes, "en0", true);
+// Why: behind one address there may be a whole cluster: containers, or a router that translates addresses.
+// It matters only where others have no place for it.
+TEST(NodePlacesTest, LetsOneAddressHaveAllPlacesThatAreFree) {
+  const std::vector<PlaceHolder> holders = Holders(63, NodeClaim::kComes, "en0", true);
+  EXPECT_EQ(FindPlace({NodeClaim::kComes, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kFree);
+}
+
+TEST(NodePlacesTest, LetsACrowdedAddressYieldUntilItHasAQuarter) {
+  const PlaceHolder other{NodeClaim::kComes, "1.1.1.1", "en0"};
+  std::vector<PlaceHolder> holders =
+      And(Holders(47, NodeClaim::kComes, "en0"), Holders(17, NodeClaim::kComes, "en0", true));
+  const PlaceAnswer answer = FindPlace(other, holders, 64);
+  EXPECT_EQ(answer.kind, Kind::kYields);
+  EXPECT_EQ(answer.who, 63u) << "the newest of it";
+  holders[answer.who] = other;
+  EXPECT_EQ(FindPlace({NodeClaim::kComes, "1.1.1.2", "en0"}, holders, 64).kind, Kind::kFull)
+      << "a quarter is left to it";
   EXPECT_EQ(FindPlace({NodeClaim::kComes, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kAddressFull);
   EXPECT_EQ(FindPlace({NodeClaim::kFound, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kAddressFull);
-  EXPECT_EQ(FindPlace({NodeClaim::kNamed, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kFree);
-  EXPECT_EQ(FindPlace({NodeClaim::kInJob, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kFree);
-  EXPECT_EQ(FindPlace({NodeClaim::kComes, "9.9.9.8", "en0"}, holders, 64).kind, Kind::kFree);
-  EXPECT_EQ(FindPlace({NodeClaim::kComes, "", ""}, holders, 64).kind, Kind::kFree);
+  EXPECT_EQ(FindPlace({NodeClaim::kNamed, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kYields);
+  EXPECT_EQ(FindPlace({NodeClaim::kInJob, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kYields);
+}
+
+// Why: who is named or in a job does not lose its place for having many beside it.
+TEST(NodePlacesTest, LetsOnlyThoseOfACrowdedAddressYieldThatAreNotWanted) {
+  const std::vector<PlaceHolder> holders =
+      And(Holders(30, NodeClaim::kNamed, "en0", true), Holders(34, NodeClaim::kComes, "en0"));
+  EXPECT_EQ(FindPlace({NodeClaim::kComes, "1.1.1.1", "en0"}, holders, 64).kind, Kind::kFull);
 }
 
 }  // namespace

@@ -58,7 +58,12 @@ struct Node5 : CircuitsPort {
                     std::string(reinterpret_cast<const char*>(payload), header.payload_bytes)});
     return true;
   }
+  Link* FindLink(const NodeId& node) const override {
+    const auto found = links.find(node);
+    return found == links.end() ? nullptr : found->second.get();
+  }
   Link* LinkTo(const NodeId& node) override {
+    if (full) return nullptr;
     std::unique_ptr<Link>& link = links[node];
     if (link == nullptr) link = std::make_unique<Link>(options, node, listener);
     return link.get();
@@ -137,6 +142,7 @@ struct Node5 : CircuitsPort {
   std::vector<NodeId> ended;
   std::vector<std::pair<NodeId, std::size_t>> opened;
   bool joining = false;
+  bool full = false;           // No more nodes may be linked through others.
   std::uint64_t session = 77;  // The opener's.
   std::uint64_t now_ns = 0;
   Circuits circuits{Id(5), options.random, *this};
@@ -168,6 +174,31 @@ TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
   node.Hears(6, Type::kCircuitClosed, 9);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.violations(), 0u);
+}
+
+// Why: both ends and their people have to know that it is the number of nodes, and not the way.
+TEST_F(CircuitsTest, SaysThatTooManyNodesAreLinkedThroughOthers) {
+  node.full = true;
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  EXPECT_THAT(node.last.payload, HasSubstr("as many nodes as may be are linked through others"));
+  EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kTooMany));
+  EXPECT_FALSE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 1));
+  EXPECT_THAT(node.Says(), IsEmpty());
+  EXPECT_THAT(node.ended, ElementsAre(Id(7))) << "it is told, and no node has heard of it";
+  node.full = false;
+  EXPECT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 2));
+  node.Says();
+  // The last place may be taken while it is opened.
+  node.full = true;
+  wire::Introduction theirs{};
+  theirs.session = 78;
+  theirs.next_expected = 1;
+  const auto bytes = std::as_bytes(std::span(&theirs, 1));
+  node.Hears(6, Type::kCircuitOpened, node.last.header.group, bytes);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_EQ(node.circuits.size(), 0u);
+  EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
 }
 
 // Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes

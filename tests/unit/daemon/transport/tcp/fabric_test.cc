@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <asio/co_spawn.hpp>
 #include <asio/connect.hpp>
 #include <asio/ip/tcp.hpp>
@@ -442,6 +443,44 @@ TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
   EXPECT_EQ(a.up[1].name, "c");
   EXPECT_EQ(a.lost.size(), 1u);
   EXPECT_EQ(a.links->nodes(), 1u);
+}
+
+// Why: TLS for nothing costs both sides; and only this side can say why there is no link.
+TEST_F(FabricTest, EndsWhatItHasDialedWhereTheNodeHasNoPlaceHere) {
+  Node c(io, "c", 3);
+  Node d(io, "d", 4);
+  Node a(io, "a", 1, {c.address()}, 7, [](FabricOptions& options) { options.nodes_max = 1; });
+  ASSERT_TRUE(RunUntil({&a, &c, &d}, [&] { return a.up.size() == 1 && c.up.size() == 1; }));
+  ASSERT_TRUE(a.fabric->AddPeer(d.address()).ok());
+  const auto refused = [&] {
+    for (const LinkSnapshot& link : a.fabric->Snapshot()) {
+      if (link.peer == d.address() && link.reason == LinkReason::kTooMany) return link.detail;
+    }
+    return std::string();
+  };
+  ASSERT_TRUE(RunUntil({&a, &c, &d}, [&] { return !refused().empty(); }));
+  EXPECT_THAT(refused(), testing::HasSubstr("answers, but 1 nodes are linked here already"));
+  EXPECT_EQ(a.links->nodes_refused(), 1u);
+  EXPECT_EQ(a.up.size(), 1u);
+  EXPECT_TRUE(d.up.empty());
+}
+
+// Why: a node that this one dials may have connected first, and then needs no second connection.
+TEST_F(FabricTest, KnowsWhomItDialsAlsoWhereTheyHaveConnectedFirst) {
+  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) { options.nodes_max = 1; });
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  ASSERT_TRUE(a.fabric->AddPeer(b.address()).ok());
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] {
+    const auto links = a.fabric->Snapshot();
+    return std::none_of(links.begin(), links.end(),
+                        [&](const LinkSnapshot& link) { return link.peer == b.address(); });
+  }));
+  Node d(io, "d", 4);
+  ASSERT_TRUE(a.fabric->AddPeer(d.address()).ok());
+  ASSERT_TRUE(RunUntil({&a, &b, &d}, [&] { return a.links->nodes_refused() > 0; }));
+  EXPECT_TRUE(a.lost.empty()) << "both are dialed, and b was there before";
+  EXPECT_EQ(a.up.size(), 1u);
 }
 
 // Why: after the proof there is a message to wait for as well; who does not send it holds a stranger's place.
