@@ -186,10 +186,10 @@ struct LinkSnapshot {
   LinkState state = LinkState::kConnecting;
   LinkReason reason = LinkReason::kNone;  // Why it is not up.
   std::string detail;                     // For people.
+  std::vector<RailSnapshot> rails;
   // With a wrong sum, found here or told by the other side; and on which path the last of them was.
   std::uint64_t changed_frames = 0;
-  std::string changed_on;
-  std::vector<RailSnapshot> rails;
+  std::string changed_on = {};
 };
 
 }  // namespace mlxcomm::fabric

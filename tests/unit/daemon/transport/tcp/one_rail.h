@@ -73,7 +73,7 @@ class OneRailTest : public testing::Test {
     return bytes;
   }
   // What a plain rail has written, with its sums checked and taken off.
-  wire::FrameHeader ReadAtFar() {
+  wire::FrameHeader ReadAtFar(std::vector<std::byte>* payload_read = nullptr) {
     wire::FrameHeader header;
     EXPECT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL), ssize_t{sizeof header});
     std::uint32_t sum = 0;
@@ -85,6 +85,7 @@ class OneRailTest : public testing::Test {
                 static_cast<ssize_t>(payload.size()));
     }
     EXPECT_EQ(ExtendSum(0, payload.data(), payload.size()), sum);
+    if (payload_read != nullptr) *payload_read = std::move(payload);
     return header;
   }
   void SendFromFar(const std::vector<std::byte>& bytes) {
