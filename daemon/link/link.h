@@ -194,6 +194,8 @@ class Link {
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     RailSnapshot last_snapshot;
     std::uint64_t last_tick_ns = 0;
+    std::uint64_t silent_from_ns = 0;  // It is not found silent before it.
+    std::uint64_t paused_ns = 0;       // This daemon's first pause since it was heard.
     std::uint32_t asked = 0;      // How often for a sign of life, up to kAskedMin.
     std::uint32_t not_asked = 0;  // In how many ticks, up to now.
     double sent_rate = 0;
@@ -297,7 +299,8 @@ class Link {
   bool acknowledge_now_ = false;
   std::uint64_t now_ns_ = 0;  // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;
-  std::uint64_t silent_from_ns_ = 0;  // No rail is found silent before it.
+  // The first of this daemon's own pauses in this grace; 0: none.
+  std::uint64_t grace_paused_ns_ = 0;
   // Side rails whose last connection was closed: since when, and until when they may be silent.
   std::uint64_t asked_since_ns_ = 0;
   std::uint64_t asked_until_ns_ = kNever;

@@ -55,6 +55,7 @@ void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
   reason_ = end.reason;
   grace_after_reset_ = reset;
   grace_why_ = end.why;
+  grace_paused_ns_ = 0;
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
   detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
@@ -270,6 +271,7 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.last_snapshot = {};
   on.last_tick_ns = now_ns;
   on.asked = on.not_asked = 0;
+  on.silent_from_ns = on.paused_ns = 0;
   on.sent_rate = 0;
   on.received_rate = 0;
   ++rail_count_;
@@ -387,9 +389,20 @@ void Link::OnTime(std::uint64_t now_ns) {
       " ms (", grace_why_, ")")));
 }
 
+// Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each pause that follows:
+// where the machine is so busy that all ticks are late, who has gone must be found as well.
 void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
-  silent_from_ns_ = now_ns + options_.heartbeat_interval_ns;
-  grace_end_ns_ = std::max(grace_end_ns_ + late_ns, silent_from_ns_);
+  const auto time_to_answer = [&](std::uint64_t& first_ns, bool anew) {
+    if (first_ns == 0 || anew) first_ns = now_ns;
+    return std::min(now_ns + options_.heartbeat_interval_ns,
+                    first_ns + options_.heartbeat_timeout_ns);
+  };
+  for (OnRail& on : rails_) {
+    if (on.rail == nullptr) continue;
+    on.silent_from_ns =
+        time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
+  }
+  grace_end_ns_ = std::max(grace_end_ns_ + late_ns, time_to_answer(grace_paused_ns_, false));
   if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
 }
 
@@ -482,7 +495,7 @@ bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
 
 bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {
   const std::uint64_t heard = on.rail->last_received_ns();
-  return now_ns >= silent_from_ns_ && now_ns > heard &&
+  return now_ns >= on.silent_from_ns && now_ns > heard &&
          now_ns - heard > options_.heartbeat_timeout_ns;
 }
 
