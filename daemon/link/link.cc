@@ -214,6 +214,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   std::size_t count = 0;
   for (std::size_t at = 0; at < kRailsMax; ++at) count += PollRail(at, now_ns);
   if (!kept_.empty()) CloseKept();
+  if (awaits_large_) LookForLarge();
   if (!withdrawn_.empty()) {
     told_withdrawn_.swap(withdrawn_);
     for (const OperationKey& key : told_withdrawn_) listener_.OnWithdrawn(peer_.id, key);

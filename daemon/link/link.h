@@ -2,7 +2,7 @@
 // their state. A rail is either a connection, and then the node is a neighbour, or a circuit through other
 // nodes. Rails come and go at any time; the channel continues over those that there are.
 //
-//   kUp ──last rail down──▶ kGrace ──a rail, same sessions──▶ kUp
+//   kUp ──last rail down──▶ kGrace ──a rail, same sessions, large frames pass──▶ kUp
 //                             └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
 //
 // README.md, Link, explains sessions, acknowledgements, and connections that are given up.
@@ -192,12 +192,13 @@ class Link {
     bool resumed = false;                 // It went on with a channel.
     bool delivered = false;
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
+    std::uint64_t since_ns = 0;
     RailSnapshot last_snapshot;
     std::uint64_t last_tick_ns = 0;
     std::uint64_t silent_from_ns = 0;  // It is not found silent before it.
     std::uint64_t paused_ns = 0;       // This daemon's first pause since it was heard.
-    std::uint32_t asked = 0;      // How often for a sign of life, up to kAskedMin.
-    std::uint32_t not_asked = 0;  // In how many ticks, up to now.
+    std::uint32_t asked = 0;           // How often for a sign of life, up to kAskedMin.
+    std::uint32_t not_asked = 0;       // In how many ticks, up to now.
     double sent_rate = 0;
     double received_rate = 0;
   };
@@ -253,6 +254,10 @@ class Link {
   void RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns);
   void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
   void DropRail(std::size_t at);
+  void AskForLarge(std::size_t at, std::uint64_t now_ns);
+  void LookForLarge();
+  void CountSmallOnly(const OnRail& on, std::uint64_t now_ns);
+  void GoUp();
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
   void GiveBackMemory();
@@ -308,8 +313,14 @@ class Link {
   bool prepared_ = false;
   bool has_grown_ = false;  // What it had when it was lost is still to be given back.
   bool grace_after_reset_ = false;
+  std::uint64_t grace_began_ns_ = 0;
+  bool rail_came_in_grace_ = false;
   std::string grace_why_;
   std::uint64_t violations_ = 0;
+  // Rails in a row that came, and went again without that a large frame had passed.
+  std::uint32_t small_only_ = 0;
+  bool awaits_large_ = false;  // A rail has not passed one yet.
+  bool large_lost_ = false;
   std::uint64_t changed_frames_ = 0;  // Found here, or told by the other side.
   std::string changed_on_;
 };

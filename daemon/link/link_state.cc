@@ -56,7 +56,9 @@ void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
   grace_after_reset_ = reset;
   grace_why_ = end.why;
   grace_paused_ns_ = 0;
+  grace_began_ns_ = now_ns;
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
+  rail_came_in_grace_ = false;
   detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
   listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
@@ -66,6 +68,7 @@ void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
 void Link::DropRail(std::size_t at) {
   OnRail& on = rails_[at];
   if (on.rail->is_direct()) ++direct_rails_gone_;
+  CountSmallOnly(on, now_ns_);
   on.rail.reset();
   --rail_count_;
   channel_.OnRailDown(at);
@@ -83,6 +86,44 @@ void Link::DropRail(std::size_t at) {
   // What was acknowledged, or asked for, on it may not have arrived.
   acknowledge_now_ = true;
   ask_ = true;
+}
+
+// A connection that is made anew shows that small packets pass; of large ones it says nothing, and those may
+// be what was lost, where an MTU on the way has become smaller.
+void Link::AskForLarge(std::size_t at, std::uint64_t now_ns) {
+  if (rails_[at].rail->has_passed_large()) return;
+  awaits_large_ = true;
+  RailCommand command;
+  command.kind = RailCommand::Kind::kHeartbeat;
+  command.clock_ns = now_ns;
+  command.padded = true;
+  Give(at, command);
+}
+
+void Link::LookForLarge() {
+  bool any = false;
+  awaits_large_ = false;
+  for (const OnRail& on : rails_) {
+    if (on.rail == nullptr) continue;
+    (on.rail->has_passed_large() ? any : awaits_large_) = true;
+  }
+  if (!any) return;
+  small_only_ = 0;
+  large_lost_ = false;
+  if (state_ == State::kGrace) GoUp();
+}
+
+void Link::GoUp() {
+  state_ = State::kUp;
+  reason_ = LinkReason::kNone;
+  detail_.clear();
+}
+
+// One that was there for long enough to pass a large frame. The first may have been pulled just then.
+void Link::CountSmallOnly(const OnRail& on, std::uint64_t now_ns) {
+  if (on.rail->has_passed_large() || now_ns < on.since_ns + options_.heartbeat_timeout_ns / 2)
+    return;
+  if (++small_only_ >= 2) large_lost_ = true;
 }
 
 // The other side has been heard on it; its receiver's clock says when.
@@ -236,9 +277,15 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   if (goes_on) {
     spdlog::info("link to {}: a rail {}, {} in all", peer_.name,
                  state_ == State::kGrace ? "is back, going on" : "has joined", rail_count_);
-    state_ = State::kUp;
-    reason_ = LinkReason::kNone;
-    detail_.clear();
+    if (rails_[at].rail->has_passed_large()) {
+      GoUp();
+    } else if (state_ == State::kGrace) {
+      detail_ = "a connection is back, and no large frame has passed on it yet";
+      // The first gets time for that, however late it comes.
+      if (!std::exchange(rail_came_in_grace_, true)) {
+        grace_end_ns_ = std::max(grace_end_ns_, now_ns + options_.heartbeat_timeout_ns);
+      }
+    }
   } else {
     BeginAnew(peer, theirs);
   }
@@ -270,6 +317,7 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.heard_at_start_ns = heard_at_start_ns;
   on.last_snapshot = {};
   on.last_tick_ns = now_ns;
+  on.since_ns = now_ns;
   on.asked = on.not_asked = 0;
   on.silent_from_ns = on.paused_ns = 0;
   on.sent_rate = 0;
@@ -278,6 +326,7 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   channel_.OnRailUp(at, on.rail->is_reliable());
   channel_.OnNow(now_ns);
   acknowledge_now_ = true;  // What was acknowledged earlier may not have arrived.
+  AskForLarge(at, now_ns);
   if (prepared_) on.rail->Prepare();
 }
 
@@ -382,6 +431,17 @@ void Link::OnTime(std::uint64_t now_ns) {
   }
   if (now_ns >= asked_until_ns_) RemoveTheSilent(now_ns);
   if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
+  if (awaits_large_) LookForLarge();
+  if (state_ != State::kGrace) return;
+  if (small_only_ + rail_count_ >= 2) {
+    large_lost_ = true;
+    return Lose(WithReason(
+        absl::UnavailableError(absl::StrCat("small frames pass to it and large ones do not, for ",
+                                            (now_ns - grace_began_ns_) / 1'000'000,
+                                            " ms: is the MTU of an interface, a switch or a tunnel "
+                                            "on the way smaller than that at the ends?")),
+        LinkReason::kLargeLost));
+  }
   Lose(absl::UnavailableError(absl::StrCat(
       grace_after_reset_ ? "its daemon closed the connection and did not come back within "
                          : "no connection to it for ",
@@ -399,8 +459,7 @@ void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
   };
   for (OnRail& on : rails_) {
     if (on.rail == nullptr) continue;
-    on.silent_from_ns =
-        time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
+    on.silent_from_ns = time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
   }
   grace_end_ns_ = std::max(grace_end_ns_ + late_ns, time_to_answer(grace_paused_ns_, false));
   if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
@@ -510,6 +569,7 @@ LinkSnapshot Link::Snapshot() const {
   snapshot.detail = detail_;
   snapshot.changed_frames = changed_frames_;
   snapshot.changed_on = changed_on_;
+  snapshot.large_lost = large_lost_;
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     const OnRail& on = rails_[at];
     if (on.rail == nullptr) continue;

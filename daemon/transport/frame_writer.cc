@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "daemon/platform/machine.h"
@@ -26,6 +27,7 @@ void FrameWriter::Queue(const Channel::Frame& frame) {
 void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
   echo_clock_ = heartbeat.offset;
   echo_due_ = true;
+  pads_echo_ = pads_echo_ || heartbeat.payload_bytes > 0;
 }
 
 // The other side's window waits for acknowledgements, and they are true at any place; they
@@ -38,6 +40,7 @@ void FrameWriter::PutInFront(const Channel::Frame& frame) {
     wire::FrameHeader& waiting = At(i).frame.header;
     if (waiting.sequence != 0) break;  // Those without a number are in front.
     if (waiting.type != frame.header.type || waiting.tag != frame.header.tag) continue;
+    if (waiting.payload_bytes != frame.header.payload_bytes) continue;
     wire::Renew(waiting, frame.header);
     At(i).has_sums = false;
     return;
@@ -51,18 +54,23 @@ void FrameWriter::PutInFront(const Channel::Frame& frame) {
 // Puts echo or heartbeat in front of what waits; HasRoom leaves it a place.
 void FrameWriter::PutSignOfLife() {
   if (outgoing_count_ == kFramesMax) return;
+  static constexpr std::array<std::byte, wire::kPaddedBytes> kPadding = {};
   wire::FrameHeader header;
+  bool padded = false;
   if (echo_due_) {
     header.type = wire::FrameType::kEcho;
     header.offset = echo_clock_;
     echo_due_ = false;
+    padded = std::exchange(pads_echo_, false);
   } else {
     header.type = wire::FrameType::kHeartbeat;
     header.offset = platform::MonotonicNow();
     if (asks_for_proof()) header.flags = wire::kProveAnew;
     heartbeat_due_ = false;
+    padded = std::exchange(pads_heartbeat_, false);
   }
-  PutInFront({header, nullptr});
+  if (padded) header.payload_bytes = wire::kPaddedBytes;
+  PutInFront({header, padded ? kPadding.data() : nullptr});
 }
 
 void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {

@@ -40,7 +40,10 @@ class FrameWriter {
   bool HasRoom() const { return outgoing_count_ + 1 < kFramesMax; }
   // Only if there is room. An acknowledgement goes in front of what waits.
   void Queue(const Channel::Frame& frame);
-  void Beat() { heartbeat_due_ = true; }
+  void Beat(bool padded) {
+    heartbeat_due_ = true;
+    pads_heartbeat_ = pads_heartbeat_ || padded;
+  }
   // From here on heartbeats ask for it. Any thread.
   void AskForNewProof() { asks_for_proof_.store(true, std::memory_order_relaxed); }
   bool asks_for_proof() const { return asks_for_proof_.load(std::memory_order_relaxed); }
@@ -108,6 +111,8 @@ class FrameWriter {
   bool blocked_ = false;
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
+  bool pads_echo_ = false;
+  bool pads_heartbeat_ = false;
   std::uint64_t echo_clock_ = 0;
   bool told_given_up_ = false;
   std::atomic<bool> asks_for_proof_{false};

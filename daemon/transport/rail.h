@@ -46,6 +46,7 @@ struct RailCommand {
   OperationKey key;            // kWithdraw, kForgetCompleted
   std::uint16_t step = 0;      // kForgetCompleted
   std::uint64_t clock_ns = 0;  // kHeartbeat: when it was given.
+  bool padded = false;         // kHeartbeat: as large as frames of data, and so is its echo.
 };
 
 enum class DownCause : std::uint8_t {
@@ -129,6 +130,9 @@ class Rail {
   virtual bool is_direct() const { return true; }
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
+  // A padded heartbeat was answered: packets of any size pass, both ways. Rails that cannot be asked
+  // say so from the beginning.
+  virtual bool has_passed_large() const { return true; }
   // When the other side last asked for a sign of life; 0: it has not, or nobody can tell, or what
   // this side has to say goes with its own.
   virtual std::uint64_t last_asked_ns() const { return 0; }

@@ -22,7 +22,7 @@ void Obey(const RailCommand& command, FrameWriter& writer, FrameReader& reader,
       return reader.posted().Expect(command.receive, command.share);
     case RailCommand::Kind::kForgetCompleted:
       return reader.posted().ForgetCompleted(command.key, command.step);
-    case RailCommand::Kind::kHeartbeat: return writer.Beat();
+    case RailCommand::Kind::kHeartbeat: return writer.Beat(command.padded);
     case RailCommand::Kind::kWithdraw: return Withdraw(command.key, reader, port);
   }
 }

@@ -92,7 +92,8 @@ inline constexpr bool IsBeside(Transport transport) {
   X(kRdmaPeerGidWithoutIpv4, rdma_peer_gid_without_ipv4) \
   X(kRdmaNotOpened, rdma_not_opened)                     \
   X(kRdmaNotMade, rdma_not_made)                         \
-  X(kBytesChanged, bytes_changed)
+  X(kBytesChanged, bytes_changed)                        \
+  X(kLargeLost, large_lost)
 
 enum class LinkReason : std::uint8_t {
 #define MLXCOMM_VALUE(ours, told) ours,

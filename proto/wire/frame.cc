@@ -40,6 +40,8 @@ bool IsWellFormed(const FrameHeader& header) {
   switch (header.type) {
     case FrameType::kHeartbeat:
     case FrameType::kEcho:
+      return header.sequence == 0 &&
+             (header.payload_bytes == 0 || header.payload_bytes == kPaddedBytes);
     case FrameType::kGivenUp: return header.sequence == 0 && header.payload_bytes == 0;
     case FrameType::kAck:
       return header.sequence == 0 && header.payload_bytes == 0 && header.tag < Arrived::kBlocks &&

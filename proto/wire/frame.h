@@ -27,6 +27,8 @@ inline constexpr std::uint32_t kFrameMagic = 0x46434c4d;  // "MLCF"
 inline constexpr std::uint32_t kEagerBytesMax = 16 * 1024;
 inline constexpr std::uint32_t kChunkBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kControlBytesMax = 256 * 1024;
+// More than any MTU: a frame of this size fills at least one packet.
+inline constexpr std::uint32_t kPaddedBytes = 64 * 1024;
 inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
 
 // How far numbers may run ahead of what the other side has acknowledged.
@@ -40,9 +42,10 @@ inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no cre
 inline constexpr std::uint8_t kProveAnew = 1;  // Flag of kHeartbeat.
 
 // type        numbered  payload           what it is
-// kHeartbeat  no        0                 offset = sender's clock, ns; kProveAnew: the sender no
+// kHeartbeat  no        0, or kPaddedBytes  offset = sender's clock, ns; kProveAnew: the sender no
 //                                         longer accepts the key that this rail was proved with
-// kEcho       no        0                 offset = the heartbeat's clock, returned
+// kEcho       no        as heartbeat's    offset = the heartbeat's clock, returned; nobody reads the
+//                                         payload, which only shows that so much passes
 // kAck        no        0                 carries `acknowledged` when nothing else does, and
 //                                         which of those beyond it have arrived (Arrived)
 // kGivenUp    no        0                 the sender has given this rail up and reads it no more;

@@ -67,6 +67,10 @@ class Cable {
     }
   }
   void SetUp(bool up) { up_ = up; }
+  // Nothing larger than kSmallBytes passes: an MTU on the way is smaller than the ends'.
+  static constexpr std::uint64_t kSmallBytes = 1400;
+  void SetSmallOnly(bool small_only) { small_only_ = small_only; }
+  bool Passes(std::uint64_t bytes) const { return !small_only_ || bytes <= kSmallBytes; }
   void SetFlips(std::uint32_t flipped_of_million) { flipped_of_million_ = flipped_of_million; }
   // A bit of this message is not as it was sent.
   bool Flips() { return flipped_of_million_ > 0 && random_.Below(1'000'000) < flipped_of_million_; }
@@ -109,6 +113,7 @@ class Cable {
   Random random_;
   bool up_ = true;
   std::uint32_t flipped_of_million_ = 0;
+  bool small_only_ = false;
   std::array<std::vector<Segment*>, 2> paths_;
 };
 

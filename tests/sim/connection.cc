@@ -67,7 +67,8 @@ void Connection::Leave(int side, std::uint64_t arrive_ns) {
   }
   message.payload = nullptr;
   if (!message.hello && (data ? carries_payload_ : true) && cable_.Flips()) FlipABit(message);
-  const bool lost = !cable_.options().reliable && (!cable_.up() || cable_.Loses());
+  const bool lost =
+      !cable_.options().reliable && (!cable_.up() || cable_.Loses() || !cable_.Passes(bytes));
   if (mine.end != nullptr) mine.end->OnLeft(message);
   if (!lost && !other.closed && !other.vanished) {
     other.last_arrival_ns = std::max(other.last_arrival_ns, arrive_ns);
@@ -98,6 +99,7 @@ void Connection::ScheduleArrival(int side) {
     return;
   }
   const Arriving& next = mine.arriving.front();
+  if (!cable_.Passes(BytesOf(next.message))) return;  // And so does all behind it.
   std::uint64_t when = next.arrive_ns;
   if (cable_.options().places_in_parts && !next.begun && !next.message.carried.empty()) {
     const std::uint64_t spread =
@@ -115,6 +117,7 @@ void Connection::Arrive(int side) {
   mine.arrival_due = false;
   if (mine.arriving.empty() || mine.stopped || mine.end == nullptr || !cable_.up()) return;
   Arriving& next = mine.arriving.front();
+  if (!cable_.Passes(BytesOf(next.message))) return;
   if (next.arrive_ns > schedule_.now_ns()) {
     next.begun = true;
     mine.end->OnBegins(next.message);

@@ -270,6 +270,17 @@ void AddFlips(Scenario& scenario, Random random) {
   }
 }
 
+void AddSmallOnly(Scenario& scenario, Weather weather, Random random) {
+  if (!random.Chance(300)) return;
+  Fault fault;
+  fault.kind = Fault::Kind::kSmallOnly;
+  fault.target = random.Below(scenario.cables.size());
+  fault.at_ns = kBegins + random.Below(10 * kSecond);
+  fault.duration_ns =
+      random.BetweenPowers(10 * kMillisecond, weather == Weather::kHarsh ? 20 * kSecond : kSecond);
+  scenario.faults.push_back(fault);
+}
+
 }  // namespace
 
 Scenario MakeScenario(std::uint64_t seed, Planted planted) {
@@ -288,6 +299,7 @@ Scenario MakeScenario(std::uint64_t seed, Planted planted) {
     AddHostFaults(scenario, weather, faults);
     AddRateChanges(scenario, faults);
     AddFlips(scenario, Random(seed).Fork("flips"));
+    AddSmallOnly(scenario, weather, Random(seed).Fork("small only"));
   }
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at_ns < b.at_ns; });

@@ -43,13 +43,14 @@ struct JobPlan {
 
 struct Fault {
   enum class Kind : std::uint8_t {
-    kPull,      // A cable, for the duration.
-    kRate,      // A cable's rate changes, for the duration.
-    kFlip,      // A cable flips bits, for the duration.
-    kStop,      // SIGSTOP to a daemon, SIGCONT after the duration.
-    kKill,      // A daemon's process; started again after the duration (kNever: not).
-    kPowerOff,  // A host, as kKill, but no other host is notified.
-    kReplace,   // As kKill, but it comes back as another node.
+    kPull,       // A cable, for the duration.
+    kRate,       // A cable's rate changes, for the duration.
+    kFlip,       // A cable flips bits, for the duration.
+    kSmallOnly,  // A cable carries only small packets, for the duration.
+    kStop,       // SIGSTOP to a daemon, SIGCONT after the duration.
+    kKill,       // A daemon's process; started again after the duration (kNever: not).
+    kPowerOff,   // A host, as kKill, but no other host is notified.
+    kReplace,    // As kKill, but it comes back as another node.
   };
   Kind kind = Kind::kPull;
   std::uint64_t at_ns = 0;

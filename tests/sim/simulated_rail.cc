@@ -1,6 +1,7 @@
 #include "tests/sim/simulated_rail.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -96,13 +97,18 @@ void SimulatedRail::TakeCommand(const RailCommand& command) {
       wire::FrameHeader header;
       header.type = wire::FrameType::kHeartbeat;
       header.offset = schedule_.now_ns();
-      return SendHeader(header);
+      return SendHeader(header, command.padded);
     }
   }
 }
 
-void SimulatedRail::SendHeader(const wire::FrameHeader& header) {
+void SimulatedRail::SendHeader(wire::FrameHeader header, bool padded) {
+  static constexpr std::array<std::byte, wire::kPaddedBytes> kPadding = {};
   Message message;
+  if (padded) {
+    header.payload_bytes = wire::kPaddedBytes;
+    message.payload = kPadding.data();
+  }
   message.header = header;
   connection_->Send(side_, std::move(message));
 }
@@ -180,7 +186,7 @@ bool SimulatedRail::OnArrived(Message& message) {
     wire::FrameHeader echo;
     echo.type = wire::FrameType::kEcho;
     echo.offset = header.offset;
-    SendHeader(echo);
+    SendHeader(echo, header.payload_bytes > 0);
     return true;
   }
   if (header.type == wire::FrameType::kGivenUp) {
@@ -190,6 +196,11 @@ bool SimulatedRail::OnArrived(Message& message) {
     return true;
   }
   if (header.type == wire::FrameType::kEcho) {
+    if (header.payload_bytes > 0) {
+      passed_large_ = true;
+      owner_.OnRailHasEvents();
+      return true;
+    }
     round_trip_ns_ = schedule_.now_ns() - std::min(header.offset, schedule_.now_ns());
     if (round_trip_ns_min_ == 0) round_trip_ns_min_ = round_trip_ns_;
     round_trip_ns_min_ = std::min(round_trip_ns_min_, round_trip_ns_);

@@ -57,6 +57,7 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   void WakeUp() override {}
   bool is_reliable() const override { return connection_->cable().options().reliable; }
   std::uint64_t last_received_ns() const override { return last_received_ns_; }
+  bool has_passed_large() const override { return !is_reliable() || passed_large_; }
   fabric::RailSnapshot Snapshot() const override;
 
  private:
@@ -74,7 +75,7 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   void ScheduleCommands();
   void TakeCommands();
   void TakeCommand(const fabric::RailCommand& command);
-  void SendHeader(const wire::FrameHeader& header);
+  void SendHeader(wire::FrameHeader header, bool padded = false);
   bool Begin(const Message& message);
   void PlacePart(const Message& message);
   Told& Tell(fabric::RailEvent::Kind kind);
@@ -99,11 +100,12 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   Told current_;  // The last result of Pop.
   std::uint32_t transmitted_ = 0;
   fabric::PostedReceives posted_;
-  bool begun_ = false;  // The frame under way has its place.
+  bool begun_ = false;            // The frame under way has its place.
   bool is_data_changed_ = false;  // Of the message that arrives.
   fabric::PostedReceives::Place place_ = fabric::PostedReceives::Place::kDropped;
   std::byte* target_ = nullptr;
   std::uint64_t last_received_ns_;
+  bool passed_large_ = false;
   std::uint64_t round_trip_ns_ = 0;
   std::uint64_t round_trip_ns_min_ = 0;
   std::uint64_t sent_bytes_ = 0;

@@ -165,7 +165,7 @@ void World::SetCable(std::size_t index, bool up) {
   Cable& cable = *cables_[index];
   if (cable.up() == up) return;
   cable.SetUp(up);
-  ledger_.SetEdge(index, up);
+  ledger_.SetEdge(index, up && cable.Passes(Cable::kSmallBytes + 1));
   Log(absl::StrCat("cable ", cable.options().name, " between h", scenario_.cables[index].a,
                    " and h", scenario_.cables[index].b, up ? " is back" : " is pulled"));
   std::erase_if(cable.connections, [](const auto& old) { return old.expired(); });
@@ -182,6 +182,20 @@ void World::SetCable(std::size_t index, bool up) {
   }
 }
 
+// To what is large the cable is down, and the hosts are not told.
+void World::SetSmallOnly(std::size_t index, bool small_only) {
+  Cable& cable = *cables_[index];
+  if (cable.Passes(Cable::kSmallBytes + 1) != small_only) return;  // It is so already.
+  Log(absl::StrCat("cable ", cable.options().name,
+                   small_only ? " carries only small packets" : " carries packets of any size"));
+  cable.SetSmallOnly(small_only);
+  if (cable.up()) ledger_.SetEdge(index, !small_only);
+  if (small_only || !cable.up()) return;
+  for (const auto& weak : cable.connections) {
+    if (const auto connection = weak.lock()) connection->OnCableBack();
+  }
+}
+
 void World::Begin(const Fault& fault) {
   if (healed_) return;
   ++outcome_.faults;
@@ -190,6 +204,8 @@ void World::Begin(const Fault& fault) {
   } else if (fault.kind == Fault::Kind::kRate) {
     Log(absl::StrCat("cable c", fault.target, " carries ", fault.bytes_per_second, " B/s"));
     cables_[fault.target]->SetRate(fault.bytes_per_second);
+  } else if (fault.kind == Fault::Kind::kSmallOnly) {
+    SetSmallOnly(fault.target, true);
   } else if (fault.kind == Fault::Kind::kFlip) {
     Log(absl::StrCat("cable c", fault.target, " flips bits, in ", fault.flipped_of_million,
                      " of a million messages"));
@@ -227,6 +243,7 @@ void World::End(const Fault& fault) {
       return;
     case Fault::Kind::kRate:
       return cables_[fault.target]->SetRate(scenario_.cables[fault.target].bytes_per_second);
+    case Fault::Kind::kSmallOnly: return SetSmallOnly(fault.target, false);
     case Fault::Kind::kFlip: return cables_[fault.target]->SetFlips(0);
     default: return BringBack(fault);
   }
@@ -382,6 +399,7 @@ void World::Heal() {
   for (std::size_t i = 0; i < cables_.size(); ++i) {
     SetCable(i, true);
     cables_[i]->SetFlips(0);
+    SetSmallOnly(i, false);
   }
   for (const auto& host : hosts_) {
     if (host->state() != Host::State::kStopped) continue;

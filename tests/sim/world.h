@@ -82,6 +82,7 @@ class World final : public HostListener, public JobListener {
   void Begin(const Fault& fault);
   void End(const Fault& fault);
   void SetCable(std::size_t index, bool up);
+  void SetSmallOnly(std::size_t index, bool small_only);
   void TakeDown(const Fault& fault);
   void BringBack(const Fault& fault);
   void Heal();

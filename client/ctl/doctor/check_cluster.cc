@@ -274,6 +274,7 @@ void CheckLinks(const Facts& facts, Findings& findings) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
+      if (link.large_lost()) findings.Add("MC515", object);
       if (link.changed_frames() > 0) {
         findings.Add(
             "MC514", object,

@@ -11,6 +11,11 @@ namespace {
 using Why = v1::LinkReason;
 
 constexpr std::string_view kLinkUp = "a link that is up";
+constexpr std::string_view kMendMtu =
+    "an MTU on the way is smaller than those at the ends: give both ends of the cable, and all "
+    "switches, bridges and tunnels between them, the same (Linux: ip link set dev IF mtu N; macOS: "
+    "ifconfig IF mtu N), or both ends the smallest of them; ping -M do -s BYTES (macOS: ping -D -s "
+    "BYTES) finds what passes";
 constexpr std::string_view kReplaceCable =
     "replace the cable, or try another port at either end; if it stays so, test the memory of both "
     "machines. A process that writes into a buffer while an operation uses it looks the same";
@@ -361,16 +366,24 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC409", Severity::kOk, "results of the Python package", "results lie in the daemon's memory"},
 
     // 5xx: the cluster.
-    {"MC501", Severity::kError, "a node does not answer", "does not answer in time", "an answer",
-     "look at its mlxcommd, and at what loads that machine"},
+    {"MC501",
+     Severity::kError,
+     "a node does not answer",
+     "does not answer in time",
+     "an answer",
+     "look at its mlxcommd, and at what loads that machine",
+     {},
+     {"MC515", "MC515/down"}},
     {.id = "MC501/cut_off",
      .found = "does not answer in time",
      .expected = "an answer",
-     .remedy = "mend the link that is down; else look at its mlxcommd"},
+     .remedy = "mend the link that is down; else look at its mlxcommd",
+     .depends_on = {"MC515", "MC515/down"}},
     {.id = "MC501/lost",
      .found = "lost",
      .expected = "up",
-     .remedy = "is the machine awake, and mlxcommd running?"},
+     .remedy = "is the machine awake, and mlxcommd running?",
+     .depends_on = {"MC515", "MC515/down"}},
     {"MC502", Severity::kError, "a link is down", "{detail}", kLinkUp,
      "is mlxcommd running there, and the cable in?"},
     {.id = "MC502/interface",
@@ -395,7 +408,8 @@ constexpr auto kKinds = std::to_array<FindingKind>({
                "these, and whether mlxcommd runs there",
      .reasons = {Why::way_lost_link, Why::way_ended},
      .depends_on = {"MC205", "MC205/routed", "MC206", "MC207", "MC208", "MC209", "MC302/dialed",
-                    "MC502", "MC502/interface", "MC502/stranger", "MC502/version", "MC514/down"}},
+                    "MC502", "MC502/interface", "MC502/stranger", "MC502/version", "MC514/down",
+                    "MC515/down"}},
     {"MC503", Severity::kWarning, "nodes run different versions", "{versions}",
      "the same mlxcommd on all nodes", "install the same version everywhere"},
     {"MC504", Severity::kWarning, "clocks of nodes differ", "its clock is {time} {direction}",
@@ -435,6 +449,13 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = kLinkUp,
      .remedy = kReplaceCable,
      .reasons = {Why::bytes_changed}},
+    {"MC515", Severity::kError, "large frames do not pass", "small frames pass, large ones do not",
+     "frames of any size", kMendMtu},
+    {.id = "MC515/down",
+     .found = "{detail}",
+     .expected = "frames of any size",
+     .remedy = kMendMtu,
+     .reasons = {Why::large_lost}},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",

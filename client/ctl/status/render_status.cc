@@ -215,6 +215,10 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
     out += "    to " + Shown(link.peer()) + "  " + paint.State(WordOf(link.state()));
     if (!link.detail().empty()) out += "  " + Shown(link.detail());
     out += "\n";
+    if (link.large_lost()) {
+      out += "      " + paint.Bad("small frames pass, large ones do not") +
+             " (an MTU on the way; mlxcommctl doctor says what mends it)\n";
+    }
     if (link.changed_frames() > 0) {
       out += "      " + paint.Bad("bytes were changed on the way") + ", " +
              Plural(link.changed_frames(), "time") + ", and sent again, last on " +

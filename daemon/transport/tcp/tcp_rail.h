@@ -60,6 +60,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool PrepareToSleep() override;
   void WakeUp() override { events_.WakeUp(); }
   std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
+  bool has_passed_large() const override { return reader_.has_passed_large(); }
   std::uint64_t last_asked_ns() const override {
     return writer_.asks_for_proof() ? 0 : reader_.last_asked_ns();
   }

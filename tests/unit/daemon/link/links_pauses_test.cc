@@ -75,25 +75,19 @@ TEST_F(LinksPausesTest, FindSilenceThoughThereArePauses) {
 // Why: on a machine that is so busy that all ticks are late, each looks like the end of a pause, and a peer
 // that has gone must be found before its own patience with us ends.
 TEST_F(LinksPausesTest, FindSilenceAndEndAGraceThoughAllTicksAreLate) {
-  for (const std::uint64_t late_ns : {interval_ns + 1, 2 * interval_ns}) {
-    const std::shared_ptr<Connection> silent = Connect("1");
-    const std::shared_ptr<Connection> answers = Connect("2");
-    ASSERT_TRUE(HasRail("1") && HasRail("2"));
-    silent->answers = false;
-    const std::uint64_t began_ns = now_ns;
-    while (HasRail("1") && now_ns < began_ns + 10 * grace_ns) SleepHere(interval_ns + late_ns);
-    EXPECT_LE(now_ns - began_ns, 2 * here.options.heartbeat_timeout_ns + interval_ns) << late_ns;
-    ASSERT_TRUE(HasRail("2")) << "it has answered each time";
+  const std::uint64_t late_ns = interval_ns + 1;
+  const std::shared_ptr<Connection> silent = Connect("1");
+  const std::shared_ptr<Connection> answers = Connect("2");
+  silent->answers = false;
+  while (HasRail("1") && now_ns < 10 * grace_ns) SleepHere(interval_ns + late_ns);
+  EXPECT_LE(now_ns, 2 * here.options.heartbeat_timeout_ns);
+  ASSERT_TRUE(HasRail("2")) << "it has answered each time";
 
-    answers->answers = false;
-    const std::uint64_t grace_began_ns = now_ns;
-    while (here.lost.empty() && now_ns < grace_began_ns + 10 * grace_ns) {
-      SleepHere(interval_ns + late_ns);
-    }
-    EXPECT_EQ(here.lost.size(), 1u) << late_ns;
-    here.lost.clear();
-    there.links->OnTime(now_ns);
-  }
+  answers->answers = false;
+  const std::uint64_t began_ns = now_ns;
+  while (here.lost.empty() && now_ns < began_ns + 10 * grace_ns) SleepHere(interval_ns + late_ns);
+  ASSERT_EQ(here.lost.size(), 1u);
+  EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
 }
 
 // Why: no peer could come back to a daemon that did not run. How: it does not run for longer than

@@ -30,6 +30,7 @@ struct Connection {
   bool cut = false;               // Nothing passes any more, and neither end is notified.
   std::array<int, 2> beats = {};  // Signs of life that each end has sent.
   bool answers = true;            // False: the process at the other end has stopped.
+  bool small_only = false;        // A large frame blocks it, and all that is behind.
 };
 
 class PaperRail final : public Rail {
@@ -46,7 +47,9 @@ class PaperRail final : public Rail {
     if (command.kind == RailCommand::Kind::kHeartbeat) {
       ++connection_->beats[side_];
       PaperRail* const other = connection_->ends[1 - side_];
+      if (command.padded && connection_->small_only) connection_->cut = true;
       const bool arrives = !connection_->cut && other != nullptr && connection_->answers;
+      if (arrives && command.padded) passed_large_ = true;
       if (arrives) heard_ns_ = other->heard_ns_ = other->asked_ns_ = command.clock_ns;
     }
     if (command.kind != RailCommand::Kind::kTransmit) return true;
@@ -91,6 +94,8 @@ class PaperRail final : public Rail {
   void WakeUp() override {}
   // Signs of life pass as long as both ends are there.
   std::uint64_t last_received_ns() const override { return heard_ns_; }
+  bool has_passed_large() const override { return passed_large_; }
+  void PassLarge() { passed_large_ = true; }
   std::uint64_t last_asked_ns() const override { return asked_ns_; }
   RailSnapshot Snapshot() const override { return {}; }
 
@@ -104,6 +109,7 @@ class PaperRail final : public Rail {
   std::size_t side_;
   std::uint64_t heard_ns_;
   std::uint64_t asked_ns_ = 0;
+  bool passed_large_ = false;
   bool stopped_ = false;
   bool ended_ = false;
   std::uint32_t transmitted_ = 0;
@@ -157,10 +163,12 @@ struct Daemon : FabricListener, LinksPort {
 
 // A rail between two, with the same path at both ends.
 inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const RailPath& path,
-                                        std::uint64_t now_ns) {
+                                        std::uint64_t now_ns, bool small_only = false) {
   const auto connection = std::make_shared<Connection>();
+  connection->small_only = small_only;
   const Links::Join dialer = *from.links->BeginAsDialer(to.id(), path);
-  const Links::Join acceptor = *to.links->BeginAsAcceptor(from.id(), path, dialer.own, {}, now_ns);
+  const Links::Join acceptor = *to.links->BeginAsAcceptor(
+      from.id(), path, dialer.own, to.links->MarkOf(from.id(), path), now_ns);
   const auto finish = [&](Daemon& daemon, const Links::Join& own, std::size_t side,
                           const Links::Join& other) {
     const absl::Status done = daemon.links->Finish(

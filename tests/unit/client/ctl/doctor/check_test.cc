@@ -455,6 +455,23 @@ TEST(CheckTest, NamesTheCableOnWhichBytesWereChanged) {
   EXPECT_EQ(Found(facts, "MC514").size(), 2u) << "also why it is down";
 }
 
+// Why: the daemon of a node that is reached no more is not to blame, where an MTU is.
+TEST(CheckTest, NamesTheMtuWhereOnlySmallFramesPass) {
+  Facts facts = Well();
+  v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(0)->mutable_links(0);
+  link.set_large_lost(true);
+  EXPECT_NE(Found(facts, "MC515").at(0).remedy.find("MTU"), std::string::npos);
+  facts.cluster.status.mutable_nodes(1)->set_answered(false);
+  EXPECT_TRUE(Found(facts, "MC501").empty());
+  link.set_state(v1::LinkState::lost);
+  link.set_reason(v1::LinkReason::large_lost);
+  EXPECT_EQ(Found(facts, "MC515").size(), 2u) << "also why it is down";
+  EXPECT_TRUE(Found(facts, "MC501").empty());
+  link.set_large_lost(false);
+  link.set_reason(v1::LinkReason::none);
+  EXPECT_EQ(Found(facts, "MC501").size(), 1u);
+}
+
 TEST(CheckTest, FindsNodesThatDiffer) {
   Facts facts = Well();
   facts.cluster.status.mutable_nodes(1)->set_version("2");

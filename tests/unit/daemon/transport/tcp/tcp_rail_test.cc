@@ -503,6 +503,28 @@ TEST_F(TcpRailTest, EchoesHeartbeatsAndTellsWhenItWasAskedLast) {
   EXPECT_LE(rail_->last_asked_ns(), platform::MonotonicNow());
 }
 
+// Why: a connection on which only small packets pass is of no use (the link asks each for a large one).
+TEST_F(TcpRailTest, EchoesALargeHeartbeatAsLargeAndKnowsItsOwnHasPassed) {
+  Start();
+  RailCommand command;
+  command.kind = RailCommand::Kind::kHeartbeat;
+  command.padded = true;
+  ASSERT_TRUE(rail_->Give(command));
+  const wire::FrameHeader asked = ReadAtFar();
+  EXPECT_EQ(asked.type, wire::FrameType::kHeartbeat);
+  EXPECT_EQ(asked.payload_bytes, wire::kPaddedBytes);
+  EXPECT_FALSE(rail_->has_passed_large());
+  SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, wire::kPaddedBytes, 4711)));
+  const wire::FrameHeader echo = ReadAtFar();
+  EXPECT_EQ(echo.type, wire::FrameType::kEcho);
+  EXPECT_EQ(echo.payload_bytes, wire::kPaddedBytes);
+  SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, 0, 4712)));
+  EXPECT_EQ(ReadAtFar().payload_bytes, 0u) << "only who asked for it gets it";
+  EXPECT_FALSE(rail_->has_passed_large());
+  SendFromFar(FrameBytes(Header(wire::FrameType::kEcho, 0, wire::kPaddedBytes, 1)));
+  while (!rail_->has_passed_large()) std::this_thread::yield();
+}
+
 // Why: when the daemon ends, its last messages (why it ends, what it has received) must reach its
 // neighbours.
 TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
