@@ -88,8 +88,8 @@ void Link::DropRail(std::size_t at) {
   ask_ = true;
 }
 
-// A connection that is made anew shows that small packets pass; of large ones it says nothing, and those may
-// be what was lost, where an MTU on the way has become smaller.
+// A new connection shows that small packets pass; of large ones it says nothing, and those may be what was
+// lost, where an MTU on the way has become smaller.
 void Link::AskForLarge(std::size_t at, std::uint64_t now_ns) {
   if (rails_[at].rail->has_passed_large()) return;
   awaits_large_ = true;

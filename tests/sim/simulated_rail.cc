@@ -72,7 +72,7 @@ void SimulatedRail::ScheduleCommands() {
 
 void SimulatedRail::TakeCommands() {
   while (!commands_.empty() && !down_) {
-    const RailCommand command = std::move(commands_.front());
+    const RailCommand command = commands_.front();
     commands_.pop_front();
     TakeCommand(command);
   }

@@ -201,7 +201,8 @@ TEST_F(FrameReaderTest, AFrameInWhichABitWasFlippedDoesNotCount) {
         ASSERT_EQ(reader.has_ended(), !is_asked_for) << "bit " << bit;
         EXPECT_EQ(reader.should_tell_end(), !is_asked_for);
         if (is_asked_for) {
-          EXPECT_EQ(abandoned_, (std::vector{std::pair{std::uint64_t{2}, LinkReason::kBytesChanged}}));
+          EXPECT_EQ(abandoned_,
+                    (std::vector{std::pair{std::uint64_t{2}, LinkReason::kBytesChanged}}));
         } else {
           EXPECT_EQ(reader.end_cause(), DownCause::kCut) << "bit " << bit;
           EXPECT_EQ(reader.end_link_reason(), LinkReason::kBytesChanged) << "bit " << bit;
