@@ -162,9 +162,9 @@ void AddLinks(const v1::NodeStatus& node, Families& families) {
     frames_changed[MakePrintable(link.peer())] += static_cast<double>(link.changed_frames());
   }
   for (const auto& [peer, value] : links) AddValue(up, {{"peer", peer}}, value);
-  MetricFamily& changed =
-      Begin(families, "mlxcomm_link_changed_frames_total", MetricType::Counter,
-            "Frames that something on the way has changed, found at either end, and sent again.");
+  MetricFamily& changed = Begin(
+      families, "mlxcomm_link_changed_frames_total", MetricType::Counter,
+      "Frames from the neighbour that something on the way has changed; they were sent again.");
   for (const auto& [peer, frames] : frames_changed) AddValue(changed, {{"peer", peer}}, frames);
 }
 

@@ -168,6 +168,9 @@ bool Channel::NextToHand(Frame& frame, std::size_t& rail, bool reliable_control)
   ++next->readers;
   frame.header = next->header;
   frame.payload = next->payload;
+  if (next->wanted && frame.header.type == wire::FrameType::kData) {
+    frame.header.flags |= wire::kRepeated;
+  }
   return true;
 }
 
@@ -259,6 +262,7 @@ void Channel::GiveUpOn(std::size_t rail, std::uint64_t ordinal) {
 void Channel::OnWanted(std::uint64_t sequence) {
   Outgoing* const frame = Find(sequence);
   if (frame == nullptr || frame->acknowledged || frame->state != State::kUnderWay) return;
+  frame->wanted = true;
   GiveUpOn(frame->rail, frame->ordinal);
 }
 

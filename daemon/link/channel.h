@@ -118,6 +118,7 @@ class Channel {
     bool acknowledged = false;
     bool cancelled = false;  // Replaced once nobody reads it.
     bool released = false;   // Its payload.
+    bool wanted = false;     // The other side has asked for it again.
   };
   // What the other side has to keep if something is missing before it.
   static std::uint64_t EarlyBytes(const Outgoing& frame);

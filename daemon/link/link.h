@@ -224,6 +224,7 @@ class Link {
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
   void TakeAbandoned(const RailEvent& event);
+  void ForgetWantedThatHasCome();
   void CountChanged(std::size_t at, const RailEvent& event);
   void OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns);
   bool OnFrame(RailEvent& event);
@@ -256,7 +257,11 @@ class Link {
   void DropRail(std::size_t at);
   void AskForLarge(std::size_t at, std::uint64_t now_ns);
   void LookForLarge();
+  bool IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const;
   void CountSmallOnly(const OnRail& on, std::uint64_t now_ns);
+  bool SmallOnly(std::uint64_t now_ns) const;
+  bool GivesTimeForLarge(std::uint64_t now_ns);
+  void StayInGrace(const RailEnd& end, std::uint64_t now_ns);
   void GoUp();
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
@@ -296,7 +301,8 @@ class Link {
   std::vector<OperationKey> withdrawn_;       // Answered in the next Poll.
   std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
   std::vector<std::uint64_t> wanted_;         // Dropped here as copies of what never came.
-  bool ask_ = false;                          // For those, in the next acknowledgement.
+  std::size_t asked_ = 0;                     // The first of those have been asked for.
+  bool ask_ = false;  // Again, for the very first, in the next acknowledgement.
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
   std::uint64_t unacknowledged_since_ns_ = 0;  // Where there are any.
@@ -314,7 +320,7 @@ class Link {
   bool has_grown_ = false;  // What it had when it was lost is still to be given back.
   bool grace_after_reset_ = false;
   std::uint64_t grace_began_ns_ = 0;
-  bool rail_came_in_grace_ = false;
+  std::uint64_t grace_limit_ns_ = 0;  // It is not extended beyond.
   std::string grace_why_;
   std::uint64_t violations_ = 0;
   // Rails in a row that came, and went again without that a large frame had passed.

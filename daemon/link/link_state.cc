@@ -58,10 +58,22 @@ void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
   grace_paused_ns_ = 0;
   grace_began_ns_ = now_ns;
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
-  rail_came_in_grace_ = false;
+  grace_limit_ns_ = grace_end_ns_ + options_.heartbeat_timeout_ns;
+  small_only_ = 0;
   detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
   listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
+}
+
+// A rail had come, and has gone without having passed a large frame. A daemon that has ended is not waited for
+// any longer than otherwise.
+void Link::StayInGrace(const RailEnd& end, std::uint64_t now_ns) {
+  grace_after_reset_ = end.cause == DownCause::kReset;
+  if (grace_after_reset_) {
+    grace_end_ns_ = std::min(grace_end_ns_, now_ns + options_.reset_grace_ns);
+  }
+  grace_why_ = end.why;
+  detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
 }
 
 // Takes it out of all that counts rails; it has been stopped.
@@ -85,7 +97,7 @@ void Link::DropRail(std::size_t at) {
   if (delivered_last_ == at) delivered_last_ = kNoRail;
   // What was acknowledged, or asked for, on it may not have arrived.
   acknowledge_now_ = true;
-  ask_ = true;
+  asked_ = 0;
 }
 
 // A new connection shows that small packets pass; of large ones it says nothing, and those may be what was
@@ -119,11 +131,34 @@ void Link::GoUp() {
   detail_.clear();
 }
 
-// One that was there for long enough to pass a large frame. The first may have been pulled just then.
+// It has been there for long enough to pass a large frame, and has passed none.
+bool Link::IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const {
+  return on.rail != nullptr && !on.rail->has_passed_large() &&
+         now_ns >= on.since_ns + options_.heartbeat_timeout_ns / 2;
+}
+
+// The first may have been pulled just then.
 void Link::CountSmallOnly(const OnRail& on, std::uint64_t now_ns) {
-  if (on.rail->has_passed_large() || now_ns < on.since_ns + options_.heartbeat_timeout_ns / 2)
-    return;
-  if (++small_only_ >= 2) large_lost_ = true;
+  if (IsSmallOnly(on, now_ns) && ++small_only_ >= 2) large_lost_ = true;
+}
+
+// One is still there that small frames pass, or two were.
+bool Link::SmallOnly(std::uint64_t now_ns) const {
+  return small_only_ >= 2 || std::any_of(rails_.begin(), rails_.end(),
+                                         [&](const OnRail& on) { return IsSmallOnly(on, now_ns); });
+}
+
+// A rail that has come at the end of the grace gets time to pass a large frame, where none has failed in it.
+bool Link::GivesTimeForLarge(std::uint64_t now_ns) {
+  if (small_only_ > 0 || rail_count_ == 0) return false;
+  std::uint64_t until_ns = 0;
+  for (const OnRail& on : rails_) {
+    if (on.rail != nullptr) until_ns = std::max(until_ns, on.since_ns);
+  }
+  until_ns = std::min(until_ns + options_.heartbeat_timeout_ns / 2, grace_limit_ns_);
+  if (until_ns <= now_ns) return false;
+  grace_end_ns_ = until_ns;
+  return true;
 }
 
 // The other side has been heard on it; its receiver's clock says when.
@@ -163,7 +198,11 @@ void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns
   DropRail(at);
   if (end.cause == DownCause::kReset) AskThoseBeside(end, now_ns);
   if (rail_count_ == 0) {
-    if (state_ == State::kUp) EnterGrace(end, now_ns);
+    if (state_ == State::kGrace) {
+      StayInGrace(end, now_ns);
+    } else if (state_ == State::kUp) {
+      EnterGrace(end, now_ns);
+    }
     return;
   }
   spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why, rail_count_);
@@ -281,10 +320,6 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
       GoUp();
     } else if (state_ == State::kGrace) {
       detail_ = "a connection is back, and no large frame has passed on it yet";
-      // The first gets time for that, however late it comes.
-      if (!std::exchange(rail_came_in_grace_, true)) {
-        grace_end_ns_ = std::max(grace_end_ns_, now_ns + options_.heartbeat_timeout_ns);
-      }
     }
   } else {
     BeginAnew(peer, theirs);
@@ -365,6 +400,7 @@ void Link::ForgetChannel() {
   posted_.clear();
   withdrawals_.clear();
   wanted_.clear();
+  asked_ = 0;
   ask_ = false;
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
@@ -433,7 +469,8 @@ void Link::OnTime(std::uint64_t now_ns) {
   if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
   if (awaits_large_) LookForLarge();
   if (state_ != State::kGrace) return;
-  if (small_only_ + rail_count_ >= 2) {
+  if (GivesTimeForLarge(now_ns)) return;
+  if (SmallOnly(now_ns)) {
     large_lost_ = true;
     return Lose(WithReason(
         absl::UnavailableError(absl::StrCat("small frames pass to it and large ones do not, for ",
@@ -449,11 +486,11 @@ void Link::OnTime(std::uint64_t now_ns) {
       " ms (", grace_why_, ")")));
 }
 
-// Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each pause that follows:
-// where the machine is so busy that all ticks are late, who has gone must be found as well.
+// Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each short pause that
+// follows: where the machine is so busy that all ticks are late, who has gone must be found as well.
 void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
   const auto time_to_answer = [&](std::uint64_t& first_ns, bool anew) {
-    if (first_ns == 0 || anew) first_ns = now_ns;
+    if (first_ns == 0 || anew || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;
     return std::min(now_ns + options_.heartbeat_interval_ns,
                     first_ns + options_.heartbeat_timeout_ns);
   };
@@ -462,6 +499,7 @@ void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
     on.silent_from_ns = time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
   }
   grace_end_ns_ = std::max(grace_end_ns_ + late_ns, time_to_answer(grace_paused_ns_, false));
+  grace_limit_ns_ += late_ns;
   if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
 }
 

@@ -38,7 +38,9 @@ FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& str
 
 void FrameReader::Forget(const OperationKey& key) {
   // A payload half read goes on into the staging buffer and is dropped.
-  if (posted_.Forget(key)) target_ = staging_;
+  if (!posted_.Forget(key)) return;
+  target_ = staging_;
+  copied_to_ = nullptr;
 }
 
 bool FrameReader::HasRoom() const {
@@ -109,7 +111,7 @@ bool FrameReader::Fill(int write_error) {
   if (!in_payload) return true;
   if (payload_have_ == incoming_.payload_bytes) {
     FinishFrame();
-  } else if (target_ == staging_) {
+  } else if (target_ == staging_ && copied_to_ == nullptr) {
     posted_.PlaceSome(incoming_, staging_, payload_have_);
   }
   return true;
@@ -119,7 +121,7 @@ bool FrameReader::Fill(int write_error) {
 void FrameReader::DropBegun() {
   header_have_ = 0;
   payload_have_ = 0;
-  target_ = nullptr;
+  target_ = copied_to_ = nullptr;
   target_control_.reset();
   const std::uint64_t abandoned = posted_.Abandon();
   if (abandoned != 0) port_.OnAbandoned(abandoned, LinkReason::kNone);
@@ -201,7 +203,11 @@ bool FrameReader::ChooseTarget() {
   target_duplicate_ = false;
   if (incoming_.type == wire::FrameType::kData) {
     switch (PlaceOfData()) {
-      case PostedReceives::Place::kDirect: return true;
+      case PostedReceives::Place::kDirect:
+        if ((incoming_.flags & wire::kRepeated) != 0 && has_sums_) {
+          copied_to_ = std::exchange(target_, staging_);
+        }
+        return true;
       case PostedReceives::Place::kDuplicate: target_duplicate_ = true; [[fallthrough]];
       case PostedReceives::Place::kDropped:  // Both are read and dropped.
       case PostedReceives::Place::kStaged: target_ = staging_; return true;
@@ -250,6 +256,9 @@ void FrameReader::FinishFrame() {
   header_have_ = 0;
   if (has_sums_ && sum_have_ != sum_told_ && OnWrongSum()) return;
   std::byte* const payload = std::exchange(target_, nullptr);
+  if (std::byte* const to = std::exchange(copied_to_, nullptr); to != nullptr) {
+    std::memcpy(to, payload, incoming_.payload_bytes);
+  }
   if (incoming_.type == wire::FrameType::kHeartbeat) {
     last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
     return port_.OnHeartbeat(incoming_);
@@ -274,14 +283,15 @@ void FrameReader::FinishFrame() {
 
 // Data lies where processes may write at any time, at both ends: they can make its sum wrong, and must not
 // take down a rail that others use as well. So it is asked for again, and what was placed of it is placed
-// once more. The rest are copies that no process reaches. False: nothing of it is wanted.
+// once more. Then it is sent from a copy and read to one, so that only the way can have changed it. The rest
+// are copies that no process reaches. False: nothing of it is wanted.
 bool FrameReader::OnWrongSum() {
   if (incoming_.type != wire::FrameType::kData) {
     EndAndTell("the payload of a frame was changed on the way", LinkReason::kBytesChanged);
     return true;
   }
   if (!posted_.is_placing()) return false;
-  target_ = nullptr;
+  target_ = copied_to_ = nullptr;
   port_.OnAbandoned(posted_.Disown(), LinkReason::kBytesChanged);
   return true;
 }
@@ -309,12 +319,11 @@ void FrameReader::TellReceived() {
 
 // Its daemon lives, and waits for another connection.
 void FrameReader::OnGivenUp() {
-  const LinkReason reason = LinkReasonOf(incoming_.tag, LinkReason::kCut);
+  const bool changed = incoming_.tag == static_cast<std::uint32_t>(LinkReason::kBytesChanged);
   End(DownCause::kCut,
-      reason == LinkReason::kBytesChanged ? "the other side got bytes that were changed on the way"
-      : reason == LinkReason::kTlsFailed  ? "the other side got a TLS record that is not authentic"
-                                          : "the other side has given it up",
-      reason);
+      changed ? "the other side got bytes that were changed on the way"
+              : "the other side has given it up",
+      changed ? LinkReason::kBytesChanged : LinkReason::kCut);
 }
 
 void FrameReader::End(DownCause cause, std::string reason, LinkReason link_reason) {

@@ -151,6 +151,7 @@ class FrameReader {
   std::size_t header_have_ = 0;
   std::uint64_t incoming_began_ns_ = 0;  // When its header was read.
   std::byte* target_ = nullptr;          // Where the payload goes.
+  std::byte* copied_to_ = nullptr;       // Where repeated data goes, once its sum is right.
   std::size_t payload_have_ = 0;
   std::uint32_t sum_told_ = 0;  // Of the payload, by its header.
   std::uint32_t sum_have_ = 0;  // Of what has come of it.

@@ -39,8 +39,7 @@ void FrameWriter::PutInFront(const Channel::Frame& frame) {
   for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
     wire::FrameHeader& waiting = At(i).frame.header;
     if (waiting.sequence != 0) break;  // Those without a number are in front.
-    if (waiting.type != frame.header.type || waiting.tag != frame.header.tag) continue;
-    if (waiting.payload_bytes != frame.header.payload_bytes) continue;
+    if (!wire::MayRenew(waiting, frame.header)) continue;
     wire::Renew(waiting, frame.header);
     At(i).has_sums = false;
     return;
@@ -88,20 +87,25 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
   for (std::size_t i = 0; i < std::min(outgoing_count_, kBatchFrames); ++i) {
     Waiting& waiting = At(i);
     Channel::Frame& frame = waiting.frame;
-    if (has_sums_ && !waiting.has_sums) {
-      if (summed >= kSummedBytes) return;
-      Sum(waiting);
-      summed += frame.header.payload_bytes;
-    }
+    if (has_sums_ && !waiting.has_sums && (summed >= kSummedBytes || !Sum(waiting))) return;
+    summed += frame.header.payload_bytes;
     add(&frame.header, sizeof frame.header);
     if (frame.header.payload_bytes > 0) add(frame.payload, frame.header.payload_bytes);
   }
 }
 
-void FrameWriter::Sum(Waiting& waiting) const {
-  wire::FrameHeader& header = waiting.frame.header;
-  PutSums(header, waiting.frame.payload);
+// A process may write into the memory that data lies in, again and again, and so make each sum wrong. Data
+// that was asked for again is sent from a copy, of which there is one at a time. False: it has to wait for it.
+bool FrameWriter::Sum(Waiting& waiting) {
+  Channel::Frame& frame = waiting.frame;
+  if (IsRepeated(frame.header)) {
+    if (std::exchange(copy_waits_, true)) return false;
+    copy_.assign(frame.payload, frame.payload + frame.header.payload_bytes);
+    frame.payload = copy_.data();
+  }
+  PutSums(frame.header, frame.payload);
   waiting.has_sums = true;
+  return true;
 }
 
 bool FrameWriter::TellGivenUp(LinkReason why) {
@@ -169,6 +173,7 @@ void FrameWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
       unreleased_[(unreleased_first_ + unreleased_count_++) % kUnreleasedMax] = written_;
     }
     if (header.payload_bytes >= kLargeBytes) --large_frames_;
+    if (has_sums_ && IsRepeated(header)) copy_waits_ = false;
     if (observer_ != nullptr) observer_->OnSent(header, front_began_ns_, now);
     front_began_ns_ = began_ns;
     outgoing_first_ = (outgoing_first_ + 1) % kFramesMax;

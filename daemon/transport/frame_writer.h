@@ -85,7 +85,10 @@ class FrameWriter {
     bool has_sums = false;
   };
   Waiting& At(std::size_t i) { return outgoing_[(outgoing_first_ + i) % kFramesMax]; }
-  void Sum(Waiting& waiting) const;
+  static bool IsRepeated(const wire::FrameHeader& header) {
+    return header.type == wire::FrameType::kData && (header.flags & wire::kRepeated) != 0;
+  }
+  bool Sum(Waiting& waiting);
   void GatherBatch(struct iovec* parts, std::size_t* part_count);
   bool OnNotWritten();
   void OnWritten(std::size_t bytes, std::uint64_t began_ns);
@@ -114,6 +117,8 @@ class FrameWriter {
   bool pads_echo_ = false;
   bool pads_heartbeat_ = false;
   std::uint64_t echo_clock_ = 0;
+  std::vector<std::byte> copy_;  // Of data that is sent again.
+  bool copy_waits_ = false;      // To be written.
   bool told_given_up_ = false;
   std::atomic<bool> asks_for_proof_{false};
   std::atomic<std::uint64_t> sent_bytes_{0};

@@ -40,6 +40,8 @@ inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 
 inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no credit.
 inline constexpr std::uint8_t kProveAnew = 1;  // Flag of kHeartbeat.
+// Flag of kData: the other side asked for it again, so it comes from a copy and is read to one.
+inline constexpr std::uint8_t kRepeated = 1;
 
 // type        numbered  payload           what it is
 // kHeartbeat  no        0, or kPaddedBytes  offset = sender's clock, ns; kProveAnew: the sender no
@@ -105,7 +107,7 @@ enum class CircuitEnd : std::uint16_t {
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   FrameType type = FrameType::kHeartbeat;
-  std::uint8_t flags = 0;  // kSolicited, kProveAnew.
+  std::uint8_t flags = 0;  // kSolicited, kProveAnew, kRepeated.
   std::uint16_t step = 0;  // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
   std::uint32_t header_sum = 0;  // CRC32C of the header, with 0 here; 0 where frames have no sums.
@@ -151,7 +153,12 @@ inline Arrived ArrivedOf(const FrameHeader& header) {
 }
 
 // A newer acknowledgement replaces one of the same block that still waits, and a newer heartbeat an
-// older one: it says all that the older one said. What the older one asks for is still asked for.
+// older one: it says all that the older one said. What the older one asks for is still asked for; there is place for one.
+inline bool MayRenew(const FrameHeader& waiting, const FrameHeader& newer) {
+  const bool ask_both = waiting.type == FrameType::kAck && waiting.step != 0 && newer.step != 0;
+  return waiting.type == newer.type && waiting.tag == newer.tag && !ask_both &&
+         waiting.payload_bytes == newer.payload_bytes;
+}
 inline void Renew(FrameHeader& waiting, const FrameHeader& newer) {
   const std::uint64_t wanted = waiting.acknowledged + waiting.step;
   const bool asks = waiting.step != 0 && newer.step == 0 && wanted > newer.acknowledged;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 
 #include "tests/fake_verbs/control.h"
@@ -324,10 +325,16 @@ void FakePair::Send() {
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
     const bool lost = static_cast<double>(random_ % 1'000'000) < settings.Number("loss", 0) * 1e6;
+    const bool flips =
+        static_cast<double>(random_ / 1'000'000 % 1'000'000) < settings.Number("flips", 0) * 1e6;
     const bool goes = reached && !lost && state == IBV_QPS_RTS &&
                       !settings.Has("mute", device().name) && !settings.Has("down", device().name);
     message.resize(work.bytes);
     ReadAsHardware(work.address, message.data(), work.bytes);
+    if (flips && !message.empty()) {
+      const std::size_t bit = random_ % (8 * message.size());
+      message[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    }
     const double delay_us = settings.Number("delay_us", 0);
     lock.unlock();
     if (delay_us > 0) {

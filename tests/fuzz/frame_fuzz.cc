@@ -136,9 +136,12 @@ bool MayBe(const FrameHeader& header) {
   if (header.magic != 0x46434c4d || type >= kBounds.size()) return false;
   const Bounds& bounds = kBounds[type];
   if ((header.sequence != 0) != bounds.numbered || header.sequence >> 60 != 0) return false;
-  if (header.payload_bytes < bounds.least || header.payload_bytes > bounds.most) return false;
+  const bool padded = (type == 1 || type == 2) && header.payload_bytes == 64 * 1024;
+  if (!padded && (header.payload_bytes < bounds.least || header.payload_bytes > bounds.most)) {
+    return false;
+  }
   if (header.header_sum != 0 || header.payload_sum != 0) return false;
-  const bool may_have_flag = type == 5 || type == 1;
+  const bool may_have_flag = type == 5 || type == 6 || type == 1;
   if (header.flags > 1 || (header.flags == 1 && !may_have_flag)) return false;
   if (type == 3) return header.tag < 4 && header.step <= 1024;
   return type != 15 || header.step <= 1;
@@ -330,7 +333,7 @@ class ReadRail final : FrameReaderPort {
                  "frames come in order, headers as they were sent");
     const std::string wrong = Judge(sent);
     MLXCOMM_MUST(wrong.empty(), "what may not be is not handed on: " + wrong);
-    if (header.type == FrameType::kData) return sent;
+    if (header.type == FrameType::kData || header.type == FrameType::kHeartbeat) return sent;
     MLXCOMM_MUST(payload.size() == header.payload_bytes, "a payload is whole");
     CheckPayload(header, payload);
     return sent;

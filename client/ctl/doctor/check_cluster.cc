@@ -302,6 +302,17 @@ void CheckLinks(const Facts& facts, Findings& findings) {
   CheckPairing(cluster.topology, findings);
 }
 
+// On a link to the node: then its daemon is not to blame (MC515).
+bool LargeFramesAreLost(const ClusterFacts& cluster, const std::string& to) {
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      const bool lost = link.large_lost() || link.reason() == v1::LinkReason::large_lost;
+      if (lost && link.peer() == to) return true;
+    }
+  }
+  return false;
+}
+
 void CheckNodes(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
   std::map<std::string, std::string> by_version;
@@ -311,7 +322,7 @@ void CheckNodes(const Facts& facts, Findings& findings) {
       absl::StrAppend(&names, names.empty() ? "" : ", ", node.name());
     }
     const std::string object = absl::StrCat("node ", node.name());
-    if (!node.answered()) {
+    if (!node.answered() && !LargeFramesAreLost(cluster, node.name())) {
       findings.Add(AnyLinkIsDown(cluster) ? "MC501/cut_off" : "MC501", object);
     }
     if (node.strangers_refused() > 0) {
@@ -325,7 +336,8 @@ void CheckNodes(const Facts& facts, Findings& findings) {
     }
   }
   for (const v1::TopologyNode& node : cluster.topology.nodes()) {
-    if (node.state() == "lost") findings.Add("MC501/lost", absl::StrCat("node ", node.name()));
+    if (node.state() != "lost" || LargeFramesAreLost(cluster, node.name())) continue;
+    findings.Add("MC501/lost", absl::StrCat("node ", node.name()));
   }
   if (by_version.size() > 1) {
     findings.Add("MC503", "cluster", {{"versions", Grouped(by_version, "")}});

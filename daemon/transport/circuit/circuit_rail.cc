@@ -98,7 +98,7 @@ bool CircuitRail::RenewWaiting(const wire::FrameHeader& newer) {
   if (newer.type != wire::FrameType::kAck) return false;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     wire::FrameHeader& waiting = queue_[i].header;
-    if (waiting.type != newer.type || waiting.tag != newer.tag) continue;
+    if (!wire::MayRenew(waiting, newer)) continue;
     wire::Renew(waiting, newer);
     return true;
   }

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -232,6 +233,42 @@ TEST(LinkTest, AsksOnceForAFrameHoweverOftenItsRailGoes) {
     if (wire::ArrivedOf(command.frame.header).wanted == 5) ++asked;
   }
   EXPECT_EQ(asked, 1);
+}
+
+// Why: what was changed on the way is asked for, and everything behind it waits. A tick for each few of them
+// would be seconds.
+TEST(LinkTest, AsksAtOnceForAllFramesThatWereChangedOnTheWay) {
+  Side side;
+  ASSERT_TRUE(side.Join(NewPeer()).ok());
+  side.paper->given.clear();
+  std::set<std::uint64_t> changed;
+  for (std::uint64_t sequence = 1; sequence <= 41; sequence += 2) {
+    RailEvent& event = side.paper->events.emplace_back();
+    event.kind = RailEvent::Kind::kTransmitted;
+    event.abandoned = sequence;
+    event.link_reason = LinkReason::kBytesChanged;
+    changed.insert(sequence);
+  }
+  side.link.Poll(0);
+  const auto asked = [&side] {
+    std::multiset<std::uint64_t> sequences;
+    for (const RailCommand& command : side.paper->given) {
+      if (command.frame.header.type != wire::FrameType::kAck) continue;
+      const std::uint16_t wanted = wire::ArrivedOf(command.frame.header).wanted;
+      if (wanted != 0) sequences.insert(wanted);
+    }
+    side.paper->given.clear();
+    return sequences;
+  };
+  const std::multiset<std::uint64_t> first = asked();
+  EXPECT_EQ(std::set(first.begin(), first.end()), changed);
+  EXPECT_EQ(first.size(), changed.size()) << "each once";
+  EXPECT_EQ(side.link.Snapshot().changed_frames, changed.size());
+
+  side.paper->events.emplace_back().kind = RailEvent::Kind::kTransmitted;
+  side.paper->events.back().abandoned = 7;
+  side.link.Poll(0);
+  EXPECT_EQ(asked(), std::multiset<std::uint64_t>{7}) << "it has come wrong once more";
 }
 
 TEST(LinkTest, GoesOnWhereItWasWhenTheRailIsBack) {

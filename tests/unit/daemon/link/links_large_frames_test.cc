@@ -84,13 +84,23 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassOnAConnectionThatComesLate) {
   Run(grace_ns - 2);
   const std::shared_ptr<Connection> late = Connect(/*small_only=*/true);
   late->cut = false;  // It has not blocked: the answer is under way.
-  Run(here.options.heartbeat_timeout_ns / 2);
+  Run(here.options.heartbeat_timeout_ns / 4);
   EXPECT_EQ(Told().state, LinkState::kGrace);
   for (PaperRail* const end : late->ends) end->PassLarge();
   Run(grace_ns);
   EXPECT_EQ(Told().state, LinkState::kUp);
   EXPECT_THAT(here.lost, IsEmpty());
   EXPECT_THAT(there.lost, IsEmpty());
+}
+
+// Why: the reason must not depend on how often a connection could be made before the grace ended.
+TEST_F(LinksLargeFramesTest, AreTheReasonThoughTheOnlyConnectionCameLate) {
+  Cut(*Connect(false));
+  Run(grace_ns - 2);
+  Connect(/*small_only=*/true);
+  Run(here.options.heartbeat_timeout_ns);
+  ASSERT_THAT(here.lost, SizeIs(1));
+  EXPECT_EQ(Told().reason, LinkReason::kLargeLost);
 }
 
 // Why: the MTU is no suspect where only a cable was pulled, whichever moment that was.

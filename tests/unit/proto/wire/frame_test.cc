@@ -75,8 +75,9 @@ TEST(FrameTest, ANewerAcknowledgementKeepsWhatAnEarlierOneAskedFor) {
   EXPECT_EQ(ArrivedOf(waiting).wanted, 20u);
   EXPECT_EQ(ArrivedOf(waiting).bits[0], 110u);
   EXPECT_TRUE(IsWellFormed(waiting));
-  Renew(waiting, ack(120, 3));
-  EXPECT_EQ(ArrivedOf(waiting).wanted, 3u);
+  EXPECT_FALSE(MayRenew(waiting, ack(118, 9))) << "there is place for one question";
+  EXPECT_TRUE(MayRenew(ack(118, 0), ack(118, 9)));
+  waiting = ack(120, 3);
   Renew(waiting, ack(123, 0));
   EXPECT_EQ(ArrivedOf(waiting).wanted, 0u);
 }
