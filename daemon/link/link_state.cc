@@ -370,21 +370,23 @@ std::uint64_t Link::deadline_ns() const {
   return state_ == State::kGrace ? std::min(grace_end_ns_, next) : next;
 }
 
-void Link::OnTime(std::uint64_t now_ns) {
+bool Link::OnTime(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  if (has_grown_ && !reachable()) GiveBackMemory();
+  const bool gives_back = has_grown_ && !reachable();
+  if (gives_back) GiveBackMemory();
   if (now_ns >= channel_.deadline_ns()) {
     channel_.OnNow(now_ns);
     Pump();
     channel_.OnNow(now_ns);
   }
   if (now_ns >= asked_until_ns_) RemoveTheSilent(now_ns);
-  if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
+  if (state_ != State::kGrace || now_ns < grace_end_ns_) return gives_back;
   Lose(absl::UnavailableError(absl::StrCat(
       grace_after_reset_ ? "its daemon closed the connection and did not come back within "
                          : "no connection to it for ",
       (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
       " ms (", grace_why_, ")")));
+  return gives_back;
 }
 
 void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {

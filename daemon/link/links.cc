@@ -165,13 +165,15 @@ void Links::OnTime(std::uint64_t now_ns) {
     if (tick && link.OnTick(now_ns)) follows = true;
     if (soon) link.AskNewRails(now_ns);
     if (link.has_new_rail()) AskSoon(now_ns);
-    link.OnTime(now_ns);
+    freed_ = link.OnTime(now_ns) || freed_;
   }
   if (follows) LetOthersBeFirst();
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
   if (tick) TellOfForwarding(now_ns);
-  if (tick) ForgetIdle(now_ns);
+  if (!tick) return;
+  ForgetIdle(now_ns);
+  if (std::exchange(freed_, false)) port_.OnMemoryFreed();
 }
 
 // A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
@@ -240,6 +242,7 @@ void Links::ForgetIdle(std::uint64_t now_ns) {
     if (now_ns - peer->idle_since_ns < patience_ns) return false;
     const NodeId node = peer->link->peer().id;
     peers_.erase(node);
+    freed_ = true;
     return true;
   });
 }

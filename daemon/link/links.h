@@ -39,6 +39,8 @@ class LinksPort {
   virtual void OnRailGone() = 0;
   // deadline_ns() may have come nearer.
   virtual void OnDeadlineChanged() = 0;
+  // Nodes have gone, and what they had needed is free; at most once in a tick. The allocator still has it.
+  virtual void OnMemoryFreed() {}
 };
 
 class Links final : private RouterPort, private RailSetupListener {
@@ -259,6 +261,7 @@ class Links final : private RouterPort, private RailSetupListener {
   std::uint64_t ticked_ns_ = 0;     // At the last one.
   std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
   bool forwards_ = false;           // As told.
+  bool freed_ = false;              // Since the last tick.
 };
 
 }  // namespace mlxcomm::fabric

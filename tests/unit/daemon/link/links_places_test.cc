@@ -262,5 +262,21 @@ TEST_F(PlacesTest, ANodeThatIsLostKeepsNothingOfWhatItHad) {
   EXPECT_EQ(slot_bytes(), 0u) << "the link itself is still remembered";
 }
 
+// Why: the allocator keeps what is freed between two things that stay, and most that a node had needed is so.
+TEST_F(PlacesTest, SaysOnceThatMemoryIsFreeWhereSeveralNodesHaveGone) {
+  daemon.options.heartbeat_timeout_ns = 10 * Links::kForgetNs;
+  LinkAll();
+  Pass(2);
+  ASSERT_EQ(daemon.memory_freed, 0);
+  for (int number : {0, 1, 2}) connections[number]->ends[0]->GoDown(DownCause::kReset);
+  Pass(2);
+  ASSERT_EQ(linked(), 1u);
+  EXPECT_EQ(daemon.memory_freed, 1);
+  Pass(5);
+  EXPECT_EQ(daemon.memory_freed, 1) << "nothing has gone since";
+  Pass(Links::kForgetNs / 1'000'000'000 + 2);
+  EXPECT_EQ(daemon.memory_freed, 2) << "they are forgotten";
+}
+
 }  // namespace
 }  // namespace mlxcomm::fabric::links_places_test
