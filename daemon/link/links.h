@@ -234,8 +234,8 @@ class Links final : private RouterPort, private RailSetupListener {
   absl::StatusOr<Link*> TakePlace(const NodeId& node, const RailPath& path, const Origin& from);
   bool ForgetOldest();
   Peer& MakePeer(const NodeId& node);
-  absl::Status TooManyNodes(PlaceAnswer::Kind kind, const std::string& address) const;
-  absl::Status TooManyConnections(const std::string& address) const;
+  absl::Status TooManyNodes(PlaceAnswer::Kind kind) const;
+  absl::Status TooManyConnections() const;
   // RouterPort
   Link* LinkTo(const NodeId& node) override;
   Link* FindLink(const NodeId& node) const override;
