@@ -224,6 +224,7 @@ std::uint64_t ConnectionRelay::UnreadTimeoutNs(const Connection& connection) con
 void ConnectionRelay::Close(Connection& connection, EndReason reason) {
   if (!connection.open()) return;
   if (reason != EndReason::kNone) Report(connection, reason);
+  if (connection.meter.open_calls() >= kOpenCallsMany) ReleaseMemorySoon();
   asio::error_code ignored;
   // The intake has a duplicate of it.
   connection.process.shutdown(Stream::shutdown_both, ignored);
@@ -248,10 +249,15 @@ void ConnectionRelay::Report(const Connection& connection, EndReason reason) {
     spdlog::warn("ended the control connection of process {} of user {}: {}", connection.pid,
                  connection.uid, Describe(reason, UnreadTimeoutNs(connection)));
   }
-  if (ended_in_second_ != 1) return;
+  ReleaseMemorySoon();
+}
+
+void ConnectionRelay::ReleaseMemorySoon() {
+  if (std::exchange(releases_soon_, true)) return;
   second_.expires_after(std::chrono::seconds(1));
   second_.async_wait([this](const asio::error_code& cancelled) {
     if (cancelled) return;
+    releases_soon_ = false;
     const std::uint64_t ended = std::exchange(ended_in_second_, 0);
     if (ended > kEndsLoggedPerSecond) {
       spdlog::warn("ended {} more control connections", ended - kEndsLoggedPerSecond);

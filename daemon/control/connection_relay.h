@@ -8,8 +8,8 @@
 // once is kept, a piece of each direction, and nothing more is read there until it has gone. A user's meter
 // lives as long as its connections, and then until it has rested, so connecting again gains nothing.
 //
-// What ends a connection is logged, a few lines a second, and counted. A while after such an end the memory
-// that gRPC has freed is given back to the system.
+// What ends a connection is logged, a few lines a second, and counted. A while after such an end, or that of
+// a connection with many open calls, the memory that gRPC has freed is given back to the system.
 //
 // Owner: ControlServer. Thread: Carry and ended() from any; the rest on its own, which is not the loop's.
 // Memory: two pieces for each connection whose other side is slow; a meter for each user.
@@ -46,6 +46,7 @@ class ConnectionRelay {
   static constexpr std::uint64_t kUnreadTimeoutNs = 10'000'000'000;
   static constexpr std::uint64_t kOneCallPatience = 60;
   static constexpr std::uint32_t kEndsLoggedPerSecond = 5;
+  static constexpr std::size_t kOpenCallsMany = 4;
 
   explicit ConnectionRelay(std::uint64_t unread_timeout_ns = kUnreadTimeoutNs);
   ConnectionRelay(const ConnectionRelay&) = delete;
@@ -74,6 +75,7 @@ class ConnectionRelay {
   void Leave(Connection& connection, bool closes = true);
   std::uint64_t UnreadTimeoutNs(const Connection& connection) const;
   void Report(const Connection& connection, EndReason reason);
+  void ReleaseMemorySoon();
   void CloseAll();
 
   const std::uint64_t unread_timeout_ns_;
@@ -85,6 +87,7 @@ class ConnectionRelay {
   std::list<Connection> connections_;
   std::array<std::atomic<std::uint64_t>, kEndReasons> ended_{};
   asio::steady_timer second_;  // From the first end on.
+  bool releases_soon_ = false;
   std::uint64_t ended_in_second_ = 0;
   std::thread thread_;
 };

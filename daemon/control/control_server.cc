@@ -24,6 +24,7 @@
 #include <asio/thread_pool.hpp>
 
 #include "daemon/cluster/topology_reply.h"
+#include "daemon/control/answer_budget.h"
 #include "daemon/control/aside.h"
 #include "daemon/control/call_queue.h"
 #include "daemon/control/connection_relay.h"
@@ -200,7 +201,7 @@ class DiagnosticsCalls {
 
  private:
   void Status(UnaryCall<v1::StatusRequest, v1::StatusReply>& call) {
-    const auto who = Identify(intake_, call.context());
+    const auto who = IdentifyCaller(call);
     if (!who) return call.Refuse(RefuseStranger());
     port_.Status(
         Merged(merging_, call.MakeAnswer(), [viewer = who->peer.user](v1::StatusReply reply) {
@@ -214,7 +215,7 @@ class DiagnosticsCalls {
   }
 
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
-    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     // Only nodes and cables, which all users see.
     port_.Status(Merged(merging_, call.MakeAnswer(), [](const v1::StatusReply& status) {
       v1::TopologyReply topology = cluster::TopologyOf(status);
@@ -224,17 +225,17 @@ class DiagnosticsCalls {
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {
-    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     port_.Ping(call.request(), call.MakeAnswer());
   }
 
   void Doctor(UnaryCall<v1::DoctorRequest, v1::DoctorReply>& call) {
-    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     port_.Doctor(call.MakeAnswer());
   }
 
   void Costs(UnaryCall<v1::CostsRequest, v1::LinkCosts>& call) {
-    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     port_.MeasureLinks(call.MakeAnswer());
   }
 
@@ -259,6 +260,14 @@ class DiagnosticsCalls {
         "another record is being read: ask again");
   }
 
+  // Whose answers are counted. Those of training processes are not: each has few, and needs them.
+  template <typename Call>
+  std::optional<intake::SessionIdentity> IdentifyCaller(Call& call) {
+    auto who = Identify(intake_, call.context());
+    if (who) call.set_budget(answers_, who->peer.uid);
+    return who;
+  }
+
   std::optional<EventReader> IdentifyReader(const grpc::ServerContext& context) const {
     const auto who = Identify(intake_, context);
     if (!who) return std::nullopt;
@@ -268,6 +277,7 @@ class DiagnosticsCalls {
   const intake::Intake& intake_;
   const record::FlightRecorder& recorder_;
   const record::EventLog& events_;
+  AnswerBudget answers_;
   EventStreams event_streams_;
   StatusThread merging_;
   Aside<v1::FlightRecordReply> reading_;

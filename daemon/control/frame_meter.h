@@ -98,6 +98,7 @@ class FrameMeter {
   EndReason Take(std::span<const std::byte> bytes, std::uint64_t now_ns);
 
   std::uint64_t calls_made() const { return calls_made_; }
+  std::size_t open_calls() const { return open_calls_; }
 
   // The next bytes of the answers.
   void TakeAnswers(std::span<const std::byte> bytes);

@@ -5,13 +5,17 @@
 // request; a reply goes from the Answer to gRPC.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
+#include <sys/types.h>
+
 #include <grpcpp/grpcpp.h>
 
+#include "daemon/control/answer_budget.h"
 #include "daemon/control/call_queue.h"
 #include "daemon/control/control_port.h"
 #include "daemon/control/refusal.h"
@@ -31,6 +35,12 @@ class UnaryCall : public AsyncCall {
   // Called on the queue's thread, at the end of the call: gRPC has passed the answer on, or the caller has
   // gone. A caller that keeps its window closed puts it off.
   void set_on_over(std::function<void()> on_over) { on_over_ = std::move(on_over); }
+  // From here on what the answer holds counts as that user's, until the end of the call, which the budget
+  // outlives.
+  void set_budget(AnswerBudget& budget, uid_t uid) {
+    budget_ = &budget;
+    uid_ = uid;
+  }
   // Either of the two, once.
   std::unique_ptr<Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }
   void Refuse(const grpc::Status& status) { writer_.FinishWithError(status, &answered_); }
@@ -39,6 +49,7 @@ class UnaryCall : public AsyncCall {
   using AsyncCall::AsyncCall;
   ~UnaryCall() override {
     if (on_over_) on_over_();
+    if (budget_ != nullptr) budget_->GiveBack(uid_, held_bytes_);
   }
   void OnCancelled() override {
     if (on_cancelled_) on_cancelled_();
@@ -58,6 +69,9 @@ class UnaryCall : public AsyncCall {
     }
     void Succeed(const Reply& reply) override {
       UnaryCall* const call = std::exchange(call_, nullptr);
+      if (const Failure refused = call->Hold(reply); !refused.ok()) {
+        return call->Refuse(control::Refuse(refused));
+      }
       call->writer_.Finish(reply, grpc::Status::OK, &call->answered_);
     }
     void Fail(const Failure& failure) override {
@@ -68,8 +82,19 @@ class UnaryCall : public AsyncCall {
     UnaryCall* call_;
   };
 
+  Failure Hold(const Reply& reply) {
+    if (budget_ == nullptr) return {};
+    const std::uint64_t bytes = reply.ByteSizeLong();
+    Failure refused = budget_->Take(uid_, bytes);
+    if (refused.ok()) held_bytes_ = bytes;
+    return refused;
+  }
+
   std::function<void()> on_cancelled_;
   std::function<void()> on_over_;
+  AnswerBudget* budget_ = nullptr;
+  uid_t uid_ = 0;
+  std::uint64_t held_bytes_ = 0;
 };
 
 // How the generated service asks gRPC for a call of a method.

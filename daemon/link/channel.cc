@@ -348,6 +348,7 @@ void Channel::GiveBackMemory() {
   frames_ = GrowingRing<Outgoing>();
   lost_ = GrowingRing<std::uint64_t>();
   flights_ = {};
+  released_ = std::vector<std::uint64_t>();
   for (Slots& slots : slots_) slots = Slots();
 }
 

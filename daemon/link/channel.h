@@ -46,14 +46,17 @@ class Channel {
   };
 
   Channel() : Channel(Limits()) {}
-  explicit Channel(const Limits& limits) : limits_(limits) { released_.reserve(wire::kWindow); }
+  explicit Channel(const Limits& limits) : limits_(limits) {}
 
   // Copies payload of all but kData. RESOURCE_EXHAUSTED: too much is queued already.
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
 
   // A rail is a number below kRailsMax.
-  void OnRailUp(std::size_t rail, bool reliable) { flights_[rail].Open(reliable); }
+  void OnRailUp(std::size_t rail, bool reliable) {
+    released_.reserve(wire::kWindow);
+    flights_[rail].Open(reliable);
+  }
   // The rail touches no payload any more.
   void OnRailDown(std::size_t rail);
 

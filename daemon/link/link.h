@@ -156,7 +156,8 @@ class Link {
   // The grace period's end, or when frames have to be looked after; kNever: neither. May
   // come nearer with every call; look when about to sleep.
   std::uint64_t deadline_ns() const;
-  void OnTime(std::uint64_t now_ns);
+  // True: what had grown with the frames of a node that was lost has been freed.
+  bool OnTime(std::uint64_t now_ns);
   bool prepared() const { return prepared_; }
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
   const std::string& detail() const { return detail_; }
@@ -261,6 +262,7 @@ class Link {
   void CountSmallOnly(const OnRail& on, std::uint64_t now_ns);
   bool SmallOnly(std::uint64_t now_ns) const;
   bool GivesTimeForLarge(std::uint64_t now_ns);
+  void EndGrace(std::uint64_t now_ns);
   void StayInGrace(const RailEnd& end, std::uint64_t now_ns);
   void GoUp();
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);

@@ -457,19 +457,23 @@ std::uint64_t Link::deadline_ns() const {
   return state_ == State::kGrace ? std::min(grace_end_ns_, next) : next;
 }
 
-void Link::OnTime(std::uint64_t now_ns) {
+bool Link::OnTime(std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  if (has_grown_ && !reachable()) GiveBackMemory();
+  const bool gives_back = has_grown_ && !reachable();
+  if (gives_back) GiveBackMemory();
   if (now_ns >= channel_.deadline_ns()) {
     channel_.OnNow(now_ns);
     Pump();
     channel_.OnNow(now_ns);
   }
   if (now_ns >= asked_until_ns_) RemoveTheSilent(now_ns);
-  if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
+  if (state_ == State::kGrace && now_ns >= grace_end_ns_) EndGrace(now_ns);
+  return gives_back;
+}
+
+void Link::EndGrace(std::uint64_t now_ns) {
   if (awaits_large_) LookForLarge();
-  if (state_ != State::kGrace) return;
-  if (GivesTimeForLarge(now_ns)) return;
+  if (state_ != State::kGrace || GivesTimeForLarge(now_ns)) return;
   if (SmallOnly(now_ns)) {
     large_lost_ = true;
     return Lose(WithReason(

@@ -165,13 +165,15 @@ void Links::OnTime(std::uint64_t now_ns) {
     if (tick && link.OnTick(now_ns)) follows = true;
     if (soon) link.AskNewRails(now_ns);
     if (link.has_new_rail()) AskSoon(now_ns);
-    link.OnTime(now_ns);
+    freed_ = link.OnTime(now_ns) || freed_;
   }
   if (follows) LetOthersBeFirst();
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
   if (tick) TellOfForwarding(now_ns);
-  if (tick) ForgetIdle(now_ns);
+  if (!tick) return;
+  ForgetIdle(now_ns);
+  if (std::exchange(freed_, false)) port_.OnMemoryFreed();
 }
 
 // A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
@@ -240,6 +242,7 @@ void Links::ForgetIdle(std::uint64_t now_ns) {
     if (now_ns - peer->idle_since_ns < patience_ns) return false;
     const NodeId node = peer->link->peer().id;
     peers_.erase(node);
+    freed_ = true;
     return true;
   });
 }
@@ -527,22 +530,22 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
     const PlaceAnswer answer = FindPlaceFor(node, path, from, holders);
     if (answer.kind == PlaceAnswer::Kind::kFull || answer.kind == PlaceAnswer::Kind::kAddressFull) {
       ++nodes_refused_;
-      return TooManyNodes(answer.kind, from.address);
+      return TooManyNodes(answer.kind);
     }
     if (answer.kind == PlaceAnswer::Kind::kYields) {
       ++nodes_refused_;
       const Peer& yields = *holders[answer.who];
-      yields.link->Lose(TooManyNodes(answer.kind, yields.address));
+      yields.link->Lose(TooManyNodes(answer.kind));
     }
     if (peer == nullptr) {
       const std::size_t most = std::size_t{3} * options_.nodes_max + kFarNodesMax;
       if (peers_.size() >= most && !ForgetOldest()) {
-        return TooManyNodes(PlaceAnswer::Kind::kFull, from.address);
+        return TooManyNodes(PlaceAnswer::Kind::kFull);
       }
       peer = &MakePeer(node);
     }
   } else if (HasTooManyConnections(*peer, path, from)) {
-    return TooManyConnections(from.address);
+    return TooManyConnections();
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
   // Further ones change nothing: else a node could move away from its address, and make room there.
@@ -578,22 +581,16 @@ bool Links::ForgetOldest() {
   return true;
 }
 
-absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind, const std::string& address) const {
-  const std::size_t most = options_.nodes_max;
-  std::string limit;
-  if (kind == PlaceAnswer::Kind::kAddressFull) {
-    absl::StrAppend(&limit, "there are ", NodesOfAddressMax(most), " nodes of ", address,
-                    " here, as many as one address may have when all ", most,
-                    " places of peers { nodes_max } are taken");
-  } else {
-    if (kind == PlaceAnswer::Kind::kYields) limit = "it yields its place to another node: ";
-    absl::StrAppend(&limit, "there are ", most,
-                    " neighbours here, as many as peers { nodes_max } allows");
-  }
-  absl::Status status = WithReason(
-      absl::ResourceExhaustedError(absl::StrCat(
-          limit, "; raise nodes_max if all of them are yours, or stop those that are not")),
-      LinkReason::kTooMany);
+absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind) const {
+  const bool of_address = kind == PlaceAnswer::Kind::kAddressFull;
+  const char* const yields =
+      kind == PlaceAnswer::Kind::kYields ? "it yields its place to another node: " : "";
+  absl::Status status =
+      WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                     yields, TooManyText(of_address ? wire::VerdictCode::kTooManyOfAddress
+                                                    : wire::VerdictCode::kTooManyNodes,
+                                         options_.nodes_max, "here"))),
+                 LinkReason::kTooMany);
   status.SetPayload(kNoPlacePayload, absl::Cord());
   return status;
 }
@@ -602,15 +599,10 @@ bool Links::IsNoPlace(const absl::Status& status) {
   return status.GetPayload(kNoPlacePayload).has_value();
 }
 
-absl::Status Links::TooManyConnections(const std::string& address) const {
-  const std::size_t most = options_.nodes_max;
-  return WithReason(
-      absl::ResourceExhaustedError(absl::StrCat(
-          "there are ", ConnectionsMax(most), " connections here, or ",
-          ConnectionsOfAddressMax(most), " of ", address,
-          ", the most with which further cables are taken where peers { nodes_max } is ", most,
-          "; raise nodes_max if all of them are yours, or stop daemons that are not needed")),
-      LinkReason::kTooMany);
+absl::Status Links::TooManyConnections() const {
+  return WithReason(absl::ResourceExhaustedError(TooManyText(wire::VerdictCode::kTooManyConnections,
+                                                             options_.nodes_max, "here")),
+                    LinkReason::kTooMany);
 }
 
 }  // namespace mlxcomm::fabric

@@ -39,6 +39,8 @@ class LinksPort {
   virtual void OnRailGone() = 0;
   // deadline_ns() may have come nearer.
   virtual void OnDeadlineChanged() = 0;
+  // Nodes have gone, and what they had needed is free; at most once in a tick. The allocator still has it.
+  virtual void OnMemoryFreed() {}
 };
 
 class Links final : private RouterPort, private RailSetupListener {
@@ -232,8 +234,8 @@ class Links final : private RouterPort, private RailSetupListener {
   absl::StatusOr<Link*> TakePlace(const NodeId& node, const RailPath& path, const Origin& from);
   bool ForgetOldest();
   Peer& MakePeer(const NodeId& node);
-  absl::Status TooManyNodes(PlaceAnswer::Kind kind, const std::string& address) const;
-  absl::Status TooManyConnections(const std::string& address) const;
+  absl::Status TooManyNodes(PlaceAnswer::Kind kind) const;
+  absl::Status TooManyConnections() const;
   // RouterPort
   Link* LinkTo(const NodeId& node) override;
   Link* FindLink(const NodeId& node) const override;
@@ -259,6 +261,7 @@ class Links final : private RouterPort, private RailSetupListener {
   std::uint64_t ticked_ns_ = 0;     // At the last one.
   std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
   bool forwards_ = false;           // As told.
+  bool freed_ = false;              // Since the last tick.
 };
 
 }  // namespace mlxcomm::fabric

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
+
 namespace mlxcomm::fabric {
 namespace {
 
@@ -50,6 +52,19 @@ std::optional<std::size_t> NewestOfCrowdedAddress(std::span<const PlaceHolder> h
 }
 
 }  // namespace
+
+std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const char* here) {
+  std::string what = absl::StrCat(nodes_max, " nodes are linked ", here, " already");
+  if (verdict == wire::VerdictCode::kTooManyOfAddress) {
+    absl::StrAppend(&what, ", ", NodesOfAddressMax(nodes_max), " or more of them of this address");
+  } else if (verdict == wire::VerdictCode::kTooManyConnections) {
+    what = absl::StrCat("for a further cable there are too many connections ", here, ", ",
+                        ConnectionsMax(nodes_max), ", or ", ConnectionsOfAddressMax(nodes_max),
+                        " of this address");
+  }
+  return absl::StrCat(what, ", as many as peers { nodes_max: ", nodes_max, " } allows: raise it ",
+                      here, ", or stop daemons that are not needed");
+}
 
 PlaceAnswer FindPlace(const PlaceHolder& newcomer, std::span<const PlaceHolder> holders,
                       std::size_t nodes_max) {

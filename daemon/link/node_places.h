@@ -21,6 +21,7 @@
 
 #include "daemon/transport/fabric.h"
 #include "proto/types/node_id.h"
+#include "proto/wire/hello.h"
 
 namespace mlxcomm::fabric {
 
@@ -52,6 +53,10 @@ inline constexpr std::size_t ConnectionsMax(std::size_t nodes_max) { return 2 * 
 inline constexpr std::size_t ConnectionsOfAddressMax(std::size_t nodes_max) {
   return 2 * NodesOfAddressMax(nodes_max);
 }
+
+// Why a node or its connection is refused, in the words of both sides: what there is, where it is set, what
+// to do. `verdict`: kTooMany..; `here`: "here" for the side that refuses, "there" for the other.
+std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const char* here);
 
 // `holders`: oldest first, the newcomer not among them.
 PlaceAnswer FindPlace(const PlaceHolder& newcomer, std::span<const PlaceHolder> holders,

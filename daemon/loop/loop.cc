@@ -338,4 +338,6 @@ void Loop::OnRailGone() { fabric_->OnRailGone(); }
 
 void Loop::OnDeadlineChanged() { fabric_->OnDeadlineChanged(); }
 
+void Loop::OnMemoryFreed() { memory_release_.Start(); }
+
 }  // namespace mlxcomm

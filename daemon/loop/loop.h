@@ -6,7 +6,8 @@
 //   (adaptive_spin.h), then sleeps in the io_context
 //
 // Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest before
-// Run or after it. Memory: one more thread while the machine is examined for doctor.
+// Run or after it. Memory: one more thread while the machine is examined for doctor, and one while freed
+// memory is given back.
 #pragma once
 
 #include <atomic>
@@ -27,6 +28,7 @@
 #include "daemon/control/control_server.h"
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
+#include "daemon/loop/memory_release.h"
 #include "daemon/node/node.h"
 #include "daemon/platform/sleep_guard.h"
 #include "daemon/platform/wakeup.h"
@@ -109,6 +111,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override;
   void OnRailGone() override;
   void OnDeadlineChanged() override;
+  void OnMemoryFreed() override;
 
   bool Turn();
   void Sleep();
@@ -143,6 +146,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint64_t clients_seen_ = 0;
   std::map<intake::SessionId, pid_t> clients_;  // That are there.
   std::thread looking_;                         // Examines the machine.
+  MemoryRelease memory_release_;
   std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;

@@ -9,9 +9,10 @@ namespace mlxcomm::platform {
 std::string SystemName();      // "Linux 6.1.0 x86_64"; empty: not known.
 std::uint64_t OpenFilesMax();  // This process's limit; 0: not known.
 std::uint64_t OpenFiles();     // This process's; 0: not known.
-// Raises the limit to what the system allows without privileges, at most 65536: a program that a
-// shell starts has 256 on macOS, 1024 on Linux, and a client costs five of the daemon's. A higher
-// limit stays. Call it before there are threads; children inherit it.
+// Raises the limit to what the system allows without privileges, at most 65536: a program that a shell
+// starts has 256 on macOS, 1024 on Linux, and a client costs eight of the daemon's (arena, queue, doorbell,
+// the watch over its process, four sockets of its control connection). A higher limit stays. Call it before
+// there are threads; children inherit it.
 void RaiseOpenFilesMax();
 // The limit of this process's address space (RLIMIT_AS); 0: none, or not known.
 std::uint64_t AddressSpaceMax();

@@ -8,7 +8,7 @@
 namespace mlxcomm {
 namespace {
 
-// Its own sockets, clocks and wakeups (15 without neighbours), one client and one tool.
+// Its own sockets, clocks and wakeups (16 on Linux without neighbours), one client (8) and one tool (6).
 constexpr std::uint64_t kOpenFilesNeeded = 32;
 // Its program and libraries, its threads' stacks of 8 MiB, and their heaps.
 constexpr std::uint64_t kAddressSpaceNeeded = 512 << 20;

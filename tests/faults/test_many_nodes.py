@@ -22,7 +22,11 @@ VERDICT_BYTES = 8
 ACCEPTED, TOO_MANY_NODES, TOO_MANY_OF_ADDRESS = 1, 5, 6
 NODES_MAX = 64
 OF_ADDRESS_MAX = 16
-KEPT = 28 * MIB  # Before there were bounds 500 nodes left 590 MiB.
+# The inventions give no sign of life. However long the test takes to make them, they stay until they go.
+SILENCE_MS = 600_000
+# Of what 110 nodes had needed: 64 of them are remembered, and events; and the free rest of the pages that
+# these lie in. Without bounds 500 nodes left 590 MiB.
+KEPT = 8 * MIB
 
 
 class Inventions:
@@ -69,7 +73,7 @@ def busy(cluster, monkeypatch):
     named = free_port()
     c = cluster(
         2,
-        peer_settings=f'security: PLAIN connect: "127.0.0.1:{named}"',
+        peer_settings=f'security: PLAIN connect: "127.0.0.1:{named}" heartbeat_timeout_ms: {SILENCE_MS}',
         top_settings="scheduling: MANY_CORES",
         start=False,
     )
@@ -145,10 +149,7 @@ def test_one_address_has_the_places_that_others_do_not_want_and_gives_them_back(
     assert own_part(c)["nodes_linked"] == str(NODES_MAX)
     inventions.go()
     wait_until(lambda: own_part(c)["nodes_linked"] == "1", "they are lost")
-    expect_given_back(daemon, before, {"descriptors": 0})
-    assert Resources.of(daemon).threads == before.threads
-    # But for what is remembered of 110 nodes that have gone, and the pages that malloc keeps between.
-    expect_given_back(daemon, before, {"memory": KEPT - 1})
+    expect_given_back(daemon, before, {"descriptors": 0, "threads": 0, "memory": KEPT})
 
 
 def test_all_addresses_have_nodes_max_and_who_is_named_gets_in(busy, tmp_path):

@@ -4,13 +4,14 @@ the limit and the remedy, or goes on with what there is."""
 import contextlib
 import errno
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 
 import pytest
-from daemon_resources import given_back
+from daemon_resources import Resources, given_back
 from test_faults import HELLO, MAGIC, VERSION, say_hello
 
 from conftest import PATIENCE, POSIX, Process, find_program, find_test_program, wait_until
@@ -80,6 +81,35 @@ def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
                 clients += bool(files)
             assert b"Too many open files" in answer and 1 < clients < 16, (clients, answer)
         job_is_fine(path)
+    finally:
+        daemon.end()
+
+
+# Why: what it says that it needs is a sum of what each of these has (process/resource_limits.cc).
+@pytest.mark.skipif(sys.platform != "linux" or POSIX, reason="what a client costs differs")
+def test_a_daemon_with_as_few_files_as_it_takes_serves_a_client_and_a_tool(tmp_path):
+    config, place = config_in(tmp_path)
+    refused = limited(config, resource.RLIMIT_NOFILE, 12)
+    assert refused.finish() == 1, refused.lines
+    least = int(re.search(r"mlxcommd needs (\d+) to start", refused.lines[-1]).group(1))
+    daemon = limited(config, resource.RLIMIT_NOFILE, least)
+
+    def descriptors():
+        return Resources.of(daemon.child.pid).descriptors
+
+    path = str(place / "d.sock")
+    try:
+        daemon.wait_for("is ready")
+        before = descriptors()
+        connection, answer, files = say_hello(path, A_CLIENT, 3)
+        with connection:
+            assert len(files) == 3, answer
+            wait_until(lambda: descriptors() == before + 8, "it serves its calls")
+            status = [find_program("mlxcommctl"), "status", "--socket", path]
+            done = subprocess.run(status, capture_output=True, text=True, timeout=PATIENCE)
+            assert done.returncode == 0, done
+        for file in files:
+            os.close(file)
     finally:
         daemon.end()
 

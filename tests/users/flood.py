@@ -43,6 +43,7 @@ STATUS = b"/mlxcomm.v1.Diagnostics/Status"
 RECORD = b"/mlxcomm.v1.Diagnostics/FlightRecord"
 REFUSED = b"grpc-status\x018"  # RESOURCE_EXHAUSTED.
 ANSWER_BYTES = 150  # A status has more.
+CALLS_AT_ONCE = 16  # As many as gRPC takes of a connection (daemon/control/control_server.cc).
 
 
 class Refused(Exception):
@@ -228,6 +229,39 @@ def closed_windows(path):
     connection.close()
 
 
+def has_headers(answers, stream):
+    """Whether the answer to that call has begun."""
+    at = 0
+    while at + 9 <= len(answers):
+        length = int.from_bytes(answers[at:at + 3], "big")
+        if answers[at + 3] == HEADERS and int.from_bytes(answers[at + 5:at + 9], "big") == stream:
+            return True
+        at += 9 + length
+    return False
+
+
+def leave_unsent(path, count):
+    """Has as many answers on each of its connections as there may be calls, and lets gRPC send none of them:
+    its windows are closed. Each is worked out before the next is asked for."""
+    connections = [Connection(path) for _ in range(count)]
+    refused = 0
+    for connection in connections:
+        connection.send(frame(SETTINGS, struct.pack(">HI", 4, 0)), reads=False)
+        got = b""
+        for stream in range(1, 2 * CALLS_AT_ONCE, 2):
+            connection.send(call(STATUS, connection.token, stream), reads=False)
+            while not has_headers(got, stream):
+                select.select([connection.socket], [], [])
+                piece = connection.socket.recv(1 << 16)
+                assert piece, "the daemon has ended the connection"
+                got += piece
+        refused += got.count(REFUSED)
+    print(f"left {count * CALLS_AT_ONCE - refused} answers, {refused} were refused", flush=True)
+    sys.stdin.read()
+    for connection in connections:
+        connection.close()
+
+
 def main():
     user, path, kind, count = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
     os.setgroups([])
@@ -237,6 +271,8 @@ def main():
         closed_windows(path)
     elif kind == "never_read":
         never_read(path, count)
+    elif kind == "leave_unsent":
+        leave_unsent(path, count)
     elif kind == "half_frames":
         connections = [Connection(path, BEGINNING[:10 + i % 20]) for i in range(count)]
         print("open", flush=True)

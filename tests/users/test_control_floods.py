@@ -5,6 +5,7 @@ memory, descriptors and threads are afterwards what they were.
 """
 
 import os
+import re
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ import pytest
 from daemon_resources import MIB, Resources, expect_given_back
 from test_users import ANN, BOB, Users
 
-from conftest import Process
+from conftest import Process, wait_until
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes"),
               pytest.mark.skipif(sys.platform != "linux", reason="what a process uses is read from /proc")]
@@ -23,6 +24,13 @@ REASONS = {"ping": "pings", "ping_ack": "pings", "settings": "settings", "settin
            "continuations": "long_headers", "empty_continuations": "long_headers",
            "long_headers": "long_headers", "long_frame": "broken", "calls": "calls", "garbage": "broken",
            "never_read": "unread"}
+
+
+TOOLS = 14  # As many as a user may have, and room for another.
+ADDRESSES = 1000
+# daemon/control/answer_budget.h, and what is on its way.
+ANSWERS_MAX = 5 * MIB
+CALL_BYTES = 24 * 1024  # What gRPC has for a call that is open.
 
 
 class Victim(Users):
@@ -60,10 +68,31 @@ class Victim(Users):
         assert [rank.finish() for rank in self.job] == [0, 0], [rank.lines for rank in self.job]
 
 
+class LonelyVictim(Victim):
+    """It has many neighbours to dial, at addresses where nobody answers: each is a line of its status."""
+
+    def __init__(self, folder):
+        super().__init__(folder, 1)
+        connect = " ".join(f'connect: "127.0.0.1:{port}"' for port in range(1, 1 + ADDRESSES))
+        # Dialed once; the next time no test is there any more.
+        pauses = "reconnect_delay_min_ms: 60000 reconnect_delay_max_ms: 600000"
+        self.settings = (self.settings[0], "", f'peers {{ key_file: "{self.key}" {connect} {pauses} }}')
+
+    def wait_linked(self):
+        wait_until(self.status, "it answers")
+
+
 @pytest.fixture
 def victim(tmp_path):
     made = Victim(tmp_path, 1).start()
     yield made
+    made.end()
+
+
+@pytest.fixture
+def lonely_victim(tmp_path):
+    made = LonelyVictim(tmp_path)
+    yield made.start()
     made.end()
 
 
@@ -107,9 +136,9 @@ def test_a_user_who_connects_again_and_again_is_bounded(victim):
 def test_who_never_reads_loses_the_connection(victim):
     victim.flood("window_update")
     before = victim.use()
-    victim.flood("never_read", 14)  # As many tools as a user may have, and room for another.
+    victim.flood("never_read", TOOLS)
     expect_as_before(victim, before)
-    assert victim.ended() == {"unread": 14}
+    assert victim.ended() == {"unread": TOOLS}
     victim.expect_exact()
 
 
@@ -120,9 +149,26 @@ def test_a_user_has_one_record_on_its_way(victim):
     victim.expect_exact()
 
 
+# Why: gRPC keeps an answer for which a process opens no window, and the status of a large cluster is long.
+def test_answers_that_no_window_is_open_for_are_bounded(lonely_victim):
+    victim = lonely_victim
+    victim.flood("window_update")
+    before = victim.use()
+    process = victim.start_flood("leave_unsent", TOOLS)
+    left, refused = map(int, re.findall(r"\d+", process.wait_for("left")))
+    assert left + refused == TOOLS * flood.CALLS_AT_ONCE and refused > 0
+    held = victim.use().memory - before.memory
+    assert held < ANSWERS_MAX + (left + refused) * CALL_BYTES, (left, refused, held)
+    victim.daemons[0].wait_for("refused an answer of")
+    assert victim.status(), "others have theirs"
+    process.end()
+    expect_as_before(victim, before)
+    victim.expect_exact()
+
+
 def test_half_frames_hold_nobody_up(victim):
     before = victim.use()
-    process = victim.start_flood("half_frames", 14)
+    process = victim.start_flood("half_frames", TOOLS)
     process.wait_for("open")
     assert victim.jobs(BOB)[0] == [(f"#{BOB}", "train", "running")]
     assert victim.use().memory <= before.memory + 4 * MIB

@@ -82,20 +82,6 @@ bool IsTooMany(wire::VerdictCode verdict) {
          verdict == wire::VerdictCode::kTooManyConnections;
 }
 
-// In the words of both sides: what there is, where it is set, what to do.
-std::string TooManyText(wire::VerdictCode verdict, std::uint32_t nodes_max, const char* here) {
-  std::string what = absl::StrCat(nodes_max, " nodes are linked ", here, " already");
-  if (verdict == wire::VerdictCode::kTooManyOfAddress) {
-    absl::StrAppend(&what, ", ", NodesOfAddressMax(nodes_max), " or more of them of this address");
-  } else if (verdict == wire::VerdictCode::kTooManyConnections) {
-    what = absl::StrCat("for a further cable there are too many connections ", here, ", ",
-                        ConnectionsMax(nodes_max), ", or ", ConnectionsOfAddressMax(nodes_max),
-                        " of this address");
-  }
-  return absl::StrCat(what, ", as many as peers { nodes_max: ", nodes_max,
-                      " } allows: raise it there, or stop daemons that are not needed");
-}
-
 constexpr char kTooManyStrangers[] = "too many that have not proved the key";
 constexpr char kTooManyUnintroduced[] =
     "it has proved the key and has not introduced itself, and too many others wait";

@@ -142,6 +142,7 @@ struct Daemon : FabricListener, LinksPort {
   void OnWithdrawn(const NodeId&, const OperationKey&) override {}
   void OnRailGone() override { ++rails_gone; }
   void OnDeadlineChanged() override {}
+  void OnMemoryFreed() override { ++memory_freed; }
 
   NodeClaim ClaimOf(const NodeId& node) const override {
     return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? NodeClaim::kComes
@@ -158,6 +159,7 @@ struct Daemon : FabricListener, LinksPort {
   std::vector<bool> forwarding;
   std::vector<NodeId> wanted;  // Jobs have ranks there.
   int rails_gone = 0;
+  int memory_freed = 0;
   std::unique_ptr<Links> links;
 };
 

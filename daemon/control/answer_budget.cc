@@ -1,0 +1,50 @@
+#include "daemon/control/answer_budget.h"
+
+#include <bit>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::control {
+
+Failure AnswerBudget::Take(uid_t uid, std::uint64_t bytes) {
+  if (bytes == 0) return {};
+  const std::lock_guard lock(mutex_);
+  const auto held = held_.find(uid);
+  if (held == held_.end()) {
+    held_[uid] = bytes;
+    return {};
+  }
+  if (bytes > kBytesPerUserMax || held->second > kBytesPerUserMax - bytes) {
+    // The first, and then ever fewer of them.
+    if (std::has_single_bit(++refused_)) {
+      spdlog::warn(
+          "refused an answer of {} bytes to user {}, whose processes have not taken {} bytes: {} "
+          "so far",
+          bytes, uid, held->second, refused_);
+    }
+    return {FailureCode::kResourceExhausted, kNoRank,
+            absl::StrCat("processes of user ", uid, " have not taken ", held->second,
+                         " bytes of their answers, and this one has ", bytes,
+                         ", where a user may leave ", kBytesPerUserMax,
+                         ": end those that do not read, or ask again")};
+  }
+  held->second += bytes;
+  return {};
+}
+
+void AnswerBudget::GiveBack(uid_t uid, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto held = held_.find(uid);
+  held->second -= bytes;
+  if (held->second == 0) held_.erase(held);
+}
+
+std::uint64_t AnswerBudget::refused() const {
+  const std::lock_guard lock(mutex_);
+  return refused_;
+}
+
+}  // namespace mlxcomm::control

@@ -1,0 +1,38 @@
+// How much the answers may hold that a user's processes leave in gRPC: a process that opens no window makes
+// gRPC keep an answer until its connection ends, and a connection has several calls.
+//
+//   answer ──fits, or is the user's only one──▶ held ──it has gone, or its call is over──▶ given back
+//     └─ would be too much ─▶ refused
+//
+// Only refusals cost an honest process something, and a process that takes its answers holds them for
+// milliseconds.
+//
+// Owner: DiagnosticsCalls. Thread: any, with a lock. Memory: a number for each user that holds something.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include <sys/types.h>
+
+#include "proto/types/failure.h"
+
+namespace mlxcomm::control {
+
+class AnswerBudget {
+ public:
+  static constexpr std::uint64_t kBytesPerUserMax = 4 * 1024 * 1024;
+
+  // RESOURCE_EXHAUSTED: with the others of this user it would be too much.
+  Failure Take(uid_t uid, std::uint64_t bytes);
+  void GiveBack(uid_t uid, std::uint64_t bytes);
+  std::uint64_t refused() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uid_t, std::uint64_t> held_;  // Bytes; none is 0.
+  std::uint64_t refused_ = 0;
+};
+
+}  // namespace mlxcomm::control
