@@ -20,7 +20,7 @@ BUILD = FOLDER.parents[1] / "build"
 INSIDE = "MLXCOMM_RDMA_VM_REPORTS"  # In the machine: the file for reports.
 SECONDS_MAX = 840  # Below the timeout that tests/run gives a test, so that the machine tells where it was.
 CANNOT_BE_HAD = 3
-PASSED_ON = ("MLXCOMM_BUILD", "MLXCOMM_RDMA_VM_ALL", "PATH")
+PASSED_ON = ("MLXCOMM_BUILD", "MLXCOMM_RDMA_VM_ALL", "MLXCOMM_TESTS_TIER", "PATH")
 
 
 class Reporter:

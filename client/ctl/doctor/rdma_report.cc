@@ -103,7 +103,7 @@ std::string Rails(const v1::StatusReply& status) {
   return any ? text : text + "  no rail\n";
 }
 
-std::string Said(const Words& words) {
+std::string WhatItSaid(const Words& words) {
   ProgramOptions options;
   options.with_errors = true;
   const auto output = RunProgram(words, options);
@@ -113,7 +113,7 @@ std::string Said(const Words& words) {
   return text + "\n";
 }
 
-std::string System() {
+std::string SystemReport() {
   std::string text = "Of the system\n";
 #if defined(__APPLE__)
   const Words programs[] = {
@@ -123,7 +123,7 @@ std::string System() {
   const Words programs[] = {
       {"uname", "-sr"}, {"rdma", "link"}, {"ibv_devinfo", "-v"}, {"ls", "-l", "/dev/infiniband"}};
 #endif
-  for (const Words& words : programs) text += Said(words);
+  for (const Words& words : programs) text += WhatItSaid(words);
   return text;
 }
 
@@ -134,7 +134,7 @@ std::string RdmaReport(const RdmaTrialsOptions& options, const v1::StatusReply& 
   const std::string rails = Rails(status);
   const RdmaTrials trials = TryRdma(options);
   return rails + "\n" + Limits(trials) + "\n" + Devices(trials) + "\n" + Tried(trials) + "\n" +
-         System();
+         SystemReport();
 }
 
 }  // namespace mlxcomm::ctl

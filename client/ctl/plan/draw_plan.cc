@@ -21,7 +21,7 @@ constexpr std::uint32_t kRankBoxesMax = 4;
 constexpr int kLabelledLinksMax = 64;
 
 std::string Number(std::uint64_t value) { return std::to_string(value); }
-std::string Bytes(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
+std::string BytesLabel(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 // A quoted string; a line break in `text` stays one.
 std::string DotLabel(const std::string& text) {
@@ -44,7 +44,7 @@ std::string DotLabel(const std::string& text) {
 
 std::string Head(const v1::PlanReply& plan) {
   std::string title =
-      plan.operation() + ", " + Bytes(plan.bytes()) + " a rank\n" + DescribePlan(plan);
+      plan.operation() + ", " + BytesLabel(plan.bytes()) + " a rank\n" + DescribePlan(plan);
   if (plan.predicted_ns() > 0) title += "\npredicted " + HumanNanoseconds(plan.predicted_ns());
   return "digraph plan {\n  label=" + DotLabel(title) +
          ";\n  labelloc=t;\n  fontname=\"Helvetica\";\n"
@@ -120,7 +120,7 @@ std::string DrawLinks(const v1::PlanReply& plan) {
     out += "  m" + Number(ends.first) + " -> m" + Number(ends.second) + " [color=\"#2060a0\"" +
            (both ? ", dir=both" : "");
     if (plan.links_size() <= kLabelledLinksMax) {
-      out += ", label=" + DotLabel(Bytes(carried) + (both ? " each way" : ""));
+      out += ", label=" + DotLabel(BytesLabel(carried) + (both ? " each way" : ""));
     }
     out += "];\n";
   }

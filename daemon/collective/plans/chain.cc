@@ -11,7 +11,7 @@ namespace {
 // scratch memory, however much there is to reduce.
 constexpr std::uint64_t kSegmentBytes = 4 * 1024 * 1024;
 constexpr std::uint64_t kSegmentsMax = 32 * 1024;  // Each has a tag.
-constexpr std::uint64_t kSlots = 4;
+constexpr std::uint64_t kSegmentSlots = 4;
 
 void Broadcast(PlanWriter& writer, int way, const Part& elements) {
   const Circle circle{writer.nodes(), way};
@@ -44,15 +44,16 @@ void Reduce(PlanWriter& writer, int way, const Part& elements) {
   const bool first = distance == circle.nodes - 1;
   const bool has_scratch = distance > 0 && (!first || writer.several_local());
   const std::uint64_t scratch =
-      has_scratch ? writer.plan().AddScratch(segment_bytes_max * std::min(kSlots, segments)) : 0;
-  std::int32_t last_reader[kSlots] = {Step::kNone, Step::kNone, Step::kNone, Step::kNone};
+      has_scratch ? writer.plan().AddScratch(segment_bytes_max * std::min(kSegmentSlots, segments))
+                  : 0;
+  std::int32_t last_reader[kSegmentSlots] = {Step::kNone, Step::kNone, Step::kNone, Step::kNone};
   for (std::uint64_t tag = 0; tag < segments; ++tag) {
     const Part part = PartOf(elements.count, segments, tag);
     const std::uint64_t part_bytes = part.count * writer.element_bytes();
     const std::uint64_t offset = (elements.offset + part.offset) * writer.element_bytes();
     const Place work = distance == 0 ? OutputOf(writer.RootLocal(), offset)
-                                     : ScratchAt(scratch + tag % kSlots * segment_bytes_max);
-    std::int32_t& reader = last_reader[tag % kSlots];
+                                     : ScratchAt(scratch + tag % kSegmentSlots * segment_bytes_max);
+    std::int32_t& reader = last_reader[tag % kSegmentSlots];
     PlanWriter::Value value = writer.Contribution(offset, work, part_bytes, {reader});
     if (!first) {
       value = {work, writer.ReduceReceived(previous, tag, value.place, work, part_bytes,

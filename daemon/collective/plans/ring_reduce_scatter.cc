@@ -10,7 +10,7 @@ namespace {
 // Blocks on their way are accumulated in scratch memory: slots, each large enough for the blocks of
 // one node's ranks, used in turn. Few suffice for large blocks. Eager blocks have one for every
 // turn, so that none waits in the stash for a free slot.
-constexpr int kSlots = 3;
+constexpr int kBlockSlots = 3;
 
 // One direction, for some elements of every block.
 class ReduceScatterWay {
@@ -24,7 +24,7 @@ class ReduceScatterWay {
     for (int node = 0; node < circle_.nodes; ++node) {
       blocks_max_ = std::max(blocks_max_, writer.RanksOn(node).size());
     }
-    slots_ = IsEager(bytes_) ? circle_.nodes : std::min(kSlots, circle_.nodes);
+    slots_ = IsEager(bytes_) ? circle_.nodes : std::min(kBlockSlots, circle_.nodes);
     const auto slots = static_cast<std::uint64_t>(slots_);
     scratch_ = writer.plan().AddScratch(slots * blocks_max_ * bytes_);
     last_reader_.assign(slots * blocks_max_, Step::kNone);

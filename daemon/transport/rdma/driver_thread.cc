@@ -18,10 +18,11 @@ namespace {
 // Until it is looked again whether the device is there.
 constexpr auto kLookPause = std::chrono::seconds(1);
 // A process that calls the driver is started again after so long, and after twice as long each time
-// that it lasted less than kSteadyNs.
+// that it lasted less than kSteadyProcessNs.
 constexpr std::uint64_t kPauseNsMin = 500'000'000;
 constexpr std::uint64_t kPauseNsMax = 60'000'000'000;
-constexpr std::uint64_t kSteadyNs = 60'000'000'000;  // Longer than a call that hangs is waited for.
+constexpr std::uint64_t kSteadyProcessNs =
+    60'000'000'000;  // Longer than a call that hangs is waited for.
 
 absl::StatusOr<std::shared_ptr<Device>> OpenWhereItIsCalled(const DriverThread::Subject& subject) {
   if (!subject.program.empty()) {
@@ -237,7 +238,7 @@ void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lo
 
 void DriverThread::OnProcessEnded(Shared& shared, const absl::Status& how) {
   const std::uint64_t now = platform::MonotonicNow();
-  const bool was_steady = now - shared.opened_ns >= kSteadyNs;
+  const bool was_steady = now - shared.opened_ns >= kSteadyProcessNs;
   shared.pause_ns =
       was_steady ? kPauseNsMin : std::clamp(2 * shared.pause_ns, kPauseNsMin, kPauseNsMax);
   shared.again_ns = now + shared.pause_ns;

@@ -18,10 +18,10 @@
 namespace mlxcomm::fabric::rdma {
 namespace {
 
-constexpr std::size_t kCompletionsAtOnce = 32;
+constexpr std::size_t kCompletionsATurn = 32;
 constexpr std::uint64_t kSleepMsMax = 1000;
 // How long an orderly end may take.
-constexpr std::uint64_t kFinishNs = 500'000'000;
+constexpr std::uint64_t kRailFinishNs = 500'000'000;
 // While Stop waits for the thread to be in the middle of nothing.
 constexpr auto kStopPause = std::chrono::microseconds(20);
 
@@ -85,7 +85,7 @@ bool RailThread::Pop(RailEvent& event) {
 }
 
 void RailThread::Finish() {
-  if (!finish_.exchange(true)) finish_end_ns_ = platform::MonotonicNow() + 2 * kFinishNs;
+  if (!finish_.exchange(true)) finish_end_ns_ = platform::MonotonicNow() + 2 * kRailFinishNs;
   bell_.Ring();
 }
 
@@ -168,7 +168,7 @@ bool RailThread::Turn() {
 }
 
 bool RailThread::TakeCompletions(bool& any) {
-  std::array<Completion, kCompletionsAtOnce> completions;
+  std::array<Completion, kCompletionsATurn> completions;
   absl::StatusOr<std::size_t> count = 0;
   if (!AtDriver([&] { count = pair_->Poll(completions); })) return false;
   if (!count.ok()) {
@@ -264,7 +264,7 @@ int RailThread::SleepMs() const {
 
 // An orderly end: what was given goes out, as far as the other side takes it in time.
 void RailThread::SendTheRest() {
-  const std::uint64_t end = platform::MonotonicNow() + kFinishNs;
+  const std::uint64_t end = platform::MonotonicNow() + kRailFinishNs;
   bool goes_on = true;
   while (goes_on && !down_ && platform::MonotonicNow() < end) {
     stream_.OnNow(platform::MonotonicNow());

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kLargeBytes = std::size_t{256} << 20;
 constexpr std::size_t kSmallBytes = 64 * 1024;
-constexpr std::size_t kRegionsMax = 256;
+constexpr std::size_t kRegionsTried = 256;
 
 // A device that is open, with a protection domain.
 struct Opened {
@@ -197,11 +197,12 @@ absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
 absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
   Opened opened;
   if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
-  const auto memory = MessageMemory::Map(kRegionsMax * kSmallBytes, subject.limits.region_boundary);
+  const auto memory =
+      MessageMemory::Map(kRegionsTried * kSmallBytes, subject.limits.region_boundary);
   if (!memory.ok()) return memory.status();
   std::vector<ibv_mr*> regions;
   int error = 0;
-  while (regions.size() < kRegionsMax) {
+  while (regions.size() < kRegionsTried) {
     std::byte* const part = memory->address() + regions.size() * kSmallBytes;
     ibv_mr* const region =
         opened.verbs.reg_mr(opened.domain, part, kSmallBytes, AccessOf(subject.limits));
@@ -211,7 +212,7 @@ absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
   }
   const std::size_t count = regions.size();
   for (ibv_mr* const region : regions) opened.verbs.dereg_mr(region);
-  if (count == kRegionsMax) return absl::StrCat("at least ", count);
+  if (count == kRegionsTried) return absl::StrCat("at least ", count);
   return absl::StrCat(count, " at once; then: ", std::strerror(error));
 }
 

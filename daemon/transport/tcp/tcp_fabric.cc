@@ -72,7 +72,7 @@ LinkReason ReasonOfError(const asio::error_code& error) {
 
 // A connection that lasted less is dialed again after the back-off, not at once: a pair
 // that cannot agree must not keep two nodes busy.
-constexpr std::uint64_t kSteadyNs = 1'000'000'000;
+constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
 // How long the orderly end waits until the rails have taken what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
 
@@ -405,7 +405,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
       dialer.waits = Dialer::Waits::kForRailToGo;
       co_await dialer.pause.async_wait(kTuple);
       dialer.waits = Dialer::Waits::kNot;
-      if (platform::MonotonicNow() - since >= kSteadyNs) {
+      if (platform::MonotonicNow() - since >= kSteadyConnectionNs) {
         dialer.delay_ns = options_.reconnect_delay_min_ns;
       } else if (!stopped_ && !dialer.removed) {
         co_await BackOff(dialer);

@@ -31,7 +31,7 @@ std::string Probe(const std::string& version, const std::string& status) {
 }
 
 // One host and its findings, beside a daemon of cluster "studio" with node 0b.
-std::vector<Finding> Found(const SshHostFacts& host) {
+std::vector<Finding> FoundOf(const SshHostFacts& host) {
   Facts facts;
   facts.own_version = "7.1";
   facts.cluster.daemon_answers = true;
@@ -47,7 +47,7 @@ std::vector<Finding> Found(const SshHostFacts& host) {
 }
 
 std::string Code(const SshHostFacts& host) {
-  const std::vector<Finding> found = Found(host);
+  const std::vector<Finding> found = FoundOf(host);
   return found.empty() ? "" : found.front().code;
 }
 
@@ -84,7 +84,7 @@ TEST(SshProbeTest, EachComplaintOfSshLeadsToItsFinding) {
       {"", "MC607", "ssh -v mac-2"},
   };
   for (const auto& one : cases) {
-    const std::vector<Finding> found = Found(Said(one.said));
+    const std::vector<Finding> found = FoundOf(Said(one.said));
     ASSERT_EQ(found.size(), 1u) << one.said;
     EXPECT_EQ(found[0].code, one.code) << one.said;
     EXPECT_EQ(found[0].object, "host mac-2");
@@ -95,12 +95,12 @@ TEST(SshProbeTest, EachComplaintOfSshLeadsToItsFinding) {
 }
 
 TEST(SshProbeTest, CommandsThatMendAreNamedWithTheHost) {
-  EXPECT_THAT(Found(Said("ada@mac-2: Permission denied (publickey).\n"))[0].fix.command,
+  EXPECT_THAT(FoundOf(Said("ada@mac-2: Permission denied (publickey).\n"))[0].fix.command,
               testing::ElementsAre("ssh-copy-id", "mac-2"));
   SshHostFacts changed =
       Said("WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.\n");
   changed.host = "ada@mac-2";
-  EXPECT_THAT(Found(changed)[0].fix.command, testing::ElementsAre("ssh-keygen", "-R", "mac-2"));
+  EXPECT_THAT(FoundOf(changed)[0].fix.command, testing::ElementsAre("ssh-keygen", "-R", "mac-2"));
 }
 
 // Why: a banner may say anything, and ssh shows it before it ends.
@@ -130,7 +130,7 @@ TEST(SshProbeTest, HostThatIsAsItShouldBeIsWell) {
   const SshHostFacts host = Said(Probe("0 7.1", std::string("0\n") + kStatus), 0);
   EXPECT_EQ(host.answer, SshAnswer::kReached);
   EXPECT_EQ(host.path, "/opt/bin/mlxcommctl");
-  const std::vector<Finding> found = Found(host);
+  const std::vector<Finding> found = FoundOf(host);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].code, "MC614");
   EXPECT_EQ(found[0].found, "/opt/bin/mlxcommctl of release 7.1, node two of cluster studio");
@@ -138,20 +138,20 @@ TEST(SshProbeTest, HostThatIsAsItShouldBeIsWell) {
 
 TEST(SshProbeTest, WhatIsAmissThereIsTold) {
   const std::vector<Finding> none =
-      Found(Said("mlxcommctl probe 1\nnone /usr/bin:/opt/homebrew/bin\n", 0));
+      FoundOf(Said("mlxcommctl probe 1\nnone /usr/bin:/opt/homebrew/bin\n", 0));
   ASSERT_EQ(none.size(), 1u);
   EXPECT_EQ(none[0].code, "MC608");
   EXPECT_THAT(none[0].found, HasSubstr("nor in /usr/bin:/opt/homebrew/bin"));
 
   const std::vector<Finding> broken =
-      Found(Said(Probe("134 dyld: Library not loaded\n  Reason: none", "134\nx"), 0));
+      FoundOf(Said(Probe("134 dyld: Library not loaded\n  Reason: none", "134\nx"), 0));
   ASSERT_EQ(broken.size(), 1u);
   EXPECT_EQ(broken[0].code, "MC608");
   EXPECT_THAT(broken[0].found,
               HasSubstr("/opt/bin/mlxcommctl ended with 134\ndyld: Library not loaded"));
 
   EXPECT_EQ(Code(Said(Probe("0 7.0", std::string("0\n") + kStatus), 0)), "MC609");
-  const std::vector<Finding> no_daemon = Found(Said(
+  const std::vector<Finding> no_daemon = FoundOf(Said(
       Probe("0 7.1", "3\nmlxcommctl: no mlxcommd listens\n{\"error\":{\"code\":\"UNAVAILABLE\"}}"),
       0));
   EXPECT_EQ(no_daemon[0].code, "MC610");
@@ -180,7 +180,7 @@ TEST(SshProbeTest, HostsWordsAreBoundedAndPrintable) {
       EXPECT_LT(text.size(), 2000u);
       EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos) << text;
     }
-    EXPECT_FALSE(Found(host).empty());
+    EXPECT_FALSE(FoundOf(host).empty());
   }
 }
 

@@ -121,14 +121,14 @@ ExportedHosts Exported(FakeFabric& fabric, const ExportWishes& wishes = {}) {
   return exported;
 }
 
-std::string Refused(FakeFabric& fabric, const ExportWishes& wishes = {}) {
+std::string RefusedExport(FakeFabric& fabric, const ExportWishes& wishes = {}) {
   ExportedHosts exported;
   const Failure failure = ExportHosts(fabric.told(), wishes, exported);
   EXPECT_EQ(failure.code, FailureCode::kInvalidArgument);
   return failure.message;
 }
 
-std::vector<std::string> Names(const ExportedHosts& exported) {
+std::vector<std::string> ExportedNames(const ExportedHosts& exported) {
   std::vector<std::string> names;
   for (const HostEntry& host : exported.file.hosts) names.push_back(host.name);
   return names;
@@ -152,7 +152,7 @@ TEST(ExportedHostsTest, RingHasTheEndsOfCablesToTheHostBefore) {
   FakeFabric fabric = Ring4();
   const ExportedHosts exported = Exported(fabric);
   EXPECT_EQ(exported.file.backend, "ring");
-  EXPECT_THAT(Names(exported), ElementsAre("n0", "n2", "n1", "n3"));
+  EXPECT_THAT(ExportedNames(exported), ElementsAre("n0", "n2", "n1", "n3"));
   EXPECT_TRUE(exported.neighbours_share_cables);
   EXPECT_THAT(exported.notes, IsEmpty());
   EXPECT_THAT(exported.file.hosts[0].ips, ElementsAre("10.0.4.2"));
@@ -166,7 +166,7 @@ TEST(ExportedHostsTest, OrderIsTheDaemonsWhereItIsARing) {
   FakeFabric fabric = Ring4();
   fabric.told().topology.clear_ring();
   for (const int node : {3, 1, 2, 0}) fabric.told().topology.add_ring(FakeFabric::Id(node));
-  EXPECT_THAT(Names(Exported(fabric)), ElementsAre("n3", "n1", "n2", "n0"));
+  EXPECT_THAT(ExportedNames(Exported(fabric)), ElementsAre("n3", "n1", "n2", "n0"));
 }
 
 // How: n1 and n3 have no cable in common, so of four nodes only some orders are rings.
@@ -176,7 +176,7 @@ TEST(ExportedHostsTest, ARingAmongSomeNodesIsFoundThoughTheDaemonsOrderIsNone) {
   fabric.Cable(4, 0, "10.0.5").Cable(0, 2, "10.0.6").Cable(0, 3, "10.0.7");
   const ExportedHosts exported = Exported(fabric, {.nodes = {"n1", "n3", "n2", "n0"}});
   EXPECT_TRUE(exported.neighbours_share_cables) << Notes(exported);
-  EXPECT_THAT(Names(exported), ElementsAre("n0", "n1", "n2", "n3"));
+  EXPECT_THAT(ExportedNames(exported), ElementsAre("n0", "n1", "n2", "n3"));
   fabric.told().topology.clear_ring();
   for (const int node : {1, 3, 0, 2, 4}) fabric.told().topology.add_ring(FakeFabric::Id(node));
   EXPECT_TRUE(Exported(fabric, {.nodes = {"n1", "n3", "n2", "n0"}}).neighbours_share_cables);
@@ -278,7 +278,7 @@ TEST(ExportedHostsTest, NodeAloneIsAHostAlone) {
   FakeFabric fabric(1);
   fabric.node(0).set_name("localhost");
   const ExportedHosts exported = Exported(fabric);
-  EXPECT_THAT(Names(exported), ElementsAre("localhost"));
+  EXPECT_THAT(ExportedNames(exported), ElementsAre("localhost"));
   EXPECT_EQ(exported.file.backend, "ring");
 }
 
@@ -312,7 +312,7 @@ TEST(ExportedHostsTest, RingWithRdmaIsForJacclsRing) {
   EXPECT_EQ(plain.file.hosts[0].ips.size(), 1u);
   EXPECT_THAT(plain.file.hosts[0].rdma, IsEmpty());
   EXPECT_THAT(Notes(plain), HasSubstr("RDMA devices are left out"));
-  EXPECT_THAT(Refused(ring, {.backend = "jaccl"}),
+  EXPECT_THAT(RefusedExport(ring, {.backend = "jaccl"}),
               HasSubstr("no cable with an RDMA device at both ends from n0 to n1, n2 to n3"));
 }
 
@@ -354,18 +354,19 @@ TEST(ExportedHostsTest, NodesThatAreNotUpAreLeftOutOrRefused) {
   FakeFabric fabric = Ring4();
   fabric.node(1).set_state("lost");
   const ExportedHosts exported = Exported(fabric);
-  EXPECT_THAT(Names(exported), ElementsAre("n0", "n2", "n3"));
+  EXPECT_THAT(ExportedNames(exported), ElementsAre("n0", "n2", "n3"));
   EXPECT_THAT(Notes(exported), HasSubstr("not up are left out: n1 (lost)"));
-  EXPECT_THAT(Refused(fabric, {.nodes = {"n0", "n1"}}), HasSubstr("node n1 is lost"));
-  EXPECT_THAT(Refused(fabric, {.nodes = {"n9"}}), HasSubstr("cluster studio has no node n9"));
-  EXPECT_THAT(Refused(fabric, {.nodes = {"n0", FakeFabric::Id(0)}}), HasSubstr("named twice"));
+  EXPECT_THAT(RefusedExport(fabric, {.nodes = {"n0", "n1"}}), HasSubstr("node n1 is lost"));
+  EXPECT_THAT(RefusedExport(fabric, {.nodes = {"n9"}}), HasSubstr("cluster studio has no node n9"));
+  EXPECT_THAT(RefusedExport(fabric, {.nodes = {"n0", FakeFabric::Id(0)}}),
+              HasSubstr("named twice"));
 }
 
 TEST(ExportedHostsTest, GivenOrderIsKeptThoughNeighboursShareNoCable) {
   FakeFabric fabric = Ring4();
   const ExportedHosts exported =
       Exported(fabric, {.nodes = {"n3", "n2", "n0", "n1"}, .keep_order = true});
-  EXPECT_THAT(Names(exported), ElementsAre("n3", "n2", "n0", "n1"));
+  EXPECT_THAT(ExportedNames(exported), ElementsAre("n3", "n2", "n0", "n1"));
   EXPECT_FALSE(exported.neighbours_share_cables);
   EXPECT_THAT(Notes(exported), HasSubstr("n3 to n2, n0 to n1 (without --rank-order"));
 }
@@ -375,13 +376,15 @@ TEST(ExportedHostsTest, SshIsGivenWhatItIsToldTo) {
   pair.Cable(0, 1, "10.0.1");
   const ExportedHosts exported =
       Exported(pair, {.ssh_names = {{"n0", "ada@mac-1.local"}, {FakeFabric::Id(1), "127.0.0.1"}}});
-  EXPECT_THAT(Names(exported), ElementsAre("ada@mac-1.local", "127.0.0.1"));
+  EXPECT_THAT(ExportedNames(exported), ElementsAre("ada@mac-1.local", "127.0.0.1"));
   EXPECT_THAT(exported.nodes, ElementsAre("n0", "n1"));
   for (const char* const host : {"-oProxyCommand=x", "a b", "a;id"}) {
-    EXPECT_THAT(Refused(pair, {.ssh_names = {{"n0", host}}}), HasSubstr("expected NODE=HOST"));
+    EXPECT_THAT(RefusedExport(pair, {.ssh_names = {{"n0", host}}}),
+                HasSubstr("expected NODE=HOST"));
   }
-  EXPECT_THAT(Refused(pair, {.ssh_names = {{"n7", "a"}}}), HasSubstr("--ssh-name: cluster"));
-  EXPECT_THAT(Refused(pair, {.ssh_names = {{"n0", "n1"}}}), HasSubstr("two nodes are \"n1\""));
+  EXPECT_THAT(RefusedExport(pair, {.ssh_names = {{"n7", "a"}}}), HasSubstr("--ssh-name: cluster"));
+  EXPECT_THAT(RefusedExport(pair, {.ssh_names = {{"n0", "n1"}}}),
+              HasSubstr("two nodes are \"n1\""));
 }
 
 // Why: ssh gets the file's names, and may pass them to a shell; nodes choose their own.
@@ -392,12 +395,12 @@ TEST(ExportedHostsTest, NamesThatAreNoneForSshAreRefusedWithTheNodesId) {
     FakeFabric pair(2);
     pair.Cable(0, 1, "10.0.1");
     pair.node(1).set_name(name);
-    const std::string told = Refused(pair);
+    const std::string told = RefusedExport(pair);
     EXPECT_THAT(told, HasSubstr("--ssh-name " + FakeFabric::Id(1) + "=HOST")) << name;
     EXPECT_EQ(told.find_first_of("\x1b\n"), std::string::npos);
-    EXPECT_THAT(Names(Exported(pair, {.ssh_names = {{FakeFabric::Id(1), "mac-2"}}})),
+    EXPECT_THAT(ExportedNames(Exported(pair, {.ssh_names = {{FakeFabric::Id(1), "mac-2"}}})),
                 Contains("mac-2"));
-    EXPECT_THAT(Names(Exported(pair, {.nodes = {"n0"}})), ElementsAre("n0"));
+    EXPECT_THAT(ExportedNames(Exported(pair, {.nodes = {"n0"}})), ElementsAre("n0"));
   }
 }
 
@@ -405,9 +408,9 @@ TEST(ExportedHostsTest, TwoNodesOfOneNameAreToldApartByTheirIds) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1");
   pair.node(1).set_name("n0");
-  EXPECT_THAT(Refused(pair), HasSubstr("two nodes are \"n0\" for ssh"));
-  EXPECT_THAT(Refused(pair, {.nodes = {"n0"}}), HasSubstr("two nodes are called n0"));
-  EXPECT_THAT(Names(Exported(pair, {.ssh_names = {{FakeFabric::Id(1), "n1"}}})),
+  EXPECT_THAT(RefusedExport(pair), HasSubstr("two nodes are \"n0\" for ssh"));
+  EXPECT_THAT(RefusedExport(pair, {.nodes = {"n0"}}), HasSubstr("two nodes are called n0"));
+  EXPECT_THAT(ExportedNames(Exported(pair, {.ssh_names = {{FakeFabric::Id(1), "n1"}}})),
               ElementsAre("n0", "n1"));
 }
 

@@ -15,13 +15,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-Hostfile Parsed(const std::string& text) {
+Hostfile ParsedHostfile(const std::string& text) {
   Hostfile file;
   EXPECT_EQ(ParseHostfile("hosts", text, file).message, "");
   return file;
 }
 
-std::string Wrong(const std::string& text) {
+std::string WrongHostfile(const std::string& text) {
   Hostfile file;
   const Failure failure = ParseHostfile("hosts", text, file);
   EXPECT_EQ(failure.code, FailureCode::kInvalidArgument) << text;
@@ -34,35 +34,35 @@ std::string Repeated(const std::string& piece, std::size_t times) {
   return text;
 }
 
-std::vector<std::string> Names(const Hostfile& file) {
+std::vector<std::string> NamesIn(const Hostfile& file) {
   std::vector<std::string> names;
   for (const HostEntry& host : file.hosts) names.push_back(host.name);
   return names;
 }
 
 TEST(HostfileTest, ReadsMlxsObjectWithAllItsFields) {
-  const Hostfile file = Parsed(R"({
+  const Hostfile file = ParsedHostfile(R"({
     "backend": "jaccl", "envs": ["MLX_METAL_FAST_SYNCH=1"],
     "hosts": [
       {"ssh": "mac-1", "ips": ["10.0.0.1", "fe80::1%en2"], "rdma": [null, "rdma_en2"]},
       {"ssh": "me@mac-2", "ips": [], "rdma": [["rdma_en2", "rdma_en3"], null]}]})");
   EXPECT_EQ(file.backend, "jaccl");
   EXPECT_THAT(file.envs, ElementsAre("MLX_METAL_FAST_SYNCH=1"));
-  EXPECT_THAT(Names(file), ElementsAre("mac-1", "me@mac-2"));
+  EXPECT_THAT(NamesIn(file), ElementsAre("mac-1", "me@mac-2"));
   EXPECT_THAT(file.hosts[0].ips, ElementsAre("10.0.0.1", "fe80::1%en2"));
   EXPECT_THAT(file.hosts[0].rdma, ElementsAre(IsEmpty(), ElementsAre("rdma_en2")));
   EXPECT_THAT(file.hosts[1].rdma, ElementsAre(ElementsAre("rdma_en2", "rdma_en3"), IsEmpty()));
 }
 
 TEST(HostfileTest, ReadsMlxsListAndWhatItLeavesOut) {
-  const Hostfile file = Parsed(R"(  [{"ssh": "a"}, {"ssh": "b", "ips": ["::1"]}])");
-  EXPECT_THAT(Names(file), ElementsAre("a", "b"));
+  const Hostfile file = ParsedHostfile(R"(  [{"ssh": "a"}, {"ssh": "b", "ips": ["::1"]}])");
+  EXPECT_THAT(NamesIn(file), ElementsAre("a", "b"));
   EXPECT_EQ(file.backend, "");
   EXPECT_EQ(file.hosts[0].slots, 1u);
 }
 
 TEST(HostfileTest, ReadsMpisLines) {
-  const Hostfile file = Parsed(
+  const Hostfile file = ParsedHostfile(
       "# our cluster\n"
       "\n"
       "mac-1 slots=2\n"
@@ -71,7 +71,7 @@ TEST(HostfileTest, ReadsMpisLines) {
       "mac-4:3\n"
       "10.0.0.7\n"
       "fe80::1\n");
-  EXPECT_THAT(Names(file),
+  EXPECT_THAT(NamesIn(file),
               ElementsAre("mac-1", "mac-2", "joe@mac-3", "mac-4", "10.0.0.7", "fe80::1"));
   std::vector<unsigned> slots;
   for (const HostEntry& host : file.hosts) slots.push_back(host.slots);
@@ -83,33 +83,35 @@ TEST(HostfileTest, ReadsMpisLines) {
 TEST(HostfileTest, ReadsManyBlanksAroundASign) {
   const std::string before(2'000'000, ' ');
   const std::string behind(8'000'000, ' ');
-  const Hostfile file = Parsed("mac-1 slots" + before + "=" + behind + "2\n");
-  ASSERT_THAT(Names(file), ElementsAre("mac-1"));
+  const Hostfile file = ParsedHostfile("mac-1 slots" + before + "=" + behind + "2\n");
+  ASSERT_THAT(NamesIn(file), ElementsAre("mac-1"));
   EXPECT_EQ(file.hosts[0].slots, 2u);
 }
 
 TEST(HostfileTest, ExpandsRanges) {
-  EXPECT_THAT(Names(Parsed("node[08-10,3]-ib slots=2\n")),
+  EXPECT_THAT(NamesIn(ParsedHostfile("node[08-10,3]-ib slots=2\n")),
               ElementsAre("node08-ib", "node09-ib", "node10-ib", "node3-ib"));
-  EXPECT_THAT(Names(Parsed("r[1-2]n[1-2]\n")), ElementsAre("r1n1", "r1n2", "r2n1", "r2n2"));
+  EXPECT_THAT(NamesIn(ParsedHostfile("r[1-2]n[1-2]\n")),
+              ElementsAre("r1n1", "r1n2", "r2n1", "r2n2"));
   Hostfile file;
   EXPECT_TRUE(ParseHostList("--hosts", "a,b[1-2,5],me@c", file).ok());
-  EXPECT_THAT(Names(file), ElementsAre("a", "b1", "b2", "b5", "me@c"));
+  EXPECT_THAT(NamesIn(file), ElementsAre("a", "b1", "b2", "b5", "me@c"));
 }
 
 // Why: the next number does not fit into 32 bits, which begin again at 0: such a range had no end.
 TEST(HostfileTest, ExpandsTheLargestNumber) {
-  EXPECT_THAT(Names(Parsed("n[4294967294-4294967295]\n")),
+  EXPECT_THAT(NamesIn(ParsedHostfile("n[4294967294-4294967295]\n")),
               ElementsAre("n4294967294", "n4294967295"));
 }
 
 TEST(HostfileTest, ExpandsUpToItsBounds) {
-  EXPECT_EQ(Parsed("n[1-64]m[1-64]\n").hosts.size(), kHostsMax);
-  EXPECT_THAT(Wrong("n[1-64]m[1-64]o[1-2]\n"), HasSubstr("at most 4096"));
-  EXPECT_THAT(Wrong("n[1-4096,1]\n"), HasSubstr("at most 4096"));
-  EXPECT_THAT(Names(Parsed("n" + Repeated("[1]", 254))), ElementsAre("n" + std::string(254, '1')));
-  EXPECT_THAT(Wrong("n" + Repeated("[1]", 255)), HasSubstr("of at most 255 bytes"));
-  EXPECT_THAT(Wrong("n[]"), HasSubstr("expected a host"));
+  EXPECT_EQ(ParsedHostfile("n[1-64]m[1-64]\n").hosts.size(), kHostsMax);
+  EXPECT_THAT(WrongHostfile("n[1-64]m[1-64]o[1-2]\n"), HasSubstr("at most 4096"));
+  EXPECT_THAT(WrongHostfile("n[1-4096,1]\n"), HasSubstr("at most 4096"));
+  EXPECT_THAT(NamesIn(ParsedHostfile("n" + Repeated("[1]", 254))),
+              ElementsAre("n" + std::string(254, '1')));
+  EXPECT_THAT(WrongHostfile("n" + Repeated("[1]", 255)), HasSubstr("of at most 255 bytes"));
+  EXPECT_THAT(WrongHostfile("n[]"), HasSubstr("expected a host"));
 }
 
 // Why: a short text may stand for more names than fit into memory, and each bracket in it used some
@@ -120,7 +122,7 @@ TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
        {"n" + Repeated("[1]", 50'000),
         "n[" + Repeated("1-4096,", 2000) + "1]" + std::string(16'000, 'x'),
         "n[" + std::string(8'000'000, '0') + "-4095]"}) {
-    const std::string message = Wrong(text);
+    const std::string message = WrongHostfile(text);
     EXPECT_THAT(message, StartsWith("hosts:1: expected a host"));
     EXPECT_LT(message.size(), 500u) << "not all of it is said again";
     Hostfile file;
@@ -130,28 +132,33 @@ TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
 }
 
 TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
-  EXPECT_THAT(Wrong("mac-1\nmac-2 slots=two\n"), StartsWith("hosts:2: slots: expected 0 to"));
-  EXPECT_THAT(Wrong("mac-1 slots=4 max_slots=2\n"), HasSubstr("slots=4 is more than max_slots=2"));
-  EXPECT_THAT(Wrong("mac-1 sockets=2\n"), HasSubstr("expected slots=N"));
-  EXPECT_THAT(Wrong("\n\n-oProxyCommand=x\n"), StartsWith("hosts:3: expected a host"));
-  EXPECT_THAT(Wrong("node[3-1]\n"), StartsWith("hosts:1: expected a host"));
-  EXPECT_THAT(Wrong("node[1-99999999]\n"), StartsWith("hosts:1: expected a host"));
-  EXPECT_THAT(Wrong("node[0-1023]-[0-1023]\n"), StartsWith("hosts:1: expected a host"));
-  EXPECT_THAT(Wrong("# nothing\n"), HasSubstr("expected hosts"));
-  EXPECT_THAT(Wrong("{\"hosts\":\n [{\"ssh\" \"a\"}]}"), HasSubstr("line 2"));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"slots\": 1e999}]"), HasSubstr("number overflow"));
-  EXPECT_LT(Wrong("[" + std::string(100'000, '1') + "]").size(), 600u);
-  EXPECT_THAT(Wrong("{\"backend\": \"ring\"}"), HasSubstr("expected \"hosts\""));
-  EXPECT_THAT(Wrong("[{\"ips\": []}]"), HasSubstr("hosts[0]: expected \"ssh\""));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"a\"}, {\"ssh\": 7}]"),
+  EXPECT_THAT(WrongHostfile("mac-1\nmac-2 slots=two\n"),
+              StartsWith("hosts:2: slots: expected 0 to"));
+  EXPECT_THAT(WrongHostfile("mac-1 slots=4 max_slots=2\n"),
+              HasSubstr("slots=4 is more than max_slots=2"));
+  EXPECT_THAT(WrongHostfile("mac-1 sockets=2\n"), HasSubstr("expected slots=N"));
+  EXPECT_THAT(WrongHostfile("\n\n-oProxyCommand=x\n"), StartsWith("hosts:3: expected a host"));
+  EXPECT_THAT(WrongHostfile("node[3-1]\n"), StartsWith("hosts:1: expected a host"));
+  EXPECT_THAT(WrongHostfile("node[1-99999999]\n"), StartsWith("hosts:1: expected a host"));
+  EXPECT_THAT(WrongHostfile("node[0-1023]-[0-1023]\n"), StartsWith("hosts:1: expected a host"));
+  EXPECT_THAT(WrongHostfile("# nothing\n"), HasSubstr("expected hosts"));
+  EXPECT_THAT(WrongHostfile("{\"hosts\":\n [{\"ssh\" \"a\"}]}"), HasSubstr("line 2"));
+  EXPECT_THAT(WrongHostfile("[{\"ssh\": \"a\", \"slots\": 1e999}]"), HasSubstr("number overflow"));
+  EXPECT_LT(WrongHostfile("[" + std::string(100'000, '1') + "]").size(), 600u);
+  EXPECT_THAT(WrongHostfile("{\"backend\": \"ring\"}"), HasSubstr("expected \"hosts\""));
+  EXPECT_THAT(WrongHostfile("[{\"ips\": []}]"), HasSubstr("hosts[0]: expected \"ssh\""));
+  EXPECT_THAT(WrongHostfile("[{\"ssh\": \"a\"}, {\"ssh\": 7}]"),
               HasSubstr("hosts[1].ssh: expected a text, got 7"));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"ips\": [\"x\", 1]}]"), HasSubstr("hosts[0].ips[1]"));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"rdma\": [null, 3]}]"), HasSubstr("hosts[0].rdma[1]"));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"slots\": -1}]"), HasSubstr("hosts[0].slots"));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"-oProxyCommand=x\"}]"),
+  EXPECT_THAT(WrongHostfile("[{\"ssh\": \"a\", \"ips\": [\"x\", 1]}]"),
+              HasSubstr("hosts[0].ips[1]"));
+  EXPECT_THAT(WrongHostfile("[{\"ssh\": \"a\", \"rdma\": [null, 3]}]"),
+              HasSubstr("hosts[0].rdma[1]"));
+  EXPECT_THAT(WrongHostfile("[{\"ssh\": \"a\", \"slots\": -1}]"), HasSubstr("hosts[0].slots"));
+  EXPECT_THAT(WrongHostfile("[{\"ssh\": \"-oProxyCommand=x\"}]"),
               HasSubstr("hosts[0].ssh: expected a host"));
-  EXPECT_THAT(Wrong(R"({"envs": "A=1", "hosts": []})"), HasSubstr("envs: expected a list"));
-  EXPECT_THAT(Wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("names no hosts"));
+  EXPECT_THAT(WrongHostfile(R"({"envs": "A=1", "hosts": []})"), HasSubstr("envs: expected a list"));
+  EXPECT_THAT(WrongHostfile(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"),
+              HasSubstr("names no hosts"));
 }
 
 // Why: nested data is copied and shown by recursive functions, which ended mlxcommctl for lack of
@@ -163,22 +170,24 @@ TEST(HostfileTest, RefusesWhatIsNestedTooDeep) {
   for (const std::string& text :
        {lists, "[{\"ssh\": " + lists + "}]", "[{\"ssh\": \"a\", \"x\": " + lists + "}]",
         "{\"hosts\": [{\"ssh\": \"a\", \"x\": " + objects + "}]}"}) {
-    EXPECT_THAT(Wrong(text),
+    EXPECT_THAT(WrongHostfile(text),
                 StartsWith("hosts: expected lists and objects nested at most 16 deep"));
   }
   const auto nested = [](std::size_t depth) {  // They are inside two more.
     return "[{\"ssh\": \"a\", \"x\": " + Repeated("[", depth) + Repeated("]", depth) + "}]";
   };
-  EXPECT_THAT(Names(Parsed(nested(14))), ElementsAre("a"));
-  EXPECT_THAT(Wrong(nested(15)), HasSubstr("got 17: remove the fields that are deeper"));
+  EXPECT_THAT(NamesIn(ParsedHostfile(nested(14))), ElementsAre("a"));
+  EXPECT_THAT(WrongHostfile(nested(15)), HasSubstr("got 17: remove the fields that are deeper"));
 }
 
 TEST(HostfileTest, TakesBracketsInTextsForNoNesting) {
   const std::string brackets = Repeated("[{", 20);
-  const Hostfile file = Parsed("{\"envs\": [\"A=" + brackets + "\", \"B=\\\"" + brackets +
-                               "\\\\\"], \"hosts\": [{\"ssh\": \"a\"}]}");
+  const Hostfile file = ParsedHostfile("{\"envs\": [\"A=" + brackets + "\", \"B=\\\"" + brackets +
+                                       "\\\\\"], \"hosts\": [{\"ssh\": \"a\"}]}");
   EXPECT_THAT(file.envs, ElementsAre("A=" + brackets, "B=\"" + brackets + "\\"));
-  EXPECT_EQ(Parsed("[" + Repeated("{\"ssh\": \"a\"},", 20) + "{\"ssh\": \"b\"}]").hosts.size(), 21u)
+  EXPECT_EQ(
+      ParsedHostfile("[" + Repeated("{\"ssh\": \"a\"},", 20) + "{\"ssh\": \"b\"}]").hosts.size(),
+      21u)
       << "nor what stands one beside the other";
 }
 
@@ -186,8 +195,9 @@ TEST(HostfileTest, TakesBracketsInTextsForNoNesting) {
 TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
   const auto wrong = [](const std::string& backend, const std::string& one,
                         const std::string& two) {
-    return Wrong("{\"backend\": \"" + backend + "\", \"hosts\": [{\"ssh\": \"a\", \"rdma\": " +
-                 one + "}, {\"ssh\": \"b\", \"rdma\": " + two + "}]}");
+    return WrongHostfile("{\"backend\": \"" + backend +
+                         "\", \"hosts\": [{\"ssh\": \"a\", \"rdma\": " + one +
+                         "}, {\"ssh\": \"b\", \"rdma\": " + two + "}]}");
   };
   EXPECT_THAT(
       wrong("jaccl", R"([null, "rdma_en2"])", R"(["rdma_en2"])"),
@@ -196,7 +206,7 @@ TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
               HasSubstr("hosts[0].rdma[0]: expected null"));
   EXPECT_THAT(wrong("jaccl", R"([null, "rdma_en2"])", R"([null, null])"),
               HasSubstr("hosts[1].rdma[0]: expected the device that leads to a (jaccl), got none"));
-  Parsed(
+  ParsedHostfile(
       R"({"backend": "ring", "hosts": [{"ssh": "a", "rdma": [null]}, {"ssh": "b", "rdma": []}]})");
 }
 
@@ -207,18 +217,19 @@ TEST(HostfileTest, TakesOfARingWhatItsMeshWouldNot) {
       {"ssh": "b", "rdma": ["rdma_en3", null, "rdma_en2", null]},
       {"ssh": "c", "rdma": [null, "rdma_en3", null, "rdma_en2"]},
       {"ssh": "d", "rdma": ["rdma_en2", null, "rdma_en3", null]}])";
-  EXPECT_EQ(Parsed("{\"backend\": \"jaccl-ring\", " + hosts + "}").hosts.size(), 4u);
-  EXPECT_THAT(Wrong("{\"backend\": \"jaccl\", " + hosts + "}"), HasSubstr("hosts[0].rdma[2]"));
+  EXPECT_EQ(ParsedHostfile("{\"backend\": \"jaccl-ring\", " + hosts + "}").hosts.size(), 4u);
+  EXPECT_THAT(WrongHostfile("{\"backend\": \"jaccl\", " + hosts + "}"),
+              HasSubstr("hosts[0].rdma[2]"));
 }
 
 TEST(HostfileTest, ReadsWhatItHasWritten) {
-  Hostfile file = Parsed("mac-1 slots=2\nmac-2\n");
+  Hostfile file = ParsedHostfile("mac-1 slots=2\nmac-2\n");
   file.backend = "ring";
   file.envs = {"A=\"b\""};
   file.hosts[1].ips = {"10.0.0.2"};
   file.hosts[1].rdma = {{}, {"rdma_en2"}, {"rdma_en3", "rdma_en4"}};
   const std::string text = HostfileJson(file);
-  const Hostfile again = Parsed(text);
+  const Hostfile again = ParsedHostfile(text);
   EXPECT_EQ(HostfileJson(again), text);
   EXPECT_EQ(again.hosts[0].slots, 2u);
   EXPECT_EQ(again.hosts[1].rdma, file.hosts[1].rdma);

@@ -11,7 +11,7 @@
 namespace mlxcomm::ctl::draw_plan_test {
 namespace {
 
-v1::PlanReply Parse(const std::string& text) {
+v1::PlanReply ParsedPlan(const std::string& text) {
   v1::PlanReply plan;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &plan));
   return plan;
@@ -49,7 +49,7 @@ bool Has(const std::string& text, const std::string& part) {
 }
 
 TEST(DrawPlanTest, DrawsNodesWithTheirRanksAndWhatTheirLinksCarry) {
-  const std::string picture = DrawNodes(Parse(
+  const std::string picture = DrawNodes(ParsedPlan(
       R"(operation: "reduce sum float32[256]" bytes: 1024 nodes: 3 ranks_per_node: 2 plan: "tree"
          predicted_ns: 90000
          links { from: 0 to: 1 bytes: 1024 } links { from: 1 to: 0 bytes: 1024 }
@@ -69,18 +69,18 @@ TEST(DrawPlanTest, DrawsNodesWithTheirRanksAndWhatTheirLinksCarry) {
 }
 
 TEST(DrawPlanTest, DrawsManyRanksAsOne) {
-  const std::string picture = DrawNodes(Parse("operation: \"o\" nodes: 2 ranks_per_node: 64"));
+  const std::string picture = DrawNodes(ParsedPlan("operation: \"o\" nodes: 2 ranks_per_node: 64"));
   EXPECT_TRUE(IsGraph(picture)) << picture;
   EXPECT_TRUE(Has(picture, "label=\"ranks 64-127\"")) << picture;
 }
 
 TEST(DrawPlanTest, DrawsOneNode) {
-  EXPECT_TRUE(IsGraph(DrawNodes(Parse("operation: \"o\" nodes: 1 ranks_per_node: 2"))));
-  EXPECT_TRUE(IsGraph(DrawSteps(Parse("operation: \"o\" nodes: 1 ranks_per_node: 2"))));
+  EXPECT_TRUE(IsGraph(DrawNodes(ParsedPlan("operation: \"o\" nodes: 1 ranks_per_node: 2"))));
+  EXPECT_TRUE(IsGraph(DrawSteps(ParsedPlan("operation: \"o\" nodes: 1 ranks_per_node: 2"))));
 }
 
 TEST(DrawPlanTest, DrawsStepsWithWhatTheyWaitForAndMessages) {
-  const std::string picture = DrawSteps(Parse(R"(
+  const std::string picture = DrawSteps(ParsedPlan(R"(
       operation: "o" nodes: 2 ranks_per_node: 1 plan: "ring"
       node_plans { node: 0 ranks: 0
         steps { kind: "local" bytes: 8 source_count: 2 }
@@ -100,7 +100,7 @@ TEST(DrawPlanTest, DrawsStepsWithWhatTheyWaitForAndMessages) {
 
 // Why: names come from another process; a quote in one must not end its string.
 TEST(DrawPlanTest, KeepsNamesInTheirQuotes) {
-  v1::PlanReply plan = Parse("nodes: 2 ranks_per_node: 1");
+  v1::PlanReply plan = ParsedPlan("nodes: 2 ranks_per_node: 1");
   for (const char* const evil : {"\"];}", "\\", "a\nb", "\x1b"}) {
     plan.set_operation(evil);
     plan.set_plan(evil);

@@ -10,14 +10,14 @@
 namespace mlxcomm::ctl::render_plan_test {
 namespace {
 
-v1::PlanReply Parse(const std::string& text) {
+v1::PlanReply PlanOf(const std::string& text) {
   v1::PlanReply plan;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &plan));
   return plan;
 }
 
 v1::PlanReply EightNodes() {
-  return Parse(R"(operation: "all_reduce sum float32[16777216]" bytes: 67108864 nodes: 8
+  return PlanOf(R"(operation: "all_reduce sum float32[16777216]" bytes: 67108864 nodes: 8
                   ranks_per_node: 2 plan: "ring" predicted_ns: 12300000
                   bus_bytes_per_second: 5600000000
                   estimates { plan: "ring" predicted_ns: 12300000 }
@@ -79,7 +79,7 @@ TEST(RenderPlanTest, ListsTheFirstOfManyLinksAlike) {
 }
 
 TEST(RenderPlanTest, TellsEachStepWithItsPlaces) {
-  const v1::PlanReply plan = Parse(R"(
+  const v1::PlanReply plan = PlanOf(R"(
       operation: "o" nodes: 2 ranks_per_node: 2 steps_left_out: 3
       node_plans { node: 1 ranks: 2 ranks: 3
         steps { kind: "local" bytes: 1024 source { buffer: "input" every_rank: true }

@@ -9,14 +9,14 @@
 namespace mlxcomm::ctl::render_record_test {
 namespace {
 
-v1::FlightRecordReply Parse(const std::string& text) {
+v1::FlightRecordReply RecordOf(const std::string& text) {
   v1::FlightRecordReply record;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &record));
   return record;
 }
 
 TEST(RenderRecordTest, IsATableOfPhasesWithTheNewestLast) {
-  const v1::FlightRecordReply record = Parse(
+  const v1::FlightRecordReply record = RecordOf(
       R"(node: "a" taken_ns: 1000000000 operations_left_out: 40
          operations { group: 1 group_name: "train" job: "train" number: 57
                       operation: "all_reduce sum float32[5]" bytes: 20 state: "done"
@@ -91,7 +91,7 @@ TEST(RenderRecordTest, GivesAllAfterTheLastCallToTheEndOnOneNode) {
 
 // Why: people look for operations that have not ended, or have failed.
 TEST(RenderRecordTest, SaysWhoIsMissingAndWhatTheRailsDid) {
-  const v1::FlightRecordReply record = Parse(
+  const v1::FlightRecordReply record = RecordOf(
       R"(node: "a" taken_ns: 4000000000
          operations { group: 9 number: 3 point_to_point: true source_rank: 2 destination_rank: 0
                       tag: 7 operation: "recv int8[4]" bytes: 4 state: "failed"
@@ -114,7 +114,7 @@ TEST(RenderRecordTest, SaysWhoIsMissingAndWhatTheRailsDid) {
 
 // Why: a call that the ring has overwritten is not a missing rank.
 TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
-  const std::string text = RenderRecord(Parse(
+  const std::string text = RenderRecord(RecordOf(
       R"(node: "a" taken_ns: 4000000000
          operations { group: 1 group_name: "train" number: 4 state: "moving"
                       first_byte_ns: 1000000000 })"));
@@ -123,14 +123,14 @@ TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
 }
 
 TEST(RenderRecordTest, SaysThatThereIsNothing) {
-  EXPECT_EQ(RenderRecord(Parse(R"(node: "a")")), "node a: no operation is recorded\n");
+  EXPECT_EQ(RenderRecord(RecordOf(R"(node: "a")")), "node a: no operation is recorded\n");
 }
 
 TEST(RenderRecordTest, ShowsNoOrdersToTheTerminal) {
   const std::string text = RenderRecord(
-      Parse("node: \"a\\033[2J\" operations { group_name: \"\\007g\" number: 1 "
-            "operation: \"x\\033\" called { at_ns: 1 } last: \"\\033\" state: \"called\" "
-            "rails { rail: \"\\033\" } heard { node: \"\\033\" } }"));
+      RecordOf("node: \"a\\033[2J\" operations { group_name: \"\\007g\" number: 1 "
+               "operation: \"x\\033\" called { at_ns: 1 } last: \"\\033\" state: \"called\" "
+               "rails { rail: \"\\033\" } heard { node: \"\\033\" } }"));
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(text.find('\a'), std::string::npos);
 }

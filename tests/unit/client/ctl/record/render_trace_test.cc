@@ -53,14 +53,14 @@ void ExpectNested(const std::vector<Slice>& slices) {
   }
 }
 
-v1::FlightRecordReply Parse(const std::string& text) {
+v1::FlightRecordReply TracedRecord(const std::string& text) {
   v1::FlightRecordReply record;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &record));
   return record;
 }
 
 TEST(RenderTraceTest, HasAThreadForEachRankRailDirectionAndWorker) {
-  const auto threads = Threads(RenderTrace(Parse(
+  const auto threads = Threads(RenderTrace(TracedRecord(
       R"(node: "a" taken_ns: 9000
          operations { group: 1 group_name: "train" number: 5 operation: "barrier" state: "done"
                       called { rank: 0 at_ns: 1000 } called { rank: 1 at_ns: 1500 }
@@ -94,7 +94,7 @@ TEST(RenderTraceTest, LaysOperationsThatOverlapOnThreadsOfTheirOwn) {
             " } matched_ns: " + std::to_string(1050 + i * 100) +
             " ended_ns: " + std::to_string(1000 + i * 100 + 350) + " }";
   }
-  const auto threads = Threads(RenderTrace(Parse(text)));
+  const auto threads = Threads(RenderTrace(TracedRecord(text)));
   EXPECT_EQ(threads.size(), 4u);
   std::size_t slices = 0;
   for (const auto& [name, on_it] : threads) {
@@ -112,7 +112,7 @@ TEST(RenderTraceTest, LetsFramesThatWentAtOnceShareTheirTime) {
     text += " spans { what: \"sent\" bytes: " + std::to_string(i * 100) +
             " begin_ns: " + std::to_string(1000 + batch * 50) + " duration_ns: 80 }";
   }
-  const auto threads = Threads(RenderTrace(Parse(text + " }")));
+  const auto threads = Threads(RenderTrace(TracedRecord(text + " }")));
   const std::vector<Slice>& sent = threads.at("r, sent");
   ASSERT_EQ(sent.size(), 40u);
   for (std::size_t i = 1; i < sent.size(); ++i) {
@@ -122,7 +122,7 @@ TEST(RenderTraceTest, LetsFramesThatWentAtOnceShareTheirTime) {
 }
 
 TEST(RenderTraceTest, DrawsWhatGoesOnUntilTheMomentOfTheCall) {
-  const auto threads = Threads(RenderTrace(Parse(
+  const auto threads = Threads(RenderTrace(TracedRecord(
       R"(node: "a" taken_ns: 5000
          operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 } })")));
   const std::vector<Slice>& rank = threads.at("rank 3 of 4");
@@ -134,7 +134,7 @@ TEST(RenderTraceTest, DrawsWhatGoesOnUntilTheMomentOfTheCall) {
 
 // Why: a rail has many frames for each operation, so its record begins later.
 TEST(RenderTraceTest, SaysWhereARailsRecordBeginsOnlyLater) {
-  const auto threads = Threads(RenderTrace(Parse(
+  const auto threads = Threads(RenderTrace(TracedRecord(
       R"(node: "a" taken_ns: 9000
          operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 } }
          tracks { kind: "rail" name: "r" open: true spans_left_out: 7 since_ns: 5000
@@ -151,7 +151,7 @@ TEST(RenderTraceTest, SaysWhereARailsRecordBeginsOnlyLater) {
 
 // Why: a rank's work on one node is not the end of a transfer.
 TEST(RenderTraceTest, TellsWorkOnOneNodeFromTheEndOfWhatCameOverCables) {
-  const auto threads = Threads(RenderTrace(Parse(
+  const auto threads = Threads(RenderTrace(TracedRecord(
       R"(node: "a" taken_ns: 9000
          operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 }
                       matched_ns: 2000 ended_ns: 3000 })")));
@@ -161,7 +161,8 @@ TEST(RenderTraceTest, TellsWorkOnOneNodeFromTheEndOfWhatCameOverCables) {
 TEST(RenderTraceTest, IsJsonOfTheFormatsObjectForm) {
   std::string json;
   ASSERT_TRUE(
-      ToJson(RenderTrace(Parse(R"(node: "a" taken_ns: 5000)")), json, JsonLayout::kCompact).ok());
+      ToJson(RenderTrace(TracedRecord(R"(node: "a" taken_ns: 5000)")), json, JsonLayout::kCompact)
+          .ok());
   EXPECT_NE(json.find(R"("displayTimeUnit":"ns")"), std::string::npos);
   EXPECT_NE(json.find(R"("name":"process_name")"), std::string::npos) << json;
   EXPECT_NE(json.find("\"node a (mlxcommd)\""), std::string::npos);
