@@ -30,7 +30,9 @@ struct MessageHeader {
   std::uint32_t first_frame = kNoFrame;  // Where, in `bytes`, a frame begins.
   std::uint32_t raw = 0;
   std::uint32_t raw_bytes = 0;  // 0: no raw message follows.
+  std::uint32_t sum = 0;  // CRC32C of this header, with 0 here. Frames have sums of their own.
+  std::uint32_t unused = 0;
 };
-static_assert(sizeof(MessageHeader) == 48 && std::is_trivially_copyable_v<MessageHeader>);
+static_assert(sizeof(MessageHeader) == 56 && std::is_trivially_copyable_v<MessageHeader>);
 
 }  // namespace mlxcomm::wire

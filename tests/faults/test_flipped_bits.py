@@ -95,6 +95,10 @@ def test_nor_do_those_that_an_rdma_device_flips(cluster, verbs, limits, kind):  
     verbs.want(kind)
     c = start(cluster, verbs, 2, limits)
     verbs.want(f"{kind}flips 0.005\n")
-    ranks = [c.rank(rank, 2, RANK, node=rank, arguments=SUMS) for rank in (0, 1)]
-    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
-    assert any(links_with_changes(c, node) for node in (0, 1))
+
+    def is_found_in_a_job():
+        ranks = [c.rank(rank, 2, RANK, node=rank, arguments=SUMS) for rank in (0, 1)]
+        assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+        return any(links_with_changes(c, node) for node in (0, 1))
+
+    wait_until(is_found_in_a_job, "a message was changed, and status tells of it")

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/transport/frame_sum.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/rdma_message.h"
 
@@ -237,6 +238,7 @@ bool MessageStream::NextSend(Outgoing& message) {
   header.first_frame = next.first_frame;
   header.raw = next.raw;
   header.raw_bytes = next.raw > 0 ? shape_.slot_bytes : 0;
+  header.sum = SumOf(header);
   std::memcpy(SlotAt(next.slot), &header, sizeof header);
   told_ = std::max(told_, seen_ + posted_);
   tell_now_ = false;
@@ -258,6 +260,11 @@ void MessageStream::Void() {
   for (std::uint32_t i = 0; i < shape_.sends; ++i) {
     std::memset(SlotAt(shape_.receives + i), 0, sizeof(wire::MessageHeader));
   }
+}
+
+std::uint32_t MessageStream::SumOf(wire::MessageHeader header) {
+  header.sum = 0;
+  return ExtendSum(0, reinterpret_cast<const std::byte*>(&header), sizeof header);
 }
 
 bool MessageStream::TakeCredit(std::uint64_t seen, std::uint32_t posted) {
@@ -314,12 +321,14 @@ bool MessageStream::OnReceived(std::uint32_t slot, std::uint32_t bytes) {
   if (header.magic != wire::kMessageMagic || header.connection != shape_.connection) {
     return OnRaw(slot, bytes);
   }
+  if (header.sum != SumOf(header)) return false;
   if (!IsSound(header) || !TakeCredit(header.seen, header.posted)) return false;
   const bool is_short = header.bytes > bytes - sizeof header;
   const bool is_gap = !ConfirmRaw(header.number - seen_ - 1) || is_short;
   tell_now_ = tell_now_ || is_gap;
   lost_messages_ += is_short ? 1 : 0;
   if (is_gap) {
+    if (shape_.loses_nothing) return false;
     gap_ = true;
     gap_told_ = false;
   }

@@ -42,6 +42,7 @@ class MessageStream final : public ByteStream {
     std::uint32_t peer_receives = 0;  // As many has the other side posted.
     std::uint64_t connection = 0;
     SendRegions* regions = nullptr;  // Null: all is copied. Outlives it.
+    bool loses_nothing = false;      // A gap is a message that a device has changed.
   };
   // What is to be posted.
   struct Outgoing {
@@ -51,6 +52,7 @@ class MessageStream final : public ByteStream {
     SendRegions::Known* known = nullptr;
   };
   MessageStream(const Shape& shape, std::uint64_t now_ns);
+  static std::uint32_t SumOf(wire::MessageHeader header);
 
   // ByteStream; there is no socket. Parts begin with a header wherever a frame begins.
   ssize_t Write(int socket, iovec* parts, int count) override;
@@ -67,7 +69,7 @@ class MessageStream final : public ByteStream {
   void OnReceivePosted() { ++posted_; }
   bool NextSend(Outgoing& message);
   void OnSent(std::uint32_t slot);
-  // False: it is not what the other side of this connection would send.
+  // False: it is not what the other side of this connection has sent.
   [[nodiscard]] bool OnReceived(std::uint32_t slot, std::uint32_t bytes);
   // An empty message, if one is due.
   void OnTime();

@@ -26,18 +26,18 @@ constexpr std::uint64_t kRailFinishNs = 500'000'000;
 constexpr auto kStopPause = std::chrono::microseconds(20);
 
 MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives, std::uint64_t connection,
-                             SendRegions& regions) {
+                             SendRegions& regions, Service service) {
   const std::span<std::byte> first = pair.Slot(0);
   return {first.data(),    static_cast<std::uint32_t>(first.size()),
           pair.receives(), pair.sends(),
           peer_receives,   connection,
-          &regions};
+          &regions,        service == Service::kReliable};
 }
 
 }  // namespace
 
 RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
-                       std::uint32_t peer_receives, std::uint64_t connection,
+                       std::uint32_t peer_receives, std::uint64_t connection, Service service,
                        const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
                        platform::Wakeup& engine_bell)
     : scheduling_(scheduling),
@@ -46,7 +46,8 @@ RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaReg
       engine_bell_(engine_bell),
       heard_ns_(platform::MonotonicNow()),
       regions_(std::move(regions)),
-      stream_(ShapeOf(*pair_, peer_receives, connection, regions_), platform::MonotonicNow()),
+      stream_(ShapeOf(*pair_, peer_receives, connection, regions_, service),
+              platform::MonotonicNow()),
       writer_(no_socket_, stream_),
       reader_(no_socket_, stream_, *this) {}
 
@@ -195,7 +196,7 @@ void RailThread::TakeCompletion(const Completion& completion) {
   if (!completion.receive) return stream_.OnSent(completion.slot);
   heard_ns_.store(now_ns_, std::memory_order_relaxed);
   if (!stream_.OnReceived(completion.slot, completion.bytes)) {
-    GoDown("a message that is not of this connection");
+    GoDown("a message that is not of this connection, or was changed on the way");
   }
 }
 

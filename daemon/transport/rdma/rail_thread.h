@@ -32,7 +32,7 @@ class RailThread final : private FrameReaderPort {
   // `pair` is connected, its receives are posted. `engine_bell` is there until Stop returns.
   // `regions`: may be null.
   RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
-             std::uint32_t peer_receives, std::uint64_t connection,
+             std::uint32_t peer_receives, std::uint64_t connection, Service service,
              const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
              platform::Wakeup& engine_bell);
 

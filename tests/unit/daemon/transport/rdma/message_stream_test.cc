@@ -15,11 +15,11 @@
 namespace mlxcomm::fabric::rdma::message_stream_test {
 namespace {
 
-// Sizes around the edges of a message of 4096 bytes with a header of 48.
+// Sizes around the edges of a message of 4096 bytes with its header.
 TEST(MessageStreamTest, CarriesFramesOfAllSizesInOrder) {
   Pair pair;
   std::uint64_t sequence = 0;
-  const std::uint32_t body = 4096 - 48;
+  const std::uint32_t body = 4096 - sizeof(wire::MessageHeader);
   for (const std::uint32_t payload :
        {0u, 1u, 79u, body - 80, body - 81, body - 79, body, body - 160, 2 * body, 100'000u, 0u}) {
     ++sequence;
@@ -264,6 +264,26 @@ TEST(MessageStreamTest, TakesAShortMessageForALostOne) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
+// Why: a number or a credit that a device has changed would stop the rail for ever, where each is in bounds.
+TEST(MessageStreamTest, RefusesAHeaderInWhichABitWasFlipped) {
+  for (std::size_t bit = 0; bit < 8 * sizeof(wire::MessageHeader); ++bit) {
+    End end(4, 4096, 1000 * kMs);
+    wire::MessageHeader header;
+    header.connection = 77;
+    header.number = 1;
+    header.bytes = 200;
+    header.first_frame = 0;
+    header.posted = 4;
+    header.sum = MessageStream::SumOf(header);
+    std::memcpy(end.memory.data(), &header, sizeof header);
+    end.memory[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    // What does not name the connection is payload, for which no header has come.
+    const bool is_payload = bit < 32 || (bit >= 64 && bit < 128);
+    EXPECT_EQ(end.stream->OnReceived(0, 4096), is_payload) << bit;
+    EXPECT_FALSE(end.stream->HasUnread()) << bit;
+  }
+}
+
 TEST(MessageStreamTest, RefusesWhatTheOtherSideWouldNotSend) {
   const auto taken = [](const std::function<void(wire::MessageHeader&)>& change,
                         std::uint32_t bytes = 4096) {
@@ -275,6 +295,7 @@ TEST(MessageStreamTest, RefusesWhatTheOtherSideWouldNotSend) {
     header.first_frame = 0;
     header.posted = 4;
     change(header);
+    header.sum = MessageStream::SumOf(header);
     std::memcpy(end.memory.data(), &header, sizeof header);
     return end.stream->OnReceived(0, bytes);
   };

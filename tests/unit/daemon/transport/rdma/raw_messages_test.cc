@@ -301,12 +301,14 @@ TEST(RawMessagesTest, RefusesAHeaderThatDeniesWhatHasCome) {
   header.number = 1;
   header.raw = 3;
   header.raw_bytes = kSlot;
+  header.sum = MessageStream::SumOf(header);
   std::memcpy(end.memory.data(), &header, sizeof header);
   ASSERT_TRUE(end.stream->OnReceived(0, kSlot));
   for (std::uint32_t slot = 1; slot <= 3; ++slot) {
     ASSERT_TRUE(end.stream->OnReceived(slot, kSlot));
   }
   header.number = 4;
+  header.sum = MessageStream::SumOf(header);
   std::memcpy(end.memory.data() + 4 * kSlot, &header, sizeof header);
   EXPECT_FALSE(end.stream->OnReceived(4, kSlot));
 }

@@ -295,6 +295,8 @@ class SimulatedRails {
     std::memcpy(&header, message.bytes.data(), sizeof header);
     if (planted_ == Planted::kOverstatesCredit) header.posted = messages_;
     if (planted_ == Planted::kHidesLoss) header.number = ++numbers_[pair.peer];
+    const bool planted = planted_ == Planted::kOverstatesCredit || planted_ == Planted::kHidesLoss;
+    if (planted) header.sum = MessageStream::SumOf(header);
     std::memcpy(message.bytes.data(), &header, sizeof header);
     to->second->wire.push_back(std::move(message));
   }
