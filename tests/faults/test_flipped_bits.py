@@ -1,5 +1,6 @@
 """A device on the way that flips bits, which TCP does not see: a relay between two daemons whose
-connection is plain. Every result is right, no rank is lost, and people are told which cable it is."""
+connection is plain. Every result is right, no rank is lost, and people are told which cable it is. And
+processes that write into their buffers while an operation uses them, which looks the same."""
 
 import json
 import pathlib
@@ -10,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import PATIENCE, find_program, wait_until
+from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
 from operations.test_rdma import fake_verbs, start, verbs  # noqa: F401
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
@@ -102,3 +103,19 @@ def test_nor_do_those_that_an_rdma_device_flips(cluster, verbs, limits, kind):  
         return any(links_with_changes(c, node) for node in (0, 1))
 
     wait_until(is_found_in_a_job, "a message was changed, and status tells of it")
+
+
+# Why: data lies in memory that its process may write to at any time. A sum that is never right must cost that
+# process its own values alone: not the link, on which all else waits behind that frame, and nobody else's.
+# How: on both nodes a rank of one job writes without end, and two ranks of another job check each byte.
+def test_a_process_that_writes_into_its_buffers_spoils_its_own_operations_alone(cluster):
+    c = cluster(2, peer_settings="security: PLAIN")
+
+    def job(name, *words):
+        return [Process([find_test_program("lab", "lab_rank"), str(rank), "2", name, *words],
+                        {"MLXCOMM_SOCKET": c.socket(rank)}) for rank in (0, 1)]
+
+    jobs = [*job("scribbles", "scribble:16777216:8"), *job("sums", *["sum:4000000", "sum:800"] * 20)]
+    assert [rank.finish() for rank in jobs] == [0] * 4, [rank.lines for rank in jobs]
+    found = [link for node in (0, 1) for link in links_with_changes(c, node)]
+    assert sum(int(link["changed_frames"]) for link in found) > 10, found

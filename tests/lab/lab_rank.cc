@@ -3,11 +3,13 @@
 //   sum:BYTES               one all_reduce of uint64, every value checked
 //   await:FILE              until the file is there
 //   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
+//   scribble:BYTES:TIMES    all_reduces while a thread writes into both buffers; no value is checked
 //
 // A step's values follow from rank, step and place, so that a byte of another step, rank or place
 // is noticed. Errors are printed with the monotonic clock's time, so that a test can tell how long
 // after the fault they came; then the exit code is 3. A wrong value: 1.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -145,6 +147,36 @@ void Loop(Sums& sums, std::uint64_t least, std::uint64_t most, const std::string
   }
 }
 
+// Writes into two buffers for as long as it exists.
+class Scribbler {
+ public:
+  Scribbler(volatile std::uint64_t* one, volatile std::uint64_t* other, std::uint64_t count)
+      : thread_([=, this] {
+          for (std::uint64_t value = 0; !ends_; ++value) {
+            for (std::uint64_t at = 0; at < count; at += 512) one[at] = other[at] = value;
+          }
+        }) {}
+  ~Scribbler() {
+    ends_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> ends_ = false;
+  std::thread thread_;
+};
+
+// What no program should do: its values are lost, and nobody else's may be.
+void Scribble(Connection& connection, Group& world, std::uint64_t bytes, int times) {
+  const std::uint64_t count = bytes / kWord;
+  Buffer in(connection, bytes);
+  Buffer out(connection, bytes);
+  const Scribbler scribbler(in.as<std::uint64_t>(), out.as<std::uint64_t>(), count);
+  for (int i = 0; i < times; ++i) {
+    world.AllReduce(in.as<std::uint64_t>(), out.as<std::uint64_t>(), count, MLXCOMM_UINT64);
+  }
+}
+
 void Do(Connection& connection, Group& world, const std::vector<std::string>& words) {
   std::uint64_t most = kWord;
   for (const std::string& word : words) {
@@ -165,6 +197,8 @@ void Do(Connection& connection, Group& world, const std::vector<std::string>& wo
       }
     } else if (parts[0] == "loop") {
       Loop(sums, std::stoull(parts.at(1)), std::stoull(parts.at(2)), parts.at(3));
+    } else if (parts[0] == "scribble") {
+      Scribble(connection, world, std::stoull(parts.at(1)), std::stoi(parts.at(2)));
     } else {
       throw std::runtime_error("no such word: " + word);
     }
