@@ -118,4 +118,4 @@ def test_a_process_that_writes_into_its_buffers_spoils_its_own_operations_alone(
     jobs = [*job("scribbles", "scribble:16777216:8"), *job("sums", *["sum:4000000", "sum:800"] * 20)]
     assert [rank.finish() for rank in jobs] == [0] * 4, [rank.lines for rank in jobs]
     found = [link for node in (0, 1) for link in links_with_changes(c, node)]
-    assert sum(int(link["changed_frames"]) for link in found) > 10, found
+    assert found, "no sum was wrong: nobody wrote at the right time"
