@@ -282,7 +282,11 @@ bool Shrink::BeginForming(std::uint64_t group, std::uint64_t new_group, const No
   std::vector<std::uint64_t> sessions;
   for (const std::uint32_t rank : ranks) {
     const NodeId& node = round.view.ranks[rank].node;
-    if (node != self_ && !Contains(forming.nodes, node)) forming.nodes.push_back(node);
+    if (node != self_ && !Contains(forming.nodes, node)) {
+      forming.nodes.push_back(node);
+      forming.first_ranks.emplace_back(static_cast<std::uint32_t>(sessions.size()),
+                                       round.view.ranks[rank].description);
+    }
     const auto asker = round.askers.find(rank);
     sessions.push_back(asker == round.askers.end() ? 0 : asker->second.session);
     if (asker == round.askers.end()) continue;
@@ -387,11 +391,15 @@ void Shrink::OnJoined(const NodeId& node, const v1::ShrinkJoined& joined) {
   if (found == forming_.end() || found->second.former != self_) return;
   if (std::erase(found->second.awaited, node) == 0) return;
   if (!joined.refusal().empty()) {
-    port_.FailGroup(joined.new_group(),
-                    {FailureCode::kRankLost, kNoRank,
-                     absl::StrCat("a node did not take part in the shrunken group: ",
-                                  std::string(Utf8Prefix(joined.refusal(), kRefusalBytesMax)),
-                                  ". Shrink it again.")});
+    const std::vector<NodeId>& nodes = found->second.nodes;
+    const auto at = std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
+    const auto& [rank, description] = found->second.first_ranks[static_cast<std::size_t>(at)];
+    port_.FailGroup(
+        joined.new_group(),
+        {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+         absl::StrCat(description, " of the failed group takes no part in the new one: ",
+                      std::string(Utf8Prefix(joined.refusal(), kRefusalBytesMax)),
+                      ". Shrink it again.")});
   }
   FinishIfJoined(joined.new_group());
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/cluster/peers.h"
@@ -112,6 +113,8 @@ class Shrink {
     NodeId former;
     std::uint32_t first_rank = 0;  // The lowest that is left: the former's.
     std::vector<NodeId> nodes;     // All but this.
+    // Of each of those: in the new group, and as it is told to people.
+    std::vector<std::pair<std::uint32_t, std::string>> first_ranks;
     // Former: nodes that have not joined. In doubt: that have not said what they know.
     std::vector<NodeId> awaited;
     Askers askers;                                    // Empty while in doubt: they ask again.

@@ -453,6 +453,8 @@ TEST(ShrinkTest, ANodeThatCannotTakePartFailsTheNewGroup) {
   cluster.Ask(1);
   cluster.Run();
   EXPECT_THAT(cluster.nodes[0]->why.message, HasSubstr("too many groups"));
+  EXPECT_THAT(cluster.nodes[0]->why.message, HasSubstr("takes no part in the new one"));
+  EXPECT_EQ(cluster.nodes[0]->why.rank, 1) << "a lost rank is named";
   EXPECT_EQ(cluster.nodes[0]->ready[1].size(), 1u);
 }
 
