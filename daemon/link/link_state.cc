@@ -65,8 +65,8 @@ void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
   listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
 }
 
-// A rail had come, and has gone without having passed a large frame. A daemon that has ended is not waited for
-// any longer than otherwise.
+// A rail had come, and has gone without having passed a large frame. A daemon that has ended is waited for no
+// longer than otherwise.
 void Link::StayInGrace(const RailEnd& end, std::uint64_t now_ns) {
   grace_after_reset_ = end.cause == DownCause::kReset;
   if (grace_after_reset_) {

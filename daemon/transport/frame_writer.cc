@@ -95,7 +95,7 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
 }
 
 // A process may write into the memory that data lies in, again and again, and so make each sum wrong. Data
-// that was asked for again is sent from a copy, of which there is one at a time. False: it has to wait for it.
+// that was asked for again is sent from a copy, of which there is one at a time. False: it is in use.
 bool FrameWriter::Sum(Waiting& waiting) {
   Channel::Frame& frame = waiting.frame;
   if (IsRepeated(frame.header)) {
