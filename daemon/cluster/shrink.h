@@ -113,7 +113,7 @@ class Shrink {
     NodeId former;
     std::uint32_t first_rank = 0;  // The lowest that is left: the former's.
     std::vector<NodeId> nodes;     // All but this.
-    // Of each of those: in the new group, and as it is told to people.
+    // Of each of those: its number in the new group, and its name for people.
     std::vector<std::pair<std::uint32_t, std::string>> first_ranks;
     // Former: nodes that have not joined. In doubt: that have not said what they know.
     std::vector<NodeId> awaited;

@@ -153,7 +153,7 @@ inline Arrived ArrivedOf(const FrameHeader& header) {
 }
 
 // A newer acknowledgement replaces one of the same block that still waits, and a newer heartbeat an
-// older one: it says all that the older one said. What the older one asks for is still asked for, and there is
+// older one: it says all that the older one said. What the older one asks for is still asked for; there is
 // place for one such number.
 inline bool MayRenew(const FrameHeader& waiting, const FrameHeader& newer) {
   const bool ask_both = waiting.type == FrameType::kAck && waiting.step != 0 && newer.step != 0;
