@@ -496,7 +496,7 @@ void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
   const auto time_to_answer = [&](std::uint64_t& first_ns, bool anew) {
     if (first_ns == 0 || anew || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;
     return std::min(now_ns + options_.heartbeat_interval_ns,
-                    first_ns + options_.heartbeat_timeout_ns);
+                    first_ns + options_.heartbeat_timeout_ns * 3 / 2);
   };
   for (OnRail& on : rails_) {
     if (on.rail == nullptr) continue;

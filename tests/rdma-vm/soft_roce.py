@@ -61,7 +61,8 @@ class SoftRoceCluster(Cluster):
 
     def pairs(self):
         """Both queue pairs of the rail, as status names them."""
-        rails = [self.rails(node)["rdma"] for node in (0, 1)]
+        rails = [self.rails(node).get("rdma") for node in (0, 1)]
+        assert all(rails), "\n".join(line for daemon in self.daemons for line in daemon.lines[-20:])
         return [(rail["local_address"], rail["remote_address"]) for rail in rails]
 
 
