@@ -153,7 +153,10 @@ class Scribbler {
   Scribbler(volatile std::uint64_t* one, volatile std::uint64_t* other, std::uint64_t count)
       : thread_([=, this] {
           for (std::uint64_t value = 0; !ends_; ++value) {
-            for (std::uint64_t at = 0; at < count; at += 512) one[at] = other[at] = value;
+            for (std::uint64_t at = 0; at < count; at += 512) {
+              one[at] = value;
+              other[at] = value;
+            }
           }
         }) {}
   ~Scribbler() {
