@@ -269,7 +269,8 @@ TEST_F(PlacesTest, SaysOnceThatMemoryIsFreeWhereSeveralNodesHaveGone) {
   LinkAll();
   Pass(2);
   ASSERT_EQ(daemon.memory_freed, 0);
-  for (int number : {0, 1, 2}) connections[number]->ends[0]->GoDown(DownCause::kReset);
+  for (const std::size_t number : {0u, 1u, 2u})
+    connections[number]->ends[0]->GoDown(DownCause::kReset);
   Pass(2);
   ASSERT_EQ(linked(), 1u);
   EXPECT_EQ(daemon.memory_freed, 1);

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/platform/machine.h"
@@ -507,11 +508,12 @@ TEST_F(TcpRailTest, EchoesHeartbeatsAndTellsWhenItWasAskedLast) {
 // How: it does so while the socket is full of the first part of data that is sent once more.
 TEST_F(TcpRailTest, SendsDataThatWasAskedForAgainFromACopy) {
   std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
+  const std::vector<std::byte> other(wire::kChunkBytesMax, std::byte{8});
   RailCommand command;
   command.kind = RailCommand::Kind::kTransmit;
-  for (const std::uint64_t sequence : {1u, 2u}) {
-    command.frame = {Header(wire::FrameType::kData, sequence, wire::kChunkBytesMax),
-                     payload.data()};
+  for (const auto* const each : {&std::as_const(payload), &other}) {
+    command.frame = {Header(wire::FrameType::kData, each == &other ? 2 : 1, wire::kChunkBytesMax),
+                     each->data()};
     command.frame.header.flags = wire::kRepeated;
     ASSERT_TRUE(rail_->Give(command));
   }
@@ -525,7 +527,7 @@ TEST_F(TcpRailTest, SendsDataThatWasAskedForAgainFromACopy) {
   EXPECT_EQ(ReadAtFar(&read).sequence, 1u);
   EXPECT_TRUE(read == as_given);
   EXPECT_EQ(ReadAtFar(&read).sequence, 2u);
-  EXPECT_TRUE(read == payload) << "there is one copy at a time";
+  EXPECT_TRUE(read == other) << "there is one copy at a time";
 }
 
 // Why: a connection on which only small packets pass is of no use (the link asks each for a large one).
