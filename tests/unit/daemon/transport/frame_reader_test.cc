@@ -47,7 +47,8 @@ class WaitingBytes final : public ByteStream {
       taken_ += bytes;
       got += static_cast<ssize_t>(bytes);
       const auto* const at = static_cast<const std::byte*>(parts[i].iov_base);
-      if (at < place || at >= place + kLarge) elsewhere_most = std::max(elsewhere_most, bytes);
+      const bool is_elsewhere = place == nullptr || at < place || at >= place + kLarge;
+      if (is_elsewhere) elsewhere_most = std::max(elsewhere_most, bytes);
     }
     return got;
   }
