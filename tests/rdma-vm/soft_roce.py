@@ -59,6 +59,11 @@ class SoftRoceCluster(Cluster):
         came back, the connection beside a new rail may be found dead, and takes it along for a moment."""
         return sum(int(self.rails(node).get("rdma", {"sent_bytes": 0})["sent_bytes"]) for node in (0, 1))
 
+    def drivers_ended(self):
+        """How many processes that call the driver have ended, on both nodes."""
+        return sum(int(device.get("drivers_ended", 0)) for node in (0, 1)
+                   for device in self.status(node)["nodes"][0]["rdma"]["devices"])
+
     def pairs(self):
         """Both queue pairs of the rail, as status names them."""
         rails = [self.rails(node).get("rdma") for node in (0, 1)]
