@@ -1,18 +1,23 @@
-"""Somebody on the way between two daemons, who passes on all bytes and keeps them."""
+"""Somebody on the way between two daemons, who passes on all bytes: a relay, and one that keeps them."""
 
 import contextlib
 import socket
 import threading
 
 
-class Listener:
-    """A relay to a daemon's port, for any number of dialers."""
+class Relay:
+    """A way to a daemon's port, for any number of dialers."""
 
     def __init__(self, port):
-        self.port, self.dialers_said, self.daemon_said = port, bytearray(), bytearray()
+        self.port = port
         self.server = socket.create_server(("127.0.0.1", 0))
         self.own_port = self.server.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
+
+    def passing(self, towards):
+        """What one direction of a new connection does with each part that it reads, before it writes it:
+        the direction towards the daemon that listens, or the one that comes from it."""
+        raise NotImplementedError
 
     def accept(self):
         while True:
@@ -22,13 +27,25 @@ class Listener:
             except OSError:  # That daemon is not up yet; this one dials again.
                 near.close()
                 continue
-            for one, other, kept in ((near, far, self.dialers_said), (far, near, self.daemon_said)):
-                threading.Thread(target=self.relay, args=(one, other, kept), daemon=True).start()
+            for one, other, towards in ((near, far, True), (far, near, False)):
+                threading.Thread(target=self.relay, args=(one, other, self.passing(towards)),
+                                 daemon=True).start()
 
     @staticmethod
-    def relay(one, other, kept):
+    def relay(one, other, passes):
         with contextlib.suppress(OSError):
-            while data := one.recv(1 << 16):
-                kept += data
+            while data := bytearray(one.recv(1 << 16)):
+                passes(data)
                 other.sendall(data)
             other.shutdown(socket.SHUT_WR)
+
+
+class Listener(Relay):
+    """Keeps what both sides have said."""
+
+    def __init__(self, port):
+        self.dialers_said, self.daemon_said = bytearray(), bytearray()
+        super().__init__(port)
+
+    def passing(self, towards):
+        return (self.dialers_said if towards else self.daemon_said).extend

@@ -5,11 +5,10 @@ processes that write into their buffers while an operation uses them, which look
 import json
 import pathlib
 import random
-import socket
 import subprocess
-import threading
 
 import pytest
+from listening_relay import Relay
 
 from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
 from operations.test_rdma import fake_verbs, start, verbs  # noqa: F401
@@ -18,41 +17,27 @@ RANK = pathlib.Path(__file__).with_name("rank.py")
 HELLO_BYTES = 4096  # More than two daemons exchange before the first frame.
 
 
-class FlippingRelay:
+class FlippingRelay(Relay):
     """Flips one bit in each `every` bytes of one direction: those `towards` the daemon that listens,
     or those that come from it."""
 
     def __init__(self, port, towards, every):
-        self.port, self.towards, self.every, self.flipped = port, towards, every, 0
+        self.towards, self.every, self.flipped = towards, every, 0
         self.random = random.Random(port)
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.own_port = self.server.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(port)
 
-    def accept(self):
-        while True:
-            near = self.server.accept()[0]
-            try:
-                far = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:  # That daemon is not up yet; this one dials again.
-                near.close()
-                continue
-            for one, other, flips in ((near, far, self.towards), (far, near, not self.towards)):
-                threading.Thread(target=self.relay, args=(one, other, flips), daemon=True).start()
-
-    def relay(self, one, other, flips):
+    def passing(self, towards):
         passed, flip_at = 0, self.random.randrange(HELLO_BYTES, self.every)
-        try:
-            while data := bytearray(one.recv(1 << 16)):
-                if flips and passed <= flip_at < passed + len(data):
-                    data[flip_at - passed] ^= 1 << self.random.randrange(8)
-                    self.flipped += 1
-                    flip_at += self.random.randrange(1, 2 * self.every)
-                passed += len(data)
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+
+        def flips(data):
+            nonlocal passed, flip_at
+            if passed <= flip_at < passed + len(data):
+                data[flip_at - passed] ^= 1 << self.random.randrange(8)
+                self.flipped += 1
+                flip_at += self.random.randrange(1, 2 * self.every)
+            passed += len(data)
+
+        return flips if towards == self.towards else lambda data: None
 
 
 def answer(*words):

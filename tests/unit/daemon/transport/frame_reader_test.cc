@@ -94,6 +94,16 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
     ASSERT_FALSE(reader_.has_ended()) << reader_.end_reason();
   }
 
+  // The rest of it is on the way.
+  void ReadHalfOfWhatComesOnceMore() {
+    ExpectLarge();
+    wire::FrameHeader repeated = Header(wire::FrameType::kData, 1, kLarge);
+    repeated.flags = wire::kRepeated;
+    stream_.Append(repeated, std::byte{7});
+    stream_.on_the_way = kLarge / 2;
+    ReadAll();
+  }
+
   bool HasPlaceForEvent() const override { return true; }
   void TakeCommands() override {}
   bool CommandsWait() const override { return false; }
@@ -239,12 +249,7 @@ TEST_F(FrameReaderTest, DataThatWasChangedComesOnceMore) {
 // that is behind that frame on the link waits.
 // How: it does so in the middle of data that comes once more; that is read to elsewhere meanwhile.
 TEST_F(FrameReaderTest, DataThatComesOnceMoreIsPlacedOnceItsSumIsRight) {
-  ExpectLarge();
-  wire::FrameHeader repeated = Header(wire::FrameType::kData, 1, kLarge);
-  repeated.flags = wire::kRepeated;
-  stream_.Append(repeated, std::byte{7});
-  stream_.on_the_way = kLarge / 2;
-  ReadAll();
+  ReadHalfOfWhatComesOnceMore();
   ASSERT_TRUE(events_.empty());
   EXPECT_TRUE(place_ == std::vector<std::byte>(kLarge));
   std::fill(place_.begin(), place_.end(), std::byte{9});
@@ -258,13 +263,8 @@ TEST_F(FrameReaderTest, DataThatComesOnceMoreIsPlacedOnceItsSumIsRight) {
 
 // Why: the process may have gone, and its memory with it.
 TEST_F(FrameReaderTest, DataThatComesOnceMoreForAnOperationThatIsWithdrawnGoesNowhere) {
-  ExpectLarge();
-  wire::FrameHeader repeated = Header(wire::FrameType::kData, 1, kLarge);
-  repeated.flags = wire::kRepeated;
-  stream_.Append(repeated, std::byte{7});
-  stream_.on_the_way = kLarge / 2;
-  ReadAll();
-  reader_.Forget(KeyOf(repeated));
+  ReadHalfOfWhatComesOnceMore();
+  reader_.Forget(KeyOf(Header(wire::FrameType::kData, 1, kLarge)));
   stream_.on_the_way = 0;
   ReadAll();
   ASSERT_EQ(events_.size(), 1u);

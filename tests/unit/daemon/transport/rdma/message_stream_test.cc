@@ -264,16 +264,22 @@ TEST(MessageStreamTest, TakesAShortMessageForALostOne) {
   EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
 }
 
+// Of the first message to an End of four.
+wire::MessageHeader FirstHeader() {
+  wire::MessageHeader header;
+  header.connection = 77;
+  header.number = 1;
+  header.bytes = 200;
+  header.first_frame = 0;
+  header.posted = 4;
+  return header;
+}
+
 // Why: a number or a credit that a device has changed would stop the rail for ever, where each is in bounds.
 TEST(MessageStreamTest, RefusesAHeaderInWhichABitWasFlipped) {
   for (std::size_t bit = 0; bit < 8 * sizeof(wire::MessageHeader); ++bit) {
     End end(4, 4096, 1000 * kMs);
-    wire::MessageHeader header;
-    header.connection = 77;
-    header.number = 1;
-    header.bytes = 200;
-    header.first_frame = 0;
-    header.posted = 4;
+    wire::MessageHeader header = FirstHeader();
     header.sum = MessageStream::SumOf(header);
     std::memcpy(end.memory.data(), &header, sizeof header);
     end.memory[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
@@ -288,12 +294,7 @@ TEST(MessageStreamTest, RefusesWhatTheOtherSideWouldNotSend) {
   const auto taken = [](const std::function<void(wire::MessageHeader&)>& change,
                         std::uint32_t bytes = 4096) {
     End end(4, 4096, 1000 * kMs);
-    wire::MessageHeader header;
-    header.connection = 77;
-    header.number = 1;
-    header.bytes = 200;
-    header.first_frame = 0;
-    header.posted = 4;
+    wire::MessageHeader header = FirstHeader();
     change(header);
     header.sum = MessageStream::SumOf(header);
     std::memcpy(end.memory.data(), &header, sizeof header);
