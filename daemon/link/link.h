@@ -270,7 +270,7 @@ class Link {
   void GiveBackMemory();
   void EnterGrace(const RailEnd& end, std::uint64_t now_ns);
   void AskForSign(std::size_t at, std::uint64_t now_ns);
-  void GiveSignOfLife(std::size_t at, std::uint64_t now_ns);
+  void GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded = false);
   bool MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const;
   static bool IsNew(const OnRail& on);
   void TickRail(std::size_t at, std::uint64_t now_ns);

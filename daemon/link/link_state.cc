@@ -105,11 +105,7 @@ void Link::DropRail(std::size_t at) {
 void Link::AskForLarge(std::size_t at, std::uint64_t now_ns) {
   if (rails_[at].rail->has_passed_large()) return;
   awaits_large_ = true;
-  RailCommand command;
-  command.kind = RailCommand::Kind::kHeartbeat;
-  command.clock_ns = now_ns;
-  command.padded = true;
-  Give(at, command);
+  GiveSignOfLife(at, now_ns, /*padded=*/true);
 }
 
 void Link::LookForLarge() {
@@ -568,10 +564,11 @@ void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {
 }
 
 // It is echoed, so it asks for one as well.
-void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns) {
+void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded) {
   RailCommand command;
   command.kind = RailCommand::Kind::kHeartbeat;
   command.clock_ns = now_ns;
+  command.padded = padded;
   Give(at, command);
 }
 

@@ -124,7 +124,7 @@ void FrameReader::DropBegun() {
   target_ = copied_to_ = nullptr;
   target_control_.reset();
   const std::uint64_t abandoned = posted_.Abandon();
-  if (abandoned != 0) port_.OnAbandoned(abandoned, LinkReason::kNone);
+  if (abandoned != 0) TellAbandoned(abandoned, LinkReason::kNone);
 }
 
 // Consumes what was read ahead, as far as there is room: true if anything was.
@@ -292,7 +292,7 @@ bool FrameReader::OnWrongSum() {
   }
   if (!posted_.is_placing()) return false;
   target_ = copied_to_ = nullptr;
-  port_.OnAbandoned(posted_.Disown(), LinkReason::kBytesChanged);
+  TellAbandoned(posted_.Disown(), LinkReason::kBytesChanged);
   return true;
 }
 
@@ -315,6 +315,14 @@ void FrameReader::TellReceived() {
   const bool large = incoming_.type == wire::FrameType::kData;
   observer_->OnReceived(incoming_, incoming_began_ns_,
                         large ? platform::MonotonicNow() : last_received_ns());
+}
+
+void FrameReader::TellAbandoned(std::uint64_t sequence, LinkReason reason) {
+  RailEvent event;
+  event.kind = RailEvent::Kind::kTransmitted;
+  event.abandoned = sequence;
+  event.link_reason = reason;
+  port_.OnEvent(std::move(event));
 }
 
 // Its daemon lives, and waits for another connection.

@@ -39,12 +39,10 @@ class FrameReaderPort {
   // As far as there is room for what they call for.
   virtual void TakeCommands() = 0;
   virtual bool CommandsWait() const = 0;
-  // For the loop; there is place for it.
+  // For the loop; there is place for it. kFrame; or kTransmitted with `abandoned`: a frame of data was lost
+  // after it had begun, or its payload was changed on the way (kBytesChanged), and has to be asked for.
   virtual void OnEvent(RailEvent&& event) = 0;
   virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
-  // A frame of data was lost after it had begun, or its payload was changed on the way (kBytesChanged): it
-  // has to be asked for. There is place for an event.
-  virtual void OnAbandoned(std::uint64_t sequence, LinkReason reason) = 0;
 };
 
 class FrameReader {
@@ -129,6 +127,7 @@ class FrameReader {
   void OnEcho();
   void OnGivenUp();
   void TellReceived();
+  void TellAbandoned(std::uint64_t sequence, LinkReason reason);
   void End(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
   void EndAndTell(std::string reason, LinkReason link_reason);
 

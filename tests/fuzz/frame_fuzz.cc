@@ -295,11 +295,9 @@ class ReadRail final : FrameReaderPort {
   void TakeCommands() override { commands_ -= commands_ > 0 ? 1 : 0; }
   bool CommandsWait() const override { return commands_ > 0; }
   void OnHeartbeat(const FrameHeader& heartbeat) override { Came(heartbeat, {}); }
-  void OnAbandoned(std::uint64_t /*sequence*/, LinkReason /*reason*/) override {
-    MLXCOMM_MUST(false, "nobody drops a copy of what this rail alone has begun");
-  }
   void OnEvent(RailEvent&& event) override {
     MLXCOMM_MUST(held_.size() < places_, "no event comes while there is no place for it");
+    MLXCOMM_MUST(event.abandoned == 0, "nobody drops a copy of what this rail alone has begun");
     MLXCOMM_MUST(event.kind == RailEvent::Kind::kFrame, "a reader tells of frames");
     const Sent sent = Came(event.header, event.payload);
     MLXCOMM_MUST(event.duplicate == sent.duplicate && event.placed == sent.placed,

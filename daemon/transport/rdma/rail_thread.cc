@@ -293,14 +293,6 @@ void RailThread::TellTransmitted() {
   Emit(std::move(event));
 }
 
-void RailThread::OnAbandoned(std::uint64_t sequence, LinkReason reason) {
-  RailEvent event;
-  event.kind = RailEvent::Kind::kTransmitted;
-  event.abandoned = sequence;
-  event.link_reason = reason;
-  Emit(std::move(event));
-}
-
 // The caller has made sure of the place (kEventsKept).
 void RailThread::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();

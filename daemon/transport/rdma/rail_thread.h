@@ -91,7 +91,6 @@ class RailThread final : private FrameReaderPort {
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
   void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
-  void OnAbandoned(std::uint64_t sequence, LinkReason reason) override;
 
   const queue::SchedulingPolicy scheduling_;
   std::unique_ptr<QueuePair> pair_;

@@ -506,14 +506,6 @@ void TcpRail::Emit(RailEvent&& event) {
   if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeEngine();
 }
 
-void TcpRail::OnAbandoned(std::uint64_t sequence, LinkReason reason) {
-  RailEvent event;
-  event.kind = RailEvent::Kind::kTransmitted;
-  event.abandoned = sequence;
-  event.link_reason = reason;
-  Emit(std::move(event));
-}
-
 void TcpRail::WakeEngine() {
   untold_bytes_ = 0;
   if (events_.ConsumerSleeps()) engine_bell_.Ring();

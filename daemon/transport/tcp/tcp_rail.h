@@ -133,7 +133,6 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void TakeCommands() override { ObeyCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
   void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
-  void OnAbandoned(std::uint64_t sequence, LinkReason reason) override;
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
 
   platform::FileDescriptor socket_;

@@ -107,11 +107,14 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
   bool HasPlaceForEvent() const override { return true; }
   void TakeCommands() override {}
   bool CommandsWait() const override { return false; }
-  void OnEvent(RailEvent&& event) override { events_.push_back(std::move(event)); }
-  void OnHeartbeat(const wire::FrameHeader& /*heartbeat*/) override {}
-  void OnAbandoned(std::uint64_t sequence, LinkReason reason) override {
-    abandoned_.emplace_back(sequence, reason);
+  void OnEvent(RailEvent&& event) override {
+    if (event.kind == RailEvent::Kind::kTransmitted) {
+      abandoned_.emplace_back(event.abandoned, event.link_reason);
+    } else {
+      events_.push_back(std::move(event));
+    }
   }
+  void OnHeartbeat(const wire::FrameHeader& /*heartbeat*/) override {}
 
   platform::FileDescriptor socket_;
   WaitingBytes stream_;
