@@ -1,0 +1,169 @@
+// The memory in which the ranks of a group that all lie on one node carry out small operations by
+// themselves, byte by byte.
+//
+//   [PageHeader] [RankArea of rank 0] [RankArea of rank 1] ... [cells of rank 0] [cells of rank 1] ...
+//
+// The daemon makes a page for each such group and gives it to its ranks, which are one user's
+// processes of one job: nobody else can write to it. What stands in it is what some rank wrote
+// there, so everybody copies it, checks the copy, and can be misled by it about this job alone.
+//
+// Each rank writes to its own area; of another's it writes `sleepers` alone. The daemon writes
+// `turn`, `announced`, `adopted` and the header. README.md, Meeting, says how they are used.
+//
+// Owner: the daemon's Meetings makes it. Thread: see rank_side.h and supervisor_side.h. Memory:
+// offsets only, never pointers; pages of it exist once they have been touched.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/queue/layout.h"
+
+namespace mlxcomm::meeting {
+
+inline constexpr std::uint64_t kPageMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
+inline constexpr std::uint32_t kPageVersion = 1;
+// A cache line, or two that are fetched together; Apple's are 128 bytes long.
+inline constexpr std::size_t kLine = 128;
+// So many operations of a rank may be under way; the next one goes to the daemon.
+inline constexpr std::uint32_t kGenerations = 8;
+inline constexpr std::size_t kInlineBytes = 104;
+// The largest contribution of a rank. Larger ones would be copied once more than by the daemon.
+inline constexpr std::size_t kCellBytes = std::size_t{16} * 1024;
+inline constexpr std::uint32_t kRanksMax = 64;
+inline constexpr std::size_t kRecords = 128;
+
+// What all ranks must call alike, as it is compared. Never both zero.
+struct CallWords {
+  std::uint64_t what = 0;
+  std::uint64_t count = 0;
+
+  friend bool operator==(const CallWords&, const CallWords&) = default;
+};
+// In place of a call: the rank has called an operation that goes to the daemon.
+inline constexpr CallWords kByDaemon{~std::uint64_t{0}, ~std::uint64_t{0}};
+
+constexpr CallWords WordsOf(OperationKind kind, DataType type, ReduceOperator op,
+                            std::uint32_t root, std::uint64_t count) {
+  return {std::uint64_t{root} << 32 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 16 |
+              std::uint64_t{static_cast<std::uint8_t>(type)} << 8 | static_cast<std::uint8_t>(op),
+          count};
+}
+
+// How many collectives a rank has called, and where the next one goes. One word, so that the daemon
+// can stop a rank between two calls.
+enum class TurnMode : std::uint8_t {
+  kOpen = 0,       // To the page.
+  kClosed = 1,     // To the daemon.
+  kReopening = 2,  // To the daemon, but from PageHeader::reopens_at on to the page.
+};
+struct Turn {
+  std::uint64_t called = 0;
+  TurnMode mode = TurnMode::kClosed;
+
+  constexpr std::uint64_t word() const { return called << 2 | static_cast<std::uint8_t>(mode); }
+  static constexpr Turn Of(std::uint64_t word) {
+    return {word >> 2, (word & 3) <= 2 ? static_cast<TurnMode>(word & 3) : TurnMode::kClosed};
+  }
+};
+
+// One operation of one rank, for the other ranks: in its first line also what a small one brings.
+struct alignas(kLine) Slot {
+  // The number of the operation whose contribution lies here, plus one, twice; the lowest bit
+  // means nothing and is turned to wake those who sleep on it.
+  std::atomic<std::uint64_t> announced;
+  CallWords call;
+  std::byte inline_bytes[kInlineBytes];
+};
+static_assert(sizeof(Slot) == kLine);
+
+constexpr std::uint64_t AnnouncedWord(std::uint64_t number) { return (number + 1) << 1; }
+constexpr bool Announces(std::uint64_t word, std::uint64_t number) {
+  return (word & ~std::uint64_t{1}) == AnnouncedWord(number);
+}
+
+// The same operation, for its rank and the daemon.
+struct alignas(kLine) Offer {
+  // As it would be submitted. Valid if `number_plus_one` names the operation.
+  queue::SubmissionEntry entry;
+  std::atomic<std::uint64_t> number_plus_one;
+  // Daemon: the number, plus one, of the operation that it has taken over from here.
+  std::atomic<std::uint64_t> adopted_plus_one;
+  // Not 0: another rank sleeps until this slot is announced anew.
+  std::atomic<std::uint32_t> sleepers;
+};
+static_assert(sizeof(Offer) == kLine);
+
+// An operation that has ended on the page, for status, record and metrics.
+struct alignas(64) MetRecord {
+  std::uint64_t number_plus_one;
+  std::uint64_t began_ns;  // The system's monotonic clock.
+  std::uint64_t ended_ns;
+  CallWords call;
+  std::uint64_t reserved[3];
+};
+static_assert(sizeof(MetRecord) == 64);
+
+struct alignas(kLine) RankArea {
+  alignas(kLine) std::atomic<std::uint64_t> turn;
+  // Of all operations that this rank called on the page, those below it have ended here.
+  std::atomic<std::uint64_t> done;
+  std::atomic<std::uint64_t> met;    // Operations that ended on the page: how many there were,
+  std::atomic<std::uint32_t> ready;  // 1: the rank has mapped the page.
+  Slot slots[kGenerations];
+  Offer offers[kGenerations];
+  MetRecord records[kRecords];  // The n-th of them lies at n % kRecords.
+};
+
+struct alignas(kLine) PageHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t ranks;
+  std::uint64_t group;
+  alignas(kLine) std::atomic<std::uint64_t> reopens_at;
+};
+
+inline constexpr std::size_t kAreasOffset = 4096;
+static_assert(sizeof(PageHeader) <= kAreasOffset && std::is_standard_layout_v<RankArea>);
+
+constexpr std::size_t CellsOffset(std::uint32_t ranks) {
+  const std::size_t areas = kAreasOffset + ranks * sizeof(RankArea);
+  return (areas + kAreasOffset - 1) / kAreasOffset * kAreasOffset;
+}
+constexpr std::size_t PageBytes(std::uint32_t ranks) {
+  return CellsOffset(ranks) + std::size_t{ranks} * kGenerations * kCellBytes;
+}
+
+// Where things lie in a mapped page.
+class PageView {
+ public:
+  PageView() = default;
+  PageView(std::byte* base, std::uint32_t ranks) : base_(base), ranks_(ranks) {}
+
+  std::uint32_t ranks() const { return ranks_; }
+  PageHeader& header() const { return *reinterpret_cast<PageHeader*>(base_); }
+  RankArea& area(std::uint32_t rank) const {
+    return *reinterpret_cast<RankArea*>(base_ + kAreasOffset + rank * sizeof(RankArea));
+  }
+  static std::uint32_t IndexOf(std::uint64_t number) { return number % kGenerations; }
+  Slot& slot(std::uint32_t rank, std::uint64_t number) const {
+    return area(rank).slots[IndexOf(number)];
+  }
+  Offer& offer(std::uint32_t rank, std::uint64_t number) const {
+    return area(rank).offers[IndexOf(number)];
+  }
+  // Where the rank's contribution of so many bytes lies.
+  std::byte* contribution(std::uint32_t rank, std::uint64_t number, std::uint64_t bytes) const {
+    if (bytes <= kInlineBytes) return slot(rank, number).inline_bytes;
+    return base_ + CellsOffset(ranks_) +
+           (std::size_t{rank} * kGenerations + IndexOf(number)) * kCellBytes;
+  }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint32_t ranks_ = 0;
+};
+
+}  // namespace mlxcomm::meeting

@@ -1,0 +1,183 @@
+// What a rank does with its group's page: it calls operations there, sees who has called them too,
+// and ends them.
+//
+//   Call ─kPage──▶ announced ─Look─▶ kMet: combine what the others have brought, then End
+//     │                        ├──▶ kWaits: look again, or Sleep
+//     │                        ├──▶ kDiffers, or it waits for long: ask the daemon to close the page
+//     │                        └──▶ kAdopted: the daemon carries it out; its completion comes
+//     └─kDaemon, kDaemonCloses──▶ to be submitted with its number
+//
+// A call is one compare-and-swap on the rank's own turn, which the daemon closes in the same way.
+// So the daemon knows of each call whether it has been made before the page was closed.
+//
+// Owner: the group's handle in a process. Thread: one at a time, but Look and Sleep of an operation
+// that has not ended from any. Memory: a view of the page.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "proto/meeting/page.h"
+#include "proto/meeting/steps.h"
+
+namespace mlxcomm::meeting {
+
+// What a rank brings to an operation.
+struct Contribution {
+  CallWords call;
+  bool may_meet = false;  // False: the daemon has to carry it out, whatever the page says.
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;  // Up to kCellBytes.
+};
+
+enum class Way : std::uint8_t {
+  kPage,
+  kDaemon,
+  kDaemonCloses,  // As kDaemon, but other ranks may have called it on the page.
+};
+
+struct Called {
+  Way way = Way::kDaemon;
+  std::uint64_t number = 0;  // Of this operation among the rank's collectives.
+};
+
+enum class Progress : std::uint8_t { kMet, kWaits, kDiffers, kAdopted };
+
+template <typename Steps = SystemSteps>
+class RankSide {
+ public:
+  // The rank has called `called` collectives already, all by the daemon.
+  RankSide(PageView page, std::uint32_t rank, std::uint64_t called)
+      : page_(page), rank_(rank), called_(called), all_done_(called) {
+    RankArea& own = page_.area(rank_);
+    Steps::Store(own.done, called);
+    Steps::Store(own.turn, Turn{called, TurnMode::kClosed}.word());
+    Steps::Store(own.ready, std::uint32_t{1});
+  }
+
+  const PageView& page() const { return page_; }
+  std::uint32_t rank() const { return rank_; }
+
+  // `entry` is what the daemon gets if it has to take the operation over.
+  Called Call(const Contribution& brings, const queue::SubmissionEntry& entry) {
+    RankArea& own = page_.area(rank_);
+    std::uint64_t word = Steps::Load(own.turn);
+    for (;;) {
+      const Turn turn = Turn::Of(word);
+      const std::uint64_t number = turn.called;
+      const bool open =
+          turn.mode == TurnMode::kOpen || (turn.mode == TurnMode::kReopening &&
+                                           number >= Steps::Load(page_.header().reopens_at));
+      const bool free = open && IsFree(number);
+      const bool meets = free && brings.may_meet;
+      if (free) WriteSlot(number, meets ? brings.call : kByDaemon, brings);
+      WriteOffer(number, meets, entry);
+      const TurnMode next = open ? TurnMode::kOpen : turn.mode;
+      if (!Steps::CompareExchange(own.turn, word, Turn{number + 1, next}.word())) continue;
+      called_ = number + 1;
+      if (meets) under_way_plus_one_[PageView::IndexOf(number)] = number + 1;
+      if (free) Announce(number);
+      if (!meets) StoreDone();
+      if (meets) return {Way::kPage, number};
+      return {open && brings.may_meet ? Way::kDaemonCloses : Way::kDaemon, number};
+    }
+  }
+
+  // `rank` is where to go on: 0 at first; the ranks below it have called the operation alike.
+  Progress Look(std::uint64_t number, const CallWords& call, std::uint32_t& rank) const {
+    for (; rank < page_.ranks(); ++rank) {
+      if (rank == rank_) continue;
+      const Slot& slot = page_.slot(rank, number);
+      if (!Announces(Steps::Load(slot.announced), number)) {
+        return IsAdopted(number) ? Progress::kAdopted : Progress::kWaits;
+      }
+      CallWords theirs;
+      Steps::Copy(&theirs, &slot.call, sizeof theirs);
+      if (theirs != call) return IsAdopted(number) ? Progress::kAdopted : Progress::kDiffers;
+    }
+    return Progress::kMet;
+  }
+
+  // Sleeps until the rank may have announced the operation, or the daemon has closed the page.
+  void Sleep(std::uint64_t number, std::uint32_t rank, std::uint64_t timeout_ns) const {
+    std::atomic<std::uint64_t>& awaited = page_.slot(rank, number).announced;
+    Steps::Exchange(page_.offer(rank, number).sleepers, std::uint32_t{1});
+    const std::uint64_t seen = Steps::LoadInOrder(awaited);
+    if (Announces(seen, number) || IsAdopted(number)) return;
+    Park(awaited, seen, timeout_ns);
+  }
+
+  // The operation has ended for this rank: it needs no contribution any more.
+  void End(std::uint64_t number) {
+    under_way_plus_one_[PageView::IndexOf(number)] = 0;
+    StoreDone();
+  }
+  void Record(const MetRecord& record) {
+    RankArea& own = page_.area(rank_);
+    const std::uint64_t met = met_++;
+    Steps::Copy(&own.records[met % kRecords], &record, sizeof record);
+    Steps::Store(own.met, met_);
+  }
+
+ private:
+  bool IsAdopted(std::uint64_t number) const {
+    return Steps::Load(page_.offer(rank_, number).adopted_plus_one) == number + 1;
+  }
+
+  // Nobody needs what lies in its slot: the operation kGenerations before it has ended everywhere.
+  bool IsFree(std::uint64_t number) {
+    if (under_way_plus_one_[PageView::IndexOf(number)] != 0) return false;
+    if (number < all_done_ + kGenerations) return true;
+    std::uint64_t least = number;
+    for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
+      if (rank != rank_) least = std::min(least, Steps::Load(page_.area(rank).done));
+    }
+    all_done_ = least;
+    return number < all_done_ + kGenerations;
+  }
+
+  void WriteSlot(std::uint64_t number, const CallWords& call, const Contribution& brings) {
+    Slot& slot = page_.slot(rank_, number);
+    Steps::Copy(&slot.call, &call, sizeof call);
+    if (call == kByDaemon || brings.bytes == 0) return;
+    Steps::Copy(page_.contribution(rank_, number, brings.bytes), brings.data, brings.bytes);
+  }
+
+  // After an attempt to call it on the page that came too late, the offer must not stay.
+  void WriteOffer(std::uint64_t number, bool meets, const queue::SubmissionEntry& entry) {
+    Offer& offer = page_.offer(rank_, number);
+    if (meets) {
+      Steps::Copy(&offer.entry, &entry, sizeof entry);
+      Steps::Store(offer.number_plus_one, number + 1);
+    } else if (Steps::Load(offer.number_plus_one) == number + 1) {
+      Steps::Store(offer.number_plus_one, std::uint64_t{0});
+    }
+  }
+
+  void Announce(std::uint64_t number) {
+    Steps::Exchange(page_.slot(rank_, number).announced, AnnouncedWord(number));
+    std::atomic<std::uint32_t>& sleepers = page_.offer(rank_, number).sleepers;
+    if (Steps::LoadInOrder(sleepers) == 0) return;
+    Steps::Exchange(sleepers, std::uint32_t{0});
+    Steps::Wake(page_.slot(rank_, number).announced);
+  }
+
+  void StoreDone() {
+    std::uint64_t done = called_;
+    for (const std::uint64_t plus_one : under_way_plus_one_) {
+      if (plus_one != 0) done = std::min(done, plus_one - 1);
+    }
+    Steps::Store(page_.area(rank_).done, done);
+  }
+
+  PageView page_;
+  std::uint32_t rank_;
+  std::uint64_t called_ = 0;
+  std::uint64_t met_ = 0;
+  std::uint64_t all_done_;  // What the others' `done` were at least, when last read.
+  // By slot: the number, plus one, of the operation that has been called and has not ended.
+  std::array<std::uint64_t, kGenerations> under_way_plus_one_{};
+};
+
+}  // namespace mlxcomm::meeting
