@@ -60,12 +60,19 @@ enum class TurnMode : std::uint8_t {
   kReopening = 2,  // To the daemon, but from PageHeader::reopens_at on to the page.
 };
 struct Turn {
+  static constexpr std::uint64_t kOpenings = 1 << 14;
+
   std::uint64_t called = 0;
   TurnMode mode = TurnMode::kClosed;
+  // Which one it is, modulo kOpenings: what a rank has read in one must not hold in the next.
+  std::uint64_t opening = 0;
 
-  constexpr std::uint64_t word() const { return called << 2 | static_cast<std::uint8_t>(mode); }
+  constexpr std::uint64_t word() const {
+    return called << 16 | opening << 2 | static_cast<std::uint8_t>(mode);
+  }
   static constexpr Turn Of(std::uint64_t word) {
-    return {word >> 2, (word & 3) <= 2 ? static_cast<TurnMode>(word & 3) : TurnMode::kClosed};
+    return {word >> 16, (word & 3) <= 2 ? static_cast<TurnMode>(word & 3) : TurnMode::kClosed,
+            word >> 2 & (kOpenings - 1)};
   }
 };
 

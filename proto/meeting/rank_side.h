@@ -67,14 +67,14 @@ class RankSide {
       const Turn turn = Turn::Of(word);
       const std::uint64_t number = turn.called;
       const bool open =
-          turn.mode == TurnMode::kOpen || (turn.mode == TurnMode::kReopening &&
-                                           number >= Steps::Load(page_.header().reopens_at));
+          turn.mode == TurnMode::kOpen ||
+          (turn.mode == TurnMode::kReopening && number >= Steps::Load(page_.header().reopens_at));
       const bool free = open && IsFree(number);
       const bool meets = free && brings.may_meet;
       if (free) WriteSlot(number, meets ? brings.call : kByDaemon, brings);
       WriteOffer(number, meets, entry);
-      const TurnMode next = open ? TurnMode::kOpen : turn.mode;
-      if (!Steps::CompareExchange(own.turn, word, Turn{number + 1, next}.word())) continue;
+      const Turn next{number + 1, open ? TurnMode::kOpen : turn.mode, turn.opening};
+      if (!Steps::CompareExchange(own.turn, word, next.word())) continue;
       called_ = number + 1;
       if (meets) under_way_plus_one_[PageView::IndexOf(number)] = number + 1;
       if (free) Announce(number);

@@ -66,6 +66,7 @@ class SupervisorSide {
     const std::uint64_t from = most + kCallsBeforeReopening;
     Steps::Store(page_.header().reopens_at, from);
     open_ = true;
+    opening_ = (opening_ + 1) % Turn::kOpenings;
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       // A rank that has gone past it meanwhile would not be met there: the page is closed when
       // somebody waits.
@@ -130,10 +131,10 @@ class SupervisorSide {
     std::uint64_t word = Steps::Load(turn);
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const std::uint64_t called = Turn::Of(word).called;
-      if (Steps::CompareExchange(turn, word, Turn{called, mode}.word())) return called;
+      if (Steps::CompareExchange(turn, word, Turn{called, mode, opening_}.word())) return called;
     }
     const std::uint64_t called = Turn::Of(word).called;
-    Steps::Exchange(turn, Turn{called, mode}.word());
+    Steps::Exchange(turn, Turn{called, mode, opening_}.word());
     return called;
   }
 
@@ -202,6 +203,7 @@ class SupervisorSide {
 
   PageView page_;
   bool open_ = false;
+  std::uint64_t opening_ = 0;
   std::vector<std::uint64_t> called_;  // At the last Close.
   std::vector<std::uint64_t> taken_;   // Records, by rank.
 };
