@@ -31,6 +31,12 @@ struct SystemSteps {
   static Word LoadInOrder(const std::atomic<Word>& word) {
     return word.load(std::memory_order_seq_cst);
   }
+  // What has been copied before it is not read after it.
+  template <typename Word>
+  static Word LoadAfterCopies(const std::atomic<Word>& word) {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return word.load(std::memory_order_acquire);
+  }
   template <typename Word>
   static bool CompareExchange(std::atomic<Word>& word, Word& expected, Word value) {
     return word.compare_exchange_strong(expected, value, std::memory_order_acq_rel,

@@ -108,7 +108,7 @@ class SupervisorSide {
       for (std::uint64_t at = met - kept; at < met; ++at) {
         MetRecord record;
         Steps::Copy(&record, &area.records[at % kRecords], sizeof record);
-        if (Steps::Load(area.met) - at >= kRecords) {
+        if (Steps::LoadAfterCopies(area.met) - at >= kRecords) {
           ++left_out;
           continue;
         }
@@ -157,9 +157,10 @@ class SupervisorSide {
   }
 
   void Settle(std::uint32_t rank, std::vector<Adopted>& adopted) {
-    const std::uint64_t done = Steps::Load(page_.area(rank).done);
+    RankArea& area = page_.area(rank);
+    const std::uint64_t done = Steps::Load(area.done);
     for (std::uint32_t index = 0; index < kGenerations; ++index) {
-      Offer& offer = page_.area(rank).offers[index];
+      Offer& offer = area.offers[index];
       const std::uint64_t plus_one = Steps::Load(offer.number_plus_one);
       if (plus_one == 0 || PageView::IndexOf(plus_one - 1) != index) continue;
       const std::uint64_t number = plus_one - 1;
@@ -171,6 +172,9 @@ class SupervisorSide {
       }
       Adopted taken{number, rank, {}};
       Steps::Copy(&taken.entry, &offer.entry, sizeof taken.entry);
+      // All had called it alike, if the rank has ended it meanwhile. Then others may have begun to
+      // write their next operation where this one lay.
+      if (number < Steps::LoadAfterCopies(area.done)) continue;
       Steps::Store(offer.adopted_plus_one, plus_one);
       adopted.push_back(taken);
     }
