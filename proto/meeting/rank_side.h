@@ -49,7 +49,7 @@ class RankSide {
  public:
   // The rank has called `called` collectives already, all by the daemon.
   RankSide(PageView page, std::uint32_t rank, std::uint64_t called)
-      : page_(page), rank_(rank), called_(called), all_done_(called) {
+      : page_(page), rank_(rank), called_(called), done_(called), all_done_(called) {
     RankArea& own = page_.area(rank_);
     Steps::Store(own.done, called);
     Steps::Store(own.turn, Turn{called, TurnMode::kClosed}.word());
@@ -127,7 +127,7 @@ class RankSide {
 
   // Nobody needs what lies in its slot: the operation kGenerations before it has ended everywhere.
   bool IsFree(std::uint64_t number) {
-    if (under_way_plus_one_[PageView::IndexOf(number)] != 0) return false;
+    if (number >= done_ + kGenerations) return false;
     if (number < all_done_ + kGenerations) return true;
     std::uint64_t least = number;
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
@@ -164,17 +164,18 @@ class RankSide {
   }
 
   void StoreDone() {
-    std::uint64_t done = called_;
+    done_ = called_;
     for (const std::uint64_t plus_one : under_way_plus_one_) {
-      if (plus_one != 0) done = std::min(done, plus_one - 1);
+      if (plus_one != 0) done_ = std::min(done_, plus_one - 1);
     }
-    Steps::Store(page_.area(rank_).done, done);
+    Steps::Store(page_.area(rank_).done, done_);
   }
 
   PageView page_;
   std::uint32_t rank_;
   std::uint64_t called_ = 0;
   std::uint64_t met_ = 0;
+  std::uint64_t done_;      // As in the page.
   std::uint64_t all_done_;  // What the others' `done` were at least, when last read.
   // By slot: the number, plus one, of the operation that has been called and has not ended.
   std::array<std::uint64_t, kGenerations> under_way_plus_one_{};
