@@ -104,8 +104,9 @@ class RankSide {
     std::atomic<std::uint64_t>& awaited = page_.slot(rank, number).announced;
     Steps::Exchange(page_.offer(rank, number).sleepers, std::uint32_t{1});
     const std::uint64_t seen = Steps::LoadInOrder(awaited);
-    if (Announces(seen, number) || IsAdopted(number)) return;
-    Park(awaited, seen, timeout_ns);
+    if (Announces(seen, number)) return;
+    if (Steps::LoadInOrder(page_.offer(rank_, number).adopted_plus_one) == number + 1) return;
+    Steps::Park(awaited, seen, timeout_ns);
   }
 
   // The operation has ended for this rank: it needs no contribution any more.
@@ -159,8 +160,9 @@ class RankSide {
     Steps::Exchange(page_.slot(rank_, number).announced, AnnouncedWord(number));
     std::atomic<std::uint32_t>& sleepers = page_.offer(rank_, number).sleepers;
     if (Steps::LoadInOrder(sleepers) == 0) return;
-    Steps::Exchange(sleepers, std::uint32_t{0});
+    // Should it die or stand still in between, the daemon wakes them.
     Steps::Wake(page_.slot(rank_, number).announced);
+    Steps::Exchange(sleepers, std::uint32_t{0});
   }
 
   void StoreDone() {

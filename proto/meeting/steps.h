@@ -1,5 +1,5 @@
 // The accesses to a page's words, in one place: processes make them on memory, and the explorer of
-// tests/verify takes each as a step before which any other party may make its own.
+// tests/unit/proto/meeting takes each as a step before which any other party may make its own.
 //
 // Thread: any. Memory: the caller's.
 #pragma once
@@ -43,6 +43,9 @@ struct SystemSteps {
                                         std::memory_order_acquire);
   }
   static void Copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  static void Park(std::atomic<std::uint64_t>& word, std::uint64_t seen, std::uint64_t timeout_ns) {
+    meeting::Park(word, seen, timeout_ns);
+  }
   static void Wake(std::atomic<std::uint64_t>& word) { WakeAll(word); }
 };
 

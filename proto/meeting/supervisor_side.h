@@ -175,7 +175,8 @@ class SupervisorSide {
       // All had called it alike, if the rank has ended it meanwhile. Then others may have begun to
       // write their next operation where this one lay.
       if (number < Steps::LoadAfterCopies(area.done)) continue;
-      Steps::Store(offer.adopted_plus_one, plus_one);
+      // In order: who does not see it, and sleeps, is seen by WakeSleepers.
+      Steps::Exchange(offer.adopted_plus_one, plus_one);
       adopted.push_back(taken);
     }
   }
