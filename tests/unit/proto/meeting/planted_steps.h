@@ -1,0 +1,145 @@
+// The explorer's steps with a mistake planted into what the two sides do by them: so the explorer
+// shows that it would find it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "tests/unit/proto/meeting/meeting_world.h"
+
+namespace mlxcomm::meeting::explorer {
+
+enum class Mistake : std::uint8_t {
+  kNone,
+  // A rank:
+  kAnnouncesBeforeItCalls,
+  kReusesASlotAtOnce,
+  kLeavesTheOffer,
+  kCallsInTheNextOpening,
+  kSleepsUnseen,
+  kForgetsSleepersBeforeItWakes,
+  // The daemon:
+  kSettlesBeforeAllAreClosed,
+  kAdoptsAfterItWoke,
+  kAnnouncesForNobody,
+  kDoesNotLookAgainAtDone,
+  kDoesNotTurnTheWord,
+  kAdoptsWithoutSaying,
+};
+
+struct PlantedSteps {
+  static inline Mistake mistake = Mistake::kNone;
+
+  template <typename Word>
+  static Word Load(const std::atomic<Word>& word) {
+    const Word value = ExploredSteps::Load(word);
+    if (Is(Mistake::kReusesASlotAtOnce, word, Field::kDone) && !IsDaemon()) return value + 64;
+    return value;
+  }
+  template <typename Word>
+  static Word LoadAfterCopies(const std::atomic<Word>& word) {
+    const Word value = ExploredSteps::LoadAfterCopies(word);
+    return Is(Mistake::kDoesNotLookAgainAtDone, word, Field::kDone) ? 0 : value;
+  }
+  template <typename Word>
+  static Word LoadInOrder(const std::atomic<Word>& word) {
+    if (IsDaemon() && deferred_close) {
+      auto& turn = *std::exchange(deferred_close, nullptr);
+      std::uint64_t seen = ExploredSteps::Load(turn);
+      while (!ExploredSteps::CompareExchange(turn, seen, Closed(seen))) {
+      }
+    }
+    const Word value = ExploredSteps::LoadInOrder(word);
+    const Place place = Of(word);
+    const bool is_last = place.rank + 1 == page().ranks() && place.slot + 1 == kGenerations;
+    if (IsDaemon() && is_last && deferred_adoption) {
+      auto& adopted = *std::exchange(deferred_adoption, nullptr);
+      ExploredSteps::Exchange(adopted, deferred_number);
+    }
+    return value;
+  }
+  template <typename Word>
+  static void Store(std::atomic<Word>& word, Word value) {
+    if (Is(Mistake::kLeavesTheOffer, word, Field::kOffered) && value == 0) return;
+    ExploredSteps::Store(word, value);
+    if (Is(Mistake::kAnnouncesBeforeItCalls, word, Field::kOffered) && value != 0) {
+      const Place place = Of(word);
+      ExploredSteps::Exchange(page().area(place.rank).slots[place.slot].announced,
+                              AnnouncedWord(std::uint64_t{value} - 1));
+    }
+  }
+  template <typename Word>
+  static Word Exchange(std::atomic<Word>& word, Word value) {
+    if (Is(Mistake::kSleepsUnseen, word, Field::kSleepers) && value == 1) return 0;
+    if (Is(Mistake::kAnnouncesForNobody, word, Field::kAnnounced) && IsDaemon()) return 0;
+    if (Is(Mistake::kAdoptsWithoutSaying, word, Field::kAdopted)) return 0;
+    if constexpr (sizeof(Word) == 8) {
+      if (Is(Mistake::kAdoptsAfterItWoke, word, Field::kAdopted) && !deferred_adoption) {
+        deferred_adoption = &word;
+        deferred_number = value;
+        return 0;
+      }
+    }
+    return ExploredSteps::Exchange(word, value);
+  }
+  template <typename Word>
+  static bool CompareExchange(std::atomic<Word>& word, Word& expected, Word value) {
+    const Place place = Of(word);
+    if (place.field == Field::kTurn && mistake == Mistake::kCallsInTheNextOpening && !IsDaemon()) {
+      // Two words that are different in their opening alone are one for it.
+      const Turn seen = Turn::Of(expected);
+      const Turn now = Turn::Of(word.load());
+      if (seen.called == now.called && seen.mode == now.mode) expected = now.word();
+    }
+    if (place.field == Field::kTurn && mistake == Mistake::kSettlesBeforeAllAreClosed &&
+        IsDaemon() && place.rank + 1 == page().ranks() &&
+        Turn::Of(value).mode == TurnMode::kClosed) {
+      deferred_close = &word;
+      return true;
+    }
+    if (place.field == Field::kAnnounced && mistake == Mistake::kDoesNotTurnTheWord) return true;
+    return ExploredSteps::CompareExchange(word, expected, value);
+  }
+  static void Copy(void* to, const void* from, std::size_t bytes) {
+    ExploredSteps::Copy(to, from, bytes);
+  }
+  static void Park(std::atomic<std::uint64_t>& word, std::uint64_t seen, std::uint64_t timeout_ns) {
+    ExploredSteps::Park(word, seen, timeout_ns);
+  }
+  static void Wake(std::atomic<std::uint64_t>& word) {
+    if (mistake == Mistake::kForgetsSleepersBeforeItWakes && !IsDaemon()) {
+      const Place place = Of(word);
+      ExploredSteps::Exchange(page().area(place.rank).offers[place.slot].sleepers,
+                              std::uint32_t{0});
+    }
+    ExploredSteps::Wake(word);
+  }
+
+ private:
+  static const PageView& page() { return MeetingWorld<PlantedSteps>::page(); }
+  static Place Of(const void* word) { return PlaceOf(page(), word); }
+  template <typename Word>
+  static Place Of(const std::atomic<Word>& word) {
+    return PlaceOf(page(), &word);
+  }
+  template <typename Word>
+  static bool Is(Mistake it, const std::atomic<Word>& word, Field field) {
+    return mistake == it && Of(word).field == field;
+  }
+  static bool IsDaemon() {
+    const Explorer* const it = Explorer::Current();
+    return it != nullptr && it->running() == static_cast<int>(page().ranks());
+  }
+  static std::uint64_t Closed(std::uint64_t word) {
+    const Turn turn = Turn::Of(word);
+    return Turn{turn.called, TurnMode::kClosed, turn.opening}.word();
+  }
+
+  // Of the Close that runs: it is one daemon's, and never left half-done but at a schedule's end.
+  static inline std::atomic<std::uint64_t>* deferred_close = nullptr;
+  static inline std::atomic<std::uint64_t>* deferred_adoption = nullptr;
+  static inline std::uint64_t deferred_number = 0;
+};
+
+}  // namespace mlxcomm::meeting::explorer

@@ -1,0 +1,171 @@
+// A rank's calls, step by step: the ways they take, and what it sees of the others'.
+#include "proto/meeting/rank_side.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "proto/meeting/supervisor_side.h"
+#include "tests/unit/proto/meeting/page_memory.h"
+
+namespace mlxcomm::meeting::rank_side_test {
+namespace {
+
+constexpr CallWords kSum{7, 2};
+constexpr CallWords kGather{8, 2};
+
+class RankSideTest : public testing::Test {
+ protected:
+  Called Call(RankSide<>& rank, const CallWords& call = kSum, bool may_meet = true) {
+    const std::array<std::uint64_t, 2> brings{rank.rank() + 10, rank.rank() + 20};
+    return rank.Call({call, may_meet, reinterpret_cast<const std::byte*>(brings.data()), 16},
+                     EntryOf(rank.rank(), 100));
+  }
+  Progress Look(const RankSide<>& rank, std::uint64_t number, const CallWords& call = kSum) {
+    std::uint32_t from = 0;
+    return rank.Look(number, call, from);
+  }
+  // Both call by the daemon what lies before the first operation on the page.
+  void Open() {
+    ASSERT_TRUE(supervisor_.Reopen());
+    for (int before = 0; before < 2; ++before) {
+      ASSERT_EQ(Call(zero_).way, Way::kDaemon);
+      ASSERT_EQ(Call(one_).way, Way::kDaemon);
+    }
+  }
+  std::vector<Adopted> Close() {
+    std::vector<Adopted> adopted;
+    supervisor_.Close(adopted);
+    return adopted;
+  }
+
+  PageMemory memory_{2};
+  SupervisorSide<> supervisor_{memory_.view(), 1};
+  RankSide<> zero_{memory_.view(), 0, 0};
+  RankSide<> one_{memory_.view(), 1, 0};
+};
+
+TEST_F(RankSideTest, CallsByTheDaemonWhileThePageIsClosed) {
+  EXPECT_EQ(Call(zero_).way, Way::kDaemon);
+  const Called called = Call(zero_);
+  EXPECT_EQ(called.way, Way::kDaemon);
+  EXPECT_EQ(called.number, 1U);
+  EXPECT_EQ(supervisor_.CalledBy(0), 2U);
+  EXPECT_EQ(supervisor_.CalledBy(1), 0U);
+}
+
+TEST_F(RankSideTest, GoesToThePageFromTheOperationAfterTheNextOneOn) {
+  Open();
+  const Called called = Call(zero_);
+  EXPECT_EQ(called.way, Way::kPage);
+  EXPECT_EQ(called.number, 2U);
+}
+
+TEST_F(RankSideTest, MeetsWhoCallsTheSame) {
+  Open();
+  const std::uint64_t number = Call(zero_).number;
+  EXPECT_EQ(Look(zero_, number), Progress::kWaits);
+  Call(one_);
+  ASSERT_EQ(Look(zero_, number), Progress::kMet);
+  ASSERT_EQ(Look(one_, number), Progress::kMet);
+  std::uint64_t brought = 0;
+  std::memcpy(&brought, memory_.view().contribution(1, number, 16), 8);
+  EXPECT_EQ(brought, 11U);
+  zero_.End(number);
+  one_.End(number);
+  EXPECT_TRUE(Close().empty());
+}
+
+TEST_F(RankSideTest, SaysThatCallsDifferAndTheDaemonTakesThemAll) {
+  Open();
+  const std::uint64_t number = Call(zero_).number;
+  Call(one_, kGather);
+  EXPECT_EQ(Look(zero_, number), Progress::kDiffers);
+  EXPECT_EQ(Look(one_, number, kGather), Progress::kDiffers);
+  EXPECT_EQ(Close().size(), 2U);
+  EXPECT_EQ(Look(zero_, number), Progress::kAdopted);
+  EXPECT_EQ(Look(one_, number, kGather), Progress::kAdopted);
+}
+
+TEST_F(RankSideTest, AnnouncesThatItCallsByTheDaemonWhatMayNotMeet) {
+  Open();
+  const std::uint64_t number = Call(zero_).number;
+  EXPECT_EQ(Call(one_, kSum, false).way, Way::kDaemon);
+  EXPECT_EQ(Look(zero_, number), Progress::kDiffers);
+}
+
+TEST_F(RankSideTest, GoesOnOnThePageAfterWhatMayNotMeet) {
+  Open();
+  for (RankSide<>* const rank : {&zero_, &one_}) {
+    EXPECT_EQ(Call(*rank, kSum, false).way, Way::kDaemon);
+    EXPECT_EQ(Call(*rank).way, Way::kPage);
+  }
+  EXPECT_EQ(Look(zero_, 3), Progress::kMet);
+}
+
+TEST_F(RankSideTest, AsksForTheEndOfThePageWhereAllSlotsAreInUse) {
+  Open();
+  for (std::uint32_t call = 0; call < kGenerations; ++call) {
+    ASSERT_EQ(Call(zero_).way, Way::kPage);
+  }
+  EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);
+  EXPECT_EQ(Close().size(), kGenerations);
+}
+
+// Another rank may still read what lies there.
+TEST_F(RankSideTest, WritesOverNothingThatAnotherHasNotEnded) {
+  Open();
+  for (std::uint32_t call = 0; call < kGenerations; ++call) {
+    Call(zero_);
+    const std::uint64_t number = Call(one_).number;
+    ASSERT_EQ(Look(zero_, number), Progress::kMet);
+    zero_.End(number);
+  }
+  EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);
+  std::uint64_t brought = 0;
+  std::memcpy(&brought, memory_.view().contribution(0, 2, 16), 8);
+  EXPECT_EQ(brought, 10U);
+}
+
+TEST_F(RankSideTest, WritesOverNothingWhileAnOlderOneOfItsOwnIsUnderWay) {
+  Open();
+  for (std::uint64_t number = 2; number < 2 + kGenerations; ++number) {
+    Call(zero_);
+    Call(one_);
+    ASSERT_EQ(Look(one_, number), Progress::kMet);
+    one_.End(number);
+    if (number != 2) zero_.End(number);
+  }
+  EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);  // Operation 2's slot,
+  EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);  // and 3's, which has ended.
+  zero_.End(2);
+  EXPECT_EQ(Call(zero_).way, Way::kPage);
+}
+
+TEST_F(RankSideTest, LooksOnWhereItWas) {
+  PageMemory memory(3);
+  SupervisorSide<> supervisor(memory.view(), 1);
+  RankSide<> zero(memory.view(), 0, 5);
+  RankSide<> one(memory.view(), 1, 5);
+  RankSide<> two(memory.view(), 2, 5);
+  ASSERT_TRUE(supervisor.Reopen());
+  for (RankSide<>* const rank : {&zero, &one, &two}) {
+    Call(*rank);
+    Call(*rank);
+  }
+  const std::uint64_t number = Call(zero).number;
+  EXPECT_EQ(number, 7U);
+  std::uint32_t from = 0;
+  EXPECT_EQ(zero.Look(number, kSum, from), Progress::kWaits);
+  EXPECT_EQ(from, 1U);
+  Call(one);
+  EXPECT_EQ(zero.Look(number, kSum, from), Progress::kWaits);
+  EXPECT_EQ(from, 2U);
+  Call(two);
+  EXPECT_EQ(zero.Look(number, kSum, from), Progress::kMet);
+}
+
+}  // namespace
+}  // namespace mlxcomm::meeting::rank_side_test
