@@ -152,6 +152,9 @@ Failure Connection::Map(queue::Dialed& dialed) {
   rendezvous_timeout_ns_ = dialed.hello.rendezvous_timeout_ns;
   scheduling_ = queue::SchedulingPolicy::Choose(dialed.hello.scheduling, queue::UsableCores());
   spins_.fill(queue::AdaptiveSpin(scheduling_.waiting));
+  page_spin_ = queue::AdaptiveSpin(scheduling_.waiting);
+  const char* const meets = std::getenv("MLXCOMM_RANKS_MEET");
+  meets_ = meets == nullptr || std::strcmp(meets, "0") != 0;
   void* const arena =
       ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, dialed.descriptors[0], 0);
   int error = arena == MAP_FAILED ? errno : 0;

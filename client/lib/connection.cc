@@ -150,6 +150,7 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
   }
   // The daemon may have let the process in just before it got the cancellation.
   if (code == MLXCOMM_CANCELLED) Leave(nullptr);
+  if (code == MLXCOMM_OK) TakePages();
   return FailureOf(code, error);
 }
 
@@ -159,6 +160,7 @@ Failure Connection::Split(const SplitCall& call, std::uint64_t timeout_ns, Group
       attach_->split(attachment_, call.parent, call.number, call.ranks.data(), call.ranks.size(),
                      call.name, timeout_ns, interrupt_, ListenFor(facts), &error);
   if (code != MLXCOMM_OK) return FailureOf(code, error);
+  TakePages();
   if (facts.members.size() == call.ranks.size() && facts.rank == call.own_index) return {};
   Release(facts.id);
   return OtherThanAsked("its ranks");
@@ -169,14 +171,25 @@ Failure Connection::Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupF
   const int code =
       attach_->shrink(attachment_, group, timeout_ns, interrupt_, ListenFor(facts), &error);
   if (code != MLXCOMM_OK) return FailureOf(code, error);
+  TakePages();
   if (facts.rank < facts.members.size()) return {};
   Release(facts.id);
   return OtherThanAsked("its ranks");
 }
 
-void Connection::Release(std::uint64_t group) { attach_->release(attachment_, group); }
+void Connection::Release(std::uint64_t group) {
+  attach_->release(attachment_, group);
+  const std::lock_guard lock(wait_mutex_);
+  ForgetGroup(group);
+}
 
-void Connection::Leave(const char* why) { attach_->detach(attachment_, why); }
+void Connection::Leave(const char* why) {
+  attach_->detach(attachment_, why);
+  const std::lock_guard lock(wait_mutex_);
+  std::vector<std::uint64_t> groups;
+  for (const auto& [group, calls] : calls_) groups.push_back(group);
+  for (const std::uint64_t group : groups) ForgetGroup(group);
+}
 
 Failure Connection::Lost() const {
   const std::lock_guard lock(wait_mutex_);
@@ -231,10 +244,10 @@ std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
   return allocator_->Allocate(bytes);
 }
 
-Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent,
+Failure Connection::Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                            std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                            std::uint64_t& ticket) {
-  if (counts.empty()) return SubmitEntry(entry, extent, false, timeout_ns, ticket);
+  if (counts.empty()) return SubmitEntry(entry, caller, extent, false, timeout_ns, ticket);
   const auto table = Allocate(counts.size_bytes());
   if (!table.has_value()) {
     return {FailureCode::kResourceExhausted, kNoRank,
@@ -244,13 +257,13 @@ Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent,
   }
   std::memcpy(arena_ + *table, counts.data(), counts.size_bytes());
   entry.count = *table;
-  Failure failure = SubmitEntry(entry, extent, true, timeout_ns, ticket);
+  Failure failure = SubmitEntry(entry, caller, extent, true, timeout_ns, ticket);
   allocator_->Free(*table);  // At once, or when the operation has ended.
   return failure;
 }
 
-Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bool has_table,
-                                std::uint64_t timeout_ns, std::uint64_t& ticket) {
+Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+                                bool has_table, std::uint64_t timeout_ns, std::uint64_t& ticket) {
   const std::lock_guard order(submit_mutex_);
   {
     const std::lock_guard lock(wait_mutex_);
@@ -275,9 +288,11 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bo
     pending.ask_ns = now + kTellAfterNs;
     pending.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
     ticket = next_ticket_++;
+    entry.ticket = ticket;
+    const meeting::Way way = NumberCollective(entry, caller, extent, now, pending);
     pending_.Put(ticket, std::move(pending));
+    if (way == meeting::Way::kPage) return {};
   }
-  entry.ticket = ticket;
   // Never full: there are more slots than operations that may be in flight.
   if (submissions_->Push(entry) != queue::RingResult::kDone) {
     const std::lock_guard lock(wait_mutex_);
@@ -300,8 +315,27 @@ Failure Connection::CopyAlone(const queue::SubmissionEntry& entry, Extent extent
 }
 
 void Connection::Settle(const queue::CompletionEntry& entry) {
+  if (entry.ticket == 0) {
+    close_asked_ = false;
+    return settled_.notify_all();
+  }
   const auto found = pending_.Find(entry.ticket);
   if (found == pending_.end()) return;
+  Pending& settled = found->second;
+  if (settled.meeting != nullptr && !settled.waits) {
+    EndOnPage(settled, meeting::Progress::kAdopted, 0);
+  }
+  // What the daemon refuses to begin does not count as called.
+  if (settled.is_collective && entry.failure_code != 0 && entry.group_failed == 0) {
+    if (const auto calls = calls_.Find(settled.group); calls != calls_.end()) {
+      GroupCalls& group = calls->second;
+      if (group.meeting != nullptr) {
+        group.meeting->TakeBack(settled.number);
+      } else if (group.called == settled.number + 1) {
+        --group.called;
+      }
+    }
+  }
   Outcome outcome;
   outcome.group_failed = entry.group_failed != 0;
   const auto code = static_cast<FailureCode>(entry.failure_code);
@@ -369,12 +403,14 @@ void Connection::ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t u
   reader_present_ = true;
   lock.unlock();
   queue::DoorbellState state = queue::DoorbellState::kSilent;
+  int page = -1;
   if (completions_->PrepareToSleep()) {
-    state = queue::WaitForDoorbell(doorbell_, std::min(until_ns - now, kLookUpNs));
+    state = queue::WaitForDoorbell(doorbell_, std::min(until_ns - now, kLookUpNs), page);
     completions_->WakeUp();
   }
   lock.lock();
   reader_present_ = false;
+  if (page >= 0) TakePage(page);
   TakeCompletions();
   if (state == queue::DoorbellState::kOtherSideGone) LoseDaemon("it has ended");
   settled_.notify_all();
@@ -425,24 +461,26 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
 Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                                       std::uint64_t ticket, std::uint64_t until_ns,
                                       bool interruptible, Outcome& outcome) {
-  const Pending* pending = Find(group, ticket);
+  Pending* pending = Find(group, ticket);
   if (pending == nullptr) return Awaited::kUnknown;
+  if (pending->meeting != nullptr && !pending->waits) {
+    // Mostly the other ranks have come already.
+    const meeting::Progress progress = pending->meeting->Look(pending->met);
+    if (progress != meeting::Progress::kWaits) EndOnPage(*pending, progress, NowNs());
+  }
+  if (pending->outcome.has_value() && TakeOutcome(ticket, outcome)) return Awaited::kEnded;
   queue::AdaptiveSpin& spin = SpinFor(pending->bytes);
   const std::uint64_t began = NowNs();
-  for (;; pending = Find(group, ticket)) {
+  std::uint64_t now = began;
+  for (;; pending = Find(group, ticket), now = NowNs()) {
     if (pending == nullptr) return Awaited::kUnknown;
     const std::uint64_t deadline_ns = pending->deadline_ns;
     if (TakeOutcome(ticket, outcome)) {
-      spin.Learn(NowNs() - began);
+      spin.Learn(now - began);
       return Awaited::kEnded;
     }
-    const std::uint64_t now = NowNs();
     if (now >= until_ns) return Awaited::kTimeout;
     if (now >= deadline_ns) return Awaited::kOverdue;
-    // Again and again while others' answers come, but in all not longer than spinning is worth.
-    if (!reader_present_ && now - began <= spin.budget_ns()) {
-      if (LookFirst(lock, spin.limits(), began + spin.budget_ns())) continue;
-    }
     const std::uint64_t ask_ns = interruptible ? pending->ask_ns : UINT64_MAX;
     if (now >= ask_ns) {
       const std::uint64_t waited_ns = now - pending->began_ns;
@@ -450,13 +488,23 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
       TellAwaited(lock, group, ticket, waited_ns);
       continue;
     }
-    ReadOrSleep(lock, std::min({deadline_ns, until_ns, ask_ns}));
-    if (!interruptible) continue;
+    const std::uint64_t sleep_until_ns = std::min({deadline_ns, until_ns, ask_ns});
+    if (pending->meeting != nullptr) {
+      WaitOnPage(lock, group, ticket, sleep_until_ns);
+    } else {
+      // Again and again while others' answers come, but in all not longer than spinning is worth.
+      if (!reader_present_ && now - began <= spin.budget_ns()) {
+        if (LookFirst(lock, spin.limits(), began + spin.budget_ns())) continue;
+      }
+      ReadOrSleep(lock, sleep_until_ns);
+    }
+    pending = Find(group, ticket);
+    if (!interruptible || pending == nullptr || pending->outcome.has_value()) continue;
     lock.unlock();
     const bool interrupted = Interrupted();
     lock.lock();
-    const Pending* const again = Find(group, ticket);
-    if (interrupted && again != nullptr && !again->outcome.has_value()) {
+    pending = Find(group, ticket);
+    if (interrupted && pending != nullptr && !pending->outcome.has_value()) {
       return Awaited::kInterrupted;
     }
   }
@@ -489,6 +537,19 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
   const char* const kind = OperationKindName(pending.kind);
   lock.unlock();
   attach_->cancel(attachment_, group, ticket, kCancelPatienceNs);
+  lock.lock();
+  // The daemon has closed the page: either all ranks had come, or it has taken the operation over.
+  if (const auto found = pending_.Find(ticket); found != pending_.end()) {
+    Pending& given_up = found->second;
+    if (given_up.meeting != nullptr && !given_up.waits) {
+      EndOnPage(given_up, given_up.meeting->Look(given_up.met), NowNs());
+    }
+    if (given_up.outcome.has_value()) {
+      outcome = *std::move(given_up.outcome);
+      pending_.Erase(found);
+      return outcome;
+    }
+  }
   return {{FailureCode::kCancelled, kNoRank,
            std::string("interrupted while waiting for ") + kind +
                ", which was given up: the group has failed on all its ranks"},
@@ -527,13 +588,16 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   const bool asks = now >= pending->ask_ns;
   if (asks) pending->ask_ns = now + kTellAgainNs;
   Outcome outcome;
+  if (pending->meeting != nullptr && !pending->waits) {
+    const meeting::Progress progress = pending->meeting->Look(pending->met);
+    EndOnPage(*pending, progress, now);
+    const bool late = waited_ns >= Meeting::kPatienceNs || progress == meeting::Progress::kDiffers;
+    if (pending->meeting != nullptr && late) AskToClose(lock, group);
+  }
   if (TakeOutcome(ticket, outcome)) return outcome;
   if (now >= deadline_ns) return EndOverdue(lock, group, ticket);
   if (asks) TellAwaited(lock, group, ticket, waited_ns);
-  if (!reader_present_ && queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
-    TakeCompletions();  // Its last ones.
-    LoseDaemon("it has ended");
-  }
+  if (!reader_present_) HearDoorbell();
   if (TakeOutcome(ticket, outcome)) return outcome;
   return std::nullopt;
 }
@@ -549,7 +613,10 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   // DEADLINE_EXCEEDED: the ticket is still to be waited for.
   const auto ended = [&] {
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
-      pending_.Put(ticket, Pending{.group = group, .outcome = outcome});
+      Pending told;
+      told.group = group;
+      told.outcome = outcome;
+      pending_.Put(ticket, std::move(told));
     }
     return outcome;
   };

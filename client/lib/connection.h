@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,6 +28,7 @@
 
 #include "client/lib/arena_allocator.h"
 #include "client/lib/attach_table.h"
+#include "client/lib/meeting.h"
 #include "client/lib/mlxcomm.h"
 #include "client/lib/reusing_map.h"
 #include "proto/queue/adaptive_spin.h"
@@ -97,10 +99,15 @@ class Connection {
     std::uint64_t input_bytes = 0;
     std::uint64_t output_bytes = 0;
   };
+  // The calling rank, as the group has it.
+  struct Caller {
+    std::uint32_t rank = 0;
+    std::uint32_t size = 0;
+  };
   // Fills in the ticket, here and in the entry, and where a table of counts lies.
   // RESOURCE_EXHAUSTED: too many in flight, or no room for the table. INVALID_ARGUMENT: not memory
   // of one buffer.
-  Failure Submit(queue::SubmissionEntry& entry, Extent extent,
+  Failure Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                  std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                  std::uint64_t& ticket);
   // An operation of a group of one rank: its output is its input.
@@ -133,14 +140,37 @@ class Connection {
     bool writes = false;       // Its output is pinned.
     bool has_table = false;    // Its table of counts is pinned.
     bool abandoned = false;    // No thread waits any more.
+    bool is_collective = false;
+    std::uint64_t number = 0;  // Of a collective.
+    // Where it is on a page: until it has ended, or the daemon has taken it over.
+    Meeting* meeting = nullptr;
+    Meeting::Operation met;
+    bool waits = false;  // A thread waits on the page for it.
     std::optional<Outcome> outcome;
+  };
+  // The collectives of a group that this rank has called.
+  struct GroupCalls {
+    std::uint64_t called = 0;      // Before there was a page.
+    Meeting* meeting = nullptr;    // Once there is one.
+    std::uint64_t pages_seen = 0;  // Of pages_, when this group's was last looked for.
   };
 
   explicit Connection(mlxcomm_interrupt interrupt);
   Failure Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed);
   Failure Map(queue::Dialed& dialed);
-  Failure SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bool has_table,
+  Failure SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
                       std::uint64_t timeout_ns, std::uint64_t& ticket);
+  // The functions on pages are called with wait_mutex_ held.
+  meeting::Way NumberCollective(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+                                std::uint64_t now, Pending& pending);
+  void TakePage(int descriptor);
+  void TakePages();
+  bool HearDoorbell();
+  void ForgetGroup(std::uint64_t group);
+  void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);
+  void WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
+                  std::uint64_t until_ns);
+  void AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t group);
   enum class Awaited : std::uint8_t { kEnded, kTimeout, kOverdue, kInterrupted, kUnknown };
   // kOverdue: its answer should have come long ago; it is still in flight.
   Awaited Await(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
@@ -185,6 +215,13 @@ class Connection {
   bool reader_present_ = false;
   // By size: waits of milliseconds say nothing about waits of microseconds.
   std::array<queue::AdaptiveSpin, 3> spins_;
+  queue::AdaptiveSpin page_spin_;  // Waits on pages.
+  bool meets_ = true;              // MLXCOMM_RANKS_MEET=0: no page is used.
+  std::map<std::uint64_t, std::unique_ptr<Meeting>> pages_;  // By group.
+  std::uint64_t pages_taken_ = 0;
+  ReusingMap<std::uint64_t, GroupCalls> calls_{64};  // By group.
+  bool close_asked_ = false;                         // Of the daemon, which has not answered yet.
+  std::uint64_t doorbell_heard_ns_ = 0;
   Failure lost_;  // Latched.
 };
 

@@ -199,8 +199,9 @@ Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticke
   }
   const std::uint64_t timeout_ns =
       entry.timeout_ns == 0 ? group.facts.timeout_default_ns : entry.timeout_ns;
-  Failure failure = session.Submit(entry, extent, counts, std::min(timeout_ns, kTimeoutNsMax),
-                                   ticket);  // 0: without one.
+  Failure failure = session.Submit(entry, {group.rank(), group.size()}, extent, counts,
+                                   std::min(timeout_ns, kTimeoutNsMax),  // 0: without one.
+                                   ticket);
   if (failure.code == FailureCode::kDaemonLost) Latch(group, failure);
   return failure;
 }

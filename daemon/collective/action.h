@@ -80,6 +80,7 @@ struct Action {
     kReport,         // node, report: to the collective core there, OnReport.
     kDetached,       // node, key.group, rank, bytes = collectives called.
     kRollCall,       // node, roll_call: to the collective core there, OnRollCall.
+    kGroupFailed,    // key.group: it has begun to fail.
   };
   Kind kind = Kind::kComplete;
   bool group_failed = false;

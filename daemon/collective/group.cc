@@ -190,7 +190,9 @@ OperationKey Group::NextKey(const Call& call) {
     key.tag = call.tag;
     key.number = receives_[{call.peer_rank, call.rank, call.tag}]++;
   } else {
-    key.number = local_[static_cast<std::size_t>(layout_.LocalIndexOf(call.rank))].collectives++;
+    LocalRank& local = local_[static_cast<std::size_t>(layout_.LocalIndexOf(call.rank))];
+    key.number = call.number.value_or(local.collectives);
+    local.collectives = std::max(local.collectives, key.number + 1);
   }
   return key;
 }
@@ -228,9 +230,15 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   }
   const OperationKey key = NextKey(call);
   Operation& operation = FindOrAdd(key);
-  if (std::exchange(operation.early, false)) --early_operations_;
   Operation::LocalCall& local =
       operation.calls[static_cast<std::size_t>(layout_.LocalIndexOf(call.rank))];
+  if (local.called) {
+    return Answer(call,
+                  {FailureCode::kInvalidArgument, kNoRank,
+                   absl::StrCat(DescribeKey(key), " has been called by this rank already")},
+                  /*group_failed=*/false);
+  }
+  if (std::exchange(operation.early, false)) --early_operations_;
   local.called = true;
   local.call = call;
   local.counts.swap(counts_);
@@ -260,6 +268,14 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   }
   if (FailIfRankHasLeft(operation, now_ns)) return;
   if (operation.calls_awaited == 0) Start(operation, now_ns);
+}
+
+void Group::OnMet(std::uint32_t rank, std::uint64_t called, std::uint64_t met) {
+  const int index = layout_.LocalIndexOf(rank);
+  if (index < 0) return;
+  LocalRank& local = local_[static_cast<std::size_t>(index)];
+  local.collectives = std::max(local.collectives, called);
+  local.met = std::max(local.met, met);
 }
 
 void Group::Start(Operation& operation, std::uint64_t now_ns) {

@@ -80,6 +80,9 @@ class Group final : private ExecutionHost {
   const Failure& failure() const { return inquest_.verdict(); }
 
   void Submit(const Call& call, std::uint64_t now_ns);
+  // The local rank has called so many collectives in all, and carried out so many of them together
+  // with the others without this core.
+  void OnMet(std::uint32_t rank, std::uint64_t called, std::uint64_t met);
   // The session gives up its operation with this ticket; nothing happens if that has ended
   // meanwhile.
   void Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
@@ -126,6 +129,7 @@ class Group final : private ExecutionHost {
     bool gone = false;
     std::uint64_t collectives = 0;  // Called so far.
     std::uint64_t operations_done = 0;
+    std::uint64_t met = 0;  // Done without this core.
   };
   struct RemoteRank {
     bool left = false;

@@ -25,6 +25,8 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
   alarm_ = std::min(alarm_, inquest_.deadline_ns());
   // An answer repeats the cause: it may overtake the report that it answers.
   SendReports(cause, operation);
+  actions_.emplace_back().kind = Action::Kind::kGroupFailed;
+  actions_.back().key.group = id_;
   // From here on nothing more is sent or placed for this group.
   for (Operation* const operation : InOrder()) {
     if (operation->running) operation->execution.Abort();
@@ -426,7 +428,8 @@ std::string Group::LastCallOf(std::uint32_t rank) const {
     return absl::StrCat("it was in ", DescribeKey(oldest->key), ", ",
                         Shortened(oldest->calls[index].Describe(), kCallBytesMax));
   }
-  return absl::StrCat("it had finished ", local_[index].operations_done, " operations");
+  return absl::StrCat("it had finished ", local_[index].operations_done + local_[index].met,
+                      " operations");
 }
 
 std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const {
@@ -456,7 +459,7 @@ std::vector<RankActivity> Group::Activity() const {
     RankActivity& activity = activities.emplace_back();
     activity.rank = layout_.local_ranks()[i];
     activity.gone = local_[i].gone;
-    activity.operations_done = local_[i].operations_done;
+    activity.operations_done = local_[i].operations_done + local_[i].met;
     const Operation* const oldest = OldestOf(i);
     if (oldest == nullptr) continue;
     activity.busy = true;

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,12 @@ struct Call : CallerMemory {
   SessionId session = 0;
   std::uint64_t ticket = 0;
   std::uint32_t rank = 0;
-  Signature signature;           // Without counts_digest.
-  std::uint32_t peer_rank = 0;   // send, recv
-  std::uint32_t tag = 0;         // send, recv
+  Signature signature;          // Without counts_digest.
+  std::uint32_t peer_rank = 0;  // send, recv
+  std::uint32_t tag = 0;        // send, recv
+  // Of a collective among those of its rank, where the ranks also carry some out by themselves
+  // (node/meetings.h); none: it comes after the last one.
+  std::optional<std::uint64_t> number;
   std::uint64_t timeout_ns = 0;  // > 0
   // It may last longer, as long as a rank that it waits for may still come (roll_call.h).
   bool by_liveness = false;

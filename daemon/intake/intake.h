@@ -122,6 +122,15 @@ class Intake {
   virtual void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                         const Failure& failure, bool group_failed) = 0;
 
+  // As if the entry had come from the client's queue, which has written it elsewhere; none: it was
+  // refused or has ended the session, or there is no such session any more.
+  virtual std::optional<Submission> TakeOver(SessionId session,
+                                             const queue::SubmissionEntry& entry) = 0;
+  // Answers a SubmissionPurpose::kClose: a completion without a ticket.
+  virtual void AnswerClose(SessionId session, std::uint64_t group) = 0;
+  // Passes a descriptor to the client, over its doorbell. False: not now, or there is none.
+  virtual bool PassDescriptor(SessionId session, int descriptor) = 0;
+
   // Ends a session: its doorbell and connection are closed; OnSessionEnded
   // follows, always later.
   virtual void End(SessionId session, const absl::Status& why) = 0;

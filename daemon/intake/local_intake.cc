@@ -211,29 +211,76 @@ bool LocalIntake::TakeSubmission(Session& session) {
       return false;
     case queue::RingResult::kDone: break;
   }
+  if (entry.purpose == queue::SubmissionPurpose::kClose) {
+    session.Uncount();  // It is no operation.
+    Submission asked;
+    asked.entry = entry;
+    listener_.OnSubmission(session.id(), asked);
+    return true;
+  }
+  const std::optional<Submission> submission = Check(session, entry);
+  if (!submission.has_value()) return !session.ended();
+  listener_.OnSubmission(session.id(), *submission);
+  return true;
+}
+
+// An entry that counts as in flight.
+std::optional<Submission> LocalIntake::Check(Session& session,
+                                             const queue::SubmissionEntry& entry) {
   const Failure too_many = limits_.BeginOperation(*session.use());
   // A client library waits for a completion before it goes beyond its limit.
   if (session.in_flight() > Session::kInFlightMax) {
     EndForGarbage(session,
                   absl::StrCat("more than ", Session::kInFlightMax, " operations in flight"));
-    return false;
+    return std::nullopt;
   }
   if (!too_many.ok()) {
     Complete(session.id(), entry.ticket, entry.group, too_many, false);
-    return true;
+    return std::nullopt;
   }
-  const CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
+  CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
   switch (checked.finding) {
-    case Finding::kFine: listener_.OnSubmission(session.id(), checked.submission); break;
+    case Finding::kFine: return std::move(checked.submission);
     case Finding::kWrong:
       Complete(session.id(), entry.ticket, entry.group,
                {FailureCode::kInvalidArgument, kNoRank, checked.message}, false);
-      break;
-    case Finding::kGarbage:
-      EndForGarbage(session, "a submission that no client library writes");
-      return false;
+      return std::nullopt;
+    case Finding::kGarbage: break;
   }
-  return true;
+  EndForGarbage(session, "a submission that no client library writes");
+  return std::nullopt;
+}
+
+std::optional<Submission> LocalIntake::TakeOver(SessionId id, const queue::SubmissionEntry& entry) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || !found->second->is_client()) return std::nullopt;
+  Session& session = *found->second;
+  if (session.ended()) {
+    // Its last contribution still counts for the others.
+    CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
+    if (checked.finding != Finding::kFine) return std::nullopt;
+    return std::move(checked.submission);
+  }
+  session.CountAdopted();
+  return Check(session, entry);
+}
+
+void LocalIntake::AnswerClose(SessionId id, std::uint64_t group) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || found->second->ended()) return;
+  queue::CompletionEntry entry{};
+  entry.group = group;
+  entry.rank_at_fault = kNoRank;
+  found->second->CountAdopted();
+  if (!found->second->PushCompletion(entry)) {
+    EndForGarbage(*found->second, "it never reads its completions");
+  }
+}
+
+bool LocalIntake::PassDescriptor(SessionId id, int descriptor) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || found->second->ended()) return false;
+  return found->second->PassDescriptor(descriptor);
 }
 
 void LocalIntake::EndForGarbage(Session& session, const std::string& what) {

@@ -40,6 +40,10 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   void WakeUp() override;
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                 const Failure& failure, bool group_failed) override;
+  std::optional<Submission> TakeOver(SessionId session,
+                                     const queue::SubmissionEntry& entry) override;
+  void AnswerClose(SessionId session, std::uint64_t group) override;
+  bool PassDescriptor(SessionId session, int descriptor) override;
   void End(SessionId session, const absl::Status& why) override;
   std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const override;
   std::shared_ptr<ArenaPages> PagesOf(SessionId session) const override;
@@ -69,6 +73,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   void OnProcessGone(SessionId session) override;
   void HearRings();
   bool TakeSubmission(Session& session);
+  std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry);
   void EndForGarbage(Session& session, const std::string& what);
   std::uint64_t ArenaBytes(std::uint64_t wanted) const;
 

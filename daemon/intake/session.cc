@@ -12,6 +12,7 @@
 #include "daemon/platform/handler_memory.h"
 #include "daemon/platform/process_exit.h"
 #include "daemon/platform/system_facts.h"
+#include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::intake {
@@ -138,6 +139,13 @@ bool Session::PushCompletion(const queue::CompletionEntry& entry) {
   if (completions_->Push(entry) != queue::RingResult::kDone) return false;
   if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_.native_handle());
   return true;
+}
+
+// The loop never waits: where the doorbell is full the client does without it.
+bool Session::PassDescriptor(int descriptor) {
+  const char byte = 1;
+  return queue::SendWithDescriptors(doorbell_.native_handle(), &byte, sizeof byte, &descriptor, 1,
+                                    /*timeout_ns=*/0);
 }
 
 CopiedResults Session::results_copied() const {

@@ -91,6 +91,10 @@ class Session {
   bool PrepareToSleep() { return submissions_->PrepareToSleep(); }
   void WakeUp() { submissions_->WakeUp(); }
   std::uint32_t in_flight() const { return in_flight_; }
+  // An operation that did not come from the queue is in flight as well.
+  void CountAdopted() { ++in_flight_; }
+  void Uncount() { --in_flight_; }
+  bool PassDescriptor(int descriptor);
 
  private:
   Session(asio::io_context& io, SessionId id, const Peer& peer, const Token& token,

@@ -12,6 +12,7 @@ namespace {
 constexpr PlanKind kTwoLevelOnce{5};
 
 bool IsGarbage(const queue::SubmissionEntry& entry) {
+  if (entry.purpose > queue::SubmissionPurpose::kOperateAndClose) return true;
   if (!IsValid(entry.kind) || !IsValid(entry.data_type) || !IsValid(entry.reduce_operator) ||
       !(IsValid(entry.plan) || entry.plan == kTwoLevelOnce)) {
     return true;

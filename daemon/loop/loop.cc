@@ -240,6 +240,38 @@ bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
 
 // --- use ----------------------------------------------------------------------------------
 
+std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes,
+                          const std::vector<intake::SessionId>& sessions) {
+  if (!options_.ranks_meet) return nullptr;
+  auto segment = platform::SharedSegment::Create("mlxcomm-page", bytes);
+  if (!segment.ok()) {
+    spdlog::warn("group {} has no page, so its ranks do not meet by themselves: {}", group,
+                 std::string(segment.status().message()));
+    return nullptr;
+  }
+  return pages_.insert_or_assign(group, SharedPage{*std::move(segment), sessions})
+      .first->second.segment.data();
+}
+
+// A client that does not get it never says that it is ready, and the page stays closed.
+void Loop::GivePage(std::uint64_t group) {
+  const auto found = pages_.find(group);
+  if (found == pages_.end()) return;
+  SharedPage& page = found->second;
+  for (const intake::SessionId session : page.sessions) {
+    if (!intake_->PassDescriptor(session, page.segment.descriptor())) {
+      spdlog::info("group {}: a rank did not take the page on which its ranks could meet", group);
+    }
+  }
+  page.sessions.clear();
+  page.segment.CloseDescriptor();
+}
+
+std::optional<intake::Submission> Loop::TakeOver(intake::SessionId session,
+                                                 const queue::SubmissionEntry& entry) {
+  return intake_->TakeOver(session, entry);
+}
+
 void Loop::OnGroups(std::size_t groups) {
   {
     const std::lock_guard lock(groups_mutex_);

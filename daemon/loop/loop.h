@@ -30,6 +30,7 @@
 #include "daemon/loop/hello_sockets.h"
 #include "daemon/loop/memory_release.h"
 #include "daemon/node/node.h"
+#include "daemon/platform/shared_memory.h"
 #include "daemon/platform/sleep_guard.h"
 #include "daemon/platform/wakeup.h"
 #include "daemon/record/event_log.h"
@@ -41,6 +42,8 @@
 namespace mlxcomm {
 
 struct LoopOptions {
+  // Ranks of one machine carry out small operations by themselves (node/meetings.h).
+  bool ranks_meet = true;
   queue::SchedulingPolicy scheduling;
   // Private daemons end with their last client, or when no client came in time.
   bool ends_with_last_client = false;
@@ -93,6 +96,15 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
   void Complete(const collective::Action& action) override;
   void ReleaseMemory(intake::SessionId session) override;
+  std::byte* MakePage(std::uint64_t group, std::size_t bytes,
+                      const std::vector<intake::SessionId>& sessions) override;
+  void GivePage(std::uint64_t group) override;
+  void DropPage(std::uint64_t group) override { pages_.erase(group); }
+  void AnswerClose(intake::SessionId session, std::uint64_t group) override {
+    intake_->AnswerClose(session, group);
+  }
+  std::optional<intake::Submission> TakeOver(intake::SessionId session,
+                                             const queue::SubmissionEntry& entry) override;
   void OnGroups(std::size_t groups) override;
   void OnForwarding(bool forwards) override;
   void OnEvent(record::LoggedEvent event) override;
@@ -145,7 +157,13 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint64_t wakeups_ = 0;
   std::uint64_t clients_seen_ = 0;
   std::map<intake::SessionId, pid_t> clients_;  // That are there.
-  std::thread looking_;                         // Examines the machine.
+  // By group: memory that its ranks share, and their sessions until they have got it.
+  struct SharedPage {
+    platform::SharedSegment segment;
+    std::vector<intake::SessionId> sessions;
+  };
+  std::map<std::uint64_t, SharedPage> pages_;
+  std::thread looking_;  // Examines the machine.
   MemoryRelease memory_release_;
   std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.
   std::condition_variable groups_changed_;

@@ -81,6 +81,7 @@ void Carrier::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
     case Kind::kReport: return SendReport(action);
     case Kind::kDetached: return SendDetached(action);
     case Kind::kRollCall: return SendRollCall(action);
+    case Kind::kGroupFailed: return meetings_.CloseForGood(action.key.group);
   }
 }
 

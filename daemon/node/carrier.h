@@ -17,6 +17,7 @@
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
 #include "daemon/link/links.h"
+#include "daemon/node/meetings.h"
 #include "daemon/node/node_port.h"
 #include "mlxcomm/v1/peer.pb.h"
 
@@ -25,11 +26,13 @@ namespace mlxcomm::node {
 class Carrier {
  public:
   Carrier(collective::Collectives& collectives, collective::Membership& membership,
-          collective::ScratchMemory& scratch, fabric::Links& links, NodePort& port)
+          collective::ScratchMemory& scratch, fabric::Links& links, Meetings& meetings,
+          NodePort& port)
       : collectives_(collectives),
         membership_(membership),
         scratch_(scratch),
         links_(links),
+        meetings_(meetings),
         port_(port) {
     // The two are swapped. How many actions come at once varies: an operation sends everything at once if
     // its grants arrived before its call.
@@ -74,6 +77,7 @@ class Carrier {
   collective::Membership& membership_;
   collective::ScratchMemory& scratch_;
   fabric::Links& links_;
+  Meetings& meetings_;
   NodePort& port_;
   static constexpr std::size_t kActionsUsual = 1024;
   collective::ActionQueue carrying_;

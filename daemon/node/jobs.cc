@@ -40,13 +40,15 @@ Failure NotItsGroup(std::uint64_t group) {
 
 Jobs::Jobs(const NodeOptions& options, collective::Collectives& collectives,
            collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
-           Carrier& carrier, Story& story, NodePort& port, const std::uint64_t& now_ns)
+           Carrier& carrier, Meetings& meetings, Story& story, NodePort& port,
+           const std::uint64_t& now_ns)
     : options_(options),
       collectives_(collectives),
       membership_(membership),
       links_(links),
       nodes_(nodes),
       carrier_(carrier),
+      meetings_(meetings),
       story_(story),
       port_(port),
       now_ns_(now_ns),
@@ -68,6 +70,7 @@ void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const Process& process = found->second.process;
   if (!process.is_tool) story_.OnClientGone(process.pid, process.user, why);
   rendezvous_.Leave(session);
+  meetings_.CloseAllOf(session);
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
   found->second.attaching.reset();
   sessions_.erase(found);
@@ -124,6 +127,7 @@ void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
   // Taken out first: what follows may end the session itself.
   const auto attaching = std::exchange(found->second.attaching, nullptr);
   rendezvous_.Leave(session);
+  meetings_.CloseAllOf(session);
   // Its world may have formed before the ranks know of it: others would wait for it there.
   OnGroupsLeft(session, membership_.OnSessionEnded(session, "it gave up while the job was forming",
                                                    now_ns_));
@@ -139,6 +143,7 @@ void Jobs::OnAttachRefused(SessionId session, const Failure& failure) {
 void Jobs::Detach(SessionId session, const v1::DetachRequest& request) {
   const std::string why = MakePrintable(Shortened(request.why(), kWhyBytesMax));
   rendezvous_.Leave(session);
+  meetings_.CloseAllOf(session);
   OnGroupsLeft(session, why.empty() ? membership_.LeaveAll(session, now_ns_)
                                     : membership_.OnSessionEnded(
                                           session, "its program ended by " + why, now_ns_));
@@ -161,6 +166,7 @@ void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer
 void Jobs::OnGroupMade(std::uint64_t group) {
   const collective::Group& made = *collectives_.Find(group);
   story_.OnGroupMade(made, membership_.OriginOf(group)->job);
+  meetings_.OnGroupMade(group);
   port_.OnGroups(membership_.group_count());
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     links_.Prepare(made.layout().node(i));
@@ -168,6 +174,7 @@ void Jobs::OnGroupMade(std::uint64_t group) {
 }
 
 void Jobs::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer) {
+  if (membership_.RankOf(session, group) != nullptr) meetings_.CloseForGood(group);
   const std::vector<std::uint64_t> left = membership_.Release(session, group, now_ns_);
   if (left.empty()) return answer.Fail(NotItsGroup(group));
   OnGroupsLeft(session, left);
@@ -227,6 +234,7 @@ void Jobs::RemoveGroupsLeft() {
   const std::vector<std::uint64_t> removed = membership_.RemoveLeft();
   for (const std::uint64_t group : removed) {
     shrink_.OnGroupRemoved(group);
+    meetings_.OnGroupRemoved(group);
     story_.OnGroupRemoved(group);
   }
   if (!removed.empty()) port_.OnGroups(membership_.group_count());

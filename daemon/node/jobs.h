@@ -24,6 +24,7 @@
 #include "daemon/link/links.h"
 #include "daemon/node/answer.h"
 #include "daemon/node/carrier.h"
+#include "daemon/node/meetings.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
 #include "daemon/node/story.h"
@@ -46,7 +47,8 @@ class Jobs final : private cluster::RendezvousPort,
   // All outlive it. `now_ns` is the node's time.
   Jobs(const NodeOptions& options, collective::Collectives& collectives,
        collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
-       Carrier& carrier, Story& story, NodePort& port, const std::uint64_t& now_ns);
+       Carrier& carrier, Meetings& meetings, Story& story, NodePort& port,
+       const std::uint64_t& now_ns);
 
   void OnSessionOpened(SessionId session, const Process& process);
   // Its memory is released once no operation names it.
@@ -163,6 +165,7 @@ class Jobs final : private cluster::RendezvousPort,
   fabric::Links& links_;
   const Nodes& nodes_;
   Carrier& carrier_;
+  Meetings& meetings_;
   Story& story_;
   NodePort& port_;
   const std::uint64_t& now_ns_;

@@ -36,9 +36,13 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
                    options_.is_stopped),
       membership_(collectives_, options_.groups_per_user_max),
       links_(options_.fabric, *this, port),
-      carrier_(collectives_, membership_, scratch, links_, port),
+      meetings_(collectives_, membership_, recorder_, port,
+                [this](SessionId session, const intake::Submission& submission,
+                       std::uint64_t number) { Submit(session, submission, number); }),
+      carrier_(collectives_, membership_, scratch, links_, meetings_, port),
       story_(port, recorder_),
-      jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, story_, port, now_ns_),
+      jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, meetings_, story_, port,
+            now_ns_),
       status_calls_(*this),
       probes_(*this),
       checkups_(port) {
@@ -55,6 +59,7 @@ bool Node::EndTurn() {
   if (due) {
     collectives_.OnTime(now_ns_);
     jobs_.OnTime();
+    meetings_.OnTime(now_ns_);
     status_calls_.OnTime(now_ns_);
     probes_.OnTime(now_ns_);
     checkups_.OnTime(now_ns_);
@@ -70,8 +75,9 @@ bool Node::EndTurn() {
 }
 
 std::uint64_t Node::NextDeadline() const {
-  return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), status_calls_.NextDeadline(),
-                   probes_.NextDeadline(), checkups_.NextDeadline(), discovery_due_ns_});
+  return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), meetings_.NextDeadline(),
+                   status_calls_.NextDeadline(), probes_.NextDeadline(), checkups_.NextDeadline(),
+                   discovery_due_ns_});
 }
 
 // --- neighbours ---------------------------------------------------------------------------
@@ -126,6 +132,21 @@ void Node::OnSessionEnded(SessionId session, const std::string& why) {
 void Node::OnSubmission(SessionId session, const intake::Submission& submission) {
   const queue::SubmissionEntry& entry = submission.entry;
   const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
+  if (rank != nullptr && entry.purpose == queue::SubmissionPurpose::kClose) {
+    meetings_.Close(entry.group);
+    return port_.AnswerClose(session, entry.group);
+  }
+  if (rank == nullptr || IsPointToPoint(entry.kind)) {
+    return Submit(session, submission, std::nullopt);
+  }
+  Submit(session, submission, meetings_.NumberOf(*rank, entry));
+  meetings_.AfterSubmission(entry.group);
+}
+
+void Node::Submit(SessionId session, const intake::Submission& submission,
+                  std::optional<std::uint64_t> number) {
+  const queue::SubmissionEntry& entry = submission.entry;
+  const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
   if (rank == nullptr) {
     collective::Action refusal;
     refusal.session = session;
@@ -147,7 +168,8 @@ void Node::OnSubmission(SessionId session, const intake::Submission& submission)
                     entry.plan,
                     0};
   call.peer_rank = entry.peer_rank;
-  call.tag = entry.tag;
+  call.tag = IsPointToPoint(entry.kind) ? entry.tag : 0;
+  call.number = number;
   static_cast<CallerMemory&>(call) = submission;
   call.timeout_ns = entry.timeout_ns != 0 ? entry.timeout_ns : options_.operation_timeout_ns;
   call.by_liveness = call.timeout_ns == 0;
@@ -205,6 +227,7 @@ void Node::CancelShrink(SessionId session, std::uint64_t call) {
 void Node::Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer) {
   ReadClock();
   if (membership_.RankOf(session, request.group()) != nullptr) {
+    meetings_.Close(request.group());
     collectives_.Find(request.group())->Cancel(session, request.ticket(), now_ns_);
   }
   answer.Succeed(v1::CancelReply());
@@ -214,6 +237,7 @@ void Node::Cancel(SessionId session, const v1::CancelRequest& request, CancelAns
 void Node::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
   ReadClock();
   v1::AwaitedReply reply;
+  meetings_.Close(request.group());
   if (membership_.RankOf(session, request.group()) != nullptr) {
     reply.set_text(
         collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_));
@@ -341,6 +365,7 @@ OwnState Node::Own() const {
 void Node::Status(std::unique_ptr<StatusAnswer> answer) {
   ReadClock();
   if (!status_calls_.HasRoom()) return StatusCalls::Refuse(*answer);
+  meetings_.Harvest(now_ns_);
   v1::StatusReply reply;
   reply.set_node(options_.fabric.self.name);
   reply.set_cluster(options_.fabric.cluster);
@@ -360,6 +385,7 @@ void Node::Status(std::unique_ptr<StatusAnswer> answer) {
 }
 
 void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
+  meetings_.Harvest(now_ns_);
   v1::PeerMessage message;
   v1::StatusAnswer& answer = *message.mutable_status_answer();
   answer.set_query(query);
@@ -379,7 +405,9 @@ void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
   SendToNode(node, message);
 }
 
-NodeMetrics Node::Metrics() const {
+NodeMetrics Node::Metrics() {
+  ReadClock();
+  meetings_.Harvest(now_ns_);
   NodeMetrics metrics;
   WriteNode(Own(), metrics.node);
   v1::StatusReply own;

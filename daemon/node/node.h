@@ -32,6 +32,7 @@
 #include "daemon/node/carrier.h"
 #include "daemon/node/checkups.h"
 #include "daemon/node/jobs.h"
+#include "daemon/node/meetings.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
 #include "daemon/node/own_status.h"
@@ -110,7 +111,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void Doctor(std::unique_ptr<DoctorAnswer> answer);
   void OnSystemSeen(v1::NodeCheckup seen);
   v1::LinkCosts MeasureLinks() { return jobs_.OwnCosts(); }
-  NodeMetrics Metrics() const;
+  NodeMetrics Metrics();
 
   // The orderly end: first new processes are refused, then running groups are failed, and at last every open
   // call is answered.
@@ -150,6 +151,8 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void LookAtDiscovery();
   // What does not come in a turn may come after a long sleep, and is given a deadline.
   void ReadClock();
+  void Submit(SessionId session, const intake::Submission& submission,
+              std::optional<std::uint64_t> number);
 
   const NodeOptions options_;
   NodePort& port_;
@@ -161,6 +164,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   collective::Membership membership_;
   Nodes nodes_;
   fabric::Links links_;
+  Meetings meetings_;
   Carrier carrier_;
   Story story_;
   Jobs jobs_;

@@ -5,7 +5,9 @@
 // may not call back.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,22 @@ class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
   virtual void Complete(const collective::Action& action) = 0;
   // The session has ended, and no operation names its memory any more.
   virtual void ReleaseMemory(SessionId session) = 0;
+  // Memory of zeros that these sessions' processes will share, in order of rank; nullptr: none can
+  // be had, as where there are no processes. GivePage hands it to them; it stays until DropPage.
+  virtual std::byte* MakePage(std::uint64_t /*group*/, std::size_t /*bytes*/,
+                              const std::vector<SessionId>& /*sessions*/) {
+    return nullptr;
+  }
+  virtual void GivePage(std::uint64_t /*group*/) {}
+  virtual void DropPage(std::uint64_t /*group*/) {}
+  // The page of the group has been closed, as the session's process has asked.
+  virtual void AnswerClose(SessionId /*session*/, std::uint64_t /*group*/) {}
+  // An entry as if it had come from the session's queue; none: it was refused, or the process is
+  // gone.
+  virtual std::optional<intake::Submission> TakeOver(SessionId /*session*/,
+                                                     const queue::SubmissionEntry& /*entry*/) {
+    return std::nullopt;
+  }
   // The number of groups here has changed to this.
   virtual void OnGroups(std::size_t groups) = 0;
   // Other nodes' operations have begun to pass through this node, or have not done so for a while.

@@ -27,6 +27,8 @@ class SharedSegment {
   std::byte* data() const { return data_; }
   std::uint64_t bytes() const { return bytes_; }
   int descriptor() const { return descriptor_.get(); }
+  // The memory stays mapped; nobody else can be given it any more.
+  void CloseDescriptor() { descriptor_.Reset(); }
 
  private:
   SharedSegment(FileDescriptor descriptor, std::byte* data, std::uint64_t bytes)

@@ -193,6 +193,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
 
   LoopOptions loop_options;
   loop_options.scheduling = scheduling;
+  loop_options.ranks_meet = config.ranks_meet();
   loop_options.ends_with_last_client = options.is_private;
   daemon->loop_ =
       std::make_unique<Loop>(daemon->io_, loop_options, *daemon->recorder_, daemon->events_);

@@ -49,6 +49,20 @@ class OperationCounts {
     Increase(row.done, 1);
   }
 
+  // Successful operations, of which the writer has kept count elsewhere; `more.done` is not used.
+  void AddMany(std::size_t kind, std::size_t type, const Counts& more) {
+    if (kind >= kKinds || type >= kTypes) return;
+    Row& row = rows_[kind * kTypes + type];
+    std::uint64_t done = 0;
+    for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
+      Increase(row.buckets[bucket], more.buckets[bucket]);
+      done += more.buckets[bucket];
+    }
+    Increase(row.bytes, more.bytes);
+    Increase(row.duration_ns, more.duration_ns);
+    Increase(row.done, done);
+  }
+
   Counts Read(std::size_t kind, std::size_t type) const {
     const Row& row = rows_[kind * kTypes + type];
     Counts counts;

@@ -137,6 +137,36 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
   state.name = {};
 }
 
+// The words are a process's: numbers that nobody has are shown as such, times that cannot be are
+// left out.
+void OperationRecorder::OnMet(const OperationKey& key, const std::vector<MetCall>& calls) {
+  if (calls.empty()) return;
+  State met;
+  met.name = RecordedName(key);
+  std::uint64_t last_began_ns = 0;
+  std::uint64_t ended_ns = 0;
+  for (const MetCall& call : calls) {
+    if (call.ended_ns > now_ns_ || call.began_ns > call.ended_ns) return;
+    Event event = NewEvent(EventKind::kSubmitted, met);
+    event.time_ns = call.began_ns;
+    event.party = call.rank;
+    event.operation = static_cast<std::uint8_t>(call.call.what >> 16);
+    event.data_type = static_cast<std::uint8_t>(call.call.what >> 8);
+    event.reduce_operator = static_cast<std::uint8_t>(call.call.what);
+    event.step = static_cast<std::uint16_t>(call.call.what >> 32);
+    event.bytes = call.call.count * DataTypeBytes(static_cast<DataType>(event.data_type));
+    Write(event);
+    last_began_ns = std::max(last_began_ns, call.began_ns);
+    ended_ns = std::max(ended_ns, call.ended_ns);
+  }
+  Event matched = NewEvent(EventKind::kMatched, met);
+  matched.time_ns = last_began_ns;
+  Write(matched);
+  Event done = NewEvent(EventKind::kDone, met);
+  done.time_ns = std::max(ended_ns, last_began_ns);
+  Write(done);
+}
+
 // Its number within this second.
 std::uint32_t OperationRecorder::CountFailure() {
   const std::uint64_t second = now_ns_ / 1'000'000'000;

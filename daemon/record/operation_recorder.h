@@ -18,11 +18,20 @@
 #include "daemon/collective/operation_observer.h"
 #include "daemon/record/flight_recorder.h"
 #include "daemon/record/operation_counts.h"
+#include "proto/meeting/page.h"
 #include "proto/types/job_id.h"
 
 namespace mlxcomm {
 
 record::Name RecordedName(const OperationKey& key);
+
+// A rank's part of an operation that the ranks carried out by themselves, as the rank says.
+struct MetCall {
+  std::uint32_t rank = 0;
+  meeting::CallWords call;
+  std::uint64_t began_ns = 0;
+  std::uint64_t ended_ns = 0;
+};
 
 class OperationRecorder final : public collective::OperationObserver {
  public:
@@ -40,6 +49,13 @@ class OperationRecorder final : public collective::OperationObserver {
   void OnEnded(const collective::Operation& operation, FailureCode code) override;
   void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
                      const OperationKey& operation) override;
+
+  // Operations that ranks carried out by themselves, seen later than they happened: one of them,
+  // and how many of a kind and type there were.
+  void OnMet(const OperationKey& key, const std::vector<MetCall>& calls);
+  void CountMet(std::size_t kind, std::size_t type, const record::OperationCounts::Counts& more) {
+    counts_.AddMany(kind, type, more);
+  }
 
   // Groups that have failed since the last call; if there are very many, the first of each second.
   struct FailedGroup {

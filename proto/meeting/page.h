@@ -113,6 +113,16 @@ struct alignas(64) MetRecord {
 };
 static_assert(sizeof(MetRecord) == 64);
 
+// Operations of one kind and type that have ended on the page, for metrics.
+inline constexpr std::size_t kTallyBuckets = 12;
+inline constexpr std::size_t kTalliesASide = 16;
+struct alignas(kLine) MetTally {
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> duration_ns;
+  std::atomic<std::uint64_t> buckets[kTallyBuckets];  // As record::OperationCounts has them.
+};
+static_assert(sizeof(MetTally) == kLine);
+
 struct alignas(kLine) RankArea {
   alignas(kLine) std::atomic<std::uint64_t> turn;
   // Of all operations that this rank called on the page, those below it have ended here.
@@ -121,7 +131,8 @@ struct alignas(kLine) RankArea {
   std::atomic<std::uint32_t> ready;  // 1: the rank has mapped the page.
   Slot slots[kGenerations];
   Offer offers[kGenerations];
-  MetRecord records[kRecords];  // The n-th of them lies at n % kRecords.
+  MetRecord records[kRecords];                     // The n-th of them lies at n % kRecords.
+  MetTally tallies[kTalliesASide][kTalliesASide];  // By kind and type.
 };
 
 struct alignas(kLine) PageHeader {

@@ -114,6 +114,17 @@ class RankSide {
     under_way_plus_one_[PageView::IndexOf(number)] = 0;
     StoreDone();
   }
+  // An operation that went to the daemon, which has refused it, so that it does not count. Nothing
+  // happens if the rank has called another one since.
+  void TakeBack(std::uint64_t number) {
+    std::atomic<std::uint64_t>& turn = page_.area(rank_).turn;
+    std::uint64_t word = Steps::Load(turn);
+    for (Turn now = Turn::Of(word); now.called == number + 1; now = Turn::Of(word)) {
+      if (!Steps::CompareExchange(turn, word, Turn{number, now.mode, now.opening}.word())) continue;
+      called_ = number;
+      return StoreDone();
+    }
+  }
   void Record(const MetRecord& record) {
     RankArea& own = page_.area(rank_);
     const std::uint64_t met = met_++;

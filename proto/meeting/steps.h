@@ -1,7 +1,7 @@
 // The accesses to a page's words, in one place: processes make them on memory, and the explorer of
 // tests/unit/proto/meeting takes each as a step before which any other party may make its own.
 //
-// Thread: any. Memory: the caller's.
+// Owner: the two sides of a page. Thread: any. Memory: the caller's.
 #pragma once
 
 #include <atomic>

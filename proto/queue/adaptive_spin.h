@@ -77,8 +77,6 @@ class AdaptiveSpin {
     if (limits.gives_way) return std::this_thread::yield();
     PauseCore();
   }
-
- private:
   static void PauseCore() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -87,6 +85,7 @@ class AdaptiveSpin {
 #endif
   }
 
+ private:
   static constexpr std::uint32_t kAlways = 1024;
   static constexpr std::uint32_t kWorthwhile = kAlways / 4;
 

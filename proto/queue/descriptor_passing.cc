@@ -96,22 +96,29 @@ bool SendWithDescriptors(int socket, const void* data, std::size_t bytes, const 
   return true;
 }
 
+ssize_t ReceiveSome(int socket, void* data, std::size_t bytes, int* descriptors, int capacity,
+                    int* count) {
+  iovec part{data, bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(kDescriptorsMax * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t done = ::recvmsg(socket, &message, MSG_DONTWAIT | kCloseOnExec);
+  if (done > 0) TakeDescriptors(message, descriptors, capacity, count);
+  return done;
+}
+
 bool ReceiveWithDescriptors(int socket, void* data, std::size_t bytes, int* descriptors,
                             int capacity, int* count, std::uint64_t timeout_ns) {
   const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns);
   std::size_t received = 0;
   *count = 0;
   while (received < bytes) {
-    iovec part{static_cast<char*>(data) + received, bytes - received};
-    alignas(cmsghdr) char control[CMSG_SPACE(kDescriptorsMax * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t done = ::recvmsg(socket, &message, MSG_DONTWAIT | kCloseOnExec);
+    const ssize_t done = ReceiveSome(socket, static_cast<char*>(data) + received, bytes - received,
+                                     descriptors, capacity, count);
     if (done > 0) {
-      TakeDescriptors(message, descriptors, capacity, count);
       received += static_cast<std::size_t>(done);
       continue;
     }

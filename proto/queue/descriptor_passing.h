@@ -6,6 +6,8 @@
 // Thread: any. Memory: the caller's.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -22,5 +24,10 @@ inline constexpr int kDescriptorsMax = 4;
 [[nodiscard]] bool ReceiveWithDescriptors(int socket, void* data, std::size_t bytes,
                                           int* descriptors, int capacity, int* count,
                                           std::uint64_t timeout_ns);
+
+// One read of what is there, as recv; descriptors that came with it are appended, `*count` of them
+// before and after.
+ssize_t ReceiveSome(int socket, void* data, std::size_t bytes, int* descriptors, int capacity,
+                    int* count);
 
 }  // namespace mlxcomm::queue

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "proto/queue/descriptor_passing.h"
 #include "proto/queue/no_signal.h"
 
 namespace mlxcomm::queue {
@@ -50,12 +51,41 @@ DoorbellState DrainDoorbell(int doorbell) {
   }
 }
 
-DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns) {
+// Bytes behind the one with the descriptor are left for the next read.
+DoorbellState DrainDoorbell(int doorbell, int& descriptor) {
+  descriptor = -1;
+  char bytes[4096];
+  int count = 0;
+  for (;;) {
+    const ssize_t got =
+        ReceiveSome(doorbell, bytes, sizeof bytes, &descriptor, /*capacity=*/1, &count);
+    if (got > 0) return DoorbellState::kRung;
+    if (got == 0) return DoorbellState::kOtherSideGone;
+    if (errno == EINTR) continue;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? DoorbellState::kSilent
+                                                   : DoorbellState::kOtherSideGone;
+  }
+}
+
+namespace {
+
+bool WaitForInput(int doorbell, std::uint64_t timeout_ns) {
   pollfd waited{doorbell, POLLIN, 0};
   // Rounded up, so that a short wait does not become a spin.
   const std::uint64_t ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 3'600'000);
-  if (::poll(&waited, 1, static_cast<int>(ms)) <= 0) return DoorbellState::kSilent;
-  return DrainDoorbell(doorbell);
+  return ::poll(&waited, 1, static_cast<int>(ms)) > 0;
+}
+
+}  // namespace
+
+DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns) {
+  return WaitForInput(doorbell, timeout_ns) ? DrainDoorbell(doorbell) : DoorbellState::kSilent;
+}
+
+DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int& descriptor) {
+  descriptor = -1;
+  if (!WaitForInput(doorbell, timeout_ns)) return DoorbellState::kSilent;
+  return DrainDoorbell(doorbell, descriptor);
 }
 
 }  // namespace mlxcomm::queue

@@ -20,8 +20,11 @@ enum class DoorbellState : std::uint8_t { kRung, kSilent, kOtherSideGone };
 
 // Takes the bytes that are there, up to a bound, without waiting.
 DoorbellState DrainDoorbell(int doorbell);
+// As DrainDoorbell; a descriptor that came with a byte (hello.h) is the caller's then, -1: none did.
+DoorbellState DrainDoorbell(int doorbell, int& descriptor);
 // Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither.
 // Returns early, also kSilent, when a signal comes in.
 DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns);
+DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns, int& descriptor);
 
 }  // namespace mlxcomm::queue

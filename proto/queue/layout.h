@@ -28,6 +28,13 @@ inline constexpr std::size_t kSlotAlignment = 64;
 inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
 inline constexpr std::uint32_t kCompletionSlots = 1024;
 
+// What a submission asks for, of a group whose ranks meet on a page (proto/meeting/page.h).
+enum class SubmissionPurpose : std::uint8_t {
+  kOperate = 0,
+  kOperateAndClose = 1,  // As kOperate, but other ranks may have called the operation on the page.
+  kClose = 2,  // Of the other fields only the group counts. Its completion has the ticket 0.
+};
+
 // One operation, as submitted by one rank. These fields alone determine what it reads and writes
 // (proto/types/operation_shape.h).
 struct alignas(kSlotAlignment) SubmissionEntry {
@@ -39,12 +46,14 @@ struct alignas(kSlotAlignment) SubmissionEntry {
                                 // their table of counts (uint64) begins, in bytes.
   std::uint64_t timeout_ns;     // From when the daemon reads it; 0 = the daemon's default.
   std::uint32_t peer_rank;      // send: destination; recv: source; a root; otherwise 0.
-  std::uint32_t tag;            // send and recv; otherwise 0.
+  // send and recv: their tag; collectives: how many the rank has called before, the lower half.
+  std::uint32_t tag;
   OperationKind kind;
   DataType data_type;
   ReduceOperator reduce_operator;
-  PlanKind plan;             // Forced, for tests and benchmarks; the same on all ranks.
-  std::uint8_t reserved[4];  // Zero.
+  PlanKind plan;  // Forced, for tests and benchmarks; the same on all ranks.
+  SubmissionPurpose purpose;
+  std::uint8_t reserved[3];  // Zero.
 };
 static_assert(sizeof(SubmissionEntry) == 64);
 static_assert(std::is_trivially_copyable_v<SubmissionEntry>);

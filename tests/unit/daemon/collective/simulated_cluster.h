@@ -314,6 +314,7 @@ class SimulatedCluster {
           break;
         case Action::Kind::kReturnScratch: node.scratch.Return(action.destination); break;
         case Action::Kind::kCancel: break;  // Frames on the wire are still released.
+        case Action::Kind::kGroupFailed: break;
         case Action::Kind::kComplete:
           completions[action.session].push_back(
               {action.session, action.ticket, action.failure, action.group_failed});

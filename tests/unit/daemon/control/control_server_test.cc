@@ -35,6 +35,12 @@ class KnownSessions final : public intake::Intake {
   bool PrepareToSleep() override { return true; }
   void WakeUp() override {}
   void Complete(intake::SessionId, std::uint64_t, std::uint64_t, const Failure&, bool) override {}
+  std::optional<intake::Submission> TakeOver(intake::SessionId,
+                                             const queue::SubmissionEntry&) override {
+    return std::nullopt;
+  }
+  void AnswerClose(intake::SessionId, std::uint64_t) override {}
+  bool PassDescriptor(intake::SessionId, int) override { return false; }
   void End(intake::SessionId, const absl::Status&) override {}
   std::shared_ptr<intake::ArenaPages> PagesOf(intake::SessionId) const override { return nullptr; }
   intake::CopiedResults ResultsCopiedBy(intake::SessionId) const override { return {}; }

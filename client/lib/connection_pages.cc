@@ -1,0 +1,166 @@
+// How a Connection carries out operations on pages that its groups' ranks share (meeting.h): what it
+// calls there, how it waits, and how it goes back to the daemon.
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "client/lib/connection.h"
+#include "proto/queue/doorbell.h"
+
+namespace mlxcomm::client {
+namespace {
+
+constexpr std::uint64_t kHearDoorbellNs = 10'000'000;
+// How long a thread sleeps for which another one, or the daemon, does something.
+constexpr std::uint64_t kLookAgainNs = 50'000'000;
+constexpr std::size_t kPagesMax = 1024;
+
+}  // namespace
+
+// Numbers a collective, and calls it on its group's page if there is one. Any other operation goes
+// to the daemon as it is.
+meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller caller,
+                                          Extent extent, std::uint64_t now, Pending& pending) {
+  if (IsPointToPoint(entry.kind)) return meeting::Way::kDaemon;
+  auto found = calls_.Find(entry.group);
+  if (found == calls_.end()) {
+    calls_.Put(entry.group, {});
+    found = calls_.Find(entry.group);
+  }
+  GroupCalls& calls = found->second;
+  if (calls.meeting == nullptr && calls.pages_seen != pages_taken_) {
+    calls.pages_seen = pages_taken_;
+    const auto page = pages_.find(entry.group);
+    if (page != pages_.end() && page->second->ranks() == caller.size) {
+      calls.meeting = page->second.get();
+      calls.meeting->Begin(caller.rank, calls.called);
+    }
+  }
+  pending.is_collective = true;
+  if (calls.meeting == nullptr) {
+    pending.number = calls.called++;
+    entry.tag = static_cast<std::uint32_t>(pending.number);
+    return meeting::Way::kDaemon;
+  }
+  // The page works without the daemon, so whether it lives is looked at now and then.
+  if (now - doorbell_heard_ns_ >= kHearDoorbellNs && !reader_present_) {
+    doorbell_heard_ns_ = now;
+    HearDoorbell();
+  }
+  const meeting::Way way = calls.meeting->Call(arena_, extent.input_bytes, now, entry, pending.met);
+  pending.number = pending.met.number;
+  if (way == meeting::Way::kPage) pending.meeting = calls.meeting;
+  if (way == meeting::Way::kDaemonCloses) {
+    entry.purpose = queue::SubmissionPurpose::kOperateAndClose;
+  }
+  return way;
+}
+
+void Connection::TakePage(int descriptor) {
+  std::unique_ptr<Meeting> page = meets_ ? Meeting::Map(descriptor) : nullptr;
+  if (!meets_) ::close(descriptor);
+  if (page == nullptr || pages_.size() >= kPagesMax) return;
+  const std::uint64_t group = page->group();
+  if (pages_.emplace(group, std::move(page)).second) ++pages_taken_;
+}
+
+// The daemon has sent a group's page before it answered the call that made the group.
+void Connection::TakePages() {
+  const std::lock_guard lock(wait_mutex_);
+  for (std::size_t page = 0; page < kPagesMax && !reader_present_; ++page) {
+    if (!HearDoorbell()) return;
+  }
+}
+
+// True: it rang. Requires that no thread reads it.
+bool Connection::HearDoorbell() {
+  int page = -1;
+  const queue::DoorbellState state = queue::DrainDoorbell(doorbell_, page);
+  if (page >= 0) TakePage(page);
+  if (state == queue::DoorbellState::kOtherSideGone) {
+    TakeCompletions();  // Its last ones.
+    LoseDaemon("it has ended");
+  }
+  return state == queue::DoorbellState::kRung;
+}
+
+// Its page stays as long as operations on it have not ended.
+void Connection::ForgetGroup(std::uint64_t group) {
+  const auto calls = calls_.Find(group);
+  if (calls != calls_.end()) calls_.Erase(calls);
+  const auto page = pages_.find(group);
+  if (page == pages_.end()) return;
+  for (const auto& [ticket, pending] : pending_) {
+    if (pending.meeting == page->second.get()) return;
+  }
+  pages_.erase(page);
+}
+
+// kMet: combines, unless that has been done, and the operation has ended; kAdopted: it goes on as
+// one of the daemon's.
+void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now) {
+  if (progress == meeting::Progress::kMet) {
+    pending.meeting->Combine(pending.met, arena_);
+    pending.meeting->End(pending.met, now);
+    UnpinRanges(pending);
+    if (!pending.outcome.has_value()) pending.outcome.emplace();
+    pending.meeting = nullptr;
+  } else if (progress == meeting::Progress::kAdopted) {
+    pending.meeting->End(pending.met, 0);
+    pending.meeting = nullptr;
+  }
+}
+
+// Returns when the operation has ended or been taken over, or after a while, to be called again.
+void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group,
+                            std::uint64_t ticket, std::uint64_t until_ns) {
+  Pending* pending = Find(group, ticket);
+  if (std::exchange(pending->waits, true)) {  // Another thread does.
+    settled_.wait_for(lock, std::chrono::nanoseconds(kLookAgainNs));
+    return;
+  }
+  const std::uint64_t began = pending->met.began_ns;
+  const queue::AdaptiveSpin spin = page_spin_;
+  meeting::Progress progress = meeting::Progress::kWaits;
+  {
+    Meeting& page = *pending->meeting;
+    const Meeting::Operation operation = pending->met;
+    lock.unlock();
+    progress = page.Wait(operation, spin, until_ns);
+    lock.lock();
+  }
+  // Abandoned ones are still here.
+  const auto found = pending_.Find(ticket);
+  if (found == pending_.end()) return;
+  pending = &found->second;
+  pending->waits = false;
+  if (pending->meeting == nullptr) return;
+  const std::uint64_t now = NowNs();
+  if (progress == meeting::Progress::kMet) page_spin_.Learn(now - began);
+  EndOnPage(*pending, progress, now);
+  if (pending->meeting == nullptr) return settled_.notify_all();
+  page_spin_.Learn(UINT64_MAX);
+  AskToClose(lock, group);
+  ReadOrSleep(lock, std::min(until_ns, now + kLookAgainNs));
+}
+
+// The daemon's answer, a completion, wakes the thread that reads these. Where too much is in its
+// queue already, the next attempt asks.
+void Connection::AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t group) {
+  if (std::exchange(close_asked_, true)) return;
+  lock.unlock();
+  {
+    const std::lock_guard order(submit_mutex_);
+    queue::SubmissionEntry entry{};
+    entry.group = group;
+    entry.purpose = queue::SubmissionPurpose::kClose;
+    const bool asked = submissions_->Push(entry) == queue::RingResult::kDone;
+    if (asked && submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_);
+    lock.lock();
+    if (!asked) close_asked_ = false;
+  }
+}
+
+}  // namespace mlxcomm::client

@@ -1,0 +1,173 @@
+#include "client/lib/meeting.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "client/lib/connection.h"
+#include "daemon/reduce/kernels.h"
+
+namespace mlxcomm::client {
+namespace {
+
+using meeting::Progress;
+using meeting::Way;
+
+// Looks without giving the core away, before the system is asked for anything.
+constexpr int kLooksAtOnce = 200;
+
+// What a rank that contributes brings.
+std::uint64_t ContributionBytes(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
+  switch (RowOf(entry.kind).input.extent) {
+    case Extent::kCount: return entry.count * DataTypeBytes(entry.data_type);
+    case Extent::kBlocks: return ranks * entry.count * DataTypeBytes(entry.data_type);
+    default: return 0;
+  }
+}
+
+// The same on all ranks whose calls are alike.
+bool MayMeet(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
+  if (IsPointToPoint(entry.kind) || HasCounts(entry.kind)) return false;
+  if (entry.plan != PlanKind::kAutomatic) return false;
+  return entry.count <= meeting::kCellBytes &&
+         ContributionBytes(entry, ranks) <= meeting::kCellBytes;
+}
+
+}  // namespace
+
+std::unique_ptr<Meeting> Meeting::Map(int descriptor) {
+  struct stat about{};
+  void* mapped = MAP_FAILED;
+  if (::fstat(descriptor, &about) == 0 &&
+      static_cast<std::size_t>(about.st_size) >= sizeof(meeting::PageHeader)) {
+    mapped = ::mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ | PROT_WRITE,
+                    MAP_SHARED, descriptor, 0);
+  }
+  ::close(descriptor);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const memory = static_cast<std::byte*>(mapped);
+  const auto bytes = static_cast<std::size_t>(about.st_size);
+  const auto& header = *reinterpret_cast<const meeting::PageHeader*>(memory);
+  const std::uint32_t ranks = header.ranks;
+  const bool fits = header.magic == meeting::kPageMagic &&
+                    header.version == meeting::kPageVersion && ranks >= 2 &&
+                    ranks <= meeting::kRanksMax && bytes >= meeting::PageBytes(ranks);
+  if (!fits) {
+    ::munmap(mapped, bytes);
+    return nullptr;
+  }
+  return std::unique_ptr<Meeting>(new Meeting(memory, bytes, header.group, ranks));
+}
+
+Meeting::~Meeting() { ::munmap(memory_, bytes_); }
+
+Way Meeting::Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64_t now_ns,
+                  queue::SubmissionEntry& entry, Operation& operation) {
+  operation.call = meeting::WordsOf(entry.kind, entry.data_type, entry.reduce_operator,
+                                    entry.peer_rank, entry.count);
+  operation.began_ns = now_ns;
+  const meeting::Contribution brings{operation.call, MayMeet(entry, ranks()),
+                                     arena + entry.input_offset, input_bytes};
+  const meeting::Called called = side_->Call(brings, entry);
+  operation.number = called.number;
+  entry.tag = static_cast<std::uint32_t>(called.number);
+  operation.entry = entry;
+  return called.way;
+}
+
+Progress Meeting::Look(const Operation& operation) const {
+  std::uint32_t rank = 0;
+  return side_->Look(operation.number, operation.call, rank);
+}
+
+Progress Meeting::Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
+                       std::uint64_t until_ns) const {
+  std::uint32_t rank = 0;
+  Progress progress = Progress::kWaits;
+  for (int look = 0; look < kLooksAtOnce; ++look) {
+    progress = side_->Look(operation.number, operation.call, rank);
+    if (progress != Progress::kWaits) return progress;
+    queue::AdaptiveSpin::PauseCore();
+  }
+  const std::uint64_t began_ns = NowNs();
+  until_ns = std::min(until_ns, began_ns + kPatienceNs);
+  std::uint64_t now_ns = began_ns;
+  while (now_ns - began_ns < spin.budget_ns()) {
+    progress = side_->Look(operation.number, operation.call, rank);
+    if (progress != Progress::kWaits) return progress;
+    queue::AdaptiveSpin::Pause(spin.limits());
+    now_ns = NowNs();
+  }
+  for (;;) {
+    progress = side_->Look(operation.number, operation.call, rank);
+    if (progress != Progress::kWaits || now_ns >= until_ns || !meeting::CanPark()) return progress;
+    side_->Sleep(operation.number, rank, until_ns - now_ns);
+    now_ns = NowNs();
+  }
+}
+
+void Meeting::Combine(const Operation& operation, std::byte* arena) const {
+  const queue::SubmissionEntry& entry = operation.entry;
+  const OperationRow& row = RowOf(entry.kind);
+  const std::uint32_t own = side_->rank();
+  if (!row.output.IsOn(own, entry.peer_rank) || entry.count == 0) return;
+  std::byte* output = arena + entry.output_offset;
+  const std::uint64_t bytes = ContributionBytes(entry, ranks());
+  const std::uint64_t block = entry.count * DataTypeBytes(entry.data_type);
+  // Blocks for all ranks: this one's.
+  const std::uint64_t offset = row.input.extent == Extent::kBlocks ? own * block : 0;
+  const auto from = [&](std::uint32_t rank) {
+    return view_.contribution(rank, operation.number, bytes) + offset;
+  };
+  switch (row.origin) {
+    case Origin::kCombined: {
+      std::array<const std::byte*, meeting::kRanksMax> inputs;
+      for (std::uint32_t rank = 0; rank < ranks(); ++rank) inputs[rank] = from(rank);
+      const std::uint32_t divisor = entry.reduce_operator == ReduceOperator::kMean ? ranks() : 1;
+      reduce::Combine({entry.data_type, entry.reduce_operator, divisor}, inputs.data(), ranks(),
+                      &output, 1, entry.count);
+      break;
+    }
+    case Origin::kRoot: std::memcpy(output, from(entry.peer_rank), block); break;
+    case Origin::kEachRank:
+      for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+        std::memcpy(output + rank * block, from(rank), block);
+      }
+      break;
+    case Origin::kNobody:
+    case Origin::kPeer: break;
+  }
+}
+
+void Meeting::End(const Operation& operation, std::uint64_t ended_ns) {
+  if (ended_ns != 0) {
+    Count(operation, ended_ns - operation.began_ns);
+    side_->Record({operation.number + 1, operation.began_ns, ended_ns, operation.call, {}});
+  }
+  side_->End(operation.number);
+}
+
+// Plain additions: no other process writes there.
+void Meeting::Count(const Operation& operation, std::uint64_t duration_ns) const {
+  const queue::SubmissionEntry& entry = operation.entry;
+  meeting::MetTally& tally =
+      view_.area(side_->rank())
+          .tallies[static_cast<std::size_t>(entry.kind) % meeting::kTalliesASide]
+                  [static_cast<std::size_t>(entry.data_type) % meeting::kTalliesASide];
+  const auto add = [](std::atomic<std::uint64_t>& number, std::uint64_t more) {
+    number.store(number.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  };
+  std::size_t bucket = 0;
+  for (std::uint64_t bound_ns = 16'000;
+       bucket + 1 < meeting::kTallyBuckets && duration_ns > bound_ns; bound_ns *= 4) {
+    ++bucket;
+  }
+  add(tally.buckets[bucket], 1);
+  add(tally.bytes, entry.count * DataTypeBytes(entry.data_type));
+  add(tally.duration_ns, duration_ns);
+}
+
+}  // namespace mlxcomm::client

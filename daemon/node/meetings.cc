@@ -1,0 +1,206 @@
+#include "daemon/node/meetings.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mlxcomm::node {
+namespace {
+
+using record::OperationCounts;
+
+// A page that is closed this soon, counted in operations for each submission that it waited for,
+// costs more than it gains.
+constexpr std::uint64_t kWorthwhile = 16;
+constexpr std::uint64_t kQuietSubmissionsMax = 1024;
+
+static_assert(meeting::kTallyBuckets == OperationCounts::kBuckets &&
+              meeting::kTalliesASide == OperationCounts::kKinds &&
+              meeting::kTalliesASide == OperationCounts::kTypes);
+static_assert(meeting::kRanksMax >= collective::kLocalRanksMax);
+
+}  // namespace
+
+Meetings::Meetings(collective::Collectives& collectives, collective::Membership& membership,
+                   OperationRecorder& recorder, NodePort& port, Submit submit)
+    : collectives_(collectives),
+      membership_(membership),
+      recorder_(recorder),
+      port_(port),
+      submit_(std::move(submit)) {}
+
+Meetings::~Meetings() = default;
+
+void Meetings::OnGroupMade(std::uint64_t group) {
+  const collective::Group* const made = collectives_.Find(group);
+  if (made == nullptr || pages_.contains(group) || pages_.size() >= kPagesMax) return;
+  const collective::GroupLayout& layout = made->layout();
+  const std::uint32_t ranks = layout.rank_count();
+  if (layout.node_count() != 1 || ranks < 2 || ranks > meeting::kRanksMax) return;
+  std::vector<SessionId> sessions;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    sessions.push_back(membership_.HolderOf(group, rank));
+    if (sessions.back() == 0) return;  // It has gone already.
+  }
+  std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks), sessions);
+  if (memory == nullptr) return;
+  auto page = std::make_unique<Page>(group, meeting::PageView(memory, ranks));
+  page->sessions = std::move(sessions);
+  pages_.emplace(group, std::move(page));
+  port_.GivePage(group);
+}
+
+void Meetings::OnGroupRemoved(std::uint64_t group) {
+  const auto found = pages_.find(group);
+  if (found == pages_.end()) return;
+  if (found->second->side.open()) --open_pages_;
+  Harvest(*found->second);
+  TellUpTo(*found->second, collective::kNever);
+  pages_.erase(found);
+  port_.DropPage(group);
+}
+
+std::optional<std::uint64_t> Meetings::NumberOf(std::uint32_t rank,
+                                                const queue::SubmissionEntry& entry) {
+  const auto found = pages_.find(entry.group);
+  if (found == pages_.end()) return std::nullopt;
+  Page& page = *found->second;
+  if (entry.purpose == queue::SubmissionPurpose::kOperateAndClose) Close(page);
+  if (!page.side.IsReady(rank)) return std::nullopt;
+  // The entry has the lower half; few calls have followed it.
+  const std::uint64_t called = page.side.CalledBy(rank);
+  if (called == 0) return std::nullopt;
+  const std::uint64_t last = called - 1;
+  const std::uint32_t behind = static_cast<std::uint32_t>(last) - entry.tag;
+  if (behind > last) return std::nullopt;
+  return last - behind;
+}
+
+void Meetings::AfterSubmission(std::uint64_t group) {
+  const auto found = pages_.find(group);
+  if (found == pages_.end()) return;
+  Page& page = *found->second;
+  if (page.side.open() || page.for_good) return;
+  if (++page.submissions < page.quiet_submissions * page.view.ranks()) return;
+  if (!page.side.Reopen()) return;
+  ++open_pages_;
+  page.met_at_opening = MetOn(page);
+}
+
+std::uint64_t Meetings::MetOn(const Page& page) const { return page.side.MetBy(0); }
+
+void Meetings::Close(std::uint64_t group) {
+  const auto found = pages_.find(group);
+  if (found != pages_.end()) Close(*found->second);
+}
+
+void Meetings::CloseForGood(std::uint64_t group) {
+  const auto found = pages_.find(group);
+  if (found == pages_.end()) return;
+  found->second->for_good = true;
+  Close(*found->second);
+}
+
+void Meetings::CloseAllOf(SessionId session) {
+  std::vector<std::uint64_t> groups;
+  for (const auto& [group, page] : pages_) {
+    if (std::find(page->sessions.begin(), page->sessions.end(), session) != page->sessions.end()) {
+      groups.push_back(group);
+    }
+  }
+  std::sort(groups.begin(), groups.end());
+  for (const std::uint64_t group : groups) CloseForGood(group);
+}
+
+void Meetings::Close(Page& page) {
+  if (!page.side.open()) return;
+  --open_pages_;
+  std::vector<meeting::Adopted> adopted = std::exchange(adopted_, {});
+  page.side.Close(adopted);
+  const std::uint64_t met = MetOn(page) - page.met_at_opening;
+  page.quiet_submissions = met < kWorthwhile * page.quiet_submissions
+                               ? std::min(2 * page.quiet_submissions, kQuietSubmissionsMax)
+                               : 1;
+  page.submissions = 0;
+  Harvest(page);
+  for (meeting::Adopted& taken : adopted) {
+    const SessionId session = page.sessions[taken.rank];
+    taken.entry.group = page.group;
+    taken.entry.purpose = queue::SubmissionPurpose::kOperate;
+    const std::optional<intake::Submission> submission = port_.TakeOver(session, taken.entry);
+    if (submission.has_value()) submit_(session, *submission, taken.number);
+  }
+  adopted.clear();
+  adopted_ = std::move(adopted);
+}
+
+void Meetings::Harvest(std::uint64_t now_ns) {
+  harvest_ns_ = now_ns + kHarvestNs;
+  for (const auto& [group, page] : pages_) Harvest(*page);
+}
+
+void Meetings::Harvest(Page& page) {
+  collective::Group* const group = collectives_.Find(page.group);
+  for (std::uint32_t rank = 0; rank < page.view.ranks() && group != nullptr; ++rank) {
+    if (page.side.IsReady(rank)) {
+      group->OnMet(rank, page.side.CalledBy(rank), page.side.MetBy(rank));
+    }
+  }
+  page.side.TakeRecords([&](std::uint32_t rank, const meeting::MetRecord& record) {
+    TakeRecord(page, rank, record);
+  });
+  CountTallies(page);
+}
+
+void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record) {
+  if (record.number_plus_one == 0) return;
+  const std::uint64_t number = record.number_plus_one - 1;
+  std::vector<MetCall>& calls = page.partly[number];
+  // A rank that cheats may repeat a number.
+  if (calls.size() < page.view.ranks()) {
+    calls.push_back({rank, record.call, record.began_ns, record.ended_ns});
+  }
+  if (calls.size() == page.view.ranks()) {
+    recorder_.OnMet({page.group, number}, calls);
+    page.partly.erase(number);
+  }
+  if (page.partly.size() > meeting::kRecords) TellUpTo(page, page.partly.begin()->first);
+}
+
+void Meetings::TellUpTo(Page& page, std::uint64_t number) {
+  while (!page.partly.empty() && page.partly.begin()->first <= number) {
+    const auto first = page.partly.begin();
+    recorder_.OnMet({page.group, first->first}, first->second);
+    page.partly.erase(first);
+  }
+}
+
+// What the first rank has counted, since an operation counts once.
+void Meetings::CountTallies(Page& page) {
+  const meeting::RankArea& area = page.view.area(0);
+  const std::uint64_t met = MetOn(page);
+  if (page.counted.empty()) {
+    if (met == 0) return;
+    page.counted.resize(meeting::kTalliesASide * meeting::kTalliesASide);
+  }
+  const auto grown = [](const std::atomic<std::uint64_t>& told, std::uint64_t& known) {
+    const std::uint64_t now = told.load(std::memory_order_relaxed);
+    return std::max(now, known) - std::exchange(known, std::max(now, known));
+  };
+  for (std::size_t kind = 0; kind < meeting::kTalliesASide; ++kind) {
+    for (std::size_t type = 0; type < meeting::kTalliesASide; ++type) {
+      const meeting::MetTally& told = area.tallies[kind][type];
+      OperationCounts::Counts& known = page.counted[kind * meeting::kTalliesASide + type];
+      OperationCounts::Counts more;
+      for (std::size_t bucket = 0; bucket < meeting::kTallyBuckets; ++bucket) {
+        more.buckets[bucket] = grown(told.buckets[bucket], known.buckets[bucket]);
+        more.done += more.buckets[bucket];
+      }
+      if (more.done == 0) continue;
+      more.bytes = grown(told.bytes, known.bytes);
+      more.duration_ns = grown(told.duration_ns, known.duration_ns);
+      recorder_.CountMet(kind, type, more);
+    }
+  }
+}
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,108 @@
+// The pages on which ranks of one machine carry out small operations by themselves
+// (proto/meeting/README.md): one for each group all of whose ranks are here.
+//
+//   group made ─▶ page, given to each rank's process ─all have mapped it, Reopen─▶ open
+//   a rank ends or leaves, the group fails, a rank asks ─Close─▶ closed; what its ranks had called
+//       there, and cannot end by themselves, is submitted for them
+//   a number of submissions later ─Reopen─▶ open
+//
+// While a page is open the daemon takes no part. Where it has to come back soon after each opening,
+// it opens the page after more and more submissions.
+//
+// Owner: Node. Thread: the node's. Memory: a page for each group, at most kPagesMax.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/collective/collectives.h"
+#include "daemon/collective/membership.h"
+#include "daemon/intake/submission.h"
+#include "daemon/node/node_port.h"
+#include "daemon/record/operation_recorder.h"
+#include "proto/meeting/supervisor_side.h"
+
+namespace mlxcomm::node {
+
+class Meetings {
+ public:
+  static constexpr std::size_t kPagesMax = 1024;
+  // Between two looks at what has ended on open pages.
+  static constexpr std::uint64_t kHarvestNs = 1'000'000'000;
+
+  // Submits an operation that a rank had called on a page.
+  using Submit = std::function<void(SessionId, const intake::Submission&, std::uint64_t number)>;
+
+  // All outlive it.
+  Meetings(collective::Collectives& collectives, collective::Membership& membership,
+           OperationRecorder& recorder, NodePort& port, Submit submit);
+  ~Meetings();
+  Meetings(const Meetings&) = delete;
+  Meetings& operator=(const Meetings&) = delete;
+
+  // Gives the group a page, if all its ranks are here and the port has memory for one.
+  void OnGroupMade(std::uint64_t group);
+  void OnGroupRemoved(std::uint64_t group);
+
+  // The number of a collective that comes from the rank's queue; none: as the core counts. Closes
+  // the page if the submission says so.
+  std::optional<std::uint64_t> NumberOf(std::uint32_t rank, const queue::SubmissionEntry& entry);
+  // A collective of the group has been submitted: perhaps the page opens.
+  void AfterSubmission(std::uint64_t group);
+
+  void Close(std::uint64_t group);
+  // Closed for good: a rank ends or leaves, or the group has failed.
+  void CloseForGood(std::uint64_t group);
+  void CloseAllOf(SessionId session);
+
+  // Tells the core and the record what has ended on the pages.
+  void Harvest(std::uint64_t now_ns);
+  void OnTime(std::uint64_t now_ns) {
+    if (now_ns >= harvest_ns_) Harvest(now_ns);
+  }
+  std::uint64_t NextDeadline() const { return open_pages_ == 0 ? collective::kNever : harvest_ns_; }
+
+ private:
+  struct Page {
+    std::uint64_t group = 0;
+    std::vector<SessionId> sessions;  // By rank.
+    meeting::PageView view;
+    meeting::SupervisorSide<> side;
+    bool for_good = false;  // It stays closed.
+    std::uint64_t submissions = 0;
+    std::uint64_t quiet_submissions = 1;  // Of each rank, before it opens again.
+    std::uint64_t met_at_opening = 0;
+    std::vector<record::OperationCounts::Counts> counted;  // By kind and type.
+    // By number: what some ranks have recorded, until all have.
+    std::map<std::uint64_t, std::vector<MetCall>> partly;
+
+    Page(std::uint64_t id, meeting::PageView memory) : group(id), view(memory), side(memory, id) {}
+  };
+  using Pages = absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>>;
+
+  void Close(Page& page);
+  void Harvest(Page& page);
+  void CountTallies(Page& page);
+  void TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record);
+  // Tells the record of these and of all before it that are left.
+  void TellUpTo(Page& page, std::uint64_t number);
+  std::uint64_t MetOn(const Page& page) const;
+
+  collective::Collectives& collectives_;
+  collective::Membership& membership_;
+  OperationRecorder& recorder_;
+  NodePort& port_;
+  Submit submit_;
+  Pages pages_;
+  std::size_t open_pages_ = 0;
+  std::uint64_t harvest_ns_ = 0;
+  std::vector<meeting::Adopted> adopted_;
+};
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,340 @@
+// Ranks that end at every instruction of an operation that they carry out by themselves
+// (proto/meeting/README.md), and what the others say of it.
+//
+//   meeting_attack SOCKET step FIRST LAST STRIDE kill|stop
+//       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce 8 bytes
+//       without an end; one of them executes so many instructions of its next operation, a single
+//       step each, and is killed there, or stopped for a while and let go on.
+//   meeting_attack SOCKET random SEED JOBS
+//       In each of so many jobs a rank is killed at a random moment.
+//   meeting_attack SOCKET scribble SEED
+//       One rank writes random bytes all over the page that it shares with the others, while another
+//       job computes.
+//
+// After a kill, both survivors must report the same number of operations that ended well, and the
+// rank that was lost. Every value is checked. The last line says how much was done.
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "client/lib/mlxcomm.h"
+
+namespace {
+
+constexpr std::uint32_t kRanks = 3;
+constexpr std::uint32_t kVictim = 2;
+// By then the ranks meet by themselves.
+constexpr std::uint64_t kWarmUp = 40;
+constexpr std::uint64_t kAfterStop = 40;
+
+[[noreturn]] void Die(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::_Exit(1);
+}
+
+void Demand(bool fine, const std::string& what) {
+  if (!fine) Die(what + ": " + std::strerror(errno));
+}
+
+// What a rank tells its parent when it ends.
+struct Verdict {
+  std::uint64_t done = 0;  // Operations that ended well.
+  std::int32_t code = 0;
+  std::int32_t rank_at_fault = 0;
+  std::uint64_t wrong = 0;  // Values.
+  char message[256] = {};
+};
+
+struct Orders {
+  const char* socket = "";
+  int tells = -1;  // A byte once it has joined, and a Verdict at the end.
+  std::string job;
+  std::uint32_t rank = 0;
+  std::uint32_t size = kRanks;
+  std::uint64_t most = UINT64_MAX;  // Operations, then it leaves.
+  bool is_victim = false;  // Waits for its tracer before the first operation after kWarmUp.
+  bool scribbles = false;
+  std::uint64_t seed = 0;
+};
+
+std::vector<std::pair<std::uintptr_t, std::uintptr_t>> PagesHere() {
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("mlxcomm-page") == std::string::npos) continue;
+    std::uintptr_t first = 0;
+    std::uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &first, &end) == 2) found.emplace_back(first, end);
+  }
+  return found;
+}
+
+void Scribble(std::mt19937_64& random) {
+  for (const auto& [first, end] : PagesHere()) {
+    for (int n = 0; n < 20'000; ++n) {
+      auto* const at = reinterpret_cast<volatile std::uint8_t*>(first + random() % (end - first));
+      *at = static_cast<std::uint8_t>(random());
+    }
+  }
+}
+
+void Compute(const Orders& orders, Verdict& verdict) {
+  mlxcomm_error error{};
+  const auto note = [&](mlxcomm_code code) {
+    verdict.code = static_cast<std::int32_t>(code);
+    verdict.rank_at_fault = error.rank;
+    std::snprintf(verdict.message, sizeof verdict.message, "%s", error.message);
+    return code != MLXCOMM_OK;
+  };
+  mlxcomm_connect_options options{};
+  options.struct_size = sizeof options;
+  options.socket_path = orders.socket;
+  options.arena_bytes = 1 << 20;
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_group* world = nullptr;
+  void* input = nullptr;
+  void* output = nullptr;
+  if (note(mlxcomm_connect(&options, &connection, &error))) return;
+  if (note(mlxcomm_join(connection, orders.job.c_str(), orders.rank, orders.size, 0, &world,
+                        &error)) ||
+      note(mlxcomm_buffer_allocate(connection, 8, &input, &error)) ||
+      note(mlxcomm_buffer_allocate(connection, 8, &output, &error))) {
+    return;
+  }
+  const char joined = 'j';
+  Demand(::write(orders.tells, &joined, 1) == 1, "write");
+  std::mt19937_64 random(orders.seed);
+  while (verdict.done < orders.most) {
+    const auto value = static_cast<std::int64_t>(verdict.done * 8);
+    *static_cast<std::int64_t*>(input) = value + orders.rank;
+    if (orders.is_victim && verdict.done == kWarmUp) ::raise(SIGTRAP);
+    if (orders.scribbles && verdict.done >= kWarmUp) Scribble(random);
+    std::uint64_t ticket = 0;
+    const std::uint64_t timeout_ns = orders.size == kRanks && orders.seed != 0 ? 2'000'000'000 : 0;
+    if (note(mlxcomm_all_reduce(world, input, output, 1, MLXCOMM_INT64, MLXCOMM_SUM, timeout_ns,
+                                &ticket, &error)) ||
+        note(mlxcomm_wait(world, ticket, &error))) {
+      return;
+    }
+    const std::int64_t size = orders.size;
+    if (*static_cast<std::int64_t*>(output) != size * value + size * (size - 1) / 2) {
+      ++verdict.wrong;
+    }
+    ++verdict.done;
+  }
+  mlxcomm_group_close(world);
+  mlxcomm_disconnect(connection);
+}
+
+struct Rank {
+  pid_t pid = -1;
+  int told = -1;
+  bool joined = false;
+};
+
+Rank Start(const Orders& orders) {
+  int ends[2];
+  Demand(::pipe(ends) == 0, "pipe");
+  const pid_t pid = ::fork();
+  Demand(pid >= 0, "fork");
+  if (pid == 0) {
+    if (orders.is_victim) ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    Verdict verdict;
+    Orders own = orders;
+    own.tells = ends[1];
+    Compute(own, verdict);
+    const bool told = ::write(ends[1], &verdict, sizeof verdict) == sizeof verdict;
+    std::_Exit(told ? 0 : 1);
+  }
+  ::close(ends[1]);
+  return {pid, ends[0], false};
+}
+
+void AwaitJoined(Rank& rank) {
+  char byte = 0;
+  rank.joined = rank.joined || ::read(rank.told, &byte, 1) == 1;
+}
+
+// False: it has ended without a word.
+bool Hear(Rank& rank, Verdict& verdict) {
+  AwaitJoined(rank);
+  const bool told = ::read(rank.told, &verdict, sizeof verdict) == sizeof verdict;
+  ::close(rank.told);
+  int status = 0;
+  ::waitpid(rank.pid, &status, 0);
+  return told;
+}
+
+std::string Text(const Verdict& verdict) {
+  return std::to_string(verdict.done) + " operations, code " + std::to_string(verdict.code) +
+         ", rank " + std::to_string(verdict.rank_at_fault) + ", " + std::to_string(verdict.wrong) +
+         " wrong values: " + verdict.message;
+}
+
+// Both survivors of a rank that was killed.
+std::uint64_t CheckSurvivors(std::vector<Rank>& ranks, std::uint32_t victim,
+                             const std::string& when) {
+  std::vector<Verdict> verdicts;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    Verdict verdict;
+    const bool told = Hear(ranks[rank], verdict);
+    if (rank == victim) continue;
+    if (!told) Die(when + ": rank " + std::to_string(rank) + " ended without a word");
+    const bool fine = verdict.code == MLXCOMM_RANK_LOST && verdict.wrong == 0 &&
+                      verdict.rank_at_fault == static_cast<std::int32_t>(victim);
+    if (!fine) Die(when + ": rank " + std::to_string(rank) + " says " + Text(verdict));
+    verdicts.push_back(verdict);
+  }
+  if (verdicts[0].done != verdicts[1].done) {
+    Die(when + ": one survivor says " + Text(verdicts[0]) + "; the other says " +
+        Text(verdicts[1]));
+  }
+  return verdicts[0].done;
+}
+
+// Lets the rank, which has stopped, execute so many instructions. False: it has ended.
+bool Step(pid_t pid, std::uint64_t instructions) {
+  for (std::uint64_t n = 0; n < instructions; ++n) {
+    if (::ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr) != 0) return false;
+    int status = 0;
+    if (::waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return false;
+  }
+  return true;
+}
+
+void StepAndEnd(const char* socket, std::uint64_t instructions, bool kills) {
+  const std::string when = std::to_string(instructions) + " instructions";
+  std::vector<Rank> ranks;
+  Orders orders;
+  orders.socket = socket;
+  orders.job = "step-" + std::to_string(::getpid()) + "-" + std::to_string(instructions);
+  if (!kills) orders.most = kWarmUp + kAfterStop;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    orders.rank = rank;
+    orders.is_victim = rank == kVictim;
+    ranks.push_back(Start(orders));
+  }
+  const pid_t victim = ranks[kVictim].pid;
+  int status = 0;
+  for (;;) {
+    Demand(::waitpid(victim, &status, 0) == victim, "waitpid");
+    if (!WIFSTOPPED(status)) Die(when + ": the rank ended before its time");
+    if (WSTOPSIG(status) == SIGTRAP) break;
+    ::ptrace(PTRACE_CONT, victim, nullptr, WSTOPSIG(status));
+  }
+  if (!Step(victim, instructions)) Die(when + ": the rank ended meanwhile");
+  if (kills) {
+    ::kill(victim, SIGKILL);
+    CheckSurvivors(ranks, kVictim, when);
+    return;
+  }
+  // Stopped for long enough that the others ask the daemon.
+  ::ptrace(PTRACE_DETACH, victim, nullptr, SIGSTOP);
+  ::usleep(80'000);
+  ::kill(victim, SIGCONT);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    Verdict verdict;
+    const bool told = Hear(ranks[rank], verdict);
+    if (!told || verdict.code != MLXCOMM_OK || verdict.wrong != 0 || verdict.done != orders.most) {
+      Die(when + ", then stopped: rank " + std::to_string(rank) + " says " + Text(verdict));
+    }
+  }
+}
+
+int StepAll(const char* socket, char** words) {
+  const std::uint64_t first = std::strtoull(words[0], nullptr, 10);
+  const std::uint64_t last = std::strtoull(words[1], nullptr, 10);
+  const std::uint64_t stride = std::strtoull(words[2], nullptr, 10);
+  const bool kills = std::strcmp(words[3], "kill") == 0;
+  std::uint64_t cases = 0;
+  for (std::uint64_t n = first; n <= last; n += stride, ++cases) StepAndEnd(socket, n, kills);
+  std::printf("fine: %llu cases\n", static_cast<unsigned long long>(cases));
+  return 0;
+}
+
+int KillAtRandom(const char* socket, std::uint64_t seed, std::uint64_t jobs_wanted) {
+  std::mt19937_64 random(seed);
+  std::uint64_t done = 0;
+  std::uint64_t jobs = 0;
+  while (jobs < jobs_wanted) {
+    const std::string name = "random-" + std::to_string(::getpid()) + "-" + std::to_string(jobs);
+    std::vector<Rank> ranks;
+    Orders orders;
+    orders.socket = socket;
+    orders.job = name;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      orders.rank = rank;
+      ranks.push_back(Start(orders));
+    }
+    const auto victim = static_cast<std::uint32_t>(random() % kRanks);
+    for (Rank& rank : ranks) AwaitJoined(rank);
+    ::usleep(static_cast<useconds_t>(random() % 150'000));
+    ::kill(ranks[victim].pid, SIGKILL);
+    done += CheckSurvivors(ranks, victim, "job " + name + " of seed " + std::to_string(seed));
+    ++jobs;
+  }
+  std::printf("fine: %llu operations, %llu ranks killed\n", static_cast<unsigned long long>(done),
+              static_cast<unsigned long long>(jobs));
+  return 0;
+}
+
+int ScribbleOverPages(const char* socket, std::uint64_t seed) {
+  std::vector<Rank> victims;
+  std::vector<Rank> others;
+  Orders orders;
+  orders.socket = socket;
+  orders.most = 2'000;
+  orders.job = "others-" + std::to_string(::getpid());
+  orders.size = 2;
+  for (orders.rank = 0; orders.rank < orders.size; ++orders.rank) others.push_back(Start(orders));
+  orders.job = "victims-" + std::to_string(::getpid());
+  orders.size = kRanks;
+  orders.seed = seed;
+  for (orders.rank = 0; orders.rank < orders.size; ++orders.rank) {
+    orders.scribbles = orders.rank == kVictim;
+    victims.push_back(Start(orders));
+  }
+  for (Rank& rank : others) {
+    Verdict verdict;
+    if (!Hear(rank, verdict) || verdict.code != MLXCOMM_OK || verdict.wrong != 0) {
+      Die("a rank of another job says " + Text(verdict));
+    }
+  }
+  // Whatever they say, they end.
+  std::uint64_t told = 0;
+  for (Rank& rank : victims) {
+    Verdict verdict;
+    if (Hear(rank, verdict)) ++told;
+  }
+  std::printf("fine: the other job was exact, %llu of %u ranks ended by themselves\n",
+              static_cast<unsigned long long>(told), kRanks);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const std::string mode = count > 2 ? words[2] : "";
+  if (mode == "step" && count == 7) return StepAll(words[1], words + 3);
+  if (mode == "random" && count == 5) {
+    return KillAtRandom(words[1], std::strtoull(words[3], nullptr, 10),
+                        std::strtoull(words[4], nullptr, 10));
+  }
+  if (mode == "scribble" && count == 4) {
+    return ScribbleOverPages(words[1], std::strtoull(words[3], nullptr, 10));
+  }
+  std::fprintf(stderr, "meeting_attack SOCKET step|random|scribble ...; see its beginning\n");
+  return 2;
+}

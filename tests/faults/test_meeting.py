@@ -1,0 +1,67 @@
+"""Ranks of one machine that carry out small operations by themselves, and end in the midst of one.
+
+Why: no daemon stands between them then, and yet survivors must agree on what has happened, the lost rank
+must be named, and nobody may wait for ever. How: a C++ program (meeting_attack.cc) traces a rank and kills or
+stops it after every number of single instructions, or at random moments, or has it write all over the shared
+page.
+"""
+
+import os
+import platform
+import sys
+
+import pytest
+
+from conftest import SHORT, Process, find_test_program, only_in_all
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace's single steps")
+# An operation takes fewer; the rest are steps of the next ones.
+INSTRUCTIONS = 4000
+
+
+def attack(c, *words):
+    process = Process([find_test_program("faults", "meeting_attack"), c.socket(0), *map(str, words)])
+    c.ranks.append(process)
+    assert process.finish() == 0, process.lines
+    assert process.lines[-1].startswith("fine"), process.lines
+    return process.lines[-1]
+
+
+def daemon_is_well(c):
+    status = c.status()
+    assert status["nodes"][0]["state"] == "up" and not status["jobs"], status
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="no single steps")
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_a_rank_that_ends_at_any_instruction_leaves_the_others_of_one_mind(cluster, ending):
+    """Killed: both survivors have ended the same number of operations and name the lost rank. Stopped until
+    the daemon has taken the operation over: all ranks go on with right values."""
+    c = cluster(1)
+    stride = 499 if SHORT else {"kill": 17, "stop": 61}[ending]
+    attack(c, "step", 1, INSTRUCTIONS, stride, ending)
+    daemon_is_well(c)
+
+
+def test_ranks_that_are_killed_at_random_moments(cluster):
+    c = cluster(1)
+    seed = int.from_bytes(os.urandom(4), "little")
+    attack(c, "random", seed, 20 if SHORT else 200)
+    daemon_is_well(c)
+
+
+def test_a_rank_that_scribbles_over_the_shared_page_harms_its_own_job_alone(cluster):
+    """Another job's values are exact meanwhile, the ranks of its own end, and the daemon is as before."""
+    c = cluster(1)
+    for seed in range(1, 3 if SHORT else 9):
+        attack(c, "scribble", seed)
+    daemon_is_well(c)
+
+
+@only_in_all
+def test_the_same_with_the_daemon_carrying_out_everything(cluster):
+    """The way that is left where ranks do not meet: ranks_meet: false."""
+    c = cluster(1, top_settings="ranks_meet: false")
+    attack(c, "step", 1, INSTRUCTIONS, 499, "kill")
+    attack(c, "random", 1, 20)
+    daemon_is_well(c)

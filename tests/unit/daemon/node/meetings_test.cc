@@ -1,0 +1,366 @@
+// A node whose local ranks meet by themselves: what the daemon does when one of them does not come,
+// calls something else, or ends.
+//
+// The ranks are RankSides over the page that the node made, in this thread; what they send to the
+// daemon goes through Node::OnSubmission, as from their queues.
+#include "daemon/node/meetings.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/node/node.h"
+#include "daemon/work/scratch_pool.h"
+#include "proto/meeting/rank_side.h"
+#include "tests/unit/daemon/node/heard.h"
+
+namespace mlxcomm::node::meetings_test {
+namespace {
+
+constexpr std::uint32_t kRanks = 2;
+constexpr std::size_t kArenaBytes = 4096;
+constexpr std::uint64_t kOutputOffset = 2048;
+constexpr std::uint64_t kMs = 1'000'000;
+
+// Shared memory is memory of the test's.
+class MemoryPort final : public NodePort {
+ public:
+  std::byte* MakePage(std::uint64_t, std::size_t bytes, const std::vector<SessionId>&) override {
+    if (!makes_pages) return nullptr;
+    page.assign(bytes / sizeof(Line), Line{});
+    return reinterpret_cast<std::byte*>(page.data());
+  }
+  void GivePage(std::uint64_t) override { given = true; }
+  void DropPage(std::uint64_t) override { dropped = true; }
+  void AnswerClose(SessionId session, std::uint64_t) override { closed_for.push_back(session); }
+  std::optional<intake::Submission> TakeOver(SessionId session,
+                                             const queue::SubmissionEntry& entry) override {
+    return SubmissionOf(session, entry);
+  }
+  void Complete(const collective::Action& action) override {
+    completed[action.session][action.ticket] = action.failure;
+  }
+
+  intake::Submission SubmissionOf(SessionId session, const queue::SubmissionEntry& entry) {
+    intake::Submission submission;
+    submission.entry = entry;
+    std::byte* const arena = arenas[session].data();
+    submission.input = arena + entry.input_offset;
+    submission.input_bytes_available = kArenaBytes - entry.input_offset;
+    submission.output = arena + entry.output_offset;
+    submission.output_bytes_available = kArenaBytes - entry.output_offset;
+    return submission;
+  }
+
+  struct alignas(4096) Line {
+    std::array<std::byte, 4096> bytes{};
+  };
+  bool makes_pages = true;
+  std::vector<Line> page;
+  bool given = false;
+  bool dropped = false;
+  std::vector<SessionId> closed_for;
+  std::map<SessionId, std::array<std::byte, kArenaBytes>> arenas;
+  std::map<SessionId, std::map<std::uint64_t, Failure>> completed;
+
+ private:
+  bool SubmitWork(const collective::LocalWork&, std::uint64_t) override { return false; }
+  void ReleaseMemory(SessionId) override {}
+  void OnGroups(std::size_t) override {}
+  void OnForwarding(bool) override {}
+  void OnEvent(record::LoggedEvent) override {}
+  void OnViolation(const NodeId&, const std::string&) override {}
+  std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
+  std::vector<std::string> Listening() const override { return {}; }
+  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
+  intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
+  void LookAtSystem() override {}
+  Clocks ReadClocks() const override { return {}; }
+  void SendHello(const std::string&, const wire::DiscoveryHello&) override {}
+  void Dial(const std::string&) override {}
+  void StopDialing(const std::string&) override {}
+  void OnRailGone() override {}
+  void OnDeadlineChanged() override {}
+};
+
+NodeOptions OptionsOfANode() {
+  NodeOptions options;
+  options.fabric.self = {IdOf(1), "mac-a", "test", 7};
+  return options;
+}
+
+class MeetingsTest : public testing::Test {
+ protected:
+  // A rank's session has its number plus one.
+  static SessionId SessionOf(std::uint32_t rank) { return rank + 1; }
+
+  void FormJob() {
+    std::array<Heard<v1::AttachReply>, kRanks> heard;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      port.arenas[SessionOf(rank)].fill(std::byte{0});
+      node.OnSessionOpened(SessionOf(rank), {100 + rank, "anna", false});
+      v1::AttachRequest request;
+      request.set_job("train");
+      request.set_rank(rank);
+      request.set_size(kRanks);
+      node.Attach(SessionOf(rank), 1, request,
+                  std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
+    }
+    node.EndTurn();
+    for (const auto& one : heard) ASSERT_TRUE(one.reply.has_value());
+    group = heard[0].reply->group();
+  }
+  // All ranks map the page, and call barriers until it is open for the next call.
+  void OpenPage() {
+    ASSERT_TRUE(port.given);
+    const meeting::PageView view(reinterpret_cast<std::byte*>(port.page.data()), kRanks);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) ranks[rank].emplace(view, rank, 0);
+    for (int barrier = 0; barrier < 8; ++barrier) CallAll(Barrier());
+    ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+    ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
+    EndMet(0);
+    EndMet(1);
+  }
+
+  static queue::SubmissionEntry Barrier() {
+    queue::SubmissionEntry entry{};
+    entry.kind = OperationKind::kBarrier;
+    entry.data_type = DataType::kFloat32;
+    return entry;
+  }
+  static queue::SubmissionEntry Sum(std::uint64_t count) {
+    queue::SubmissionEntry entry{};
+    entry.kind = OperationKind::kAllReduce;
+    entry.data_type = DataType::kInt64;
+    entry.reduce_operator = ReduceOperator::kSum;
+    entry.count = count;
+    entry.output_offset = kOutputOffset;
+    return entry;
+  }
+  void Put(std::uint32_t rank, std::int64_t value) {
+    std::memcpy(port.arenas[SessionOf(rank)].data(), &value, sizeof value);
+  }
+  std::int64_t Got(std::uint32_t rank) {
+    std::int64_t value = 0;
+    std::memcpy(&value, port.arenas[SessionOf(rank)].data() + kOutputOffset, sizeof value);
+    return value;
+  }
+
+  // As the client library does; the ticket is the number plus one.
+  meeting::Called Call(std::uint32_t rank, queue::SubmissionEntry entry) {
+    entry.group = group;
+    entry.ticket = ++tickets[rank];
+    const std::uint64_t bytes = entry.count * DataTypeBytes(entry.data_type);
+    calls[rank] = meeting::WordsOf(entry.kind, entry.data_type, entry.reduce_operator,
+                                   entry.peer_rank, entry.count);
+    const meeting::Called called = ranks[rank]->Call(
+        {calls[rank], bytes <= 1024, port.arenas[SessionOf(rank)].data(), bytes}, entry);
+    numbers[rank] = called.number;
+    entry.tag = static_cast<std::uint32_t>(called.number);
+    if (called.way == meeting::Way::kDaemonCloses) {
+      entry.purpose = queue::SubmissionPurpose::kOperateAndClose;
+    }
+    if (called.way != meeting::Way::kPage) Submit(rank, entry);
+    return called;
+  }
+  void Submit(std::uint32_t rank, const queue::SubmissionEntry& entry) {
+    node.OnSubmission(SessionOf(rank), port.SubmissionOf(SessionOf(rank), entry));
+    Turn();
+  }
+  void Turn() {
+    node.CarryOut();
+    node.EndTurn();
+  }
+  // Both; what goes by the page is ended there.
+  void CallAll(const queue::SubmissionEntry& entry) {
+    const bool met = Call(0, entry).way == meeting::Way::kPage;
+    Call(1, entry);
+    if (!met) return;
+    EndMet(0);
+    EndMet(1);
+  }
+  meeting::Progress Look(std::uint32_t rank) {
+    std::uint32_t from = 0;
+    return ranks[rank]->Look(numbers[rank], calls[rank], from);
+  }
+  void EndMet(std::uint32_t rank) {
+    ASSERT_EQ(Look(rank), meeting::Progress::kMet);
+    ranks[rank]->Record({numbers[rank] + 1, 10, 20, calls[rank], {}});
+    ranks[rank]->End(numbers[rank]);
+  }
+  void AskToClose(std::uint32_t rank) {
+    queue::SubmissionEntry entry{};
+    entry.group = group;
+    entry.purpose = queue::SubmissionPurpose::kClose;
+    Submit(rank, entry);
+  }
+  const Failure* Completed(std::uint32_t rank) {
+    const auto& of = port.completed[SessionOf(rank)];
+    const auto found = of.find(tickets[rank]);
+    return found == of.end() ? nullptr : &found->second;
+  }
+  FailureCode CodeOf(std::uint32_t rank) {
+    const Failure* const failure = Completed(rank);
+    return failure == nullptr ? FailureCode::kInternal : failure->code;
+  }
+
+  MemoryPort port;
+  ScratchPool scratch{1 << 20};
+  record::FlightRecorder recorder{"mac-a"};
+  record::OperationCounts counts;
+  std::uint64_t now_ns = 1'000 * kMs;
+  Node node{OptionsOfANode(), scratch, recorder, counts, [this] { return now_ns; }, port, now_ns};
+  std::uint64_t group = 0;
+  std::array<std::optional<meeting::RankSide<>>, kRanks> ranks;
+  std::array<std::uint64_t, kRanks> tickets{};
+  std::array<std::uint64_t, kRanks> numbers{};
+  std::array<meeting::CallWords, kRanks> calls;
+};
+
+TEST_F(MeetingsTest, AGroupOfThisNodeAloneGetsAPageThatOpensOnceAllRanksAreReady) {
+  FormJob();
+  OpenPage();
+}
+
+TEST_F(MeetingsTest, WithoutSharedMemoryTheDaemonCarriesOutEverything) {
+  port.makes_pages = false;
+  FormJob();
+  EXPECT_FALSE(port.given);
+}
+
+// Why: a rank that computes for long is waited for, and `status` and deadlines must see that.
+TEST_F(MeetingsTest, AnOperationThatOneRankHasCalledIsTheDaemonsOnceTheRankAsks) {
+  FormJob();
+  OpenPage();
+  Put(0, 3);
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  AskToClose(0);
+  EXPECT_EQ(port.closed_for, std::vector<SessionId>{SessionOf(0)});
+  EXPECT_EQ(Look(0), meeting::Progress::kAdopted);
+  EXPECT_EQ(Completed(0), nullptr);
+
+  Put(1, 4);
+  ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kDaemon);
+  EXPECT_EQ(CodeOf(0), FailureCode::kNone);
+  EXPECT_EQ(CodeOf(1), FailureCode::kNone);
+  EXPECT_EQ(Got(0), 7);
+  EXPECT_EQ(Got(1), 7);
+}
+
+TEST_F(MeetingsTest, RanksThatCallDifferentThingsGetTheSameMismatchAsEver) {
+  FormJob();
+  OpenPage();
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  ASSERT_EQ(Call(1, Sum(2)).way, meeting::Way::kPage);
+  EXPECT_EQ(Look(0), meeting::Progress::kDiffers);
+  AskToClose(0);
+  EXPECT_EQ(CodeOf(0), FailureCode::kMismatch);
+  EXPECT_EQ(CodeOf(1), FailureCode::kMismatch);
+  EXPECT_NE(Completed(0)->message.find("int64[2]"), std::string::npos) << Completed(0)->message;
+}
+
+TEST_F(MeetingsTest, ALargeOperationAgainstASmallOneIsAMismatchToo) {
+  FormJob();
+  OpenPage();
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  ASSERT_EQ(Call(1, Sum(200)).way, meeting::Way::kDaemon);
+  EXPECT_EQ(Look(0), meeting::Progress::kDiffers);
+  AskToClose(0);
+  EXPECT_EQ(CodeOf(0), FailureCode::kMismatch);
+  EXPECT_EQ(CodeOf(1), FailureCode::kMismatch);
+}
+
+TEST_F(MeetingsTest, WhatAllHadCalledEndsWellForTheSurvivorsOfALostRank) {
+  FormJob();
+  OpenPage();
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
+  node.OnSessionEnded(SessionOf(1), "its process ended");
+  Turn();
+  EXPECT_EQ(Look(0), meeting::Progress::kMet);
+  EndMet(0);
+  // The next one is told who was lost.
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kDaemon);
+  ASSERT_EQ(CodeOf(0), FailureCode::kRankLost);
+  EXPECT_EQ(Completed(0)->rank, 1);
+}
+
+TEST_F(MeetingsTest, WhatTheLostRankHadNotCalledFails) {
+  FormJob();
+  OpenPage();
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  node.OnSessionEnded(SessionOf(1), "its process ended");
+  Turn();
+  EXPECT_EQ(Look(0), meeting::Progress::kAdopted);
+  EXPECT_EQ(CodeOf(0), FailureCode::kRankLost);
+}
+
+TEST_F(MeetingsTest, ARankThatLeavesIsMissedByTheNextOperationAlone) {
+  FormJob();
+  OpenPage();
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
+  Heard<v1::DetachReply> heard;
+  KeptAnswer<v1::DetachReply> answer(heard);
+  node.Detach(SessionOf(1), {}, answer);
+  EndMet(0);
+  Call(0, Sum(1));
+  EXPECT_EQ(CodeOf(0), FailureCode::kRankLost);
+}
+
+// Why: opening and closing costs more than it gains where ranks come at very different times.
+TEST_F(MeetingsTest, APageThatIsClosedSoonAfterEachOpeningOpensLaterAndLater) {
+  FormJob();
+  OpenPage();
+  std::vector<int> calls_until_open;
+  for (int round = 0; round < 4; ++round) {
+    AskToClose(0);
+    int until_open = 0;
+    while (Call(0, Barrier()).way == meeting::Way::kDaemon) {
+      Call(1, Barrier());
+      ASSERT_LT(++until_open, 1000);
+    }
+    ASSERT_EQ(Call(1, Barrier()).way, meeting::Way::kPage);
+    EndMet(0);
+    EndMet(1);
+    calls_until_open.push_back(until_open);
+  }
+  EXPECT_GT(calls_until_open[2], calls_until_open[1]);
+  EXPECT_GT(calls_until_open[3], calls_until_open[2]);
+}
+
+TEST_F(MeetingsTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
+  FormJob();
+  OpenPage();
+  const std::uint64_t before = node.Metrics().jobs["running"];
+  EXPECT_EQ(before, 1u);
+  now_ns += 2'000 * kMs;
+  node.AdvanceTo(now_ns);
+  node.EndTurn();
+  std::vector<collective::RankActivity> activity;
+  node.collectives().ForEach([&](const auto& one) { activity = one.Activity(); });
+  ASSERT_EQ(activity.size(), kRanks);
+  EXPECT_EQ(activity[0].operations_done, tickets[0]);
+  EXPECT_EQ(activity[1].operations_done, tickets[1]);
+}
+
+// Why: a call's entry holds only the lower half of its number.
+TEST_F(MeetingsTest, AnEntryWhoseNumberTheRankHasNotCalledIsNoneOfThePages) {
+  FormJob();
+  OpenPage();
+  queue::SubmissionEntry entry = Sum(1);
+  entry.group = group;
+  entry.ticket = ++tickets[0];
+  entry.tag = 4'000'000'000;
+  Submit(0, entry);
+  EXPECT_EQ(Completed(0),
+            nullptr);  // It waits for the others, as any operation that one has called.
+}
+
+}  // namespace
+}  // namespace mlxcomm::node::meetings_test
