@@ -35,8 +35,8 @@ absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payloa
 // Hands the rails as much as they may have. Not while a receive waits for one of them: a
 // grant could call for data that comes there.
 void Link::Pump() {
-  if (rail_count_ == 0) return;
-  if (rail_count_ > 1 && waiting_count_ == 0 && !channel_.all_handed()) LookAtHeld();
+  if (carrying_ == 0) return;
+  if (carrying_ > 1 && waiting_count_ == 0 && !channel_.all_handed()) LookAtHeld();
   RailCommand command;
   std::size_t at = 0;
   while (waiting_count_ == 0 && channel_.NextToHand(command.frame, at, arrivals_.has_gaps())) {
@@ -170,19 +170,25 @@ void Link::DeliverReleased() {
   released.clear();
 }
 
-// One that goes down gives way to the others' turn at once.
+// One that goes down gives way to the others' turn at once. So does one that carries from now on: Links is
+// to know of a neighbour before that is heard. Who hands frames to a rail has seen large ones pass both ways.
 std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
   std::size_t count = 0;
   RailEvent event;
   constexpr std::size_t kEventsPerTurn = 256;
-  const std::unique_ptr<Rail>& rail = rails_[at].rail;
-  while (rail != nullptr && count < kEventsPerTurn && rail->Pop(event)) {
+  const OnRail& on = rails_[at];
+  while (on.rail != nullptr && count < kEventsPerTurn && on.rail->Pop(event)) {
     ++count;
-    if (event.kind != RailEvent::Kind::kDown) {
-      Deliver(at, event);
-      continue;
+    if (event.kind == RailEvent::Kind::kDown) {
+      OnDown(at, event, now_ns);
+      break;
     }
-    OnDown(at, event, now_ns);
+    const bool opens =
+        !on.carries && (event.kind == RailEvent::Kind::kFrame || on.rail->has_passed_large());
+    if (opens) OpenAndTell(at, now_ns);
+    Deliver(at, event);
+    if (!opens) continue;
+    if (on.rail != nullptr) DropOlderCircuits(at, now_ns);
     break;
   }
   return count;
@@ -214,7 +220,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   std::size_t count = 0;
   for (std::size_t at = 0; at < kRailsMax; ++at) count += PollRail(at, now_ns);
   if (!kept_.empty()) CloseKept();
-  if (awaits_large_) LookForLarge();
+  if (LookForLarge(now_ns)) ++count;
   if (!withdrawn_.empty()) {
     told_withdrawn_.swap(withdrawn_);
     for (const OperationKey& key : told_withdrawn_) listener_.OnWithdrawn(peer_.id, key);
@@ -238,10 +244,10 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
 }
 
 void Link::FlushAcknowledgement() {
-  if (rail_count_ == 0 || (unacknowledged_frames_ == 0 && !acknowledge_now_)) return;
+  if (carrying_ == 0 || (unacknowledged_frames_ == 0 && !acknowledge_now_)) return;
   std::size_t at = delivered_last_;
   if (at == kNoRail) {
-    for (at = 0; rails_[at].rail == nullptr;) ++at;
+    for (at = 0; !rails_[at].carries;) ++at;
   }
   // Busy: it goes out once what waits has gone.
   if (!rails_[at].waiting.empty()) return;
@@ -254,13 +260,13 @@ void Link::FlushAcknowledgement() {
   }
   GiveAcknowledgement(at);
   if (SaysForSure(at)) return;
-  for (at = 0; rails_[at].rail == nullptr || !channel_.flight(at).is_reliable();) ++at;
+  for (at = 0; !rails_[at].carries || !channel_.flight(at).is_reliable();) ++at;
   GiveAcknowledgement(at);
 }
 
 // Several rails: the other side judges them by how soon they deliver.
 void Link::AcknowledgeBeforeSleep() {
-  const bool awaited = unacknowledged_data_ || rail_count_ > 1 || arrivals_.has_gaps() ||
+  const bool awaited = unacknowledged_data_ || carrying_ > 1 || arrivals_.has_gaps() ||
                        delivered_last_ == kNoRail ||
                        !channel_.flight(delivered_last_).is_reliable();
   if (awaited) FlushAcknowledgement();
@@ -271,7 +277,7 @@ void Link::AcknowledgeBeforeSleep() {
 bool Link::SaysForSure(std::size_t at) const {
   if (channel_.flight(at).is_reliable()) return true;
   for (std::size_t other = 0; other < kRailsMax; ++other) {
-    if (rails_[other].rail != nullptr && channel_.flight(other).is_reliable()) return false;
+    if (rails_[other].carries && channel_.flight(other).is_reliable()) return false;
   }
   return true;
 }
@@ -326,7 +332,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
     case RailEvent::Kind::kDown: CountChanged(at, event); return TakeAbandoned(event);
     case RailEvent::Kind::kWithdrawn: return Answered(at);
     case RailEvent::Kind::kFrame:
-      delivered_last_ = at;
+      if (rails_[at].carries) delivered_last_ = at;
       rails_[at].delivered = true;
       if (OnFrame(event)) return;
       return OnViolation(absl::StrCat("frame ", static_cast<int>(event.header.type),
@@ -482,6 +488,8 @@ bool Link::HandTheRest() {
       if (event.kind == RailEvent::Kind::kFrame) (void)OnAcknowledgement(event.header);
       if (event.kind == RailEvent::Kind::kDown) DropRail(at);
     }
+    const OnRail& on = rails_[at];
+    if (on.rail != nullptr && !on.carries && on.rail->has_passed_large()) Open(at);
   }
   channel_.released().clear();
   withdrawn_.clear();
@@ -491,6 +499,7 @@ bool Link::HandTheRest() {
     detail_ = "this daemon has stopped";
     return true;
   }
+  if (!MayCarry(now_ns_)) return true;
   GiveWaiting();
   Pump();
   return waiting_count_ == 0 && channel_.all_handed();

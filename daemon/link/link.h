@@ -2,7 +2,7 @@
 // their state. A rail is either a connection, and then the node is a neighbour, or a circuit through other
 // nodes. Rails come and go at any time; the channel continues over those that there are.
 //
-//   kUp ──last rail down──▶ kGrace ──a rail, same sessions, large frames pass──▶ kUp
+//   kUp ──no rail carries any more──▶ kGrace ──one does, same sessions──▶ kUp
 //                             └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
 //
 // README.md, Link, explains sessions, acknowledgements, and connections that are given up.
@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "daemon/link/arrival_order.h"
 #include "daemon/link/channel.h"
+#include "daemon/link/large_frames.h"
 #include "daemon/link/received_ranges.h"
 #include "daemon/transport/arrival_claims.h"
 #include "daemon/transport/fabric.h"
@@ -64,8 +65,10 @@ class Link {
   State state() const { return state_; }
   bool reachable() const { return state_ != State::kLost; }
   const NodeIdentity& peer() const { return peer_; }
-  bool has_rail() const { return rail_count_ > 0; }
-  bool is_neighbour() const { return direct_rails() > 0; }
+  // That carries: a large frame has passed on it. Until then a rail is there and is given nothing.
+  bool has_rail() const { return carrying_ > 0; }
+  bool is_neighbour() const;
+  // Also those that do not carry.
   std::size_t direct_rails() const;
   // Since the link was made, however they went.
   std::uint64_t direct_rails_gone() const { return direct_rails_gone_; }
@@ -191,6 +194,7 @@ class Link {
     GrowingRing<RailCommand> waiting;     // In order, where the rail is full.
     std::uint64_t withdrawals_taken = 0;  // Of first_withdrawal_ and on: those it has answered.
     bool resumed = false;                 // It went on with a channel.
+    bool carries = false;                 // The channel has it.
     bool delivered = false;
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     std::uint64_t since_ns = 0;
@@ -221,11 +225,11 @@ class Link {
   void GiveWaiting();
   bool HasWaiting() const { return waiting_count_ > 0; }
   void GiveAcknowledgement(std::size_t at);
+  void ForgetWantedThatHasCome();
   bool SaysForSure(std::size_t at) const;
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
   void TakeAbandoned(const RailEvent& event);
-  void ForgetWantedThatHasCome();
   void CountChanged(std::size_t at, const RailEvent& event);
   void OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns);
   bool OnFrame(RailEvent& event);
@@ -240,7 +244,7 @@ class Link {
   ReceiveBudget* TakeBudget();
   void GiveBackBudget(Posted& posted);
 
-  // link_state.cc: rails come and go.
+  // link_state.cc and link_grace.cc: rails come and go.
   std::size_t PlaceOf(const RailPath& path) const;
   bool Holds(const Standing& told, const wire::Introduction& theirs) const;
   absl::Status MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
@@ -256,11 +260,12 @@ class Link {
   void RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns);
   void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
   void DropRail(std::size_t at);
-  void AskForLarge(std::size_t at, std::uint64_t now_ns);
-  void LookForLarge();
+  void Open(std::size_t at);
+  void OpenAndTell(std::size_t at, std::uint64_t now_ns);
+  bool LookForLarge(std::uint64_t now_ns);
   bool IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const;
-  void CountSmallOnly(const OnRail& on, std::uint64_t now_ns);
-  bool SmallOnly(std::uint64_t now_ns) const;
+  bool MayCarry(std::uint64_t now_ns) const;
+  void OnSmallOnlyGone(const OnRail& on, std::uint64_t now_ns);
   bool GivesTimeForLarge(std::uint64_t now_ns);
   void EndGrace(std::uint64_t now_ns);
   void StayInGrace(const RailEnd& end, std::uint64_t now_ns);
@@ -294,6 +299,7 @@ class Link {
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
   std::deque<Kept> kept_;                // Oldest first.
   std::size_t rail_count_ = 0;
+  std::size_t carrying_ = 0;  // Of them.
   std::uint64_t direct_rails_gone_ = 0;
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;
@@ -325,10 +331,7 @@ class Link {
   std::uint64_t grace_limit_ns_ = 0;  // It is not extended beyond.
   std::string grace_why_;
   std::uint64_t violations_ = 0;
-  // Rails in a row that came, and went again without that a large frame had passed.
-  std::uint32_t small_only_ = 0;
-  bool awaits_large_ = false;  // A rail has not passed one yet.
-  bool large_lost_ = false;
+  LargeFrames large_;
   std::uint64_t changed_frames_ = 0;  // Found here, or told by the other side.
   std::string changed_on_;
 };

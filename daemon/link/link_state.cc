@@ -28,6 +28,11 @@ std::size_t Link::direct_rails() const {
   return count;
 }
 
+bool Link::is_neighbour() const {
+  return std::any_of(rails_.begin(), rails_.end(),
+                     [](const OnRail& on) { return on.carries && on.rail->is_direct(); });
+}
+
 std::size_t Link::PlaceOf(const RailPath& path) const {
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     if (rails_[at].rail != nullptr && rails_[at].path == path) return at;
@@ -40,6 +45,7 @@ void Link::RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t no
 }
 
 void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
+  large_.OnInterfaceDown(interface);
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     if (rails_[at].rail == nullptr || rails_[at].path.local != interface) continue;
     RemoveRailAt(at,
@@ -49,41 +55,17 @@ void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
   }
 }
 
-void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
-  const bool reset = end.cause == DownCause::kReset;
-  state_ = State::kGrace;
-  reason_ = end.reason;
-  grace_after_reset_ = reset;
-  grace_why_ = end.why;
-  grace_paused_ns_ = 0;
-  grace_began_ns_ = now_ns;
-  grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
-  grace_limit_ns_ = grace_end_ns_ + options_.heartbeat_timeout_ns;
-  small_only_ = 0;
-  detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
-  spdlog::warn("link to {}: {}", peer_.name, detail_);
-  listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
-}
-
-// A rail had come, and has gone without having passed a large frame. A daemon that has ended is waited for no
-// longer than otherwise.
-void Link::StayInGrace(const RailEnd& end, std::uint64_t now_ns) {
-  grace_after_reset_ = end.cause == DownCause::kReset;
-  if (grace_after_reset_) {
-    grace_end_ns_ = std::min(grace_end_ns_, now_ns + options_.reset_grace_ns);
-  }
-  grace_why_ = end.why;
-  detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
-}
-
 // Takes it out of all that counts rails; it has been stopped.
 void Link::DropRail(std::size_t at) {
   OnRail& on = rails_[at];
   if (on.rail->is_direct()) ++direct_rails_gone_;
-  CountSmallOnly(on, now_ns_);
+  OnSmallOnlyGone(on, now_ns_);
   on.rail.reset();
   --rail_count_;
-  channel_.OnRailDown(at);
+  if (std::exchange(on.carries, false)) {
+    --carrying_;
+    channel_.OnRailDown(at);
+  }
   // Frames wait in the channel, receives in posted_; withdrawals have come true.
   waiting_count_ -= on.waiting.size();
   on.waiting.clear();
@@ -98,63 +80,6 @@ void Link::DropRail(std::size_t at) {
   // What was acknowledged, or asked for, on it may not have arrived.
   acknowledge_now_ = true;
   asked_ = 0;
-}
-
-// A new connection shows that small packets pass; of large ones it says nothing, and those may be what was
-// lost, where an MTU on the way has become smaller.
-void Link::AskForLarge(std::size_t at, std::uint64_t now_ns) {
-  if (rails_[at].rail->has_passed_large()) return;
-  awaits_large_ = true;
-  GiveSignOfLife(at, now_ns, /*padded=*/true);
-}
-
-void Link::LookForLarge() {
-  bool any = false;
-  awaits_large_ = false;
-  for (const OnRail& on : rails_) {
-    if (on.rail == nullptr) continue;
-    (on.rail->has_passed_large() ? any : awaits_large_) = true;
-  }
-  if (!any) return;
-  small_only_ = 0;
-  large_lost_ = false;
-  if (state_ == State::kGrace) GoUp();
-}
-
-void Link::GoUp() {
-  state_ = State::kUp;
-  reason_ = LinkReason::kNone;
-  detail_.clear();
-}
-
-// It has been there for long enough to pass a large frame, and has passed none.
-bool Link::IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const {
-  return on.rail != nullptr && !on.rail->has_passed_large() &&
-         now_ns >= on.since_ns + options_.heartbeat_timeout_ns / 2;
-}
-
-// The first may have been pulled just then.
-void Link::CountSmallOnly(const OnRail& on, std::uint64_t now_ns) {
-  if (IsSmallOnly(on, now_ns) && ++small_only_ >= 2) large_lost_ = true;
-}
-
-// One is still there that small frames pass, or two were.
-bool Link::SmallOnly(std::uint64_t now_ns) const {
-  return small_only_ >= 2 || std::any_of(rails_.begin(), rails_.end(),
-                                         [&](const OnRail& on) { return IsSmallOnly(on, now_ns); });
-}
-
-// A rail that has come at the end of the grace gets time to pass a large frame, where none has failed in it.
-bool Link::GivesTimeForLarge(std::uint64_t now_ns) {
-  if (small_only_ > 0 || rail_count_ == 0) return false;
-  std::uint64_t until_ns = 0;
-  for (const OnRail& on : rails_) {
-    if (on.rail != nullptr) until_ns = std::max(until_ns, on.since_ns);
-  }
-  until_ns = std::min(until_ns + options_.heartbeat_timeout_ns / 2, grace_limit_ns_);
-  if (until_ns <= now_ns) return false;
-  grace_end_ns_ = until_ns;
-  return true;
 }
 
 // The other side has been heard on it; its receiver's clock says when.
@@ -190,19 +115,23 @@ void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns
     if (on.rail == nullptr) return;  // Lost while delivering.
   }
   if (end.cause == DownCause::kCut) KeepEndOf(at, now_ns);
-  TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
+  const bool carried = on.carries;
+  if (carried) TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
   DropRail(at);
   if (end.cause == DownCause::kReset) AskThoseBeside(end, now_ns);
-  if (rail_count_ == 0) {
-    if (state_ == State::kGrace) {
-      StayInGrace(end, now_ns);
-    } else if (state_ == State::kUp) {
-      EnterGrace(end, now_ns);
+  if (rail_count_ > 0) {
+    if (carried) {
+      spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why, rail_count_);
+    } else {
+      spdlog::info("link to {}: no large frame had passed on a rail that has gone ({})", peer_.name,
+                   end.why);
     }
-    return;
+    Pump();
+  } else if (state_ == State::kGrace) {
+    StayInGrace(end, now_ns);
+  } else if (state_ == State::kUp) {
+    EnterGrace(end, now_ns);
   }
-  spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why, rail_count_);
-  Pump();
 }
 
 // A connection that is closed is a daemon that has ended, or was cut by something in between.
@@ -310,18 +239,14 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   if (absl::Status status = rail->Start(/*resumed=*/goes_on, claims_); !status.ok()) return status;
   TakeRail(at, std::move(rail), path, goes_on, heard_ns, now_ns);
   if (goes_on) {
-    spdlog::info("link to {}: a rail {}, {} in all", peer_.name,
-                 state_ == State::kGrace ? "is back, going on" : "has joined", rail_count_);
-    if (rails_[at].rail->has_passed_large()) {
-      GoUp();
-    } else if (state_ == State::kGrace) {
+    spdlog::info("link to {}: a rail has joined, {} in all", peer_.name, rail_count_);
+    if (state_ == State::kGrace) {
       detail_ = "a connection is back, and no large frame has passed on it yet";
     }
   } else {
     BeginAnew(peer, theirs);
   }
-  if (rails_[at].rail != nullptr) TellOfRail(at, FabricNotice::Kind::kRailUp, {});
-  DropOlderCircuits(at, now_ns);
+  LookForLarge(now_ns);
   Pump();
   return absl::OkStatus();
 }
@@ -354,10 +279,8 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.sent_rate = 0;
   on.received_rate = 0;
   ++rail_count_;
-  channel_.OnRailUp(at, on.rail->is_reliable());
-  channel_.OnNow(now_ns);
-  acknowledge_now_ = true;  // What was acknowledged earlier may not have arrived.
-  AskForLarge(at, now_ns);
+  on.carries = false;
+  if (!on.rail->has_passed_large()) GiveSignOfLife(at, now_ns, /*padded=*/true);
   if (prepared_) on.rail->Prepare();
 }
 
@@ -467,42 +390,6 @@ bool Link::OnTime(std::uint64_t now_ns) {
   return gives_back;
 }
 
-void Link::EndGrace(std::uint64_t now_ns) {
-  if (awaits_large_) LookForLarge();
-  if (state_ != State::kGrace || GivesTimeForLarge(now_ns)) return;
-  if (SmallOnly(now_ns)) {
-    large_lost_ = true;
-    return Lose(WithReason(
-        absl::UnavailableError(absl::StrCat("small frames pass to it and large ones do not, for ",
-                                            (now_ns - grace_began_ns_) / 1'000'000,
-                                            " ms: is the MTU of an interface, a switch or a tunnel "
-                                            "on the way smaller than that at the ends?")),
-        LinkReason::kLargeLost));
-  }
-  Lose(absl::UnavailableError(absl::StrCat(
-      grace_after_reset_ ? "its daemon closed the connection and did not come back within "
-                         : "no connection to it for ",
-      (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
-      " ms (", grace_why_, ")")));
-}
-
-// Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each short pause that
-// follows: where the machine is so busy that all ticks are late, who has gone must be found as well.
-void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
-  const auto time_to_answer = [&](std::uint64_t& first_ns, bool anew) {
-    if (first_ns == 0 || anew || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;
-    return std::min(now_ns + options_.heartbeat_interval_ns,
-                    first_ns + options_.heartbeat_timeout_ns * 3 / 2);
-  };
-  for (OnRail& on : rails_) {
-    if (on.rail == nullptr) continue;
-    on.silent_from_ns = time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
-  }
-  grace_end_ns_ = std::max(grace_end_ns_ + late_ns, time_to_answer(grace_paused_ns_, false));
-  grace_limit_ns_ += late_ns;
-  if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
-}
-
 bool Link::OnTick(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   bool one_not_asked = false;
@@ -511,7 +398,13 @@ bool Link::OnTick(std::uint64_t now_ns) {
     TickRail(at, now_ns);
     one_not_asked = one_not_asked || rails_[at].not_asked > 0;
   }
+  // What is there had time to carry: as the last rail that did has gone, or from the beginning.
+  if (state_ == State::kUp && !MayCarry(now_ns)) {
+    EnterGrace({"no large frame passes on what is left", DownCause::kCut, LinkReason::kSilent},
+               now_ns);
+  }
   CloseKept();
+  large_.ForgetOld(now_ns);
   // The one that asked for it may have been lost.
   if (!wanted_.empty()) acknowledge_now_ = ask_ = true;
   FlushAcknowledgement();
@@ -531,7 +424,7 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   const RailMeter& meter = channel_.flight(at).meter();
   if (meter.measured()) {
     // One rail alone is as fast as it can be with what the system buffers by itself.
-    const double rate = rail_count_ > 1 ? meter.bytes_per_second() : Rail::kAnyRate;
+    const double rate = carrying_ > 1 ? meter.bytes_per_second() : Rail::kAnyRate;
     on.rail->OnRate(rate, snapshot.round_trip_ns_min);
   }
   on.last_snapshot = snapshot;
@@ -608,7 +501,7 @@ LinkSnapshot Link::Snapshot() const {
   snapshot.detail = detail_;
   snapshot.changed_frames = changed_frames_;
   snapshot.changed_on = changed_on_;
-  snapshot.large_lost = large_lost_;
+  snapshot.large_lost_on = large_.PathsText();
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     const OnRail& on = rails_[at];
     if (on.rail == nullptr) continue;
@@ -621,6 +514,11 @@ LinkSnapshot Link::Snapshot() const {
     if (on.rail->is_direct()) {
       rail.local_interface = on.path.local;
       rail.remote_interface = on.path.remote;
+      if (IsSmallOnly(on, now_ns_) || (!on.carries && large_.AreLostOn(on.path))) {
+        rail.up = false;
+        rail.reason = LinkReason::kLargeLost;
+        rail.detail = "small frames pass on it, and no large one has";
+      }
     } else {
       snapshot.detail = absl::StrCat("reached ", rail.local_address);
     }

@@ -44,7 +44,7 @@ Link* Links::FindLink(const NodeId& node) const {
 // From inside a turn, so nobody is forgotten for it: what is left is for neighbours.
 Link* Links::LinkTo(const NodeId& node) {
   Peer* const peer = PeerOf(node);
-  if (peer != nullptr && (peer->link->is_neighbour() || IsFar(*peer))) return peer->link.get();
+  if (peer != nullptr && (peer->link->direct_rails() > 0 || IsFar(*peer))) return peer->link.get();
   if (far_nodes() >= kFarNodesMax) return nullptr;
   if (peer != nullptr) return peer->link.get();
   if (peers_.size() >= std::size_t{2} * options_.nodes_max + kFarNodesMax) return nullptr;
@@ -113,7 +113,7 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
     const Link::Standing standing = link.standing();
     Sessions now;
     if (link.is_neighbour()) now = {standing.session, standing.known_peer_session};
-    if (link.is_neighbour()) {
+    if (link.direct_rails() > 0) {
       peer.near = true;
     } else if (link.has_rail() || !link.reachable()) {
       peer.near = false;
@@ -549,7 +549,7 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
   // Further ones change nothing: else a node could move away from its address, and make room there.
-  if (!peer->link->is_neighbour()) {
+  if (peer->link->direct_rails() == 0) {
     peer->address = from.address;
     peer->interface = path.local;
   }

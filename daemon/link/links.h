@@ -3,7 +3,7 @@
 //
 // Each rail begins with two introductions (a join). Links decides which joins may continue, so that both
 // ends arrive at the same rails and sessions; README.md, Links, has the protocol and its rules. A node is
-// a neighbour while there is a direct rail to it.
+// a neighbour while there is a direct rail to it on which a large frame has passed.
 //
 // Owner: Node. Thread: the node's; time is an argument, and random numbers are the options'. Memory: one
 // Link for each node, at most three times nodes_max and kFarNodesMax; as many joins as the caller has under

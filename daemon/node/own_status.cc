@@ -191,7 +191,8 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
     link.set_detail(snapshot.detail);
     link.set_changed_frames(snapshot.changed_frames);
     link.set_changed_on(snapshot.changed_on);
-    link.set_large_lost(snapshot.large_lost);
+    link.set_large_lost(!snapshot.large_lost_on.empty());
+    link.set_large_lost_on(snapshot.large_lost_on);
     for (const fabric::RailSnapshot& rail : snapshot.rails) {
       v1::RailStatus& told = *link.add_rails();
       told.set_transport(Told(rail.transport));

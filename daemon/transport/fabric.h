@@ -190,7 +190,8 @@ struct LinkSnapshot {
   // With a wrong sum, found here or told by the other side; and on which path the last of them was.
   std::uint64_t changed_frames = 0;
   std::string changed_on = {};
-  bool large_lost = false;  // Small frames pass, and large ones have not since then.
+  // Of the paths on which small frames pass, and large ones have not since then; empty: there is none.
+  std::string large_lost_on = {};
 };
 
 }  // namespace mlxcomm::fabric

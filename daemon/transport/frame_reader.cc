@@ -298,7 +298,9 @@ bool FrameReader::OnWrongSum() {
 
 void FrameReader::OnEcho() {
   if (incoming_.payload_bytes > 0) {  // How long that takes is no latency.
-    passed_large_.store(true, std::memory_order_relaxed);
+    RailEvent event;                  // The loop waits for it.
+    event.kind = RailEvent::Kind::kTransmitted;
+    if (!passed_large_.exchange(true, std::memory_order_relaxed)) port_.OnEvent(std::move(event));
     return;
   }
   const std::uint64_t now = platform::MonotonicNow();

@@ -4,8 +4,8 @@ import json
 
 from conftest import find_program, wait_until
 from lab.cluster import QUICK
-from lab.outcomes import heard, stopwatch, until_looping
-from lab.wiring import switch
+from lab.outcomes import all_fine, heard, stopwatch, until_looping
+from lab.wiring import detour, switch
 
 MIB = 1 << 20
 
@@ -16,18 +16,46 @@ def tell(c, node, *words):
     return "\n".join(process.said())
 
 
+def in_packets(c):
+    """What the system hands over in one piece, no device here would drop."""
+    for node in (0, 1):
+        for end, cable in c.wiring.cables_of(node):
+            if any(other.place.startswith("switch-") for other in cable.ends):
+                c.namespaces.ip(f"node-{node}", f"link set dev {end.interface} gso_max_segs 1")
+        c.restart(node)
+    c.wait_linked()
+
+
+def set_mtu(c, mtu):
+    """Of the first switch. What is larger it drops, and says so to nobody."""
+    c.namespaces.ip("switch-0", f"link set dev port-0 mtu {mtu}", f"link set dev port-1 mtu {mtu}")
+
+
+def wait_named(c, cables):
+    """Until both daemons name the cables on which only small packets pass."""
+    for node in (0, 1):
+        wait_until(lambda node=node: (c.link(node, 1 - node) or {}).get("large_lost_on", "") == cables,
+                   f"node-{node} names {cables!r}")
+
+
+def gone_in_vain(c):
+    """How many connections have gone on which no large frame had passed."""
+    return sum("no large frame had passed on a rail that has gone" in line for line in c.log(0))
+
+
+def ways_replaced(c):
+    return sum("a better way has been found" in line for line in c.log(0))
+
+
 def test_large_packets_that_vanish_are_a_lost_rank_and_doctor_names_the_mtu(lab):
     """Why: connections can be made and heartbeats pass, so each new one looked like the cable's return.
     How: a switch between the two drops what is larger than 1000 bytes and says so to nobody."""
     c = lab(switch(2), peer_settings=QUICK)
-    for node in (0, 1):  # What the system hands over in one piece, no device here would drop.
-        c.namespaces.ip(f"node-{node}", "link set dev lan-0 gso_max_segs 1")
-        c.restart(node)
-    c.wait_linked()
+    in_packets(c)
     ranks = c.ranks([0, 1], f"loop:8:{MIB}:never")
     until_looping(ranks)
     since = stopwatch()
-    c.namespaces.ip("switch-0", "link set dev port-0 mtu 1000", "link set dev port-1 mtu 1000")
+    set_mtu(c, 1000)
     for rank in ranks:
         when, what = heard(rank)
         assert "RANK_LOST" in what, what
@@ -38,7 +66,50 @@ def test_large_packets_that_vanish_are_a_lost_rank_and_doctor_names_the_mtu(lab)
         found = json.loads(tell(c, node, "doctor", "--json"))["findings"]
         codes = {finding["code"]: finding for finding in found}
         assert "MTU" in codes["MC515"]["remedy"] and "MC501" not in codes, found
-    c.namespaces.ip("switch-0", "link set dev port-0 mtu 1500", "link set dev port-1 mtu 1500")
+    set_mtu(c, 1500)
     c.wait_linked()
-    wait_until(lambda: not any((c.link(node, 1 - node) or {}).get("large_lost") for node in (0, 1)),
-               "large frames pass again")
+    wait_named(c, "")
+
+
+def test_a_job_goes_round_a_cable_that_carries_small_packets_only(lab, tmp_path):
+    """Why: each connection over such a cable made its ends neighbours, who need no way through others. So the job
+    had one only from a connection's silence to the next connection."""
+    c = lab(detour(), peer_settings=QUICK)
+    in_packets(c)
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    replaced = ways_replaced(c)
+    set_mtu(c, 1000)
+    wait_named(c, "lan-0 - lan-0")
+    seen = gone_in_vain(c)
+    wait_until(lambda: gone_in_vain(c) >= seen + 4, "the cable is dialed again and again")
+    assert ways_replaced(c) == replaced
+    assert "through node-2" in c.link(0, 1)["detail"]
+    found = json.loads(tell(c, 0, "doctor", "--json"))["findings"]
+    assert "lan-0 - lan-0" in next(one for one in found if one["code"] == "MC515")["found"], found
+    set_mtu(c, 1500)
+    wait_named(c, "")
+    wait_until(lambda: len(c.link(0, 1)["rails"]) == 1 and c.rails(0, 1), "the way through node-2 has gone")
+    stop.touch()
+    all_fine(ranks)
+
+
+def test_a_job_goes_on_over_the_cable_that_carries_large_packets(lab, tmp_path):
+    """Why: each connection over the other one got frames, which waited for its silence, and status told of a
+    link that is well."""
+    c = lab(switch(2, switches=2), peer_settings=QUICK)
+    in_packets(c)
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    set_mtu(c, 1000)
+    wait_named(c, "lan-0 - lan-0")
+    seen = gone_in_vain(c)
+    wait_until(lambda: gone_in_vain(c) >= seen + 4, "the cable is dialed again and again")
+    assert "small frames pass, large ones do not on lan-0 - lan-0" in tell(c, 0, "status")
+    set_mtu(c, 1500)
+    wait_named(c, "")
+    c.wait_rails(0, 1, 2)
+    stop.touch()
+    all_fine(ranks)

@@ -1,5 +1,5 @@
-"""The hosts and the cables between them: pure data, made by ring(), chain(), pair(), mesh() and
-switch(), or from the same text by parse().
+"""The hosts and the cables between them: pure data, made by ring(), chain(), pair(), mesh(),
+switch() and detour(), or from the same text by parse().
 
 Cables are named after what they join: "0-1" lies between node-0 and node-1; "0-1a" and "0-1b" where
 there are two; "0-s0" goes from node-0 to switch-0.
@@ -137,7 +137,16 @@ def switch(nodes, switches=1, rate=""):
     return made
 
 
-KINDS = {made.__name__: made for made in (ring, chain, pair, mesh, switch)}
+def detour(rate=""):
+    """Two nodes with a cable to a switch, and a third one with a cable to each of them."""
+    made = switch(2, rate=rate)
+    made.description, made.nodes = _described("detour", rate=rate), 3
+    made._join(0, 2, 1, [rate])
+    made._join(1, 2, 1, [rate])
+    return made
+
+
+KINDS = {made.__name__: made for made in (ring, chain, pair, mesh, switch, detour)}
 
 
 def parse(text):

@@ -12,6 +12,7 @@ namespace mlxcomm::sim {
 namespace {
 
 constexpr std::size_t kCablesMax = 16;
+constexpr std::size_t kHostsMax = 16;
 constexpr std::size_t kPullsMax = 1024;
 constexpr std::uint64_t kTimeMaxUs = 24 * 3600 * std::uint64_t{1'000'000};
 // After the last cable is back: by then all its consequences have happened.
@@ -31,17 +32,24 @@ bool Take(const Words& words, Scenario& scenario) {
   if (words[0] == "grace_us" && words.size() == 2) {
     return TimeOf(words[1], scenario.daemon.node.fabric.grace_period_ns);
   }
-  if (words[0] == "cable" && words.size() == 3) {
+  if (words[0] == "cable" && (words.size() == 3 || words.size() == 5)) {
     CablePlan cable;
     cable.b = 1;
+    if (words.size() == 5 &&
+        !(absl::SimpleAtoi(words[3], &cable.a) && absl::SimpleAtoi(words[4], &cable.b) &&
+          cable.a < cable.b && cable.b < kHostsMax)) {
+      return false;
+    }
+    scenario.hosts = std::max(scenario.hosts, cable.b + 1);
     cable.options.reliable = words[1] == "tcp";
     cable.options.carrier_tells = words[2] == "told";
     scenario.cables.push_back(cable);
     return (words[1] == "tcp" || words[1] == "rdma") &&
            (words[2] == "told" || words[2] == "silent") && scenario.cables.size() <= kCablesMax;
   }
-  if (words[0] == "pull" && words.size() == 4) {
+  if ((words[0] == "pull" || words[0] == "small") && words.size() == 4) {
     Fault fault;
+    if (words[0] == "small") fault.kind = Fault::Kind::kSmallOnly;
     if (!absl::SimpleAtoi(words[1], &fault.target) || fault.target >= scenario.cables.size() ||
         !TimeOf(words[2], fault.at_ns) || !TimeOf(words[3], fault.duration_ns)) {
       return false;
@@ -68,11 +76,11 @@ absl::StatusOr<Scenario> ParseScript(const std::string& text) {
     ++number;
     const Words words = absl::StrSplit(line, ' ', absl::SkipEmpty());
     if (words.empty() || Take(words, scenario)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("line ", number,
-                     ": expected grace_us TIME, cable tcp|rdma told|silent, or pull "
-                     "CABLE AT_US FOR_US, with at most ",
-                     kCablesMax, " cables and ", kPullsMax, " pulls, of a day"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "line ", number,
+        ": expected grace_us TIME, cable tcp|rdma told|silent [HOST HOST], or "
+        "pull|small CABLE AT_US FOR_US, with at most ",
+        kHostsMax, " hosts, ", kCablesMax, " cables and ", kPullsMax, " pulls, of a day"));
   }
   if (scenario.cables.empty()) return absl::InvalidArgumentError("no cable");
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),

@@ -1,9 +1,11 @@
 // A scenario that was written by hand, or made from a recording, in place of one that a seed makes: two
-// hosts, the cables between them, and when those are pulled (tests/firstlight/replay).
+// hosts or a few, the cables between them, and when those are pulled (tests/firstlight/replay).
 //
 //   grace_us 5000000        how long a daemon waits for its neighbour
 //   cable tcp told          or rdma; silent: no interface shows that it is pulled
+//   cable tcp told 1 2      between other hosts than the first two, 0 and 1
 //   pull 0 0 1500000        the first cable, so long after the beginning, for so long
+//   small 0 0 1500000       the same: it carries only small packets
 //
 // The events of the first host's daemon are printed from the beginning on: "event AT_US KIND CABLE",
 // without a cable for events of the link or the node.

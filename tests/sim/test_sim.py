@@ -79,6 +79,18 @@ def test_a_seed_replays_exactly_in_another_process():
         assert len(digests[0]) == 1 and digests[0] == digests[1], seed
 
 
+def test_a_cable_that_has_become_small_only_keeps_no_way_through_a_third_host_out(tmp_path):
+    """Why: such a cable can be dialed again and again, and each connection counted as a neighbour."""
+    script = tmp_path / "script"
+    script.write_text("cable tcp told\ncable tcp told 0 2\ncable tcp told 1 2\n"
+                      "small 0 0 15000000\npull 0 1000 100000\n")
+    run = simulate("--script", str(script))
+    events = [line.split()[2:] for line in run.stdout.splitlines() if line.startswith("event ")]
+    # Up again once large packets pass, and not before.
+    assert events == [["rail_down", "0"], ["link_waits"], ["rail_up", "0"]], run.stdout
+    assert run.returncode == 0, run.stdout
+
+
 @pytest.mark.parametrize("bug", ["drop-acknowledgement", "keep-duplicates", "forget-credit"])
 def test_a_planted_bug_is_found(bug, capsys):
     """Why: checks that find nothing may be checks that look at nothing."""

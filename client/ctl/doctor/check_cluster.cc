@@ -274,7 +274,10 @@ void CheckLinks(const Facts& facts, Findings& findings) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
-      if (link.large_lost()) findings.Add("MC515", object);
+      if (link.large_lost()) {
+        const bool named = !link.large_lost_on().empty();
+        findings.Add("MC515", object, {{"cable", named ? link.large_lost_on() : "the way there"}});
+      }
       if (link.changed_frames() > 0) {
         findings.Add(
             "MC514", object,
@@ -289,7 +292,8 @@ void CheckLinks(const Facts& facts, Findings& findings) {
       for (const v1::RailStatus& rail : link.rails()) {
         if (!IsConnection(rail) || !told.IsNew(node.name(), link, rail)) continue;
         CheckMtu(cluster, node, link, rail, findings);
-        if (rail.state() == v1::RailState::up) continue;
+        if (rail.state() == v1::RailState::up || rail.reason() == v1::LinkReason::large_lost)
+          continue;
         findings.Add(
             IsRouted(link) ? "MC305/routed" : "MC305",
             absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),

@@ -216,7 +216,9 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
     if (!link.detail().empty()) out += "  " + Shown(link.detail());
     out += "\n";
     if (link.large_lost()) {
-      out += "      " + paint.Bad("small frames pass, large ones do not") +
+      const std::string on =
+          link.large_lost_on().empty() ? "" : " on " + Shown(link.large_lost_on());
+      out += "      " + paint.Bad("small frames pass, large ones do not") + on +
              " (an MTU on the way; mlxcommctl doctor says what mends it)\n";
     }
     if (link.changed_frames() > 0) {

@@ -165,6 +165,8 @@ TEST_F(PlacesTest, CountsANodeWhereItHasItsFirstConnection) {
 TEST_F(PlacesTest, BoundsFurtherConnectionsOfAnAddress) {
   daemon.options.nodes_max = 64;
   for (int number = 0; number < 16; ++number) ASSERT_TRUE(Link(number, "10.0.0.9").ok());
+  for (const auto& connection : connections) connection->ends[0]->PassLarge();
+  links().Poll(now_ns);
   // What lies beside a connection is none.
   for (int number = 0; number < 16; ++number) {
     connections.push_back(std::make_shared<Connection>());

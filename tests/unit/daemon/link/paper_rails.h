@@ -27,10 +27,11 @@ struct Connection {
   using Frame = std::pair<wire::FrameHeader, std::vector<std::byte>>;
   std::array<PaperRail*, 2> ends = {};
   std::array<std::deque<Frame>, 2> arrived;
-  bool cut = false;               // Nothing passes any more, and neither end is notified.
-  std::array<int, 2> beats = {};  // Signs of life that each end has sent.
-  bool answers = true;            // False: the process at the other end has stopped.
-  bool small_only = false;        // A large frame blocks it, and all that is behind.
+  bool cut = false;                     // Nothing passes any more, and neither end is notified.
+  std::array<int, 2> beats = {};        // Signs of life that each end has sent.
+  bool answers = true;                  // False: the process at the other end has stopped.
+  bool small_only = false;              // A large frame blocks it, and all that is behind.
+  std::array<bool, 2> asks_large = {};  // Of an end that is not there yet.
 };
 
 class PaperRail final : public Rail {
@@ -42,14 +43,20 @@ class PaperRail final : public Rail {
   ~PaperRail() override { Stop(); }
 
   void Expect(const PostedReceive&, ReceiveBudget::Share) override {}
-  absl::Status Start(bool, ArrivalClaims&) override { return absl::OkStatus(); }
+  absl::Status Start(bool, ArrivalClaims&) override {
+    PaperRail* const other = connection_->ends[1 - side_];
+    if (other != nullptr && connection_->asks_large[1 - side_]) other->PassLarge();
+    return absl::OkStatus();
+  }
   bool Give(const RailCommand& command) override {
     if (command.kind == RailCommand::Kind::kHeartbeat) {
       ++connection_->beats[side_];
       PaperRail* const other = connection_->ends[1 - side_];
       if (command.padded && connection_->small_only) connection_->cut = true;
-      const bool arrives = !connection_->cut && other != nullptr && connection_->answers;
+      const bool passes = !connection_->cut && connection_->answers;
+      const bool arrives = passes && other != nullptr;
       if (arrives && command.padded) passed_large_ = true;
+      if (passes && command.padded && other == nullptr) connection_->asks_large[side_] = true;
       if (arrives) heard_ns_ = other->heard_ns_ = other->asked_ns_ = command.clock_ns;
     }
     if (command.kind != RailCommand::Kind::kTransmit) return true;
@@ -97,7 +104,11 @@ class PaperRail final : public Rail {
   bool has_passed_large() const override { return passed_large_; }
   void PassLarge() { passed_large_ = true; }
   std::uint64_t last_asked_ns() const override { return asked_ns_; }
-  RailSnapshot Snapshot() const override { return {}; }
+  RailSnapshot Snapshot() const override {
+    RailSnapshot snapshot;
+    snapshot.up = !ended_;
+    return snapshot;
+  }
 
   void GoDown(DownCause cause) {
     if (std::exchange(ended_, true)) return;
@@ -179,6 +190,7 @@ inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const RailPath
   };
   finish(to, acceptor, 1, dialer);
   finish(from, dialer, 0, acceptor);
+  to.links->Poll(now_ns);  // Its large frame has come back.
   return connection;
 }
 

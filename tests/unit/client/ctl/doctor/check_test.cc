@@ -461,6 +461,9 @@ TEST(CheckTest, NamesTheMtuWhereOnlySmallFramesPass) {
   v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(0)->mutable_links(0);
   link.set_large_lost(true);
   EXPECT_NE(Found(facts, "MC515").at(0).remedy.find("MTU"), std::string::npos);
+  link.set_large_lost_on("en2 - en3");
+  EXPECT_EQ(Found(facts, "MC515").at(0).found,
+            "small frames pass, large ones do not, on en2 - en3");
   facts.cluster.status.mutable_nodes(1)->set_answered(false);
   EXPECT_TRUE(Found(facts, "MC501").empty());
   link.set_state(v1::LinkState::lost);

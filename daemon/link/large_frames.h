@@ -1,0 +1,104 @@
+// The paths of a link on which small frames pass and large ones do not: an MTU on the way is smaller than
+// those of its ends. A connection over such a path can be made, and the first large frame blocks it.
+//
+//   (not known) ──a connection goes, which passed none──▶ suspected ──the next as well──▶ lost
+//        ▲                                                    │                            │
+//        └───────── one passes, the interface goes down, or nothing is heard for long ─────┘
+//
+// One alone proves nothing: its cable may have been pulled just then.
+//
+// Owner: Link. Thread: the loop's; time is an argument. Memory: an entry for each path, at most kPathsMax.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/transport/rail_path.h"
+
+namespace mlxcomm::fabric {
+
+class LargeFrames {
+ public:
+  static constexpr std::size_t kPathsMax = 16;
+  static constexpr std::uint64_t kForgetNs = 600'000'000'000;
+
+  void OnPassed(const RailPath& path) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.path == path; });
+  }
+  // A connection has gone that was there for long enough to pass one. True: so they are lost, as of now.
+  bool OnFailed(const RailPath& path, std::uint64_t now_ns) {
+    Entry& entry = EntryOf(path);
+    entry.failed_ns = now_ns;
+    return ++entry.failed_in_a_row == kLostAfter;
+  }
+  // It is known otherwise.
+  void OnLost(const RailPath& path, std::uint64_t now_ns) {
+    Entry& entry = EntryOf(path);
+    entry.failed_ns = now_ns;
+    entry.failed_in_a_row = std::max(entry.failed_in_a_row, kLostAfter);
+  }
+  // Whatever is plugged in there next, it is another way.
+  void OnInterfaceDown(const std::string& interface) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.path.local == interface; });
+  }
+  // Nobody tries these paths any more.
+  void ForgetOld(std::uint64_t now_ns) {
+    std::erase_if(entries_,
+                  [&](const Entry& entry) { return now_ns >= entry.failed_ns + kForgetNs; });
+  }
+
+  bool HasFailedSince(const RailPath& path, std::uint64_t since_ns) const {
+    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.path == path && entry.failed_ns >= since_ns;
+    });
+  }
+  // On any path.
+  bool AreLostSince(std::uint64_t since_ns) const {
+    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.is_lost() && entry.failed_ns >= since_ns;
+    });
+  }
+  bool AreLostOn(const RailPath& path) const {
+    return std::any_of(entries_.begin(), entries_.end(),
+                       [&](const Entry& entry) { return entry.path == path && entry.is_lost(); });
+  }
+  // "en2 - en3, en4 - en5"; empty: on none.
+  std::string PathsText() const {
+    std::string text;
+    for (const Entry& entry : entries_) {
+      if (!entry.is_lost()) continue;
+      absl::StrAppend(&text, text.empty() ? "" : ", ", entry.path.local, " - ", entry.path.remote);
+    }
+    return text;
+  }
+
+ private:
+  static constexpr std::uint32_t kLostAfter = 2;
+  struct Entry {
+    RailPath path;
+    std::uint32_t failed_in_a_row = 0;
+    std::uint64_t failed_ns = 0;  // The last one.
+    bool is_lost() const { return failed_in_a_row >= kLostAfter; }
+  };
+
+  // The one that failed first makes room.
+  Entry& EntryOf(const RailPath& path) {
+    const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                    [&](const Entry& entry) { return entry.path == path; });
+    if (found != entries_.end()) return *found;
+    if (entries_.size() == kPathsMax) {
+      entries_.erase(std::min_element(
+          entries_.begin(), entries_.end(),
+          [](const Entry& a, const Entry& b) { return a.failed_ns < b.failed_ns; }));
+    }
+    return entries_.emplace_back(Entry{path});
+  }
+
+  std::vector<Entry> entries_;  // In the order of the first failures.
+};
+
+}  // namespace mlxcomm::fabric

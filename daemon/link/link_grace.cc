@@ -1,0 +1,153 @@
+// How a link waits: for a rail to carry, and in a grace for one to come back.
+#include <algorithm>
+#include <string>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/link/link.h"
+#include "daemon/transport/status_reason.h"
+
+namespace mlxcomm::fabric {
+
+// The channel goes over it, too.
+void Link::Open(std::size_t at) {
+  OnRail& on = rails_[at];
+  on.carries = true;
+  ++carrying_;
+  channel_.OnRailUp(at, on.rail->is_reliable());
+  channel_.OnNow(now_ns_);
+  if (on.resumed) acknowledge_now_ = true;  // What was acknowledged earlier may not have arrived.
+  large_.OnPassed(on.path);
+}
+
+void Link::OpenAndTell(std::size_t at, std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  Open(at);
+  if (state_ == State::kGrace) {
+    spdlog::info("link to {}: a rail is back, going on", peer_.name);
+    GoUp();
+  }
+  TellOfRail(at, FabricNotice::Kind::kRailUp, {});
+}
+
+// A new connection shows that small packets pass; of large ones it says nothing, and those may be what was
+// lost, where an MTU on the way has become smaller. So it carries nothing until one has come back (README.md,
+// Link). True: one carries from now on.
+bool Link::LookForLarge(std::uint64_t now_ns) {
+  bool opened = false;
+  for (std::size_t at = 0; carrying_ < rail_count_ && at < kRailsMax; ++at) {
+    const OnRail& on = rails_[at];
+    if (on.rail == nullptr || on.carries || !on.rail->has_passed_large()) continue;
+    OpenAndTell(at, now_ns);
+    DropOlderCircuits(at, now_ns);
+    opened = true;
+  }
+  return opened;
+}
+
+void Link::GoUp() {
+  state_ = State::kUp;
+  reason_ = LinkReason::kNone;
+  detail_.clear();
+}
+
+// It has been there for long enough to pass a large frame, and has passed none.
+bool Link::IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const {
+  return on.rail != nullptr && !on.carries && !on.rail->has_passed_large() &&
+         now_ns >= on.since_ns + options_.heartbeat_timeout_ns / 2;
+}
+
+// One does, or has time to pass a large frame.
+bool Link::MayCarry(std::uint64_t now_ns) const {
+  return std::any_of(rails_.begin(), rails_.end(), [&](const OnRail& on) {
+    return on.rail != nullptr && !IsSmallOnly(on, now_ns) && !large_.AreLostOn(on.path);
+  });
+}
+
+void Link::OnSmallOnlyGone(const OnRail& on, std::uint64_t now_ns) {
+  if (!IsSmallOnly(on, now_ns) || !large_.OnFailed(on.path, now_ns)) return;
+  spdlog::warn("link to {}: small frames pass on {} - {} and large ones do not: an MTU on the way?",
+               peer_.name, on.path.local, on.path.remote);
+}
+
+// A rail that has come at the end of the grace gets time to pass a large frame, where none on its path has
+// failed in it.
+bool Link::GivesTimeForLarge(std::uint64_t now_ns) {
+  std::uint64_t until_ns = 0;
+  for (const OnRail& on : rails_) {
+    if (on.rail == nullptr || large_.HasFailedSince(on.path, grace_began_ns_)) continue;
+    until_ns = std::max(until_ns, on.since_ns + options_.heartbeat_timeout_ns / 2);
+  }
+  until_ns = std::min(until_ns, grace_limit_ns_);
+  if (until_ns <= now_ns) return false;
+  grace_end_ns_ = until_ns;
+  return true;
+}
+
+void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
+  const bool reset = end.cause == DownCause::kReset;
+  state_ = State::kGrace;
+  reason_ = end.reason;
+  grace_after_reset_ = reset;
+  grace_why_ = end.why;
+  grace_paused_ns_ = 0;
+  grace_began_ns_ = now_ns;
+  grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
+  grace_limit_ns_ = grace_end_ns_ + options_.heartbeat_timeout_ns;
+  detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
+  spdlog::warn("link to {}: {}", peer_.name, detail_);
+  listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
+}
+
+// A rail had come, and has gone without having passed a large frame. A daemon that has ended is waited for no
+// longer than otherwise.
+void Link::StayInGrace(const RailEnd& end, std::uint64_t now_ns) {
+  grace_after_reset_ = end.cause == DownCause::kReset;
+  if (grace_after_reset_) {
+    grace_end_ns_ = std::min(grace_end_ns_, now_ns + options_.reset_grace_ns);
+  }
+  grace_why_ = end.why;
+  detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
+}
+
+void Link::EndGrace(std::uint64_t now_ns) {
+  if (LookForLarge(now_ns)) Pump();
+  if (state_ != State::kGrace || GivesTimeForLarge(now_ns)) return;
+  for (const OnRail& on : rails_) {
+    if (IsSmallOnly(on, now_ns)) large_.OnLost(on.path, now_ns);
+  }
+  if (large_.AreLostSince(grace_began_ns_)) {
+    return Lose(WithReason(
+        absl::UnavailableError(absl::StrCat("small frames pass to it and large ones do not, for ",
+                                            (now_ns - grace_began_ns_) / 1'000'000,
+                                            " ms: is the MTU of an interface, a switch or a tunnel "
+                                            "on the way smaller than that at the ends?")),
+        LinkReason::kLargeLost));
+  }
+  Lose(absl::UnavailableError(absl::StrCat(
+      grace_after_reset_ ? "its daemon closed the connection and did not come back within "
+                         : "no connection to it for ",
+      (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
+      " ms (", grace_why_, ")")));
+}
+
+// Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each short pause that
+// follows: where the machine is so busy that all ticks are late, who has gone must be found as well.
+void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
+  const auto time_to_answer = [&](std::uint64_t& first_ns, bool anew) {
+    if (first_ns == 0 || anew || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;
+    return std::min(now_ns + options_.heartbeat_interval_ns,
+                    first_ns + options_.heartbeat_timeout_ns * 3 / 2);
+  };
+  for (OnRail& on : rails_) {
+    if (on.rail == nullptr) continue;
+    on.since_ns += late_ns;
+    on.silent_from_ns = time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
+  }
+  grace_end_ns_ = std::max(grace_end_ns_ + late_ns, time_to_answer(grace_paused_ns_, false));
+  grace_limit_ns_ += late_ns;
+  if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
+}
+
+}  // namespace mlxcomm::fabric
