@@ -285,14 +285,14 @@ bool Link::SaysForSure(std::size_t at) const {
 // All that has come, gaps and all; and what is wanted once more, unless that has been said:
 // each time it is, another copy comes.
 void Link::GiveAcknowledgement(std::size_t at) {
-  ForgetWantedThatHasCome();
-  std::size_t wanted = ask_ ? 0 : asked_;
-  for (bool again = false; !again || wanted < wanted_.size(); again = true) {
+  asked_.Begin([this](std::uint64_t sequence) { return arrivals_.HasCome(sequence); });
+  bool again = false;
+  do {
     for (std::uint32_t block = 0; block < wire::Arrived::kBlocks; ++block) {
       wire::Arrived arrived;
       const bool any = arrivals_.Describe(block, arrived);
-      if (wanted < wanted_.size()) {
-        arrived.wanted = static_cast<std::uint16_t>(wanted_[wanted++] - arrivals_.received());
+      if (const auto wanted = asked_.Next(); wanted) {
+        arrived.wanted = static_cast<std::uint16_t>(*wanted - arrivals_.received());
       } else if (again || (!any && block > 0)) {
         continue;
       }
@@ -302,26 +302,13 @@ void Link::GiveAcknowledgement(std::size_t at) {
       wire::PutArrived(arrived, command.frame.header);
       Give(at, command);
     }
-    wanted = std::max(wanted, asked_);
-  }
-  asked_ = wanted_.size();
-  ask_ = false;
+    again = true;
+  } while (asked_.NextRound());
+  asked_.End();
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
   unacknowledged_data_ = false;
   acknowledge_now_ = false;
-}
-
-void Link::ForgetWantedThatHasCome() {
-  std::size_t kept = 0;
-  std::size_t asked = 0;
-  for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    if (arrivals_.HasCome(wanted_[i])) continue;
-    if (i < asked_) ++asked;
-    wanted_[kept++] = wanted_[i];
-  }
-  wanted_.resize(kept);
-  asked_ = asked;
 }
 
 void Link::Deliver(std::size_t at, RailEvent& event) {
@@ -345,13 +332,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
 // down, or lost the rest of it. Or the frame's payload was not what had been sent.
 void Link::TakeAbandoned(const RailEvent& event) {
   if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
-  // Asked for it was, where it has come with a wrong sum once more.
-  const auto found = std::find(wanted_.begin(), wanted_.end(), event.abandoned);
-  if (found != wanted_.end()) {
-    if (found - wanted_.begin() < static_cast<std::ptrdiff_t>(asked_)) --asked_;
-    wanted_.erase(found);
-  }
-  wanted_.push_back(event.abandoned);
+  asked_.Want(event.abandoned);
   acknowledge_now_ = true;
 }
 

@@ -23,6 +23,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "daemon/link/arrival_order.h"
+#include "daemon/link/asked_frames.h"
 #include "daemon/link/channel.h"
 #include "daemon/link/large_frames.h"
 #include "daemon/link/received_ranges.h"
@@ -225,7 +226,6 @@ class Link {
   void GiveWaiting();
   bool HasWaiting() const { return waiting_count_ > 0; }
   void GiveAcknowledgement(std::size_t at);
-  void ForgetWantedThatHasCome();
   bool SaysForSure(std::size_t at) const;
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
@@ -308,9 +308,7 @@ class Link {
   std::uint64_t first_withdrawal_ = 0;        // The number of the first of them.
   std::vector<OperationKey> withdrawn_;       // Answered in the next Poll.
   std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
-  std::vector<std::uint64_t> wanted_;         // Dropped here as copies of what never came.
-  std::size_t asked_ = 0;                     // The first of those have been asked for.
-  bool ask_ = false;  // Again, for the very first, in the next acknowledgement.
+  AskedFrames asked_;
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
   std::uint64_t unacknowledged_since_ns_ = 0;  // Where there are any.

@@ -79,7 +79,7 @@ void Link::DropRail(std::size_t at) {
   if (delivered_last_ == at) delivered_last_ = kNoRail;
   // What was acknowledged, or asked for, on it may not have arrived.
   acknowledge_now_ = true;
-  asked_ = 0;
+  asked_.OnRailGone();
 }
 
 // The other side has been heard on it; its receiver's clock says when.
@@ -318,9 +318,7 @@ void Link::ForgetChannel() {
   for (auto& [key, posted] : posted_) GiveBackBudget(posted);
   posted_.clear();
   withdrawals_.clear();
-  wanted_.clear();
-  asked_ = 0;
-  ask_ = false;
+  asked_.Clear();
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
   unacknowledged_data_ = false;
@@ -406,7 +404,10 @@ bool Link::OnTick(std::uint64_t now_ns) {
   CloseKept();
   large_.ForgetOld(now_ns);
   // The one that asked for it may have been lost.
-  if (!wanted_.empty()) acknowledge_now_ = ask_ = true;
+  if (!asked_.empty()) {
+    asked_.AskAgain();
+    acknowledge_now_ = true;
+  }
   FlushAcknowledgement();
   return one_not_asked;
 }
