@@ -25,6 +25,8 @@ namespace {
 // While the loop is awake, events of the io_context (calls, ends of processes, timers, sockets of rails that
 // were quiet) can wait this long: polling the system costs more than a turn without it.
 constexpr std::uint64_t kIoIntervalNs = 20'000;
+// What the last group has left is kept for so long, for the next one.
+constexpr std::uint64_t kNoGroupNs = 1'000'000'000;
 
 }  // namespace
 
@@ -51,6 +53,7 @@ void Loop::Join(const Parts& parts) {
   fabric_ = &parts.fabric;
   describe_side_rails_ = parts.describe_side_rails;
   control_ = &parts.control;
+  scratch_ = &parts.scratch;
   hellos_ = parts.hellos;
   workers_ = std::make_unique<Workers>(options_.scheduling, bell_, recorder_);
   done_work_.reserve(Workers::kWorksMax);
@@ -105,7 +108,18 @@ bool Loop::Turn() {
   done_work_.clear();
   if (node_->EndTurn()) ++count;
   if (options_.ends_with_last_client) CheckUsefulness();
+  GiveBackMemory();
   return count > 0;
+}
+
+// Operations come again with the next job at the earliest, and the allocator's pages would stay as they are.
+void Loop::GiveBackMemory() {
+  if (release_due_ns_ <= now_ns_) {
+    release_due_ns_ = collective::kNever;
+    scratch_->ExpectNoMore();
+    memory_release_.Start();
+  }
+  if (scratch_->NextDeadline() <= now_ns_) scratch_->OnTime(now_ns_);
 }
 
 void Loop::Sleep() {
@@ -135,7 +149,8 @@ void Loop::Sleep() {
 }
 
 std::uint64_t Loop::NextDeadline() const {
-  const std::uint64_t next = node_->NextDeadline();
+  const std::uint64_t next =
+      std::min({node_->NextDeadline(), scratch_->NextDeadline(), release_due_ns_});
   if (!options_.ends_with_last_client || clients_seen_ > 0) return next;
   return std::min(next, started_ns_ + options_.first_client_timeout_ns);
 }
@@ -278,6 +293,7 @@ void Loop::OnGroups(std::size_t groups) {
     groups_left_ = groups;
     groups_changed_.notify_all();
   }
+  release_due_ns_ = groups == 0 ? now_ns_ + kNoGroupNs : collective::kNever;
   KeepAwake();
 }
 

@@ -36,6 +36,7 @@
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 #include "daemon/transport/tcp/tcp_fabric.h"
+#include "daemon/work/scratch_pool.h"
 #include "daemon/work/workers.h"
 #include "proto/queue/scheduling_policy.h"
 
@@ -63,6 +64,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     intake::Intake& intake;
     fabric::TcpFabric& fabric;
     control::ControlServer& control;
+    ScratchPool& scratch;
     HelloSockets* hellos = nullptr;
     // What status says of the fabric's other transports besides their rails; nullptr: nothing.
     void (*describe_side_rails)(const fabric::TcpFabric& fabric, v1::NodeStatus& node) = nullptr;
@@ -129,6 +131,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void Sleep();
   void WatchBell();
   void CheckUsefulness();
+  void GiveBackMemory();
   std::uint64_t NextDeadline() const;
   void KeepAwake();
   Failure Stopping() const;
@@ -141,6 +144,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   intake::Intake* intake_ = nullptr;
   fabric::TcpFabric* fabric_ = nullptr;
   control::ControlServer* control_ = nullptr;
+  ScratchPool* scratch_ = nullptr;
   HelloSockets* hellos_ = nullptr;  // nullptr: no neighbour is looked for.
   void (*describe_side_rails_)(const fabric::TcpFabric&, v1::NodeStatus&) = nullptr;
   platform::Wakeup bell_;  // Rung by the workers.
@@ -165,6 +169,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::map<std::uint64_t, SharedPage> pages_;
   std::thread looking_;  // Examines the machine.
   MemoryRelease memory_release_;
+  std::uint64_t release_due_ns_ = collective::kNever;  // When no group comes before.
   std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;

@@ -220,7 +220,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->control_ = control::ControlServer::Create(*daemon->calls_, *daemon->intake_,
                                                     *daemon->recorder_, daemon->events_);
   daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
-                       daemon->hellos_.get(), DescribeSideRails});
+                       *daemon->scratch_, daemon->hellos_.get(), DescribeSideRails});
   return daemon;
 }
 

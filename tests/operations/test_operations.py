@@ -67,6 +67,21 @@ def test_thousands_of_groups_leave_nothing(cluster, nodes, ranks):
         assert int(c.status(node)["nodes"][0]["memory_bytes"]) < int(before[node]) + (4 << 20)
 
 
+def test_what_operations_had_needed_goes_back_when_no_job_is_left(cluster):
+    """Why: what the largest moment of a daemon's life had needed would stay for the rest of it."""
+    c = cluster(2)
+
+    def memory():
+        return [int(c.status(node)["nodes"][0]["memory_bytes"]) for node in range(2)]
+
+    run(c, "messages", 2, 4)  # Warm.
+    before = memory()
+    run(c, "every", 2, 4)
+    nothing_is_left(c, 2)
+    wait_until(lambda: all(now < had + (4 << 20) for now, had in zip(memory(), before)),
+               f"it goes back: {before} before")
+
+
 @pytest.mark.parametrize("nodes, ranks", [(1, 3), (3, 3), (2, 4)])
 def test_those_who_are_left_go_on_in_a_group_of_their_own(cluster, nodes, ranks):
     processes = start(cluster(nodes), "shrink", nodes, ranks)
