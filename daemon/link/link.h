@@ -14,7 +14,7 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -292,12 +292,12 @@ class Link {
   std::uint64_t session_ = 0;
   std::uint64_t peer_session_ = 0;
   ArrivalClaims claims_;
-  std::deque<ReceiveBudget> budgets_;
+  std::list<ReceiveBudget> budgets_;
   std::vector<ReceiveBudget*> free_budgets_;
   Channel channel_;
   ArrivalOrder arrivals_;
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
-  std::deque<Kept> kept_;                // Oldest first.
+  std::vector<Kept> kept_;               // Oldest first.
   std::size_t rail_count_ = 0;
   std::size_t carrying_ = 0;  // Of them.
   std::uint64_t direct_rails_gone_ = 0;

@@ -91,7 +91,7 @@ bool Link::HasHeard(const OnRail& on, std::uint64_t since_ns) const {
 void Link::KeepEndOf(std::size_t at, std::uint64_t now_ns) {
   std::unique_ptr<KeptEnd> end = rails_[at].rail->KeepEnd();
   if (end == nullptr) return;
-  if (kept_.size() == kKeptMax) kept_.pop_front();
+  if (kept_.size() == kKeptMax) kept_.erase(kept_.begin());
   kept_.push_back({std::move(end), now_ns});
 }
 
@@ -100,7 +100,7 @@ void Link::CloseKept() {
   for (const OnRail& on : rails_) {
     while (!kept_.empty() && on.rail != nullptr && on.rail->is_direct() &&
            HasHeard(on, kept_.front().since_ns)) {
-      kept_.pop_front();
+      kept_.erase(kept_.begin());
     }
   }
 }
@@ -331,6 +331,7 @@ void Link::GiveBackMemory() {
   has_grown_ = false;
   channel_.GiveBackMemory();
   arrivals_.GiveBackMemory();
+  claims_.GiveBackMemory();
   withdrawals_ = GrowingRing<Withdrawal>();
   posted_ = absl::flat_hash_map<PostedKey, Posted>();
   for (OnRail& on : rails_) on.waiting = GrowingRing<RailCommand>();

@@ -7,12 +7,14 @@
 //
 // See README.md, ArrivalClaims, for the slots and for copies that were dropped.
 //
-// Owner: Link. Thread: Take and GiveBack on rail threads, the rest on the loop's. Memory: fixed.
+// Owner: Link. Thread: Take and GiveBack on rail threads, the rest on the loop's. Memory: fixed; none
+// between GiveBackMemory and Reset.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "proto/wire/frame.h"
 
@@ -68,20 +70,24 @@ class ArrivalClaims {
 
   // The loop's thread, without rails: numbers begin at 1 again.
   void Reset() {
+    if (slots_ == nullptr) slots_ = std::make_unique<Slots>();
     for (std::uint64_t s = 1; s <= wire::kWindow; ++s) {
       SlotOf(s).store(s, std::memory_order_release);
     }
   }
+  // The loop's thread, without rails; Reset comes before the next one.
+  void GiveBackMemory() { slots_.reset(); }
 
  private:
+  using Slots = std::array<std::atomic<std::uint64_t>, wire::kWindow>;
   static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
   static constexpr std::uint64_t kDroppedCopy = std::uint64_t{1} << 62;
   static_assert(wire::kSequenceMax < kDroppedCopy);
 
   std::atomic<std::uint64_t>& SlotOf(std::uint64_t sequence) {
-    return slots_[sequence % wire::kWindow];
+    return (*slots_)[sequence % wire::kWindow];
   }
-  std::array<std::atomic<std::uint64_t>, wire::kWindow> slots_;
+  std::unique_ptr<Slots> slots_;
 };
 
 }  // namespace mlxcomm::fabric

@@ -43,6 +43,19 @@ TEST(ArrivalClaimsTest, SaysWhetherACopyWasDroppedWhenAClaimIsGivenBack) {
   EXPECT_EQ(claims.Take(1 + wire::kWindow), Claim::kOurs);
 }
 
+// Why: a lost node is remembered for minutes, and these are half of what its link takes.
+TEST(ArrivalClaimsTest, BeginsAgainAtOneAfterItsMemoryWasGivenBack) {
+  ArrivalClaims claims;
+  claims.OnReceived(1);
+  EXPECT_EQ(claims.Take(wire::kWindow + 1), Claim::kOurs);
+  claims.GiveBackMemory();
+  claims.Reset();
+  EXPECT_EQ(claims.Take(1), Claim::kOurs);
+  EXPECT_EQ(claims.Take(wire::kWindow), Claim::kOurs);
+  EXPECT_EQ(claims.Take(wire::kWindow + 1), Claim::kBeyond);
+  static_assert(sizeof(ArrivalClaims) < wire::kWindow, "it lies in each link");
+}
+
 // Why: two rails that both place a frame would add it twice.
 // How: rails race for each number of many windows, some give back what they got and ask for another
 // copy; the loop goes on once all of a window has been placed.
