@@ -396,12 +396,20 @@ class Worker {
     if (!part.has_value()) return;
     try {
       Operations(*part, dice, 1 + dice.Below(4), false);
-      if (!nested) return;
-      auto inner =
-          part->Split(static_cast<std::int32_t>(part->rank() / 2), 0, "inner", kOperationTimeout);
-      Operations(*inner, dice, 1, true);
+      if (nested) InInnerPart(*part, dice);
     } catch (const Error& error) {
       Tell(error, *part, "part");
+    }
+  }
+
+  // An error names a rank of the group that it comes from.
+  void InInnerPart(Group& part, Dice& dice) {
+    auto inner =
+        part.Split(static_cast<std::int32_t>(part.rank() / 2), 0, "inner", kOperationTimeout);
+    try {
+      Operations(*inner, dice, 1, true);
+    } catch (const Error& error) {
+      Tell(error, *inner, "part");
     }
   }
 
