@@ -221,14 +221,16 @@ class Soak(Hands):
         self._stop_file(name).unlink()
 
     def _quiet_moment(self):
-        """Descriptors, threads and mappings have time to come back."""
+        """Descriptors and threads have time to come back, and memory to come to rest: a second after the last
+        job daemons give back what they had kept for the next."""
         before = {one.node: one for one in self.samples if one.quiet and one.life == self.lives[one.node]}
         self.asking.is_wanted = False
         self.until(lambda: self.asking.open is None, 3 * rules.ANSWER_S)
+        rest = resources.Rest(now())
 
         def is_back():
             current = [self._read(node, True) for node in range(self.world.nodes)]
-            return all(
+            has_come = all(
                 one is None
                 or one.node not in before
                 or (
@@ -237,6 +239,7 @@ class Soak(Hands):
                 )
                 for one in current
             )
+            return rest.has_come(now(), [one and one.rss_mb for one in current]) and has_come
 
         end = now() + 8
         while not is_back() and now() < end:
@@ -427,6 +430,11 @@ class Soak(Hands):
                 one = self._read(node, quiet)
                 if one:
                     self.samples.append(one)
+                if one and quiet:
+                    self.note(
+                        f"quiet: node-{node}, run {one.life + 1}: {one.rss_mb:.1f} MB, {one.descriptors} "
+                        f"descriptors, {one.threads} threads, {one.mappings} mappings"
+                    )
 
     def _status(self, node):
         command = ["mlxcommctl", "status", "--json", "--socket", self.ground.socket(node)]

@@ -1,10 +1,10 @@
 """What a daemon uses, read from /proc in quiet moments, and whether that grows.
 
-A life is one daemon's time from its start to its end. Its first quiet moments are the warm-up: pools,
-arenas of malloc and gRPC's threads come with the first jobs. From then on descriptors, threads and mappings
-have to come back. Pools go on growing for some minutes, to the most that was needed at once, and then stay.
-So the resident memory's slope, by least squares, is judged in the later half of a life, once they are full;
-in a shorter life only the growth is, against what pools may need.
+A life is one daemon's time from its start to its end. Its first quiet moments are the warm-up: arenas of
+malloc and gRPC's threads come with the first jobs. From then on descriptors, threads and mappings have to
+come back. The flight recorder's tracks go on filling for some minutes, up to a bound. After these minutes
+resident memory is judged, by the slope of a line through all its quiet moments (least squares). A step
+counts, whether memory stays there or not. In a shorter life only the growth is judged, against what may fill.
 """
 
 import dataclasses
@@ -14,11 +14,13 @@ import subprocess
 import sys
 
 WARM_UP = 2  # Quiet moments.
-SLOPE_MOMENTS = 4  # So many are needed in the later half for a slope.
-FILLING_S = 900  # From then on, after the warm-up, pools are full.
-POOLS_MB = 32.0  # What they may grow by meanwhile.
+FILLING_S = 600  # From then on, after the warm-up, what has a bound is full.
+FILLING_MB = 12.0  # What it may grow by meanwhile: the flight recorder alone by 9 at the most.
+SLOPE_MOMENTS = 20  # So many are needed after that for a slope.
 SLOPE_MAX = 1.0  # MB an hour, where the time is long enough for that to be seen.
-NOISE_MB = 4.0  # What resident memory moves by within minutes without a leak: bounds short runs.
+NOISE_MB = 2.0  # Its line moves by that without a leak, for a quiet moment's memory does by more: +-2 MB.
+REST_S = 2.0  # Longer than a daemon keeps for the next job what the last one had needed.
+REST_MB = 0.1
 THREADS_MORE = 4  # gRPC keeps some threads for a minute, and how many depends on what was asked.
 MAPPINGS_MORE = 40  # malloc makes and keeps arenas. Ten minutes have 80 jobs: a leak of one each shows.
 
@@ -62,6 +64,23 @@ def read(pid, at, node, life, quiet):
         return None
 
 
+class Rest:
+    """Whether memory has stayed as it is for long enough."""
+
+    def __init__(self, at):
+        self.since, self.seen = at, []
+
+    def has_come(self, at, megabytes):
+        """One figure for each daemon, None where there is none."""
+        same = len(self.seen) == len(megabytes) and all(
+            (a is None) == (b is None) and (a is None or abs(a - b) <= REST_MB)
+            for a, b in zip(self.seen, megabytes)
+        )
+        if not same:
+            self.since, self.seen = at, megabytes
+        return at >= self.since + REST_S
+
+
 def slope(points):
     """Least squares: what y gains in each unit of x."""
     n = len(points)
@@ -100,13 +119,13 @@ def lives(samples):
 
 def trends(samples):
     for (node, life), quiet in lives(samples).items():
-        later = [one for one in quiet[len(quiet) // 2 :] if one.at >= quiet[0].at + FILLING_S]
+        later = [one for one in quiet if one.at >= quiet[0].at + FILLING_S]
         if len(later) >= SLOPE_MOMENTS:
             hours = (later[-1].at - later[0].at) / 3600
             gained, bound = slope([(one.at / 3600, one.rss_mb) for one in later]), slope_bound(hours)
         else:
             hours = (quiet[-1].at - quiet[0].at) / 3600
-            gained, bound = (quiet[-1].rss_mb - quiet[0].rss_mb) / hours, POOLS_MB / hours
+            gained, bound = (quiet[-1].rss_mb - quiet[0].rss_mb) / hours, FILLING_MB / hours
         early = tuple(quiet[: (len(quiet) + 1) // 2])
         yield Trend(node, life, hours, gained, bound, quiet[0], quiet[-1], early)
 

@@ -218,18 +218,33 @@ def test_memory_that_stays_is_fine_and_memory_that_grows_is_not():
     noise = (0.0, 1.2, -0.8, 0.5, -1.0, 0.9)
     assert broken([quiet(m, 40 + noise[m % 6]) for m in range(40)]) == []
     assert broken([quiet(m, 40 + noise[m % 6] + 3 * m) for m in range(40)]) == ["memory"]
-    assert broken([quiet(m, min(40 + 2 * m, 66) + noise[m % 6]) for m in range(40)]) == [], "pools stay"
+    assert broken([quiet(m, min(40 + m, 50) + noise[m % 6]) for m in range(40)]) == [], "what fills stays"
 
 
-def test_in_ten_minutes_pools_may_fill_and_no_more():
-    assert broken([quiet(m, 40 + 2 * m) for m in range(12)]) == []
-    assert broken([quiet(m, 40 + 4 * m) for m in range(12)]) == ["memory"]
+def test_a_step_is_growth_wherever_it_is():
+    for step in range(25, 110, 5):
+        assert broken([quiet(m, 40 + 8 * (m > step)) for m in range(120)]) == ["memory"], step
 
 
-def test_a_day_shows_a_megabyte_an_hour_and_ten_minutes_do_not():
-    assert resources.slope_bound(24) == 1.0
-    assert resources.slope_bound(1 / 6) == pytest.approx(24)
+def test_in_ten_minutes_what_has_a_bound_may_fill_and_no_more():
+    assert broken([quiet(m, 40 + m) for m in range(12)]) == []
+    assert broken([quiet(m, 40 + 2 * m) for m in range(12)]) == ["memory"]
+
+
+def test_two_hours_show_a_megabyte_an_hour_and_half_an_hour_does_not():
+    assert resources.slope_bound(2) == 1.0
+    assert resources.slope_bound(0.5) == pytest.approx(4)
     assert broken([quiet(10 * m, 40 + m / 6 * 1.5) for m in range(144)]) == ["memory"]
+
+
+def test_memory_has_come_to_rest_when_it_has_stayed_for_a_while():
+    rest = resources.Rest(10.0)
+    assert not rest.has_come(10.0, [40.0, None])
+    assert not rest.has_come(11.9, [40.05, None])
+    assert rest.has_come(12.0, [40.05, None])
+    assert not rest.has_come(12.1, [30.0, None]), "it has just been given back"
+    assert not rest.has_come(13.0, [30.0, 20.0]), "a daemon has come"
+    assert rest.has_come(15.0, [30.0, 20.0])
 
 
 def test_what_comes_with_the_first_jobs_is_no_growth():
