@@ -188,6 +188,7 @@ void Connection::Leave(const char* why) {
   const std::lock_guard lock(wait_mutex_);
   std::vector<std::uint64_t> groups;
   for (const auto& [group, calls] : calls_) groups.push_back(group);
+  for (const auto& [group, page] : pages_) groups.push_back(group);
   for (const std::uint64_t group : groups) ForgetGroup(group);
 }
 
@@ -228,10 +229,10 @@ Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent
   return {};
 }
 
-void Connection::UnpinRanges(const Pending& pending) {
-  if (pending.reads) allocator_->Unpin(pending.input_offset);
-  if (pending.writes) allocator_->Unpin(pending.output_offset);
-  if (pending.has_table) allocator_->Unpin(pending.table_offset);
+void Connection::UnpinRanges(Pending& pending) {
+  if (std::exchange(pending.reads, false)) allocator_->Unpin(pending.input_offset);
+  if (std::exchange(pending.writes, false)) allocator_->Unpin(pending.output_offset);
+  if (std::exchange(pending.has_table, false)) allocator_->Unpin(pending.table_offset);
 }
 
 std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
@@ -240,6 +241,7 @@ std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
   {
     const std::lock_guard lock(wait_mutex_);
     if (!reader_present_) TakeCompletions();  // Else the reader does.
+    SweepPages();
   }
   return allocator_->Allocate(bytes);
 }
@@ -267,8 +269,11 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   const std::lock_guard order(submit_mutex_);
   {
     const std::lock_guard lock(wait_mutex_);
-    if (!lost_.ok()) return lost_;
+    const std::uint64_t now = NowNs();
+    HearDoorbellNowAndThen(now);
     if (pending_.size() >= kInFlightMax && !reader_present_) TakeCompletions();
+    if (pending_.size() >= kInFlightMax) SweepPages();
+    if (!lost_.ok()) return lost_;
     if (pending_.size() >= kInFlightMax) {
       return {FailureCode::kResourceExhausted, kNoRank,
               std::to_string(kInFlightMax) +
@@ -283,7 +288,6 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
     pending.kind = entry.kind;
     pending.bytes = extent.input_bytes + extent.output_bytes;
     // Without a deadline the daemon is asked now and then, and has to answer.
-    const std::uint64_t now = NowNs();
     pending.began_ns = now;
     pending.ask_ns = now + kTellAfterNs;
     pending.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
@@ -322,9 +326,7 @@ void Connection::Settle(const queue::CompletionEntry& entry) {
   const auto found = pending_.Find(entry.ticket);
   if (found == pending_.end()) return;
   Pending& settled = found->second;
-  if (settled.meeting != nullptr && !settled.waits) {
-    EndOnPage(settled, meeting::Progress::kAdopted, 0);
-  }
+  EndOnPage(settled, meeting::Progress::kAdopted, NowNs());
   // What the daemon refuses to begin does not count as called.
   if (settled.is_collective && entry.failure_code != 0 && entry.group_failed == 0) {
     if (const auto calls = calls_.Find(settled.group); calls != calls_.end()) {
@@ -362,10 +364,11 @@ void Connection::TakeCompletions() {
 }
 
 void Connection::LoseDaemon(const std::string& why) {
-  if (!lost_.ok()) return;
-  lost_ = {FailureCode::kDaemonLost, kNoRank,
-           "the connection to mlxcommd is lost: " + why +
-               ". Buffers stay readable; connect anew once the daemon is back"};
+  if (lost_.ok()) {
+    lost_ = {FailureCode::kDaemonLost, kNoRank,
+             "the connection to mlxcommd is lost: " + why +
+                 ". Buffers stay readable; connect anew once the daemon is back"};
+  }
   for (auto at = pending_.begin(); at != pending_.end();) {
     Pending& pending = at->second;
     if (!pending.outcome.has_value()) pending.outcome = Outcome{lost_, true};
@@ -427,6 +430,7 @@ Connection::Pending* Connection::Find(std::uint64_t group, std::uint64_t ticket)
 
 bool Connection::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
   const auto found = pending_.Find(ticket);
+  if (found == pending_.end()) return false;
   if (!found->second.outcome.has_value() && !reader_present_) TakeCompletions();
   if (!found->second.outcome.has_value()) return false;
   outcome = *std::move(found->second.outcome);
@@ -455,6 +459,11 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   Pending* const pending = Find(group, ticket);
   if (pending == nullptr || pending->outcome.has_value()) return;
   if (!answered) return LoseDaemon("it does not answer");
+  if (pending->meeting != nullptr && !pending->waits) {
+    // The daemon has closed the page, so all is decided there, unless somebody scribbles over it.
+    const bool met = pending->meeting->Look(pending->met) == meeting::Progress::kMet;
+    EndOnPage(*pending, met ? meeting::Progress::kMet : meeting::Progress::kAdopted, NowNs());
+  }
   if (ended != 0) pending->deadline_ns = std::min(pending->deadline_ns, NowNs() + kAnswerMarginNs);
 }
 
@@ -472,15 +481,17 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
   queue::AdaptiveSpin& spin = SpinFor(pending->bytes);
   const std::uint64_t began = NowNs();
   std::uint64_t now = began;
+  bool was_on_page = false;
   for (;; pending = Find(group, ticket), now = NowNs()) {
     if (pending == nullptr) return Awaited::kUnknown;
     const std::uint64_t deadline_ns = pending->deadline_ns;
     if (TakeOutcome(ticket, outcome)) {
-      spin.Learn(now - began);
+      if (!was_on_page) spin.Learn(now - began);
       return Awaited::kEnded;
     }
     if (now >= until_ns) return Awaited::kTimeout;
-    if (now >= deadline_ns) return Awaited::kOverdue;
+    // On a page nobody keeps its deadline: it is the daemon's first.
+    if (now >= deadline_ns && pending->meeting == nullptr) return Awaited::kOverdue;
     const std::uint64_t ask_ns = interruptible ? pending->ask_ns : UINT64_MAX;
     if (now >= ask_ns) {
       const std::uint64_t waited_ns = now - pending->began_ns;
@@ -490,6 +501,7 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     }
     const std::uint64_t sleep_until_ns = std::min({deadline_ns, until_ns, ask_ns});
     if (pending->meeting != nullptr) {
+      was_on_page = true;
       WaitOnPage(lock, group, ticket, sleep_until_ns);
     } else {
       // Again and again while others' answers come, but in all not longer than spinning is worth.
@@ -582,7 +594,6 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   std::unique_lock lock(wait_mutex_);
   Pending* const pending = Find(group, ticket);
   if (pending == nullptr) return NotInFlight(ticket);
-  const std::uint64_t deadline_ns = pending->deadline_ns;
   const std::uint64_t now = NowNs();
   const std::uint64_t waited_ns = now - pending->began_ns;
   const bool asks = now >= pending->ask_ns;
@@ -595,10 +606,15 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
     if (pending->meeting != nullptr && late) AskToClose(lock, group);
   }
   if (TakeOutcome(ticket, outcome)) return outcome;
-  if (now >= deadline_ns) return EndOverdue(lock, group, ticket);
+  if (const Pending* const left = Find(group, ticket); left == nullptr) {
+    return NotInFlight(ticket);  // Another thread was told how it ended.
+  } else if (now >= left->deadline_ns && left->meeting == nullptr) {
+    return EndOverdue(lock, group, ticket);
+  }
   if (asks) TellAwaited(lock, group, ticket, waited_ns);
   if (!reader_present_) HearDoorbell();
   if (TakeOutcome(ticket, outcome)) return outcome;
+  if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
   return std::nullopt;
 }
 

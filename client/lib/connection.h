@@ -166,6 +166,8 @@ class Connection {
   void TakePage(int descriptor);
   void TakePages();
   bool HearDoorbell();
+  void HearDoorbellNowAndThen(std::uint64_t now);
+  void SweepPages();
   void ForgetGroup(std::uint64_t group);
   void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);
   void WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
@@ -184,7 +186,7 @@ class Connection {
   void LoseDaemon(const std::string& why);
   Failure PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                     Pending& pending);
-  void UnpinRanges(const Pending& pending);
+  void UnpinRanges(Pending& pending);
   queue::AdaptiveSpin& SpinFor(std::uint64_t bytes);
   bool LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
                  std::uint64_t until_ns);

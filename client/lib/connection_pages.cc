@@ -2,7 +2,9 @@
 // calls there, how it waits, and how it goes back to the daemon.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -16,6 +18,8 @@ constexpr std::uint64_t kHearDoorbellNs = 10'000'000;
 // How long a thread sleeps for which another one, or the daemon, does something.
 constexpr std::uint64_t kLookAgainNs = 50'000'000;
 constexpr std::size_t kPagesMax = 1024;
+// How long the daemon has, at least, for what it has taken over from a page.
+constexpr std::uint64_t kDaemonsDeadlineNs = 10'000'000'000;
 
 }  // namespace
 
@@ -44,11 +48,7 @@ meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller 
     entry.tag = static_cast<std::uint32_t>(pending.number);
     return meeting::Way::kDaemon;
   }
-  // The page works without the daemon, so whether it lives is looked at now and then.
-  if (now - doorbell_heard_ns_ >= kHearDoorbellNs && !reader_present_) {
-    doorbell_heard_ns_ = now;
-    HearDoorbell();
-  }
+  if (!calls.meeting->HasRoom()) SweepPages();
   const meeting::Way way = calls.meeting->Call(arena_, extent.input_bytes, now, entry, pending.met);
   pending.number = pending.met.number;
   if (way == meeting::Way::kPage) pending.meeting = calls.meeting;
@@ -56,6 +56,25 @@ meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller 
     entry.purpose = queue::SubmissionPurpose::kOperateAndClose;
   }
   return way;
+}
+
+// Pages work without the daemon, so whether it lives is looked at now and then.
+void Connection::HearDoorbellNowAndThen(std::uint64_t now) {
+  if (now - doorbell_heard_ns_ < kHearDoorbellNs || reader_present_) return;
+  doorbell_heard_ns_ = now;
+  HearDoorbell();
+}
+
+// Ends what has been met and that no thread waits for just now.
+void Connection::SweepPages() {
+  for (auto at = pending_.begin(); at != pending_.end();) {
+    Pending& pending = at->second;
+    if (pending.meeting != nullptr && !pending.waits) {
+      EndOnPage(pending, pending.meeting->Look(pending.met), NowNs());
+    }
+    const bool is_over = pending.abandoned && pending.outcome.has_value();
+    at = is_over ? pending_.Erase(at) : std::next(at);
+  }
 }
 
 void Connection::TakePage(int descriptor) {
@@ -88,6 +107,7 @@ bool Connection::HearDoorbell() {
 
 // Its page stays as long as operations on it have not ended.
 void Connection::ForgetGroup(std::uint64_t group) {
+  SweepPages();
   const auto calls = calls_.Find(group);
   if (calls != calls_.end()) calls_.Erase(calls);
   const auto page = pages_.find(group);
@@ -98,52 +118,53 @@ void Connection::ForgetGroup(std::uint64_t group) {
   pages_.erase(page);
 }
 
-// kMet: combines, unless that has been done, and the operation has ended; kAdopted: it goes on as
-// one of the daemon's.
+// kMet: the operation has ended; kAdopted: it goes on as one of the daemon's, or has ended there.
 void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now) {
-  if (progress == meeting::Progress::kMet) {
+  if (pending.meeting == nullptr) return;
+  if (progress == meeting::Progress::kMet && !pending.outcome.has_value()) {
     pending.meeting->Combine(pending.met, arena_);
     pending.meeting->End(pending.met, now);
     UnpinRanges(pending);
-    if (!pending.outcome.has_value()) pending.outcome.emplace();
-    pending.meeting = nullptr;
-  } else if (progress == meeting::Progress::kAdopted) {
+    pending.outcome.emplace();
+  } else if (progress == meeting::Progress::kMet || progress == meeting::Progress::kAdopted) {
     pending.meeting->End(pending.met, 0);
-    pending.meeting = nullptr;
+    // Its deadline is the daemon's from now on.
+    if (pending.deadline_ns != UINT64_MAX) {
+      pending.deadline_ns = std::max(pending.deadline_ns, now + kDaemonsDeadlineNs);
+    }
+  } else {
+    return;
   }
+  pending.meeting = nullptr;
 }
 
 // Returns when the operation has ended or been taken over, or after a while, to be called again.
 void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                             std::uint64_t ticket, std::uint64_t until_ns) {
   Pending* pending = Find(group, ticket);
+  const std::uint64_t began = NowNs();
   if (std::exchange(pending->waits, true)) {  // Another thread does.
-    settled_.wait_for(lock, std::chrono::nanoseconds(kLookAgainNs));
+    const std::uint64_t left_ns = until_ns - std::min(until_ns, began);
+    settled_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, kLookAgainNs)));
     return;
   }
-  const std::uint64_t began = pending->met.began_ns;
   const queue::AdaptiveSpin spin = page_spin_;
-  meeting::Progress progress = meeting::Progress::kWaits;
-  {
-    Meeting& page = *pending->meeting;
-    const Meeting::Operation operation = pending->met;
-    lock.unlock();
-    progress = page.Wait(operation, spin, until_ns);
-    lock.lock();
-  }
-  // Abandoned ones are still here.
+  Meeting& page = *pending->meeting;
+  const Meeting::Operation operation = pending->met;
+  lock.unlock();
+  (void)page.Wait(operation, spin, until_ns);
+  lock.lock();
+  const std::uint64_t now = NowNs();
+  const meeting::Progress progress = page.Look(operation);
+  page_spin_.Learn(progress == meeting::Progress::kMet ? now - began : UINT64_MAX);
   const auto found = pending_.Find(ticket);
-  if (found == pending_.end()) return;
+  if (found == pending_.end()) return page.End(operation, 0);  // Another thread took its outcome.
   pending = &found->second;
   pending->waits = false;
-  if (pending->meeting == nullptr) return;
-  const std::uint64_t now = NowNs();
-  if (progress == meeting::Progress::kMet) page_spin_.Learn(now - began);
-  EndOnPage(*pending, progress, now);
+  EndOnPage(*pending, pending->outcome.has_value() ? meeting::Progress::kAdopted : progress, now);
   if (pending->meeting == nullptr) return settled_.notify_all();
-  page_spin_.Learn(UINT64_MAX);
   AskToClose(lock, group);
-  ReadOrSleep(lock, std::min(until_ns, now + kLookAgainNs));
+  ReadOrSleep(lock, now + kLookAgainNs);
 }
 
 // The daemon's answer, a completion, wakes the thread that reads these. Where too much is in its

@@ -70,7 +70,7 @@ Way Meeting::Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64
                                     entry.peer_rank, entry.count);
   operation.began_ns = now_ns;
   const meeting::Contribution brings{operation.call, MayMeet(entry, ranks()),
-                                     arena + entry.input_offset, input_bytes};
+                                     arena + entry.input_offset, input_bytes, now_ns};
   const meeting::Called called = side_->Call(brings, entry);
   operation.number = called.number;
   entry.tag = static_cast<std::uint32_t>(called.number);

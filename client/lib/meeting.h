@@ -4,8 +4,8 @@
 //   daemon ─descriptor─▶ Map ─first collective─▶ Begin: this rank is ready
 //   Call ─page─▶ Look, Wait ─▶ Combine, End
 //
-// Owner: Connection. Thread: Call, Look and End under the connection's lock; Wait and Combine of an
-// operation by the one thread that waits for it. Memory: one mapping; nothing else.
+// Owner: Connection. Thread: Wait by the one thread that waits for an operation; all else under the
+// connection's lock. Memory: one mapping; nothing else.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace mlxcomm::client {
 
 class Meeting {
  public:
-  // Longer than this no rank waits on the page by itself.
+  // After so long a rank asks the daemon to close the page.
   static constexpr std::uint64_t kPatienceNs = 50'000'000;
 
   // Takes over the descriptor. nullptr: it is no page of this release's.
@@ -57,6 +57,8 @@ class Meeting {
   void End(const Operation& operation, std::uint64_t ended_ns);
   // The daemon has refused the operation, so it has no number.
   void TakeBack(std::uint64_t number) { side_->TakeBack(number); }
+  // Whether the next operation would have room; else it goes to the daemon, which closes the page.
+  bool HasRoom() { return side_->HasRoom(); }
 
  private:
   Meeting(std::byte* memory, std::size_t bytes, std::uint64_t group, std::uint32_t ranks)

@@ -212,21 +212,21 @@ bool LocalIntake::TakeSubmission(Session& session) {
     case queue::RingResult::kDone: break;
   }
   if (entry.purpose == queue::SubmissionPurpose::kClose) {
-    session.Uncount();  // It is no operation.
+    session.UncountInFlight();  // It is no operation.
     Submission asked;
     asked.entry = entry;
     listener_.OnSubmission(session.id(), asked);
     return true;
   }
-  const std::optional<Submission> submission = Check(session, entry);
+  const std::optional<Submission> submission = Check(session, entry, /*adopted=*/false);
   if (!submission.has_value()) return !session.ended();
   listener_.OnSubmission(session.id(), *submission);
   return true;
 }
 
 // An entry that counts as in flight.
-std::optional<Submission> LocalIntake::Check(Session& session,
-                                             const queue::SubmissionEntry& entry) {
+std::optional<Submission> LocalIntake::Check(Session& session, const queue::SubmissionEntry& entry,
+                                             bool adopted) {
   const Failure too_many = limits_.BeginOperation(*session.use());
   // A client library waits for a completion before it goes beyond its limit.
   if (session.in_flight() > Session::kInFlightMax) {
@@ -234,7 +234,8 @@ std::optional<Submission> LocalIntake::Check(Session& session,
                   absl::StrCat("more than ", Session::kInFlightMax, " operations in flight"));
     return std::nullopt;
   }
-  if (!too_many.ok()) {
+  // An adopted one was called long ago, and others wait for it.
+  if (!too_many.ok() && !adopted) {
     Complete(session.id(), entry.ticket, entry.group, too_many, false);
     return std::nullopt;
   }
@@ -247,7 +248,8 @@ std::optional<Submission> LocalIntake::Check(Session& session,
       return std::nullopt;
     case Finding::kGarbage: break;
   }
-  EndForGarbage(session, "a submission that no client library writes");
+  EndForGarbage(session, adopted ? "a submission on its group's page that no client library writes"
+                                 : "a submission that no client library writes");
   return std::nullopt;
 }
 
@@ -261,8 +263,8 @@ std::optional<Submission> LocalIntake::TakeOver(SessionId id, const queue::Submi
     if (checked.finding != Finding::kFine) return std::nullopt;
     return std::move(checked.submission);
   }
-  session.CountAdopted();
-  return Check(session, entry);
+  session.CountInFlight();
+  return Check(session, entry, /*adopted=*/true);
 }
 
 void LocalIntake::AnswerClose(SessionId id, std::uint64_t group) {
@@ -271,7 +273,7 @@ void LocalIntake::AnswerClose(SessionId id, std::uint64_t group) {
   queue::CompletionEntry entry{};
   entry.group = group;
   entry.rank_at_fault = kNoRank;
-  found->second->CountAdopted();
+  found->second->CountInFlight();
   if (!found->second->PushCompletion(entry)) {
     EndForGarbage(*found->second, "it never reads its completions");
   }

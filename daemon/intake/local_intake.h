@@ -73,7 +73,8 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   void OnProcessGone(SessionId session) override;
   void HearRings();
   bool TakeSubmission(Session& session);
-  std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry);
+  std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry,
+                                  bool adopted);
   void EndForGarbage(Session& session, const std::string& what);
   std::uint64_t ArenaBytes(std::uint64_t wanted) const;
 

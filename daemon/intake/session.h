@@ -91,9 +91,9 @@ class Session {
   bool PrepareToSleep() { return submissions_->PrepareToSleep(); }
   void WakeUp() { submissions_->WakeUp(); }
   std::uint32_t in_flight() const { return in_flight_; }
-  // An operation that did not come from the queue is in flight as well.
-  void CountAdopted() { ++in_flight_; }
-  void Uncount() { --in_flight_; }
+  // For what is answered without having come from the queue, and for what came and is no operation.
+  void CountInFlight() { ++in_flight_; }
+  void UncountInFlight() { --in_flight_; }
   bool PassDescriptor(int descriptor);
 
  private:

@@ -12,6 +12,15 @@ using record::OperationCounts;
 // costs more than it gains.
 constexpr std::uint64_t kWorthwhile = 16;
 constexpr std::uint64_t kQuietSubmissionsMax = 1024;
+// The loop has other work: between two harvests of a page, and between its closing and opening.
+constexpr std::uint64_t kHarvestLeastNs = 100'000'000;
+constexpr std::uint64_t kClosedLeastNs = 10'000'000;
+// What ranks say is not believed beyond what they can have done.
+constexpr std::uint64_t kOperationLeastNs = 20;
+constexpr std::uint64_t kOperationMostNs = 10'000'000'000;
+constexpr std::size_t kToldMax = 2 * meeting::kRecords;
+// A process that never takes what it is given holds a descriptor for each.
+constexpr std::size_t kUnreadyPagesMax = 256;
 
 static_assert(meeting::kTallyBuckets == OperationCounts::kBuckets &&
               meeting::kTalliesASide == OperationCounts::kKinds &&
@@ -21,11 +30,13 @@ static_assert(meeting::kRanksMax >= collective::kLocalRanksMax);
 }  // namespace
 
 Meetings::Meetings(collective::Collectives& collectives, collective::Membership& membership,
-                   OperationRecorder& recorder, NodePort& port, Submit submit)
+                   OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns,
+                   Submit submit)
     : collectives_(collectives),
       membership_(membership),
       recorder_(recorder),
       port_(port),
+      now_ns_(now_ns),
       submit_(std::move(submit)) {}
 
 Meetings::~Meetings() = default;
@@ -40,6 +51,7 @@ void Meetings::OnGroupMade(std::uint64_t group) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     sessions.push_back(membership_.HolderOf(group, rank));
     if (sessions.back() == 0) return;  // It has gone already.
+    if (UnreadyPagesOf(sessions.back()) >= kUnreadyPagesMax) return;
   }
   std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks), sessions);
   if (memory == nullptr) return;
@@ -49,11 +61,21 @@ void Meetings::OnGroupMade(std::uint64_t group) {
   port_.GivePage(group);
 }
 
+std::size_t Meetings::UnreadyPagesOf(SessionId session) const {
+  std::size_t unready = 0;
+  for (const auto& [group, page] : pages_) {
+    for (std::uint32_t rank = 0; rank < page->view.ranks(); ++rank) {
+      if (page->sessions[rank] == session && !page->side.IsReady(rank)) ++unready;
+    }
+  }
+  return unready;
+}
+
 void Meetings::OnGroupRemoved(std::uint64_t group) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
   if (found->second->side.open()) --open_pages_;
-  Harvest(*found->second);
+  HarvestNow(*found->second, now_ns_ - found->second->harvested_ns);
   TellUpTo(*found->second, collective::kNever);
   pages_.erase(found);
   port_.DropPage(group);
@@ -81,12 +103,21 @@ void Meetings::AfterSubmission(std::uint64_t group) {
   Page& page = *found->second;
   if (page.side.open() || page.for_good) return;
   if (++page.submissions < page.quiet_submissions * page.view.ranks()) return;
+  if (page.closed_ns != 0 && now_ns_ - page.closed_ns < kClosedLeastNs) return;
   if (!page.side.Reopen()) return;
   ++open_pages_;
+  harvest_ns_ = std::min(harvest_ns_, now_ns_ + kHarvestNs);
+  page.is_harvested = false;
   page.met_at_opening = MetOn(page);
 }
 
-std::uint64_t Meetings::MetOn(const Page& page) const { return page.side.MetBy(0); }
+std::uint64_t Meetings::MetOn(const Page& page) const {
+  std::uint64_t most = 0;
+  for (std::uint32_t rank = 0; rank < page.view.ranks(); ++rank) {
+    most = std::max(most, page.side.MetBy(rank));
+  }
+  return most;
+}
 
 void Meetings::Close(std::uint64_t group) {
   const auto found = pages_.find(group);
@@ -116,7 +147,8 @@ void Meetings::Close(Page& page) {
   --open_pages_;
   std::vector<meeting::Adopted> adopted = std::exchange(adopted_, {});
   page.side.Close(adopted);
-  const std::uint64_t met = MetOn(page) - page.met_at_opening;
+  page.closed_ns = now_ns_;
+  const std::uint64_t met = MetOn(page) - std::min(MetOn(page), page.met_at_opening);
   page.quiet_submissions = met < kWorthwhile * page.quiet_submissions
                                ? std::min(2 * page.quiet_submissions, kQuietSubmissionsMax)
                                : 1;
@@ -127,18 +159,43 @@ void Meetings::Close(Page& page) {
     taken.entry.group = page.group;
     taken.entry.purpose = queue::SubmissionPurpose::kOperate;
     const std::optional<intake::Submission> submission = port_.TakeOver(session, taken.entry);
-    if (submission.has_value()) submit_(session, *submission, taken.number);
+    const std::uint64_t age_ns = now_ns_ - std::min(now_ns_, taken.called_ns);
+    if (submission.has_value()) submit_(session, *submission, taken.number, age_ns);
   }
   adopted.clear();
   adopted_ = std::move(adopted);
 }
 
-void Meetings::Harvest(std::uint64_t now_ns) {
-  harvest_ns_ = now_ns + kHarvestNs;
+void Meetings::Harvest() {
   for (const auto& [group, page] : pages_) Harvest(*page);
 }
 
+// Who waits asks for the page to be closed; who has called and computes does not, and its deadline
+// counts all the same.
+void Meetings::OnTime() {
+  if (now_ns_ < harvest_ns_) return;
+  harvest_ns_ = now_ns_ + kHarvestNs;
+  const std::uint64_t before_ns = now_ns_ - std::min(now_ns_, kHarvestNs);
+  std::vector<std::uint64_t> waited_on;
+  for (const auto& [group, page] : pages_) {
+    if (page->side.open() && page->side.HasWaitedSince(before_ns)) waited_on.push_back(group);
+  }
+  std::sort(waited_on.begin(), waited_on.end());
+  for (const std::uint64_t group : waited_on) Close(group);
+  Harvest();
+}
+
 void Meetings::Harvest(Page& page) {
+  const std::uint64_t elapsed_ns = now_ns_ - page.harvested_ns;
+  if (page.is_harvested || (page.harvested_ns != 0 && elapsed_ns < kHarvestLeastNs)) return;
+  page.harvested_ns = now_ns_;
+  HarvestNow(page, elapsed_ns);
+}
+
+void Meetings::HarvestNow(Page& page, std::uint64_t elapsed_ns) {
+  told_ = 0;
+  // After its closing a rank may still end what it had called; a second later it has, or never will.
+  page.is_harvested = !page.side.open() && now_ns_ - page.closed_ns > kHarvestNs;
   collective::Group* const group = collectives_.Find(page.group);
   for (std::uint32_t rank = 0; rank < page.view.ranks() && group != nullptr; ++rank) {
     if (page.side.IsReady(rank)) {
@@ -148,7 +205,7 @@ void Meetings::Harvest(Page& page) {
   page.side.TakeRecords([&](std::uint32_t rank, const meeting::MetRecord& record) {
     TakeRecord(page, rank, record);
   });
-  CountTallies(page);
+  CountTallies(page, elapsed_ns);
 }
 
 void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record) {
@@ -160,7 +217,7 @@ void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetReco
     calls.push_back({rank, record.call, record.began_ns, record.ended_ns});
   }
   if (calls.size() == page.view.ranks()) {
-    recorder_.OnMet({page.group, number}, calls);
+    if (told_++ < kToldMax) recorder_.OnMet({page.group, number}, calls);
     page.partly.erase(number);
   }
   if (page.partly.size() > meeting::kRecords) TellUpTo(page, page.partly.begin()->first);
@@ -169,13 +226,13 @@ void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetReco
 void Meetings::TellUpTo(Page& page, std::uint64_t number) {
   while (!page.partly.empty() && page.partly.begin()->first <= number) {
     const auto first = page.partly.begin();
-    recorder_.OnMet({page.group, first->first}, first->second);
+    if (told_++ < kToldMax) recorder_.OnMet({page.group, first->first}, first->second);
     page.partly.erase(first);
   }
 }
 
 // What the first rank has counted, since an operation counts once.
-void Meetings::CountTallies(Page& page) {
+void Meetings::CountTallies(Page& page, std::uint64_t elapsed_ns) {
   const meeting::RankArea& area = page.view.area(0);
   const std::uint64_t met = MetOn(page);
   if (page.counted.empty()) {
@@ -198,6 +255,9 @@ void Meetings::CountTallies(Page& page) {
       if (more.done == 0) continue;
       more.bytes = grown(told.bytes, known.bytes);
       more.duration_ns = grown(told.duration_ns, known.duration_ns);
+      if (more.done > elapsed_ns / kOperationLeastNs) continue;  // Nobody can do so many.
+      more.bytes = std::min(more.bytes, more.done * meeting::kCellBytes);
+      more.duration_ns = std::min(more.duration_ns, more.done * kOperationMostNs);
       recorder_.CountMet(kind, type, more);
     }
   }

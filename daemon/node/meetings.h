@@ -36,12 +36,13 @@ class Meetings {
   // Between two looks at what has ended on open pages.
   static constexpr std::uint64_t kHarvestNs = 1'000'000'000;
 
-  // Submits an operation that a rank had called on a page.
-  using Submit = std::function<void(SessionId, const intake::Submission&, std::uint64_t number)>;
+  // Submits an operation that a rank had called on a page, so long ago.
+  using Submit = std::function<void(SessionId, const intake::Submission&, std::uint64_t number,
+                                    std::uint64_t age_ns)>;
 
-  // All outlive it.
+  // All outlive it. `now_ns` is the node's time.
   Meetings(collective::Collectives& collectives, collective::Membership& membership,
-           OperationRecorder& recorder, NodePort& port, Submit submit);
+           OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns, Submit submit);
   ~Meetings();
   Meetings(const Meetings&) = delete;
   Meetings& operator=(const Meetings&) = delete;
@@ -61,11 +62,10 @@ class Meetings {
   void CloseForGood(std::uint64_t group);
   void CloseAllOf(SessionId session);
 
-  // Tells the core and the record what has ended on the pages.
-  void Harvest(std::uint64_t now_ns);
-  void OnTime(std::uint64_t now_ns) {
-    if (now_ns >= harvest_ns_) Harvest(now_ns);
-  }
+  // Tells the core and the record what has ended on the pages, of each page not too often.
+  void Harvest();
+  // Also closes pages on which somebody has waited, or should have, for long.
+  void OnTime();
   std::uint64_t NextDeadline() const { return open_pages_ == 0 ? collective::kNever : harvest_ns_; }
 
  private:
@@ -78,6 +78,9 @@ class Meetings {
     std::uint64_t submissions = 0;
     std::uint64_t quiet_submissions = 1;  // Of each rank, before it opens again.
     std::uint64_t met_at_opening = 0;
+    std::uint64_t closed_ns = 0;
+    std::uint64_t harvested_ns = 0;
+    bool is_harvested = false;                             // Nothing more can have ended on it.
     std::vector<record::OperationCounts::Counts> counted;  // By kind and type.
     // By number: what some ranks have recorded, until all have.
     std::map<std::uint64_t, std::vector<MetCall>> partly;
@@ -88,7 +91,9 @@ class Meetings {
 
   void Close(Page& page);
   void Harvest(Page& page);
-  void CountTallies(Page& page);
+  void HarvestNow(Page& page, std::uint64_t elapsed_ns);
+  void CountTallies(Page& page, std::uint64_t elapsed_ns);
+  std::size_t UnreadyPagesOf(SessionId session) const;
   void TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record);
   // Tells the record of these and of all before it that are left.
   void TellUpTo(Page& page, std::uint64_t number);
@@ -98,10 +103,12 @@ class Meetings {
   collective::Membership& membership_;
   OperationRecorder& recorder_;
   NodePort& port_;
+  const std::uint64_t& now_ns_;
   Submit submit_;
   Pages pages_;
   std::size_t open_pages_ = 0;
   std::uint64_t harvest_ns_ = 0;
+  std::size_t told_ = 0;  // Operations that the record was told of in this harvest.
   std::vector<meeting::Adopted> adopted_;
 };
 

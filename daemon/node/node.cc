@@ -36,9 +36,10 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
                    options_.is_stopped),
       membership_(collectives_, options_.groups_per_user_max),
       links_(options_.fabric, *this, port),
-      meetings_(collectives_, membership_, recorder_, port,
-                [this](SessionId session, const intake::Submission& submission,
-                       std::uint64_t number) { Submit(session, submission, number); }),
+      meetings_(
+          collectives_, membership_, recorder_, port, now_ns_,
+          [this](SessionId session, const intake::Submission& submission, std::uint64_t number,
+                 std::uint64_t age_ns) { Submit(session, submission, number, age_ns); }),
       carrier_(collectives_, membership_, scratch, links_, meetings_, port),
       story_(port, recorder_),
       jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, meetings_, story_, port,
@@ -59,7 +60,7 @@ bool Node::EndTurn() {
   if (due) {
     collectives_.OnTime(now_ns_);
     jobs_.OnTime();
-    meetings_.OnTime(now_ns_);
+    meetings_.OnTime();
     status_calls_.OnTime(now_ns_);
     probes_.OnTime(now_ns_);
     checkups_.OnTime(now_ns_);
@@ -132,19 +133,19 @@ void Node::OnSessionEnded(SessionId session, const std::string& why) {
 void Node::OnSubmission(SessionId session, const intake::Submission& submission) {
   const queue::SubmissionEntry& entry = submission.entry;
   const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
-  if (rank != nullptr && entry.purpose == queue::SubmissionPurpose::kClose) {
-    meetings_.Close(entry.group);
+  if (entry.purpose == queue::SubmissionPurpose::kClose) {
+    if (rank != nullptr) meetings_.Close(entry.group);
     return port_.AnswerClose(session, entry.group);
   }
   if (rank == nullptr || IsPointToPoint(entry.kind)) {
-    return Submit(session, submission, std::nullopt);
+    return Submit(session, submission, std::nullopt, 0);
   }
-  Submit(session, submission, meetings_.NumberOf(*rank, entry));
+  Submit(session, submission, meetings_.NumberOf(*rank, entry), 0);
   meetings_.AfterSubmission(entry.group);
 }
 
 void Node::Submit(SessionId session, const intake::Submission& submission,
-                  std::optional<std::uint64_t> number) {
+                  std::optional<std::uint64_t> number, std::uint64_t age_ns) {
   const queue::SubmissionEntry& entry = submission.entry;
   const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
   if (rank == nullptr) {
@@ -174,6 +175,7 @@ void Node::Submit(SessionId session, const intake::Submission& submission,
   call.timeout_ns = entry.timeout_ns != 0 ? entry.timeout_ns : options_.operation_timeout_ns;
   call.by_liveness = call.timeout_ns == 0;
   if (call.by_liveness) call.timeout_ns = options_.stalled_timeout_ns;
+  call.timeout_ns -= std::min(age_ns, call.timeout_ns - 1);
   collectives_.Submit(entry.group, call, now_ns_);
 }
 
@@ -237,8 +239,8 @@ void Node::Cancel(SessionId session, const v1::CancelRequest& request, CancelAns
 void Node::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
   ReadClock();
   v1::AwaitedReply reply;
-  meetings_.Close(request.group());
   if (membership_.RankOf(session, request.group()) != nullptr) {
+    meetings_.Close(request.group());
     reply.set_text(
         collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_));
   }
@@ -365,7 +367,7 @@ OwnState Node::Own() const {
 void Node::Status(std::unique_ptr<StatusAnswer> answer) {
   ReadClock();
   if (!status_calls_.HasRoom()) return StatusCalls::Refuse(*answer);
-  meetings_.Harvest(now_ns_);
+  meetings_.Harvest();
   v1::StatusReply reply;
   reply.set_node(options_.fabric.self.name);
   reply.set_cluster(options_.fabric.cluster);
@@ -385,7 +387,7 @@ void Node::Status(std::unique_ptr<StatusAnswer> answer) {
 }
 
 void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
-  meetings_.Harvest(now_ns_);
+  meetings_.Harvest();
   v1::PeerMessage message;
   v1::StatusAnswer& answer = *message.mutable_status_answer();
   answer.set_query(query);
@@ -407,7 +409,7 @@ void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
 
 NodeMetrics Node::Metrics() {
   ReadClock();
-  meetings_.Harvest(now_ns_);
+  meetings_.Harvest();
   NodeMetrics metrics;
   WriteNode(Own(), metrics.node);
   v1::StatusReply own;

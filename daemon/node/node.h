@@ -152,7 +152,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   // What does not come in a turn may come after a long sleep, and is given a deadline.
   void ReadClock();
   void Submit(SessionId session, const intake::Submission& submission,
-              std::optional<std::uint64_t> number);
+              std::optional<std::uint64_t> number, std::uint64_t age_ns);
 
   const NodeOptions options_;
   NodePort& port_;

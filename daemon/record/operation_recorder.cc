@@ -140,13 +140,16 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
 // The words are a process's: numbers that nobody has are shown as such, times that cannot be are
 // left out.
 void OperationRecorder::OnMet(const OperationKey& key, const std::vector<MetCall>& calls) {
-  if (calls.empty()) return;
+  const std::uint64_t read_ns = clock_();
+  const bool can_be = std::all_of(calls.begin(), calls.end(), [read_ns](const MetCall& call) {
+    return call.ended_ns <= read_ns && call.began_ns <= call.ended_ns;
+  });
+  if (calls.empty() || !can_be) return;
   State met;
   met.name = RecordedName(key);
   std::uint64_t last_began_ns = 0;
   std::uint64_t ended_ns = 0;
   for (const MetCall& call : calls) {
-    if (call.ended_ns > now_ns_ || call.began_ns > call.ended_ns) return;
     Event event = NewEvent(EventKind::kSubmitted, met);
     event.time_ns = call.began_ns;
     event.party = call.rank;

@@ -95,6 +95,7 @@ constexpr bool Announces(std::uint64_t word, std::uint64_t number) {
 struct alignas(kLine) Offer {
   // As it would be submitted. Valid if `number_plus_one` names the operation.
   queue::SubmissionEntry entry;
+  std::atomic<std::uint64_t> called_ns;  // By the system's monotonic clock.
   std::atomic<std::uint64_t> number_plus_one;
   // Daemon: the number, plus one, of the operation that it has taken over from here.
   std::atomic<std::uint64_t> adopted_plus_one;

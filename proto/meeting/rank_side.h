@@ -10,8 +10,8 @@
 // A call is one compare-and-swap on the rank's own turn, which the daemon closes in the same way.
 // So the daemon knows of each call whether it has been made before the page was closed.
 //
-// Owner: the group's handle in a process. Thread: one at a time, but Look and Sleep of an operation
-// that has not ended from any. Memory: a view of the page.
+// Owner: a process that takes part. Thread: one at a time; but Look and Sleep, of an operation that
+// has not ended, from any. Memory: a view of the page.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +29,7 @@ struct Contribution {
   bool may_meet = false;  // False: the daemon has to carry it out, whatever the page says.
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;  // Up to kCellBytes.
+  std::uint64_t called_ns = 0;
 };
 
 enum class Way : std::uint8_t {
@@ -69,10 +70,10 @@ class RankSide {
       const bool open =
           turn.mode == TurnMode::kOpen ||
           (turn.mode == TurnMode::kReopening && number >= Steps::Load(page_.header().reopens_at));
-      const bool free = open && IsFree(number);
+      const bool free = open && number + 1 != taken_back_plus_one_ && IsFree(number);
       const bool meets = free && brings.may_meet;
       if (free) WriteSlot(number, meets ? brings.call : kByDaemon, brings);
-      WriteOffer(number, meets, entry);
+      WriteOffer(number, meets, brings.called_ns, entry);
       const Turn next{number + 1, open ? TurnMode::kOpen : turn.mode, turn.opening};
       if (!Steps::CompareExchange(own.turn, word, next.word())) continue;
       called_ = number + 1;
@@ -109,19 +110,27 @@ class RankSide {
     Steps::Park(awaited, seen, timeout_ns);
   }
 
-  // The operation has ended for this rank: it needs no contribution any more.
+  // Whether the rank's next operation would have room on the page.
+  bool HasRoom() { return IsFree(called_); }
+
+  // The operation has ended for this rank: it needs no contribution any more. To end it again does
+  // nothing.
   void End(std::uint64_t number) {
-    under_way_plus_one_[PageView::IndexOf(number)] = 0;
+    std::uint64_t& plus_one = under_way_plus_one_[PageView::IndexOf(number)];
+    if (plus_one != number + 1) return;
+    plus_one = 0;
     StoreDone();
   }
   // An operation that went to the daemon, which has refused it, so that it does not count. Nothing
-  // happens if the rank has called another one since.
+  // happens if the rank has called another one since. Its number goes to the daemon once more: it
+  // may have been announced, and others would take what is not there yet for the new call.
   void TakeBack(std::uint64_t number) {
     std::atomic<std::uint64_t>& turn = page_.area(rank_).turn;
     std::uint64_t word = Steps::Load(turn);
     for (Turn now = Turn::Of(word); now.called == number + 1; now = Turn::Of(word)) {
       if (!Steps::CompareExchange(turn, word, Turn{number, now.mode, now.opening}.word())) continue;
       called_ = number;
+      taken_back_plus_one_ = number + 1;
       return StoreDone();
     }
   }
@@ -157,10 +166,12 @@ class RankSide {
   }
 
   // After an attempt to call it on the page that came too late, the offer must not stay.
-  void WriteOffer(std::uint64_t number, bool meets, const queue::SubmissionEntry& entry) {
+  void WriteOffer(std::uint64_t number, bool meets, std::uint64_t called_ns,
+                  const queue::SubmissionEntry& entry) {
     Offer& offer = page_.offer(rank_, number);
     if (meets) {
       Steps::Copy(&offer.entry, &entry, sizeof entry);
+      Steps::Store(offer.called_ns, called_ns);
       Steps::Store(offer.number_plus_one, number + 1);
     } else if (Steps::Load(offer.number_plus_one) == number + 1) {
       Steps::Store(offer.number_plus_one, std::uint64_t{0});
@@ -188,6 +199,7 @@ class RankSide {
   std::uint32_t rank_;
   std::uint64_t called_ = 0;
   std::uint64_t met_ = 0;
+  std::uint64_t taken_back_plus_one_ = 0;
   std::uint64_t done_;      // As in the page.
   std::uint64_t all_done_;  // What the others' `done` were at least, when last read.
   // By slot: the number, plus one, of the operation that has been called and has not ended.

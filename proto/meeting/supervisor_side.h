@@ -28,6 +28,7 @@ namespace mlxcomm::meeting {
 struct Adopted {
   std::uint64_t number = 0;
   std::uint32_t rank = 0;
+  std::uint64_t called_ns = 0;
   queue::SubmissionEntry entry{};  // As the rank wrote it.
 };
 
@@ -54,6 +55,21 @@ class SupervisorSide {
   }
   // Of these, how many ended on the page.
   std::uint64_t MetBy(std::uint32_t rank) const { return Steps::Load(page_.area(rank).met); }
+
+  // Whether some rank has called an operation before that time which not all have called since.
+  bool HasWaitedSince(std::uint64_t before_ns) const {
+    for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
+      const RankArea& area = page_.area(rank);
+      const std::uint64_t called = CalledBy(rank);
+      const std::uint64_t done = Steps::Load(area.done);
+      for (const Offer& offer : area.offers) {
+        const std::uint64_t number = Steps::Load(offer.number_plus_one) - 1;
+        if (number >= called || number < done) continue;
+        if (Steps::Load(offer.called_ns) < before_ns && !AllHaveCalled(number)) return true;
+      }
+    }
+    return false;
+  }
 
   // Ranks go to the page from the operation after the next one on. False: not now.
   bool Reopen() {
@@ -138,6 +154,12 @@ class SupervisorSide {
     return called;
   }
 
+  bool AllHaveCalled(std::uint64_t number) const {
+    for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
+      if (CalledBy(rank) <= number) return false;
+    }
+    return true;
+  }
   // The number of the operation that lies in a slot of the rank, called on the page.
   bool HasCalled(std::uint32_t rank, std::uint64_t number) const {
     return number < called_[rank] &&
@@ -170,7 +192,7 @@ class SupervisorSide {
         AnnounceForAll(number);
         continue;
       }
-      Adopted taken{number, rank, {}};
+      Adopted taken{number, rank, Steps::Load(offer.called_ns), {}};
       Steps::Copy(&taken.entry, &offer.entry, sizeof taken.entry);
       // All had called it alike, if the rank has ended it meanwhile. Then others may have begun to
       // write their next operation where this one lay.

@@ -11,6 +11,9 @@
 //       One rank writes random bytes all over the page that it shares with the others, while another
 //       job computes.
 //
+//   meeting_attack SOCKET lost PID
+//       The daemon, which is process PID, is killed while two ranks compute: both are told.
+//
 // After a kill, both survivors must report the same number of operations that ended well, and the
 // rank that was lost. Every value is checked. The last line says how much was done.
 #include <sys/mman.h>
@@ -67,6 +70,7 @@ struct Orders {
   bool is_victim = false;  // Waits for its tracer before the first operation after kWarmUp.
   bool scribbles = false;
   std::uint64_t seed = 0;
+  std::uint64_t timeout_ns = 0;  // Of an operation; 0: none.
 };
 
 std::vector<std::pair<std::uintptr_t, std::uintptr_t>> PagesHere() {
@@ -122,9 +126,8 @@ void Compute(const Orders& orders, Verdict& verdict) {
     if (orders.is_victim && verdict.done == kWarmUp) ::raise(SIGTRAP);
     if (orders.scribbles && verdict.done >= kWarmUp) Scribble(random);
     std::uint64_t ticket = 0;
-    const std::uint64_t timeout_ns = orders.size == kRanks && orders.seed != 0 ? 2'000'000'000 : 0;
-    if (note(mlxcomm_all_reduce(world, input, output, 1, MLXCOMM_INT64, MLXCOMM_SUM, timeout_ns,
-                                &ticket, &error)) ||
+    if (note(mlxcomm_all_reduce(world, input, output, 1, MLXCOMM_INT64, MLXCOMM_SUM,
+                                orders.timeout_ns, &ticket, &error)) ||
         note(mlxcomm_wait(world, ticket, &error))) {
       return;
     }
@@ -302,6 +305,7 @@ int ScribbleOverPages(const char* socket, std::uint64_t seed) {
   orders.job = "victims-" + std::to_string(::getpid());
   orders.size = kRanks;
   orders.seed = seed;
+  orders.timeout_ns = 2'000'000'000;
   for (orders.rank = 0; orders.rank < orders.size; ++orders.rank) {
     orders.scribbles = orders.rank == kVictim;
     victims.push_back(Start(orders));
@@ -323,6 +327,26 @@ int ScribbleOverPages(const char* socket, std::uint64_t seed) {
   return 0;
 }
 
+int LoseDaemon(const char* socket, pid_t daemon) {
+  std::vector<Rank> ranks;
+  Orders orders;
+  orders.socket = socket;
+  orders.job = "lost-" + std::to_string(::getpid());
+  orders.size = 2;
+  for (orders.rank = 0; orders.rank < orders.size; ++orders.rank) ranks.push_back(Start(orders));
+  for (Rank& rank : ranks) AwaitJoined(rank);
+  ::usleep(200'000);
+  ::kill(daemon, SIGKILL);
+  for (Rank& rank : ranks) {
+    Verdict verdict;
+    if (!Hear(rank, verdict) || verdict.code != MLXCOMM_DAEMON_LOST || verdict.wrong != 0) {
+      Die("a rank says " + Text(verdict));
+    }
+  }
+  std::printf("fine: both ranks were told\n");
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -332,6 +356,7 @@ int main(int count, char** words) {
     return KillAtRandom(words[1], std::strtoull(words[3], nullptr, 10),
                         std::strtoull(words[4], nullptr, 10));
   }
+  if (mode == "lost" && count == 4) return LoseDaemon(words[1], std::atoi(words[3]));
   if (mode == "scribble" && count == 4) {
     return ScribbleOverPages(words[1], std::strtoull(words[3], nullptr, 10));
   }

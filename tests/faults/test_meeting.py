@@ -53,9 +53,14 @@ def test_ranks_that_are_killed_at_random_moments(cluster):
 def test_a_rank_that_scribbles_over_the_shared_page_harms_its_own_job_alone(cluster):
     """Another job's values are exact meanwhile, the ranks of its own end, and the daemon is as before."""
     c = cluster(1)
-    for seed in range(1, 3 if SHORT else 9):
+    for seed in range(1, 2 if SHORT else 4):
         attack(c, "scribble", seed)
     daemon_is_well(c)
+
+
+def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(cluster):
+    c = cluster(1)
+    attack(c, "lost", c.daemons[0].child.pid)
 
 
 @only_in_all

@@ -159,7 +159,7 @@ class MeetingsTest : public testing::Test {
     calls[rank] = meeting::WordsOf(entry.kind, entry.data_type, entry.reduce_operator,
                                    entry.peer_rank, entry.count);
     const meeting::Called called = ranks[rank]->Call(
-        {calls[rank], bytes <= 1024, port.arenas[SessionOf(rank)].data(), bytes}, entry);
+        {calls[rank], bytes <= 1024, port.arenas[SessionOf(rank)].data(), bytes, now_ns}, entry);
     numbers[rank] = called.number;
     entry.tag = static_cast<std::uint32_t>(called.number);
     if (called.way == meeting::Way::kDaemonCloses) {
@@ -173,6 +173,8 @@ class MeetingsTest : public testing::Test {
     Turn();
   }
   void Turn() {
+    now_ns += 20 * kMs;
+    node.AdvanceTo(now_ns);
     node.CarryOut();
     node.EndTurn();
   }
@@ -347,6 +349,46 @@ TEST_F(MeetingsTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
   ASSERT_EQ(activity.size(), kRanks);
   EXPECT_EQ(activity[0].operations_done, tickets[0]);
   EXPECT_EQ(activity[1].operations_done, tickets[1]);
+}
+
+// Why: a program may call, compute for long, and only then wait; its deadline counts from its call.
+TEST_F(MeetingsTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
+  FormJob();
+  OpenPage();
+  queue::SubmissionEntry entry = Sum(1);
+  entry.timeout_ns = 3'000 * kMs;
+  ASSERT_EQ(Call(0, entry).way, meeting::Way::kPage);
+  for (int second = 0; second < 2; ++second) {
+    now_ns += 1'100 * kMs;
+    Turn();
+  }
+  EXPECT_EQ(Look(0), meeting::Progress::kAdopted);
+  EXPECT_EQ(Completed(0), nullptr);
+  now_ns += 900 * kMs;
+  Turn();
+  EXPECT_EQ(CodeOf(0), FailureCode::kDeadlineExceeded);
+}
+
+// Why: a group's number is no secret, and a page that is closed again and again is of no use.
+TEST_F(MeetingsTest, OthersCanNeitherCloseThePageNorAskAboutIt) {
+  FormJob();
+  OpenPage();
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  constexpr SessionId kStranger = 77;
+  node.OnSessionOpened(kStranger, {500, "eve", false});
+  queue::SubmissionEntry close{};
+  close.group = group;
+  close.purpose = queue::SubmissionPurpose::kClose;
+  node.OnSubmission(kStranger, port.SubmissionOf(kStranger, close));
+  v1::AwaitedRequest request;
+  request.set_group(group);
+  Heard<v1::AwaitedReply> heard;
+  KeptAnswer<v1::AwaitedReply> answer(heard);
+  node.Awaited(kStranger, request, answer);
+  EXPECT_EQ(Look(0), meeting::Progress::kWaits);
+  // It is answered without counting as the end of an operation.
+  EXPECT_EQ(port.closed_for, std::vector<SessionId>{kStranger});
+  EXPECT_TRUE(port.completed[kStranger].empty());
 }
 
 // Why: a call's entry holds only the lower half of its number.

@@ -107,7 +107,7 @@ class Explorer {
     return report_;
   }
 
-  // So many schedules at random: a party goes on most of the time.
+  // `bounds.schedules` schedules at random: a party goes on most of the time.
   Report TryAtRandom(const Bounds& bounds, std::uint64_t seed) {
     Begin(bounds);
     random_.seed(seed);
@@ -147,7 +147,7 @@ class Explorer {
     party.idle = false;
     party.history = Mix(party.history, 0x3333);  // It is beyond that.
   }
-  // One of so many ways to go on.
+  // One of that many ways to go on.
   std::size_t Choose(std::size_t ways) {
     const std::size_t way = ways < 2 || !exploring_ ? 0 : Decide(ways, 0x7777);
     Read(way);
@@ -288,8 +288,8 @@ class Explorer {
     return report_;
   }
 
-  static void Enter(unsigned high, unsigned low) {
-    auto* const self = reinterpret_cast<Explorer*>(std::uint64_t{high} << 32 | low);
+  static void Enter() {
+    Explorer* const self = Current();
     self->world_.Run(self->running_);
     self->Of(self->running_).finished = true;
     self->Schedule();
@@ -307,9 +307,7 @@ class Explorer {
     context.uc_stack.ss_sp = party.stack.get();
     context.uc_stack.ss_size = kStackBytes;
     context.uc_link = nullptr;
-    const auto self = reinterpret_cast<std::uint64_t>(this);
-    ::makecontext(&context, reinterpret_cast<void (*)()>(&Enter), 2,
-                  static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
+    ::makecontext(&context, &Enter, 0);
     ::setcontext(&context);
   }
   void Leave() {

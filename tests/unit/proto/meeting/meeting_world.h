@@ -36,8 +36,7 @@ struct Operation {
 
 struct RankScript {
   std::vector<Operation> calls;
-  std::size_t ahead = 1;                // So many calls are under way before it waits for one,
-  bool newest_first = false;            // this one.
+  std::size_t ahead = 1;                // With that many calls under way it waits for the oldest.
   bool sleeps = false;                  // It waits asleep.
   std::optional<std::uint64_t> last{};  // It waits for this one after all others.
 };
@@ -243,10 +242,9 @@ class MeetingWorld : public World {
       }
       under_way[last++] = called;
       if (last - first < script.ahead) continue;
-      failed = !(script.newest_first ? Finish(side, under_way[--last])
-                                     : Finish(side, under_way[first++]));
+      failed = !Finish(side, under_way[first++]);
     }
-    while (first < last) Finish(side, script.newest_first ? under_way[--last] : under_way[first++]);
+    while (first < last) Finish(side, under_way[first++]);
     if (the_last) Finish(side, *the_last);
   }
 

@@ -65,22 +65,24 @@ TEST_F(ParkingTest, WakesAfterItsTime) {
 
 TEST_F(ParkingTest, WakesWhenTheOtherAnnounces) {
   Call(zero_);
-  std::jthread other([&] {
+  std::thread other([&] {
     AwaitSleeper(1);
     Call(one_);
   });
   EXPECT_EQ(WaitFor(zero_, kFirst), Progress::kMet);
+  other.join();
 }
 
 TEST_F(ParkingTest, WakesWhenThePageIsClosed) {
   Call(zero_);
-  std::jthread daemon([&] {
+  std::thread daemon([&] {
     AwaitSleeper(1);
     std::vector<Adopted> adopted;
     supervisor_.Close(adopted);
     EXPECT_EQ(adopted.size(), 1U);
   });
   EXPECT_EQ(WaitFor(zero_, kFirst), Progress::kAdopted);
+  daemon.join();
 }
 
 TEST_F(ParkingTest, WakesAnotherProcess) {

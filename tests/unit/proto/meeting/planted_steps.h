@@ -1,5 +1,7 @@
 // The explorer's steps with a mistake planted into what the two sides do by them: so the explorer
 // shows that it would find it.
+//
+// Owner: the test. Thread: one. Memory: the world's.
 #pragma once
 
 #include <atomic>
@@ -29,7 +31,7 @@ enum class Mistake : std::uint8_t {
 };
 
 struct PlantedSteps {
-  static inline Mistake mistake = Mistake::kNone;
+  static void Plant(Mistake mistake) { mistake_ = mistake; }
 
   template <typename Word>
   static Word Load(const std::atomic<Word>& word) {
@@ -44,8 +46,8 @@ struct PlantedSteps {
   }
   template <typename Word>
   static Word LoadInOrder(const std::atomic<Word>& word) {
-    if (IsDaemon() && deferred_close) {
-      auto& turn = *std::exchange(deferred_close, nullptr);
+    if (IsDaemon() && deferred_close_) {
+      auto& turn = *std::exchange(deferred_close_, nullptr);
       std::uint64_t seen = ExploredSteps::Load(turn);
       while (!ExploredSteps::CompareExchange(turn, seen, Closed(seen))) {
       }
@@ -53,9 +55,9 @@ struct PlantedSteps {
     const Word value = ExploredSteps::LoadInOrder(word);
     const Place place = Of(word);
     const bool is_last = place.rank + 1 == page().ranks() && place.slot + 1 == kGenerations;
-    if (IsDaemon() && is_last && deferred_adoption) {
-      auto& adopted = *std::exchange(deferred_adoption, nullptr);
-      ExploredSteps::Exchange(adopted, deferred_number);
+    if (IsDaemon() && is_last && deferred_adoption_) {
+      auto& adopted = *std::exchange(deferred_adoption_, nullptr);
+      ExploredSteps::Exchange(adopted, deferred_number_);
     }
     return value;
   }
@@ -75,9 +77,9 @@ struct PlantedSteps {
     if (Is(Mistake::kAnnouncesForNobody, word, Field::kAnnounced) && IsDaemon()) return 0;
     if (Is(Mistake::kAdoptsWithoutSaying, word, Field::kAdopted)) return 0;
     if constexpr (sizeof(Word) == 8) {
-      if (Is(Mistake::kAdoptsAfterItWoke, word, Field::kAdopted) && !deferred_adoption) {
-        deferred_adoption = &word;
-        deferred_number = value;
+      if (Is(Mistake::kAdoptsAfterItWoke, word, Field::kAdopted) && !deferred_adoption_) {
+        deferred_adoption_ = &word;
+        deferred_number_ = value;
         return 0;
       }
     }
@@ -86,19 +88,19 @@ struct PlantedSteps {
   template <typename Word>
   static bool CompareExchange(std::atomic<Word>& word, Word& expected, Word value) {
     const Place place = Of(word);
-    if (place.field == Field::kTurn && mistake == Mistake::kCallsInTheNextOpening && !IsDaemon()) {
+    if (place.field == Field::kTurn && mistake_ == Mistake::kCallsInTheNextOpening && !IsDaemon()) {
       // Two words that are different in their opening alone are one for it.
       const Turn seen = Turn::Of(expected);
       const Turn now = Turn::Of(word.load());
       if (seen.called == now.called && seen.mode == now.mode) expected = now.word();
     }
-    if (place.field == Field::kTurn && mistake == Mistake::kSettlesBeforeAllAreClosed &&
+    if (place.field == Field::kTurn && mistake_ == Mistake::kSettlesBeforeAllAreClosed &&
         IsDaemon() && place.rank + 1 == page().ranks() &&
         Turn::Of(value).mode == TurnMode::kClosed) {
-      deferred_close = &word;
+      deferred_close_ = &word;
       return true;
     }
-    if (place.field == Field::kAnnounced && mistake == Mistake::kDoesNotTurnTheWord) return true;
+    if (place.field == Field::kAnnounced && mistake_ == Mistake::kDoesNotTurnTheWord) return true;
     return ExploredSteps::CompareExchange(word, expected, value);
   }
   static void Copy(void* to, const void* from, std::size_t bytes) {
@@ -108,7 +110,7 @@ struct PlantedSteps {
     ExploredSteps::Park(word, seen, timeout_ns);
   }
   static void Wake(std::atomic<std::uint64_t>& word) {
-    if (mistake == Mistake::kForgetsSleepersBeforeItWakes && !IsDaemon()) {
+    if (mistake_ == Mistake::kForgetsSleepersBeforeItWakes && !IsDaemon()) {
       const Place place = Of(word);
       ExploredSteps::Exchange(page().area(place.rank).offers[place.slot].sleepers,
                               std::uint32_t{0});
@@ -125,7 +127,7 @@ struct PlantedSteps {
   }
   template <typename Word>
   static bool Is(Mistake it, const std::atomic<Word>& word, Field field) {
-    return mistake == it && Of(word).field == field;
+    return mistake_ == it && Of(word).field == field;
   }
   static bool IsDaemon() {
     const Explorer* const it = Explorer::Current();
@@ -136,10 +138,11 @@ struct PlantedSteps {
     return Turn{turn.called, TurnMode::kClosed, turn.opening}.word();
   }
 
+  static inline Mistake mistake_ = Mistake::kNone;
   // Of the Close that runs: it is one daemon's, and never left half-done but at a schedule's end.
-  static inline std::atomic<std::uint64_t>* deferred_close = nullptr;
-  static inline std::atomic<std::uint64_t>* deferred_adoption = nullptr;
-  static inline std::uint64_t deferred_number = 0;
+  static inline std::atomic<std::uint64_t>* deferred_close_ = nullptr;
+  static inline std::atomic<std::uint64_t>* deferred_adoption_ = nullptr;
+  static inline std::uint64_t deferred_number_ = 0;
 };
 
 }  // namespace mlxcomm::meeting::explorer

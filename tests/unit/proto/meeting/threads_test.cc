@@ -43,12 +43,12 @@ class Job {
       : ranks_(ranks), all_((1U << ranks) - 1), operations_(operations), ended_(operations) {}
 
   void Run() {
-    std::vector<std::jthread> threads;
+    std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       threads.emplace_back([this, rank] { Rank(rank).Run(*this); });
     }
     Supervise();
-    threads.clear();
+    for (std::thread& thread : threads) thread.join();
     std::uint64_t met = 0;
     for (const Ended& ended : ended_) {
       EXPECT_TRUE(ended.met == 0 || ended.submitted == 0);
