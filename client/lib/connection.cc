@@ -460,9 +460,7 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   if (pending == nullptr || pending->outcome.has_value()) return;
   if (!answered) return LoseDaemon("it does not answer");
   if (pending->meeting != nullptr && !pending->waits) {
-    // The daemon has closed the page, so all is decided there, unless somebody scribbles over it.
-    const bool met = pending->meeting->Look(pending->met) == meeting::Progress::kMet;
-    EndOnPage(*pending, met ? meeting::Progress::kMet : meeting::Progress::kAdopted, NowNs());
+    DecideOnPage(*pending);
   }
   if (ended != 0) pending->deadline_ns = std::min(pending->deadline_ns, NowNs() + kAnswerMarginNs);
 }
@@ -607,7 +605,7 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   }
   if (TakeOutcome(ticket, outcome)) return outcome;
   if (const Pending* const left = Find(group, ticket); left == nullptr) {
-    return NotInFlight(ticket);  // Another thread was told how it ended.
+    return NotInFlight(ticket);  // Another thread has got its outcome.
   } else if (now >= left->deadline_ns && left->meeting == nullptr) {
     return EndOverdue(lock, group, ticket);
   }

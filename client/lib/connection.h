@@ -168,6 +168,7 @@ class Connection {
   bool HearDoorbell();
   void HearDoorbellNowAndThen(std::uint64_t now);
   void SweepPages();
+  void DecideOnPage(Pending& pending);
   void ForgetGroup(std::uint64_t group);
   void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);
   void WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,

@@ -125,7 +125,7 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
     pending.meeting->Combine(pending.met, arena_);
     pending.meeting->End(pending.met, now);
     UnpinRanges(pending);
-    pending.outcome.emplace();
+    pending.outcome = Outcome{};
   } else if (progress == meeting::Progress::kMet || progress == meeting::Progress::kAdopted) {
     pending.meeting->End(pending.met, 0);
     // Its deadline is the daemon's from now on.
@@ -136,6 +136,12 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
     return;
   }
   pending.meeting = nullptr;
+}
+
+// The daemon has closed the page, so all is decided there, unless somebody scribbles over it.
+void Connection::DecideOnPage(Pending& pending) {
+  const bool met = pending.meeting->Look(pending.met) == meeting::Progress::kMet;
+  EndOnPage(pending, met ? meeting::Progress::kMet : meeting::Progress::kAdopted, NowNs());
 }
 
 // Returns when the operation has ended or been taken over, or after a while, to be called again.

@@ -9,6 +9,7 @@
 
 #include "client/lib/connection.h"
 #include "daemon/reduce/kernels.h"
+#include "proto/queue/usable_cores.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -16,8 +17,10 @@ namespace {
 using meeting::Progress;
 using meeting::Way;
 
-// Looks without giving the core away, before the system is asked for anything.
+// Looks without giving the core away, before the system is asked for anything; the second where
+// there are more ranks than cores, so that a rank that is missing may need this one.
 constexpr int kLooksAtOnce = 200;
+constexpr int kLooksOnFewCores = 8;
 
 // What a rank that contributes brings.
 std::uint64_t ContributionBytes(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
@@ -59,7 +62,9 @@ std::unique_ptr<Meeting> Meeting::Map(int descriptor) {
     ::munmap(mapped, bytes);
     return nullptr;
   }
-  return std::unique_ptr<Meeting>(new Meeting(memory, bytes, header.group, ranks));
+  std::unique_ptr<Meeting> made(new Meeting(memory, bytes, header.group, ranks));
+  made->cores_ = queue::UsableCores();
+  return made;
 }
 
 Meeting::~Meeting() { ::munmap(memory_, bytes_); }
@@ -87,7 +92,8 @@ Progress Meeting::Wait(const Operation& operation, const queue::AdaptiveSpin& sp
                        std::uint64_t until_ns) const {
   std::uint32_t rank = 0;
   Progress progress = Progress::kWaits;
-  for (int look = 0; look < kLooksAtOnce; ++look) {
+  const int looks = ranks() > cores_ ? kLooksOnFewCores : kLooksAtOnce;
+  for (int look = 0; look < looks; ++look) {
     progress = side_->Look(operation.number, operation.call, rank);
     if (progress != Progress::kWaits) return progress;
     queue::AdaptiveSpin::PauseCore();

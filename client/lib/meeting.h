@@ -34,7 +34,7 @@ class Meeting {
   std::uint64_t group() const { return group_; }
   std::uint32_t ranks() const { return view_.ranks(); }
   bool began() const { return side_.has_value(); }
-  // This process is that rank, and has called so many collectives of the group.
+  // This process is that rank, and has called `called` collectives of the group.
   void Begin(std::uint32_t rank, std::uint64_t called) { side_.emplace(view_, rank, called); }
 
   // An operation as its rank called it. `arena` is where the entry's offsets count from.
@@ -68,6 +68,7 @@ class Meeting {
   std::byte* memory_;
   std::size_t bytes_;
   std::uint64_t group_;
+  std::uint32_t cores_ = 1;
   meeting::PageView view_;
   std::optional<meeting::RankSide<>> side_;
 };

@@ -80,7 +80,7 @@ class Group final : private ExecutionHost {
   const Failure& failure() const { return inquest_.verdict(); }
 
   void Submit(const Call& call, std::uint64_t now_ns);
-  // The local rank has called so many collectives in all, and carried out so many of them together
+  // The local rank has called `called` collectives in all, and carried out `met` of them together
   // with the others without this core.
   void OnMet(std::uint32_t rank, std::uint64_t called, std::uint64_t met);
   // The session gives up its operation with this ticket; nothing happens if that has ended

@@ -239,9 +239,9 @@ std::optional<Submission> LocalIntake::Check(Session& session, const queue::Subm
     Complete(session.id(), entry.ticket, entry.group, too_many, false);
     return std::nullopt;
   }
-  CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
+  const CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
   switch (checked.finding) {
-    case Finding::kFine: return std::move(checked.submission);
+    case Finding::kFine: return checked.submission;
     case Finding::kWrong:
       Complete(session.id(), entry.ticket, entry.group,
                {FailureCode::kInvalidArgument, kNoRank, checked.message}, false);
@@ -259,9 +259,10 @@ std::optional<Submission> LocalIntake::TakeOver(SessionId id, const queue::Submi
   Session& session = *found->second;
   if (session.ended()) {
     // Its last contribution still counts for the others.
-    CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
+    const CheckedSubmission checked =
+        CheckSubmission(entry, session.arena(), session.arena_bytes());
     if (checked.finding != Finding::kFine) return std::nullopt;
-    return std::move(checked.submission);
+    return checked.submission;
   }
   session.CountInFlight();
   return Check(session, entry, /*adopted=*/true);

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/loop/own_facts.h"
+#include "daemon/platform/handler_memory.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/thread_quality.h"
@@ -21,6 +22,16 @@
 
 namespace mlxcomm {
 namespace {
+
+// With memory of its own, because it is set again while the loop sleeps, outside of handlers.
+struct Alarm : platform::UsesHandlerMemory {
+  std::uint64_t& armed_ns;
+
+  explicit Alarm(std::uint64_t& armed) : armed_ns(armed) {}
+  void operator()(const asio::error_code& cancelled) const {
+    if (!cancelled) armed_ns = collective::kNever;
+  }
+};
 
 // While the loop is awake, events of the io_context (calls, ends of processes, timers, sockets of rails that
 // were quiet) can wait this long: polling the system costs more than a turn without it.
@@ -133,9 +144,7 @@ void Loop::Sleep() {
       const std::uint64_t wait = deadline > now_ns_ ? deadline - now_ns_ : 1;
       timer_.expires_after(std::chrono::nanoseconds(wait));
       armed_ns_ = deadline;
-      timer_.async_wait([this](const asio::error_code& cancelled) {
-        if (!cancelled) armed_ns_ = collective::kNever;
-      });
+      timer_.async_wait(Alarm(armed_ns_));
     }
     io_.restart();
     io_.run_one();

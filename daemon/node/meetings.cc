@@ -76,7 +76,7 @@ void Meetings::OnGroupRemoved(std::uint64_t group) {
   if (found == pages_.end()) return;
   if (found->second->side.open()) --open_pages_;
   HarvestNow(*found->second, now_ns_ - found->second->harvested_ns);
-  TellUpTo(*found->second, collective::kNever);
+  for (Page::Partly& partly : found->second->partly) Tell(*found->second, partly);
   pages_.erase(found);
   port_.DropPage(group);
 }
@@ -105,6 +105,7 @@ void Meetings::AfterSubmission(std::uint64_t group) {
   if (++page.submissions < page.quiet_submissions * page.view.ranks()) return;
   if (page.closed_ns != 0 && now_ns_ - page.closed_ns < kClosedLeastNs) return;
   if (!page.side.Reopen()) return;
+  MakeRoom(page);
   ++open_pages_;
   harvest_ns_ = std::min(harvest_ns_, now_ns_ + kHarvestNs);
   page.is_harvested = false;
@@ -208,37 +209,44 @@ void Meetings::HarvestNow(Page& page, std::uint64_t elapsed_ns) {
   CountTallies(page, elapsed_ns);
 }
 
-void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record) {
-  if (record.number_plus_one == 0) return;
-  const std::uint64_t number = record.number_plus_one - 1;
-  std::vector<MetCall>& calls = page.partly[number];
-  // A rank that cheats may repeat a number.
-  if (calls.size() < page.view.ranks()) {
-    calls.push_back({rank, record.call, record.began_ns, record.ended_ns});
-  }
-  if (calls.size() == page.view.ranks()) {
-    if (told_++ < kToldMax) recorder_.OnMet({page.group, number}, calls);
-    page.partly.erase(number);
-  }
-  if (page.partly.size() > meeting::kRecords) TellUpTo(page, page.partly.begin()->first);
+void Meetings::MakeRoom(Page& page) {
+  const std::size_t ranks = page.view.ranks();
+  page.counted.resize(meeting::kTalliesASide * meeting::kTalliesASide);
+  page.partly.resize(meeting::kRecords);
+  page.partly_calls.resize(meeting::kRecords * ranks);
+  adopted_.reserve(meeting::kGenerations * ranks);
 }
 
-void Meetings::TellUpTo(Page& page, std::uint64_t number) {
-  while (!page.partly.empty() && page.partly.begin()->first <= number) {
-    const auto first = page.partly.begin();
-    if (told_++ < kToldMax) recorder_.OnMet({page.group, first->first}, first->second);
-    page.partly.erase(first);
+void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record) {
+  if (record.number_plus_one == 0 || page.partly.empty()) return;
+  const std::size_t at = (record.number_plus_one - 1) % meeting::kRecords;
+  Page::Partly& partly = page.partly[at];
+  if (partly.number_plus_one != record.number_plus_one) {
+    Tell(page, partly);  // Of a rank that is missing nothing is left.
+    partly.number_plus_one = record.number_plus_one;
   }
+  // A rank that cheats may repeat a number.
+  const std::uint32_t ranks = page.view.ranks();
+  if (partly.calls < ranks) {
+    page.partly_calls[at * ranks + partly.calls++] = {rank, record.call, record.began_ns,
+                                                      record.ended_ns};
+  }
+  if (partly.calls == ranks) Tell(page, partly);
+}
+
+void Meetings::Tell(Page& page, Page::Partly& partly) {
+  const Page::Partly told = std::exchange(partly, {});
+  if (told.calls == 0 || told_++ >= kToldMax) return;
+  const std::uint64_t number = told.number_plus_one - 1;
+  const MetCall* const first =
+      page.partly_calls.data() + number % meeting::kRecords * page.view.ranks();
+  recorder_.OnMet({page.group, number}, {first, told.calls});
 }
 
 // What the first rank has counted, since an operation counts once.
 void Meetings::CountTallies(Page& page, std::uint64_t elapsed_ns) {
   const meeting::RankArea& area = page.view.area(0);
-  const std::uint64_t met = MetOn(page);
-  if (page.counted.empty()) {
-    if (met == 0) return;
-    page.counted.resize(meeting::kTalliesASide * meeting::kTalliesASide);
-  }
+  if (page.counted.empty()) return;  // It was never open.
   const auto grown = [](const std::atomic<std::uint64_t>& told, std::uint64_t& known) {
     const std::uint64_t now = told.load(std::memory_order_relaxed);
     return std::max(now, known) - std::exchange(known, std::max(now, known));
@@ -255,7 +263,7 @@ void Meetings::CountTallies(Page& page, std::uint64_t elapsed_ns) {
       if (more.done == 0) continue;
       more.bytes = grown(told.bytes, known.bytes);
       more.duration_ns = grown(told.duration_ns, known.duration_ns);
-      if (more.done > elapsed_ns / kOperationLeastNs) continue;  // Nobody can do so many.
+      if (more.done > elapsed_ns / kOperationLeastNs) continue;  // More than a rank can do.
       more.bytes = std::min(more.bytes, more.done * meeting::kCellBytes);
       more.duration_ns = std::min(more.duration_ns, more.done * kOperationMostNs);
       recorder_.CountMet(kind, type, more);

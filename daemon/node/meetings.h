@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -82,8 +81,13 @@ class Meetings {
     std::uint64_t harvested_ns = 0;
     bool is_harvested = false;                             // Nothing more can have ended on it.
     std::vector<record::OperationCounts::Counts> counted;  // By kind and type.
-    // By number: what some ranks have recorded, until all have.
-    std::map<std::uint64_t, std::vector<MetCall>> partly;
+    // What some ranks have recorded, until all have: by number % kRecords, with room for each rank.
+    struct Partly {
+      std::uint64_t number_plus_one = 0;
+      std::uint32_t calls = 0;
+    };
+    std::vector<Partly> partly;
+    std::vector<MetCall> partly_calls;
 
     Page(std::uint64_t id, meeting::PageView memory) : group(id), view(memory), side(memory, id) {}
   };
@@ -95,8 +99,10 @@ class Meetings {
   void CountTallies(Page& page, std::uint64_t elapsed_ns);
   std::size_t UnreadyPagesOf(SessionId session) const;
   void TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record);
-  // Tells the record of these and of all before it that are left.
-  void TellUpTo(Page& page, std::uint64_t number);
+  // Tells the record of an operation of which no more ranks are awaited.
+  void Tell(Page& page, Page::Partly& partly);
+  // What a page needs once it is open, so that nothing is allocated while its ranks compute.
+  void MakeRoom(Page& page);
   std::uint64_t MetOn(const Page& page) const;
 
   collective::Collectives& collectives_;
@@ -108,7 +114,7 @@ class Meetings {
   Pages pages_;
   std::size_t open_pages_ = 0;
   std::uint64_t harvest_ns_ = 0;
-  std::size_t told_ = 0;  // Operations that the record was told of in this harvest.
+  std::size_t told_ = 0;  // Operations that this harvest has written to the record.
   std::vector<meeting::Adopted> adopted_;
 };
 

@@ -31,8 +31,8 @@ class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
   virtual void Complete(const collective::Action& action) = 0;
   // The session has ended, and no operation names its memory any more.
   virtual void ReleaseMemory(SessionId session) = 0;
-  // Memory of zeros that these sessions' processes will share, in order of rank; nullptr: none can
-  // be had, as where there are no processes. GivePage hands it to them; it stays until DropPage.
+  // Memory of zeros that these sessions' processes will share, in order of rank; nullptr: none is
+  // available, as where there are no processes. GivePage hands it to them; it stays until DropPage.
   virtual std::byte* MakePage(std::uint64_t /*group*/, std::size_t /*bytes*/,
                               const std::vector<SessionId>& /*sessions*/) {
     return nullptr;

@@ -20,6 +20,7 @@ class HandlerMemory {
  public:
   static constexpr std::size_t kBlockBytes = 256;
   static constexpr std::size_t kBlocksKept = 64;
+  static constexpr std::size_t kBlocksAtFirst = 4;
 
   static void* Allocate(std::size_t bytes) {
     if (bytes > kBlockBytes) return ::operator new(bytes);
@@ -36,6 +37,11 @@ class HandlerMemory {
   struct Kept {
     void* blocks[kBlocksKept];
     std::size_t count = 0;
+    // A wait that is begun again before the old one's handler has gone needs two; when that first
+    // happens is chance.
+    Kept() {
+      while (count < kBlocksAtFirst) blocks[count++] = ::operator new(kBlockBytes);
+    }
     ~Kept() {
       while (count > 0) ::operator delete(blocks[--count]);
     }

@@ -139,7 +139,7 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
 
 // The words are a process's: numbers that nobody has are shown as such, times that cannot be are
 // left out.
-void OperationRecorder::OnMet(const OperationKey& key, const std::vector<MetCall>& calls) {
+void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> calls) {
   const std::uint64_t read_ns = clock_();
   const bool can_be = std::all_of(calls.begin(), calls.end(), [read_ns](const MetCall& call) {
     return call.ended_ns <= read_ns && call.began_ns <= call.ended_ns;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,7 +53,7 @@ class OperationRecorder final : public collective::OperationObserver {
 
   // Operations that ranks carried out by themselves, seen later than they happened: one of them,
   // and how many of a kind and type there were.
-  void OnMet(const OperationKey& key, const std::vector<MetCall>& calls);
+  void OnMet(const OperationKey& key, std::span<const MetCall> calls);
   void CountMet(std::size_t kind, std::size_t type, const record::OperationCounts::Counts& more) {
     counts_.AddMany(kind, type, more);
   }

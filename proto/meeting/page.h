@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kPageMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
 inline constexpr std::uint32_t kPageVersion = 1;
 // A cache line, or two that are fetched together; Apple's are 128 bytes long.
 inline constexpr std::size_t kLine = 128;
-// So many operations of a rank may be under way; the next one goes to the daemon.
+// At most that many operations of a rank may be under way; the next one goes to the daemon.
 inline constexpr std::uint32_t kGenerations = 8;
 inline constexpr std::size_t kInlineBytes = 104;
 // The largest contribution of a rank. Larger ones would be copied once more than by the daemon.
@@ -99,7 +99,7 @@ struct alignas(kLine) Offer {
   std::atomic<std::uint64_t> number_plus_one;
   // Daemon: the number, plus one, of the operation that it has taken over from here.
   std::atomic<std::uint64_t> adopted_plus_one;
-  // Not 0: another rank sleeps until this slot is announced anew.
+  // Not 0: another rank sleeps until this slot is announced again.
   std::atomic<std::uint32_t> sleepers;
 };
 static_assert(sizeof(Offer) == kLine);
@@ -173,7 +173,7 @@ class PageView {
   Offer& offer(std::uint32_t rank, std::uint64_t number) const {
     return area(rank).offers[IndexOf(number)];
   }
-  // Where the rank's contribution of so many bytes lies.
+  // Where the rank's contribution of that many bytes lies.
   std::byte* contribution(std::uint32_t rank, std::uint64_t number, std::uint64_t bytes) const {
     if (bytes <= kInlineBytes) return slot(rank, number).inline_bytes;
     return base_ + CellsOffset(ranks_) +

@@ -3,7 +3,7 @@
 // Linux has futexes; macOS 14.4 and later os_sync_wait_on_address, which is looked up when the
 // program runs. Elsewhere nobody can sleep here, and who would have to asks the daemon instead.
 //
-// Owner: whoever maps the page. Thread: any. Memory: the word's, mapped shared.
+// Owner: the process that maps the page. Thread: any. Memory: the word's, mapped shared.
 #pragma once
 
 #include <atomic>

@@ -3,16 +3,16 @@
 //
 //   meeting_attack SOCKET step FIRST LAST STRIDE kill|stop
 //       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce 8 bytes
-//       without an end; one of them executes so many instructions of its next operation, a single
+//       without an end; one of them executes that many instructions of its next operation, a single
 //       step each, and is killed there, or stopped for a while and let go on.
 //   meeting_attack SOCKET random SEED JOBS
-//       In each of so many jobs a rank is killed at a random moment.
+//       In each of that many jobs a rank is killed at a random moment.
 //   meeting_attack SOCKET scribble SEED
 //       One rank writes random bytes all over the page that it shares with the others, while another
 //       job computes.
 //
 //   meeting_attack SOCKET lost PID
-//       The daemon, which is process PID, is killed while two ranks compute: both are told.
+//       The daemon, which is process PID, is killed while two ranks compute: both get an error.
 //
 // After a kill, both survivors must report the same number of operations that ended well, and the
 // rank that was lost. Every value is checked. The last line says how much was done.
@@ -73,14 +73,15 @@ struct Orders {
   std::uint64_t timeout_ns = 0;  // Of an operation; 0: none.
 };
 
-std::vector<std::pair<std::uintptr_t, std::uintptr_t>> PagesHere() {
-  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> found;
+std::vector<std::pair<std::byte*, std::byte*>> PagesHere() {
+  std::vector<std::pair<std::byte*, std::byte*>> found;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     if (line.find("mlxcomm-page") == std::string::npos) continue;
-    std::uintptr_t first = 0;
-    std::uintptr_t end = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx", &first, &end) == 2) found.emplace_back(first, end);
+    void* first = nullptr;
+    void* end = nullptr;
+    if (std::sscanf(line.c_str(), "%p-%p", &first, &end) != 2) continue;
+    found.emplace_back(static_cast<std::byte*>(first), static_cast<std::byte*>(end));
   }
   return found;
 }
@@ -88,8 +89,8 @@ std::vector<std::pair<std::uintptr_t, std::uintptr_t>> PagesHere() {
 void Scribble(std::mt19937_64& random) {
   for (const auto& [first, end] : PagesHere()) {
     for (int n = 0; n < 20'000; ++n) {
-      auto* const at = reinterpret_cast<volatile std::uint8_t*>(first + random() % (end - first));
-      *at = static_cast<std::uint8_t>(random());
+      volatile std::byte* const at = first + random() % static_cast<std::uint64_t>(end - first);
+      *at = static_cast<std::byte>(random());
     }
   }
 }
@@ -207,7 +208,7 @@ std::uint64_t CheckSurvivors(std::vector<Rank>& ranks, std::uint32_t victim,
   return verdicts[0].done;
 }
 
-// Lets the rank, which has stopped, execute so many instructions. False: it has ended.
+// Lets the rank, which has stopped, execute that many instructions. False: it has ended.
 bool Step(pid_t pid, std::uint64_t instructions) {
   for (std::uint64_t n = 0; n < instructions; ++n) {
     if (::ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr) != 0) return false;
@@ -343,7 +344,7 @@ int LoseDaemon(const char* socket, pid_t daemon) {
       Die("a rank says " + Text(verdict));
     }
   }
-  std::printf("fine: both ranks were told\n");
+  std::printf("fine: both ranks got the error\n");
   return 0;
 }
 

@@ -72,8 +72,8 @@ def test_large_packets_that_vanish_are_a_lost_rank_and_doctor_names_the_mtu(lab)
 
 
 def test_a_job_goes_round_a_cable_that_carries_small_packets_only(lab, tmp_path):
-    """Why: each connection over such a cable made its ends neighbours, who need no way through others. So the job
-    had one only from a connection's silence to the next connection."""
+    """Why: each connection over such a cable made its ends neighbours, which need no way through others. So
+    the job had one only from a connection's silence to the next connection."""
     c = lab(detour(), peer_settings=QUICK)
     in_packets(c)
     stop = tmp_path / "stop"

@@ -286,7 +286,7 @@ TEST_F(MeetingsTest, WhatAllHadCalledEndsWellForTheSurvivorsOfALostRank) {
   Turn();
   EXPECT_EQ(Look(0), meeting::Progress::kMet);
   EndMet(0);
-  // The next one is told who was lost.
+  // The next one names the lost rank.
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kDaemon);
   ASSERT_EQ(CodeOf(0), FailureCode::kRankLost);
   EXPECT_EQ(Completed(0)->rank, 1);
