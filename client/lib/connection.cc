@@ -326,7 +326,7 @@ void Connection::Settle(const queue::CompletionEntry& entry) {
   const auto found = pending_.Find(entry.ticket);
   if (found == pending_.end()) return;
   Pending& settled = found->second;
-  EndOnPage(settled, meeting::Progress::kAdopted, NowNs());
+  if (settled.meeting != nullptr) EndOnPage(settled, meeting::Progress::kAdopted, NowNs());
   // What the daemon refuses to begin does not count as called.
   if (settled.is_collective && entry.failure_code != 0 && entry.group_failed == 0) {
     if (const auto calls = calls_.Find(settled.group); calls != calls_.end()) {

@@ -178,16 +178,14 @@ void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t gr
 void Connection::AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t group) {
   if (std::exchange(close_asked_, true)) return;
   lock.unlock();
-  {
-    const std::lock_guard order(submit_mutex_);
-    queue::SubmissionEntry entry{};
-    entry.group = group;
-    entry.purpose = queue::SubmissionPurpose::kClose;
-    const bool asked = submissions_->Push(entry) == queue::RingResult::kDone;
-    if (asked && submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_);
-    lock.lock();
-    if (!asked) close_asked_ = false;
-  }
+  const std::lock_guard order(submit_mutex_);
+  queue::SubmissionEntry entry{};
+  entry.group = group;
+  entry.purpose = queue::SubmissionPurpose::kClose;
+  const bool asked = submissions_->Push(entry) == queue::RingResult::kDone;
+  if (asked && submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_);
+  lock.lock();
+  if (!asked) close_asked_ = false;
 }
 
 }  // namespace mlxcomm::client

@@ -167,8 +167,7 @@ void Meeting::Count(const Operation& operation, std::uint64_t duration_ns) const
     number.store(number.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   };
   std::size_t bucket = 0;
-  for (std::uint64_t bound_ns = 16'000;
-       bucket + 1 < meeting::kTallyBuckets && duration_ns > bound_ns; bound_ns *= 4) {
+  while (bucket + 1 < meeting::kTallyBuckets && duration_ns > meeting::TallyBoundNs(bucket)) {
     ++bucket;
   }
   add(tally.buckets[bucket], 1);

@@ -264,8 +264,7 @@ bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
 
 // --- use ----------------------------------------------------------------------------------
 
-std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes,
-                          const std::vector<intake::SessionId>& sessions) {
+std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes) {
   if (!options_.ranks_meet) return nullptr;
   auto segment = platform::SharedSegment::Create("mlxcomm-page", bytes);
   if (!segment.ok()) {
@@ -273,22 +272,20 @@ std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes,
                  std::string(segment.status().message()));
     return nullptr;
   }
-  return pages_.insert_or_assign(group, SharedPage{*std::move(segment), sessions})
-      .first->second.segment.data();
+  return pages_.insert_or_assign(group, *std::move(segment)).first->second.data();
 }
 
 // A client that does not get it never says that it is ready, and the page stays closed.
-void Loop::GivePage(std::uint64_t group) {
+void Loop::GivePage(std::uint64_t group, const std::vector<intake::SessionId>& sessions) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
-  SharedPage& page = found->second;
-  for (const intake::SessionId session : page.sessions) {
-    if (!intake_->PassDescriptor(session, page.segment.descriptor())) {
+  platform::SharedSegment& page = found->second;
+  for (const intake::SessionId session : sessions) {
+    if (!intake_->PassDescriptor(session, page.descriptor())) {
       spdlog::info("group {}: a rank did not take the page on which its ranks could meet", group);
     }
   }
-  page.sessions.clear();
-  page.segment.CloseDescriptor();
+  page.CloseDescriptor();
 }
 
 std::optional<intake::Submission> Loop::TakeOver(intake::SessionId session,

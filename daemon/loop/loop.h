@@ -98,9 +98,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
   void Complete(const collective::Action& action) override;
   void ReleaseMemory(intake::SessionId session) override;
-  std::byte* MakePage(std::uint64_t group, std::size_t bytes,
-                      const std::vector<intake::SessionId>& sessions) override;
-  void GivePage(std::uint64_t group) override;
+  std::byte* MakePage(std::uint64_t group, std::size_t bytes) override;
+  void GivePage(std::uint64_t group, const std::vector<intake::SessionId>& sessions) override;
   void DropPage(std::uint64_t group) override { pages_.erase(group); }
   void AnswerClose(intake::SessionId session, std::uint64_t group) override {
     intake_->AnswerClose(session, group);
@@ -160,14 +159,9 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   const std::uint64_t started_ns_;
   std::uint64_t wakeups_ = 0;
   std::uint64_t clients_seen_ = 0;
-  std::map<intake::SessionId, pid_t> clients_;  // That are there.
-  // By group: memory that its ranks share, and their sessions until they have got it.
-  struct SharedPage {
-    platform::SharedSegment segment;
-    std::vector<intake::SessionId> sessions;
-  };
-  std::map<std::uint64_t, SharedPage> pages_;
-  std::thread looking_;  // Examines the machine.
+  std::map<intake::SessionId, pid_t> clients_;              // That are there.
+  std::map<std::uint64_t, platform::SharedSegment> pages_;  // By group: what its ranks share.
+  std::thread looking_;                                     // Examines the machine.
   MemoryRelease memory_release_;
   std::uint64_t release_due_ns_ = collective::kNever;  // When no group comes before.
   std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.

@@ -25,6 +25,12 @@ constexpr std::size_t kUnreadyPagesMax = 256;
 static_assert(meeting::kTallyBuckets == OperationCounts::kBuckets &&
               meeting::kTalliesASide == OperationCounts::kKinds &&
               meeting::kTalliesASide == OperationCounts::kTypes);
+static_assert([] {
+  for (std::size_t bucket = 0; bucket < OperationCounts::kBuckets; ++bucket) {
+    if (meeting::TallyBoundNs(bucket) != OperationCounts::BoundNs(bucket)) return false;
+  }
+  return true;
+}());
 static_assert(meeting::kRanksMax >= collective::kLocalRanksMax);
 
 }  // namespace
@@ -53,12 +59,12 @@ void Meetings::OnGroupMade(std::uint64_t group) {
     if (sessions.back() == 0) return;  // It has gone already.
     if (UnreadyPagesOf(sessions.back()) >= kUnreadyPagesMax) return;
   }
-  std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks), sessions);
+  std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks));
   if (memory == nullptr) return;
   auto page = std::make_unique<Page>(group, meeting::PageView(memory, ranks));
   page->sessions = std::move(sessions);
+  port_.GivePage(group, page->sessions);
   pages_.emplace(group, std::move(page));
-  port_.GivePage(group);
 }
 
 std::size_t Meetings::UnreadyPagesOf(SessionId session) const {
@@ -149,7 +155,8 @@ void Meetings::Close(Page& page) {
   std::vector<meeting::Adopted> adopted = std::exchange(adopted_, {});
   page.side.Close(adopted);
   page.closed_ns = now_ns_;
-  const std::uint64_t met = MetOn(page) - std::min(MetOn(page), page.met_at_opening);
+  const std::uint64_t met_in_all = MetOn(page);
+  const std::uint64_t met = met_in_all - std::min(met_in_all, page.met_at_opening);
   page.quiet_submissions = met < kWorthwhile * page.quiet_submissions
                                ? std::min(2 * page.quiet_submissions, kQuietSubmissionsMax)
                                : 1;

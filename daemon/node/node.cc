@@ -39,7 +39,7 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       meetings_(
           collectives_, membership_, recorder_, port, now_ns_,
           [this](SessionId session, const intake::Submission& submission, std::uint64_t number,
-                 std::uint64_t age_ns) { Submit(session, submission, number, age_ns); }),
+                 std::uint64_t age_ns) { OnAdopted(session, submission, number, age_ns); }),
       carrier_(collectives_, membership_, scratch, links_, meetings_, port),
       story_(port, recorder_),
       jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, meetings_, story_, port,
@@ -132,35 +132,42 @@ void Node::OnSessionEnded(SessionId session, const std::string& why) {
 
 void Node::OnSubmission(SessionId session, const intake::Submission& submission) {
   const queue::SubmissionEntry& entry = submission.entry;
-  const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
+  const std::uint32_t* const found = membership_.RankOf(session, entry.group);
   if (entry.purpose == queue::SubmissionPurpose::kClose) {
-    if (rank != nullptr) meetings_.Close(entry.group);
+    if (found != nullptr) meetings_.Close(entry.group);
     return port_.AnswerClose(session, entry.group);
   }
-  if (rank == nullptr || IsPointToPoint(entry.kind)) {
-    return Submit(session, submission, std::nullopt, 0);
-  }
-  Submit(session, submission, meetings_.NumberOf(*rank, entry), 0);
+  if (found == nullptr) return RefuseStranger(session, entry);
+  const std::uint32_t rank = *found;
+  if (IsPointToPoint(entry.kind)) return Submit(session, rank, submission, std::nullopt, 0);
+  Submit(session, rank, submission, meetings_.NumberOf(rank, entry), 0);
   meetings_.AfterSubmission(entry.group);
 }
 
-void Node::Submit(SessionId session, const intake::Submission& submission,
+void Node::OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,
+                     std::uint64_t age_ns) {
+  const std::uint32_t* const rank = membership_.RankOf(session, submission.entry.group);
+  if (rank == nullptr) return RefuseStranger(session, submission.entry);
+  Submit(session, *rank, submission, number, age_ns);
+}
+
+void Node::RefuseStranger(SessionId session, const queue::SubmissionEntry& entry) {
+  collective::Action refusal;
+  refusal.session = session;
+  refusal.ticket = entry.ticket;
+  refusal.key.group = entry.group;
+  refusal.failure = {FailureCode::kInvalidArgument, kNoRank,
+                     "group: this process has not joined it"};
+  port_.Complete(refusal);
+}
+
+void Node::Submit(SessionId session, std::uint32_t rank, const intake::Submission& submission,
                   std::optional<std::uint64_t> number, std::uint64_t age_ns) {
   const queue::SubmissionEntry& entry = submission.entry;
-  const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
-  if (rank == nullptr) {
-    collective::Action refusal;
-    refusal.session = session;
-    refusal.ticket = entry.ticket;
-    refusal.key.group = entry.group;
-    refusal.failure = {FailureCode::kInvalidArgument, kNoRank,
-                       "group: this process has not joined it"};
-    return port_.Complete(refusal);
-  }
   collective::Call call;
   call.session = session;
   call.ticket = entry.ticket;
-  call.rank = *rank;
+  call.rank = rank;
   call.signature = {entry.kind,
                     entry.data_type,
                     entry.reduce_operator,

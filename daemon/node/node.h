@@ -151,7 +151,11 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void LookAtDiscovery();
   // What does not come in a turn may come after a long sleep, and is given a deadline.
   void ReadClock();
-  void Submit(SessionId session, const intake::Submission& submission,
+  // An operation that a rank had called on a page, so long ago.
+  void OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,
+                 std::uint64_t age_ns);
+  void RefuseStranger(SessionId session, const queue::SubmissionEntry& entry);
+  void Submit(SessionId session, std::uint32_t rank, const intake::Submission& submission,
               std::optional<std::uint64_t> number, std::uint64_t age_ns);
 
   const NodeOptions options_;

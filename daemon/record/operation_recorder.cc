@@ -153,11 +153,11 @@ void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> 
     Event event = NewEvent(EventKind::kSubmitted, met);
     event.time_ns = call.began_ns;
     event.party = call.rank;
-    event.operation = static_cast<std::uint8_t>(call.call.what >> 16);
-    event.data_type = static_cast<std::uint8_t>(call.call.what >> 8);
-    event.reduce_operator = static_cast<std::uint8_t>(call.call.what);
-    event.step = static_cast<std::uint16_t>(call.call.what >> 32);
-    event.bytes = call.call.count * DataTypeBytes(static_cast<DataType>(event.data_type));
+    event.operation = static_cast<std::uint8_t>(call.call.kind());
+    event.data_type = static_cast<std::uint8_t>(call.call.type());
+    event.reduce_operator = static_cast<std::uint8_t>(call.call.op());
+    event.step = static_cast<std::uint16_t>(call.call.root());
+    event.bytes = call.call.count * DataTypeBytes(call.call.type());
     Write(event);
     last_began_ns = std::max(last_began_ns, call.began_ns);
     ended_ns = std::max(ended_ns, call.ended_ns);

@@ -40,6 +40,12 @@ struct CallWords {
   std::uint64_t what = 0;
   std::uint64_t count = 0;
 
+  // What WordsOf was given; a process may have written any number.
+  constexpr std::uint32_t root() const { return static_cast<std::uint32_t>(what >> 32); }
+  constexpr OperationKind kind() const { return static_cast<OperationKind>(what >> 16 & 0xff); }
+  constexpr DataType type() const { return static_cast<DataType>(what >> 8 & 0xff); }
+  constexpr ReduceOperator op() const { return static_cast<ReduceOperator>(what & 0xff); }
+
   friend bool operator==(const CallWords&, const CallWords&) = default;
 };
 // In place of a call: the rank has called an operation that goes to the daemon.
@@ -117,6 +123,10 @@ static_assert(sizeof(MetRecord) == 64);
 // Operations of one kind and type that have ended on the page, for metrics.
 inline constexpr std::size_t kTallyBuckets = 12;
 inline constexpr std::size_t kTalliesASide = 16;
+// The longest duration that counts in the bucket; the last one has the rest.
+constexpr std::uint64_t TallyBoundNs(std::size_t bucket) {
+  return std::uint64_t{16'000} << (2 * bucket);
+}
 struct alignas(kLine) MetTally {
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> duration_ns;

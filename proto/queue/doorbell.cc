@@ -37,12 +37,15 @@ void RingDoorbell(int doorbell) {
   }
 }
 
+namespace {
+
 // One read each time: a side that writes faster than we read must not hold us here. Bytes that are
 // left make the descriptor readable again.
-DoorbellState DrainDoorbell(int doorbell) {
+template <typename Receive>
+DoorbellState DrainBy(Receive receive) {
   char bytes[4096];
   for (;;) {
-    const ssize_t got = ::recv(doorbell, bytes, sizeof bytes, MSG_DONTWAIT);
+    const ssize_t got = receive(bytes, sizeof bytes);
     if (got > 0) return DoorbellState::kRung;
     if (got == 0) return DoorbellState::kOtherSideGone;
     if (errno == EINTR) continue;
@@ -51,20 +54,21 @@ DoorbellState DrainDoorbell(int doorbell) {
   }
 }
 
-// Bytes behind the one with the descriptor are left for the next read.
+}  // namespace
+
+// Descriptors are the system's to close.
+DoorbellState DrainDoorbell(int doorbell) {
+  return DrainBy([doorbell](char* bytes, std::size_t most) {
+    return ::recv(doorbell, bytes, most, MSG_DONTWAIT);
+  });
+}
+
 DoorbellState DrainDoorbell(int doorbell, int& descriptor) {
   descriptor = -1;
-  char bytes[4096];
   int count = 0;
-  for (;;) {
-    const ssize_t got =
-        ReceiveSome(doorbell, bytes, sizeof bytes, &descriptor, /*capacity=*/1, &count);
-    if (got > 0) return DoorbellState::kRung;
-    if (got == 0) return DoorbellState::kOtherSideGone;
-    if (errno == EINTR) continue;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? DoorbellState::kSilent
-                                                   : DoorbellState::kOtherSideGone;
-  }
+  return DrainBy([&](char* bytes, std::size_t most) {
+    return ReceiveSome(doorbell, bytes, most, &descriptor, /*capacity=*/1, &count);
+  });
 }
 
 namespace {

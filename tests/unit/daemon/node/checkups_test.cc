@@ -2,35 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/daemon/node/still_port.h"
+
 namespace mlxcomm::node::checkups_test {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
 // Examines no machine, and counts how often it should have.
-class CountedLooks final : public NodePort {
+class CountedLooks final : public StillPort {
  public:
   int looks = 0;
   void LookAtSystem() override { ++looks; }
-
- private:
-  bool SubmitWork(const collective::LocalWork&, std::uint64_t) override { return false; }
-  void Complete(const collective::Action&) override {}
-  void ReleaseMemory(SessionId) override {}
-  void OnGroups(std::size_t) override {}
-  void OnForwarding(bool) override {}
-  void OnEvent(record::LoggedEvent) override {}
-  void OnViolation(const NodeId&, const std::string&) override {}
-  std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
-  std::vector<std::string> Listening() const override { return {}; }
-  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
-  intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
-  Clocks ReadClocks() const override { return {}; }
-  void SendHello(const std::string&, const wire::DiscoveryHello&) override {}
-  void Dial(const std::string&) override {}
-  void StopDialing(const std::string&) override {}
-  void OnRailGone() override {}
-  void OnDeadlineChanged() override {}
 };
 
 // Why: examining a machine takes milliseconds, and any user may ask twenty times a second.

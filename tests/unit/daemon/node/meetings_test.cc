@@ -18,6 +18,7 @@
 #include "daemon/work/scratch_pool.h"
 #include "proto/meeting/rank_side.h"
 #include "tests/unit/daemon/node/heard.h"
+#include "tests/unit/daemon/node/still_port.h"
 
 namespace mlxcomm::node::meetings_test {
 namespace {
@@ -28,14 +29,14 @@ constexpr std::uint64_t kOutputOffset = 2048;
 constexpr std::uint64_t kMs = 1'000'000;
 
 // Shared memory is memory of the test's.
-class MemoryPort final : public NodePort {
+class MemoryPort final : public StillPort {
  public:
-  std::byte* MakePage(std::uint64_t, std::size_t bytes, const std::vector<SessionId>&) override {
+  std::byte* MakePage(std::uint64_t, std::size_t bytes) override {
     if (!makes_pages) return nullptr;
     page.assign(bytes / sizeof(Line), Line{});
     return reinterpret_cast<std::byte*>(page.data());
   }
-  void GivePage(std::uint64_t) override { given = true; }
+  void GivePage(std::uint64_t, const std::vector<SessionId>&) override { given = true; }
   void DropPage(std::uint64_t) override { dropped = true; }
   void AnswerClose(SessionId session, std::uint64_t) override { closed_for.push_back(session); }
   std::optional<intake::Submission> TakeOver(SessionId session,
@@ -67,25 +68,6 @@ class MemoryPort final : public NodePort {
   std::vector<SessionId> closed_for;
   std::map<SessionId, std::array<std::byte, kArenaBytes>> arenas;
   std::map<SessionId, std::map<std::uint64_t, Failure>> completed;
-
- private:
-  bool SubmitWork(const collective::LocalWork&, std::uint64_t) override { return false; }
-  void ReleaseMemory(SessionId) override {}
-  void OnGroups(std::size_t) override {}
-  void OnForwarding(bool) override {}
-  void OnEvent(record::LoggedEvent) override {}
-  void OnViolation(const NodeId&, const std::string&) override {}
-  std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
-  std::vector<std::string> Listening() const override { return {}; }
-  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
-  intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
-  void LookAtSystem() override {}
-  Clocks ReadClocks() const override { return {}; }
-  void SendHello(const std::string&, const wire::DiscoveryHello&) override {}
-  void Dial(const std::string&) override {}
-  void StopDialing(const std::string&) override {}
-  void OnRailGone() override {}
-  void OnDeadlineChanged() override {}
 };
 
 NodeOptions OptionsOfANode() {

@@ -1,0 +1,35 @@
+// A port through which a node's parts do nothing: a base for those in which a test watches something.
+//
+// Owner: a test. Thread: its own. Memory: none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/node/node_port.h"
+
+namespace mlxcomm::node {
+
+class StillPort : public NodePort {
+ public:
+  bool SubmitWork(const collective::LocalWork&, std::uint64_t) override { return false; }
+  void Complete(const collective::Action&) override {}
+  void ReleaseMemory(SessionId) override {}
+  void OnGroups(std::size_t) override {}
+  void OnForwarding(bool) override {}
+  void OnEvent(record::LoggedEvent) override {}
+  void OnViolation(const NodeId&, const std::string&) override {}
+  std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
+  std::vector<std::string> Listening() const override { return {}; }
+  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
+  intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
+  void LookAtSystem() override {}
+  Clocks ReadClocks() const override { return {}; }
+  void SendHello(const std::string&, const wire::DiscoveryHello&) override {}
+  void Dial(const std::string&) override {}
+  void StopDialing(const std::string&) override {}
+  void OnRailGone() override {}
+  void OnDeadlineChanged() override {}
+};
+
+}  // namespace mlxcomm::node
