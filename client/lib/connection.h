@@ -28,6 +28,7 @@
 
 #include "client/lib/arena_allocator.h"
 #include "client/lib/attach_table.h"
+#include "client/lib/first_looks.h"
 #include "client/lib/meeting.h"
 #include "client/lib/mlxcomm.h"
 #include "client/lib/reusing_map.h"
@@ -219,7 +220,8 @@ class Connection {
   // By size: waits of milliseconds say nothing about waits of microseconds.
   std::array<queue::AdaptiveSpin, 3> spins_;
   queue::AdaptiveSpin page_spin_;  // Waits on pages.
-  bool meets_ = true;              // MLXCOMM_RANKS_MEET=0: no page is used.
+  FirstLooks page_looks_;
+  bool meets_ = true;  // MLXCOMM_RANKS_MEET=0: no page is used.
   std::map<std::uint64_t, std::unique_ptr<Meeting>> pages_;  // By group.
   std::uint64_t pages_taken_ = 0;
   ReusingMap<std::uint64_t, GroupCalls> calls_{64};  // By group.

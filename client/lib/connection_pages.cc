@@ -155,11 +155,14 @@ void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t gr
     return;
   }
   const queue::AdaptiveSpin spin = page_spin_;
+  const int looks_most = page_looks_.Next();
   Meeting& page = *pending->meeting;
   const Meeting::Operation operation = pending->met;
   lock.unlock();
-  (void)page.Wait(operation, spin, until_ns);
+  const int looks = page.LookAtOnce(operation, looks_most);
+  if (looks == looks_most) page.Wait(operation, spin, until_ns);
   lock.lock();
+  page_looks_.Learn(looks, looks < looks_most);
   const std::uint64_t now = NowNs();
   const meeting::Progress progress = page.Look(operation);
   page_spin_.Learn(progress == meeting::Progress::kMet ? now - began : UINT64_MAX);

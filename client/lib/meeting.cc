@@ -9,7 +9,6 @@
 
 #include "client/lib/connection.h"
 #include "daemon/reduce/kernels.h"
-#include "proto/queue/usable_cores.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -17,10 +16,10 @@ namespace {
 using meeting::Progress;
 using meeting::Way;
 
-// Looks without giving the core away, before the system is asked for anything; the second where
-// there are more ranks than cores, so that a rank that is missing may need this one.
-constexpr int kLooksAtOnce = 200;
-constexpr int kLooksOnFewCores = 8;
+// Each rank reads what all have brought, which the daemon would read once. So of more ranks only
+// smaller operations are faster without it.
+constexpr std::uint64_t kReadByAllMost = 4 * meeting::kCellBytes;
+constexpr std::uint64_t kOfAnyRanksBytes = std::uint64_t{16} * 1024;
 
 // What a rank that contributes brings.
 std::uint64_t ContributionBytes(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
@@ -35,8 +34,12 @@ std::uint64_t ContributionBytes(const queue::SubmissionEntry& entry, std::uint32
 bool MayMeet(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
   if (IsPointToPoint(entry.kind) || HasCounts(entry.kind)) return false;
   if (entry.plan != PlanKind::kAutomatic) return false;
-  return entry.count <= meeting::kCellBytes &&
-         ContributionBytes(entry, ranks) <= meeting::kCellBytes;
+  if (entry.count > meeting::kCellBytes) return false;
+  const std::uint64_t bytes = ContributionBytes(entry, ranks);
+  // Of blocks for all ranks each reads its own.
+  const bool all_is_read = RowOf(entry.kind).input.extent == Extent::kCount;
+  return bytes <= meeting::kCellBytes &&
+         (bytes <= kOfAnyRanksBytes || !all_is_read || bytes * ranks * ranks <= kReadByAllMost);
 }
 
 }  // namespace
@@ -62,9 +65,7 @@ std::unique_ptr<Meeting> Meeting::Map(int descriptor) {
     ::munmap(mapped, bytes);
     return nullptr;
   }
-  std::unique_ptr<Meeting> made(new Meeting(memory, bytes, header.group, ranks));
-  made->cores_ = queue::UsableCores();
-  return made;
+  return std::unique_ptr<Meeting>(new Meeting(memory, bytes, header.group, ranks));
 }
 
 Meeting::~Meeting() { ::munmap(memory_, bytes_); }
@@ -88,28 +89,32 @@ Progress Meeting::Look(const Operation& operation) const {
   return side_->Look(operation.number, operation.call, rank);
 }
 
-Progress Meeting::Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
-                       std::uint64_t until_ns) const {
+int Meeting::LookAtOnce(const Operation& operation, int most) const {
   std::uint32_t rank = 0;
-  Progress progress = Progress::kWaits;
-  const int looks = ranks() > cores_ ? kLooksOnFewCores : kLooksAtOnce;
-  for (int look = 0; look < looks; ++look) {
-    progress = side_->Look(operation.number, operation.call, rank);
-    if (progress != Progress::kWaits) return progress;
+  int looks = 0;
+  while (looks < most && side_->Look(operation.number, operation.call, rank) == Progress::kWaits) {
+    ++looks;
     queue::AdaptiveSpin::PauseCore();
   }
+  return looks;
+}
+
+void Meeting::Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
+                   std::uint64_t until_ns) const {
+  std::uint32_t rank = 0;
+  Progress progress = Progress::kWaits;
   const std::uint64_t began_ns = NowNs();
   until_ns = std::min(until_ns, began_ns + kPatienceNs);
   std::uint64_t now_ns = began_ns;
   while (now_ns - began_ns < spin.budget_ns()) {
     progress = side_->Look(operation.number, operation.call, rank);
-    if (progress != Progress::kWaits) return progress;
+    if (progress != Progress::kWaits) return;
     queue::AdaptiveSpin::Pause(spin.limits());
     now_ns = NowNs();
   }
   for (;;) {
     progress = side_->Look(operation.number, operation.call, rank);
-    if (progress != Progress::kWaits || now_ns >= until_ns || !meeting::CanPark()) return progress;
+    if (progress != Progress::kWaits || now_ns >= until_ns || !meeting::CanPark()) return;
     side_->Sleep(operation.number, rank, until_ns - now_ns);
     now_ns = NowNs();
   }

@@ -48,9 +48,12 @@ class Meeting {
   meeting::Way Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64_t now_ns,
                     queue::SubmissionEntry& entry, Operation& operation);
   meeting::Progress Look(const Operation& operation) const;
+  // Looks at most so often, and keeps the core meanwhile. Returns how often it has looked before there
+  // was something else to do than to wait, `most` if there is nothing yet.
+  int LookAtOnce(const Operation& operation, int most) const;
   // Looks for as long as `spin` says, then sleeps; at most until the patience has ended.
-  meeting::Progress Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
-                         std::uint64_t until_ns) const;
+  void Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
+            std::uint64_t until_ns) const;
   // What this rank gets of an operation that all have called.
   void Combine(const Operation& operation, std::byte* arena) const;
   // This rank needs nothing of it any more. `ended_ns` 0: it did not end here.
@@ -68,7 +71,6 @@ class Meeting {
   std::byte* memory_;
   std::size_t bytes_;
   std::uint64_t group_;
-  std::uint32_t cores_ = 1;
   meeting::PageView view_;
   std::optional<meeting::RankSide<>> side_;
 };

@@ -31,7 +31,7 @@ inline constexpr std::size_t kLine = 128;
 inline constexpr std::uint32_t kGenerations = 8;
 inline constexpr std::size_t kInlineBytes = 104;
 // The largest contribution of a rank. Larger ones would be copied once more than by the daemon.
-inline constexpr std::size_t kCellBytes = std::size_t{16} * 1024;
+inline constexpr std::size_t kCellBytes = std::size_t{64} * 1024;
 inline constexpr std::uint32_t kRanksMax = 64;
 inline constexpr std::size_t kRecords = 128;
 
@@ -88,6 +88,7 @@ struct alignas(kLine) Slot {
   // means nothing and is turned to wake those who sleep on it.
   std::atomic<std::uint64_t> announced;
   CallWords call;
+  // If it brings more, the first one says in which of the rank's cells it lies.
   std::byte inline_bytes[kInlineBytes];
 };
 static_assert(sizeof(Slot) == kLine);
@@ -183,11 +184,15 @@ class PageView {
   Offer& offer(std::uint32_t rank, std::uint64_t number) const {
     return area(rank).offers[IndexOf(number)];
   }
-  // Where the rank's contribution of that many bytes lies.
+  std::byte* cell(std::uint32_t rank, std::size_t index) const {
+    return base_ + CellsOffset(ranks_) + (std::size_t{rank} * kGenerations + index) * kCellBytes;
+  }
+  // Where the contribution of that many bytes lies, of a rank that has announced the operation.
   std::byte* contribution(std::uint32_t rank, std::uint64_t number, std::uint64_t bytes) const {
-    if (bytes <= kInlineBytes) return slot(rank, number).inline_bytes;
-    return base_ + CellsOffset(ranks_) +
-           (std::size_t{rank} * kGenerations + IndexOf(number)) * kCellBytes;
+    std::byte* const inside = slot(rank, number).inline_bytes;
+    return bytes <= kInlineBytes
+               ? inside
+               : cell(rank, std::to_integer<std::size_t>(inside[0]) % kGenerations);
   }
 
  private:

@@ -77,7 +77,10 @@ class RankSide {
       const Turn next{number + 1, open ? TurnMode::kOpen : turn.mode, turn.opening};
       if (!Steps::CompareExchange(own.turn, word, next.word())) continue;
       called_ = number + 1;
-      if (meets) under_way_plus_one_[PageView::IndexOf(number)] = number + 1;
+      if (meets) {
+        under_way_plus_one_[PageView::IndexOf(number)] = number + 1;
+        if (brings.bytes > kInlineBytes) cell_needed_below_[cell_] = number + 1;
+      }
       if (free) Announce(number);
       if (!meets) StoreDone();
       if (meets) return {Way::kPage, number};
@@ -149,20 +152,43 @@ class RankSide {
   // Nobody needs what lies in its slot: the operation kGenerations before it has ended everywhere.
   bool IsFree(std::uint64_t number) {
     if (number >= done_ + kGenerations) return false;
-    if (number < all_done_ + kGenerations) return true;
-    std::uint64_t least = number;
+    if (number >= all_done_ + kGenerations) ReadOthersDone();
+    return number < all_done_ + kGenerations;
+  }
+  void ReadOthersDone() {
+    std::uint64_t least = called_;
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       if (rank != rank_) least = std::min(least, Steps::Load(page_.area(rank).done));
     }
     all_done_ = least;
-    return number < all_done_ + kGenerations;
+  }
+
+  // A cell in which no rank reads any more. There is one, if the operation's slot is free. The first
+  // ones are taken again and again, so that large contributions stay in the caches.
+  std::size_t FreeCell(std::uint64_t bytes) {
+    std::size_t cell = FirstFreeCell();
+    if (cell < kNearCells || bytes < kWorthToLook) return cell;
+    ReadOthersDone();
+    return FirstFreeCell();
+  }
+  std::size_t FirstFreeCell() const {
+    const std::uint64_t ended = std::min(done_, all_done_);
+    std::size_t cell = 0;
+    while (cell + 1 < kGenerations && cell_needed_below_[cell] > ended) ++cell;
+    return cell;
   }
 
   void WriteSlot(std::uint64_t number, const CallWords& call, const Contribution& brings) {
     Slot& slot = page_.slot(rank_, number);
     Steps::Copy(&slot.call, &call, sizeof call);
     if (call == kByDaemon || brings.bytes == 0) return;
-    Steps::Copy(page_.contribution(rank_, number, brings.bytes), brings.data, brings.bytes);
+    std::byte* to = slot.inline_bytes;
+    if (brings.bytes > kInlineBytes) {
+      cell_ = FreeCell(brings.bytes);
+      *to = static_cast<std::byte>(cell_);
+      to = page_.cell(rank_, cell_);
+    }
+    Steps::Copy(to, brings.data, brings.bytes);
   }
 
   // After an attempt to call it on the page that came too late, the offer must not stay.
@@ -195,6 +221,11 @@ class RankSide {
     Steps::Store(page_.area(rank_).done, done_);
   }
 
+  // While one rank reads the one, the other is written.
+  static constexpr std::size_t kNearCells = 2;
+  // Smaller contributions lie in the caches wherever they are.
+  static constexpr std::uint64_t kWorthToLook = 4096;
+
   PageView page_;
   std::uint32_t rank_;
   std::uint64_t called_ = 0;
@@ -204,6 +235,9 @@ class RankSide {
   std::uint64_t all_done_;  // What the others' `done` were at least, when last read.
   // By slot: the number, plus one, of the operation that has been called and has not ended.
   std::array<std::uint64_t, kGenerations> under_way_plus_one_{};
+  // By cell: once all ranks have ended the operations below it, nobody reads there.
+  std::array<std::uint64_t, kGenerations> cell_needed_below_{};
+  std::size_t cell_ = 0;  // Of the call that is being made.
 };
 
 }  // namespace mlxcomm::meeting

@@ -57,7 +57,7 @@ bool HasOnlyKnownValues(const queue::SubmissionEntry& entry) {
                                              [](std::uint8_t byte) { return byte == 0; });
   return number(entry.kind) >= 1 && number(entry.kind) <= 13 && number(entry.data_type) >= 1 &&
          number(entry.data_type) <= 14 && number(entry.reduce_operator) <= 7 &&
-         number(entry.plan) <= 5 && reserved_are_zero;
+         number(entry.plan) <= 5 && number(entry.purpose) <= 1 && reserved_are_zero;
 }
 
 std::uint64_t ElementBytes(DataType type) {

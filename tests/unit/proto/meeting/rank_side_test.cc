@@ -129,6 +129,63 @@ TEST_F(RankSideTest, WritesOverNothingThatAnotherHasNotEnded) {
   EXPECT_EQ(brought, 10U);
 }
 
+class CellsTest : public RankSideTest {
+ protected:
+  // Which cell holds it, which has its number in its first byte.
+  std::size_t CallInCell(RankSide<>& rank, std::uint64_t number) {
+    std::vector<std::byte> brings(kWorthCells, static_cast<std::byte>(number));
+    const Called called =
+        rank.Call({kSum, true, brings.data(), brings.size()}, EntryOf(rank.rank(), 100));
+    EXPECT_EQ(called.number, number);
+    EXPECT_EQ(called.way, Way::kPage);
+    const std::byte* const lies = Brought(rank.rank(), number);
+    return static_cast<std::size_t>(lies - memory_.view().cell(rank.rank(), 0)) / kCellBytes;
+  }
+  std::byte* Brought(std::uint32_t rank, std::uint64_t number) {
+    return memory_.view().contribution(rank, number, kWorthCells);
+  }
+
+  static constexpr std::uint64_t kWorthCells = 8192;
+};
+
+// They stay in the caches, so.
+TEST_F(CellsTest, TakesTwoInTurnWhereEachOperationEndsBeforeTheNext) {
+  Open();
+  for (std::uint64_t number = 2; number < 40; ++number) {
+    EXPECT_LT(CallInCell(zero_, number), 2U);
+    EXPECT_LT(CallInCell(one_, number), 2U);
+    zero_.End(number);
+    one_.End(number);
+  }
+}
+
+TEST_F(CellsTest, WritesOverNoneThatAnotherRankMayRead) {
+  Open();
+  for (std::uint64_t number = 2; number < 2 + kGenerations; ++number) {
+    CallInCell(zero_, number);
+    CallInCell(one_, number);
+    zero_.End(number);
+  }
+  for (std::uint64_t number = 2; number < 2 + kGenerations; ++number) {
+    EXPECT_EQ(*Brought(0, number), static_cast<std::byte>(number));
+  }
+  // The one has ended the first half, in another order.
+  for (std::uint64_t number : {3, 2, 5, 4}) one_.End(number);
+  for (std::uint64_t number = 2 + kGenerations; number < 6 + kGenerations; ++number) {
+    CallInCell(zero_, number);
+  }
+  for (std::uint64_t number = 6; number < 6 + kGenerations; ++number) {
+    EXPECT_EQ(*Brought(0, number), static_cast<std::byte>(number));
+  }
+}
+
+TEST_F(CellsTest, LiesInTheCellsWhateverItsRankSays) {
+  Open();
+  CallInCell(zero_, 2);
+  memory_.view().slot(0, 2).inline_bytes[0] = std::byte{0xff};
+  EXPECT_EQ(Brought(0, 2), memory_.view().cell(0, kGenerations - 1));
+}
+
 TEST_F(RankSideTest, WritesOverNothingWhileAnOlderOneOfItsOwnIsUnderWay) {
   Open();
   for (std::uint64_t number = 2; number < 2 + kGenerations; ++number) {

@@ -1,0 +1,39 @@
+// How often a rank looks for the others before it gives its core away for the first time, learnt from
+// whether that was enough lately.
+//
+// Ranks that have a core each meet within a microsecond, and a system call would cost as much again.
+// Of two ranks on one core, which few or busy cores bring about, one only holds up the other by
+// looking.
+//
+// Owner: Connection. Thread: under its lock.
+#pragma once
+
+#include <cstdint>
+
+namespace mlxcomm::client {
+
+class FirstLooks {
+ public:
+  static constexpr int kMany = 200;  // Two to ten microseconds.
+  static constexpr int kFew = 8;
+
+  int Next() {
+    if (share_ >= kWorthwhile) return kMany;
+    return ++few_ % kFewBeforeTrial == 0 ? kMany : kFew;
+  }
+  // What was found with a few, or not looked for any longer, says nothing of more: of two ranks on
+  // one core, each finds at once what the other one has called while it had the core.
+  void Learn(int looks, bool enough) {
+    if (looks > kFew) share_ = share_ - share_ / 8 + (enough ? kAlways / 8 : 0);
+  }
+
+ private:
+  static constexpr std::uint32_t kAlways = 1024;
+  static constexpr std::uint32_t kWorthwhile = kAlways / 4;
+  static constexpr std::uint32_t kFewBeforeTrial = 32;
+
+  std::uint32_t share_ = kAlways;  // Of the last waits with many looks; the newest count most.
+  std::uint32_t few_ = 0;
+};
+
+}  // namespace mlxcomm::client
