@@ -33,9 +33,9 @@ def hello(options, sent, piece=255, position=0):
 
 
 def submission(kind=1, data_type=1, operator=1, plan=0, count=16, input_at=0, output_at=64, ticket=1,
-               reserved=0):
-    packed = struct.pack("<QQQQQQIIBBBB4s", ticket, 7, input_at, output_at, count, 0, 0, 0, kind,
-                         data_type, operator, plan, struct.pack("<I", reserved))
+               purpose=0, reserved=0):
+    packed = struct.pack("<QQQQQQIIBBBBBB2x", ticket, 7, input_at, output_at, count, 0, 0, 0, kind,
+                         data_type, operator, plan, purpose, reserved)
     assert len(packed) == 64
     return packed
 
@@ -97,7 +97,7 @@ seed("submission", "wrong_offsets", rings(4096, *[step(WRITE, s) + step(POP) for
     submission(input_at=(1 << 64) - 4), submission(kind=5), submission(kind=12, count=4))]))
 seed("submission", "garbage", rings(4096, *[step(WRITE, s) + step(POP) for s in (
     submission(kind=0), submission(data_type=15), submission(operator=8), submission(plan=6),
-    submission(reserved=1))]))
+    submission(purpose=1), submission(purpose=2), submission(purpose=3), submission(reserved=1))]))
 seed("submission", "older_clients_plan", rings(4096, step(WRITE, submission(plan=5)), step(POP)))
 seed("submission", "positions", rings(4096, step(POSITION, struct.pack("<Q", 1024)), step(POP),
                                       step(POSITION, struct.pack("<Q", 1026)), step(POP),
