@@ -488,8 +488,9 @@ bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
 
 bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {
   const std::uint64_t heard = on.rail->last_received_ns();
-  return now_ns >= on.silent_from_ns && now_ns > heard &&
-         now_ns - heard > options_.heartbeat_timeout_ns;
+  const std::uint64_t limit_ns =
+      (on.rail->is_direct() ? 1 : kWaysSilence) * options_.heartbeat_timeout_ns;
+  return now_ns >= on.silent_from_ns && now_ns > heard && now_ns - heard > limit_ns;
 }
 
 LinkSnapshot Link::Snapshot() const {

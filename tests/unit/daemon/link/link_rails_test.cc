@@ -429,6 +429,27 @@ TEST_F(LinkRailsTest, TakesDownOnlyTheRailThatIsSilent) {
   EXPECT_EQ(two.a.link.state(), Link::State::kUp);
 }
 
+// Why: signs of life on a circuit waited behind a large broadcast on each cable of the way, the circuit was
+// given up, and each new one as well, until a rank was lost that had nothing wrong.
+TEST_F(LinkRailsTest, LetsACircuitBeSilentLongerThanAConnection) {
+  TwoSides two;
+  auto& circuit = two.Join("circuit", Cable::Circuit());
+  two.Settle();
+  const std::uint64_t timeout_ns = two.a.options.heartbeat_timeout_ns;
+  circuit.cable->lanes[0].silent = circuit.cable->lanes[1].silent = true;
+  const std::uint64_t began = two.now;
+  const auto run_to = [&](std::uint64_t after_ns) {
+    while (two.now < began + after_ns) {
+      two.RunUntil(std::min(two.now + timeout_ns / 8, began + after_ns), [] { return false; });
+      for (int side = 0; side < 2; ++side) two.SideOf(side).link.OnTick(two.now);
+    }
+  };
+  run_to(7 * timeout_ns);
+  EXPECT_EQ(two.a.link.state(), Link::State::kUp);
+  run_to(9 * timeout_ns);
+  EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
+}
+
 TEST_F(LinkRailsTest, RemovesTheRailsOverAnInterfaceThatIsDown) {
   TwoSides two;
   two.Join("first");
