@@ -167,7 +167,7 @@ def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
     """AUTO: plain here, because loopback never leaves the machine."""
     c = cluster(2, peer_settings=f"security: {asked}")
     assert {rail["security"] for node in (0, 1) for rail in rails_of(c, node)} == {found}
-    text = ctl("status", "--socket", c.socket(0)).stdout
+    text = ctl("status", "-v", "--socket", c.socket(0)).stdout
     assert ("TLS" if found == "tls" else "plain") in text
     all_fine(ranks(c, "sum:8", "sum:1000000"))
 

@@ -60,7 +60,7 @@ def test_a_node_with_another_key_says_why_it_is_alone(lab):
     c = lab(pair(), discovery=True, keys=[0, 1])
     found = wait_until(lambda: [f for f in findings(c, 0) if f[0] == "MC211"], "doctor says so")
     assert found[0][1] == "node node-0", found
-    said = tell(c, 0, "status")
+    said = tell(c, 0, "status", "-v")
     assert "looks for neighbours on to-1; has heard" in said and "hears other clusters alone" in said, said
     assert not [f for f in findings(c, 0) if f[0] in ("MC214", "MC309")]
 

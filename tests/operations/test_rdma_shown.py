@@ -40,7 +40,7 @@ def await_finding(cluster, code):
 
 def test_a_rail_that_is_up_is_shown_with_its_device(cluster, verbs):
     c = start(cluster, verbs, 2, "APPLE")
-    text = ctl(c, "status")
+    text = ctl(c, "status", "-v")
     assert re.search(r"RDMA device rdma_en1  1 of 10 queue pairs, 1 of 100 memory regions\n", text), text
     assert re.search(r"\n      rdma 127.0.0.1 rdma_en1 127.0.0.1 queue pair \d+ - \S.* up  UC  plain  out",
                      text), text
@@ -80,7 +80,7 @@ def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
 
 def test_nothing_is_said_of_rdma_where_it_is_off(cluster):
     c = cluster(2)
-    assert "rdma" not in ctl(c, "status").lower() and "rdma" not in ctl(c, "topology").lower()
+    assert "rdma" not in ctl(c, "status", "-v").lower() and "rdma" not in ctl(c, "topology").lower()
     text = ctl(c, "doctor", codes=(0, 1, 4))
     assert "MC31" not in text and "MC32" not in text, text
     assert findings(c)["MC321"]["found"].startswith("off")
@@ -104,7 +104,7 @@ def test_doctor_and_status_tell_why_there_is_no_rail(cluster, verbs, code, contr
     c = cluster(2, top_settings=settings(verbs))
     finding = await_finding(c, code)
     assert found in finding["found"], finding
-    assert "rdma" in ctl(c, "status") and "health: all is well" in ctl(c, "status"), "TCP carries on"
+    assert "rdma" in ctl(c, "status", "-v") and "health: all is well" in ctl(c, "status"), "TCP carries on"
 
 
 def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
@@ -117,7 +117,7 @@ def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
     assert "ifconfig 127.0.0.1 inet 169.254.x.y/16 alias" in finding["remedy"]
     verbs.write(OF_INTERFACE + gids)
     wait_until(lambda: any(rail["state"] == "up" for rail in rdma_rails(c, 0)), "an RDMA rail is up")
-    assert "127.0.0.77" in ctl(c, "status")
+    assert "127.0.0.77" in ctl(c, "status", "-v")
 
 
 def test_a_driver_that_hangs_is_told(cluster, verbs):

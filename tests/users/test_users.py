@@ -120,7 +120,7 @@ def test_two_users_jobs_of_one_name_go_on_side_by_side_unseen(users, tmp_path, n
         use = status["nodes"][0]["users"]
         assert [u["user"] for u in use] == [f"#{uid}"]
         assert int(use[0]["clients"]) == 3 - len(set(nodes))
-        text = c.ask_as(uid, "status", node=node)
+        text = c.ask_as(uid, "status", "-v", node=node)
         assert "1 job of other users" in text and f"user #{uid}" in text
     assert [user for user, _, _ in c.jobs(0)[0]] == [f"#{ANN}", f"#{BOB}"], "root sees all"
     stop.touch()

@@ -1,9 +1,28 @@
 #include "client/ctl/cli/command_line.h"
 
+#include <string>
+#include <vector>
+
+#include "client/ctl/cli/did_you_mean.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
+namespace {
+
+// Of the verbs and options that may follow.
+std::vector<std::string> NamesBelow(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* const verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!verb->get_group().empty()) names.push_back(verb->get_name());
+  }
+  for (const CLI::Option* const option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+}  // namespace
 
 CLI::Validator NotEmpty(const std::string& expected) {
   return {[expected](const std::string& text) {
@@ -47,7 +66,10 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   if (what == "A subcommand is required") {
     const std::vector<std::string> words = app->remaining();
     what = words.empty() ? "a verb of " + verb + " is required"
-                         : verb + " has no verb \"" + Shown(words.front()) + "\"";
+                         : verb + " has no verb \"" + Shown(words.front()) + "\"" +
+                               DidYouMean(words.front(), NamesBelow(*app));
+  } else if (const std::vector<std::string> words = app->remaining(); !words.empty()) {
+    what += DidYouMean(words.front(), NamesBelow(*app));
   }
   return "mlxcommctl: " + what + "\n" + verb + " --help says more\n";
 }

@@ -1,5 +1,6 @@
 #include "client/ctl/cli/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,6 +14,15 @@ bool ColoursWanted() {
   const char* const kind = std::getenv("TERM");
   if (kind != nullptr && std::string_view(kind) == "dumb") return false;
   return ::isatty(STDOUT_FILENO) != 0;
+}
+
+TerminalSize SizeOfTerminal() {
+  TerminalSize size;
+  winsize told{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &told) != 0) return size;
+  if (told.ws_col > 0) size.columns = told.ws_col;
+  if (told.ws_row > 0) size.rows = told.ws_row;
+  return size;
 }
 
 }  // namespace mlxcomm::ctl

@@ -147,8 +147,9 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   files.push_back(
       {"versions.txt", "versions of mlxcommctl and mlxcommd",
        std::string("mlxcommctl ") + MLXCOMM_VERSION + "\n" + Said({"mlxcommd", "--version"})});
-  files.push_back({"status.txt", "nodes, links, jobs",
-                   answered.ok() ? RenderStatus(status, false) : Shown(answered.message) + "\n"});
+  files.push_back(
+      {"status.txt", "nodes, links, jobs",
+       answered.ok() ? RenderStatusDetails(status, false) : Shown(answered.message) + "\n"});
   files.push_back({"status.json", "the same for programs", JsonOrWhyNot(answered, status)});
   files.push_back({"topology.txt", "what the cables form",
                    drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});

@@ -2,418 +2,281 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
+#include "client/ctl/status/status_parts.h"
 #include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
-// A call of an RDMA driver takes milliseconds.
-constexpr std::uint64_t kDriverSlowMs = 5'000;
+// Less is what two daemons tell each other anyway.
+constexpr double kIdleBytesPerSecond = 10'000;
+// More links stand in two columns where there is room, and beyond kLinkRowsMax rows those that are
+// up are only counted.
+constexpr std::size_t kLinksInOneColumn = 12;
+constexpr std::size_t kLinkRowsMax = 28;
+constexpr const char* kBetweenColumns = "   ";
 
-class Painter {
+// How wide it is on a terminal, where each letter takes one place.
+std::size_t WidthOf(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+  }));
+}
+
+// Rows of cells, aligned; two blanks between them.
+class AlignedRows {
  public:
-  explicit Painter(bool colours) : colours_(colours) {}
-  std::string Bold(const std::string& text) const { return Wrap("1", Shown(text)); }
-  std::string Good(const std::string& text) const { return Wrap("32", Shown(text)); }
-  std::string Bad(const std::string& text) const { return Wrap("31", Shown(text)); }
-  std::string State(const std::string& text) const {
-    return text == "up" || text == "running" ? Good(text) : Bad(text);
+  using Row = std::vector<std::string>;
+
+  void Add(Row row) {
+    widths_.resize(std::max(widths_.size(), row.size()));
+    for (std::size_t at = 0; at < row.size(); ++at) {
+      widths_[at] = std::max(widths_[at], WidthOf(row[at]));
+    }
+    rows_.push_back(std::move(row));
+  }
+  std::size_t width() const {
+    std::size_t width = 0;
+    for (const std::size_t one : widths_) width += (width == 0 ? 0 : 2) + one;
+    return width;
+  }
+  // Without blanks at its end; `state` is the cell with a colour.
+  std::string Line(std::size_t row, std::size_t state, const Painter& paint) const {
+    std::string line;
+    std::string blanks;
+    for (std::size_t at = 0; at < rows_[row].size(); ++at) {
+      const std::string& cell = rows_[row][at];
+      if (!cell.empty()) {
+        line += blanks + (at == state ? paint.State(cell) : cell);
+        blanks.clear();
+      }
+      blanks += std::string(widths_[at] - WidthOf(cell) + 2, ' ');
+    }
+    return line;
   }
 
  private:
-  std::string Wrap(const char* code, const std::string& text) const {
-    return colours_ ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
-  }
-  bool colours_;
+  std::vector<Row> rows_;
+  std::vector<std::size_t> widths_;
 };
 
-// "rank 3", "ranks 0, 2", "ranks 0-62, 64": consecutive numbers are joined, because there may be
-// thousands.
-template <typename Numbers>
-std::string RanksOf(const Numbers& ranks) {
-  using Index = decltype(ranks.size());
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (Index i = 0; i < ranks.size();) {
-    Index last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last - i < 2) last = i;
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-    if (last > i) text += "-" + std::to_string(ranks[last]);
-    i = last + 1;
+// A pair of nodes, as the two see their link. Several of one name: nodes that came and went.
+struct PairOfNodes {
+  std::string names;
+  std::string state;
+  std::string detail;
+  std::string over;  // "tcp", "rdma, 2 tcp"
+  double bytes_per_second = 0;
+  double best_bytes_per_second = 0;
+  std::uint64_t round_trip_ns = 0;  // 0: not known.
+  std::string faults;               // Lines below it.
+  std::size_t links = 0;
+
+  bool is_up() const { return state == "up"; }
+};
+
+std::string KindsOf(const v1::LinkStatus& link) {
+  std::map<std::string, std::size_t> up;
+  for (const v1::RailStatus& rail : link.rails()) {
+    if (rail.state() == v1::RailState::up) ++up[WordOf(rail.transport())];
   }
-  return text;
+  std::string kinds;
+  for (const auto& [kind, count] : up) {
+    kinds += (kinds.empty() ? "" : ", ") + (count > 1 ? std::to_string(count) + " " : "") + kind;
+  }
+  return kinds;
 }
 
-// "en2 192.0.2.1:7470"; on a loopback interface its name is the address.
-std::string EndOf(const std::string& interface, const std::string& address) {
-  if (interface.empty() || address.starts_with(interface)) return Shown(address);
-  return Shown(interface) + (address.empty() ? "" : " " + Shown(address));
+void AddFaults(const v1::LinkStatus& link, const Painter& paint, std::string& faults) {
+  std::string told;
+  RenderLinkFaults(link, "  ", paint, told);
+  for (const v1::RailStatus& rail : link.rails()) {
+    const bool worth_a_line = !IsBeside(rail.transport()) || !Passes(rail);
+    if (rail.state() != v1::RailState::up && worth_a_line) RenderDownRail(rail, "  ", paint, told);
+  }
+  if (faults.find(told) == std::string::npos) faults += told;
 }
 
-// An attempt that goes on or is repeated; for connections the health line says more.
-bool Passes(const v1::RailStatus& rail) {
-  if (rail.transport() != v1::Transport::rdma) return true;
-  if (rail.reason() == v1::LinkReason::rdma_not_made) return !rail.peers_reason();
-  return rail.reason() == v1::LinkReason::none || rail.reason() == v1::LinkReason::rdma_looking ||
-         rail.reason() == v1::LinkReason::rdma_being_made;
+void AddFigures(const v1::LinkStatus& link, PairOfNodes& pair) {
+  for (const v1::RailStatus& rail : link.rails()) {
+    if (rail.state() != v1::RailState::up) continue;
+    pair.bytes_per_second += rail.sent_bytes_per_second() + rail.received_bytes_per_second();
+    pair.best_bytes_per_second += rail.delivery_bytes_per_second_best();
+    if (rail.round_trip_ns() == 0) continue;
+    pair.round_trip_ns = pair.round_trip_ns == 0
+                             ? rail.round_trip_ns()
+                             : std::min<std::uint64_t>(pair.round_trip_ns, rail.round_trip_ns());
+  }
 }
 
-void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& out) {
-  const std::string local = EndOf(rail.local_interface(), rail.local_address());
-  out += "      " + WordOf(rail.transport()) + " " + local + (local.empty() ? "" : " ") + "- " +
-         EndOf(rail.remote_interface(), rail.remote_address()) + "  " +
-         paint.State(WordOf(rail.state()));
-  if (rail.state() != v1::RailState::up) {
-    out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail()));
-    out += Passes(rail) ? "\n" : " (mlxcommctl doctor says what mends it)\n";
-    return;
-  }
-  if (!rail.rdma().service().empty()) out += "  " + Shown(rail.rdma().service());
-  if (!rail.security().empty())
-    out += rail.security() == "tls" ? "  TLS" : "  " + Shown(rail.security());
-  out += "  out " + HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
-         HumanBytes(rail.received_bytes_per_second()) + "/s";
-  if (rail.delivery_bytes_per_second() > 0) {
-    out += ", has carried " + HumanBytes(rail.delivery_bytes_per_second()) + "/s, at best " +
-           HumanBytes(rail.delivery_bytes_per_second_best()) + "/s";
-  }
-  if (rail.round_trip_ns() > 0) {
-    out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
-  }
-  out += ", " + HumanBytes(static_cast<double>(rail.sent_bytes())) + " sent, " +
-         HumanBytes(static_cast<double>(rail.received_bytes())) + " received";
-  if (rail.arena_regions_max() > 0) {
-    out += ", " + HumanBytes(static_cast<double>(rail.direct_bytes())) + " sent without a copy, " +
-           std::to_string(rail.arena_regions()) + " of " +
-           Plural(rail.arena_regions_max(), "region");
-  }
-  // Unreliable ones may lose messages: the daemon has sent the contents again.
-  if (rail.rdma().lost_messages() > 0) {
-    out += ", " + Plural(rail.rdma().lost_messages(), "message") + " lost and made good";
-  }
-  out += "\n";
-}
-
-// Devices that are in use: how much of their resources.
-void RenderRdma(const v1::NodeStatus& node, std::string& out) {
-  for (const v1::RdmaDevice& device : node.rdma().devices()) {
-    if (device.queue_pairs() == 0 && device.regions() == 0 && device.busy_ms() < kDriverSlowMs)
-      continue;
-    std::string use;
-    if (device.queue_pairs_max() > 0) {
-      use = std::to_string(device.queue_pairs()) + " of " +
-            Plural(device.queue_pairs_max(), "queue pair") + ", " +
-            std::to_string(device.regions()) + " of " +
-            Plural(device.regions_max(), "memory region");
+// In the order in which nodes and their links come.
+std::vector<PairOfNodes> PairsOf(const v1::StatusReply& status, const Painter& paint) {
+  std::vector<PairOfNodes> pairs;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      const auto [entry, is_new] =
+          known.try_emplace(std::minmax(node.name(), link.peer()), pairs.size());
+      if (is_new) pairs.emplace_back();
+      PairOfNodes& pair = pairs[entry->second];
+      const std::string state = WordOf(link.state());
+      // Where the two sides, or several links, say other things: what is wrong.
+      if (is_new || (pair.is_up() && state != "up")) {
+        pair.state = state;
+        pair.detail = Shown(link.detail());
+      }
+      if (is_new) {
+        pair.names = Shown(node.name()) + " - " + Shown(link.peer());
+        pair.over = KindsOf(link);
+        AddFigures(link, pair);
+      }
+      AddFaults(link, paint, pair.faults);
+      ++pair.links;
     }
-    if (device.busy_ms() >= kDriverSlowMs) {
-      use += (use.empty() ? "" : "; ") + std::string("its driver has not answered for ") +
-             HumanTime(device.busy_ms());
+  }
+  return pairs;
+}
+
+std::string RateNow(const PairOfNodes& pair) {
+  if (pair.over.empty()) return {};
+  return pair.bytes_per_second < kIdleBytesPerSecond ? "idle" : RateOf(pair.bytes_per_second);
+}
+std::string RoundTrip(const PairOfNodes& pair) {
+  return pair.round_trip_ns == 0 ? "" : HumanNanoseconds(pair.round_trip_ns);
+}
+
+// False: they are few, or do not fit side by side.
+bool RenderInTwoColumns(const std::vector<PairOfNodes>& pairs, const Painter& paint,
+                        std::size_t columns, std::string& out) {
+  if (pairs.size() <= kLinksInOneColumn) return false;
+  constexpr std::size_t kNoColour = ~std::size_t{0};
+  AlignedRows table;
+  for (const PairOfNodes& pair : pairs) {
+    table.Add({pair.names, pair.over, RateNow(pair), RoundTrip(pair)});
+  }
+  if (2 * table.width() + WidthOf(kBetweenColumns) > columns) return false;
+  const std::size_t rows = (pairs.size() + 1) / 2;
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::string line = table.Line(row, kNoColour, paint);
+    if (row + rows < pairs.size()) {
+      line += std::string(table.width() - WidthOf(line), ' ') + kBetweenColumns +
+              table.Line(row + rows, kNoColour, paint);
     }
-    out += "    RDMA device " + Shown(device.name()) + "  " + use + "\n";
+    out += line + "\n";
+  }
+  return true;
+}
+
+void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, std::string& out) {
+  constexpr std::size_t kState = 1;
+  AlignedRows table;
+  table.Add({"link", "state", "over", "now", "at best", "round trip"});
+  for (const PairOfNodes& pair : pairs) {
+    const std::string best =
+        pair.best_bytes_per_second > 0 ? RateOf(pair.best_bytes_per_second) : "";
+    table.Add({pair.names, pair.state, pair.over, RateNow(pair), best, RoundTrip(pair)});
+  }
+  out += table.Line(0, pairs.size(), paint) + "\n";
+  for (std::size_t at = 0; at < pairs.size(); ++at) {
+    out += table.Line(at + 1, kState, paint);
+    if (pairs[at].links > 2) out += "  " + std::to_string(pairs[at].links) + " times";
+    if (!pairs[at].detail.empty()) out += "  " + pairs[at].detail;
+    out += "\n" + pairs[at].faults;
   }
 }
 
-// Against the limits.
-void RenderUse(const v1::UseStatus& use, std::string& out) {
-  out += "    user " + Shown(use.user()) + "  " + std::to_string(use.clients()) + " of " +
-         Plural(use.clients_max(), "client") + ", " +
-         HumanBytes(static_cast<double>(use.arena_bytes())) + " of " +
-         HumanBytes(static_cast<double>(use.arena_bytes_max())) + " for arenas, " +
-         std::to_string(use.operations()) + " of " + Plural(use.operations_max(), "operation") +
-         " in flight, " + std::to_string(use.groups()) + " of " +
-         Plural(use.groups_max(), "group") + "\n";
-}
-
-// Not configured, or not usable: not worth a line on machines with dozens.
-bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
-  return interface.reason() == v1::DiscoveryReason::loopback ||
-         interface.reason() == v1::DiscoveryReason::unless_named;
-}
-
-// A link leads to it, whose state is shown there.
-bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
-  return std::any_of(node.links().begin(), node.links().end(),
-                     [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
-}
-
-// "en5": macOS's names of ports. It puts Thunderbolt ports into bridge0 by default.
-bool IsMacosPort(const std::string& name) {
-  return name.size() > 2 && name.starts_with("en") &&
-         name.find_first_not_of("0123456789", 2) == std::string::npos;
-}
-
-// That Thunderbolt ports are in a bridge, and what that costs.
-void RenderBridged(const v1::DiscoveryStatus& discovery, std::string& out) {
-  std::string ports;
-  for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
-    if (interface.reason() == v1::DiscoveryReason::bridge_member && IsMacosPort(interface.name()))
-      ports += (ports.empty() ? "" : ", ") + Shown(interface.name());
-  }
-  if (ports.empty()) return;
-  out += "    Thunderbolt Bridge (macOS's default) has " + ports +
-         ": no RDMA, one path for all cables, encryption costs speed, a ring of cables floods it "
-         "(mlxcommctl doctor says what mends it)\n";
-}
-
-// Where neighbours are looked for, and those that were heard but are not linked.
-void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
-  if (!node.has_discovery()) return;
-  const v1::DiscoveryStatus& discovery = node.discovery();
-  std::string used;
-  std::vector<std::pair<std::string, std::string>> unused;  // The reason, and the interfaces.
-  for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
-    const std::string name = Shown(interface.name());
-    if (interface.used()) {
-      used += (used.empty() ? "" : ", ") + name;
-      if (!interface.detail().empty()) used += " (" + Shown(interface.detail()) + ")";
-    } else if (!IsLeftOutByItself(interface)) {
-      const auto same = std::find_if(unused.begin(), unused.end(), [&interface](const auto& one) {
-        return one.first == interface.detail();
+void RenderLinks(std::vector<PairOfNodes> pairs, const Painter& paint, std::size_t columns,
+                 std::string& out) {
+  if (pairs.empty()) return;
+  const auto plain_from =
+      std::stable_partition(pairs.begin(), pairs.end(), [](const PairOfNodes& pair) {
+        return !pair.is_up() || !pair.detail.empty() || !pair.faults.empty();
       });
-      if (same == unused.end()) {
-        unused.emplace_back(interface.detail(), name);
-      } else {
-        same->second += ", " + name;
-      }
-    }
-  }
-  out += used.empty() ? "    looks for neighbours on no interface"
-                      : "    looks for neighbours on " + used;
-  for (const auto& [why, names] : unused) out += "; not on " + names + " (" + Shown(why) + ")";
-  if (discovery.foreign() > 0) {
-    out += "; has heard " + Plural(discovery.foreign(), "hello") + " of other clusters or keys";
-  }
-  out += "\n";
-  RenderBridged(discovery, out);
-  for (const v1::DiscoveredNeighbour& heard : discovery.neighbours()) {
-    if (IsLinked(node, heard.id())) continue;
-    out += "      " + Shown(heard.name()) + "  heard on " + Shown(heard.local_interface()) + " " +
-           HumanTime(heard.heard_ms_ago()) + " ago, not linked  its " +
-           Shown(heard.remote_interface()) + " " + Shown(heard.address()) + "\n";
-  }
-}
-
-void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
-  out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
-  if (!node.answered()) {
-    out += "  (did not answer in time)\n";
-    return;
-  }
-  out += "  mlxcommd " + Shown(node.version()) + ", pid " + std::to_string(node.pid()) + ", up " +
-         HumanTime(node.uptime_ms()) + ", " + Plural(node.clients(), "client") + ", " +
-         HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
-  for (const v1::UseStatus& use : node.users()) RenderUse(use, out);
-  RenderDiscovery(node, out);
-  RenderRdma(node, out);
-  for (const v1::LinkStatus& link : node.links()) {
-    out += "    to " + Shown(link.peer()) + "  " + paint.State(WordOf(link.state()));
-    if (!link.detail().empty()) out += "  " + Shown(link.detail());
-    out += "\n";
-    if (link.large_lost()) {
-      const std::string on =
-          link.large_lost_on().empty() ? "" : " on " + Shown(link.large_lost_on());
-      out += "      " + paint.Bad("small frames pass, large ones do not") + on +
-             " (an MTU on the way; mlxcommctl doctor says what mends it)\n";
-    }
-    if (link.changed_frames() > 0) {
-      out += "      " + paint.Bad("bytes were changed on the way") + ", " +
-             Plural(link.changed_frames(), "time") + ", and sent again, last on " +
-             Shown(link.changed_on()) + " (mlxcommctl doctor says what mends it)\n";
-    }
-    for (const v1::RailStatus& rail : link.rails()) RenderRail(rail, paint, out);
-  }
-}
-
-template <typename Group>
-void RenderRanks(const Group& group, const std::string& indent, std::string& out) {
-  for (const v1::RankStatus& rank : group.ranks()) {
-    out += indent + "rank " + std::to_string(rank.rank()) + "  " + Shown(rank.node()) + ", pid " +
-           std::to_string(rank.pid());
-    if (!rank.program().empty()) out += " (" + Shown(rank.program()) + ")";
-    out += "  " + Plural(rank.operations_done(), "operation") + " done";
-    if (!rank.operation().empty()) {
-      out += ", in " + Shown(rank.operation()) + " for " + HumanTime(rank.operation_age_ms());
-    }
-    out += "\n";
-  }
-  // Ranks that wait for the same in the same operation share one line.
-  std::vector<v1::WaitStatus> waits;
-  for (const v1::WaitStatus& wait : group.waits()) {
-    const auto same = std::find_if(waits.begin(), waits.end(), [&](const v1::WaitStatus& other) {
-      return other.operation() == wait.operation() &&
-             std::equal(other.awaited().begin(), other.awaited().end(), wait.awaited().begin(),
-                        wait.awaited().end());
+  std::vector<PairOfNodes> plain(plain_from, pairs.end());
+  std::string below;
+  if (RenderInTwoColumns(plain, paint, columns, below)) {
+    pairs.erase(plain_from, pairs.end());
+  } else if (pairs.size() > kLinkRowsMax && plain_from != pairs.end()) {
+    const auto marked = static_cast<std::size_t>(plain_from - pairs.begin());
+    const std::size_t shown = std::max(kLinkRowsMax, marked);
+    std::stable_sort(plain_from, pairs.end(), [](const PairOfNodes& a, const PairOfNodes& b) {
+      return a.bytes_per_second > b.bytes_per_second;
     });
-    if (same == waits.end()) {
-      waits.push_back(wait);
+    below = "and " + Plural(pairs.size() - shown, "link") + " more that are up (-v shows all)\n";
+    pairs.resize(shown);
+  }
+  if (!pairs.empty()) RenderInRows(pairs, paint, out);
+  out += below;
+}
+
+void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::string& out) {
+  constexpr std::size_t kState = 1;
+  AlignedRows table;
+  table.Add({"node", "state", "up for", "clients", "memory", "mlxcommd"});
+  for (const v1::NodeStatus& node : status.nodes()) {
+    if (node.answered()) {
+      table.Add({Shown(node.name()), Shown(node.state()), HumanTime(node.uptime_ms()),
+                 std::to_string(node.clients()),
+                 HumanBytes(static_cast<double>(node.memory_bytes())), Shown(node.version())});
     } else {
-      same->mutable_waiting()->MergeFrom(wait.waiting());
-      same->set_age_ms(std::max(same->age_ms(), wait.age_ms()));
+      table.Add({Shown(node.name()), Shown(node.state())});
     }
   }
-  for (const v1::WaitStatus& wait : waits) {
-    out += indent + RanksOf(wait.waiting()) + (wait.waiting_size() == 1 ? " waits" : " wait") +
-           " for " + RanksOf(wait.awaited()) + " in " + Shown(wait.operation()) + " for " +
-           HumanTime(wait.age_ms()) + "\n";
-  }
-}
-
-// Ranks that others have awaited for long enough to be worth a look; empty: none. Ranks that take
-// part in the operation too only move its data.
-std::string LongAwaited(const v1::JobStatus& job) {
-  constexpr std::uint64_t kLongMs = 10'000;
-  for (const v1::WaitStatus& wait : job.waits()) {
-    if (wait.age_ms() < kLongMs) continue;
-    for (const v1::RankStatus& rank : job.ranks()) {
-      const bool awaited = std::find(wait.awaited().begin(), wait.awaited().end(), rank.rank()) !=
-                           wait.awaited().end();
-      if (!awaited || rank.operation() == wait.operation()) continue;
-      return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
-             HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
-             rank.node();
-    }
-  }
-  return {};
-}
-
-// Once for each job: which ranks copy results, and the cost.
-void RenderCopies(const v1::JobStatus& job, std::string& out) {
-  std::vector<std::uint32_t> ranks;
-  std::uint64_t results = 0;
-  double bytes = 0;
-  double ns = 0;
-  for (const v1::RankStatus& rank : job.ranks()) {
-    if (rank.copied_results() == 0) continue;
-    ranks.push_back(rank.rank());
-    results += rank.copied_results();
-    bytes += static_cast<double>(rank.copied_result_bytes());
-    ns += static_cast<double>(rank.copied_result_ns());
-  }
-  if (ranks.empty()) return;
-  // The mean over the ranks, because they copy at the same time.
-  const double mean_ms = ns / 1e6 / static_cast<double>(ranks.size());
-  out += "    results are copied out of shared memory on " + RanksOf(ranks) + ": " +
-         Plural(results, "result") + ", " + HumanBytes(bytes) + ", " +
-         HumanTime(static_cast<std::uint64_t>(mean_ms)) +
-         " a rank so far (MLX does not take that memory there, or MLXCOMM_RESULTS=copy)\n";
-}
-
-void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
-  out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
-         std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
-  if (!job.user().empty()) out += ", user " + Shown(job.user());
-  if (job.shrinks() > 0) {
-    out += ", shrunk from " + std::to_string(job.size_at_start());
-  }
-  if (!job.detail().empty()) out += "  " + Shown(job.detail());
-  out += "\n";
-  RenderRanks(job, "    ", out);
-  RenderCopies(job, out);
-  for (const v1::GroupStatus& group : job.groups()) {
-    out += "    group " + paint.Bold(Shown(group.name())) + "  " +
-           paint.State(Shown(group.state())) + "  " + Plural(group.size(), "rank");
-    if (!group.detail().empty()) out += "  " + Shown(group.detail());
+  out += table.Line(0, ~std::size_t{0}, paint) + "\n";
+  for (int at = 0; at < status.nodes_size(); ++at) {
+    const v1::NodeStatus& node = status.nodes(at);
+    out += table.Line(static_cast<std::size_t>(at) + 1, kState, paint);
+    if (!node.answered()) out += "  (did not answer in time)";
+    if (node.name() == status.node()) out += "  (this node)";
     out += "\n";
-    RenderRanks(group, "      ", out);
-  }
-  if (job.groups_left_out() > 0) {
-    out += "    and " + Plural(job.groups_left_out(), "group") + " more\n";
+    RenderBridged(node.discovery(), "  ", out);
+    RenderUnlinked(node, "  ", out);
+    RenderRdma(node, /*slow_only=*/true, "  ", out);
   }
 }
 
-bool IsRouted(const v1::LinkStatus& link) {
-  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
-    return rail.transport() == v1::Transport::route && rail.state() == v1::RailState::up;
-  });
+// In each operation ranks wait for each other for a moment.
+google::protobuf::RepeatedPtrField<v1::WaitStatus> LongWaits(
+    const google::protobuf::RepeatedPtrField<v1::WaitStatus>& waits) {
+  constexpr std::uint64_t kLongMs = 1000;
+  google::protobuf::RepeatedPtrField<v1::WaitStatus> found;
+  for (const v1::WaitStatus& wait : waits) {
+    if (wait.age_ms() >= kLongMs) *found.Add() = wait;
+  }
+  return found;
 }
 
-// For a link that is up all the same; empty: there is none.
-std::string PulledCable(const v1::StatusReply& status) {
-  for (const v1::NodeStatus& node : status.nodes()) {
-    for (const v1::LinkStatus& link : node.links()) {
-      for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.state() == v1::RailState::up || IsBeside(rail.transport())) continue;
-        const std::string& at =
-            rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
-        return "link " + node.name() + " to " + link.peer() +
-               (IsRouted(link) ? " goes through other nodes: " : " is slower than it could be: ") +
-               at + " is down: is its cable in, at both ends?";
-      }
-    }
-  }
-  return {};
-}
-
-// A neighbour that is heard and not linked; a node that is alone but hears others.
-std::string Unlinked(const v1::StatusReply& status) {
-  for (const v1::NodeStatus& node : status.nodes()) {
-    for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
-      if (heard.state() != "heard" || IsLinked(node, heard.id())) continue;
-      return "node " + node.name() + " hears " + heard.name() + " on " + heard.local_interface() +
-             ", but is not linked to it: mlxcommctl doctor says more";
-    }
-  }
-  if (status.nodes_size() == 1 && status.nodes(0).discovery().foreign() > 0) {
-    return "node " + status.nodes(0).name() +
-           " hears other clusters alone: has it the same key and cluster as the others? "
-           "(mlxcommctl doctor)";
-  }
-  return {};
-}
-
-// A link whose cause is here goes before circuits.
-std::string LinkThatIsDown(const v1::StatusReply& status) {
-  std::string first;
-  for (const v1::NodeStatus& node : status.nodes()) {
-    for (const v1::LinkStatus& link : node.links()) {
-      if (link.state() == v1::LinkState::up) continue;
-      const bool consequence = GoesThroughOthers(link.reason());
-      if (consequence && !first.empty()) continue;
-      first = "link " + node.name() + " to " + link.peer() +
-              (link.state() == v1::LinkState::grace ? " is down, and waited for"
-                                                    : " is " + WordOf(link.state())) +
-              ": is mlxcommd running there, and the cable in?";
-      if (!consequence) return first;
-    }
-  }
-  return first;
-}
-
-// Jobs whose ranks have not all come; empty: none. Most are in that state only for a moment.
-std::string StillForming(const v1::StatusReply& status) {
-  std::uint64_t forming = 0;
-  std::string first;
+void RenderJobs(const v1::StatusReply& status, const Painter& paint, std::string& out) {
   for (const v1::JobStatus& job : status.jobs()) {
-    if (job.state() != "forming" || forming++ > 0) continue;
-    first = job.name() + (job.detail().empty() ? " forms" : " " + job.detail());
-  }
-  if (forming == 0) return {};
-  return Plural(forming, "job") + (forming == 1 ? " is" : " are") + " still forming: " + first;
-}
-
-std::string Health(const v1::StatusReply& status, const Painter& paint) {
-  for (const v1::NodeStatus& node : status.nodes()) {
-    // Behind a link that is down it cannot answer.
-    if (!node.answered() && LinkThatIsDown(status).empty()) {
-      return paint.Bad("node " + node.name() + " does not answer: look at its mlxcommd");
+    out += "job " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  ";
+    if (job.ranks_size() < static_cast<int>(job.size())) {
+      out += std::to_string(job.ranks_size()) + " of ";
+    }
+    out += Plural(job.size(), "rank");
+    if (!job.user().empty()) out += ", user " + Shown(job.user());
+    if (job.shrinks() > 0) out += ", shrunk from " + std::to_string(job.size_at_start());
+    if (!job.detail().empty()) out += "  " + Shown(job.detail());
+    out += "\n";
+    RenderWaits(LongWaits(job.waits()), "  ", out);
+    RenderCopies(job, "  ", out);
+    for (const v1::GroupStatus& group : job.groups()) {
+      const auto waits = LongWaits(group.waits());
+      if (waits.empty() && group.detail().empty()) continue;
+      out += "  group " + paint.Bold(group.name()) + "  " + paint.State(group.state());
+      if (!group.detail().empty()) out += "  " + Shown(group.detail());
+      out += "\n";
+      RenderWaits(waits, "    ", out);
     }
   }
-  if (const std::string down = LinkThatIsDown(status); !down.empty()) return paint.Bad(down);
-  for (const v1::JobStatus& job : status.jobs()) {
-    if (job.state() == "failed")
-      return paint.Bad("job " + job.name() + " has failed: " + job.detail());
-    if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
+  if (status.jobs_of_others() > 0) {
+    out += Plural(status.jobs_of_others(), "job") + " of other users\n";
   }
-  if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return paint.Bad(unlinked);
-  if (const std::string pulled = PulledCable(status); !pulled.empty()) return paint.Bad(pulled);
-  const std::string forming = StillForming(status);
-  return forming.empty() ? paint.Good("all is well") : paint.Bad(forming);
 }
 
 }  // namespace
@@ -451,20 +314,16 @@ std::string HumanTime(std::uint64_t milliseconds) {
   return text;
 }
 
-std::string RenderStatus(const v1::StatusReply& status, bool colours) {
+std::string RenderStatus(const v1::StatusReply& status, bool colours, std::size_t columns) {
   const Painter paint(colours);
+  const auto jobs = static_cast<std::uint64_t>(status.jobs_size());
   std::string out = "cluster " + paint.Bold(status.cluster()) + ", " +
-                    Plural(static_cast<std::uint64_t>(status.nodes_size()), "node") + "\n";
-  for (const v1::NodeStatus& node : status.nodes()) {
-    RenderNode(node, node.name() == status.node(), paint, out);
-  }
-  const bool none = status.jobs_size() == 0 && status.jobs_of_others() == 0;
-  out += none ? "no jobs\n" : "jobs\n";
-  for (const v1::JobStatus& job : status.jobs()) RenderJob(job, paint, out);
-  if (status.jobs_of_others() > 0) {
-    out += "  " + Plural(status.jobs_of_others(), "job") + " of other users\n";
-  }
-  return out + "health: " + Health(status, paint) + "\n";
+                    Plural(static_cast<std::uint64_t>(status.nodes_size()), "node") + ", " +
+                    (jobs == 0 ? "no jobs" : Plural(jobs, "job")) + "\n";
+  RenderNodes(status, paint, out);
+  RenderLinks(PairsOf(status, paint), paint, columns, out);
+  RenderJobs(status, paint, out);
+  return out + paint.HealthLine(status);
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,0 +1,127 @@
+#include "client/ctl/status/health.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/status/render_status.h"
+#include "proto/status_words.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Ranks that others have awaited for long enough to be worth a look; empty: none. Ranks that take
+// part in the operation too only move its data.
+std::string LongAwaited(const v1::JobStatus& job) {
+  constexpr std::uint64_t kLongMs = 10'000;
+  for (const v1::WaitStatus& wait : job.waits()) {
+    if (wait.age_ms() < kLongMs) continue;
+    for (const v1::RankStatus& rank : job.ranks()) {
+      const bool awaited = std::find(wait.awaited().begin(), wait.awaited().end(), rank.rank()) !=
+                           wait.awaited().end();
+      if (!awaited || rank.operation() == wait.operation()) continue;
+      return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
+             HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
+             rank.node();
+    }
+  }
+  return {};
+}
+
+bool IsRouted(const v1::LinkStatus& link) {
+  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+    return rail.transport() == v1::Transport::route && rail.state() == v1::RailState::up;
+  });
+}
+
+// For a link that is up all the same; empty: there is none.
+std::string PulledCable(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.state() == v1::RailState::up || IsBeside(rail.transport())) continue;
+        const std::string& at =
+            rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
+        return "link " + node.name() + " to " + link.peer() +
+               (IsRouted(link) ? " goes through other nodes: " : " is slower than it could be: ") +
+               at + " is down: is its cable in, at both ends?";
+      }
+    }
+  }
+  return {};
+}
+
+// A neighbour that is heard and not linked; a node that is alone but hears others.
+std::string Unlinked(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
+      if (heard.state() != "heard" || IsLinked(node, heard.id())) continue;
+      return "node " + node.name() + " hears " + heard.name() + " on " + heard.local_interface() +
+             ", but is not linked to it: mlxcommctl doctor says more";
+    }
+  }
+  if (status.nodes_size() == 1 && status.nodes(0).discovery().foreign() > 0) {
+    return "node " + status.nodes(0).name() +
+           " hears other clusters alone: has it the same key and cluster as the others? "
+           "(mlxcommctl doctor)";
+  }
+  return {};
+}
+
+// A link whose cause is here goes before circuits.
+std::string LinkThatIsDown(const v1::StatusReply& status) {
+  std::string first;
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.state() == v1::LinkState::up) continue;
+      const bool consequence = GoesThroughOthers(link.reason());
+      if (consequence && !first.empty()) continue;
+      first = "link " + node.name() + " to " + link.peer() +
+              (link.state() == v1::LinkState::grace ? " is down, and waited for"
+                                                    : " is " + WordOf(link.state())) +
+              ": is mlxcommd running there, and the cable in?";
+      if (!consequence) return first;
+    }
+  }
+  return first;
+}
+
+// Jobs whose ranks have not all come; empty: none. Most are in that state only for a moment.
+std::string StillForming(const v1::StatusReply& status) {
+  std::uint64_t forming = 0;
+  std::string first;
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (job.state() != "forming" || forming++ > 0) continue;
+    first = job.name() + (job.detail().empty() ? " forms" : " " + job.detail());
+  }
+  if (forming == 0) return {};
+  return Plural(forming, "job") + (forming == 1 ? " is" : " are") + " still forming: " + first;
+}
+
+}  // namespace
+
+bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
+  return std::any_of(node.links().begin(), node.links().end(),
+                     [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
+}
+
+Health HealthOf(const v1::StatusReply& status) {
+  const auto bad = [](std::string text) { return Health{false, std::move(text)}; };
+  for (const v1::NodeStatus& node : status.nodes()) {
+    // Behind a link that is down it cannot answer.
+    if (!node.answered() && LinkThatIsDown(status).empty()) {
+      return bad("node " + node.name() + " does not answer: look at its mlxcommd");
+    }
+  }
+  if (const std::string down = LinkThatIsDown(status); !down.empty()) return bad(down);
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (job.state() == "failed") return bad("job " + job.name() + " has failed: " + job.detail());
+    if (const std::string awaited = LongAwaited(job); !awaited.empty()) return bad(awaited);
+  }
+  if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return bad(unlinked);
+  if (const std::string pulled = PulledCable(status); !pulled.empty()) return bad(pulled);
+  const std::string forming = StillForming(status);
+  return forming.empty() ? Health{true, "all is well"} : bad(forming);
+}
+
+}  // namespace mlxcomm::ctl

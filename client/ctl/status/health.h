@@ -1,0 +1,19 @@
+// The one sentence on how a cluster is, and what to look at first.
+#pragma once
+
+#include <string>
+
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::ctl {
+
+struct Health {
+  bool good = true;
+  std::string text;  // With names as nodes and jobs have them; see Shown.
+};
+Health HealthOf(const v1::StatusReply& status);
+
+// A link leads to that node, whose state is shown there.
+bool IsLinked(const v1::NodeStatus& node, const std::string& id);
+
+}  // namespace mlxcomm::ctl

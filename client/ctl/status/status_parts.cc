@@ -1,0 +1,157 @@
+#include "client/ctl/status/status_parts.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/cli/quantities.h"
+#include "proto/status_words.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// A call of an RDMA driver takes milliseconds.
+constexpr std::uint64_t kDriverSlowMs = 5'000;
+
+// "en2 192.0.2.1:7470"; on a loopback interface its name is the address.
+std::string EndOf(const std::string& interface, const std::string& address) {
+  if (interface.empty() || address.starts_with(interface)) return Shown(address);
+  return Shown(interface) + (address.empty() ? "" : " " + Shown(address));
+}
+
+// "en5": macOS's names of ports. It puts Thunderbolt ports into bridge0 by default.
+bool IsMacosPort(const std::string& name) {
+  return name.size() > 2 && name.starts_with("en") &&
+         name.find_first_not_of("0123456789", 2) == std::string::npos;
+}
+
+}  // namespace
+
+bool Passes(const v1::RailStatus& rail) {
+  if (rail.transport() != v1::Transport::rdma) return true;
+  if (rail.reason() == v1::LinkReason::rdma_not_made) return !rail.peers_reason();
+  return rail.reason() == v1::LinkReason::none || rail.reason() == v1::LinkReason::rdma_looking ||
+         rail.reason() == v1::LinkReason::rdma_being_made;
+}
+
+std::string EndsOf(const v1::RailStatus& rail, const Painter& paint) {
+  const std::string local = EndOf(rail.local_interface(), rail.local_address());
+  return WordOf(rail.transport()) + " " + local + (local.empty() ? "" : " ") + "- " +
+         EndOf(rail.remote_interface(), rail.remote_address()) + "  " +
+         paint.State(WordOf(rail.state()));
+}
+
+std::string RateOf(double bytes_per_second) {
+  return HumanRate(static_cast<std::uint64_t>(bytes_per_second));
+}
+
+void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const Painter& paint,
+                    std::string& out) {
+  out += indent + EndsOf(rail, paint);
+  out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail()));
+  out += Passes(rail) ? "\n" : " (mlxcommctl doctor says what mends it)\n";
+}
+
+void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, const Painter& paint,
+                      std::string& out) {
+  if (link.large_lost()) {
+    const std::string on = link.large_lost_on().empty() ? "" : " on " + Shown(link.large_lost_on());
+    out += indent + paint.Bad("small frames pass, large ones do not") + on +
+           " (an MTU on the way; mlxcommctl doctor says what mends it)\n";
+  }
+  if (link.changed_frames() > 0) {
+    out += indent + paint.Bad("bytes were changed on the way") + ", " +
+           Plural(link.changed_frames(), "time") + ", and sent again, last on " +
+           Shown(link.changed_on()) + " (mlxcommctl doctor says what mends it)\n";
+  }
+}
+
+void RenderRdma(const v1::NodeStatus& node, bool slow_only, const std::string& indent,
+                std::string& out) {
+  for (const v1::RdmaDevice& device : node.rdma().devices()) {
+    const bool is_slow = device.busy_ms() >= kDriverSlowMs;
+    const bool is_used = device.queue_pairs() > 0 || device.regions() > 0;
+    if (!is_slow && (slow_only || !is_used)) continue;
+    std::string use;
+    if (device.queue_pairs_max() > 0) {
+      use = std::to_string(device.queue_pairs()) + " of " +
+            Plural(device.queue_pairs_max(), "queue pair") + ", " +
+            std::to_string(device.regions()) + " of " +
+            Plural(device.regions_max(), "memory region");
+    }
+    if (is_slow) {
+      use += (use.empty() ? "" : "; ") + std::string("its driver has not answered for ") +
+             HumanTime(device.busy_ms());
+    }
+    out += indent + "RDMA device " + Shown(device.name()) + "  " + use + "\n";
+  }
+}
+
+void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& indent,
+                   std::string& out) {
+  std::string ports;
+  for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
+    if (interface.reason() == v1::DiscoveryReason::bridge_member && IsMacosPort(interface.name()))
+      ports += (ports.empty() ? "" : ", ") + Shown(interface.name());
+  }
+  if (ports.empty()) return;
+  out += indent + "Thunderbolt Bridge (macOS's default) has " + ports +
+         ": no RDMA, one path for all cables, encryption costs speed, a ring of cables floods it "
+         "(mlxcommctl doctor says what mends it)\n";
+}
+
+void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out) {
+  for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
+    if (IsLinked(node, heard.id())) continue;
+    out += indent + Shown(heard.name()) + "  heard on " + Shown(heard.local_interface()) + " " +
+           HumanTime(heard.heard_ms_ago()) + " ago, not linked  its " +
+           Shown(heard.remote_interface()) + " " + Shown(heard.address()) + "\n";
+  }
+}
+
+void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out) {
+  std::vector<std::uint32_t> ranks;
+  std::uint64_t results = 0;
+  double bytes = 0;
+  double ns = 0;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.copied_results() == 0) continue;
+    ranks.push_back(rank.rank());
+    results += rank.copied_results();
+    bytes += static_cast<double>(rank.copied_result_bytes());
+    ns += static_cast<double>(rank.copied_result_ns());
+  }
+  if (ranks.empty()) return;
+  // The mean over the ranks, because they copy at the same time.
+  const double mean_ms = ns / 1e6 / static_cast<double>(ranks.size());
+  out += indent + "results are copied out of shared memory on " + RanksOf(ranks) + ": " +
+         Plural(results, "result") + ", " + HumanBytes(bytes) + ", " +
+         HumanTime(static_cast<std::uint64_t>(mean_ms)) +
+         " a rank so far (MLX does not take that memory there, or MLXCOMM_RESULTS=copy)\n";
+}
+
+void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& told,
+                 const std::string& indent, std::string& out) {
+  // Ranks that wait for the same in the same operation share one line.
+  std::vector<v1::WaitStatus> waits;
+  for (const v1::WaitStatus& wait : told) {
+    const auto same = std::find_if(waits.begin(), waits.end(), [&](const v1::WaitStatus& other) {
+      return other.operation() == wait.operation() &&
+             std::equal(other.awaited().begin(), other.awaited().end(), wait.awaited().begin(),
+                        wait.awaited().end());
+    });
+    if (same == waits.end()) {
+      waits.push_back(wait);
+    } else {
+      same->mutable_waiting()->MergeFrom(wait.waiting());
+      same->set_age_ms(std::max(same->age_ms(), wait.age_ms()));
+    }
+  }
+  for (const v1::WaitStatus& wait : waits) {
+    out += indent + RanksOf(wait.waiting()) + (wait.waiting_size() == 1 ? " waits" : " wait") +
+           " for " + RanksOf(wait.awaited()) + " in " + Shown(wait.operation()) + " for " +
+           HumanTime(wait.age_ms()) + "\n";
+  }
+}
+
+}  // namespace mlxcomm::ctl

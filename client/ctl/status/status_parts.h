@@ -1,0 +1,76 @@
+// What the short and the long form of a status share: colours, lists of ranks, who waits for whom.
+#pragma once
+
+#include <string>
+
+#include "client/ctl/status/health.h"
+#include "client/ctl/status/render_status.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::ctl {
+
+class Painter {
+ public:
+  explicit Painter(bool colours) : colours_(colours) {}
+  std::string Bold(const std::string& text) const { return Wrap("1", Shown(text)); }
+  std::string Good(const std::string& text) const { return Wrap("32", Shown(text)); }
+  std::string Bad(const std::string& text) const { return Wrap("31", Shown(text)); }
+  std::string State(const std::string& text) const {
+    return text == "up" || text == "running" ? Good(text) : Bad(text);
+  }
+  // "health: all is well"
+  std::string HealthLine(const v1::StatusReply& status) const {
+    const Health health = HealthOf(status);
+    return "health: " + (health.good ? Good(health.text) : Bad(health.text)) + "\n";
+  }
+
+ private:
+  std::string Wrap(const char* code, const std::string& text) const {
+    return colours_ ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
+  }
+  bool colours_;
+};
+
+// "rank 3", "ranks 0, 2", "ranks 0-62, 64": consecutive numbers are joined, because there may be
+// thousands.
+template <typename Numbers>
+std::string RanksOf(const Numbers& ranks) {
+  using Index = decltype(ranks.size());
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (Index i = 0; i < ranks.size();) {
+    Index last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last - i < 2) last = i;
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) text += "-" + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string RateOf(double bytes_per_second);  // "5.6 GB/s"
+// What is wrong with a link that is up all the same: a line each.
+void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, const Painter& paint,
+                      std::string& out);
+// "tcp en2 192.0.2.1:7470 - en3 192.0.2.2:7470  up"
+std::string EndsOf(const v1::RailStatus& rail, const Painter& paint);
+// A rail that is down.
+void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const Painter& paint,
+                    std::string& out);
+// An attempt that goes on or is repeated; for connections the health line says more.
+bool Passes(const v1::RailStatus& rail);
+// Devices that are in use: how much of their resources. `slow_only`: those whose driver does not answer.
+void RenderRdma(const v1::NodeStatus& node, bool slow_only, const std::string& indent,
+                std::string& out);
+// That Thunderbolt ports are in a bridge, and what that costs.
+void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& indent,
+                   std::string& out);
+// Neighbours that were heard but are not linked.
+void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out);
+// Once for each job: which ranks copy results, and the cost.
+void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out);
+// Of a job or group.
+void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& waits,
+                 const std::string& indent, std::string& out);
+
+}  // namespace mlxcomm::ctl
