@@ -1,0 +1,15 @@
+"""Imported before the extension: MLX's C++ interface changes between patch releases, and with another one
+than it was built for the extension would crash, or not load, for a reason that nobody could read."""
+
+import mlx.core as _mx
+
+from ._built_for import MLX_VERSION
+from .mpi_shim import mpi_library
+
+if _mx.__version__.split(".dev")[0] != MLX_VERSION:
+    raise ImportError(
+        f"mlxcomm was built for mlx {MLX_VERSION}, but mlx {_mx.__version__} is installed. Install "
+        f"mlx=={MLX_VERSION}, or the mlxcomm that was built for mlx {_mx.__version__}. Without `import "
+        f"mlxcomm`, mx.distributed of any MLX uses the daemon by its MPI backend: mlxcommctl launch sets "
+        f"that up; with another launcher, export MLX_MPI_LIBNAME={mpi_library()}"
+    )
