@@ -1,0 +1,45 @@
+# Daemon, mlxcommctl, library and headers: brew install --formula ./config/homebrew/mlxcomm.rb --HEAD.
+# The package for Python is not in it: pip builds or installs that for the MLX that is there. Both addresses are
+# placeholders: mlxcomm is published nowhere yet.
+class Mlxcomm < Formula
+  desc "Collectives for MLX, carried out by a daemon that owns the cables"
+  homepage "https://mlxcomm.invalid"
+  head "https://mlxcomm.invalid/mlxcomm.git", branch: "main"
+
+  depends_on "asio" => :build
+  depends_on "cli11" => :build
+  depends_on "cmake" => :build
+  depends_on "ninja" => :build
+  depends_on "nlohmann-json" => :build
+  depends_on "pkgconf" => :build
+  depends_on "abseil"
+  depends_on "grpc"
+  depends_on "highway"
+  depends_on "isa-l"
+  depends_on "libnghttp2"
+  depends_on "openssl@4"
+  depends_on "prometheus-cpp"
+  depends_on "protobuf"
+  depends_on "spdlog"
+
+  def install
+    system "cmake", "-S", ".", "-B", "build", "-G", "Ninja", *std_cmake_args
+    system "cmake", "--build", "build"
+    system "cmake", "--install", "build", "--component", "system"
+    (etc/"mlxcommd").install "config/mlxcommd.textproto"
+    (var/"log/mlxcommd").mkpath
+  end
+
+  # One user's service, or with sudo the machine's, which serves all users.
+  service do
+    run [opt_bin/"mlxcommd", "--launchd", "--config", etc/"mlxcommd/mlxcommd.textproto"]
+    keep_alive successful_exit: false
+    log_path var/"log/mlxcommd/service.log"
+    error_log_path var/"log/mlxcommd/service.log"
+  end
+
+  test do
+    assert_match version.to_s, shell_output("#{bin}/mlxcommctl --version") unless head?
+    system bin/"mlxcommd", "--config", etc/"mlxcommd/mlxcommd.textproto", "--print-config"
+  end
+end
