@@ -40,9 +40,13 @@ def test_wrong_usage_is_2():
 
 def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
     expected = {"": ("a verb of mlxcommctl is required", "mlxcommctl --help"),
-                "topologie": ('mlxcommctl has no verb "topologie"', "mlxcommctl --help"),
-                "cluster key shwo": ('mlxcommctl cluster key has no verb "shwo"',
+                "nonsense": ('mlxcommctl has no verb "nonsense"', "mlxcommctl --help"),
+                "topologie": ('mlxcommctl has no verb "topologie"; did you mean "topology"?',
+                              "mlxcommctl --help"),
+                "cluster key shwo": ('mlxcommctl cluster key has no verb "shwo"; did you mean "show"?',
                                      "mlxcommctl cluster key --help"),
+                "status --jsn": ('The following argument was not expected: --jsn; did you mean "--json"?',
+                                 "mlxcommctl status --help"),
                 "ping": ("node is required", "mlxcommctl ping --help")}
     for words, (what, where) in expected.items():
         said = mlxcommctl(*words.split()).stderr
