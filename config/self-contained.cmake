@@ -1,10 +1,10 @@
 # MLXCOMM_SELF_CONTAINED: what is linked comes from static libraries, so that programs and libraries need
 # nothing of the machine but libc, libm and the compiler's libraries of C++ (and MLX, for the extension).
 #
-# Configurations of CMake name shared libraries where their packager built both. Each target that is linked
-# is taken with all that it needs in turn, and the static library of the same name in
-# MLXCOMM_STATIC_LIBRARIES, or beside the shared one, is put in its place. config/static-libraries builds those that Debian lacks, of
-# the versions whose headers are installed.
+# CMake's configurations of packages name shared libraries. Each target that is linked, and all that it needs
+# in turn, gets the static library of the same name instead, of MLXCOMM_STATIC_LIBRARIES or from beside the
+# shared one. config/static-libraries builds those that Debian lacks, of the versions whose headers are
+# installed.
 set(MLXCOMM_STATIC_LIBRARIES "" CACHE PATH "Folder of static libraries that are taken before the system's")
 
 function(mlxcomm_static_file out shared)

@@ -16,8 +16,8 @@ namespace {
 using meeting::Progress;
 using meeting::Way;
 
-// Each rank reads what all have brought, which the daemon would read once. So of more ranks only
-// smaller operations are faster without it.
+// In most kinds each rank reads what all have brought, which the daemon would read once. So of more
+// ranks only smaller operations are faster without it.
 constexpr std::uint64_t kReadByAllMost = 4 * meeting::kCellBytes;
 constexpr std::uint64_t kOfAnyRanksBytes = std::uint64_t{16} * 1024;
 

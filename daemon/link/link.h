@@ -189,8 +189,8 @@ class Link {
   static constexpr std::uint32_t kAskedMin = 8;  // Until a rail is no longer new.
   // In a row, because both sides have to know the round trip.
   static constexpr std::uint32_t kNotAskedMax = 3;
-  // How much longer a way through other nodes may be silent than a connection. Neighbours on it see
-  // soon who has gone, and end it; but signs of life on it wait behind the data of the cables.
+  // How much longer a way through other nodes may be silent than a connection: signs of life on it
+  // wait behind the data of the cables. The neighbours of a node that has gone end it before.
   static constexpr std::uint64_t kWaysSilence = 8;
   struct OnRail {
     std::unique_ptr<Rail> rail;

@@ -24,7 +24,8 @@
 namespace mlxcomm::meeting {
 
 inline constexpr std::uint64_t kPageMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
-inline constexpr std::uint32_t kPageVersion = 1;
+// Higher with every change of what lies where: ranks of one job may have different releases.
+inline constexpr std::uint32_t kPageVersion = 2;
 // A cache line, or two that are fetched together; Apple's are 128 bytes long.
 inline constexpr std::size_t kLine = 128;
 // At most that many operations of a rank may be under way; the next one goes to the daemon.

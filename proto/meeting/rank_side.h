@@ -160,7 +160,8 @@ class RankSide {
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {
       if (rank != rank_) least = std::min(least, Steps::Load(page_.area(rank).done));
     }
-    all_done_ = least;
+    // Never less, though a call that is taken back makes one less: its number is not the page's any more.
+    all_done_ = std::max(all_done_, least);
   }
 
   // A cell in which no rank reads any more. There is one, if the operation's slot is free. The first

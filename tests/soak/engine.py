@@ -432,8 +432,9 @@ class Soak(Hands):
                     self.samples.append(one)
                 if one and quiet:
                     self.note(
-                        f"quiet: node-{node}, run {one.life + 1}: {one.rss_mb:.1f} MB, {one.descriptors} "
-                        f"descriptors, {one.threads} threads, {one.mappings} mappings"
+                        f"quiet: node-{node}, run {one.life + 1}: {one.rss_mb:.1f} MB and {one.files_mb:.1f} "
+                        f"of files, {one.descriptors} descriptors, {one.threads} threads, "
+                        f"{one.mappings} mappings"
                     )
 
     def _status(self, node):

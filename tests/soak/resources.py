@@ -3,8 +3,9 @@
 A life is one daemon's time from its start to its end. Its first quiet moments are the warm-up: arenas of
 malloc and gRPC's threads come with the first jobs. From then on descriptors, threads and mappings have to
 come back. The flight recorder's tracks go on filling for some minutes, up to a bound. After these minutes
-resident memory is judged, by the slope of a line through all its quiet moments (least squares). A step
-counts, whether memory stays there or not. In a shorter life only the growth is judged, against what may fill.
+resident memory (without pages of programs and libraries) is judged, by the slope of a line through all its
+quiet moments (least squares). A step counts, whether memory stays there or not. In a shorter life only the
+growth is judged, against what may fill.
 """
 
 import dataclasses
@@ -36,6 +37,7 @@ class Sample:
     threads: int = 0
     mappings: int = 0
     cpu_s: float = 0.0
+    files_mb: float = 0.0  # Resident pages of programs and libraries; not part of rss_mb. Linux alone tells.
 
 
 def read(pid, at, node, life, quiet):
@@ -46,6 +48,8 @@ def read(pid, at, node, life, quiet):
             return Sample(at, node, life, quiet, int(done.stdout) / 1024) if done.stdout.strip() else None
         folder = pathlib.Path("/proc") / str(pid)
         status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+        # Pages of programs and libraries are the system's: it maps them when code runs, and takes them away.
+        file_kb = int(status["RssFile"].split()[0])
         times = (folder / "stat").read_text().rpartition(")")[2].split()
         with open(folder / "maps", encoding="utf-8", errors="replace") as maps:
             mappings = sum(1 for _ in maps)
@@ -54,11 +58,12 @@ def read(pid, at, node, life, quiet):
             node,
             life,
             quiet,
-            int(status["VmRSS"].split()[0]) / 1024,
+            (int(status["VmRSS"].split()[0]) - file_kb) / 1024,
             len(os.listdir(folder / "fd")),
             int(status["Threads"]),
             mappings,
             (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"),
+            file_kb / 1024,
         )
     except (FileNotFoundError, ProcessLookupError, KeyError, ValueError):
         return None

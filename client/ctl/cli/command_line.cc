@@ -68,7 +68,8 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
     what = words.empty() ? "a verb of " + verb + " is required"
                          : verb + " has no verb \"" + Shown(words.front()) + "\"" +
                                DidYouMean(words.front(), NamesBelow(*app));
-  } else if (const std::vector<std::string> words = app->remaining(); !words.empty()) {
+  } else if (const std::vector<std::string> words = app->remaining();
+             error.get_name() == "ExtrasError" && !words.empty()) {
     what += DidYouMean(words.front(), NamesBelow(*app));
   }
   return "mlxcommctl: " + what + "\n" + verb + " --help says more\n";

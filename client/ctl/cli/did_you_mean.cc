@@ -32,7 +32,8 @@ std::size_t Distance(std::string_view a, std::string_view b) {
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names) {
   constexpr std::size_t kLettersMax = 64;  // Whatever is longer is no word.
-  if (word.size() < 2 || word.size() > kLettersMax) return {};
+  const bool has_letters = word.find_first_not_of('-') != std::string_view::npos;
+  if (word.size() < 2 || word.size() > kLettersMax || !has_letters) return {};
   const std::string* nearest = nullptr;
   std::size_t least = word.size() / 3 + 1;
   for (const std::string& name : names) {

@@ -8,12 +8,15 @@
 
 namespace mlxcomm::ctl {
 
-bool ColoursWanted() {
-  const char* const no = std::getenv("NO_COLOR");
-  if (no != nullptr && no[0] != '\0') return false;
+bool IsScreen() {
   const char* const kind = std::getenv("TERM");
   if (kind != nullptr && std::string_view(kind) == "dumb") return false;
   return ::isatty(STDOUT_FILENO) != 0;
+}
+
+bool ColoursWanted() {
+  const char* const no = std::getenv("NO_COLOR");
+  return (no == nullptr || no[0] == '\0') && IsScreen();
 }
 
 TerminalSize SizeOfTerminal() {

@@ -7,14 +7,16 @@
 
 namespace mlxcomm::ctl {
 
-// On a terminal that has them, unless NO_COLOR is set and not empty (https://no-color.org).
+// A terminal that understands escape sequences.
+bool IsScreen();
+// On a screen, unless NO_COLOR is set and not empty (https://no-color.org).
 bool ColoursWanted();
 
 struct TerminalSize {
   std::size_t columns = 80;
   std::size_t rows = 24;
 };
-// That of a terminal which does not say, and of what is none: the usual one.
+// 80 x 24 where it is no terminal, or the terminal does not say.
 TerminalSize SizeOfTerminal();
 
 }  // namespace mlxcomm::ctl

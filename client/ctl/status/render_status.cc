@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ constexpr double kIdleBytesPerSecond = 10'000;
 // up are only counted.
 constexpr std::size_t kLinksInOneColumn = 12;
 constexpr std::size_t kLinkRowsMax = 28;
+constexpr std::size_t kNoColour = ~std::size_t{0};  // No cell of a row.
 constexpr const char* kBetweenColumns = "   ";
 
 // How wide it is on a terminal, where each letter takes one place.
@@ -66,7 +68,8 @@ class AlignedRows {
   std::vector<std::size_t> widths_;
 };
 
-// A pair of nodes, as the two see their link. Several of one name: nodes that came and went.
+// A pair of nodes, as the two see their link. Several of nodes that are not in the cluster any more
+// are one, if they had the same name.
 struct PairOfNodes {
   std::string names;
   std::string state;
@@ -76,6 +79,7 @@ struct PairOfNodes {
   double best_bytes_per_second = 0;
   std::uint64_t round_trip_ns = 0;  // 0: not known.
   std::string faults;               // Lines below it.
+  std::string told_rails;           // The node that has told which rails are down.
   std::size_t links = 0;
 
   bool is_up() const { return state == "up"; }
@@ -93,14 +97,18 @@ std::string KindsOf(const v1::LinkStatus& link) {
   return kinds;
 }
 
-void AddFaults(const v1::LinkStatus& link, const Painter& paint, std::string& faults) {
+// Both sides tell of a rail that is down, each in its own words: one of them is enough.
+void AddFaults(const std::string& node, const v1::LinkStatus& link, const Painter& paint,
+               PairOfNodes& pair) {
   std::string told;
   RenderLinkFaults(link, "  ", paint, told);
+  if (pair.faults.find(told) == std::string::npos) pair.faults += told;
+  if (!pair.told_rails.empty() && pair.told_rails != node) return;
   for (const v1::RailStatus& rail : link.rails()) {
-    const bool worth_a_line = !IsBeside(rail.transport()) || !Passes(rail);
-    if (rail.state() != v1::RailState::up && worth_a_line) RenderDownRail(rail, "  ", paint, told);
+    if (rail.state() == v1::RailState::up || (IsBeside(rail.transport()) && Passes(rail))) continue;
+    RenderDownRail(rail, "  " + Shown(node) + ": ", paint, pair.faults);
+    pair.told_rails = node;
   }
-  if (faults.find(told) == std::string::npos) faults += told;
 }
 
 void AddFigures(const v1::LinkStatus& link, PairOfNodes& pair) {
@@ -119,24 +127,30 @@ void AddFigures(const v1::LinkStatus& link, PairOfNodes& pair) {
 std::vector<PairOfNodes> PairsOf(const v1::StatusReply& status, const Painter& paint) {
   std::vector<PairOfNodes> pairs;
   std::map<std::pair<std::string, std::string>, std::size_t> known;
+  std::set<std::string> ids;
+  for (const v1::NodeStatus& node : status.nodes()) ids.insert(node.id());
+  // Names may be there twice.
+  const auto key_of = [&ids](const std::string& id, const std::string& name) {
+    return !id.empty() && ids.contains(id) ? "id " + id : "name " + name;
+  };
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
-      const auto [entry, is_new] =
-          known.try_emplace(std::minmax(node.name(), link.peer()), pairs.size());
+      std::string here = key_of(node.id(), node.name());
+      std::string there = key_of(link.peer_id(), link.peer());
+      if (there < here) here.swap(there);
+      const auto [entry, is_new] = known.try_emplace({here, there}, pairs.size());
       if (is_new) pairs.emplace_back();
       PairOfNodes& pair = pairs[entry->second];
       const std::string state = WordOf(link.state());
+      if (is_new) pair.names = Shown(node.name()) + " - " + Shown(link.peer());
       // Where the two sides, or several links, say other things: what is wrong.
-      if (is_new || (pair.is_up() && state != "up")) {
-        pair.state = state;
-        pair.detail = Shown(link.detail());
-      }
-      if (is_new) {
-        pair.names = Shown(node.name()) + " - " + Shown(link.peer());
+      if (is_new || (pair.is_up() && state != "up")) pair.state = state;
+      if (pair.detail.empty()) pair.detail = Shown(link.detail());
+      if (pair.over.empty()) {
         pair.over = KindsOf(link);
         AddFigures(link, pair);
       }
-      AddFaults(link, paint, pair.faults);
+      AddFaults(node.name(), link, paint, pair);
       ++pair.links;
     }
   }
@@ -155,7 +169,6 @@ std::string RoundTrip(const PairOfNodes& pair) {
 bool RenderInTwoColumns(const std::vector<PairOfNodes>& pairs, const Painter& paint,
                         std::size_t columns, std::string& out) {
   if (pairs.size() <= kLinksInOneColumn) return false;
-  constexpr std::size_t kNoColour = ~std::size_t{0};
   AlignedRows table;
   for (const PairOfNodes& pair : pairs) {
     table.Add({pair.names, pair.over, RateNow(pair), RoundTrip(pair)});
@@ -182,7 +195,7 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
         pair.best_bytes_per_second > 0 ? RateOf(pair.best_bytes_per_second) : "";
     table.Add({pair.names, pair.state, pair.over, RateNow(pair), best, RoundTrip(pair)});
   }
-  out += table.Line(0, pairs.size(), paint) + "\n";
+  out += table.Line(0, kNoColour, paint) + "\n";
   for (std::size_t at = 0; at < pairs.size(); ++at) {
     out += table.Line(at + 1, kState, paint);
     if (pairs[at].links > 2) out += "  " + std::to_string(pairs[at].links) + " times";
@@ -191,28 +204,36 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
   }
 }
 
-void RenderLinks(std::vector<PairOfNodes> pairs, const Painter& paint, std::size_t columns,
+// Leaves the busiest of those that are up; returns what says how many there are besides.
+std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
+  if (plain.size() <= most) return {};
+  std::stable_sort(plain.begin(), plain.end(), [](const PairOfNodes& a, const PairOfNodes& b) {
+    return a.bytes_per_second > b.bytes_per_second;
+  });
+  const std::string left_out = Plural(plain.size() - most, "link");
+  plain.resize(most);
+  return "and " + left_out + " more that are up (-v shows all)\n";
+}
+
+// Those with something wrong come first.
+void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, std::size_t columns,
                  std::string& out) {
-  if (pairs.empty()) return;
-  const auto plain_from =
-      std::stable_partition(pairs.begin(), pairs.end(), [](const PairOfNodes& pair) {
-        return !pair.is_up() || !pair.detail.empty() || !pair.faults.empty();
-      });
-  std::vector<PairOfNodes> plain(plain_from, pairs.end());
-  std::string below;
-  if (RenderInTwoColumns(plain, paint, columns, below)) {
-    pairs.erase(plain_from, pairs.end());
-  } else if (pairs.size() > kLinkRowsMax && plain_from != pairs.end()) {
-    const auto marked = static_cast<std::size_t>(plain_from - pairs.begin());
-    const std::size_t shown = std::max(kLinkRowsMax, marked);
-    std::stable_sort(plain_from, pairs.end(), [](const PairOfNodes& a, const PairOfNodes& b) {
-      return a.bytes_per_second > b.bytes_per_second;
-    });
-    below = "and " + Plural(pairs.size() - shown, "link") + " more that are up (-v shows all)\n";
-    pairs.resize(shown);
+  std::vector<PairOfNodes> marked;
+  std::vector<PairOfNodes> plain;
+  for (const PairOfNodes& pair : pairs) {
+    const bool is_plain = pair.is_up() && pair.detail.empty() && pair.faults.empty();
+    (is_plain ? plain : marked).push_back(pair);
   }
-  if (!pairs.empty()) RenderInRows(pairs, paint, out);
-  out += below;
+  const std::size_t rows = kLinkRowsMax - std::min(kLinkRowsMax, marked.size());
+  std::vector<PairOfNodes> busiest = plain;
+  std::string left_out = KeepBusiest(busiest, 2 * rows);
+  std::string side_by_side;
+  if (!RenderInTwoColumns(busiest, paint, columns, side_by_side)) {
+    left_out = KeepBusiest(plain, rows);
+    marked.insert(marked.end(), plain.begin(), plain.end());
+  }
+  if (!marked.empty()) RenderInRows(marked, paint, out);
+  out += side_by_side + left_out;
 }
 
 void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::string& out) {
@@ -228,7 +249,7 @@ void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::strin
       table.Add({Shown(node.name()), Shown(node.state())});
     }
   }
-  out += table.Line(0, ~std::size_t{0}, paint) + "\n";
+  out += table.Line(0, kNoColour, paint) + "\n";
   for (int at = 0; at < status.nodes_size(); ++at) {
     const v1::NodeStatus& node = status.nodes(at);
     out += table.Line(static_cast<std::size_t>(at) + 1, kState, paint);
@@ -319,7 +340,8 @@ std::string RenderStatus(const v1::StatusReply& status, bool colours, std::size_
   const auto jobs = static_cast<std::uint64_t>(status.jobs_size());
   std::string out = "cluster " + paint.Bold(status.cluster()) + ", " +
                     Plural(static_cast<std::uint64_t>(status.nodes_size()), "node") + ", " +
-                    (jobs == 0 ? "no jobs" : Plural(jobs, "job")) + "\n";
+                    (jobs == 0 && status.jobs_of_others() == 0 ? "no jobs" : Plural(jobs, "job")) +
+                    "\n";
   RenderNodes(status, paint, out);
   RenderLinks(PairsOf(status, paint), paint, columns, out);
   RenderJobs(status, paint, out);

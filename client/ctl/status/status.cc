@@ -1,12 +1,11 @@
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 #include "client/ctl/cli/command_line.h"
@@ -42,33 +41,55 @@ Failure Fetch(const StatusOptions& options, bool colours, std::string& text) {
   return made;
 }
 
+// How many rows of a screen the line takes; colours take no place.
+std::size_t RowsOf(const std::string& line, std::size_t columns) {
+  std::size_t width = 0;
+  bool in_sequence = false;
+  for (const char byte : line) {
+    if (byte == '\x1b') in_sequence = true;
+    const bool continues_a_letter = (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+    if (!in_sequence && !continues_a_letter) ++width;
+    if (in_sequence && byte == 'm') in_sequence = false;
+  }
+  return std::max<std::size_t>(1, (width + columns - 1) / columns);
+}
+
 // A terminal's other screen, so that what stood on the first one is there afterwards.
 class OtherScreen {
  public:
-  explicit OtherScreen(bool is_wanted) : is_on_(is_wanted && Write("\x1b[?1049h\x1b[?25l")) {}
-  ~OtherScreen() {
-    if (is_on_) Write("\x1b[?25h\x1b[?1049l");
-  }
+  OtherScreen() { Write("\x1b[?1049h\x1b[?25l"); }
+  ~OtherScreen() { Write("\x1b[?25h\x1b[?1049l"); }
   OtherScreen(const OtherScreen&) = delete;
   OtherScreen& operator=(const OtherScreen&) = delete;
 
-  bool is_on() const { return is_on_; }
-  // The lines that fit, written over those before. The last one says what is wrong, and stays.
+  // The lines that fit, in place of those before. The last one, which says what is wrong, always does.
   static std::string Frame(const std::string& text) {
-    std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
-    const std::size_t rows = SizeOfTerminal().rows;
-    if (lines.size() > rows && rows > 2) {
-      const std::size_t left_out = lines.size() - rows + 1;
-      const auto from = lines.end() - 1 - static_cast<std::ptrdiff_t>(left_out);
-      *from = absl::StrCat("... ", left_out, " more lines");
-      lines.erase(from + 1, lines.end() - 1);
+    const TerminalSize size = SizeOfTerminal();
+    const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+    std::size_t rows = 0;
+    for (const std::string& line : lines) rows += RowsOf(line, size.columns);
+    std::string frame = "\x1b[H";
+    const auto add = [&frame](const std::string& line, bool is_last) {
+      absl::StrAppend(&frame, "\x1b[2K", line, is_last ? "" : "\r\n");
+    };
+    if (rows <= size.rows || lines.empty()) {
+      for (const std::string& line : lines) add(line, &line == &lines.back());
+      return frame + "\x1b[J";
     }
-    return absl::StrCat("\x1b[H", absl::StrJoin(lines, "\x1b[K\r\n"), "\x1b[K\x1b[J");
+    std::size_t taken = 1 + RowsOf(lines.back(), size.columns);
+    std::size_t at = 0;
+    for (; at + 1 < lines.size(); ++at) {
+      taken += RowsOf(lines[at], size.columns);
+      if (taken > size.rows) break;
+      add(lines[at], false);
+    }
+    add(absl::StrCat("... ", lines.size() - 1 - at, " more lines"), false);
+    add(lines.back(), true);
+    return frame + "\x1b[J";
   }
 
  private:
-  static bool Write(const std::string& text) { return WriteOut(text, "status") == 0; }
-  bool is_on_;
+  static void Write(const std::string& text) { (void)WriteOut(text, "status"); }
 };
 
 // In place on a terminal, one below the other elsewhere. A daemon that goes away is reported, and
@@ -76,16 +97,20 @@ class OtherScreen {
 int Watch(const StatusOptions& options) {
   const bool colours = ColoursWanted();
   StopSignal stop;
-  const OtherScreen screen(!options.json && ::isatty(STDOUT_FILENO) != 0);
+  std::optional<OtherScreen> screen;
+  if (!options.json && IsScreen()) screen.emplace();
   bool away = false;
   do {
     std::string text;
     const Failure failure = Fetch(options, colours, text);
-    if (!failure.ok() && failure.code != FailureCode::kUnavailable) return ReportFailure(failure);
+    if (!failure.ok() && failure.code != FailureCode::kUnavailable) {
+      screen.reset();  // Or the message would go with it.
+      return ReportFailure(failure);
+    }
     if (!failure.ok()) {
       const std::string waits = "mlxcommctl: " + Shown(failure.message) + "; waiting for it";
-      if (screen.is_on()) {
-        WriteOut(OtherScreen::Frame(waits), "status");
+      if (screen.has_value()) {
+        if (const int code = WriteOut(OtherScreen::Frame(waits), "status"); code != 0) return code;
       } else if (!away) {
         std::fprintf(stderr, "%s\n", waits.c_str());
       }
@@ -93,7 +118,7 @@ int Watch(const StatusOptions& options) {
       continue;
     }
     away = false;
-    if (!options.json) text = screen.is_on() ? OtherScreen::Frame(text) : text + "\n";
+    if (!options.json) text = screen.has_value() ? OtherScreen::Frame(text) : text + "\n";
     if (const int code = WriteOut(text, "status"); code != 0) return code;
   } while (!stop.WaitFor(options.interval_ns));
   return 0;

@@ -103,7 +103,6 @@ void Router::OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uin
   if (found == attempts_.end()) return;
   Attempt& attempt = found->second;
   attempt.way_nodes = way_nodes;
-  attempt.patience = 1;
   attempt.shorter_since_ns = kNever;
   attempt.detail.clear();
   LookForShorter(node, attempt, now_ns);
@@ -205,10 +204,7 @@ void Router::Reach(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) {
   const std::vector<NodeId> way = table_.WayTo(node);
   // Two nodes: its connection has gone just now.
   if (way.size() < 3) return;
-  // Behind the data that waits for slow cables an answer may take longer than any timeout.
-  const std::uint64_t timeout_ns = attempt.patience * options_.greeting_timeout_ns;
-  attempt.patience = std::min(2 * attempt.patience, kPatienceMost);
-  circuits_.Open(way, now_ns + timeout_ns, now_ns);
+  circuits_.Open(way, now_ns + options_.greeting_timeout_ns, now_ns);
 }
 
 }  // namespace mlxcomm::fabric

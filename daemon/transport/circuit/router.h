@@ -70,16 +70,13 @@ class Router final : public RoutingListener, private CircuitsPort {
   // How long a shorter way must have been there.
   static constexpr std::uint64_t kHoldDownNs = 1'000'000'000;
   static constexpr std::uint64_t kLookAgainNs = 1'000'000;
-  // How much longer than the first time an answer is waited for, at most.
-  static constexpr std::uint64_t kPatienceMost = 8;
   // When a neighbour's channel was full.
   static constexpr std::uint64_t kTellAgainNs = 100'000'000;
   struct Attempt {
     std::uint64_t next_ns = 0;
     std::uint64_t pause_ns = 0;
     std::uint64_t opened_ns = 0;
-    std::uint64_t patience = 1;  // Times the greeting's timeout; twice as much after each attempt.
-    std::size_t way_nodes = 0;   // Of the circuit that was opened last.
+    std::size_t way_nodes = 0;                // Of the circuit that was opened last.
     std::uint64_t shorter_since_ns = kNever;  // A shorter way than that.
     std::string detail;                       // Why the last one ended.
   };

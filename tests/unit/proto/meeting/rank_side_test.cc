@@ -148,7 +148,7 @@ class CellsTest : public RankSideTest {
   static constexpr std::uint64_t kWorthCells = 8192;
 };
 
-// They stay in the caches, so.
+// So they stay in the caches.
 TEST_F(CellsTest, TakesTwoInTurnWhereEachOperationEndsBeforeTheNext) {
   Open();
   for (std::uint64_t number = 2; number < 40; ++number) {

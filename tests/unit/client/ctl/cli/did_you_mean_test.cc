@@ -18,7 +18,7 @@ TEST(DidYouMeanTest, FindsTheNearestName) {
 }
 
 TEST(DidYouMeanTest, SaysNothingWhereNoneIsNear) {
-  for (const char* const word : {"", "x", "service", "pong!", "-", "--verbose"}) {
+  for (const char* const word : {"", "x", "service", "pong!", "-", "--", "--verbose"}) {
     EXPECT_EQ(DidYouMean(word, kNames), "") << word;
   }
   EXPECT_EQ(DidYouMean(std::string(100'000, 's'), kNames), "");

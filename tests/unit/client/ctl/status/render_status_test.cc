@@ -65,7 +65,7 @@ TEST(RenderStatusTest, SaysBelowALinkWhatIsWrongWithIt) {
                  links { peer: "c" state: lost detail: "its daemon ended" } })"));
   EXPECT_THAT(text, HasSubstr("a - b  up     tcp   idle\n"
                               "  small frames pass, large ones do not on en2 - en3 "));
-  EXPECT_THAT(text, HasSubstr("\n  tcp en3 - en4  down  no answer in time\n"));
+  EXPECT_THAT(text, HasSubstr("\n  a: tcp en3 - en4  down  no answer in time\n"));
   EXPECT_THAT(text, HasSubstr("\na - c  lost  its daemon ended\n"));
 }
 
@@ -79,6 +79,47 @@ TEST(RenderStatusTest, ShowsALinkAsItsWorseSideSeesIt) {
   EXPECT_THAT(text, HasSubstr("\na - b  grace"));
   EXPECT_THAT(text, HasSubstr("nothing heard\n"));
   EXPECT_THAT(text, Not(HasSubstr("b - a")));
+}
+
+// Why: each daemon tells of it, with the ends exchanged.
+TEST(RenderStatusTest, ShowsACableThatIsDownOnce) {
+  const std::string text = Render(Parse(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" id: "1" answered: true state: "up"
+                 links { peer: "b" peer_id: "2" state: up
+                         rails { transport: tcp state: up }
+                         rails { transport: tcp state: down local_interface: "en3"
+                                 remote_interface: "en4" } } }
+         nodes { name: "b" id: "2" answered: true state: "up"
+                 links { peer: "a" peer_id: "1" state: up
+                         rails { transport: tcp state: up }
+                         rails { transport: tcp state: down local_interface: "en4"
+                                 remote_interface: "en3" } } })"));
+  EXPECT_THAT(text, HasSubstr("\n  a: tcp en3 - en4  down\n"));
+  EXPECT_THAT(text, Not(HasSubstr("en4 - en3")));
+}
+
+TEST(RenderStatusTest, TellsNodesOfOneNameApart) {
+  const std::string text = Render(Parse(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" id: "1" answered: true state: "up"
+                 links { peer: "mac" peer_id: "2" state: up rails { transport: tcp state: up } }
+                 links { peer: "mac" peer_id: "3" state: up rails { transport: rdma state: up } }
+                 links { peer: "mac" peer_id: "4" state: lost detail: "gone" } }
+         nodes { name: "mac" id: "2" answered: true state: "up" }
+         nodes { name: "mac" id: "3" answered: true state: "up" })"));
+  EXPECT_THAT(text, HasSubstr("\na - mac  up     tcp"));
+  EXPECT_THAT(text, HasSubstr("\na - mac  up     rdma"));
+  EXPECT_THAT(text, HasSubstr("\na - mac  lost"));
+}
+
+TEST(RenderStatusTest, ColoursStatesAlone) {
+  const v1::StatusReply status = Parse(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" answered: true state: "up" links { peer: "b" state: lost } })");
+  const std::string text = RenderStatus(status, true, kColumns);
+  EXPECT_THAT(text, HasSubstr("\nlink   state  over"));
+  EXPECT_THAT(text, HasSubstr("\na - b  \x1b[31mlost\x1b[0m"));
 }
 
 v1::StatusReply Mesh(int nodes, const std::string& prefix) {
@@ -138,6 +179,8 @@ TEST(RenderStatusTest, OfAMeshOfEightFitsATerminalOf40Rows) {
 TEST(RenderStatusTest, CountsLinksThatAreUpWhereTheyWouldFillTheScreen) {
   const std::string text = Render(Mesh(9, "a-rather-long-name-"));
   EXPECT_THAT(text, HasSubstr("\nand 8 links more that are up (-v shows all)\n"));
+  EXPECT_THAT(Render(Mesh(20, "m")),
+              HasSubstr("\nand 134 links more that are up (-v shows all)\n"));
 }
 
 TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
