@@ -4,8 +4,8 @@
 //   daemon ─descriptor─▶ Map ─first collective─▶ Begin: this rank is ready
 //   Call ─page─▶ Look, Wait ─▶ Combine, End
 //
-// Owner: Connection. Thread: LookAtOnce and Wait by the one thread that waits for an operation; all else under the
-// connection's lock. Memory: one mapping; nothing else.
+// Owner: Connection. Thread: LookAtOnce and Wait by the one thread that waits for an operation; all
+// else under the connection's lock. Memory: one mapping; nothing else.
 #pragma once
 
 #include <array>

@@ -69,7 +69,8 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
                          : verb + " has no verb \"" + Shown(words.front()) + "\"" +
                                DidYouMean(words.front(), NamesBelow(*app));
   } else if (const std::vector<std::string> words = app->remaining();
-             error.get_name() == "ExtrasError" && !words.empty()) {
+             error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
+             !words.empty()) {
     what += DidYouMean(words.front(), NamesBelow(*app));
   }
   return "mlxcommctl: " + what + "\n" + verb + " --help says more\n";

@@ -70,7 +70,7 @@ class OtherScreen {
     for (const std::string& line : lines) rows += RowsOf(line, size.columns);
     std::string frame = "\x1b[H";
     const auto add = [&frame](const std::string& line, bool is_last) {
-      absl::StrAppend(&frame, "\x1b[2K", line, is_last ? "" : "\r\n");
+      absl::StrAppend(&frame, "\x1b[2K", line, is_last ? "" : "\n");
     };
     if (rows <= size.rows || lines.empty()) {
       for (const std::string& line : lines) add(line, &line == &lines.back());

@@ -1,0 +1,86 @@
+"""A status that is watched on a terminal: on the other screen, which goes when it ends.
+
+Why: it once wiped what the terminal had scrolled past, and a message that is written to the other screen is gone
+with it.
+"""
+
+import os
+import pty
+import signal
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE, Process, find_program
+
+OTHER_SCREEN, FIRST_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+
+
+class Watched:
+    """mlxcommctl status --watch on a terminal of so many rows."""
+
+    def __init__(self, socket, rows=24, columns=80):
+        self.ours, theirs = pty.openpty()
+        subprocess.run(["stty", "rows", str(rows), "columns", str(columns)], stdin=theirs, check=True)
+        self.child = subprocess.Popen(
+            [find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms", "--socket", socket],
+            stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm-256color"})
+        os.close(theirs)
+        self.said = ""
+
+    def until(self, wanted):
+        while wanted not in self.said:
+            self.said += os.read(self.ours, 65536).decode()
+
+    def finish(self):
+        """All it has said, and its exit code."""
+        try:
+            while piece := os.read(self.ours, 65536):
+                self.said += piece.decode()
+        except OSError:  # Linux's answer when the other end is closed.
+            pass
+        os.close(self.ours)
+        return self.said, self.child.wait(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_screen_is_back_when_it_ends(cluster, number):
+    watched = Watched(cluster(1).socket(0))
+    watched.until("health: ")
+    watched.child.send_signal(number)
+    said, code = watched.finish()
+    assert code == 0
+    assert said.startswith(OTHER_SCREEN) and said.endswith(FIRST_SCREEN), said
+    assert "\x1b[3J" not in said, "what has scrolled past stays"
+
+
+def test_a_daemon_that_has_gone_is_waited_for_in_place(cluster):
+    c = cluster(1)
+    watched = Watched(c.socket(0))
+    watched.until("health: ")
+    c.daemons[0].end()
+    watched.until("waiting for it")
+    c.start_daemon(0)
+    watched.said = ""
+    watched.until("health: ")
+    watched.child.send_signal(signal.SIGINT)
+    assert watched.finish()[1] == 0
+
+
+def test_a_small_terminal_gets_the_first_lines_and_the_last(cluster):
+    watched = Watched(cluster(1).socket(0), rows=3)
+    watched.until("health: ")
+    watched.child.send_signal(signal.SIGINT)
+    said, _ = watched.finish()
+    frame = said.split("\x1b[H")[1].split("\x1b[J")[0]
+    lines = [line.replace("\x1b[2K", "") for line in frame.split("\r\n")]
+    assert len(lines) == 3 and lines[1] == "... 2 more lines" and "health: " in lines[2], lines
+
+
+def test_in_a_pipe_nothing_is_for_terminals(cluster):
+    watch = Process([find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms", "--socket",
+                     cluster(1).socket(0)])
+    watch.wait_for("health: ")
+    watch.signal(signal.SIGINT)
+    assert watch.finish() == 0
+    assert not any("\x1b" in line for line in watch.lines)
