@@ -61,7 +61,10 @@ class Job {
   }
 
  private:
-  static constexpr std::size_t kMost = 40;
+  // In the slot, in a cell, in a cell that is worth to look for.
+  static constexpr std::size_t kSmall = 10;
+  static constexpr std::size_t kMiddle = 40;
+  static constexpr std::size_t kMost = 1100;
   using Numbers = std::array<std::uint64_t, kMost>;
 
   // Ranks that ended it each way, a bit for each.
@@ -70,7 +73,9 @@ class Job {
     std::atomic<std::uint32_t> submitted{0};
   };
 
-  static std::size_t LengthOf(std::uint64_t number) { return number % 5 == 0 ? kMost : 10; }
+  static std::size_t LengthOf(std::uint64_t number) {
+    return number % 50 == 0 ? kMost : number % 5 == 0 ? kMiddle : kSmall;
+  }
   static std::uint64_t Brought(std::uint32_t rank, std::uint64_t number, std::size_t at) {
     return (number << 8) + (at << 2) + rank;
   }
