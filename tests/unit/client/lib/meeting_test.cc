@@ -98,7 +98,7 @@ class MeetingTest : public testing::Test {
 
 TEST_F(MeetingTest, AddsUpWhatLiesInTheSlotAndInCells) {
   Open(2);
-  for (const std::uint64_t count : {1, 26, 27, 1000, 16 * 1024}) {
+  for (const std::uint64_t count : {1U, 26U, 27U, 1000U, 16U * 1024U}) {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       for (std::uint64_t at = 0; at < count; ++at) {
         ranks_[rank].input()[at] = static_cast<float>(rank * 100 + at);

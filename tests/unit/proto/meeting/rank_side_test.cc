@@ -170,7 +170,7 @@ TEST_F(CellsTest, WritesOverNoneThatAnotherRankMayRead) {
     EXPECT_EQ(*Brought(0, number), static_cast<std::byte>(number));
   }
   // The one has ended the first half, in another order.
-  for (std::uint64_t number : {3, 2, 5, 4}) one_.End(number);
+  for (const std::uint64_t number : {3U, 2U, 5U, 4U}) one_.End(number);
   for (std::uint64_t number = 2 + kGenerations; number < 6 + kGenerations; ++number) {
     CallInCell(zero_, number);
   }

@@ -147,7 +147,7 @@ v1::StatusReply Mesh(int nodes, const std::string& prefix) {
   job.set_name("train");
   job.set_state("running");
   job.set_size(8);
-  for (int rank = 0; rank < 8; ++rank) job.add_ranks()->set_rank(rank);
+  for (std::uint32_t rank = 0; rank < 8; ++rank) job.add_ranks()->set_rank(rank);
   return status;
 }
 
