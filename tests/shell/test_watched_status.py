@@ -1,7 +1,7 @@
 """A status that is watched on a terminal: on the other screen, which goes when it ends.
 
-Why: it once wiped what the terminal had scrolled past, and a message that is written to the other screen is gone
-with it.
+Why: it once wiped what the terminal had scrolled past, and a message that is written to the other screen is
+gone with it.
 """
 
 import os
