@@ -343,6 +343,7 @@ void Client::Submit(const Step& step, std::size_t index, std::uint64_t group, st
   if (!call.in_place) call.output.assign(shape.output_elements * width, std::byte{0xee});
   intake::Submission submission;
   queue::SubmissionEntry& entry = submission.entry;
+  entry = {};  // Or what lies there by chance says what the submission is for.
   entry.ticket = ticket;
   entry.group = group;
   entry.kind = o.kind;

@@ -232,6 +232,7 @@ class ScaleRun final : public HostListener {
     completed_ = 0;
     for (const auto& host : hosts_) {
       intake::Submission submission;
+      submission.entry = {};
       submission.entry.ticket = ticket;
       submission.entry.group = kGroup;
       submission.entry.kind = signature_.kind;
