@@ -28,4 +28,16 @@ TerminalSize SizeOfTerminal() {
   return size;
 }
 
+std::size_t WidthOf(std::string_view text) {
+  std::size_t width = 0;
+  bool in_sequence = false;
+  for (const char byte : text) {
+    if (byte == '\x1b') in_sequence = true;
+    const bool continues_a_letter = (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+    if (!in_sequence && !continues_a_letter) ++width;
+    if (byte == 'm') in_sequence = false;
+  }
+  return width;
+}
+
 }  // namespace mlxcomm::ctl

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 namespace mlxcomm::ctl {
 
@@ -18,5 +19,8 @@ struct TerminalSize {
 };
 // 80 x 24 where it is no terminal, or the terminal does not say.
 TerminalSize SizeOfTerminal();
+
+// How many columns the text takes, where each letter takes one; sequences for colours take none.
+std::size_t WidthOf(std::string_view text);
 
 }  // namespace mlxcomm::ctl

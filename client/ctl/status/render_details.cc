@@ -165,7 +165,7 @@ std::string RenderStatusDetails(const v1::StatusReply& status, bool colours) {
   if (status.jobs_of_others() > 0) {
     out += "  " + Plural(status.jobs_of_others(), "job") + " of other users\n";
   }
-  return out + paint.HealthLine(status);
+  return out + HealthLine(status, paint);
 }
 
 }  // namespace mlxcomm::ctl

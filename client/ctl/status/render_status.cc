@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
+#include "client/ctl/cli/terminal.h"
 #include "client/ctl/status/status_parts.h"
 #include "proto/status_words.h"
 #include "proto/types/plain_text.h"
@@ -23,13 +24,6 @@ constexpr std::size_t kLinksInOneColumn = 12;
 constexpr std::size_t kLinkRowsMax = 28;
 constexpr std::size_t kNoColour = ~std::size_t{0};  // No cell of a row.
 constexpr const char* kBetweenColumns = "   ";
-
-// How wide it is on a terminal, where each letter takes one place.
-std::size_t WidthOf(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
-  }));
-}
 
 // Rows of cells, aligned; two blanks between them.
 class AlignedRows {
@@ -345,7 +339,7 @@ std::string RenderStatus(const v1::StatusReply& status, bool colours, std::size_
   RenderNodes(status, paint, out);
   RenderLinks(PairsOf(status, paint), paint, columns, out);
   RenderJobs(status, paint, out);
-  return out + paint.HealthLine(status);
+  return out + HealthLine(status, paint);
 }
 
 }  // namespace mlxcomm::ctl

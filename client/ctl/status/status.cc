@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 #include "client/ctl/cli/command_line.h"
@@ -41,17 +42,8 @@ Failure Fetch(const StatusOptions& options, bool colours, std::string& text) {
   return made;
 }
 
-// How many rows of a screen the line takes; colours take no place.
 std::size_t RowsOf(const std::string& line, std::size_t columns) {
-  std::size_t width = 0;
-  bool in_sequence = false;
-  for (const char byte : line) {
-    if (byte == '\x1b') in_sequence = true;
-    const bool continues_a_letter = (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
-    if (!in_sequence && !continues_a_letter) ++width;
-    if (in_sequence && byte == 'm') in_sequence = false;
-  }
-  return std::max<std::size_t>(1, (width + columns - 1) / columns);
+  return std::max<std::size_t>(1, (WidthOf(line) + columns - 1) / columns);
 }
 
 // A terminal's other screen, so that what stood on the first one is there afterwards.
@@ -65,27 +57,23 @@ class OtherScreen {
   // The lines that fit, in place of those before. The last one, which says what is wrong, always does.
   static std::string Frame(const std::string& text) {
     const TerminalSize size = SizeOfTerminal();
-    const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
-    std::size_t rows = 0;
-    for (const std::string& line : lines) rows += RowsOf(line, size.columns);
-    std::string frame = "\x1b[H";
-    const auto add = [&frame](const std::string& line, bool is_last) {
-      absl::StrAppend(&frame, "\x1b[2K", line, is_last ? "" : "\n");
+    std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+    const auto rows_from = [&](std::size_t first) {
+      std::size_t rows = 0;
+      for (std::size_t at = first; at < lines.size(); ++at) rows += RowsOf(lines[at], size.columns);
+      return rows;
     };
-    if (rows <= size.rows || lines.empty()) {
-      for (const std::string& line : lines) add(line, &line == &lines.back());
-      return frame + "\x1b[J";
+    if (rows_from(0) > size.rows) {
+      std::size_t left = size.rows - std::min(size.rows, 1 + rows_from(lines.size() - 1));
+      std::size_t at = 0;
+      for (; at + 1 < lines.size() && RowsOf(lines[at], size.columns) <= left; ++at) {
+        left -= RowsOf(lines[at], size.columns);
+      }
+      const std::string note = absl::StrCat("... ", lines.size() - 1 - at, " more lines");
+      lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(at), lines.end() - 1);
+      lines.insert(lines.end() - 1, note);
     }
-    std::size_t taken = 1 + RowsOf(lines.back(), size.columns);
-    std::size_t at = 0;
-    for (; at + 1 < lines.size(); ++at) {
-      taken += RowsOf(lines[at], size.columns);
-      if (taken > size.rows) break;
-      add(lines[at], false);
-    }
-    add(absl::StrCat("... ", lines.size() - 1 - at, " more lines"), false);
-    add(lines.back(), true);
-    return frame + "\x1b[J";
+    return absl::StrCat("\x1b[H\x1b[2K", absl::StrJoin(lines, "\n\x1b[2K"), "\x1b[J");
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
+#include "client/ctl/status/health.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
@@ -128,6 +129,11 @@ void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::stri
          Plural(results, "result") + ", " + HumanBytes(bytes) + ", " +
          HumanTime(static_cast<std::uint64_t>(mean_ms)) +
          " a rank so far (MLX does not take that memory there, or MLXCOMM_RESULTS=copy)\n";
+}
+
+std::string HealthLine(const v1::StatusReply& status, const Painter& paint) {
+  const Health health = HealthOf(status);
+  return "health: " + (health.good ? paint.Good(health.text) : paint.Bad(health.text)) + "\n";
 }
 
 void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& told,

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "client/ctl/status/health.h"
 #include "client/ctl/status/render_status.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
@@ -17,11 +16,6 @@ class Painter {
   std::string Bad(const std::string& text) const { return Wrap("31", Shown(text)); }
   std::string State(const std::string& text) const {
     return text == "up" || text == "running" ? Good(text) : Bad(text);
-  }
-  // "health: all is well"
-  std::string HealthLine(const v1::StatusReply& status) const {
-    const Health health = HealthOf(status);
-    return "health: " + (health.good ? Good(health.text) : Bad(health.text)) + "\n";
   }
 
  private:
@@ -69,6 +63,8 @@ void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& inde
 void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out);
 // Once for each job: which ranks copy results, and the cost.
 void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out);
+// "health: all is well"
+std::string HealthLine(const v1::StatusReply& status, const Painter& paint);
 // Of a job or group.
 void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& waits,
                  const std::string& indent, std::string& out);

@@ -22,7 +22,6 @@
 #include "client/python/src/operation_bindings.h"
 #include "client/python/src/raised_error.h"
 #include "mlx/distributed/distributed.h"
-#include "mlx/version.h"
 
 namespace nb = nanobind;
 using mlx::core::distributed::Group;
@@ -182,8 +181,6 @@ void WaitWithoutPythonLock(const std::function<void()>& wait) {
 NB_MODULE(_mlxcomm, m) {
   nb::module_::import_("mlx.core");  // Its types must be registered first.
   mlxcomm::graph::SetAroundWaits(WaitWithoutPythonLock);
-  m.attr("built_for") = std::to_string(MLX_VERSION_MAJOR) + "." +
-                        std::to_string(MLX_VERSION_MINOR) + "." + std::to_string(MLX_VERSION_PATCH);
   m.attr("version") = mlxcomm_version();
   mlxcomm::python::TranslateOperationErrors();
   BindGroups(m);
