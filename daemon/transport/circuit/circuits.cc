@@ -95,6 +95,14 @@ std::size_t Circuits::forwarded() const {
                     [](const auto& entry) { return entry.second.place == Place::kBetween; }));
 }
 
+absl::flat_hash_set<NodeId> Circuits::Opened() const {
+  absl::flat_hash_set<NodeId> nodes;
+  for (const auto& [id, circuit] : circuits_) {
+    if (circuit.place == Place::kOpener) nodes.insert(circuit.destination);
+  }
+  return nodes;
+}
+
 bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
                     std::uint64_t now_ns) {
   now_ns_ = now_ns;

@@ -58,6 +58,9 @@ class Circuits final : public CircuitPort {
   // is. False: it cannot even be asked for.
   bool Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns, std::uint64_t now_ns);
   bool IsOpening(const NodeId& destination) const { return opening_.contains(destination); }
+  // Which nodes circuits of this node's own lead to. Who asks the link instead hears of an end too late:
+  // it keeps a rail whose circuit has ended until it is polled.
+  absl::flat_hash_set<NodeId> Opened() const;
   // The circuit frames of a neighbour.
   void OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
                std::span<const std::byte> payload, std::uint64_t now_ns);

@@ -137,11 +137,6 @@ void Router::OnCircuitEnded(const NodeId& node, const std::string& why, std::uin
   port_.OnDeadlineChanged();
 }
 
-bool Router::HasRail(const NodeId& node) const {
-  const Link* const link = port_.FindLink(node);
-  return link != nullptr && link->has_rail();
-}
-
 void Router::Turn(std::uint64_t now_ns) {
   if (table_.changed()) OnWaysChanged(now_ns);
   if (now_ns >= next_look_ns_) Look(now_ns);
@@ -150,8 +145,8 @@ void Router::Turn(std::uint64_t now_ns) {
 // Nodes that could not be reached may be reached now.
 void Router::OnWaysChanged(std::uint64_t now_ns) {
   table_.FindWays(now_ns);
-  std::erase_if(attempts_, [this](const auto& entry) {
-    return table_.WayTo(entry.first).empty() && !HasRail(entry.first);
+  std::erase_if(attempts_, [this, opened = circuits_.Opened()](const auto& entry) {
+    return table_.WayTo(entry.first).empty() && !opened.contains(entry.first);
   });
   for (auto& [node, attempt] : attempts_) {
     LookForShorter(node, attempt, now_ns);
@@ -170,6 +165,7 @@ void Router::Look(std::uint64_t now_ns) {
     if (all_due) next_look_ns_ = now_ns + kTellAgainNs;
   }
   circuits_.OnTime(now_ns);
+  const absl::flat_hash_set<NodeId> opened = circuits_.Opened();
   for (const NodeId& node : table_.Reachable()) {
     if (!(options_.self.id < node)) continue;  // It reaches us.
     const Link* const link = port_.FindLink(node);
@@ -182,7 +178,7 @@ void Router::Look(std::uint64_t now_ns) {
     }
     if (circuits_.IsOpening(node)) continue;
     std::uint64_t due = attempt.next_ns;
-    if (link != nullptr && link->has_rail()) {
+    if (opened.contains(node)) {
       if (attempt.shorter_since_ns == kNever) continue;
       due = std::max(due, attempt.shorter_since_ns + kHoldDownNs);
     }

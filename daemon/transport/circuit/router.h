@@ -99,7 +99,6 @@ class Router final : public RoutingListener, private CircuitsPort {
   bool Tell(const NodeId& neighbour, const Advertisement& advertisement);
   void Flood(const Advertisement& advertisement, const NodeId* but);
   void TellWholeTable(const NodeId& neighbour);
-  bool HasRail(const NodeId& node) const;
   void OnWaysChanged(std::uint64_t now_ns);
   void LookForShorter(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) const;
   void Look(std::uint64_t now_ns);

@@ -416,6 +416,23 @@ TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
   EXPECT_EQ(node.listener.up.size(), 1u);
 }
 
+// Why: the router opens a way again when it hears that one has ended. A rail that gives its circuit up
+// stays with its link until the link is polled, and who asked the link then took it for a way that serves.
+TEST_F(CircuitsTest, LeadsNowhereOnceItsRailHasGivenItUpThoughTheLinkHasNotNoticed) {
+  EXPECT_THAT(node.circuits.Opened(), IsEmpty());
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  EXPECT_THAT(node.circuits.Opened(), IsEmpty());
+  const std::uint64_t circuit = (node.Says(), node.last.header.group);
+  wire::Introduction theirs{};
+  theirs.session = 77;
+  theirs.next_expected = 1;
+  node.Hears(6, Type::kCircuitOpened, circuit, std::as_bytes(std::span(&theirs, 1)));
+  EXPECT_THAT(node.circuits.Opened(), ElementsAre(Id(7)));
+  node.circuits.CloseCircuit(circuit, wire::CircuitEnd::kCut, "the first node takes no more");
+  EXPECT_TRUE(node.links[Id(7)]->has_rail());
+  EXPECT_THAT(node.circuits.Opened(), IsEmpty());
+}
+
 // Why: a shorter route replaces a longer one; until it is ready, the longer one serves.
 TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
   wire::Introduction theirs{};
