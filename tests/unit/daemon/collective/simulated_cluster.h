@@ -313,7 +313,7 @@ class SimulatedCluster {
           Note({self, self});
           break;
         case Action::Kind::kReturnScratch: node.scratch.Return(action.destination); break;
-        case Action::Kind::kCancel: break;  // Frames on the wire are still released.
+        case Action::Kind::kCancel:  // Frames on the wire are still released.
         case Action::Kind::kGroupFailed: break;
         case Action::Kind::kComplete:
           completions[action.session].push_back(

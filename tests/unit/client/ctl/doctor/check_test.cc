@@ -557,7 +557,7 @@ TEST(CheckTest, JudgesACableByTheRailThatCarriesIt) {
     rail.set_remote_interface(remote);
     rail.set_delivery_bytes_per_second_best(best);
     v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(node)->mutable_links(0);
-    *link.add_rails() = rail;
+    *link.add_rails() = std::move(rail);
     if (node == 0) link.mutable_rails()->SwapElements(0, 1);
   };
   add(0, "en2", "en3", 6e9);
