@@ -23,6 +23,7 @@ from .environment import find_place
 from .errors import UnavailableError
 from .fused import install_fused, uninstall_fused
 from .groups import default_place, join_place, set_default_place
+from .tracebacks import ends_at_caller
 
 _log = logging.getLogger("mlxcomm")
 _WITH_GROUP = (
@@ -55,6 +56,7 @@ def _checked(take):
     return names
 
 
+@ends_at_caller
 def install(take: Optional[Iterable[str]] = None) -> None:
     """From here on ``mx.distributed`` goes through the daemon.
 
@@ -80,8 +82,8 @@ def install(take: Optional[Iterable[str]] = None) -> None:
             _originals[name] = getattr(module, name)
     wrapped = {name: _with_default_group(_originals[name]) for name in _WITH_GROUP
                if name in _originals}
-    wrapped["init"] = functools.wraps(_originals["init"])(init)
-    wrapped["is_available"] = functools.wraps(_originals["is_available"])(is_available)
+    wrapped["init"] = functools.wraps(_originals["init"])(ends_at_caller(init))
+    wrapped["is_available"] = functools.wraps(_originals["is_available"])(ends_at_caller(is_available))
     if "clear_backends" in _originals:
         wrapped["clear_backends"] = functools.wraps(_originals["clear_backends"])(_clear_backends)
     for name, function in wrapped.items():
@@ -122,6 +124,7 @@ def _replace_imported(wrapped):
 
 def _with_default_group(original):
     @functools.wraps(original)
+    @ends_at_caller
     def wrapper(*args, group=None, **kwargs):
         if group is None and _is_ours("any"):
             group = init()

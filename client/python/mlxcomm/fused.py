@@ -27,6 +27,7 @@ from . import _mlxcomm
 from .groups import init as _init
 from .groups import is_ours
 from .operations import all_reduce
+from .tracebacks import ends_at_caller
 
 BUCKET_BYTES = 32 * 1024**2  # The default of mlx.nn.average_gradients.
 
@@ -35,6 +36,7 @@ _put_there: list = []  # (function's name, MLX's own, ours)
 _waiting: list = []    # AfterImport of modules that are not there yet.
 
 
+@ends_at_caller
 def crossings(*trees: Any) -> int:
     """How many arrays MLX will hand from one stream to another when these are evaluated.
 
@@ -47,6 +49,7 @@ def crossings(*trees: Any) -> int:
     return _mlxcomm.crossings([leaf for tree in trees for leaf in _leaves(tree)])
 
 
+@ends_at_caller
 def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = None,
                       all_reduce_size: int = BUCKET_BYTES,
                       communication_stream: Optional[mx.Stream] = None) -> Any:
@@ -121,6 +124,7 @@ def _put_average_gradients():
     original = sys.modules[_UTILS].average_gradients
 
     @functools.wraps(original)
+    @ends_at_caller
     def chosen(gradients, group=None, all_reduce_size=BUCKET_BYTES, communication_stream=None):
         group = group or mx.distributed.init()
         if _is_for_us(group, gradients):

@@ -16,6 +16,7 @@ import mlx.core as mx
 from . import _mlxcomm
 from .environment import Place, find_place
 from .errors import make_error
+from .tracebacks import ends_at_caller
 
 # A process has one place in a job, so asking again gives the same group. The process is part of the
 # key, because a forked child must not use its parent's group.
@@ -54,6 +55,7 @@ def _ours(name, group):
     return group
 
 
+@ends_at_caller
 def init(
     job: Optional[str] = None,
     rank: Optional[int] = None,
@@ -140,6 +142,7 @@ def _tell_of_copies(world):
              "and the time that it took", why)
 
 
+@ends_at_caller
 def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] = None, *,
           group: Optional[mx.distributed.Group] = None,
           timeout: Optional[float] = None) -> Optional[mx.distributed.Group]:
@@ -174,6 +177,7 @@ def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] =
     return part
 
 
+@ends_at_caller
 def shrink(group: Optional[mx.distributed.Group] = None, *,
            timeout: Optional[float] = None) -> mx.distributed.Group:
     """After a failure: a new group of the ranks that are left, in the old order.
@@ -196,6 +200,7 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
     return rest
 
 
+@ends_at_caller
 def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float]) -> None:
     """The deadline of this rank's later operations on the group that name none.
 
@@ -207,12 +212,14 @@ def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float])
         _mlxcomm.set_timeout(group, nanoseconds(seconds))
 
 
+@ends_at_caller
 def name(group: Optional[mx.distributed.Group] = None) -> str:
     """What `mlxcommctl status` calls the group: "train", "train/rows"."""
     group = _ours("name", group)
     return _mlxcomm.name(group) if is_ours(group) else "alone"
 
 
+@ends_at_caller
 def check(group: Optional[mx.distributed.Group] = None) -> None:
     """Raises the group's failure again, if an operation of this rank has met one.
 
@@ -222,6 +229,7 @@ def check(group: Optional[mx.distributed.Group] = None) -> None:
     _raise(_mlxcomm.failure(init() if group is None else group))
 
 
+@ends_at_caller
 def barrier(group: Optional[mx.distributed.Group] = None, *,
             timeout: Optional[float] = None) -> None:
     """Returns when every rank of the group has called it (at once, not lazily).
@@ -236,11 +244,13 @@ def barrier(group: Optional[mx.distributed.Group] = None, *,
         _raise(_mlxcomm.barrier(group, wait))
 
 
+@ends_at_caller
 def is_ours(group: mx.distributed.Group) -> bool:
     """Whether the group's operations go through a daemon."""
     return _mlxcomm.is_ours(group)
 
 
+@ends_at_caller
 def counters() -> dict[str, int]:
     """operations, inputs_copied, inputs_in_arena (needed no copy), results_copied so far."""
     return _mlxcomm.counters()

@@ -39,6 +39,7 @@ import mlx.core as mx
 from . import _mlxcomm
 from .groups import init as _init
 from .groups import nanoseconds
+from .tracebacks import ends_at_caller
 
 # The names that `mlxcomm` exports.
 __all__ = ["all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v", "broadcast", "gather",
@@ -71,6 +72,7 @@ def _counts(name, values):
 Arrays = Union[mx.array, list[mx.array], tuple[mx.array, ...]]
 
 
+@ends_at_caller
 def all_reduce(x: Arrays, op: str = "sum", *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> Arrays:
     """The x of all ranks combined, on every rank.
@@ -103,6 +105,7 @@ def all_reduce(x: Arrays, op: str = "sum", *, group: Optional[Group] = None,
     return _operate("all_reduce", x, _on(group, stream, timeout), op=op)
 
 
+@ends_at_caller
 def reduce(x: mx.array, root: int, op: str = "sum", *, group: Optional[Group] = None,
            stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """As `all_reduce`, at rank `root` alone. Other ranks get zeros of x's shape.
@@ -113,6 +116,7 @@ def reduce(x: mx.array, root: int, op: str = "sum", *, group: Optional[Group] = 
     return _operate("reduce", x, _on(group, stream, timeout), peer=_number("root", root), op=op)
 
 
+@ends_at_caller
 def reduce_scatter(x: mx.array, op: str = "sum", *, group: Optional[Group] = None,
                    stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """Rank r gets block r of what `all_reduce` would give.
@@ -129,6 +133,7 @@ def reduce_scatter(x: mx.array, op: str = "sum", *, group: Optional[Group] = Non
     return _operate("reduce_scatter", x, _on(group, stream, timeout), op=op)
 
 
+@ends_at_caller
 def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
               stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """The root's x, on every rank.
@@ -141,6 +146,7 @@ def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
     return _operate("broadcast", x, _on(group, stream, timeout), peer=_number("root", root))
 
 
+@ends_at_caller
 def all_gather(x: mx.array, *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """The x of all ranks one after the other, in order of rank.
@@ -156,6 +162,7 @@ def all_gather(x: mx.array, *, group: Optional[Group] = None,
     return _operate("all_gather", x, _on(group, stream, timeout))
 
 
+@ends_at_caller
 def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
                  group: Optional[Group] = None, stream: Stream = None,
                  timeout: Optional[float] = None) -> mx.array:
@@ -180,6 +187,7 @@ def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
     return _operate("all_gather_v", x, (group, stream, wait), counts=_counts("counts", counts))
 
 
+@ends_at_caller
 def gather(x: mx.array, root: int, *, group: Optional[Group] = None,
            stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """As `all_gather`, at rank `root` alone.
@@ -192,6 +200,7 @@ def gather(x: mx.array, root: int, *, group: Optional[Group] = None,
     return _operate("gather", x, _on(group, stream, timeout), peer=_number("root", root))
 
 
+@ends_at_caller
 def scatter(x: mx.array, root: int, *, group: Optional[Group] = None,
             stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """Rank r gets block r of the root's x.
@@ -207,6 +216,7 @@ def scatter(x: mx.array, root: int, *, group: Optional[Group] = None,
     return _operate("scatter", x, _on(group, stream, timeout), peer=_number("root", root))
 
 
+@ends_at_caller
 def all_to_all(x: mx.array, *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """Block r of x goes to rank r; block r of the result comes from rank r.
@@ -222,6 +232,7 @@ def all_to_all(x: mx.array, *, group: Optional[Group] = None,
     return _operate("all_to_all", x, _on(group, stream, timeout))
 
 
+@ends_at_caller
 def all_to_all_v(x: mx.array, send_counts: Sequence[int],
                  receive_counts: Optional[Sequence[int]] = None, *,
                  group: Optional[Group] = None, stream: Stream = None,
@@ -252,6 +263,7 @@ def all_to_all_v(x: mx.array, send_counts: Sequence[int],
                     receive_counts=_counts("receive_counts", receive_counts))
 
 
+@ends_at_caller
 def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] = None,
          stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """Sends x when the result, which equals x, is evaluated.
@@ -265,6 +277,7 @@ def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] 
                     peer=_number("destination", destination), tag=_number("tag", tag))
 
 
+@ends_at_caller
 def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,
          after: Optional[mx.array] = None, group: Optional[Group] = None,
          stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
@@ -281,6 +294,7 @@ def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,
                          *_on(group, stream, timeout))
 
 
+@ends_at_caller
 def recv_like(x: mx.array, source: int, tag: int = 0, *, group: Optional[Group] = None,
               stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
     """`recv` with x's shape and dtype, after x."""

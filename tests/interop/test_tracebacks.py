@@ -1,0 +1,108 @@
+"""Programs that end by an error: the traceback's last frame is the program's own line."""
+
+import re
+import sys
+
+import pytest
+
+from conftest import Process, find_program
+
+# Before, an exception that went through Python keeps its frames (mlxcomm/tracebacks.py).
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11 and newer")
+
+HERE = "import os, sys, mlx.core as mx, mlxcomm\n"
+JOIN = "world = mlxcomm.init(); rank = world.rank()\n"
+LOSE = JOIN + "if rank == 1: os.kill(os.getpid(), 9)\n"
+
+# What each ends by, as rank 0 of two; its last line is the one at fault.
+TOGETHER = {
+    "mismatch": (JOIN + "mx.eval(mlxcomm.all_reduce(mx.zeros(4 + rank)))", "MismatchError"),
+    "mismatch of mx.distributed": (
+        "mlxcomm.install(); rank = mx.distributed.init().rank()\n"
+        "mx.eval(mx.distributed.all_sum(mx.zeros(4 + rank)))", "MismatchError"),
+    "lost rank": (LOSE + "mlxcomm.barrier()", "RankLostError"),
+    "lost rank in a call that evaluates": (LOSE + "mlxcomm.all_gather_v(mx.zeros(4))", "RankLostError"),
+    "lost rank in a split": (LOSE + "mlxcomm.split(0)", "RankLostError"),
+    "lost rank, asked for again": (
+        LOSE + "try: mlxcomm.barrier()\nexcept mlxcomm.Error: pass\nmlxcomm.check()", "RankLostError"),
+}
+# Without any other rank.
+ALONE = {
+    "no such root": ("mlxcomm.broadcast(mx.zeros(4), -1)", "ValueError"),
+    "no array": ("mlxcomm.all_reduce([1])", "TypeError"),
+    "no daemon": ("mlxcomm.init('job', 0, 2)", "UnavailableError"),
+    "no daemon for mx.distributed": (
+        "os.environ.update(MLX_RANK='0', MLX_WORLD_SIZE='2')\nmlxcomm.install()\nmx.distributed.init()",
+        "UnavailableError"),
+    "no place for mx.distributed": (
+        "mlxcomm.install()\nmx.distributed.init(strict=True)", "UnavailableError"),
+    "average of integers": (
+        "mlxcomm.average_gradients({'a': 1})", "TypeError"),
+}
+
+
+def check(lines, program, text, kind):
+    begin = lines.index("Traceback (most recent call last):")
+    frames = [found for line in lines[begin:] if (found := re.match(r'  File "(.*)", line (\d+), in ', line))]
+    assert frames, lines
+    assert [one[1] for one in frames] == [str(program)], lines
+    assert int(frames[0][2]) == text.count("\n") + 1, lines
+    said = lines[begin + 3:]
+    assert any(re.match(rf"(mlxcomm\.errors\.)?{kind}: ", line) for line in said), lines
+
+
+@pytest.mark.parametrize("what", TOGETHER)
+def test_traceback_ends_at_the_programs_line_when_ranks_fail(cluster, tmp_path, what):
+    c = cluster(1)
+    text, kind = TOGETHER[what]
+    program = tmp_path / "program.py"
+    program.write_text(HERE + text)
+    ranks = [c.rank(number, 2, program) for number in range(2)]
+    assert ranks[0].finish() == 1, ranks[0].lines
+    check(ranks[0].lines, program, HERE + text, kind)
+
+
+def test_traceback_ends_at_the_programs_line_below_launch(cluster, tmp_path):
+    c = cluster(1)
+    text = HERE + TOGETHER["mismatch"][0]
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    launch = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
+                      sys.executable, str(program)])
+    assert launch.finish() == 1, launch.lines
+    shown = {number: [line[4:] for line in launch.lines if line.startswith(f"[{number}] ")]
+             for number in range(2)}
+    told = [lines for lines in shown.values() if "Traceback (most recent call last):" in lines]
+    assert told, launch.lines  # One at least: launch ends the other.
+    for lines in told:
+        check(lines, program, text, "MismatchError")
+
+
+@pytest.mark.parametrize("what", ALONE)
+def test_traceback_ends_at_the_programs_line_when_a_call_is_refused(tmp_path, what):
+    text, kind = ALONE[what]
+    program = tmp_path / "program.py"
+    program.write_text(HERE + text)
+    process = Process([sys.executable, str(program)], {"MLXCOMM_SOCKET": "/nowhere/at/all.sock"})
+    assert process.finish() == 1, process.lines
+    check(process.lines, program, HERE + text, kind)
+
+
+# Why: where the program's own function has failed, its line is the one to look at; and a mistake of the
+# package's own must be found.
+def test_frames_of_the_programs_functions_and_of_the_packages_mistakes_stay(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(HERE + (
+        "def wrong(rank, size): raise ValueError('mine')\n"
+        "os.environ.update(MLX_RANK='0', MLX_WORLD_SIZE='2')\n"
+        "mlxcomm.install()\n"
+        "import traceback\n"
+        "try: mx.distributed.init(backend='jaccl', all_gather_factory=wrong)\n"
+        "except ValueError as error: print(traceback.extract_tb(error.__traceback__)[-1].name)\n"
+        "from mlxcomm import groups\n"
+        "groups.find_place = lambda *_: {}['x']\n"
+        "try: mlxcomm.init('job', 0, 2)\n"
+        "except KeyError as error: print(len(traceback.extract_tb(error.__traceback__)) > 1)\n"))
+    process = Process([sys.executable, str(program)], {"MLXCOMM_SOCKET": "/nowhere/at/all.sock"})
+    assert process.finish() == 0, process.lines
+    assert process.lines == ["wrong", "True"]
