@@ -41,6 +41,24 @@ std::string Short(const std::string& text) {
   return shown.size() <= kMost ? shown : shown.substr(0, kMost - 2) + "..";
 }
 
+// For an order in which "mac-10" follows "mac-9".
+std::string NumbersPadded(const std::string& name) {
+  constexpr std::size_t kDigits = 20;
+  std::string padded;
+  std::string digits;
+  for (std::size_t at = 0; at <= name.size(); ++at) {
+    if (at < name.size() && name[at] >= '0' && name[at] <= '9') {
+      digits += name[at];
+      continue;
+    }
+    if (!digits.empty())
+      padded += std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
+    digits.clear();
+    if (at < name.size()) padded += name[at];
+  }
+  return padded;
+}
+
 using NodePair = std::pair<std::string, std::string>;
 NodePair PairOf(const std::string& a, const std::string& b) { return std::minmax(a, b); }
 
@@ -90,18 +108,14 @@ class Picture {
     return legend.empty() ? title : title + "\n" + legend;
   }
 
-  // In the order of the ring; then those outside it.
+  // By name alone, so that a node stays in its place whatever becomes of cables and ring.
   std::vector<const v1::TopologyNode*> Order() const {
     std::vector<const v1::TopologyNode*> order;
-    std::set<std::string> placed;
-    for (const std::string& id : topology_.ring()) {
-      for (const v1::TopologyNode& node : topology_.nodes()) {
-        if (node.id() == id && placed.insert(id).second) order.push_back(&node);
-      }
-    }
-    for (const v1::TopologyNode& node : topology_.nodes()) {
-      if (placed.insert(node.id()).second) order.push_back(&node);
-    }
+    for (const v1::TopologyNode& node : topology_.nodes()) order.push_back(&node);
+    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+      return std::pair(NumbersPadded(a->name()), a->id()) <
+             std::pair(NumbersPadded(b->name()), b->id());
+    });
     return order;
   }
 

@@ -1,6 +1,6 @@
-// A TopologyReply as a picture for Graphviz: nodes on a circle in ring order, every cable a line of
-// its own with its figures and interfaces; cables of the ring are thick, those that are down dashed
-// and red.
+// A TopologyReply as a picture for Graphviz: nodes on a circle, in places that depend on their names
+// alone, every cable a line of its own with its figures and interfaces; cables of the ring are thick,
+// those that are down dashed and red.
 #pragma once
 
 #include <string>

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <google/protobuf/text_format.h>
 
@@ -48,6 +51,50 @@ TEST(DrawTopologyTest, DrawsEveryCableWithItsRateAndItsEnds) {
         "label=\"c<1>, 3 nodes: line\\nthick: ring order, not closed; dashed red: down\""}) {
     EXPECT_THAT(dot, HasSubstr(text));
   }
+}
+
+// The name of each node and where it stands: "a pos=...".
+std::vector<std::string> Places(const v1::TopologyReply& topology) {
+  const std::string dot = DrawTopology(topology);
+  std::vector<std::string> places;
+  for (const v1::TopologyNode& node : topology.nodes()) {
+    const std::size_t begin = dot.find("\n  \"" + node.id() + "\" [label=");
+    const std::size_t place = dot.find("pos=", begin);
+    places.push_back(node.name() + " " + dot.substr(place, dot.find('!', place) - place));
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+// Why: the ring is another one then, and nodes changed their places in the picture.
+TEST(DrawTopologyTest, LeavesNodesInTheirPlacesWhenACableGoes) {
+  v1::TopologyReply closed = Three();
+  closed.set_shape("ring");
+  closed.set_ring_closed(true);
+  closed.mutable_cables(2)->set_state(v1::RailState::up);
+  v1::TopologyReply cut = Three();
+  cut.clear_ring();
+  for (const char* id : {"3", "1", "2"}) cut.add_ring(id);
+  const std::vector<std::string> places = Places(closed);
+  EXPECT_EQ(Places(cut), places);
+  cut.mutable_cables()->RemoveLast();
+  cut.mutable_nodes(2)->set_state("lost");
+  cut.clear_ring();
+  cut.mutable_nodes()->SwapElements(0, 2);
+  EXPECT_EQ(Places(cut), places);
+  EXPECT_EQ(std::set(places.begin(), places.end()).size(), 3u);
+}
+
+TEST(DrawTopologyTest, CountsNumbersInNamesAsNumbers) {
+  v1::TopologyReply topology;
+  for (const char* name : {"mac-1", "mac-10", "mac-2"}) {
+    v1::TopologyNode& node = *topology.add_nodes();
+    node.set_id(name);
+    node.set_name(name);
+  }
+  const std::string dot = DrawTopology(topology);
+  EXPECT_LT(dot.find("\"mac-1\" ["), dot.find("\"mac-2\" ["));
+  EXPECT_LT(dot.find("\"mac-2\" ["), dot.find("\"mac-10\" ["));
 }
 
 // Why: names come from other machines.
