@@ -185,7 +185,7 @@ void Loop::RequestStop() {
 }
 
 bool Loop::Drain(std::uint64_t timeout_ns) {
-  asio::post(io_, [this] { node_->RefuseNew(Stopping()); });
+  asio::post(io_, [this, timeout_ns] { node_->RefuseNew(Stopping(), timeout_ns); });
   std::unique_lock lock(groups_mutex_);
   const auto none_left = [this] { return groups_left_ == 0; };
   if (groups_changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), none_left)) return true;
@@ -197,7 +197,7 @@ bool Loop::Drain(std::uint64_t timeout_ns) {
 
 void Loop::AnswerOpenCalls() {
   const Failure stopping{FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"};
-  node_->RefuseNew(stopping);  // Before the calls that are still on their way.
+  node_->RefuseNew(stopping, 0);  // Before the calls that are still on their way.
   io_.restart();
   io_.poll();
   node_->AnswerOpenCalls(stopping);

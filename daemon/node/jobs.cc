@@ -183,8 +183,9 @@ void Jobs::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer
   answer.Succeed(v1::ReleaseReply());
 }
 
-void Jobs::RefuseNew(const Failure& failure) {
+void Jobs::RefuseNew(const Failure& failure, std::uint64_t drains_until_ns) {
   draining_ = true;
+  drains_until_ns_ = drains_until_ns;
   for (auto& [id, session] : sessions_) {
     if (session.attaching == nullptr) continue;
     rendezvous_.Leave(id);

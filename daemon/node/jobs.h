@@ -66,11 +66,13 @@ class Jobs final : private cluster::RendezvousPort,
               std::unique_ptr<GroupAnswer> answer);
   void CancelShrink(SessionId session, std::uint64_t call);
   // From now on processes that join or shrink are refused; those that wait to join are refused at once.
-  void RefuseNew(const Failure& failure);
+  // Groups are failed at that time, if they are still there.
+  void RefuseNew(const Failure& failure, std::uint64_t drains_until_ns);
   // Fails every group, and refuses the processes that wait for one to shrink.
   void FailAll(const Failure& failure);
   void RefuseShrinking(const Failure& failure);
   bool draining() const { return draining_; }
+  std::uint64_t drains_until_ns() const { return drains_until_ns_; }
 
   // A message for the state machines of cluster/. False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
@@ -176,6 +178,7 @@ class Jobs final : private cluster::RendezvousPort,
   std::vector<SessionId> ended_sessions_;     // Memory still to be released.
   std::map<std::uint64_t, Forming> forming_;  // By group.
   bool draining_ = false;
+  std::uint64_t drains_until_ns_ = 0;
 };
 
 }  // namespace mlxcomm::node

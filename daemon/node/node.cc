@@ -83,6 +83,11 @@ std::uint64_t Node::NextDeadline() const {
 
 // --- neighbours ---------------------------------------------------------------------------
 
+void Node::RefuseNew(const Failure& failure, std::uint64_t drain_ns) {
+  ReadClock();
+  jobs_.RefuseNew(failure, now_ns_ + drain_ns);
+}
+
 void Node::OnInterfaceUp(const cluster::Discovery::Interface& interface) {
   if (!discovery_) return;
   ReadClock();

@@ -113,9 +113,9 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   v1::LinkCosts MeasureLinks() { return jobs_.OwnCosts(); }
   NodeMetrics Metrics();
 
-  // The orderly end: first new processes are refused, then running groups are failed, and at last every open
-  // call is answered.
-  void RefuseNew(const Failure& failure) { jobs_.RefuseNew(failure); }
+  // The orderly end: first new processes are refused, then, so much later, running groups are failed, and at
+  // last every open call is answered.
+  void RefuseNew(const Failure& failure, std::uint64_t drain_ns);
   void FailAll(const Failure& failure);
   void AnswerOpenCalls(const Failure& failure);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,16 @@ void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
   status.set_looped(counters.looped);
 }
 
+// Every group is waited for, also a failed one that its ranks have not closed yet.
+void WriteDrain(const OwnState& own, v1::DrainStatus& drain) {
+  std::set<JobId> jobs;
+  own.collectives.ForEach([&](const collective::Group& group) {
+    jobs.insert(own.membership.OriginOf(group.id())->job);
+  });
+  drain.set_jobs(static_cast<std::uint32_t>(jobs.size()));
+  drain.set_left_ms((std::max(own.jobs.drains_until_ns(), own.now_ns) - own.now_ns) / 1'000'000);
+}
+
 }  // namespace
 
 // A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
@@ -238,6 +249,7 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
   node.set_uptime_ms((own.now_ns - own.started_ns) / 1'000'000);
   node.set_answered(true);
   node.set_state(own.jobs.draining() ? "draining" : "up");
+  if (own.jobs.draining()) WriteDrain(own, *node.mutable_drain());
   const std::vector<std::string> users = own.port.Describe(node);
   constexpr std::size_t kGroupsMax = collective::Membership::kGroupsMax;
   node.mutable_use()->set_groups(own.membership.group_count());

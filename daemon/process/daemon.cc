@@ -318,10 +318,12 @@ absl::Status Daemon::Drain() {
   // A private daemon makes room at once for the next one. Of others, people want to see what they wait for.
   asio::post(io_, [this] {
     if (is_private_) return intake_->StopAccepting();
-    intake_->RefuseClients({FailureCode::kDaemonStopping, kNoRank,
-                            absl::StrCat("it is stopping, and lets running jobs end, for at most ",
-                                         (config_.drain_timeout_ms() + 999) / 1000,
-                                         " s: try again when it has been started again")});
+    intake_->RefuseClients(
+        {FailureCode::kDaemonStopping, kNoRank,
+         absl::StrCat("it is stopping, and lets running jobs end, for at most ",
+                      (config_.drain_timeout_ms() + 999) / 1000,
+                      " s (mlxcommctl status shows how many): try again when it has been "
+                      "started again")});
   });
   const bool drained = loop_->Drain(timeout_ms * kMs);
   metrics_.reset();  // Its requests wait for the loop.

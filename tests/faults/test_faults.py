@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -152,6 +153,23 @@ def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_f
     late = c.rank(0, 2, RANK, job="late")
     line = late.wait_for("refused")
     assert "it is stopping, and lets running jobs end" in line and "no mlxcommd" not in line, line
+
+    drain = c.status()["nodes"][0]["drain"]
+    assert drain["jobs"] == 1 and 0 < int(drain["left_ms"]) <= 600000, drain
+
+    def told(verb, *options):
+        done = subprocess.run([find_program("mlxcommctl"), verb, "--socket", c.socket(0), *options],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        return done.returncode, done.stdout + done.stderr
+
+    left = r"draining, 1 job, \d+ (s|min \d+ s) left"
+    code, text = told("status")
+    assert code == 0 and re.search(rf"node-0 +{left}", text), text
+    assert re.search(rf"health: node node-0 is {left}: it takes no new jobs until", text), text
+    code, text = told("doctor")
+    assert "MC516" in text and re.search(rf"found +{left}", text), text
+    code, text = told("launch", "-n", "2", "--", sys.executable, "-c", "import mlxcomm; mlxcomm.init()")
+    assert code == 1 and "DaemonStoppingError" in text and "try again when it has been started" in text, text
     for rank in ranks:
         rank.end()
     assert c.daemons[0].finish() == 0

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
+#include "client/ctl/status/health.h"
 #include "client/ctl/status/render_status.h"
 #include "client/ctl/topology/render_topology.h"
 #include "proto/status_words.h"
@@ -329,6 +330,7 @@ void CheckNodes(const Facts& facts, Findings& findings) {
     if (!node.answered() && !LargeFramesAreLost(cluster, node.name())) {
       findings.Add(AnyLinkIsDown(cluster) ? "MC501/cut_off" : "MC501", object);
     }
+    if (node.has_drain()) findings.Add("MC516", object, {{"waits", DrainText(node.drain())}});
     if (node.strangers_refused() > 0) {
       findings.Add("MC509", object, {{"strangers", std::to_string(node.strangers_refused())}});
     }

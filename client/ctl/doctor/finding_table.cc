@@ -448,6 +448,11 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = "frames of any size",
      .remedy = kMendMtu,
      .reasons = {Why::large_lost}},
+    {"MC516", Severity::kWarning, "a daemon is draining", "draining, {waits}",
+     "a daemon that takes new jobs",
+     "it was told to stop: let its jobs end, or end them; it ends then, and takes jobs once "
+     "mlxcommd is "
+     "started again"},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",

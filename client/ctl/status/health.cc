@@ -86,6 +86,15 @@ std::string LinkThatIsDown(const v1::StatusReply& status) {
   return first;
 }
 
+std::string Draining(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    if (!node.has_drain()) continue;
+    return "node " + node.name() + " is draining, " + DrainText(node.drain()) +
+           ": it takes no new jobs until its mlxcommd is started again";
+  }
+  return {};
+}
+
 // Jobs whose ranks have not all come; empty: none. Most are in that state only for a moment.
 std::string StillForming(const v1::StatusReply& status) {
   std::uint64_t forming = 0;
@@ -99,6 +108,13 @@ std::string StillForming(const v1::StatusReply& status) {
 }
 
 }  // namespace
+
+std::string DrainText(const v1::DrainStatus& drain) {
+  const std::uint64_t seconds = (drain.left_ms() + 999) / 1000;
+  const std::string left =
+      seconds < 60 ? std::to_string(seconds) + " s" : HumanTime(1000 * seconds);
+  return Plural(drain.jobs(), "job") + ", " + left + " left";
+}
 
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
   return std::any_of(node.links().begin(), node.links().end(),
@@ -118,6 +134,7 @@ Health HealthOf(const v1::StatusReply& status) {
     if (job.state() == "failed") return bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return bad(awaited);
   }
+  if (const std::string draining = Draining(status); !draining.empty()) return bad(draining);
   if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return bad(unlinked);
   if (const std::string pulled = PulledCable(status); !pulled.empty()) return bad(pulled);
   const std::string forming = StillForming(status);

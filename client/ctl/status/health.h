@@ -13,6 +13,9 @@ struct Health {
 };
 Health HealthOf(const v1::StatusReply& status);
 
+// What a node that drains waits for, and how long: "1 job, 3 s left".
+std::string DrainText(const v1::DrainStatus& drain);
+
 // A link leads to that node, whose state is shown there.
 bool IsLinked(const v1::NodeStatus& node, const std::string& id);
 

@@ -92,7 +92,7 @@ void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
 }
 
 void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
-  out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
+  out += "  " + paint.Bold(node.name()) + "  " + paint.State(StateOf(node));
   if (!node.answered()) {
     out += "  (did not answer in time)\n";
     return;

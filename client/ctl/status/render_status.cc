@@ -236,7 +236,7 @@ void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::strin
   table.Add({"node", "state", "up for", "clients", "memory", "mlxcommd"});
   for (const v1::NodeStatus& node : status.nodes()) {
     if (node.answered()) {
-      table.Add({Shown(node.name()), Shown(node.state()), HumanTime(node.uptime_ms()),
+      table.Add({Shown(node.name()), StateOf(node), HumanTime(node.uptime_ms()),
                  std::to_string(node.clients()),
                  HumanBytes(static_cast<double>(node.memory_bytes())), Shown(node.version())});
     } else {

@@ -28,6 +28,12 @@ bool IsMacosPort(const std::string& name) {
 
 }  // namespace
 
+std::string StateOf(const v1::NodeStatus& node) {
+  std::string state = Shown(node.state());
+  if (node.has_drain()) state += ", " + DrainText(node.drain());
+  return state;
+}
+
 bool Passes(const v1::RailStatus& rail) {
   if (rail.transport() != v1::Transport::rdma) return true;
   if (rail.reason() == v1::LinkReason::rdma_not_made) return !rail.peers_reason();

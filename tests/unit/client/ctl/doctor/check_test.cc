@@ -492,6 +492,17 @@ TEST(CheckTest, FindsNodesThatDiffer) {
   EXPECT_EQ(Found(facts, "MC501").size(), 1u);
 }
 
+TEST(CheckTest, TellsWhatADaemonThatDrainsWaitsFor) {
+  Facts facts = Well();
+  v1::NodeStatus& b = *facts.cluster.status.mutable_nodes(1);
+  b.set_state("draining");
+  b.mutable_drain()->set_jobs(2);
+  b.mutable_drain()->set_left_ms(2100);
+  ASSERT_EQ(Found(facts, "MC516").size(), 1u);
+  EXPECT_EQ(Found(facts, "MC516")[0].object, "node b");
+  EXPECT_EQ(Found(facts, "MC516")[0].found, "draining, 2 jobs, 3 s left");
+}
+
 TEST(CheckTest, SaysHowALineBecomesARing) {
   Facts facts = Well();
   v1::TopologyReply& topology = facts.cluster.topology;

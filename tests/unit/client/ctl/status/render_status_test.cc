@@ -34,7 +34,7 @@ TEST(RenderStatusTest, HasARowForEachNodeAndLinkAndJob) {
                                  received_bytes_per_second: 500000 round_trip_ns: 90000
                                  delivery_bytes_per_second_best: 3145728000 }
                          rails { transport: rdma state: up } } }
-         nodes { name: "mini" version: "0.1.0" uptime_ms: 3600000 answered: true state: "draining"
+         nodes { name: "mini" version: "0.1.0" uptime_ms: 3600000 answered: true state: "lost"
                  clients: 12 memory_bytes: 62914560
                  links { peer: "studio-1" state: up
                          rails { transport: tcp state: up sent_bytes_per_second: 500000 } } }
@@ -44,14 +44,34 @@ TEST(RenderStatusTest, HasARowForEachNodeAndLinkAndJob) {
                 waits { waiting: 0 awaited: 1 operation: "barrier, operation 6" age_ms: 3 } })");
   EXPECT_EQ(Render(status),
             "cluster c, 2 nodes, 1 job\n"
-            "node      state     up for     clients  memory   mlxcommd\n"
-            "studio-1  up        1 min 5 s  1        6.0 MiB  0.1.0  (this node)\n"
-            "mini      draining  1 h 0 min  12       60 MiB   0.1.0\n"
+            "node      state  up for     clients  memory   mlxcommd\n"
+            "studio-1  up     1 min 5 s  1        6.0 MiB  0.1.0  (this node)\n"
+            "mini      lost   1 h 0 min  12       60 MiB   0.1.0\n"
             "link             state  over       now        at best    round trip\n"
             "studio-1 - mini  up     rdma, tcp  2.00 MB/s  3.15 GB/s  90.0 us\n"
             "job train  running  2 ranks, user ann\n"
             "  rank 1 waits for rank 0 in barrier, operation 5 for 3.2 s\n"
             "health: all is well\n");
+}
+
+// Why: it takes no new jobs, and who told it to stop wants to know how long that lasts.
+TEST(RenderStatusTest, SaysWhatANodeThatDrainsWaitsForAndHowLong) {
+  v1::StatusReply status = Parse(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" version: "0.1.0" uptime_ms: 65000 answered: true state: "draining"
+                 drain { jobs: 1 left_ms: 2100 } })");
+  EXPECT_EQ(
+      Render(status),
+      "cluster c, 1 node, no jobs\n"
+      "node  state                      up for     clients  memory  mlxcommd\n"
+      "a     draining, 1 job, 3 s left  1 min 5 s  0        0 B     0.1.0  (this node)\n"
+      "health: node a is draining, 1 job, 3 s left: it takes no new jobs until its mlxcommd is "
+      "started again\n");
+  EXPECT_THAT(RenderStatusDetails(status, false),
+              HasSubstr("  a  draining, 1 job, 3 s left  mlxc"));
+  status.mutable_nodes(0)->mutable_drain()->set_jobs(2);
+  status.mutable_nodes(0)->mutable_drain()->set_left_ms(3599500);
+  EXPECT_THAT(Render(status), HasSubstr("draining, 2 jobs, 1 h 0 min left"));
 }
 
 TEST(RenderStatusTest, SaysBelowALinkWhatIsWrongWithIt) {
