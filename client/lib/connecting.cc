@@ -134,7 +134,7 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
     return {FailureCode::kUnavailable, kNoRank,
             "no mlxcommd runs on this machine, and this job's ranks are on " + std::string(hosts) +
                 " hosts, which a private daemon cannot reach. Start mlxcommd as a service on each "
-                "(systemd-launchd/install); mlxcommctl doctor says what is missing"};
+                "(mlxcommctl service install); mlxcommctl doctor says what is missing"};
   }
   // A daemon that is ending with its last client may still accept a connection: try again.
   const std::string path = queue::PrivateSocketPath();

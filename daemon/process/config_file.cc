@@ -438,7 +438,7 @@ std::vector<std::string> DoubtsOf(const v1::DaemonConfig& config) {
     doubts.push_back(absl::StrCat(
         "clients { all_users: true } will serve user ", ::geteuid(),
         " and root alone: the processes of others trust no daemon but their own and root's. Have "
-        "root run it (systemd-launchd/install), or take all_users out"));
+        "root run it (mlxcommctl service install), or take all_users out"));
   }
   return doubts;
 }

@@ -129,7 +129,7 @@ Failure CheckListener(const std::string& path, int connection) {
               (path == PrivateSocketPath()
                    ? "Have " + path.substr(0, path.rfind('/')) +
                          " removed, or set XDG_RUNTIME_DIR to a folder of your own"
-                   : "Have root run it as a service (systemd-launchd/install)") +
+                   : "Have root run it as a service (mlxcommctl service install)") +
               (user == kOverflowUser
                    ? ". (In a user namespace this may be root outside, which cannot be told apart)"
                    : "")};

@@ -40,3 +40,9 @@ CLUSTER_ARGUMENTS = {
 }
 # All of it takes minutes, and needs hands where there is a terminal.
 FIRST_LIGHT_ARGUMENTS = {"firstlight": ["--yes", "--steps", "power"]}
+# Below the current folder: never on the machine itself.
+SERVICE_ARGUMENTS = {
+    "service install": ["--root", "root", "--program", find_program("mlxcommd")],
+    "service uninstall": ["--root", "root"],
+    "service restart": ["--dry-run"],
+}

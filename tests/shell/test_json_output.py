@@ -6,7 +6,14 @@ import pathlib
 import jsonschema
 import pytest
 
-from shell.command_table import CLUSTER_ARGUMENTS, FIRST_LIGHT_ARGUMENTS, has, mlxcommctl, verbs
+from shell.command_table import (
+    CLUSTER_ARGUMENTS,
+    FIRST_LIGHT_ARGUMENTS,
+    SERVICE_ARGUMENTS,
+    has,
+    mlxcommctl,
+    verbs,
+)
 
 VERBS = verbs()
 WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
@@ -16,6 +23,7 @@ ARGUMENTS = {
     "bench": ["-n", "2", "--to", "4K", "-i", "2", "-w", "1"],
     **CLUSTER_ARGUMENTS,
     **FIRST_LIGHT_ARGUMENTS,
+    **SERVICE_ARGUMENTS,
     "hosts import": [str(pathlib.Path(__file__).parent / "hosts.json")],
     "ping": ["node-1", "-c", "2", "-i", "1ms"],
     "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
@@ -25,9 +33,10 @@ ARGUMENTS = {
 PRINTS_LINES = {"events"}
 # Its findings about this machine are not these tests' subject.
 # The daemon's key is in another file than the one that changes here, and it says so.
-CODES = {"doctor": (0, 1, 4), "cluster key rotate": (1,)}
-# Shows the programs' output, line by line; it has none of its own.
-PRINTS_OTHERS_OUTPUT = {"launch"}
+CODES = {"doctor": (0, 1, 4), "cluster key rotate": (1,),
+         "service restart": (0, 1), "service status": (0, 3)}
+# Shows other programs' output, line by line; it has none of its own.
+PRINTS_OTHERS_OUTPUT = {"launch", "service logs"}
 
 
 def schema_of(verb):

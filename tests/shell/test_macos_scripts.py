@@ -25,7 +25,7 @@ from shell.macos_userland.programs import read, write
 
 ROOT = pathlib.Path(__file__).parents[2]
 STAND_INS = pathlib.Path(__file__).parent / "macos_userland"
-OF_MACOS = ("otool", "install_name_tool", "codesign", "launchctl", "newsyslog", "PlistBuddy")
+OF_MACOS = ("otool", "install_name_tool", "codesign", "launchctl", "newsyslog")
 USERLAND = ("brew", "uname", "xcode-select", "cat", "chmod", "cp", "date", "grep", "head", "install", "ln",
             "mkdir", "mktemp", "mv", "rm", "sed", "sleep", "sort", "stat", "tail", "tr")
 PLAIN = ("id", "dirname", "basename", "env", "tee", "true")
@@ -80,7 +80,6 @@ for one in Library etc opt run usr/local usr/libexec var; do
 done
 [ -e "$root/var/run" ] || ln -s /run "$root/var/run"
 mkdir -p "$root/var/log" "$root/var/lib" "$root/usr/local/bin"
-cp "$MAC_SCRATCH/tools/PlistBuddy" "$root/usr/libexec/PlistBuddy"
 exec chroot "$root" "$MAC_SCRATCH/tools/env" PATH="$MAC_SCRATCH/tools:/usr/local/bin" bash -euc "$MAC_SCRIPT"
 """
 
@@ -153,7 +152,7 @@ ABSL = "/opt/homebrew/opt/abseil/lib/libabsl_base.2508.0.0.dylib"
 
 def build(mac):
     """mlxcommd and mlxcommctl as a build on a Mac would have left them, over Homebrew's
-    libraries."""
+    libraries. Returns how its mlxcommctl makes it a service."""
     for name in ("mlxcommd", "mlxcommctl"):
         body = pathlib.Path(find_program(name)).read_bytes()
         mac.object_file(mac.folder / "built" / name, body,
@@ -164,7 +163,7 @@ def build(mac):
              ("/opt/homebrew/lib/libfmt.12.dylib", ["/System/Library/Frameworks/X.framework/X"])]
     for path, loads in below:
         mac.object_file(mac.disk / path[1:], b"library", loads, id=path)
-    return f'"{mac.folder}/built/mlxcommd"'
+    return f'"{mac.folder}/built/mlxcommctl" service install'
 
 
 SHOWN = """
@@ -180,7 +179,7 @@ def test_the_service_comes_outlives_an_upgrade_of_homebrew_and_goes(mac):
     program = build(mac)
     (mac.state / "disabled").write_text("")  # By an earlier `launchctl disable`.
     said = mac.run(f"""
-"$FOLDER/systemd-launchd/install" {program}
+{program}
 {SHOWN}
 rm -rf /opt/homebrew
 mv /usr/local/bin/mlxcommctl /usr/local/bin/kept; cp /usr/local/bin/kept /usr/local/bin/mlxcommctl
@@ -188,10 +187,10 @@ launchctl bootout system/com.mlxcomm.mlxcommd || true
 launchctl bootstrap system /Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist
 {SHOWN}
 echo 'drain_timeout_ms: 20001' > /etc/mlxcommd/mlxcommd.textproto
-"$FOLDER/systemd-launchd/install" /usr/local/bin/mlxcommd
+mlxcommctl service install
 {SHOWN}
 echo 'clients {{ clients_max: 0 }}' > /etc/mlxcommd/mlxcommd.textproto
-if "$FOLDER/systemd-launchd/install" /usr/local/bin/mlxcommd; then exit 10; fi
+if mlxcommctl service install; then exit 10; fi
 mlxcommctl status
 """)
     assert "clients_max: expected 1 to 4096" in said
@@ -212,7 +211,7 @@ mlxcommctl status
         plist = plistlib.load(file)
     assert plist["ExitTimeOut"] == 31
     mac.has_ended()
-    mac.run('for _ in 1 2; do "$FOLDER/systemd-launchd/uninstall"; done')
+    mac.run('for _ in 1 2; do /usr/local/bin/kept service uninstall; done')
     left = sorted(str(one.relative_to(mac.disk)) for folder in ("usr/local", "Library", "etc")
                   for one in (mac.disk / folder).rglob("*") if not one.is_dir())
     assert left == ["etc/mlxcommd/mlxcommd.textproto", "usr/local/bin/kept"]
@@ -221,7 +220,7 @@ mlxcommctl status
 def test_the_log_of_a_daemon_that_runs_is_turned(mac):
     """Why: a descriptor of launchd's stays with the rotated file, which then grows without end."""
     mac.run(f"""
-"$FOLDER/systemd-launchd/install" {build(mac)}
+{build(mac)}
 {SHOWN}
 newsyslog -F
 n=0
@@ -245,7 +244,7 @@ mlxcommctl status
 def test_a_wrong_configuration_is_not_tried_again_and_a_crash_is(mac):
     """Why: launchd restarts, every ten seconds, each program that did not end with 0."""
     mac.run(f"""
-"$FOLDER/systemd-launchd/install" {build(mac)}
+{build(mac)}
 {SHOWN}
 kill -KILL "$(cat "$MAC_STATE/pid")"
 until grep -q '^-9 started again' "$MAC_STATE/ends"; do sleep 0.1; done
@@ -259,18 +258,18 @@ until grep -q started "$MAC_STATE/ends"; do sleep 0.1; done
 grep -q '^0 not started again' "$MAC_STATE/ends"
 grep -q 'clients_max: expected 1 to 4096' /var/log/mlxcommd.log
 echo 'clients {{ clients_max: 1 }}' > /etc/mlxcommd/mlxcommd.textproto
-"$FOLDER/systemd-launchd/install" /usr/local/bin/mlxcommd
+mlxcommctl service install
 {SHOWN}
 """)
 
 
 def test_a_library_that_is_not_there_leaves_what_is_installed_as_it_is(mac):
     program = build(mac)
-    mac.run(f'"$FOLDER/systemd-launchd/install" {program}')
+    mac.run(program)
     mac.has_ended()
     before = sorted(mac.disk.joinpath("usr/local").rglob("*.dylib"))
     (mac.disk / ABSL[1:]).unlink()
-    said = mac.run(f'"$FOLDER/systemd-launchd/install" {program}', code=1)
+    said = mac.run(program, code=1)
     assert f"loads {ABSL}, which is not there" in said
     kept = [one for one in mac.disk.joinpath("usr/local").rglob("*.dylib") if ".new" not in str(one)]
     assert sorted(kept) == before

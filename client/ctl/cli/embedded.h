@@ -11,5 +11,10 @@ extern const std::string_view kProtoDescriptors;  // A FileDescriptorSet, with c
 extern const std::string_view kCompleteBash;      // Scripts: complete.h.
 extern const std::string_view kCompleteFish;
 extern const std::string_view kCompleteZsh;
+extern const std::string_view kServiceUnit;  // Files of the service: service/service_files.h.
+extern const std::string_view kServicePlist;
+extern const std::string_view kServiceLogrotate;
+extern const std::string_view kServiceNewsyslog;
+extern const std::string_view kServiceDefaults;  // config/mlxcommd.textproto
 
 }  // namespace mlxcomm::ctl

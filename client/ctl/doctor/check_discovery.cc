@@ -74,7 +74,7 @@ std::string LocalNetworkRemedy(const Facts& facts) {
       "whose window mlxcommd was started (tmux, iTerm, VS Code",
       window.empty() ? "" : absl::StrCat("; this one is ", window),
       "): allow that one in System Settings, Privacy & Security, Local Network, or run mlxcommd as "
-      "the service (systemd-launchd/install), which is not asked");
+      "the service (mlxcommctl service install), which is not asked");
 }
 
 void CheckDiscovery(const Facts& facts, Findings& findings) {

@@ -25,7 +25,7 @@ constexpr std::string_view kWakeDriver =
     "take its cable out and in again; if that does not help, restart the machine; if it stays so: "
     "mlxcommctl bugreport --rdma";
 constexpr std::string_view kInstallService =
-    "install the service again (systemd-launchd/install): it copies what the program loads";
+    "install the service again (mlxcommctl service install): it copies what the program loads";
 constexpr std::string_view kOwnResults =
     "results that lie in the daemon's memory, which MLX computes with";
 
@@ -36,12 +36,13 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {.id = "MC101/no_service",
      .found = "{why}",
      .expected = "a daemon that answers",
-     .remedy = "start it (mlxcommd --config FILE), or make it a service "
-               "(systemd-launchd/install); if it runs, name its socket (--socket, MLXCOMM_SOCKET)"},
+     .remedy =
+         "start it (mlxcommd --config FILE), or make it a service "
+         "(mlxcommctl service install); if it runs, name its socket (--socket, MLXCOMM_SOCKET)"},
     {.id = "MC101/not_installed",
      .found = "{why}",
      .expected = "a daemon that answers",
-     .remedy = "install it (systemd-launchd/install), or put mlxcommd into the PATH"},
+     .remedy = "install it (mlxcommctl service install), or put mlxcommd into the PATH"},
     {"MC102", Severity::kError, "the configuration has mistakes", "{trouble}",
      "a configuration that mlxcommd --check-config accepts", "mend the lines that are named"},
     {"MC103", Severity::kError, "the key file cannot be used, or others can read it", "{trouble}",

@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import plistlib
-import re
 import signal
 import subprocess
 import sys
@@ -162,21 +161,10 @@ def newsyslog(option):
     return 0
 
 
-def plist_buddy(option, command, path):
-    assert option == "-c"
-    field, value = re.fullmatch(r"Set :(\w+) (\S+)", command).groups()
-    with open(path, "rb") as file:
-        plist = plistlib.load(file)
-    plist[field] = type(plist[field])(value)
-    with open(path, "wb") as file:
-        plistlib.dump(plist, file)
-    return 0
-
-
 def main():
     name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     own = {"otool": otool, "install_name_tool": install_name_tool, "codesign": codesign,
-           "launchctl": launchctl, "newsyslog": newsyslog, "PlistBuddy": plist_buddy}
+           "launchctl": launchctl, "newsyslog": newsyslog}
     return own[name](*words)
 
 

@@ -1,0 +1,148 @@
+#include "client/ctl/service/carry_out.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/ctl/doctor/program_output.h"
+#include "client/ctl/service/collect_service.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLook{50};
+constexpr std::uint64_t kNsPerS = 1'000'000'000;
+
+std::string Errno(const std::string& path) {
+  return absl::StrCat(path, ": ", std::strerror(errno));
+}
+
+std::string Said(const std::string& path, const std::error_code& error) {
+  return error ? absl::StrCat(path, ": ", error.message()) : std::string();
+}
+
+// The folders above it as well; those that are there stay as they are.
+std::string MakeFolder(const std::string& path, std::uint32_t mode) {
+  if (path.empty() || ::access(path.c_str(), F_OK) == 0) return {};
+  if (std::string trouble = MakeFolder(path.substr(0, path.rfind('/')), mode); !trouble.empty())
+    return trouble;
+  if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) != 0) return Errno(path);
+  return ::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0 ? std::string() : Errno(path);
+}
+
+bool WriteAll(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(file, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+// Beside it first, so that it is never half written.
+std::string WriteText(const ServiceStep& step) {
+  const std::string beside = step.path + ".new";
+  ::unlink(beside.c_str());
+  const mode_t mode = static_cast<mode_t>(step.mode);
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (file < 0) return Errno(beside);
+  const bool written = WriteAll(file, step.text) && ::fchmod(file, mode) == 0 && ::fsync(file) == 0;
+  std::string trouble = written ? std::string() : Errno(beside);
+  ::close(file);
+  if (trouble.empty() && ::rename(beside.c_str(), step.path.c_str()) != 0)
+    trouble = Errno(step.path);
+  if (!trouble.empty()) ::unlink(beside.c_str());
+  return trouble;
+}
+
+std::string CopyFile(const ServiceStep& step) {
+  std::error_code error;
+  std::filesystem::remove(step.path,
+                          error);  // Not into what a program has open, nor behind a link.
+  std::filesystem::copy_file(step.from, step.path, error);
+  if (error)
+    return absl::StrCat("cannot copy ", step.from, " to ", step.path, ": ", error.message());
+  return ::chmod(step.path.c_str(), static_cast<mode_t>(step.mode)) == 0 ? std::string()
+                                                                         : Errno(step.path);
+}
+
+std::string RunWords(const ServiceStep& step) {
+  ProgramOptions options;
+  options.timeout_ns = static_cast<std::uint64_t>(step.patience_s) * kNsPerS;
+  options.with_errors = true;
+  options.until_exit = true;
+  const absl::StatusOr<ProgramOutput> output = RunProgram(step.words, options);
+  if (step.may_fail) return {};
+  if (!output.ok()) return std::string(output.status().message());
+  if (output->exit_code == 0) return {};
+  return absl::StrCat(absl::StrJoin(step.words, " "), " ", HowItEnded(*output), ": ",
+                      absl::StripAsciiWhitespace(output->text));
+}
+
+std::string Await(const ServiceStep& step) {
+  const auto deadline = Clock::now() + std::chrono::seconds(step.patience_s);
+  const bool for_socket = step.kind == ServiceStep::Kind::kAwaitSocket;
+  for (;; std::this_thread::sleep_for(kLook)) {
+    if (for_socket && AnswersAt(step.path)) return {};
+    if (!for_socket) {
+      const absl::StatusOr<ProgramOutput> output = RunProgram(step.words);
+      if (output.ok() && output->exit_code != 0) return {};
+    }
+    if (Clock::now() >= deadline) break;
+  }
+  return for_socket
+             ? absl::StrCat("mlxcommd was started, but nobody answers at ", step.path, " within ",
+                            step.patience_s, " s: mlxcommctl service logs shows what it said")
+             : absl::StrCat("the running mlxcommd has not ended within ", step.patience_s,
+                            " s: run this again later");
+}
+
+// Why it failed; empty: done.
+std::string Do(const ServiceStep& step) {
+  std::error_code error;
+  switch (step.kind) {
+    case ServiceStep::Kind::kFolder: return MakeFolder(step.path, step.mode);
+    case ServiceStep::Kind::kWrite: return WriteText(step);
+    case ServiceStep::Kind::kCopy: return CopyFile(step);
+    case ServiceStep::Kind::kMove:
+      return ::rename(step.from.c_str(), step.path.c_str()) == 0 ? std::string() : Errno(step.path);
+    case ServiceStep::Kind::kRemove:
+      std::filesystem::remove_all(step.path, error);
+      return Said(step.path, error);
+    case ServiceStep::Kind::kRemoveIfEmpty: ::rmdir(step.path.c_str()); return {};
+    case ServiceStep::Kind::kRun: return RunWords(step);
+    case ServiceStep::Kind::kAwaitEnd:
+    case ServiceStep::Kind::kAwaitSocket: return Await(step);
+  }
+  return {};
+}
+
+}  // namespace
+
+CarriedOut CarryOut(const ServicePlan& plan) {
+  CarriedOut done;
+  for (const ServiceStep& step : plan.steps) {
+    done.trouble = Do(step);
+    if (!done.trouble.empty()) break;
+    ++done.steps;
+  }
+  std::error_code ignored;
+  if (!done.trouble.empty()) {
+    for (const std::string& path : plan.staged) std::filesystem::remove_all(path, ignored);
+  }
+  return done;
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,193 @@
+#include "client/ctl/service/collect_service.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/ctl/cli/installed_files.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/doctor/program_output.h"
+#include "client/ctl/service/object_files.h"
+#include "client/ctl/service/service_files.h"
+#include "client/ctl/service/service_plan.h"
+#include "proto/queue/dial.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr std::size_t kConfigBytesMax = 1024 * 1024;
+
+std::string Folder(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+bool Exists(const std::string& path) {
+  struct stat found{};
+  return ::lstat(path.c_str(), &found) == 0;
+}
+
+bool IsFile(const std::string& path) {
+  struct stat found{};
+  return ::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
+}
+
+bool IsProgram(const std::string& path) {
+  return IsFile(path) && ::access(path.c_str(), X_OK) == 0;
+}
+
+bool EndsWell(const std::vector<std::string>& words) {
+  const absl::StatusOr<ProgramOutput> output = RunProgram(words);
+  return output.ok() && output->exit_code == 0;
+}
+
+// Asked as a script would, so that tests can answer for a machine that is not there.
+ServiceManager ManagerHere() {
+  const absl::StatusOr<ProgramOutput> system = RunProgram({"uname", "-s"});
+  const bool is_macos = system.ok() && absl::StripAsciiWhitespace(system->text) == "Darwin";
+  return is_macos ? ServiceManager::kLaunchd : ServiceManager::kSystemd;
+}
+
+void AskManager(ServiceFacts& facts) {
+  if (facts.manager == ServiceManager::kLaunchd) {
+    facts.has_manager = RunProgram({"launchctl", "print", kLaunchdService}).ok();
+    facts.was_booted = true;
+    facts.is_running = facts.has_manager && EndsWell({"launchctl", "print", kLaunchdService});
+    facts.is_enabled = facts.is_installed;
+    return;
+  }
+  facts.has_manager = RunProgram({"systemctl", "--version"}).ok();
+  facts.was_booted = Exists("/run/systemd/system");
+  if (!facts.has_manager || !facts.was_booted) return;
+  facts.is_running = EndsWell({"systemctl", "is-active", "--quiet", kSystemdUnit});
+  facts.is_enabled = EndsWell({"systemctl", "is-enabled", "--quiet", kSystemdUnit});
+  if (facts.is_installed) return;
+  for (const char* const folder : {"/usr/lib/systemd/system/", "/lib/systemd/system/"}) {
+    facts.is_packaged = facts.is_packaged || Exists(absl::StrCat(folder, kSystemdUnit));
+  }
+}
+
+void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
+  facts.program = !places.program.empty() ? places.program
+                  : IsProgram(Folder(places.own_path) + "/mlxcommd")
+                      ? Folder(places.own_path) + "/mlxcommd"
+                      : FindProgramBeside(places.own_path, "mlxcommd", "../daemon");
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::canonical(facts.program, error);
+  if (!error) facts.program = resolved.string();
+  if (!IsProgram(facts.program)) return;
+  if (const auto said = RunProgram({facts.program, "--version"});
+      said.ok() && said->exit_code == 0) {
+    facts.program_version = std::string(absl::StripAsciiWhitespace(said->text));
+  }
+  facts.in_place = std::filesystem::equivalent(facts.program, facts.root + kServiceProgram, error);
+  if (IsProgram(places.own_path)) facts.control = places.own_path;
+}
+
+void CheckConfig(ServiceFacts& facts) {
+  const std::string path = facts.root + kServiceConfig;
+  if (!Exists(path)) return;
+  facts.config = ReadFileText(path, kConfigBytesMax);
+  // Of a system that lies below another root the names in it mean other files.
+  if (!facts.root.empty() || facts.program_version.empty()) return;
+  ProgramOptions with_errors;
+  with_errors.with_errors = true;
+  const auto checked = RunProgram({facts.program, "--config", path, "--check-config"}, with_errors);
+  if (!checked.ok()) {
+    facts.config_trouble = std::string(checked.status().message());
+  } else if (checked->exit_code != 0) {
+    facts.config_trouble = std::string(absl::StripAsciiWhitespace(checked->text));
+    if (facts.config_trouble.empty()) facts.config_trouble = HowItEnded(*checked);
+  }
+}
+
+void AskLibraries(const std::string& file, ServiceFacts& facts) {
+  if (facts.loads.contains(file)) return;
+  std::vector<LoadedLibrary>& loads = facts.loads[file];
+  const auto named = RunProgram({"otool", "-L", file});
+  const auto commands = RunProgram({"otool", "-l", file});
+  if (!named.ok() || !commands.ok()) return;
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(file, error);
+  const std::string folder = Folder(error ? file : real.string());
+  const std::vector<std::string> run_paths = RunPathsIn(commands->text);
+  for (const std::string& library : LibrariesIn(named->text)) {
+    loads.push_back({library, FileNamed(library, folder, run_paths, IsFile)});
+  }
+  for (const LoadedLibrary& library : std::vector<LoadedLibrary>(loads)) {
+    if (!library.file.empty()) AskLibraries(library.file, facts);
+  }
+}
+
+// Of a folder that is to be made, the one above it.
+void CheckFolders(ServiceFacts& facts) {
+  for (const std::string& wanted : WrittenFolders(facts.manager)) {
+    std::string folder = facts.root + wanted;
+    while (!Exists(folder) && folder.rfind('/') != 0) folder = Folder(folder);
+    struct stat found{};
+    const bool is_folder = ::stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+    if (!is_folder) {
+      facts.trouble_with_folders.push_back(folder + ": is no folder");
+    } else if (::access(folder.c_str(), W_OK) != 0 &&
+               errno != EACCES) {  // EACCES: another than root asks.
+      facts.trouble_with_folders.push_back(absl::StrCat(folder, ": ", std::strerror(errno)));
+    }
+  }
+}
+
+void AskDaemon(ServiceFacts& facts) {
+  facts.socket_answers = AnswersAt(facts.socket);
+  v1::StatusReply reply;
+  if (facts.socket_answers && FetchStatus(facts.socket, reply).ok()) facts.jobs = reply.jobs_size();
+}
+
+}  // namespace
+
+bool AnswersAt(const std::string& socket_path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  if (socket < 0) return false;
+  const bool answers =
+      ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::close(socket);
+  return answers;
+}
+
+ServiceFacts CollectService(const ServicePlaces& places) {
+  ServiceFacts facts;
+  facts.manager = ManagerHere();
+  facts.root = places.root;
+  facts.is_superuser = ::geteuid() == 0;
+  for (const std::string& path : RemovablePaths(facts.manager)) {
+    if (Exists(facts.root + path)) facts.there.insert(path);
+  }
+  facts.is_installed = facts.there.contains(DefinitionPath(facts.manager));
+  if (facts.root.empty()) AskManager(facts);
+  ServicePlaces asked = places;
+  if (!places.to_install && places.program.empty()) {  // The one that runs.
+    asked.program = facts.is_packaged ? "/usr/bin/mlxcommd" : facts.root + kServiceProgram;
+  }
+  AskProgram(asked, facts);
+  CheckConfig(facts);
+  const std::string socket = SettingIn(facts.config.value_or(""), "socket_path");
+  facts.socket = socket.empty() ? queue::kServiceSocket : socket;
+  if (facts.root.empty()) AskDaemon(facts);
+  if (!places.to_install) return facts;
+  CheckFolders(facts);
+  if (facts.manager == ServiceManager::kLaunchd && !facts.in_place) {
+    for (const std::string& file : {facts.program, facts.control}) {
+      if (!file.empty()) AskLibraries(file, facts);
+    }
+  }
+  return facts;
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,24 @@
+// Gathers ServiceFacts. Changes nothing.
+//
+// Thread: main.
+#pragma once
+
+#include <string>
+
+#include "client/ctl/service/service_facts.h"
+
+namespace mlxcomm::ctl {
+
+struct ServicePlaces {
+  std::string own_path;  // This mlxcommctl's file.
+  std::string program;   // mlxcommd's, as named by the user; empty: the one beside this mlxcommctl.
+  std::string root;      // As ServiceFacts::root, absolute.
+  bool to_install = false;  // Also what only `install` asks.
+};
+
+ServiceFacts CollectService(const ServicePlaces& places);
+
+// Whether somebody listens at a Unix socket.
+bool AnswersAt(const std::string& socket_path);
+
+}  // namespace mlxcomm::ctl

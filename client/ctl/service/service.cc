@@ -1,0 +1,240 @@
+// mlxcommctl service: makes mlxcommd a service of this machine, takes it away, starts it again, shows how it
+// stands and what it says.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/installed_files.h"
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/service/carry_out.h"
+#include "client/ctl/service/collect_service.h"
+#include "client/ctl/service/render_service.h"
+#include "client/ctl/service/service_files.h"
+#include "client/ctl/service/service_plan.h"
+#include "mlxcomm/v1/ctl.pb.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr int kLinesMax = 1'000'000;
+
+struct ServiceOptions {
+  ServiceWishes wishes;
+  std::string program;
+  std::string root;
+  std::string called;
+  int lines = 50;
+  bool follow = false;
+  bool json = false;
+};
+
+using Planner = ServicePlan (*)(const ServiceFacts&, const ServiceWishes&);
+
+ServicePlaces PlacesOf(const ServiceOptions& options, bool to_install) {
+  ServicePlaces places;
+  places.own_path = OwnPath(options.called);
+  places.program = options.program;
+  places.to_install = to_install;
+  if (options.root.empty()) return places;
+  std::error_code error;
+  const std::filesystem::path root =
+      std::filesystem::absolute(options.root, error).lexically_normal();
+  places.root = root.string();
+  while (!places.root.empty() && places.root.back() == '/') places.root.pop_back();
+  return places;
+}
+
+const char* NameOf(ServiceManager manager) {
+  return manager == ServiceManager::kSystemd ? "systemd" : "launchd";
+}
+
+int PrintReport(const ServiceFacts& facts, const ServicePlan& plan, const ServiceOptions& options,
+                const char* action, const CarriedOut& done) {
+  v1::ServiceReport report;
+  report.set_action(action);
+  report.set_manager(NameOf(facts.manager));
+  report.set_dry_run(options.wishes.dry_run);
+  for (std::size_t number = 0; number < plan.steps.size(); ++number) {
+    v1::ServiceStep& step = *report.add_steps();
+    step.set_what(DescribeStep(plan.steps[number]));
+    step.set_done(number < done.steps);
+  }
+  for (const std::string& problem : plan.problems) report.add_problems(problem);
+  if (!done.trouble.empty()) report.add_problems(done.trouble);
+  for (const std::string& path : plan.kept) report.add_kept(path);
+  return WriteOut(JsonOf(std::move(report)), "report");
+}
+
+void Complain(const std::string& what) { std::fprintf(stderr, "mlxcommctl: %s\n", what.c_str()); }
+
+// What there is to say when all was done.
+std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const std::string& action) {
+  if (action == "uninstall") {
+    return (plan.steps.empty() ? "mlxcommd is no service here.\n"
+                               : "mlxcommd is no service any more.\n") +
+           RenderKept(plan);
+  }
+  if (!facts.root.empty())
+    return absl::StrCat("The files of the service are below ", facts.root, ".\n");
+  if (action == "restart") return "mlxcommd runs again; mlxcommctl status shows it.\n";
+  std::string text =
+      absl::StrCat("mlxcommd runs as a service; mlxcommctl status shows it.\nIts configuration is ",
+                   kServiceConfig,
+                   "; after a change: mlxcommctl service restart\nIt serves all users, each its "
+                   "own jobs; clients "
+                   "{ all_users: false } in it keeps it to root.\n");
+  if (!facts.there.contains(kServiceKey)) {
+    absl::StrAppend(
+        &text, "It has no key, and so no links: mlxcommctl cluster create, or join, makes one.\n");
+  }
+  return text;
+}
+
+int Change(const ServiceOptions& options, const char* action, Planner planner) {
+  const ServiceFacts facts =
+      CollectService(PlacesOf(options, std::string_view(action) == "install"));
+  const ServicePlan plan = planner(facts, options.wishes);
+  for (const std::string& problem : plan.problems) Complain(problem);
+  CarriedOut done;
+  if (plan.problems.empty() && !options.wishes.dry_run) {
+    done = CarryOut(plan);
+  } else if (!plan.problems.empty()) {
+    Complain("nothing was changed");
+  }
+  if (!done.trouble.empty()) Complain(done.trouble);
+  const bool well = plan.problems.empty() && done.trouble.empty();
+  if (options.json) {
+    const int written = PrintReport(facts, plan, options, action, done);
+    return well ? written : kExitFailed;
+  }
+  std::string text;
+  if (options.wishes.dry_run) {
+    text = RenderPlan(plan) + RenderKept(plan);
+  } else if (well) {
+    text = Told(facts, plan, action);
+  }
+  const int written = WriteOut(text, "report");
+  return well ? written : kExitFailed;
+}
+
+int ShowStatus(const ServiceOptions& options) {
+  const ServiceFacts facts = CollectService(PlacesOf(options, /*to_install=*/false));
+  v1::ServiceStatus status;
+  status.set_manager(NameOf(facts.manager));
+  status.set_installed(facts.is_installed || facts.is_packaged);
+  status.set_packaged(facts.is_packaged);
+  status.set_enabled(facts.is_enabled);
+  status.set_running(facts.is_running);
+  status.set_answers(facts.socket_answers);
+  if (status.installed()) {
+    status.set_definition(facts.is_packaged ? kSystemdUnit : DefinitionPath(facts.manager));
+    status.set_program(facts.program);
+  }
+  status.set_version(facts.program_version);
+  status.set_config(facts.config.has_value() ? kServiceConfig : "");
+  status.set_config_trouble(facts.config_trouble);
+  status.set_socket(facts.socket);
+  const int code = facts.is_running && facts.socket_answers ? 0 : kExitNoDaemon;
+  if (options.json) {
+    const int written = WriteOut(JsonOf(v1::ServiceStatus(status)), "status");
+    return written != 0 ? written : code;
+  }
+  const auto word = [](bool is_so, const char* what) {
+    return absl::StrCat(is_so ? "" : "not ", what);
+  };
+  std::string text = absl::StrCat(
+      "service        ", NameOf(facts.manager), ": ", word(status.installed(), "installed"), ", ",
+      word(status.enabled(), "enabled"), ", ", word(status.running(), "running"), "\n");
+  const auto row = [&text](const char* name, const std::string& value) {
+    if (!value.empty()) absl::StrAppend(&text, name, value, "\n");
+  };
+  row("definition     ", status.definition());
+  row("program        ",
+      status.program().empty() ? "" : absl::StrCat(status.program(), " ", status.version()));
+  row("configuration  ", status.config());
+  row("               ", status.config_trouble());
+  row("socket         ",
+      absl::StrCat(status.socket(), status.answers() ? "" : " (nobody answers)"));
+  const int written = WriteOut(text, "status");
+  return written != 0 ? written : code;
+}
+
+int ShowLogs(const ServiceOptions& options) {
+  const ServiceFacts facts = CollectService(PlacesOf(options, /*to_install=*/false));
+  std::string why_not;
+  std::vector<std::string> words = LogsCommand(facts, options.lines, options.follow, why_not);
+  if (words.empty()) return Fail(kExitFailed, why_not);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execvp(pointers[0], pointers.data());
+  return Fail(kExitFailed, absl::StrCat(words[0], ": ", std::strerror(errno)));
+}
+
+std::shared_ptr<ServiceOptions> Made(const Invocation& invocation) {
+  auto made = std::make_shared<ServiceOptions>();
+  made->called = invocation.called;
+  return made;
+}
+
+void AddChange(CLI::App& verb, ServiceOptions& options) {
+  verb.add_flag("--dry-run", options.wishes.dry_run, "Only show what would be done");
+  verb.add_flag("--force", options.wishes.force, "Also while jobs run, which end with the daemon");
+  verb.add_flag("--json", options.json, "For programs: the steps, and what is in their way");
+}
+
+void AddRoot(CLI::App& verb, ServiceOptions& options, const char* what) {
+  verb.add_option("--root", options.root, what)->type_name("DIR")->check(NotEmpty("a folder"));
+}
+
+}  // namespace
+
+Run AddServiceInstall(CLI::App& verb, const Invocation& invocation) {
+  const auto made = Made(invocation);
+  AddChange(verb, *made);
+  verb.add_option("--program", made->program, "Which mlxcommd (the one beside this mlxcommctl)")
+      ->type_name("FILE")
+      ->check(NotEmpty("a program"));
+  AddRoot(verb, *made, "Only put the files, below this folder, for packages");
+  return [made] { return Change(*made, "install", PlanInstall); };
+}
+
+Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {
+  const auto made = Made(invocation);
+  AddChange(verb, *made);
+  verb.add_flag("--purge", made->wishes.purge, "Also configuration, key, identity and logs");
+  AddRoot(verb, *made, "Only remove the files, below this folder");
+  return [made] { return Change(*made, "uninstall", PlanUninstall); };
+}
+
+Run AddServiceRestart(CLI::App& verb, const Invocation& invocation) {
+  const auto made = Made(invocation);
+  AddChange(verb, *made);
+  return [made] { return Change(*made, "restart", PlanRestart); };
+}
+
+Run AddServiceStatus(CLI::App& verb, const Invocation& invocation) {
+  const auto made = Made(invocation);
+  verb.add_flag("--json", made->json, "For programs: the same");
+  return [made] { return ShowStatus(*made); };
+}
+
+Run AddServiceLogs(CLI::App& verb, const Invocation& invocation) {
+  const auto made = Made(invocation);
+  verb.add_option("-n,--lines", made->lines, "How many of the last lines (50)")
+      ->check(CLI::Range(0, kLinesMax));
+  verb.add_flag("-f,--follow", made->follow, "Go on as more is said");
+  return [made] { return ShowLogs(*made); };
+}
+
+}  // namespace mlxcomm::ctl

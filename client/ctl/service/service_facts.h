@@ -1,0 +1,54 @@
+// What is known of this machine before a service is installed, removed or started again. All that is
+// decided (service_plan.h) follows from it.
+//
+// Thread: main. Memory: plain values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mlxcomm::ctl {
+
+enum class ServiceManager : std::uint8_t { kSystemd, kLaunchd };
+
+// A library as a program of macOS names it, and the file that it then loads.
+struct LoadedLibrary {
+  std::string named;  // "@rpath/libfmt.12.dylib"
+  std::string file;   // Empty: it is not there.
+};
+
+struct ServiceFacts {
+  ServiceManager manager = ServiceManager::kSystemd;
+  std::string
+      root;  // "": this machine; else a folder below which files are put, and nothing is run.
+  bool is_superuser = false;
+  bool has_manager = false;   // Its program is there: systemctl, launchctl.
+  bool was_booted = false;    // By it.
+  bool is_packaged = false;   // A package of the system has brought the unit, and owns it.
+  bool is_installed = false;  // The unit or plist of `install` is there.
+  bool is_running = false;    // As the manager says.
+  bool is_enabled = false;
+
+  std::string program;          // mlxcommd; empty: none was found.
+  std::string program_version;  // "0.1.0"; empty: it does not say.
+  std::string control;          // mlxcommctl, which goes along; empty: none.
+  bool in_place = false;        // `program` is the installed one: the files stay.
+
+  std::optional<std::string> config;  // The configuration's text; none: there is no file.
+  std::string config_trouble;         // What mlxcommd says is wrong in it; empty: nothing.
+
+  std::string socket;  // Of the service.
+  bool socket_answers = false;
+  int jobs = 0;  // That run here, in whatever service or daemon answers there.
+
+  std::vector<std::string> trouble_with_folders;  // "/usr/local/bin: Read-only file system"
+  std::set<std::string> there;                    // Which of the paths that are removed exist.
+  // macOS: of each program and library that is copied, what it loads beside the system's own.
+  std::map<std::string, std::vector<LoadedLibrary>> loads;
+};
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,113 @@
+#include "client/ctl/service/service_files.h"
+
+#include <cctype>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/ctl/cli/embedded.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+bool IsWordByte(char byte) {
+  return std::isalnum(static_cast<unsigned char>(byte)) != 0 || byte == '_';
+}
+
+// The line up to a comment; a number sign within quotes begins none.
+std::string_view WithoutComment(std::string_view line) {
+  char quote = 0;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const char byte = line[at];
+    if (quote == 0 && byte == '#') return line.substr(0, at);
+    if (quote == 0 && (byte == '"' || byte == '\'')) {
+      quote = byte;
+    } else if (byte == quote) {
+      quote = 0;
+    }
+  }
+  return line;
+}
+
+std::string Replaced(std::string_view text, const std::string& what, const std::string& by) {
+  std::string whole(text);
+  const std::size_t at = whole.find(what);
+  if (at != std::string::npos) whole.replace(at, what.size(), by);
+  return whole;
+}
+
+// What stands behind a setting's name.
+std::string ValueAt(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == ':')) ++at;
+  if (at == text.size()) return {};
+  if (text[at] == '"' || text[at] == '\'') {
+    const std::size_t end = text.find(text[at], at + 1);
+    return end == std::string_view::npos ? std::string()
+                                         : std::string(text.substr(at + 1, end - at - 1));
+  }
+  std::size_t end = at;
+  while (end < text.size() && IsWordByte(text[end])) ++end;
+  return std::string(text.substr(at, end - at));
+}
+
+}  // namespace
+
+const char* DefinitionPath(ServiceManager manager) {
+  return manager == ServiceManager::kSystemd ? "/etc/systemd/system/mlxcommd.service"
+                                             : "/Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist";
+}
+
+const char* RotationPath(ServiceManager manager) {
+  return manager == ServiceManager::kSystemd ? "/etc/logrotate.d/mlxcommd"
+                                             : "/etc/newsyslog.d/mlxcommd.conf";
+}
+
+std::string DefinitionText(ServiceManager manager, int ends_within_s) {
+  if (manager == ServiceManager::kSystemd) {
+    return Replaced(kServiceUnit, "\nTimeoutStopSec=15\n",
+                    absl::StrCat("\nTimeoutStopSec=", ends_within_s, "\n"));
+  }
+  return Replaced(kServicePlist, "<integer>15</integer>",
+                  absl::StrCat("<integer>", ends_within_s, "</integer>"));
+}
+
+std::string_view RotationText(ServiceManager manager) {
+  return manager == ServiceManager::kSystemd ? kServiceLogrotate : kServiceNewsyslog;
+}
+
+std::string FirstConfig(ServiceManager manager) {
+  if (manager == ServiceManager::kSystemd) return std::string(kServiceDefaults);
+  const std::string file = "file: \"/var/log/mlxcommd/mlxcommd.log\"";
+  return Replaced(kServiceDefaults, "# " + file, file);
+}
+
+std::string SettingIn(std::string_view config, std::string_view name) {
+  std::string found;
+  std::istringstream lines{std::string(config)};
+  for (std::string whole; std::getline(lines, whole);) {
+    const std::string_view line = WithoutComment(whole);
+    for (std::size_t at = line.find(name); at != std::string_view::npos;
+         at = line.find(name, at + 1)) {
+      const std::size_t end = at + name.size();
+      const bool is_word =
+          (at == 0 || !IsWordByte(line[at - 1])) && (end == line.size() || !IsWordByte(line[end]));
+      if (!is_word) continue;
+      const std::string value = ValueAt(line.substr(end));
+      if (!value.empty()) found = value;
+    }
+  }
+  return found;
+}
+
+int EndsWithinS(std::string_view config) {
+  constexpr int kDrainMs = 5000;  // config.proto's default.
+  constexpr int kMoreS = 10;
+  int drain_ms = kDrainMs;
+  if (!absl::SimpleAtoi(SettingIn(config, "drain_timeout_ms"), &drain_ms) || drain_ms < 0) {
+    drain_ms = kDrainMs;
+  }
+  return drain_ms / 1000 + (drain_ms % 1000 != 0 ? 1 : 0) + kMoreS;
+}
+
+}  // namespace mlxcomm::ctl

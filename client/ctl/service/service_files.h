@@ -1,0 +1,39 @@
+// The files of the service: where they lie, and what is in them. Their texts are those of
+// systemd-launchd/, with what the configuration changes in them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/ctl/service/service_facts.h"
+
+namespace mlxcomm::ctl {
+
+inline constexpr char kServiceFolder[] = "/usr/local/bin";
+inline constexpr char kServiceProgram[] = "/usr/local/bin/mlxcommd";
+inline constexpr char kServiceControl[] = "/usr/local/bin/mlxcommctl";
+inline constexpr char kServiceLibraries[] = "/usr/local/lib/mlxcomm";
+inline constexpr char kServiceConfigFolder[] = "/etc/mlxcommd";
+inline constexpr char kServiceConfig[] = "/etc/mlxcommd/mlxcommd.textproto";
+inline constexpr char kServiceKey[] = "/etc/mlxcommd/key";
+inline constexpr char kServiceState[] = "/var/lib/mlxcommd";
+inline constexpr char kServiceLogs[] = "/var/log/mlxcommd";
+inline constexpr char kLaunchdLog[] = "/var/log/mlxcommd.log";
+inline constexpr char kSystemdUnit[] = "mlxcommd.service";
+inline constexpr char kLaunchdService[] = "system/com.mlxcomm.mlxcommd";
+
+// The unit, or the plist; what turns the daemon's log.
+const char* DefinitionPath(ServiceManager manager);
+const char* RotationPath(ServiceManager manager);
+std::string DefinitionText(ServiceManager manager, int ends_within_s);
+std::string_view RotationText(ServiceManager manager);
+// The configuration of a machine that has none. launchd keeps standard error open, so that on macOS the
+// daemon has a log file of its own, which can be turned while it runs.
+std::string FirstConfig(ServiceManager manager);
+
+// The last value of a setting in a configuration; empty: it is not set. `name` is unique in all of it.
+std::string SettingIn(std::string_view config, std::string_view name);
+// How long the system waits for the daemon's end: as long as jobs may take, and a little more.
+int EndsWithinS(std::string_view config);
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,369 @@
+#include "client/ctl/service/service_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/ctl/service/service_files.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+using Kind = ServiceStep::Kind;
+
+constexpr std::uint32_t kFileMode = 0644;
+constexpr std::uint32_t kProgramMode = 0755;
+constexpr int kCommandS = 60;
+// launchd starts a program that was started less than ten seconds ago only when they are over.
+constexpr int kStartS = 30;
+
+bool IsSystemd(const ServiceFacts& facts) { return facts.manager == ServiceManager::kSystemd; }
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Adds steps below the root of the facts.
+class Steps {
+ public:
+  Steps(const ServiceFacts& facts, ServicePlan& plan) : facts_(facts), plan_(plan) {}
+
+  std::string At(const std::string& path) const { return facts_.root + path; }
+  bool IsThere(const std::string& path) const { return facts_.there.contains(path); }
+  bool only_files() const { return !facts_.root.empty(); }
+
+  void Folder(const std::string& path) {
+    Add({.kind = Kind::kFolder, .path = At(path), .mode = kProgramMode});
+  }
+  void Write(const std::string& path, std::string text) {
+    Add({.kind = Kind::kWrite, .path = At(path), .text = std::move(text), .mode = kFileMode});
+  }
+  void Copy(const std::string& from, const std::string& path) {
+    Add({.kind = Kind::kCopy, .path = At(path), .from = from, .mode = kProgramMode});
+  }
+  void Move(const std::string& from, const std::string& path) {
+    Add({.kind = Kind::kMove, .path = At(path), .from = At(from)});
+  }
+  void Remove(const std::string& path) { Add({.kind = Kind::kRemove, .path = At(path)}); }
+  void RemoveIfThere(const std::string& path) {
+    if (IsThere(path)) Remove(path);
+  }
+  void Run(std::vector<std::string> words, bool may_fail = false, int patience_s = kCommandS) {
+    Add({.words = std::move(words), .may_fail = may_fail, .patience_s = patience_s});
+  }
+  void Add(ServiceStep step) { plan_.steps.push_back(std::move(step)); }
+
+ private:
+  const ServiceFacts& facts_;
+  ServicePlan& plan_;
+};
+
+// Programs and their libraries go beside the old ones first, and all of them take their places at the end.
+// On macOS programs load Homebrew's libraries, of one version, from folders that a user may write to: `brew
+// upgrade` removes them, and root would run what a user has put there. So the service has copies, each with
+// the libraries that it loads, renamed and signed again (the system kills a program that was changed and not
+// signed).
+class MacosCopies {
+ public:
+  MacosCopies(const ServiceFacts& facts, ServicePlan& plan, Steps& steps)
+      : facts_(facts), plan_(plan), steps_(steps) {}
+
+  // `beside`: where its libraries lie, as it names them.
+  void Copy(const std::string& from, const std::string& path, const std::string& beside) {
+    steps_.Copy(from, path);
+    const auto loads = facts_.loads.find(from);
+    if (loads != facts_.loads.end()) {
+      for (const LoadedLibrary& library : loads->second) Rename(from, path, beside, library);
+    }
+    steps_.Run({"codesign", "--force", "--sign", "-", steps_.At(path)});
+  }
+
+ private:
+  void Rename(const std::string& from, const std::string& path, const std::string& beside,
+              const LoadedLibrary& library) {
+    const std::string name = BaseName(library.named);
+    if (name == BaseName(from)) {  // A library's own name comes first.
+      steps_.Run({"install_name_tool", "-id", absl::StrCat(kServiceLibraries, "/", name),
+                  steps_.At(path)});
+      return;
+    }
+    if (library.file.empty()) {
+      plan_.problems.push_back(
+          absl::StrCat(from, " loads ", library.named,
+                       ", which is not there: build mlxcomm anew, then run this again"));
+      return;
+    }
+    if (placed_.insert(name).second) {
+      Copy(library.file, absl::StrCat(kServiceLibraries, ".new/", name), "@loader_path/");
+    }
+    steps_.Run({"install_name_tool", "-change", library.named, beside + name, steps_.At(path)});
+  }
+
+  const ServiceFacts& facts_;
+  ServicePlan& plan_;
+  Steps& steps_;
+  std::set<std::string> placed_;
+};
+
+void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
+  if (facts.in_place) return;
+  std::vector<std::pair<std::string, std::string>> programs{{facts.program, "mlxcommd"}};
+  if (!facts.control.empty()) programs.emplace_back(facts.control, "mlxcommctl");
+  const std::string libraries = kServiceLibraries;
+  const bool has_libraries = !IsSystemd(facts);
+  MacosCopies copies(facts, plan, steps);
+  if (has_libraries) {
+    steps.Folder("/usr/local/lib");
+    steps.Remove(libraries + ".new");
+    steps.Remove(libraries + ".old");
+    steps.Folder(libraries + ".new");
+    plan.staged.push_back(steps.At(libraries + ".new"));
+  }
+  for (const auto& [from, name] : programs) {
+    const std::string staged = absl::StrCat(kServiceFolder, "/.", name, ".new");
+    plan.staged.push_back(steps.At(staged));
+    if (has_libraries) {
+      copies.Copy(from, staged, "@loader_path/../lib/mlxcomm/");
+    } else {
+      steps.Copy(from, staged);
+    }
+  }
+  if (has_libraries) {
+    if (steps.IsThere(libraries)) steps.Move(libraries, libraries + ".old");
+    steps.Move(libraries + ".new", libraries);
+  }
+  for (const auto& [from, name] : programs) {
+    steps.Move(absl::StrCat(kServiceFolder, "/.", name, ".new"),
+               absl::StrCat(kServiceFolder, "/", name));
+  }
+  if (has_libraries) steps.Remove(libraries + ".old");
+}
+
+// Only for a launchd that knows the service: it refuses to load what it has loaded.
+void AddBootout(const ServiceFacts& facts, Steps& steps, int ends_within_s) {
+  if (!facts.is_running) return;
+  // Says 36 while it drains; the wait decides.
+  steps.Run({"launchctl", "bootout", kLaunchdService}, /*may_fail=*/true,
+            ends_within_s + kCommandS);
+  steps.Add({.kind = Kind::kAwaitEnd,
+             .words = {"launchctl", "print", kLaunchdService},
+             .patience_s = ends_within_s + 5});
+}
+
+std::string ConfigOf(const ServiceFacts& facts) {
+  return facts.config.has_value() ? *facts.config : FirstConfig(facts.manager);
+}
+
+void AddStart(const ServiceFacts& facts, Steps& steps) {
+  const int ends_within_s = EndsWithinS(ConfigOf(facts));
+  if (IsSystemd(facts)) {
+    if (!facts.is_packaged) {
+      steps.Run({"systemctl", "daemon-reload"});
+      steps.Run({"systemctl", "enable", kSystemdUnit});
+    }
+    steps.Run({"systemctl", "restart", kSystemdUnit}, false, ends_within_s + kCommandS);
+  } else {
+    AddBootout(facts, steps, ends_within_s);
+    steps.Run(
+        {"launchctl", "enable", kLaunchdService});  // One that was once disabled would not load.
+    steps.Run({"launchctl", "bootstrap", "system", DefinitionPath(facts.manager)});
+  }
+  steps.Add({.kind = Kind::kAwaitSocket, .path = facts.socket, .patience_s = kStartS});
+}
+
+// The unit or plist, with the configuration's own time.
+void AddDefinition(const ServiceFacts& facts, Steps& steps) {
+  const std::string path = DefinitionPath(facts.manager);
+  steps.Folder(path.substr(0, path.rfind('/')));
+  steps.Write(path, DefinitionText(facts.manager, EndsWithinS(ConfigOf(facts))));
+}
+
+std::string Count(int count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+void CheckJobs(const ServiceFacts& facts, const ServiceWishes& wishes, ServicePlan& plan) {
+  if (facts.jobs == 0 || wishes.force || !facts.is_running) return;
+  plan.problems.push_back(absl::StrCat(Count(facts.jobs, "job"), facts.jobs == 1 ? " runs" : " run",
+                                       " on this node (mlxcommctl status), and would "
+                                       "end with the daemon after drain_timeout_ms: wait for ",
+                                       facts.jobs == 1 ? "it" : "them", ", or use --force"));
+}
+
+// What every change needs where more than files below a root is changed. `verb` is the one that was called.
+void CheckMachine(const ServiceFacts& facts, const ServiceWishes& wishes, const char* verb,
+                  ServicePlan& plan) {
+  if (!facts.root.empty()) return;
+  if (!facts.is_superuser && !wishes.dry_run) {
+    plan.problems.push_back(
+        absl::StrCat("only root may do this: sudo \"$(command -v mlxcommctl)\" service ", verb));
+  }
+  if (!IsSystemd(facts) && !facts.has_manager) {
+    plan.problems.emplace_back("launchctl is not in the PATH: expected it at /bin/launchctl");
+  }
+  if (IsSystemd(facts) && !facts.has_manager) {
+    plan.problems.emplace_back(
+        "there is no systemctl here: have what starts programs on this machine run "
+        "mlxcommd --config FILE");
+  } else if (IsSystemd(facts) && !facts.was_booted) {
+    plan.problems.emplace_back(
+        "this machine was not booted by systemd (there is no /run/systemd/system), which could "
+        "start nothing: have "
+        "what starts programs here run mlxcommd --config FILE, or put the files only (--root "
+        "FOLDER)");
+  }
+}
+
+void CheckConfig(const ServiceFacts& facts, ServicePlan& plan) {
+  if (facts.config_trouble.empty()) return;
+  plan.problems.push_back(
+      absl::StrCat(facts.config_trouble, "\n", kServiceConfig, ": mend it, then run this again"));
+}
+
+void CheckProgram(const ServiceFacts& facts, ServicePlan& plan) {
+  if (facts.program.empty()) {
+    plan.problems.emplace_back(
+        "there is no mlxcommd beside this mlxcommctl: name it with --program FILE");
+  } else if (facts.program_version.empty()) {
+    plan.problems.push_back(
+        absl::StrCat(facts.program, ": expected the program mlxcommd, which says its version"));
+  }
+}
+
+constexpr char kPackaged[] = "the service is of the system's package mlxcomm";
+
+}  // namespace
+
+ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) {
+  ServicePlan plan;
+  Steps steps(facts, plan);
+  CheckMachine(facts, wishes, "install", plan);
+  CheckProgram(facts, plan);
+  CheckConfig(facts, plan);
+  CheckJobs(facts, wishes, plan);
+  for (const std::string& trouble : facts.trouble_with_folders) {
+    plan.problems.push_back(absl::StrCat(trouble, ": expected a folder that can be written to"));
+  }
+  if (facts.is_packaged) {
+    plan.problems.push_back(absl::StrCat(kPackaged, ": start it with systemctl enable --now ",
+                                         kSystemdUnit,
+                                         ", or remove the package first (apt-get remove mlxcomm)"));
+  }
+  if (facts.socket_answers && !facts.is_running && !steps.only_files()) {
+    plan.problems.push_back(
+        absl::StrCat("an mlxcommd that is no service answers at ", facts.socket, ": end it first"));
+  }
+  steps.Folder(kServiceFolder);
+  steps.Folder(kServiceConfigFolder);
+  AddPrograms(facts, plan, steps);
+  if (!facts.config.has_value()) steps.Write(kServiceConfig, FirstConfig(facts.manager));
+  AddDefinition(facts, steps);
+  if (!IsSystemd(facts)) steps.Folder(kServiceLogs);  // systemd makes it: LogsDirectory.
+  const std::string rotation = RotationPath(facts.manager);
+  steps.Folder(rotation.substr(0, rotation.rfind('/')));
+  steps.Write(rotation, std::string(RotationText(facts.manager)));
+  if (!steps.only_files()) AddStart(facts, steps);
+  return plan;
+}
+
+ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes) {
+  ServicePlan plan;
+  Steps steps(facts, plan);
+  CheckMachine(facts, wishes, wishes.purge ? "uninstall --purge" : "uninstall", plan);
+  CheckJobs(facts, wishes, plan);
+  if (facts.is_packaged) {
+    plan.problems.push_back(
+        absl::StrCat(kPackaged, ": apt-get ", wishes.purge ? "purge" : "remove", " mlxcomm"));
+  }
+  const std::string definition = DefinitionPath(facts.manager);
+  const int ends_within_s = EndsWithinS(ConfigOf(facts));
+  if (facts.is_installed) {
+    if (!steps.only_files() && IsSystemd(facts)) {
+      steps.Run({"systemctl", "disable", "--now", kSystemdUnit}, false, ends_within_s + kCommandS);
+    } else if (!steps.only_files()) {
+      AddBootout(facts, steps, ends_within_s);
+    }
+    for (const char* const path : {kServiceProgram, kServiceControl, kServiceLibraries})
+      steps.RemoveIfThere(path);
+    steps.RemoveIfThere(RotationPath(facts.manager));
+    steps.Remove(definition);  // Last: one that was left half removed is still installed.
+    if (!steps.only_files() && IsSystemd(facts)) {
+      steps.Run({"systemctl", "daemon-reload"});
+      steps.Run({"systemctl", "reset-failed", kSystemdUnit}, /*may_fail=*/true);
+    }
+  }
+  for (const char* const path :
+       {kServiceConfig, kServiceKey, kServiceState, kServiceLogs, kLaunchdLog}) {
+    if (!steps.IsThere(path)) continue;
+    if (wishes.purge) {
+      steps.Remove(path);
+    } else {
+      plan.kept.push_back(steps.At(path));
+    }
+  }
+  if (wishes.purge && steps.IsThere(kServiceConfigFolder)) {
+    steps.Add({.kind = Kind::kRemoveIfEmpty, .path = steps.At(kServiceConfigFolder)});
+  }
+  return plan;
+}
+
+ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes) {
+  ServicePlan plan;
+  Steps steps(facts, plan);
+  CheckMachine(facts, wishes, "restart", plan);
+  if (!facts.is_installed && !facts.is_packaged) {
+    plan.problems.emplace_back(
+        "mlxcommd is no service here: sudo \"$(command -v mlxcommctl)\" service install makes it "
+        "one");
+  }
+  CheckConfig(facts, plan);
+  CheckJobs(facts, wishes, plan);
+  if (!facts.is_packaged) AddDefinition(facts, steps);
+  AddStart(facts, steps);
+  return plan;
+}
+
+std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool follow,
+                                     std::string& why_not) {
+  const std::string file = SettingIn(facts.config.value_or(""), "file");
+  if (file.empty() && IsSystemd(facts)) {
+    if (!facts.was_booted) {
+      why_not =
+          "there is no journal: this machine was not booted by systemd; its configuration names no "
+          "log file";
+      return {};
+    }
+    std::vector<std::string> words{"journalctl", "-u", kSystemdUnit, "-n", absl::StrCat(lines)};
+    words.emplace_back(follow ? "-f" : "--no-pager");
+    return words;
+  }
+  const std::string path = file.empty() ? kLaunchdLog : file;
+  std::vector<std::string> words{"tail", "-n", absl::StrCat(lines)};
+  if (follow) words.emplace_back("-F");  // Also when it has been turned.
+  words.push_back(path);
+  // What it said before it had opened its own, such as what is wrong in the configuration.
+  if (!IsSystemd(facts) && path != kLaunchdLog && facts.there.contains(kLaunchdLog))
+    words.emplace_back(kLaunchdLog);
+  return words;
+}
+
+std::vector<std::string> RemovablePaths(ServiceManager manager) {
+  return {kServiceProgram,       kServiceControl,         kServiceLibraries,
+          RotationPath(manager), DefinitionPath(manager), kServiceConfig,
+          kServiceKey,           kServiceState,           kServiceLogs,
+          kLaunchdLog,           kServiceConfigFolder};
+}
+
+std::vector<std::string> WrittenFolders(ServiceManager manager) {
+  std::vector<std::string> all{kServiceFolder, kServiceConfigFolder};
+  for (const std::string path : {DefinitionPath(manager), RotationPath(manager)}) {
+    all.push_back(path.substr(0, path.rfind('/')));
+  }
+  if (manager == ServiceManager::kLaunchd) {
+    all.emplace_back("/usr/local/lib");
+    all.emplace_back("/var/log");
+  }
+  return all;
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,65 @@
+// What is done to make mlxcommd a service, to take it away, and to start it again: decided before
+// anything is changed, so that where something is missing nothing has changed.
+//
+//   ServiceFacts ──Plan...()──▶ ServicePlan ──CarryOut──▶ this machine
+//
+// Pure functions. A plan with problems is not carried out. A plan may be carried out twice.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/ctl/service/service_facts.h"
+
+namespace mlxcomm::ctl {
+
+struct ServiceStep {
+  enum class Kind : std::uint8_t {
+    kFolder,  // Make `path`, unless it is there: then it keeps its mode.
+    kWrite,   // Write `text` to `path`, at once or not at all.
+    kCopy,    // Copy `from` to `path`.
+    kMove,    // Move `from` over `path`.
+    kRemove,  // Remove `path`, with all that is in it.
+    kRemoveIfEmpty,
+    kRun,         // Run `words`.
+    kAwaitEnd,    // Run `words` until it ends with a code other than 0.
+    kAwaitSocket  // Until a daemon answers at `path`.
+  };
+  Kind kind = Kind::kRun;
+  std::string path = {};
+  std::string from = {};
+  std::string text = {};
+  std::uint32_t mode = 0;
+  std::vector<std::string> words = {};
+  bool may_fail = false;  // kRun: what comes next decides.
+  int patience_s = 0;     // kRun, kAwaitEnd, kAwaitSocket.
+};
+
+struct ServicePlan {
+  std::vector<std::string> problems;  // Each with its remedy.
+  std::vector<ServiceStep> steps;
+  std::vector<std::string> staged;  // What is to be removed where a step fails.
+  std::vector<std::string> kept;    // Files that uninstall leaves.
+};
+
+struct ServiceWishes {
+  bool dry_run = false;  // Nothing will be carried out, so that nobody has to be root.
+  bool force = false;    // Also while jobs run.
+  bool purge = false;    // uninstall: configuration, key, identity and logs, too.
+};
+
+ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes);
+ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes);
+ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes);
+
+// What `service logs` becomes: a program and its arguments. Empty: `why_not` says why.
+std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool follow,
+                                     std::string& why_not);
+
+// All paths that uninstall may remove, for ServiceFacts::there.
+std::vector<std::string> RemovablePaths(ServiceManager manager);
+// Folders in which install puts something, for ServiceFacts::trouble_with_folders.
+std::vector<std::string> WrittenFolders(ServiceManager manager);
+
+}  // namespace mlxcomm::ctl

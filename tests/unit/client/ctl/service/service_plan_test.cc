@@ -1,0 +1,254 @@
+#include "client/ctl/service/service_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "client/ctl/service/render_service.h"
+#include "client/ctl/service/service_files.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+ServiceFacts Machine(ServiceManager manager) {
+  ServiceFacts facts;
+  facts.manager = manager;
+  facts.is_superuser = true;
+  facts.has_manager = true;
+  facts.was_booted = true;
+  facts.program = "/venv/bin/mlxcommd";
+  facts.program_version = "0.1.0";
+  facts.control = "/venv/bin/mlxcommctl";
+  facts.socket = "/var/run/mlxcommd/mlxcommd.sock";
+  return facts;
+}
+
+ServiceFacts Installed(ServiceManager manager) {
+  ServiceFacts facts = Machine(manager);
+  facts.is_installed = facts.is_running = facts.socket_answers = true;
+  facts.config = "";
+  for (const std::string& path : RemovablePaths(manager)) facts.there.insert(path);
+  return facts;
+}
+
+std::vector<std::string> Lines(const ServicePlan& plan) {
+  std::vector<std::string> all;
+  for (const ServiceStep& step : plan.steps) all.push_back(DescribeStep(step));
+  return all;
+}
+
+TEST(ServicePlanTest, InstallsOnSystemd) {
+  const ServicePlan plan = PlanInstall(Machine(ServiceManager::kSystemd), {});
+  EXPECT_THAT(plan.problems, IsEmpty());
+  EXPECT_THAT(
+      Lines(plan),
+      ElementsAre("make the folder /usr/local/bin, unless it is there",
+                  "make the folder /etc/mlxcommd, unless it is there",
+                  "copy /venv/bin/mlxcommd to /usr/local/bin/.mlxcommd.new",
+                  "copy /venv/bin/mlxcommctl to /usr/local/bin/.mlxcommctl.new",
+                  "move /usr/local/bin/.mlxcommd.new to /usr/local/bin/mlxcommd",
+                  "move /usr/local/bin/.mlxcommctl.new to /usr/local/bin/mlxcommctl",
+                  "write /etc/mlxcommd/mlxcommd.textproto",
+                  "make the folder /etc/systemd/system, unless it is there",
+                  "write /etc/systemd/system/mlxcommd.service",
+                  "make the folder /etc/logrotate.d, unless it is there",
+                  "write /etc/logrotate.d/mlxcommd", "run systemctl daemon-reload",
+                  "run systemctl enable mlxcommd.service", "run systemctl restart mlxcommd.service",
+                  "wait until mlxcommd answers at /var/run/mlxcommd/mlxcommd.sock"));
+}
+
+// Why: the library's own name is not one that it loads; two that load the same one get one copy.
+TEST(ServicePlanTest, CopiesLibrariesOnMacosOnceRenamedAndSignedAfterEachChange) {
+  ServiceFacts facts = Machine(ServiceManager::kLaunchd);
+  facts.loads["/venv/bin/mlxcommd"] = {{"/brew/liba.dylib", "/brew/liba.dylib"},
+                                       {"@rpath/libb.dylib", "/brew/libb.dylib"}};
+  facts.loads["/venv/bin/mlxcommctl"] = {{"/brew/liba.dylib", "/brew/liba.dylib"}};
+  facts.loads["/brew/liba.dylib"] = {{"/brew/liba.dylib", "/brew/liba.dylib"},
+                                     {"@rpath/libb.dylib", "/brew/libb.dylib"}};
+  const ServicePlan plan = PlanInstall(facts, {});
+  EXPECT_THAT(plan.problems, IsEmpty());
+  const std::vector<std::string> lines = Lines(plan);
+  const auto count = [&lines](const std::string& line) {
+    return std::count(lines.begin(), lines.end(), line);
+  };
+  EXPECT_EQ(count("copy /brew/liba.dylib to /usr/local/lib/mlxcomm.new/liba.dylib"), 1);
+  EXPECT_EQ(count("copy /brew/libb.dylib to /usr/local/lib/mlxcomm.new/libb.dylib"), 1);
+  EXPECT_EQ(count("run install_name_tool -id /usr/local/lib/mlxcomm/liba.dylib "
+                  "/usr/local/lib/mlxcomm.new/liba.dylib"),
+            1);
+  EXPECT_EQ(count("run install_name_tool -change @rpath/libb.dylib @loader_path/libb.dylib "
+                  "/usr/local/lib/mlxcomm.new/liba.dylib"),
+            1);
+  EXPECT_EQ(
+      count("run install_name_tool -change /brew/liba.dylib @loader_path/../lib/mlxcomm/liba.dylib "
+            "/usr/local/bin/.mlxcommd.new"),
+      1);
+  for (const char* const file :
+       {"/usr/local/bin/.mlxcommd.new", "/usr/local/lib/mlxcomm.new/liba.dylib"}) {
+    const std::string path = file;
+    const auto ends_so = [&path](const std::string& line) { return line.ends_with(" " + path); };
+    const auto last = std::find_if(lines.rbegin(), lines.rend(), ends_so);
+    ASSERT_NE(last, lines.rend());
+    EXPECT_EQ(*last, "run codesign --force --sign - " + path);
+  }
+  EXPECT_EQ(count("run launchctl bootout system/com.mlxcomm.mlxcommd"), 0);  // It is not loaded.
+  EXPECT_THAT(lines, Contains("run launchctl enable system/com.mlxcomm.mlxcommd"));
+}
+
+TEST(ServicePlanTest, RefusesWhereALibraryIsNotThere) {
+  ServiceFacts facts = Machine(ServiceManager::kLaunchd);
+  facts.loads["/venv/bin/mlxcommd"] = {{"/brew/liba.dylib", ""}};
+  EXPECT_THAT(
+      PlanInstall(facts, {}).problems,
+      ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is not there")));
+}
+
+TEST(ServicePlanTest, EndsTheRunningOneBeforeItLoadsTheNewOneOnMacos) {
+  ServiceFacts facts = Installed(ServiceManager::kLaunchd);
+  facts.config = "drain_timeout_ms: 20001";
+  const ServicePlan plan = PlanInstall(facts, {});
+  const std::vector<std::string> lines = Lines(plan);
+  const auto place = [&lines](const char* line) {
+    return std::find(lines.begin(), lines.end(), line);
+  };
+  EXPECT_LT(
+      place("run launchctl bootout system/com.mlxcomm.mlxcommd"),
+      place("run launchctl bootstrap system /Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist"));
+  const auto waits = [](const ServiceStep& step) {
+    return step.kind == ServiceStep::Kind::kAwaitEnd;
+  };
+  const auto wait = std::find_if(plan.steps.begin(), plan.steps.end(), waits);
+  ASSERT_NE(wait, plan.steps.end());
+  EXPECT_GE(wait->patience_s, 31);
+}
+
+TEST(ServicePlanTest, LeavesAnInstalledProgramAndAConfigurationAsTheyAre) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.in_place = true;
+  const std::vector<std::string> lines = Lines(PlanInstall(facts, {}));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("mlxcommd.new"))));
+  EXPECT_THAT(lines, Not(Contains("write /etc/mlxcommd/mlxcommd.textproto")));
+}
+
+TEST(ServicePlanTest, PutsOnlyFilesBelowAnotherRoot) {
+  ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  facts.root = "/pack";
+  facts.is_superuser = facts.has_manager = facts.was_booted = false;
+  const ServicePlan plan = PlanInstall(facts, {});
+  EXPECT_THAT(plan.problems, IsEmpty());
+  for (const ServiceStep& step : plan.steps) {
+    EXPECT_TRUE(step.words.empty()) << DescribeStep(step);
+    EXPECT_TRUE(step.path.starts_with("/pack/")) << DescribeStep(step);
+  }
+}
+
+// What is missing is named before anything changes, each with its remedy.
+TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
+  ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  facts.is_superuser = facts.was_booted = false;
+  facts.program_version = "";
+  facts.config_trouble = "clients_max: expected 1 to 4096";
+  facts.trouble_with_folders = {"/usr/local/bin: Read-only file system"};
+  EXPECT_THAT(
+      PlanInstall(facts, {}).problems,
+      ElementsAre(AllOf(HasSubstr("only root"), HasSubstr("sudo ")),
+                  HasSubstr("not booted by systemd"), HasSubstr("expected the program mlxcommd"),
+                  AllOf(HasSubstr("clients_max"), HasSubstr("mend it")), HasSubstr("Read-only")));
+  facts = Machine(ServiceManager::kSystemd);
+  facts.has_manager = false;
+  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("no systemctl")));
+  facts = Machine(ServiceManager::kSystemd);
+  facts.program = "";
+  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("--program")));
+}
+
+TEST(ServicePlanTest, RefusesWhereAPackageOrAnotherDaemonHasTheService) {
+  ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  facts.is_packaged = true;
+  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("apt-get remove mlxcomm")));
+  EXPECT_THAT(PlanUninstall(facts, {.purge = true}).problems,
+              ElementsAre(HasSubstr("apt-get purge mlxcomm")));
+  EXPECT_THAT(PlanRestart(facts, {}).problems, IsEmpty());
+  EXPECT_THAT(Lines(PlanRestart(facts, {})),
+              ElementsAre("run systemctl restart mlxcommd.service", HasSubstr("answers")));
+  facts = Machine(ServiceManager::kSystemd);
+  facts.socket_answers = true;
+  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("is no service")));
+}
+
+TEST(ServicePlanTest, EndsNoRunningJobsUnlessForced) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.jobs = 2;
+  for (const auto planner : {PlanInstall, PlanUninstall, PlanRestart}) {
+    EXPECT_THAT(planner(facts, {}).problems,
+                ElementsAre(AllOf(HasSubstr("2 jobs run"), HasSubstr("--force"))));
+    EXPECT_THAT(planner(facts, {.force = true}).problems, IsEmpty());
+  }
+  facts.jobs = 1;
+  EXPECT_THAT(PlanRestart(facts, {}).problems, ElementsAre(HasSubstr("1 job runs")));
+}
+
+TEST(ServicePlanTest, RemovesTheUnitLastAndKeepsConfigurationAndIdentity) {
+  const ServicePlan plan = PlanUninstall(Installed(ServiceManager::kSystemd), {});
+  EXPECT_THAT(
+      Lines(plan),
+      ElementsAre("run systemctl disable --now mlxcommd.service", "remove /usr/local/bin/mlxcommd",
+                  "remove /usr/local/bin/mlxcommctl", "remove /usr/local/lib/mlxcomm",
+                  "remove /etc/logrotate.d/mlxcommd", "remove /etc/systemd/system/mlxcommd.service",
+                  "run systemctl daemon-reload", "run systemctl reset-failed mlxcommd.service"));
+  EXPECT_THAT(plan.kept,
+              ElementsAre("/etc/mlxcommd/mlxcommd.textproto", "/etc/mlxcommd/key",
+                          "/var/lib/mlxcommd", "/var/log/mlxcommd", "/var/log/mlxcommd.log"));
+}
+
+TEST(ServicePlanTest, PurgesWhatAnEarlierUninstallHasLeft) {
+  ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  EXPECT_THAT(PlanUninstall(facts, {.purge = true}).steps, IsEmpty());
+  facts.there = {kServiceKey, kServiceState, kServiceConfigFolder};
+  const ServicePlan plan = PlanUninstall(facts, {.purge = true});
+  EXPECT_THAT(Lines(plan), ElementsAre("remove /etc/mlxcommd/key", "remove /var/lib/mlxcommd",
+                                       "remove /etc/mlxcommd, if nothing is left in it"));
+  EXPECT_THAT(plan.kept, IsEmpty());
+}
+
+TEST(ServicePlanTest, RestartsWithTheConfigurationsOwnTimeButNotWhatIsNotInstalled) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.config = "drain_timeout_ms: 60000";
+  const ServicePlan plan = PlanRestart(facts, {});
+  const auto writes = [](const ServiceStep& step) {
+    return step.kind == ServiceStep::Kind::kWrite;
+  };
+  const auto unit = std::find_if(plan.steps.begin(), plan.steps.end(), writes);
+  ASSERT_NE(unit, plan.steps.end());
+  EXPECT_THAT(unit->text, HasSubstr("TimeoutStopSec=70\n"));
+  EXPECT_THAT(PlanRestart(Machine(ServiceManager::kSystemd), {}).problems,
+              ElementsAre(HasSubstr("service install")));
+}
+
+TEST(ServicePlanTest, ShowsTheJournalOrTheLogsFile) {
+  std::string why_not;
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  EXPECT_THAT(LogsCommand(facts, 9, true, why_not),
+              ElementsAre("journalctl", "-u", "mlxcommd.service", "-n", "9", "-f"));
+  facts.config = "log { file: '/var/log/mlxcommd/a.log' }";
+  EXPECT_THAT(LogsCommand(facts, 9, false, why_not),
+              ElementsAre("tail", "-n", "9", "/var/log/mlxcommd/a.log"));
+  facts = Installed(ServiceManager::kLaunchd);
+  EXPECT_THAT(LogsCommand(facts, 9, true, why_not),
+              ElementsAre("tail", "-n", "9", "-F", "/var/log/mlxcommd.log"));
+  facts = Machine(ServiceManager::kSystemd);
+  facts.was_booted = false;
+  EXPECT_THAT(LogsCommand(facts, 9, false, why_not), IsEmpty());
+  EXPECT_THAT(why_not, HasSubstr("no journal"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl
