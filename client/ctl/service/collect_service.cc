@@ -1,8 +1,6 @@
 #include "client/ctl/service/collect_service.h"
 
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -140,25 +138,18 @@ void CheckFolders(ServiceFacts& facts) {
   }
 }
 
+// One call, because the daemon's log names each process that connects and says nothing.
 void AskDaemon(ServiceFacts& facts) {
-  facts.socket_answers = AnswersAt(facts.socket);
   v1::StatusReply reply;
-  if (facts.socket_answers && FetchStatus(facts.socket, reply).ok()) facts.jobs = reply.jobs_size();
+  facts.socket_answers = FetchStatus(facts.socket, reply).code != FailureCode::kUnavailable;
+  facts.jobs = reply.jobs_size();
 }
 
 }  // namespace
 
 bool AnswersAt(const std::string& socket_path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket_path.size() >= sizeof address.sun_path) return false;
-  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
-  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  if (socket < 0) return false;
-  const bool answers =
-      ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  ::close(socket);
-  return answers;
+  v1::StatusReply reply;
+  return FetchStatus(socket_path, reply).code != FailureCode::kUnavailable;
 }
 
 ServiceFacts CollectService(const ServicePlaces& places) {

@@ -18,7 +18,7 @@ struct ServicePlaces {
 
 ServiceFacts CollectService(const ServicePlaces& places);
 
-// Whether somebody listens at a Unix socket.
+// Whether a daemon answers at a Unix socket, even if it refuses this user.
 bool AnswersAt(const std::string& socket_path);
 
 }  // namespace mlxcomm::ctl

@@ -32,7 +32,7 @@ std::string RenderPlan(const ServicePlan& plan) {
 
 std::string RenderKept(const ServicePlan& plan) {
   if (plan.kept.empty()) return {};
-  return absl::StrCat("Kept: ", absl::StrJoin(plan.kept, ", "), ". --purge removes this, too.\n");
+  return absl::StrCat("Kept: ", absl::StrJoin(plan.kept, ", "), ". --purge removes them, too.\n");
 }
 
 }  // namespace mlxcomm::ctl
