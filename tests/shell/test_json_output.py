@@ -28,6 +28,7 @@ ARGUMENTS = {
     "ping": ["node-1", "-c", "2", "-i", "1ms"],
     "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
     "record": ["--tracks"],
+    "web": ["--for", "1ms"],
 }
 # One line each: they may go on for ever.
 PRINTS_LINES = {"events"}

@@ -131,7 +131,7 @@ std::vector<Finding> Examine(const ExaminationOptions& options) {
   if (how.config_file.empty()) how.config_file = OwnCheckup(facts.cluster).config_file();
   how.key_file = OwnCheckup(facts.cluster).key_file();
   // Without a daemon the self test would start one, and doctor changes nothing unasked.
-  if (facts.cluster.daemon_answers) {
+  if (facts.cluster.daemon_answers && options.python) {
     how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
     how.python.socket_path = options.socket_path;
   }

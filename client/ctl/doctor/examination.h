@@ -24,6 +24,7 @@ struct ExaminationOptions {
   std::string socket_path;  // Empty: the daemon is found as by every client.
   std::string config_file;  // Empty: the daemon's, else the service's.
   std::optional<SshExamination> ssh = {};
+  bool python = true;  // Also each Python package's self test, which takes a second.
 };
 // The worst first.
 std::vector<Finding> Examine(const ExaminationOptions& options);

@@ -1,0 +1,70 @@
+// What the page shows, kept as the verbs' own JSON, and told to each viewer as it changes.
+//
+//   daemon ── its stream of events ──▶ wakes ──▶ status, topology, record ──▶ parts ──▶ viewers
+//
+// While nobody looks the daemon is asked for nothing but its events.
+//
+// Owner: the verb, until the process ends: its threads wait in calls that have no end.
+// Thread: Next, Enter and Leave any; three of its own ask the daemon.
+// Memory: one text for each part, and the last events.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace mlxcomm::ctl {
+
+struct FeedOptions {
+  std::string socket_path;
+  std::uint64_t interval_ns = 1'000'000'000;  // Between two looks where nothing happens.
+};
+
+class Feed {
+ public:
+  explicit Feed(const FeedOptions& options) : options_(options) {}
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+
+  void Start();
+
+  // False: there are as many viewers as there may be.
+  bool Enter();
+  void Leave();
+  // As messages of the stream, all parts that have changed since `seen`, which it advances. Waits for some;
+  // empty: the time is over.
+  std::string Next(std::uint64_t& seen, std::uint64_t ns);
+
+ private:
+  static constexpr std::array<std::string_view, 7> kParts = {
+      "daemon", "health", "status", "topology", "record", "events", "doctor"};
+  struct Part {
+    std::string json;
+    std::uint64_t changed = 0;  // A number of version_; 0: it is not known yet.
+  };
+
+  void FollowEvents();
+  void LookAgainAndAgain();
+  void ExamineAgainAndAgain();
+  void Look();
+  void AddEvent(std::string json);
+  void Publish(std::string_view part, std::string json);
+  // Until somebody looks and either the time is over or `done` is behind what has happened.
+  void WaitFor(std::uint64_t ns, std::uint64_t& done);
+
+  const FeedOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;   // A part; waited for by viewers.
+  std::condition_variable happened_;  // Something at the daemon; waited for by those that ask.
+  std::array<Part, kParts.size()> parts_;
+  std::deque<std::string> events_;  // The last, as JSON.
+  std::uint64_t version_ = 0;
+  std::uint64_t happenings_ = 0;
+  int viewers_ = 0;
+};
+
+}  // namespace mlxcomm::ctl

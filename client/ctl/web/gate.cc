@@ -1,0 +1,91 @@
+#include "client/ctl/web/gate.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+bool IsAddress(const std::string& text) {
+  in_addr four{};
+  in6_addr six{};
+  return ::inet_pton(AF_INET, text.c_str(), &four) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), &six) == 1;
+}
+
+// Browsers leave out the port that is http's own.
+std::string_view WithoutPort(std::string_view host, int port) {
+  const std::string end = absl::StrCat(":", port);
+  if (host.ends_with(end)) return host.substr(0, host.size() - end.size());
+  return port == 80 ? host : std::string_view();
+}
+
+}  // namespace
+
+std::string NewToken() {
+  std::array<unsigned char, 16> bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) std::abort();
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+// Cookies are one for all ports of a host: two such servers would take each other's.
+std::string CookieName(int port) { return absl::StrCat("mlxcomm_", port); }
+
+bool IsSameSecret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+// Why: a site whose name its owner lets lead to 127.0.0.1 (DNS rebinding) would otherwise be, for
+// the browser, the same site as this one. An address as the host is never such a name.
+bool IsOwnHost(const Gate& gate, std::string_view host) {
+  std::string name(WithoutPort(host, gate.port));
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  if (name == "127.0.0.1" || name == "::1" || absl::EqualsIgnoreCase(name, "localhost"))
+    return true;
+  if (gate.loopback || name.empty()) return false;
+  return IsAddress(name) ||
+         (!gate.host_name.empty() && (absl::EqualsIgnoreCase(name, gate.host_name) ||
+                                      absl::EqualsIgnoreCase(name, gate.host_name + ".local")));
+}
+
+std::string_view CookieIn(std::string_view cookies, std::string_view name) {
+  while (!cookies.empty()) {
+    const std::size_t end = std::min(cookies.find(';'), cookies.size());
+    std::string_view one = cookies.substr(0, end);
+    one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
+    one = one.substr(0, one.find_last_not_of(' ') + 1);
+    if (one.size() > name.size() && one.starts_with(name) && one[name.size()] == '=')
+      return one.substr(name.size() + 1);
+    cookies.remove_prefix(std::min(end + 1, cookies.size()));
+  }
+  return {};
+}
+
+Admission Admit(const Gate& gate, const Visit& visit) {
+  if (!IsOwnHost(gate, visit.host)) return Admission::kWrongHost;
+  // Another port of this machine is the same "site", so the cookie alone would not keep it out.
+  const bool is_own =
+      visit.fetch_site.empty() || visit.fetch_site == "same-origin" || visit.fetch_site == "none";
+  if (!is_own && !visit.opens_page) return Admission::kOtherSite;
+  const std::string_view cookie = CookieIn(visit.cookies, CookieName(gate.port));
+  if (IsSameSecret(visit.token, gate.token) || IsSameSecret(cookie, gate.token))
+    return Admission::kAdmitted;
+  return Admission::kNoToken;
+}
+
+bool IsLoopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
+}  // namespace mlxcomm::ctl

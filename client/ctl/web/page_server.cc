@@ -1,0 +1,204 @@
+#include "client/ctl/web/page_server.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <queue>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <httplib.h>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/ctl/cli/embedded.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr std::size_t kConnectionsMax = 24;  // More than there may be viewers.
+constexpr std::uint64_t kSignOfLifeNs = 2'000'000'000;
+constexpr const char* kHeaders[][2] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cache-Control", "no-store"},
+};
+
+// The library's own takes connections without end. Here the thread that accepts them waits for one
+// to end.
+class BoundedQueue final : public httplib::TaskQueue {
+  // It differs between its releases: void, or whether the connection was taken.
+  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));
+
+ public:
+  BoundedQueue() {
+    for (std::size_t i = 0; i < kConnectionsMax; ++i) threads_.emplace_back([this] { Work(); });
+  }
+
+  Taken enqueue(std::function<void()> connection) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_ || open_ < kConnectionsMax; });
+    ++open_;
+    waiting_.push(std::move(connection));
+    changed_.notify_all();
+    return Taken(true);
+  }
+
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      changed_.notify_all();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void Work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      const std::function<void()> serve = std::move(waiting_.front());
+      waiting_.pop();
+      lock.unlock();
+      serve();
+      lock.lock();
+      --open_;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::queue<std::function<void()>> waiting_;
+  std::vector<std::thread> threads_;
+  std::size_t open_ = 0;
+  bool ended_ = false;
+};
+
+void Refuse(httplib::Response& response, int status, const char* text) {
+  response.status = status;
+  response.set_content(text, "text/plain; charset=utf-8");
+}
+
+void Refuse(httplib::Response& response, Admission why) {
+  switch (why) {
+    case Admission::kAdmitted: return;
+    case Admission::kWrongHost:
+      return Refuse(response, 421,
+                    "This is not a name of mlxcommctl web: use the URL that it has printed.\n");
+    case Admission::kOtherSite:
+      return Refuse(response, 403, "Only the page itself may ask for this.\n");
+    case Admission::kNoToken:
+      return Refuse(
+          response, 403,
+          "The token is missing or wrong: open the URL that mlxcommctl web has printed.\n");
+  }
+}
+
+}  // namespace
+
+class PageServer::Server {
+ public:
+  explicit Server(Feed& feed) : feed_(feed) {
+    http_.new_task_queue = [] { return new BoundedQueue; };
+    http_.set_keep_alive_timeout(2);
+    http_.set_read_timeout(5);
+    http_.set_write_timeout(5);
+    http_.set_payload_max_length(1024);
+    http_.set_pre_routing_handler(
+        [this](const httplib::Request& request, httplib::Response& response) {
+          return Guard(request, response) ? httplib::Server::HandlerResponse::Unhandled
+                                          : httplib::Server::HandlerResponse::Handled;
+        });
+    http_.Get("/", [this](const httplib::Request& request, httplib::Response& response) {
+      if (!request.get_param_value("token").empty()) {
+        response.set_header("Set-Cookie", absl::StrCat(CookieName(gate_.port), "=", gate_.token,
+                                                       "; Path=/; HttpOnly; SameSite=Strict"));
+      }
+      response.set_content(kPageHtml.data(), kPageHtml.size(), "text/html; charset=utf-8");
+    });
+    constexpr char kScript[] = "text/javascript; charset=utf-8";
+    AddFile("/page.css", kPageCss, "text/css; charset=utf-8");
+    AddFile("/page.js", kPageJs, kScript);
+    AddFile("/tables.js", kPageTablesJs, kScript);
+    AddFile("/topology.js", kPageTopologyJs, kScript);
+    AddFile("/words.js", kPageWordsJs, kScript);
+    http_.Get("/favicon.ico", [](const httplib::Request&, httplib::Response& response) {
+      response.status = 204;  // Browsers ask for one, whatever the page says.
+    });
+    http_.Get("/feed", [this](const httplib::Request&, httplib::Response& response) {
+      StreamFeed(response);
+    });
+  }
+
+  int Listen(const std::string& address, int port) {
+    if (port == 0) return std::max(0, http_.bind_to_any_port(address.c_str()));
+    return http_.bind_to_port(address.c_str(), port) ? port : 0;
+  }
+
+  void Serve(const Gate& gate) {
+    gate_ = gate;
+    http_.listen_after_bind();
+  }
+
+ private:
+  // False: it has been answered.
+  bool Guard(const httplib::Request& request, httplib::Response& response) const {
+    for (const auto& [name, value] : kHeaders) response.set_header(name, value);
+    if (request.method != "GET" && request.method != "HEAD") {
+      response.set_header("Connection", "close");  // What it sends besides is not read.
+      Refuse(response, 405, "Nothing can be changed here.\n");
+      return false;
+    }
+    const std::string host = request.get_header_value("Host");
+    const std::string cookies = request.get_header_value("Cookie");
+    const std::string token = request.get_param_value("token");
+    const std::string fetch_site = request.get_header_value("Sec-Fetch-Site");
+    const Admission admission =
+        Admit(gate_, {host, cookies, token, fetch_site, request.path == "/"});
+    Refuse(response, admission);
+    return admission == Admission::kAdmitted;
+  }
+
+  void AddFile(const char* path, std::string_view bytes, const char* type) {
+    http_.Get(path, [bytes, type](const httplib::Request&, httplib::Response& response) {
+      response.set_content(bytes.data(), bytes.size(), type);
+    });
+  }
+
+  void StreamFeed(httplib::Response& response) {
+    if (!feed_.Enter())
+      return Refuse(response, 503, "Too many browsers are looking: close a page.\n");
+    response.set_chunked_content_provider(
+        "text/event-stream",
+        [this, seen = std::uint64_t{0}](std::size_t, httplib::DataSink& sink) mutable {
+          std::string text = feed_.Next(seen, kSignOfLifeNs);
+          if (text.empty()) text = ":\n\n";  // A comment: whether anybody still reads shows by it.
+          return sink.write(text.data(), text.size());
+        },
+        [this](bool) { feed_.Leave(); });
+  }
+
+  Feed& feed_;
+  Gate gate_;
+  httplib::Server http_;
+};
+
+PageServer::PageServer(Feed& feed) : server_(std::make_unique<Server>(feed)) {}
+PageServer::~PageServer() = default;
+
+int PageServer::Listen(const std::string& address, int port) {
+  return server_->Listen(address, port);
+}
+void PageServer::Serve(const Gate& gate) { server_->Serve(gate); }
+
+}  // namespace mlxcomm::ctl

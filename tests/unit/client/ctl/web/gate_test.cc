@@ -1,0 +1,82 @@
+#include "client/ctl/web/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mlxcomm::ctl::gate_test {
+namespace {
+
+const std::string kToken(32, 'a');
+
+Gate GateOf(bool loopback = true) { return {kToken, 7480, loopback, "studio-1"}; }
+
+TEST(GateTest, AdmitsTheTokenOfTheUrlAndOfTheCookie) {
+  const std::string cookies = "other=1; mlxcomm_7480=" + kToken + "; mlxcomm_748=x";
+  EXPECT_EQ(Admit(GateOf(), {"127.0.0.1:7480", "", kToken, "", true}), Admission::kAdmitted);
+  EXPECT_EQ(Admit(GateOf(), {"localhost:7480", cookies, "", "same-origin", false}),
+            Admission::kAdmitted);
+}
+
+TEST(GateTest, RefusesAnyOtherToken) {
+  for (const std::string& token :
+       {std::string(), kToken.substr(1), kToken + "a", std::string(32, 'b')}) {
+    EXPECT_EQ(Admit(GateOf(), {"127.0.0.1:7480", "mlxcomm_7480=" + token, token, "", true}),
+              Admission::kNoToken)
+        << token;
+  }
+  EXPECT_EQ(Admit(GateOf(), {"127.0.0.1:7480", "mlxcomm_7481=" + kToken, "", "", true}),
+            Admission::kNoToken);
+}
+
+// Why: an empty token as the gate's would admit whoever has none.
+TEST(GateTest, MakesAnotherTokenEachTime) {
+  const std::string token = NewToken();
+  EXPECT_EQ(token.size(), 32U);
+  EXPECT_EQ(token.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(token, NewToken());
+}
+
+// Why: DNS rebinding. A page of another site's name that leads here would be this page's origin.
+TEST(GateTest, RefusesAHostThatIsNotItsOwn) {
+  for (const char* host :
+       {"", "127.0.0.1", "127.0.0.1:7481", "evil.example:7480", "127.0.0.1.evil.example:7480",
+        "localhost.:7480", "192.0.2.1:7480", "studio-1:7480", ":7480", "localhost:7480:7480"}) {
+    EXPECT_EQ(Admit(GateOf(), {host, "", kToken, "", true}), Admission::kWrongHost) << host;
+  }
+  EXPECT_TRUE(IsOwnHost(GateOf(), "[::1]:7480"));
+  EXPECT_TRUE(IsOwnHost({kToken, 80, true, ""}, "127.0.0.1"));
+}
+
+TEST(GateTest, KnowsThisMachineByAddressAndNameWhereOthersMayCome) {
+  for (const char* host :
+       {"192.0.2.1:7480", "[fe80::1]:7480", "studio-1:7480", "Studio-1.local:7480"}) {
+    EXPECT_TRUE(IsOwnHost(GateOf(false), host)) << host;
+  }
+  for (const char* host : {"evil.example:7480", ":7480", "studio-2:7480", "1.2.3:7480"})
+    EXPECT_FALSE(IsOwnHost(GateOf(false), host)) << host;
+}
+
+// Why: to a browser another port of this machine is the same site, and gets the cookie sent.
+TEST(GateTest, LetsOtherSitesLeadToThePageButNotToItsParts) {
+  const std::string cookies = "mlxcomm_7480=" + kToken;
+  for (const char* site : {"cross-site", "same-site"}) {
+    EXPECT_EQ(Admit(GateOf(), {"127.0.0.1:7480", cookies, "", site, false}), Admission::kOtherSite);
+    EXPECT_EQ(Admit(GateOf(), {"127.0.0.1:7480", cookies, "", site, true}), Admission::kAdmitted);
+  }
+}
+
+TEST(GateTest, FindsACookieByItsWholeName) {
+  EXPECT_EQ(CookieIn("a=1;b=2 ; c=", "b"), "2");
+  EXPECT_EQ(CookieIn("ab=1; b=2", "b"), "2");
+  EXPECT_EQ(CookieIn("a=1;;", "b"), "");
+  EXPECT_EQ(CookieIn("b", "b"), "");
+}
+
+TEST(GateTest, TellsLoopbackFromOtherAddresses) {
+  EXPECT_TRUE(IsLoopback("127.0.0.1") && IsLoopback("::1") && IsLoopback("localhost"));
+  EXPECT_FALSE(IsLoopback("0.0.0.0") || IsLoopback("::") || IsLoopback("192.0.2.1"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::gate_test
