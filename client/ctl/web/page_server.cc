@@ -110,6 +110,11 @@ class PageServer::Server {
  public:
   explicit Server(Feed& feed) : feed_(feed) {
     http_.new_task_queue = [] { return new BoundedQueue; };
+    // The library's own options let another process listen at the same port, too.
+    http_.set_socket_options([](socket_t listener) {
+      const int yes = 1;
+      ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
     http_.set_keep_alive_timeout(2);
     http_.set_read_timeout(5);
     http_.set_write_timeout(5);
