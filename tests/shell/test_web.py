@@ -95,6 +95,8 @@ def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
     for path in ("/", "/page.css", "/page.js", "/tables.js", "/topology.js", "/words.js"):
         answer = w.ask(path, w.cookie)
         assert answer.status == 200 and answer.text, path
+        kind = {"css": "text/css", "js": "text/javascript"}.get(path.partition(".")[2], "text/html")
+        assert answer.headers["Content-Type"] == f"{kind}; charset=utf-8", path
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
         assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "") and "https:" not in answer.text
         assert "innerHTML" not in answer.text

@@ -131,7 +131,7 @@ class PageServer::Server {
       }
       response.set_content(kPageHtml.data(), kPageHtml.size(), "text/html; charset=utf-8");
     });
-    constexpr char kScript[] = "text/javascript; charset=utf-8";
+    static constexpr char kScript[] = "text/javascript; charset=utf-8";
     AddFile("/page.css", kPageCss, "text/css; charset=utf-8");
     AddFile("/page.js", kPageJs, kScript);
     AddFile("/tables.js", kPageTablesJs, kScript);
