@@ -98,7 +98,7 @@ export function showLinks(status) {
     {title: "at best", of: (link) => (link.best > 0 ? rate(link.best) : ""), className: "figure"},
     {title: "round trip", of: (link) => (link.roundTrip > 0 ? nanoseconds(link.roundTrip) : ""),
       className: "figure"},
-    {title: "what is wrong", of: (link) => element("span", "bad", link.faults.join("; "))},
+    {title: "notes", of: (link) => element("span", link.state === "up" ? "" : "bad", link.faults.join("; "))},
   ], links));
 }
 
@@ -141,7 +141,7 @@ function showJob(job) {
   const groups = job.groups.filter((group) => group.detail || waitsOf(group.waits).length > 0);
   const scroll = element("div", "scroll", showRanks(job));
   scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
+  scroll.setAttribute("role", "group");
   scroll.setAttribute("aria-label", `Ranks of ${job.name}`);
   return element("div", "",
     element("h3", "", `${job.name} `, element("span", stateClass(job.state), job.state)),
