@@ -1,5 +1,5 @@
-// Reads the feed of mlxcommctl web and shows each of its parts. Without a feed, or without a daemon, the page says
-// so above what was last known.
+// Reads the feed of mlxcommctl web and shows each of its parts. Without a feed, or without a daemon, the page
+// says so above what was last known.
 import {showEvents, showFindings, showJobs, showLinks, showNode, showRecord} from "./tables.js";
 import {chosenNode, showTopology} from "./topology.js";
 import {byId, plural, say} from "./words.js";

@@ -58,7 +58,8 @@ function faultsOf(link) {
   }
   for (const rail of link.rails) {
     if (rail.state === "up" || rail.transport === "rdma") continue; // Of RDMA, doctor tells.
-    const ends = `${rail.local_interface || rail.local_address} - ${rail.remote_interface || rail.remote_address}`;
+    const ends = `${rail.local_interface || rail.local_address} - ` +
+      `${rail.remote_interface || rail.remote_address}`;
     faults.push(`${rail.transport} ${ends} ${rail.state}: ${rail.detail}`);
   }
   return faults;
@@ -157,7 +158,9 @@ export function showJobs(status) {
   // A job's table that is being read by keyboard keeps the focus.
   const focused = [...place.querySelectorAll(".scroll")].indexOf(document.activeElement);
   const shown = status.jobs.map(showJob);
-  if (status.jobs_of_others > 0) shown.push(element("p", "quiet", `${plural(status.jobs_of_others, "job")} of other users`));
+  if (status.jobs_of_others > 0) {
+    shown.push(element("p", "quiet", `${plural(status.jobs_of_others, "job")} of other users`));
+  }
   if (shown.length === 0) shown.push(element("p", "quiet", "No jobs."));
   place.replaceChildren(...shown);
   if (focused >= 0) place.querySelectorAll(".scroll")[focused]?.focus({preventScroll: true});
@@ -174,8 +177,8 @@ export function showNode(status, id) {
   ] : ["It does not answer."];
   const rails = node.links.flatMap((link) => link.rails.map((rail) =>
     `to ${link.peer}: ${rail.transport} ${rail.local_interface || rail.local_address} ${rail.state}` +
-    (rail.state === "up" ? `, out ${rate(rail.sent_bytes_per_second)}, in ${rate(rail.received_bytes_per_second)}`
-      : ` ${rail.detail}`)));
+    (rail.state === "up" ?
+      `, out ${rate(rail.sent_bytes_per_second)}, in ${rate(rail.received_bytes_per_second)}` : ` ${rail.detail}`)));
   return byId("node").replaceChildren(
     element("h3", "", `${node.name} `, element("span", stateClass(node.state), node.state)),
     element("ul", "", ...facts.concat(rails).map((fact) => element("li", "", fact))));

@@ -1,6 +1,6 @@
-// The picture of nodes and cables. Nodes stand on a circle and keep their places: these are chosen anew only when
-// a node comes that was not there before, never because a cable or a node went. Elements are changed, not made
-// again, so that the focus stays.
+// The picture of nodes and cables. Nodes stand on a circle and keep their places: these are chosen anew only
+// when a node comes that was not there before, never because a cable or a node went. Elements are changed, not
+// made again, so that the focus stays.
 import {byId, nanoseconds, rate, say} from "./words.js";
 
 const WIDTH = 640;
@@ -78,7 +78,9 @@ function makeNode(id, choose) {
     svg("text", {y: -4}), svg("text", {y: 14, class: "small state"}));
   const toggle = () => {
     chosen = chosen === id ? null : id;
-    for (const one of byId("picture").querySelectorAll(".vertex")) set(one, {"aria-pressed": one === made && chosen === id});
+    for (const one of byId("picture").querySelectorAll(".vertex")) {
+      set(one, {"aria-pressed": one === made && chosen === id});
+    }
     choose(chosen);
   };
   made.addEventListener("click", toggle);
@@ -97,7 +99,8 @@ function drawNode(topology, node, used, choose) {
   const state = silent ? "does not answer" : node.state + (own ? ", this node" : "");
   const {x, y} = placeOf(node.id);
   const broken = node.state !== "up" || silent;
-  set(drawn, {transform: `translate(${x} ${y})`, class: `vertex${own ? " own" : ""}${broken ? " broken" : ""}`});
+  set(drawn, {transform: `translate(${x} ${y})`,
+    class: `vertex${own ? " own" : ""}${broken ? " broken" : ""}`});
   write(drawn.children[1], short(node.name));
   write(drawn.children[2], ` ${state}`); // A blank, for what reads both.
 }
@@ -191,8 +194,8 @@ function drawCables(topology, status, used) {
       if (cable.switch_number > 0) {
         for (const [id, port] of ends) {
           const drawn = keep(`port ${id} ${port}`, used, makeCable, true);
-          drawLine(drawn, curve(placeOf(id), switchPlace(cable.switch_number, switches), 0), look.replace(" ring", ""),
-            told, short(port));
+          drawLine(drawn, curve(placeOf(id), switchPlace(cable.switch_number, switches), 0),
+            look.replace(" ring", ""), told, short(port));
         }
         return;
       }
