@@ -101,7 +101,7 @@ void Feed::FollowEvents() {
     bool first = true;
     const Failure failure =
         ReadEvents(options_.socket_path, request, [&](const v1::EventsReply& event) {
-          if (std::exchange(first, false)) {  // A daemon that was started anew counts from 1.
+          if (std::exchange(first, false)) {  // A daemon that was started again counts from 1.
             const std::lock_guard lock(mutex_);
             events_.clear();
           }

@@ -29,7 +29,7 @@ TEST(GateTest, RefusesAnyOtherToken) {
             Admission::kNoToken);
 }
 
-// Why: an empty token as the gate's would admit whoever has none.
+// Why: an empty token as the gate's would admit a browser that has none.
 TEST(GateTest, MakesAnotherTokenEachTime) {
   const std::string token = NewToken();
   EXPECT_EQ(token.size(), 32U);
