@@ -1,5 +1,5 @@
-// Who may have the page: a browser that has the token, asks for this server by a name of its own, and is not another
-// site in the same browser. Pure functions but for NewToken.
+// Who may have the page: a browser that has the token, asks for this server by a name of its own,
+// and does not do so for another site. Pure functions but for NewToken.
 //
 // A token is in the URL that people open and, once they have, in a cookie.
 #pragma once
