@@ -258,7 +258,8 @@ int RunBugreport(const BugreportOptions& options) {
     return FailInside("tar: " +
                       (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
-  return WriteOut(options.json ? JsonOf(receipt) : rdma + output + "\n" + contents, "report");
+  return WriteOut(options.json ? JsonOf(std::move(receipt)) : rdma + output + "\n" + contents,
+                  "report");
 }
 
 }  // namespace
