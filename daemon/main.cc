@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/trials.h"
 #include "daemon/process/config_file.h"
@@ -76,6 +77,7 @@ int main(int argc, char** argv) {
 
   for (const std::string& doubt : mlxcomm::DoubtsOf(*config)) spdlog::warn("{}", doubt);
 
+  mlxcomm::platform::ShareHeaps();
   // Before any thread exists, so that every thread inherits the mask and Wait()
   // below is the only place where a signal is taken.
   mlxcomm::TerminationSignals signals;

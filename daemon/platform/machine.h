@@ -11,15 +11,18 @@ std::uint64_t PhysicalMemoryBytes();
 std::uint64_t OwnMemoryBytes();  // Resident; on Linux without clients' arenas.
 // Gives freed memory that the C library keeps back to the system. It may take milliseconds.
 void ReleaseFreeMemory();
+// Before there are threads: few of them get a heap of their own. What stays in use on a thread's heap keeps
+// the pages around it, and gRPC's threads come and go; the payload's way allocates nothing.
+void ShareHeaps();
 // The caller's core; kAnyCore where the system does not say.
 inline constexpr std::uint32_t kAnyCore = 0xffffffff;
 std::uint32_t CurrentCore();
 // Moves the caller to another core, if it may use one, and lets it continue on any.
 void LeaveCore(std::uint32_t core);
 std::uint64_t LastLevelCacheBytes();  // Of a core's; 8 MiB where the system does not say.
-std::string HostName();               // A core's; 8 MiB where the system does not say.
-std::string MacosVersion();           // "26.2.1"; empty where this is no macOS.
-std::string OwnExecutable();          // "26.2.1"; empty on other systems.
+std::string HostName();
+std::string MacosVersion();   // "26.2.1"; empty where this is no macOS.
+std::string OwnExecutable();  // Its path; empty where the system does not say.
 
 // Defaults of config.proto: for root a system service's, else the user's own.
 std::string DefaultSocketPath();

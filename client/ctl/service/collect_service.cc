@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kConfigBytesMax = 1024 * 1024;
 
-std::string Folder(const std::string& path) { return path.substr(0, path.rfind('/')); }
+std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 bool Exists(const std::string& path) {
   struct stat found{};
@@ -72,8 +72,8 @@ void AskManager(ServiceFacts& facts) {
 
 void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
   facts.program = !places.program.empty() ? places.program
-                  : IsProgram(Folder(places.own_path) + "/mlxcommd")
-                      ? Folder(places.own_path) + "/mlxcommd"
+                  : IsProgram(FolderOf(places.own_path) + "/mlxcommd")
+                      ? FolderOf(places.own_path) + "/mlxcommd"
                       : FindProgramBeside(places.own_path, "mlxcommd", "../daemon");
   std::error_code error;
   const std::filesystem::path resolved = std::filesystem::canonical(facts.program, error);
@@ -112,7 +112,7 @@ void AskLibraries(const std::string& file, ServiceFacts& facts) {
   if (!named.ok() || !commands.ok()) return;
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(file, error);
-  const std::string folder = Folder(error ? file : real.string());
+  const std::string folder = FolderOf(error ? file : real.string());
   const std::vector<std::string> run_paths = RunPathsIn(commands->text);
   for (const std::string& library : LibrariesIn(named->text)) {
     loads.push_back({library, FileNamed(library, folder, run_paths, IsFile)});
@@ -126,7 +126,7 @@ void AskLibraries(const std::string& file, ServiceFacts& facts) {
 void CheckFolders(ServiceFacts& facts) {
   for (const std::string& wanted : WrittenFolders(facts.manager)) {
     std::string folder = facts.root + wanted;
-    while (!Exists(folder) && folder.rfind('/') != 0) folder = Folder(folder);
+    while (!Exists(folder) && folder.rfind('/') != 0) folder = FolderOf(folder);
     struct stat found{};
     const bool is_folder = ::stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
     if (!is_folder) {

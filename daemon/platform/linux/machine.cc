@@ -39,6 +39,12 @@ void ReleaseFreeMemory() {
 #endif
 }
 
+void ShareHeaps() {
+#ifdef __GLIBC__
+  ::mallopt(M_ARENA_MAX, 2);
+#endif
+}
+
 std::string MacosVersion() { return {}; }
 
 std::string OwnExecutable() {

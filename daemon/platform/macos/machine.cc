@@ -29,6 +29,8 @@ std::uint64_t OwnMemoryBytes() {
 
 void ReleaseFreeMemory() { ::malloc_zone_pressure_relief(nullptr, 0); }
 
+void ShareHeaps() {}  // They are shared by threads as it is.
+
 std::string MacosVersion() {
   char version[32] = {};
   std::size_t length = sizeof version - 1;
