@@ -54,5 +54,6 @@ def test_json_is_never_coloured(cluster, verb, tmp_path):
     c = cluster(1)
     where = ["--socket", c.socket(0)] if has(verbs()[verb], "--socket") else []
     mlxcommctl("cluster", "create", "--key-file", "there", cwd=tmp_path)
-    arguments = {**CLUSTER_ARGUMENTS, **FIRST_LIGHT_ARGUMENTS, **SERVICE_ARGUMENTS}.get(verb, [])
+    arguments = {**CLUSTER_ARGUMENTS, **FIRST_LIGHT_ARGUMENTS, **SERVICE_ARGUMENTS,
+                 "web": ["--for", "1ms"]}.get(verb, [])
     assert "\x1b" not in on_a_terminal(*verb.split(), "--json", *arguments, *where, folder=tmp_path)

@@ -19,22 +19,22 @@ from lab.cluster import PATIENT
 from lab.wiring import ring
 from shell.test_web import Web
 
-SYNC = pytest.importorskip("playwright.sync_api", reason="there is no playwright (pip install playwright)")
 
-
-def chromium_of(play):
+def chromium_of(play, failed):
     found = shutil.which("chromium") or shutil.which("google-chrome")
     options = {"executable_path": found} if found else {}
     try:
         return play.chromium.launch(args=["--no-sandbox"], **options)  # Root has no sandbox.
-    except SYNC.Error as error:
+    except failed as error:
         pytest.skip(f"no Chromium (apt-get install chromium, or playwright install chromium): {error}")
 
 
 @pytest.fixture
 def browser():
-    with SYNC.sync_playwright() as play:
-        browser = chromium_of(play)
+    sync = pytest.importorskip("playwright.sync_api",
+                               reason="there is no playwright (pip install playwright)")
+    with sync.sync_playwright() as play:
+        browser = chromium_of(play, sync.Error)
         yield browser
         browser.close()
 
