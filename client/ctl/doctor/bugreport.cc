@@ -258,6 +258,8 @@ int RunBugreport(const BugreportOptions& options) {
     return FailInside("tar: " +
                       (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
+  // It is an rvalue that JsonOf takes.
+  // NOLINTNEXTLINE(performance-move-const-arg)
   return WriteOut(options.json ? JsonOf(std::move(receipt)) : rdma + output + "\n" + contents,
                   "report");
 }
