@@ -31,18 +31,17 @@ def has(command, name):
     return any(name in option["names"] for option in command["options"])
 
 
-# How they run beside a key file "there", in the current folder: never on the machine's own.
-CLUSTER_ARGUMENTS = {
+# What verbs need so that they end and change nothing of the machine. Those of a cluster are run beside a key
+# file "there", in the current folder; a service is put below it.
+ARGUMENTS = {
     "cluster create": ["--key-file", "own"],
     "cluster join": ["--key-file", "own", "--from", "there"],
     "cluster key rotate": ["--key-file", "there"],
     "cluster key show": ["--key-file", "there"],
-}
-# All of it takes minutes, and needs hands where there is a terminal.
-FIRST_LIGHT_ARGUMENTS = {"firstlight": ["--yes", "--steps", "power"]}
-# Below the current folder: never on the machine itself.
-SERVICE_ARGUMENTS = {
+    # All of it takes minutes, and needs hands where there is a terminal.
+    "firstlight": ["--yes", "--steps", "power"],
     "service install": ["--root", "root", "--program", find_program("mlxcommd")],
     "service uninstall": ["--root", "root"],
     "service restart": ["--dry-run"],
+    "web": ["--for", "1ms"],
 }

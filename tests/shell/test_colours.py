@@ -7,14 +7,7 @@ import subprocess
 import pytest
 
 from conftest import PATIENCE, find_program
-from shell.command_table import (
-    CLUSTER_ARGUMENTS,
-    FIRST_LIGHT_ARGUMENTS,
-    SERVICE_ARGUMENTS,
-    has,
-    mlxcommctl,
-    verbs,
-)
+from shell.command_table import ARGUMENTS, has, mlxcommctl, verbs
 
 
 def on_a_terminal(*arguments, folder=None, **variables):
@@ -54,6 +47,5 @@ def test_json_is_never_coloured(cluster, verb, tmp_path):
     c = cluster(1)
     where = ["--socket", c.socket(0)] if has(verbs()[verb], "--socket") else []
     mlxcommctl("cluster", "create", "--key-file", "there", cwd=tmp_path)
-    arguments = {**CLUSTER_ARGUMENTS, **FIRST_LIGHT_ARGUMENTS, **SERVICE_ARGUMENTS,
-                 "web": ["--for", "1ms"]}.get(verb, [])
+    arguments = ARGUMENTS.get(verb, [])
     assert "\x1b" not in on_a_terminal(*verb.split(), "--json", *arguments, *where, folder=tmp_path)

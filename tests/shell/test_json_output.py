@@ -6,14 +6,8 @@ import pathlib
 import jsonschema
 import pytest
 
-from shell.command_table import (
-    CLUSTER_ARGUMENTS,
-    FIRST_LIGHT_ARGUMENTS,
-    SERVICE_ARGUMENTS,
-    has,
-    mlxcommctl,
-    verbs,
-)
+from shell.command_table import ARGUMENTS as ALL_TESTS_ARGUMENTS
+from shell.command_table import has, mlxcommctl, verbs
 
 VERBS = verbs()
 WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
@@ -21,14 +15,11 @@ WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
 # How to run a verb so that it prints something and ends; without an entry: as it is.
 ARGUMENTS = {
     "bench": ["-n", "2", "--to", "4K", "-i", "2", "-w", "1"],
-    **CLUSTER_ARGUMENTS,
-    **FIRST_LIGHT_ARGUMENTS,
-    **SERVICE_ARGUMENTS,
+    **ALL_TESTS_ARGUMENTS,
     "hosts import": [str(pathlib.Path(__file__).parent / "hosts.json")],
     "ping": ["node-1", "-c", "2", "-i", "1ms"],
     "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
     "record": ["--tracks"],
-    "web": ["--for", "1ms"],
 }
 # One line each: they may go on for ever.
 PRINTS_LINES = {"events"}
