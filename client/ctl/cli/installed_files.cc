@@ -16,8 +16,6 @@ constexpr char kMpiLibrary[] = "libmlxcomm_mpi.dylib";
 constexpr char kMpiLibrary[] = "libmlxcomm_mpi.so";
 #endif
 
-std::string Folder(const std::string& path) { return path.substr(0, path.rfind('/')); }
-
 std::string Resolved(const std::string& path) {
   char resolved[PATH_MAX];
   return ::realpath(path.c_str(), resolved) == nullptr ? std::string() : std::string(resolved);
@@ -44,7 +42,7 @@ std::string OwnPath(const std::string& called) {
 std::string FindProgramBeside(const std::string& own_path, const std::string& name,
                               const std::string& folder) {
   for (const std::string& between : {std::string("/"), "/../" + folder + "/"}) {
-    const std::string candidate = Folder(own_path) + between + name;
+    const std::string candidate = FolderOf(own_path) + between + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return {};
@@ -52,7 +50,7 @@ std::string FindProgramBeside(const std::string& own_path, const std::string& na
 
 // An installation's, a build folder's, and that of the Python package in its environment.
 std::string FindMpiLibrary(const std::string& own_path) {
-  const std::string here = Folder(own_path);
+  const std::string here = FolderOf(own_path);
   for (const char* const between :
        {"/../lib/", "/../lib/*/", "/../mpi/", "/../lib/python3*/site-packages/mlxcomm/lib/",
         "/../lib/python3*/dist-packages/mlxcomm/lib/"}) {
@@ -71,7 +69,7 @@ std::string FindMpiLibrary(const std::string& own_path) {
 void AddOwnFolderToPath(const std::string& own_path) {
   const char* const path = std::getenv("PATH");
   const std::string before = path == nullptr ? "/usr/bin:/bin" : path;
-  const std::string folder = Folder(own_path);
+  const std::string folder = FolderOf(own_path);
   if (folder.empty() || (":" + before + ":").find(":" + folder + ":") != std::string::npos) return;
   ::setenv("PATH", (folder + ":" + before).c_str(), 1);
 }

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -22,8 +21,6 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::size_t kConfigBytesMax = 1024 * 1024;
-
-std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 bool Exists(const std::string& path) {
   struct stat found{};
@@ -53,9 +50,10 @@ ServiceManager ManagerHere() {
 
 void AskManager(ServiceFacts& facts) {
   if (facts.manager == ServiceManager::kLaunchd) {
-    facts.has_manager = RunProgram({"launchctl", "print", kLaunchdService}).ok();
+    const absl::StatusOr<ProgramOutput> known = RunProgram({"launchctl", "print", kLaunchdService});
+    facts.has_manager = known.ok();
     facts.was_booted = true;
-    facts.is_running = facts.has_manager && EndsWell({"launchctl", "print", kLaunchdService});
+    facts.is_running = known.ok() && known->exit_code == 0;
     facts.is_enabled = facts.is_installed;
     return;
   }
@@ -71,9 +69,8 @@ void AskManager(ServiceFacts& facts) {
 }
 
 void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
-  facts.program = !places.program.empty() ? places.program
-                  : IsProgram(FolderOf(places.own_path) + "/mlxcommd")
-                      ? FolderOf(places.own_path) + "/mlxcommd"
+  facts.program = !places.program.empty()
+                      ? places.program
                       : FindProgramBeside(places.own_path, "mlxcommd", "../daemon");
   std::error_code error;
   const std::filesystem::path resolved = std::filesystem::canonical(facts.program, error);
@@ -138,10 +135,14 @@ void CheckFolders(ServiceFacts& facts) {
   }
 }
 
-// One call, because the daemon's log names each process that connects and says nothing.
+// By a call, because the daemon's log names each process that connects and says nothing.
+bool Answers(const std::string& socket_path, v1::StatusReply& reply) {
+  return FetchStatus(socket_path, reply).code != FailureCode::kUnavailable;
+}
+
 void AskDaemon(ServiceFacts& facts) {
   v1::StatusReply reply;
-  facts.socket_answers = FetchStatus(facts.socket, reply).code != FailureCode::kUnavailable;
+  facts.socket_answers = Answers(facts.socket, reply);
   facts.jobs = reply.jobs_size();
 }
 
@@ -149,7 +150,7 @@ void AskDaemon(ServiceFacts& facts) {
 
 bool AnswersAt(const std::string& socket_path) {
   v1::StatusReply reply;
-  return FetchStatus(socket_path, reply).code != FailureCode::kUnavailable;
+  return Answers(socket_path, reply);
 }
 
 ServiceFacts CollectService(const ServicePlaces& places) {

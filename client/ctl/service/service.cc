@@ -146,7 +146,7 @@ int ShowStatus(const ServiceOptions& options) {
   status.set_socket(facts.socket);
   const int code = facts.is_running && facts.socket_answers ? 0 : kExitNoDaemon;
   if (options.json) {
-    const int written = WriteOut(JsonOf(v1::ServiceStatus(status)), "status");
+    const int written = WriteOut(JsonOf(std::move(status)), "status");
     return written != 0 ? written : code;
   }
   const auto word = [](bool is_so, const char* what) {

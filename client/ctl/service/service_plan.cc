@@ -1,11 +1,8 @@
 #include "client/ctl/service/service_plan.h"
 
-#include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "client/ctl/service/service_files.h"
 
 namespace mlxcomm::ctl {

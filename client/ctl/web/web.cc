@@ -1,7 +1,6 @@
 // The verb web: a live page for a browser, on this machine only unless it is asked for more.
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/stop_signal.h"
+#include "client/ctl/launch/launch_hosts.h"
 #include "client/ctl/web/feed.h"
 #include "client/ctl/web/gate.h"
 #include "client/ctl/web/page_server.h"
@@ -31,11 +31,6 @@ struct WebOptions {
   std::uint64_t for_ns = 0;  // 0: until it is stopped.
   bool json = false;
 };
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 // For a browser here: an address that means all of this machine's is none to go to.
 std::string HostOfUrl(const std::string& bind) {
@@ -82,7 +77,7 @@ int RunWeb(const WebOptions& options) {
   }
   gate.token = NewToken();
   gate.loopback = IsLoopback(options.bind);
-  if (!gate.loopback) gate.host_name = HostName();
+  if (!gate.loopback) gate.host_name = OwnHostName();
   feed.Start();
   std::thread([&server, gate] { server.Serve(gate); }).detach();
   if (const int code = Announce(options, gate); code != 0) ::_exit(code);
