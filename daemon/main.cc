@@ -1,8 +1,10 @@
-// mlxcommd: reads its configuration, builds the daemon, waits for a signal, drains.
+// mlxcommd: reads its configuration, builds the daemon, waits for a signal, drains, or becomes
+// the program that follows.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -16,6 +18,7 @@
 #include "daemon/process/rdma_trial.h"
 #include "daemon/process/resource_limits.h"
 #include "daemon/process/signals.h"
+#include "daemon/process/successor.h"
 #include "daemon/transport/rdma/driver_main.h"
 #include "daemon/transport/rdma/driver_process.h"
 #include "daemon/transport/rdma/probe.h"
@@ -47,6 +50,8 @@ int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == mlxcomm::platform::kTrialArgument) {
     return mlxcomm::platform::RunTrial(argv[2]);
   }
+  const mlxcomm::Successor successor(argc, argv);
+  mlxcomm::intake::Door door = mlxcomm::TakeDoor();
   mlxcomm::Options options;
   if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;
   if (options.print_config) {
@@ -62,6 +67,12 @@ int main(int argc, char** argv) {
   const auto config = options.is_private && options.config_file.empty()
                           ? mlxcomm::ParseConfig("", "defaults")
                           : mlxcomm::ReadConfigFile(options.config_file);
+  if (options.examined) {
+    absl::Status fits = config.status();
+    if (fits.ok()) fits = mlxcomm::CheckStateDirectory(config->state_directory());
+    const std::string said = mlxcomm::DescribeAsSuccessor(std::string(fits.message()));
+    return std::fputs(said.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
+  }
   if (!config.ok()) return Report(options, config.status(), ExitCode::kUsage);
   if (options.check_config) {
     for (const std::string& doubt : mlxcomm::DoubtsOf(*config)) {
@@ -87,12 +98,27 @@ int main(int argc, char** argv) {
     return Report(options, granted, ExitCode::kStartup);
   }
 
-  const auto daemon = mlxcomm::Daemon::Create(options, *config, signals);
+  auto daemon = mlxcomm::Daemon::Create(options, *config, signals, std::move(door));
   if (!daemon.ok()) return Report(options, daemon.status(), ExitCode::kStartup);
   const absl::Status started = (*daemon)->Start();
   if (!started.ok()) return Report(options, started, ExitCode::kStartup);
 
-  signals.Wait([&log, &daemon] { (*daemon)->Reload(log->Reopen()); });
+  mlxcomm::intake::Door left;
+  const auto ending = signals.Wait({
+      .on_hangup = [&] { (*daemon)->Reload(log->Reopen()); },
+      .on_restart = [&] { (*daemon)->RestartWhenIdle(successor, signals); },
+      .on_idle =
+          [&] {
+            absl::StatusOr<mlxcomm::intake::Door> handed = (*daemon)->HandOver(successor);
+            if (handed.ok()) left = *std::move(handed);
+            return handed.ok();
+          },
+  });
+  if (ending == mlxcomm::TerminationSignals::Ending::kTakenOver) {
+    daemon->reset();
+    spdlog::shutdown();
+    return Report(options, successor.Become(std::move(left)), ExitCode::kStartup);
+  }
 
   // Refuse new work, finish what runs, then tell each client the truth: nobody may
   // be left waiting for a daemon that is gone.

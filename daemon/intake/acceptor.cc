@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -29,7 +31,24 @@ constexpr std::uint64_t kRefusalTimeoutNs = 0;
 
 }  // namespace
 
-absl::Status Acceptor::Listen() {
+absl::Status Acceptor::Listen(Door door) {
+  const bool was_open = door.socket.valid();
+  absl::Status status = was_open ? file_.Adopt(door) : ListenAnew();
+  if (was_open && absl::IsFailedPrecondition(status) && !door.socket.valid()) {
+    spdlog::warn("the socket of the program before this one is of no use: {}",
+                 std::string(status.message()));
+    status = ListenAnew();
+  } else if (was_open && status.ok()) {
+    asio::error_code error;
+    acceptor_.assign(LocalStream(), door.socket.Release(), error);
+    if (error) status = absl::FailedPreconditionError(error.message());
+  }
+  if (!status.ok()) return status;
+  BeginToAccept();
+  return absl::OkStatus();
+}
+
+absl::Status Acceptor::ListenAnew() {
   if (absl::Status status = file_.Claim(); !status.ok()) return status;
   asio::error_code error;
   acceptor_.open(LocalStream(), error);
@@ -46,8 +65,35 @@ absl::Status Acceptor::Listen() {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", options_.socket_path, ": ", error.message()));
   }
-  asio::co_spawn(io_, AcceptLoop(), asio::detached);
   return absl::OkStatus();
+}
+
+void Acceptor::BeginToAccept() {
+  if (accepts_ || rests_ || !acceptor_.is_open()) return;
+  accepts_ = true;
+  asio::co_spawn(io_, AcceptLoop(), asio::detached);
+}
+
+// Whoever was accepted in the meantime is served, and the loop ends after that.
+void Acceptor::Rest() {
+  rests_ = true;
+  asio::error_code ignored;
+  acceptor_.cancel(ignored);
+}
+
+void Acceptor::GoOn() {
+  rests_ = false;
+  BeginToAccept();
+}
+
+absl::StatusOr<Door> Acceptor::HandOver() {
+  Door door;
+  door.socket.Reset(::fcntl(acceptor_.native_handle(), F_DUPFD_CLOEXEC, 0));
+  if (!door.socket.valid()) return absl::UnavailableError(std::strerror(errno));
+  door.lock = file_.HandOver();
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+  return door;
 }
 
 void Acceptor::Stop() {
@@ -57,16 +103,15 @@ void Acceptor::Stop() {
 }
 
 void Acceptor::OnTurn() {
-  const bool rests = accepted_in_turn_ >= kAcceptsPerTurn && acceptor_.is_open();
   accepted_in_turn_ = 0;
-  if (rests) asio::co_spawn(io_, AcceptLoop(), asio::detached);
+  BeginToAccept();
 }
 
 // Ends after a number of connections, and begins again in OnTurn().
 asio::awaitable<void> Acceptor::AcceptLoop() {
-  while (accepted_in_turn_ < kAcceptsPerTurn) {
+  while (accepted_in_turn_ < kAcceptsPerTurn && !rests_) {
     auto [error, socket] = co_await acceptor_.async_accept(kTuple);
-    if (!acceptor_.is_open()) co_return;
+    if (!acceptor_.is_open() || (error && rests_)) break;
     if (error) {  // Out of descriptors, say: wait rather than spin.
       if (!std::exchange(cannot_accept_, true)) {
         spdlog::error("cannot accept local processes, tried again until it works: {}",
@@ -89,6 +134,7 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
     }
     asio::co_spawn(io_, Greet(std::move(socket)), asio::detached);
   }
+  accepts_ = false;
 }
 
 bool Acceptor::MaySayHello(const absl::StatusOr<platform::PeerCredentials>& who) const {

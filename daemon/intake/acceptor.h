@@ -26,6 +26,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/platform/peer_credentials.h"
@@ -71,8 +72,15 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor() { Stop(); }
 
-  // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced.
-  absl::Status Listen();
+  // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced. With the
+  // door of the program before this one it goes on where that ended.
+  absl::Status Listen(Door door = {});
+  // Accepts nobody, and lets hellos under way end; who connects waits. GoOn() ends it.
+  void Rest();
+  bool is_at_rest() const { return rests_ && !accepts_ && hellos_ == 0; }
+  void GoOn();
+  // At rest: what the next program needs to go on.
+  absl::StatusOr<Door> HandOver();
   // Call it once each turn of the loop, before it sleeps: more processes may connect.
   void OnTurn();
   // Closes the door and removes the socket's file. Hellos under way are refused.
@@ -80,6 +88,8 @@ class Acceptor {
   std::uint64_t refused() const { return refused_; }
 
  private:
+  absl::Status ListenAnew();
+  void BeginToAccept();
   asio::awaitable<void> AcceptLoop();
   asio::awaitable<void> Greet(LocalStream::socket socket);
   // Returns when either is done: the lookup of the user, or the hello's deadline.
@@ -98,6 +108,8 @@ class Acceptor {
   SocketFile file_;
   LocalStream::acceptor acceptor_;
   bool cannot_accept_ = false;
+  bool accepts_ = false;  // AcceptLoop() is under way.
+  bool rests_ = false;
   std::uint32_t accepted_in_turn_ = 0;
   std::uint32_t hellos_ = 0;
   std::map<uid_t, std::uint32_t> hellos_of_;

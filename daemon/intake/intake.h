@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/intake/arena_pages.h"
+#include "daemon/intake/socket_file.h"
 #include "daemon/intake/submission.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
@@ -102,9 +103,10 @@ struct SessionIdentity {
 class Intake {
  public:
   // Listens on the socket (made 0600, or 0666 with all_users; a missing folder is created; a lock
-  // lies beside it). ALREADY_EXISTS: another daemon has it. A stale socket file is replaced.
+  // lies beside it). ALREADY_EXISTS: another daemon has it. A stale socket file is replaced. `door`: of the
+  // program whose place this one takes.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
-                                                        IntakeListener& listener);
+                                                        IntakeListener& listener, Door door = {});
   virtual ~Intake() = default;  // Removes the socket file.
 
   // Takes up to a fixed number of submissions from each queue and passes them to the listener.
@@ -156,6 +158,12 @@ class Intake {
   virtual void RefuseClients(const Failure& failure) = 0;
   // No new processes at all; the socket has gone.
   virtual void StopAccepting() = 0;
+
+  // As of the acceptor: new processes wait outside, for this program or the next one.
+  virtual void Rest() = 0;
+  virtual bool is_at_rest() const = 0;
+  virtual void GoOn() = 0;
+  virtual absl::StatusOr<Door> HandOver() = 0;
 };
 
 }  // namespace mlxcomm::intake

@@ -55,9 +55,9 @@ std::string TokenKey(const Session::Token& token) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Intake>> Intake::Create(asio::io_context& io, IntakeOptions options,
-                                                       IntakeListener& listener) {
+                                                       IntakeListener& listener, Door door) {
   auto intake = std::make_unique<LocalIntake>(io, std::move(options), listener);
-  if (absl::Status status = intake->Listen(); !status.ok()) return status;
+  if (absl::Status status = intake->Listen(std::move(door)); !status.ok()) return status;
   return std::unique_ptr<Intake>(std::move(intake));
 }
 

@@ -33,7 +33,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
 
   LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener);
   ~LocalIntake() override;
-  absl::Status Listen() { return acceptor_.Listen(); }
+  absl::Status Listen(Door door) { return acceptor_.Listen(std::move(door)); }
 
   std::size_t Poll() override;
   bool PrepareToSleep() override;
@@ -55,6 +55,10 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   UseOfLimits use() const override;
   void RefuseClients(const Failure& failure) override { refusal_ = failure; }
   void StopAccepting() override { acceptor_.Stop(); }
+  void Rest() override { acceptor_.Rest(); }
+  bool is_at_rest() const override { return acceptor_.is_at_rest(); }
+  void GoOn() override { acceptor_.GoOn(); }
+  absl::StatusOr<Door> HandOver() override { return acceptor_.HandOver(); }
 
  private:
   struct Known {

@@ -168,6 +168,45 @@ absl::Status SocketFile::Bind(int socket) {
   return absl::OkStatus();
 }
 
+absl::Status SocketFile::Adopt(Door& door) {
+  sockaddr_un address{};
+  socklen_t bytes = sizeof address;
+  int listens = 0;
+  socklen_t listens_bytes = sizeof listens;
+  struct stat lock{}, named{};
+  const bool is_socket =
+      ::getsockname(door.socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+      address.sun_family == AF_UNIX &&
+      ::getsockopt(door.socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_bytes) == 0 &&
+      listens != 0;
+  address.sun_path[sizeof address.sun_path - 1] = '\0';
+  const bool is_ours = is_socket && path_ == address.sun_path;
+  const bool has_lock = ::fstat(door.lock.get(), &lock) == 0 &&
+                        ::stat((path_ + ".lock").c_str(), &named) == 0 &&
+                        lock.st_dev == named.st_dev && lock.st_ino == named.st_ino;
+  if (!is_ours || !has_lock) {
+    if (is_socket && !is_ours) {  // The configuration names another path now.
+      ::unlink(address.sun_path);
+      ::unlink(queue::PresenceFile(address.sun_path).c_str());
+    }
+    door = {};
+    return absl::FailedPreconditionError("it is not at this daemon's socket_path");
+  }
+  lock_ = std::move(door.lock);
+  bound_ = true;
+  const mode_t mode = all_users_ ? 0666 : 0600;
+  if (::chmod(path_.c_str(), mode) != 0) {
+    return Unfit("cannot set who may use " + path_, std::strerror(errno));
+  }
+  return TellOfPresence();
+}
+
+platform::FileDescriptor SocketFile::HandOver() {
+  bound_ = false;
+  presence_.Reset();
+  return std::move(lock_);
+}
+
 void SocketFile::Remove() {
   if (std::exchange(bound_, false)) ::unlink(path_.c_str());
   if (presence_.valid()) ::unlink(queue::PresenceFile(path_).c_str());

@@ -8,6 +8,8 @@
 // done under a lock beside the socket ("PATH.lock"), which is held until Remove() or the end of the
 // process; its file stays and is empty.
 //
+// A daemon that another program follows leaves both to it: HandOver() ─▶ (exec) ─▶ Adopt().
+//
 // Beside it lies "PATH.running", which shows clients that there is a daemon that cannot accept them
 // at once (proto/queue/presence.h), and log rotation which process to signal: it holds the
 // process's number.
@@ -23,6 +25,13 @@
 
 namespace mlxcomm::intake {
 
+// What one daemon keeps open for the program that takes its place: those who connect in between wait in the
+// socket's backlog, and no other daemon can claim the path.
+struct Door {
+  platform::FileDescriptor socket;  // Listening; not valid: there is none.
+  platform::FileDescriptor lock;
+};
+
 class SocketFile {
  public:
   SocketFile(std::string path, bool all_users) : path_(std::move(path)), all_users_(all_users) {}
@@ -35,8 +44,13 @@ class SocketFile {
   absl::Status Claim();
   // Gives `socket` its name: for its user alone (0600), or for all users (0666).
   absl::Status Bind(int socket);
+  // In place of Claim() and Bind(): both were done by the program before this one. FAILED_PRECONDITION: not
+  // for this path; then the door is closed, and what it left is removed.
+  absl::Status Adopt(Door& door);
   // Removes the socket that Bind() made, and releases the lock.
   void Remove();
+  // Leaves the socket where it is; the lock goes along.
+  platform::FileDescriptor HandOver();
 
  private:
   absl::Status MakeFolder() const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -119,6 +120,7 @@ bool Loop::Turn() {
   done_work_.clear();
   if (node_->EndTurn()) ++count;
   if (options_.ends_with_last_client) CheckUsefulness();
+  if (leaving_ != Leaving::kNo) LookWhetherToLeave();
   GiveBackMemory();
   return count > 0;
 }
@@ -170,6 +172,76 @@ void Loop::CheckUsefulness() {
   if (!nobody_came && (clients_seen_ == 0 || !clients_.empty())) return;
   options_.ends_with_last_client = false;  // Once.
   if (on_useless_ != nullptr) on_useless_(on_useless_context_);
+}
+
+// --- another program ------------------------------------------------------------------------
+
+void Loop::LeaveWhenIdle(Successor successor, void (*on_idle)(void*), void* context) {
+  asio::post(io_, [this, successor = std::move(successor), on_idle, context] {
+    const absl::Status fits = CheckSuccessor(successor);
+    next_refused_ = std::string(fits.message());
+    if (!fits.ok()) {
+      spdlog::warn("no restart: {}", next_refused_);
+      return;
+    }
+    release_of_next_ = successor.release;
+    on_idle_ = on_idle;
+    on_idle_context_ = context;
+    if (leaving_ == Leaving::kNo) leaving_ = Leaving::kWhenIdle;
+    spdlog::info("mlxcommd {} takes over once no client is left; there are {}", release_of_next_,
+                 clients_.size());
+  });
+}
+
+// Clients' operations are groups', which end after them.
+void Loop::LookWhetherToLeave() {
+  const bool is_idle = clients_.empty() && groups_left_ == 0;
+  if (leaving_ == Leaving::kWhenIdle && is_idle) {
+    intake_->Rest();
+    leaving_ = Leaving::kAtRest;
+  }
+  if (leaving_ != Leaving::kAtRest) return;
+  if (!is_idle) {
+    intake_->GoOn();
+    leaving_ = Leaving::kWhenIdle;
+  } else if (intake_->is_at_rest()) {
+    leaving_ = Leaving::kReady;
+    on_idle_(on_idle_context_);
+  }
+}
+
+void Loop::RefuseSuccessor(std::string why) {
+  asio::post(io_, [this, why = std::move(why)] {
+    next_refused_ = why;
+    if (std::exchange(leaving_, Leaving::kNo) >= Leaving::kAtRest) intake_->GoOn();
+  });
+}
+
+absl::StatusOr<intake::Door> Loop::HandOver(const Successor& successor) {
+  std::promise<absl::StatusOr<intake::Door>> promise;
+  asio::post(io_, [this, &successor, &promise] {
+    const absl::Status fits = CheckSuccessor(successor);
+    promise.set_value(fits.ok() ? intake_->HandOver() : fits);
+  });
+  return promise.get_future().get();
+}
+
+// Links must come back: with each neighbour as it is now.
+absl::Status Loop::CheckSuccessor(const Successor& successor) const {
+  for (const fabric::LinkSnapshot& link : fabric_->Snapshot()) {
+    for (const fabric::RailSnapshot& rail : link.rails) {
+      const bool fits = rail.version == 0 || (rail.version >= successor.versions.oldest &&
+                                              rail.version <= successor.versions.newest);
+      if (fits) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          "mlxcommd ", successor.release, " speaks version ", wire::TextOf(successor.versions),
+          " of the protocol, and with ", link.peer, " version ", rail.version,
+          " is spoken: upgrade ", link.peer,
+          " first, or to a release in between; or end all jobs and restart the service on all "
+          "nodes (mlxcommctl service restart --force)"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // --- the end ------------------------------------------------------------------------------
@@ -328,6 +400,13 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_memory_bytes(platform::OwnMemoryBytes());
   std::vector<std::string> users = DescribeUse(*intake_, status);
   DescribeEnds(control_->ended(), status);
+  status.set_start(node_->options().fabric.self.incarnation);
+  if (leaving_ != Leaving::kNo || !next_refused_.empty()) {
+    v1::RestartStatus& restart = *status.mutable_restart();
+    restart.set_refused(next_refused_);
+    if (next_refused_.empty()) restart.set_release(release_of_next_);
+    restart.set_clients(static_cast<std::uint32_t>(clients_.size()));
+  }
   status.set_strangers_refused(fabric_->strangers_refused());
   status.set_nodes_refused(node_->links().nodes_refused());
   status.set_nodes_linked(node_->links().nodes());

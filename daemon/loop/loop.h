@@ -25,6 +25,8 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/control/control_server.h"
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
@@ -39,6 +41,7 @@
 #include "daemon/work/scratch_pool.h"
 #include "daemon/work/workers.h"
 #include "proto/queue/scheduling_policy.h"
+#include "proto/wire/versions.h"
 
 namespace mlxcomm {
 
@@ -82,6 +85,18 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   // Refuses new jobs and waits until no group is left, but at most timeout_ns; then fails the remaining ones.
   // False: groups had to be failed.
   bool Drain(std::uint64_t timeout_ns);
+  // Makes place for another program (process/successor.h): once no client is here, the door rests, and
+  // `on_idle` is called on the loop's thread. Who comes just then is served, and it waits again. Any thread.
+  struct Successor {
+    std::string release;
+    wire::VersionRange versions{};
+  };
+  void LeaveWhenIdle(Successor successor, void (*on_idle)(void*), void* context);
+  // Serves on; status tells why.
+  void RefuseSuccessor(std::string why);
+  // After on_idle, not on the loop's thread: what the next program goes on with. FAILED_PRECONDITION: a
+  // neighbour and that program have no version of the protocol in common; then it serves on.
+  absl::StatusOr<intake::Door> HandOver(const Successor& successor);
   // After Run has returned, on the caller's thread: answers every open call and those still on their way. May
   // be called again.
   void AnswerOpenCalls();
@@ -130,6 +145,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void Sleep();
   void WatchBell();
   void CheckUsefulness();
+  void LookWhetherToLeave();
+  absl::Status CheckSuccessor(const Successor& successor) const;
   void GiveBackMemory();
   std::uint64_t NextDeadline() const;
   void KeepAwake();
@@ -167,6 +184,13 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;
+  // Of a program that is to take this one's place.
+  enum class Leaving : std::uint8_t { kNo, kWhenIdle, kAtRest, kReady };
+  Leaving leaving_ = Leaving::kNo;
+  std::string release_of_next_;
+  std::string next_refused_;
+  void (*on_idle_)(void*) = nullptr;
+  void* on_idle_context_ = nullptr;
   std::atomic<bool> stop_{false};
   void (*on_useless_)(void*) = nullptr;
   void* on_useless_context_ = nullptr;

@@ -1,14 +1,17 @@
 #include "daemon/platform/child_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
 
 extern char** environ;
 
@@ -62,6 +65,30 @@ absl::StatusOr<pid_t> StartProgram(const std::string& program,
   if (error == 0) return pid;
   return absl::UnavailableError(
       absl::StrCat(program, " cannot be started: ", std::strerror(error)));
+}
+
+Reading ReadOutput(int input, std::uint64_t end_ns, std::size_t bytes_max, std::string& text) {
+  for (;;) {
+    const std::uint64_t now = MonotonicNow();
+    if (now >= end_ns) return Reading::kTimeOut;
+    pollfd waited{input, POLLIN, 0};
+    if (::poll(&waited, 1, static_cast<int>((end_ns - now) / 1'000'000 + 1)) <= 0) continue;
+    char some[4096];
+    const ssize_t got = ::read(input, some, sizeof some);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return Reading::kAll;
+    if (text.size() + static_cast<std::size_t>(got) > bytes_max) return Reading::kTooMuch;
+    text.append(some, static_cast<std::size_t>(got));
+  }
+}
+
+void AwaitEnd(pid_t pid, std::uint64_t end_ns, int& status) {
+  int told = 0;
+  while (::waitpid(pid, &told, WNOHANG) == 0) {
+    if (MonotonicNow() >= end_ns) return;
+    ::poll(nullptr, 0, 1);
+  }
+  status = told;
 }
 
 std::string HowEnded(int status) {

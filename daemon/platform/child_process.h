@@ -9,6 +9,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,14 @@ struct ChildDescriptors {
 absl::StatusOr<pid_t> StartProgram(const std::string& program,
                                    const std::vector<std::string>& arguments,
                                    const ChildDescriptors& descriptors);
+
+enum class Reading : std::uint8_t { kAll, kTooMuch, kTimeOut };
+// What a child writes until it closes its output, but not for longer than until `end_ns` (MonotonicNow()), and
+// not more than `bytes_max`.
+Reading ReadOutput(int input, std::uint64_t end_ns, std::size_t bytes_max, std::string& text);
+
+// Until the child has ended, or the time is over: then `status` stays as it is.
+void AwaitEnd(pid_t pid, std::uint64_t end_ns, int& status);
 
 // For a status of waitpid(2), for people: "by signal 11 (Segmentation fault)", "with exit code 2".
 std::string HowEnded(int status);

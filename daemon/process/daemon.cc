@@ -167,7 +167,8 @@ node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
                                                        const v1::DaemonConfig& config,
-                                                       TerminationSignals& signals) {
+                                                       TerminationSignals& signals,
+                                                       intake::Door door) {
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->config_ = config;
   daemon->config_file_ = options.config_file;
@@ -200,8 +201,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->loop_->set_on_useless(
       [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
-  auto intake =
-      intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config), *daemon->loop_);
+  auto intake = intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config),
+                                       *daemon->loop_, std::move(door));
   if (!intake.ok()) return intake.status();
   daemon->intake_ = *std::move(intake);
 
@@ -326,6 +327,18 @@ absl::Status Daemon::Drain() {
                       "started again")});
   });
   const bool drained = loop_->Drain(timeout_ms * kMs);
+  End();
+  if (!drained) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("jobs were still running after ", timeout_ms,
+                     " ms (drain_timeout_ms); their processes were told DAEMON_STOPPING"));
+  }
+  spdlog::info("stopped");
+  return absl::OkStatus();
+}
+
+// No job is left.
+void Daemon::End() {
   metrics_.reset();  // Its requests wait for the loop.
   loop_->RequestStop();
   loop_thread_.join();
@@ -343,13 +356,47 @@ absl::Status Daemon::Drain() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   shutdown.join();
-  if (!drained) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("jobs were still running after ", timeout_ms,
-                     " ms (drain_timeout_ms); their processes were told DAEMON_STOPPING"));
+}
+
+void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& signals) {
+  if (is_private_) {
+    return RefuseSuccessor(absl::FailedPreconditionError(
+        "a private daemon ends with its clients, and the next one is the new program"));
   }
-  spdlog::info("stopped");
-  return absl::OkStatus();
+  absl::StatusOr<Successor::Facts> facts = successor.Examine();
+  if (!facts.ok()) return RefuseSuccessor(facts.status());
+  loop_->LeaveWhenIdle(
+      {std::move(facts->release), facts->versions},
+      [](void* context) { static_cast<TerminationSignals*>(context)->NotifyIdle(); }, &signals);
+}
+
+absl::StatusOr<intake::Door> Daemon::HandOver(const Successor& successor) {
+  absl::StatusOr<intake::Door> door = absl::UnknownError("");
+  absl::StatusOr<Successor::Facts> facts = successor.Examine();
+  if (facts.ok()) {
+    door = loop_->HandOver({facts->release, facts->versions});
+  } else {
+    door = facts.status();
+  }
+  if (!door.ok()) {
+    RefuseSuccessor(door.status());
+    return door;
+  }
+  spdlog::info("no client is left: mlxcommd {} takes over", facts->release);
+  End();
+  return door;
+}
+
+void Daemon::RefuseSuccessor(const absl::Status& why) {
+  spdlog::warn("SIGUSR2: no restart: {}", std::string(why.message()));
+  record::LoggedEvent event;
+  event.unix_ns = platform::UnixNow();
+  event.kind = "restart_refused";
+  event.severity = record::EventSeverity::kWarning;
+  event.object = "program";
+  event.text = MakePrintable(std::string(why.message()));
+  events_.Add(std::move(event));
+  loop_->RefuseSuccessor(std::string(why.message()));
 }
 
 Daemon::~Daemon() {

@@ -1,4 +1,4 @@
-// The daemon: builds the rooms, joins them, starts, drains, stops.
+// The daemon: builds the rooms, joins them, starts, drains, stops; makes place for another.
 //
 // Members are in the order in which they are built; destruction is the reverse.
 //
@@ -24,6 +24,7 @@
 #include "daemon/node/node.h"
 #include "daemon/process/options.h"
 #include "daemon/process/signals.h"
+#include "daemon/process/successor.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 #include "daemon/record/operation_counts.h"
@@ -40,7 +41,8 @@ class Daemon {
   // how to fix it. `signals` learns when a private daemon has no use any more.
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
                                                         const v1::DaemonConfig& config,
-                                                        TerminationSignals& signals);
+                                                        TerminationSignals& signals,
+                                                        intake::Door door);
   ~Daemon();
 
   // An error: the metrics' port is not available.
@@ -53,6 +55,12 @@ class Daemon {
   // Refuses new jobs, lets running ones end for up to the configured time, then
   // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.
   absl::Status Drain();
+  // At SIGUSR2: another program is to take this one's place. It is examined now, and serves clients no
+  // worse; `signals` learns when no client is left. Otherwise it is refused, which is an event.
+  void RestartWhenIdle(const Successor& successor, TerminationSignals& signals);
+  // When no client is left: examines it again, and ends this daemon for it. FAILED_PRECONDITION: it will not
+  // do by now; this daemon serves on.
+  absl::StatusOr<intake::Door> HandOver(const Successor& successor);
 
  private:
   Daemon() = default;
@@ -61,6 +69,8 @@ class Daemon {
   void TellOfReload(record::EventSeverity severity, const std::string& object,
                     const std::string& text);
   void LookForNeighbours();
+  void RefuseSuccessor(const absl::Status& why);
+  void End();
 
   v1::DaemonConfig config_;
   std::string config_file_;  // Empty: the defaults.

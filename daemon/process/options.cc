@@ -35,6 +35,10 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   app.add_flag("--check-config", options.check_config, "Check the configuration and end");
   app.add_flag("--print-config", options.print_config,
                "Write all of a configuration's fields with defaults, help and bounds, and end");
+  app.add_flag(
+      "--examined", options.examined,
+      "Check the configuration, say release and protocol, and end: what a running mlxcommd asks "
+      "the program that is to take its place");
   app.add_flag("--launchd", options.by_launchd,
                "End with code 0 where to be started again mends nothing (codes 2 and 3)");
   try {

@@ -12,9 +12,10 @@
 namespace mlxcomm {
 namespace {
 
-// RequestStop's own, never unblocked: a private daemon whose last client leaves while
+// Of RequestStop and NotifyIdle, never unblocked: a private daemon whose last client leaves while
 // it drains must not be ended by its own request.
-constexpr int kStopSignal = SIGUSR1;
+constexpr int kOwnSignal = SIGUSR1;
+constexpr int kRestartSignal = SIGUSR2;
 
 sigset_t SetOf(std::initializer_list<int> signals) {
   sigset_t set;
@@ -23,7 +24,7 @@ sigset_t SetOf(std::initializer_list<int> signals) {
   return set;
 }
 
-sigset_t Watched() { return SetOf({SIGTERM, SIGINT, SIGHUP, kStopSignal}); }
+sigset_t Watched() { return SetOf({SIGTERM, SIGINT, SIGHUP, kRestartSignal, kOwnSignal}); }
 
 bool HasTerminal() {
   return platform::FileDescriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)).valid();
@@ -40,21 +41,32 @@ void TerminationSignals::Block(bool is_private) {
   ends_with_terminal_ = !survives && HasTerminal();
 }
 
-void TerminationSignals::Wait(const std::function<void()>& on_hangup) {
+TerminationSignals::Ending TerminationSignals::Wait(const Handlers& handlers) {
   const sigset_t set = Watched();
   for (;;) {
     int taken = 0;
     if (sigwait(&set, &taken) != 0) continue;
-    if (taken != SIGHUP) break;
-    // Nobody would find a daemon that outlives the terminal it was started in.
-    if (ends_with_terminal_ && !HasTerminal()) break;
-    on_hangup();
+    if (taken == kRestartSignal) {
+      handlers.on_restart();
+    } else if (taken == kOwnSignal && !stop_requested_) {
+      if (handlers.on_idle()) return Ending::kTakenOver;
+    } else if (taken == SIGHUP && !(ends_with_terminal_ && !HasTerminal())) {
+      handlers.on_hangup();
+    } else {  // Nobody would find a daemon that outlives the terminal it was started in.
+      break;
+    }
   }
   const sigset_t impatient = SetOf({SIGTERM, SIGINT});
   pthread_sigmask(SIG_UNBLOCK, &impatient, nullptr);
+  return Ending::kStop;
 }
 
 // A signal to the whole process: blocked everywhere, so sigwait takes it.
-void TerminationSignals::RequestStop() { ::kill(::getpid(), kStopSignal); }
+void TerminationSignals::RequestStop() {
+  stop_requested_ = true;
+  ::kill(::getpid(), kOwnSignal);
+}
+
+void TerminationSignals::NotifyIdle() { ::kill(::getpid(), kOwnSignal); }
 
 }  // namespace mlxcomm

@@ -18,7 +18,6 @@
 namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kGreetingMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
-inline constexpr std::uint32_t kWireVersion = 7;  // 7: frames have sums (frame.h).
 inline constexpr std::size_t kNameBytesMax = 64;
 inline constexpr std::size_t kInterfaceBytesMax = 48;  // A name, or any address as text.
 inline constexpr std::size_t kKeysMax = 2;
@@ -33,7 +32,8 @@ enum class Security : std::uint32_t { kPlainWillDo = 1, kTls = 2 };
 
 struct Greeting {
   std::uint64_t magic;
-  std::uint32_t version;
+  std::uint16_t version;  // The newest that the sender speaks (versions.h),
+  std::uint16_t older;    // and how many before it as well; less than `version`.
   Security security;
   char cluster[kNameBytesMax];       // NUL-padded.
   std::array<KeyId, kKeysMax> keys;  // Held by the sender, newest first; zero: none.

@@ -236,7 +236,7 @@ class Handshake {
     Greeting made;
     wire::Greeting& greeting = made.value;
     greeting.magic = wire::kGreetingMagic;
-    greeting.version = wire::kWireVersion;
+    greeting.version = wire::SpokenVersions().newest;
     greeting.security = says_tls_ ? wire::Security::kTls : wire::Security::kPlainWillDo;
     std::memcpy(greeting.cluster, kCluster, sizeof kCluster);
     for (std::size_t i = 0; i < held_.size(); ++i) greeting.keys[i] = KeyOf(held_[i]).id();
@@ -247,9 +247,17 @@ class Handshake {
     made.changes.bytes.clear();  // They are part of it.
     return made;
   }
+  // Written another way than the daemon does it: one of its versions is among theirs.
+  static bool Speaks(const wire::Greeting& greeting, const wire::VersionRange& own) {
+    for (int one = greeting.version - greeting.older; one <= greeting.version; ++one) {
+      if (one == 0) return false;
+      if (one >= own.oldest && one <= own.newest) return greeting.older < greeting.version;
+    }
+    return false;
+  }
   static bool IsRight(const wire::Greeting& greeting) {
     const auto security = static_cast<std::uint32_t>(greeting.security);
-    return greeting.magic == 0x6d6c78636f6d6d70 && greeting.version == wire::kWireVersion &&
+    return greeting.magic == 0x6d6c78636f6d6d70 && Speaks(greeting, wire::SpokenVersions()) &&
            std::string(greeting.cluster, ::strnlen(greeting.cluster, sizeof greeting.cluster)) ==
                kCluster &&
            (security == 1 || security == 2);

@@ -22,6 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::seconds kTakesOver{
+    30};  // From the last answer of the one to the first of the other.
 constexpr std::uint64_t kNsPerS = 1'000'000'000;
 
 std::string Errno(const std::string& path) {
@@ -109,6 +111,33 @@ std::string Await(const ServiceStep& step) {
                             " s: run this again later");
 }
 
+// Jobs may run for days: so it tells what it waits for, and has no deadline but the user's Ctrl-C.
+std::string AwaitNext(const ServiceStep& step) {
+  auto answered = Clock::now();
+  std::string told;
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const std::optional<v1::NodeStatus> node = AskNode(step.path);
+    if (!node.has_value()) {
+      if (Clock::now() - answered < kTakesOver) continue;
+      return absl::StrCat("mlxcommd does not answer at ", step.path,
+                          ": mlxcommctl service logs shows what it said");
+    }
+    answered = Clock::now();
+    if (node->start() != step.start) return {};
+    if (!node->restart().refused().empty()) {
+      return absl::StrCat("mlxcommd goes on as it is: ", node->restart().refused());
+    }
+    const std::uint32_t clients = node->restart().clients();
+    const std::string waits =
+        absl::StrCat("waiting for ", clients, clients == 1 ? " process" : " processes",
+                     " to end (mlxcommctl status shows the jobs; after Ctrl-C mlxcommd "
+                     "restarts all the same, once they have ended)");
+    if (clients == 0 || waits == told) continue;
+    std::fprintf(stderr, "mlxcommctl: %s\n", waits.c_str());
+    told = waits;
+  }
+}
+
 // Why it failed; empty: done.
 std::string Do(const ServiceStep& step) {
   std::error_code error;
@@ -125,6 +154,7 @@ std::string Do(const ServiceStep& step) {
     case ServiceStep::Kind::kRun: return RunWords(step);
     case ServiceStep::Kind::kAwaitEnd:
     case ServiceStep::Kind::kAwaitSocket: return Await(step);
+    case ServiceStep::Kind::kAwaitNext: return AwaitNext(step);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -135,22 +136,49 @@ void CheckFolders(ServiceFacts& facts) {
   }
 }
 
-// By a call, because the daemon's log names each process that connects and says nothing.
-bool Answers(const std::string& socket_path, v1::StatusReply& reply) {
-  return FetchStatus(socket_path, reply).code != FailureCode::kUnavailable;
+int JobsOf(const v1::StatusReply& reply) {
+  return static_cast<int>(
+      std::count_if(reply.jobs().begin(), reply.jobs().end(), [&reply](const v1::JobStatus& job) {
+        return std::any_of(
+            job.ranks().begin(), job.ranks().end(),
+            [&reply](const v1::RankStatus& rank) { return rank.node() == reply.node(); });
+      }));
 }
 
+const v1::NodeStatus* OwnNode(const v1::StatusReply& reply) {
+  for (const v1::NodeStatus& node : reply.nodes()) {
+    if (node.name() == reply.node()) return &node;
+  }
+  return nullptr;
+}
+
+// By a call, because the daemon's log names each process that connects and says nothing.
 void AskDaemon(ServiceFacts& facts) {
   v1::StatusReply reply;
-  facts.socket_answers = Answers(facts.socket, reply);
-  facts.jobs = reply.jobs_size();
+  const Failure failure = FetchStatus(facts.socket, reply);
+  facts.socket_answers = failure.code != FailureCode::kUnavailable;
+  if (!facts.socket_answers) return;  // There is no daemon that jobs could have.
+  if (!failure.ok()) {
+    facts.jobs.reset();
+    facts.jobs_trouble = failure.message;
+    return;
+  }
+  facts.jobs = JobsOf(reply);
+  if (const v1::NodeStatus* const own = OwnNode(reply)) facts.start = own->start();
 }
 
 }  // namespace
 
 bool AnswersAt(const std::string& socket_path) {
   v1::StatusReply reply;
-  return Answers(socket_path, reply);
+  return FetchStatus(socket_path, reply).code != FailureCode::kUnavailable;
+}
+
+std::optional<v1::NodeStatus> AskNode(const std::string& socket_path) {
+  v1::StatusReply reply;
+  if (!FetchStatus(socket_path, reply).ok()) return std::nullopt;
+  const v1::NodeStatus* const own = OwnNode(reply);
+  return own == nullptr ? std::nullopt : std::optional(*own);
 }
 
 ServiceFacts CollectService(const ServicePlaces& places) {

@@ -3,9 +3,11 @@
 // Thread: main.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "client/ctl/service/service_facts.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
 
@@ -20,5 +22,7 @@ ServiceFacts CollectService(const ServicePlaces& places);
 
 // Whether a daemon answers at a Unix socket, even if it refuses this user.
 bool AnswersAt(const std::string& socket_path);
+// What a daemon says of itself; none: it does not answer, or not that.
+std::optional<v1::NodeStatus> AskNode(const std::string& socket_path);
 
 }  // namespace mlxcomm::ctl

@@ -20,6 +20,8 @@ std::string DescribeStep(const ServiceStep& step) {
       return absl::StrCat("wait until ", absl::StrJoin(step.words, " "), " fails");
     case ServiceStep::Kind::kAwaitSocket:
       return absl::StrCat("wait until mlxcommd answers at ", step.path);
+    case ServiceStep::Kind::kAwaitNext:
+      return "wait until no client of mlxcommd is left and it has become the new program";
   }
   return {};
 }

@@ -78,7 +78,8 @@ int PrintReport(const ServiceFacts& facts, const ServicePlan& plan, const Servic
 void Complain(const std::string& what) { std::fprintf(stderr, "mlxcommctl: %s\n", what.c_str()); }
 
 // What there is to say when all was done.
-std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const std::string& action) {
+std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const ServiceOptions& options,
+                 const std::string& action) {
   if (action == "uninstall") {
     return (plan.steps.empty() ? "mlxcommd is no service here.\n"
                                : "mlxcommd is no service any more.\n") +
@@ -86,6 +87,9 @@ std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const std::
   }
   if (!facts.root.empty())
     return absl::StrCat("The files of the service are below ", facts.root, ".\n");
+  if (action == "restart" && options.wishes.no_wait && facts.start != 0) {
+    return "mlxcommd restarts once no job is left; mlxcommctl status shows it.\n";
+  }
   if (action == "restart") return "mlxcommd runs again; mlxcommctl status shows it.\n";
   std::string text =
       absl::StrCat("mlxcommd runs as a service; mlxcommctl status shows it.\nIts configuration is ",
@@ -121,7 +125,7 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
   if (options.wishes.dry_run) {
     text = RenderPlan(plan) + RenderKept(plan);
   } else if (well) {
-    text = Told(facts, plan, action);
+    text = Told(facts, plan, options, action);
   }
   const int written = WriteOut(text, "report");
   return well ? written : kExitFailed;
@@ -189,7 +193,8 @@ std::shared_ptr<ServiceOptions> Made(const Invocation& invocation) {
 
 void AddChange(CLI::App& verb, ServiceOptions& options) {
   verb.add_flag("--dry-run", options.wishes.dry_run, "Only show what would be done");
-  verb.add_flag("--force", options.wishes.force, "Also while jobs run, which end with the daemon");
+  verb.add_flag("--force", options.wishes.force,
+                "At once, also while jobs run, which end with the daemon");
   verb.add_flag("--json", options.json, "For programs: the steps, and what is in their way");
 }
 
@@ -220,6 +225,8 @@ Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {
 Run AddServiceRestart(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   AddChange(verb, *made);
+  verb.add_flag("--no-wait", made->wishes.no_wait,
+                "Only ask for it: mlxcommd restarts once no job is left");
   return [made] { return Change(*made, "restart", PlanRestart); };
 }
 

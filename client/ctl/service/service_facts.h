@@ -43,7 +43,11 @@ struct ServiceFacts {
 
   std::string socket;  // Of the service.
   bool socket_answers = false;
-  int jobs = 0;  // That run here, in whatever service or daemon answers there.
+  // Of whatever answers there: jobs with a rank on this node; none: why they are not known.
+  std::optional<int> jobs = 0;
+  std::string jobs_trouble;
+  // Of its program (NodeStatus::start); 0: nobody answers, or a release that cannot leave its place to another.
+  std::uint64_t start = 0;
 
   std::vector<std::string> trouble_with_folders;  // "/usr/local/bin: Read-only file system"
   std::set<std::string> there;                    // Which of the paths that are removed exist.

@@ -151,7 +151,25 @@ std::string ConfigOf(const ServiceFacts& facts) {
   return facts.config.has_value() ? *facts.config : FirstConfig(facts.manager);
 }
 
-void AddStart(const ServiceFacts& facts, Steps& steps) {
+// Whether the daemon that runs leaves its place to the program that lies there now, once no job is left.
+bool MakesPlace(const ServiceFacts& facts, const ServiceWishes& wishes) {
+  return facts.is_running && facts.start != 0 && !wishes.force;
+}
+
+void AddTakeOver(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& steps) {
+  if (IsSystemd(facts)) {
+    if (!facts.is_packaged) steps.Run({"systemctl", "daemon-reload"});
+    // Only the daemon: what it has started for RDMA knows no such signal.
+    steps.Run({"systemctl", "kill", "--kill-who=main", "--signal=SIGUSR2", kSystemdUnit});
+  } else {
+    steps.Run({"launchctl", "kill", "SIGUSR2", kLaunchdService});
+  }
+  if (wishes.no_wait) return;
+  steps.Add({.kind = Kind::kAwaitNext, .path = facts.socket, .start = facts.start});
+}
+
+void AddStart(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& steps) {
+  if (MakesPlace(facts, wishes)) return AddTakeOver(facts, wishes, steps);
   const int ends_within_s = EndsWithinS(ConfigOf(facts));
   if (IsSystemd(facts)) {
     if (!facts.is_packaged) {
@@ -180,11 +198,18 @@ std::string Count(int count, const char* what) {
 }
 
 void CheckJobs(const ServiceFacts& facts, const ServiceWishes& wishes, ServicePlan& plan) {
-  if (facts.jobs == 0 || wishes.force || !facts.is_running) return;
-  plan.problems.push_back(absl::StrCat(Count(facts.jobs, "job"), facts.jobs == 1 ? " runs" : " run",
-                                       " on this node (mlxcommctl status), and would "
-                                       "end with the daemon after drain_timeout_ms: wait for ",
-                                       facts.jobs == 1 ? "it" : "them", ", or use --force"));
+  if (wishes.force || !facts.is_running) return;
+  if (!facts.jobs.has_value()) {
+    plan.problems.push_back(
+        absl::StrCat("cannot ask mlxcommd whether jobs run, which would end with it (",
+                     facts.jobs_trouble, "): try again, or use --force"));
+  } else if (*facts.jobs > 0) {
+    plan.problems.push_back(absl::StrCat(
+        Count(*facts.jobs, "job"), *facts.jobs == 1 ? " runs" : " run",
+        " on this node (mlxcommctl status), and would end with the daemon after drain_timeout_ms: "
+        "wait for ",
+        *facts.jobs == 1 ? "it" : "them", ", or use --force"));
+  }
 }
 
 // What every change needs where more than files below a root is changed. `verb` is the one that was called.
@@ -237,7 +262,7 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   CheckMachine(facts, wishes, "install", plan);
   CheckProgram(facts, plan);
   CheckConfig(facts, plan);
-  CheckJobs(facts, wishes, plan);
+  if (!MakesPlace(facts, wishes)) CheckJobs(facts, wishes, plan);
   for (const std::string& trouble : facts.trouble_with_folders) {
     plan.problems.push_back(absl::StrCat(trouble, ": expected a folder that can be written to"));
   }
@@ -259,7 +284,7 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   const std::string rotation = RotationPath(facts.manager);
   steps.Folder(rotation.substr(0, rotation.rfind('/')));
   steps.Write(rotation, std::string(RotationText(facts.manager)));
-  if (!steps.only_files()) AddStart(facts, steps);
+  if (!steps.only_files()) AddStart(facts, wishes, steps);
   return plan;
 }
 
@@ -314,9 +339,9 @@ ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes) 
         "one");
   }
   CheckConfig(facts, plan);
-  CheckJobs(facts, wishes, plan);
+  if (!MakesPlace(facts, wishes)) CheckJobs(facts, wishes, plan);
   if (!facts.is_packaged) AddDefinition(facts, steps);
-  AddStart(facts, steps);
+  AddStart(facts, wishes, steps);
   return plan;
 }
 

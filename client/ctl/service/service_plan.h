@@ -22,9 +22,10 @@ struct ServiceStep {
     kMove,    // Move `from` over `path`.
     kRemove,  // Remove `path`, with all that is in it.
     kRemoveIfEmpty,
-    kRun,         // Run `words`.
-    kAwaitEnd,    // Run `words` until it ends with a code other than 0.
-    kAwaitSocket  // Until a daemon answers at `path`.
+    kRun,          // Run `words`.
+    kAwaitEnd,     // Run `words` until it ends with a code other than 0.
+    kAwaitSocket,  // Until a daemon answers at `path`.
+    kAwaitNext     // Until another start than `start` does.
   };
   Kind kind = Kind::kRun;
   std::string path = {};
@@ -32,8 +33,9 @@ struct ServiceStep {
   std::string text = {};
   std::uint32_t mode = 0;
   std::vector<std::string> words = {};
-  bool may_fail = false;  // kRun: what comes next decides.
-  int patience_s = 0;     // kRun, kAwaitEnd, kAwaitSocket.
+  bool may_fail = false;    // kRun: what comes next decides.
+  int patience_s = 0;       // kRun, kAwaitEnd, kAwaitSocket.
+  std::uint64_t start = 0;  // kAwaitNext.
 };
 
 struct ServicePlan {
@@ -46,6 +48,7 @@ struct ServicePlan {
 struct ServiceWishes {
   bool dry_run = false;  // Nothing will be carried out, so that nobody has to be root.
   bool force = false;    // Also while jobs run.
+  bool no_wait = false;  // restart: asks for it, and does not wait until no job is left.
   bool purge = false;    // uninstall: configuration, key, identity and logs, too.
 };
 

@@ -95,6 +95,15 @@ std::string Draining(const v1::StatusReply& status) {
   return {};
 }
 
+std::string RefusesToRestart(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    if (node.restart().refused().empty()) continue;
+    return "node " + node.name() +
+           " was told to restart and goes on as it is: " + node.restart().refused();
+  }
+  return {};
+}
+
 // Jobs whose ranks have not all come; empty: none. Most are in that state only for a moment.
 std::string StillForming(const v1::StatusReply& status) {
   std::uint64_t forming = 0;
@@ -116,6 +125,14 @@ std::string DrainText(const v1::DrainStatus& drain) {
   return Plural(drain.jobs(), "job") + ", " + left + " left";
 }
 
+std::string RestartText(const v1::RestartStatus& restart) {
+  if (!restart.refused().empty()) return "its restart was refused";
+  const std::string next = "restarts as " + restart.release();
+  if (restart.clients() == 0) return next + " now";
+  return next + " once " + Plural(restart.clients(), "client") +
+         (restart.clients() == 1 ? " has ended" : " have ended");
+}
+
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
   return std::any_of(node.links().begin(), node.links().end(),
                      [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
@@ -135,6 +152,7 @@ Health HealthOf(const v1::StatusReply& status) {
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return bad(awaited);
   }
   if (const std::string draining = Draining(status); !draining.empty()) return bad(draining);
+  if (const std::string refused = RefusesToRestart(status); !refused.empty()) return bad(refused);
   if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return bad(unlinked);
   if (const std::string pulled = PulledCable(status); !pulled.empty()) return bad(pulled);
   const std::string forming = StillForming(status);

@@ -15,6 +15,8 @@ Health HealthOf(const v1::StatusReply& status);
 
 // What a node that drains waits for, and how long: "1 job, 3 s left".
 std::string DrainText(const v1::DrainStatus& drain);
+// What a node waits for that was told to restart: "restarts as 0.2.0 once 2 clients have ended".
+std::string RestartText(const v1::RestartStatus& restart);
 
 // A link leads to that node, whose state is shown there.
 bool IsLinked(const v1::NodeStatus& node, const std::string& id);

@@ -31,6 +31,7 @@ bool IsMacosPort(const std::string& name) {
 std::string StateOf(const v1::NodeStatus& node) {
   std::string state = Shown(node.state());
   if (node.has_drain()) state += ", " + DrainText(node.drain());
+  if (node.has_restart()) state += ", " + RestartText(node.restart());
   return state;
 }
 

@@ -67,33 +67,6 @@ void Write(std::FILE* to, const DeviceFacts& facts) {
   for (const Gid& gid : facts.gids) std::fprintf(to, "gid\t%s\n", HexOf(gid).c_str());
 }
 
-enum class Reading : std::uint8_t { kAll, kTooMuch, kTimeOut };
-
-Reading ReadAnswer(int input, std::uint64_t end_ns, std::string& answer) {
-  for (;;) {
-    const std::uint64_t now = platform::MonotonicNow();
-    if (now >= end_ns) return Reading::kTimeOut;
-    pollfd waited{input, POLLIN, 0};
-    if (::poll(&waited, 1, static_cast<int>((end_ns - now) / 1'000'000 + 1)) <= 0) continue;
-    char some[4096];
-    const ssize_t got = ::read(input, some, sizeof some);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return Reading::kAll;
-    if (answer.size() + static_cast<std::size_t>(got) > kAnswerBytesMax) return Reading::kTooMuch;
-    answer.append(some, static_cast<std::size_t>(got));
-  }
-}
-
-// Until it has ended, or the time is over: then `status` stays as it is.
-void AwaitEnd(pid_t pid, std::uint64_t end_ns, int& status) {
-  int told = 0;
-  while (::waitpid(pid, &told, WNOHANG) == 0) {
-    if (platform::MonotonicNow() >= end_ns) return;
-    ::poll(nullptr, 0, 1);
-  }
-  status = told;
-}
-
 bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {
   const std::vector<std::string> words = absl::StrSplit(line, '\t');
   if (words[0] == "device" && words.size() == 4) {
@@ -181,15 +154,16 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
   output.Reset();
   std::string answer;
   const std::uint64_t end_ns = platform::MonotonicNow() + timeout_ns;
-  const Reading reading = ReadAnswer(input.get(), end_ns, answer);
-  if (reading == Reading::kAll) AwaitEnd(*pid, end_ns, status);
+  const platform::Reading reading =
+      platform::ReadOutput(input.get(), end_ns, kAnswerBytesMax, answer);
+  if (reading == platform::Reading::kAll) platform::AwaitEnd(*pid, end_ns, status);
   if (status == kRuns) {
     ::kill(*pid, SIGKILL);
-    AwaitEnd(*pid, platform::MonotonicNow() + kDieNs, status);
+    platform::AwaitEnd(*pid, platform::MonotonicNow() + kDieNs, status);
   }
   if (status == kRuns) undead.store(*pid);
-  if (reading == Reading::kAll) return Parse(answer, status);
-  if (reading == Reading::kTooMuch) {
+  if (reading == platform::Reading::kAll) return Parse(answer, status);
+  if (reading == platform::Reading::kTooMuch) {
     return absl::UnavailableError("the process that asks the RDMA driver says too much");
   }
   return absl::DeadlineExceededError(

@@ -9,7 +9,17 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
+#include "absl/strings/str_cat.h"
+#include "proto/wire/versions.h"
+
 namespace mlxcomm::fabric {
+namespace {
+
+wire::VersionRange RangeOf(const wire::Greeting& greeting) {
+  return {static_cast<std::uint16_t>(greeting.version - greeting.older), greeting.version};
+}
+
+}  // namespace
 
 std::string_view TextOf(std::span<const char> field) {
   return {field.data(),
@@ -25,7 +35,9 @@ wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
                             wire::Security wanted) {
   wire::Greeting greeting{};
   greeting.magic = wire::kGreetingMagic;
-  greeting.version = wire::kWireVersion;
+  const wire::VersionRange spoken = wire::SpokenVersions();
+  greeting.version = spoken.newest;
+  greeting.older = static_cast<std::uint16_t>(spoken.newest - spoken.oldest);
   greeting.security = wanted;
   PutText(cluster, greeting.cluster);
   greeting.keys[0] = keys.current.id();
@@ -35,11 +47,22 @@ wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
   return greeting;
 }
 
+std::uint16_t SpokenWith(const wire::Greeting& greeting) {
+  return wire::CommonVersion(wire::SpokenVersions(), RangeOf(greeting)).value_or(0);
+}
+
 GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster) {
   if (greeting.magic != wire::kGreetingMagic)
     return {"it is not an mlxcommd", LinkReason::kNotADaemon};
-  if (greeting.version != wire::kWireVersion)
-    return {"it speaks another version", LinkReason::kVersionTooFar};
+  if (greeting.older >= greeting.version)
+    return {"its greeting names no version of the protocol", LinkReason::kNotADaemon};
+  const wire::VersionRange theirs = RangeOf(greeting);
+  if (const wire::VersionRange ours = wire::SpokenVersions();
+      !wire::CommonVersion(ours, theirs).has_value()) {
+    return {absl::StrCat("it speaks version ", wire::TextOf(theirs),
+                         " of the protocol, and this daemon ", wire::TextOf(ours)),
+            LinkReason::kVersionTooFar};
+  }
   if (TextOf(greeting.cluster) != cluster)
     return {"it belongs to another cluster", LinkReason::kWrongCluster};
   if (greeting.security != wire::Security::kPlainWillDo &&

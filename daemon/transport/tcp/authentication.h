@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,10 +22,12 @@ wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
                             wire::Security wanted);
 // What is wrong with a greeting, for people and for programs; an empty text: nothing.
 struct GreetingFault {
-  std::string_view text;
+  std::string text;
   LinkReason reason = LinkReason::kNone;
 };
 GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
+// What a fitting greeting's sender and this daemon speak to each other.
+std::uint16_t SpokenWith(const wire::Greeting& greeting);
 
 // The key that both sides use, of those of this side; nullptr: they have none in common.
 const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,

@@ -171,6 +171,7 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
       !wrong.text.empty()) {
     co_return Refusal(wrong.text, wrong.reason);
   }
+  proved.version = SpokenWith(proved.acceptor);
   status = SettleOnKey(options, proved);
   if (status.ok()) status = co_await Transmit(socket, proved, MakeProof(options, proved));
   if (!status.ok()) co_return status;
@@ -186,8 +187,14 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
   if (!status.ok()) co_return status;
   if (const GreetingFault wrong = CheckGreeting(proved.dialer, options.cluster);
       !wrong.text.empty()) {
+    if (wrong.reason == LinkReason::kVersionTooFar) {  // So that both sides know what is wrong.
+      status = co_await Transmit(
+          socket, proved,
+          MakeGreeting(options.cluster, *options.keys, wire::Security::kPlainWillDo));
+    }
     co_return Refusal(wrong.text, wrong.reason);
   }
+  proved.version = SpokenWith(proved.dialer);
   status = FindOwnInterface(socket, proved);
   if (!status.ok()) co_return status;
   proved.acceptor = MakeGreeting(options.cluster, *options.keys, Wanted(options, proved));

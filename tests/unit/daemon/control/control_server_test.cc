@@ -60,6 +60,10 @@ class KnownSessions final : public intake::Intake {
   intake::UseOfLimits use() const override { return {}; }
   void RefuseClients(const Failure&) override {}
   void StopAccepting() override {}
+  void Rest() override {}
+  bool is_at_rest() const override { return false; }
+  void GoOn() override {}
+  absl::StatusOr<intake::Door> HandOver() override { return absl::UnimplementedError(""); }
 
  private:
   static intake::SessionIdentity Identity(intake::SessionId session, queue::ProcessRole role) {

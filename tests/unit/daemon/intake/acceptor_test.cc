@@ -1,6 +1,7 @@
 // The intake's door: which processes it accepts, and how it refuses the others.
 #include "daemon/intake/acceptor.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
@@ -399,6 +400,68 @@ TEST_F(AcceptorTest, LeavesASocketToAListenerThatDoesNotAnswer) {
   }
   attempts.clear();
   EXPECT_TRUE(std::filesystem::exists(options.socket_path));
+}
+
+// Why: at an upgrade the door stays where it is while one program ends and the next one begins. Who comes in
+// between must neither be refused nor served by the one that ends.
+TEST_F(AcceptorTest, LeavesTheDoorToTheNextProgramAndWhoWaitsAtItIsServedThere) {
+  ASSERT_TRUE(Open().ok());
+  Turn();
+  acceptor->Rest();
+  ASSERT_TRUE(Await([&] { return acceptor->is_at_rest(); }));
+  LocalProcess waits(options.socket_path);
+  ASSERT_TRUE(waits.Send(GoodHello()));
+  for (int turn = 0; turn < 3; ++turn) Turn();
+  EXPECT_TRUE(host.hellos.empty());
+  absl::StatusOr<Door> door = acceptor->HandOver();
+  ASSERT_TRUE(door.ok()) << door.status();
+  acceptor.reset();  // Its end removes nothing.
+  ASSERT_TRUE(std::filesystem::is_socket(options.socket_path));
+  EXPECT_EQ(Acceptor(io, options, host).Listen().code(), absl::StatusCode::kAlreadyExists);
+  acceptor.emplace(io, options, host);
+  const absl::Status status = acceptor->Listen(*std::move(door));
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(Await([&] { return host.hellos.size() == 1; }));
+  ExpectService();
+}
+
+// Why: an upgrade may be refused at the last moment.
+TEST_F(AcceptorTest, GoesOnAfterARestAndServesWhoCameInTheMeantime) {
+  ASSERT_TRUE(Open().ok());
+  Turn();
+  LocalProcess half(options.socket_path);  // Says its hello late: not at rest before.
+  ASSERT_TRUE(Await([&] { return acceptor->refused() == 0 && !half.HasAnswer(); }));
+  Turn();
+  acceptor->Rest();
+  LocalProcess waits(options.socket_path);
+  ASSERT_TRUE(waits.Send(GoodHello()));
+  acceptor->GoOn();
+  ASSERT_TRUE(half.Send(GoodHello()));
+  EXPECT_TRUE(Await([&] { return host.hellos.size() == 2; }));
+  acceptor->Rest();
+  EXPECT_TRUE(Await([&] { return acceptor->is_at_rest(); }));
+}
+
+// Why: the configuration may name another path by then, and a variable of the environment may be anything.
+TEST_F(AcceptorTest, TakesNoDoorThatIsNotAtItsPath) {
+  ASSERT_TRUE(Open().ok());
+  acceptor->Rest();
+  ASSERT_TRUE(Await([&] { return acceptor->is_at_rest(); }));
+  absl::StatusOr<Door> door = acceptor->HandOver();
+  ASSERT_TRUE(door.ok()) << door.status();
+  const std::string former = options.socket_path;
+  options.socket_path = folder.path() + "/elsewhere";
+  acceptor.emplace(io, options, host);
+  ASSERT_TRUE(acceptor->Listen(*std::move(door)).ok());
+  EXPECT_FALSE(std::filesystem::exists(former));  // Nobody listens there any more.
+  ExpectService();
+  acceptor.reset();
+  Door strange;
+  strange.socket.Reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  strange.lock.Reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  acceptor.emplace(io, options, host);
+  ASSERT_TRUE(acceptor->Listen(std::move(strange)).ok());
+  ExpectService();
 }
 
 TEST_F(AcceptorTest, LeavesAFileThatIsNoSocketAlone) {

@@ -196,6 +196,41 @@ TEST(ServicePlanTest, EndsNoRunningJobsUnlessForced) {
   EXPECT_THAT(PlanRestart(facts, {}).problems, ElementsAre(HasSubstr("1 job runs")));
 }
 
+// Why: an upgrade must not cost a job. A daemon that can leave its place to the next program is asked to;
+// only --force ends it at once.
+TEST(ServicePlanTest, WaitsForJobsWhereTheDaemonLeavesItsPlaceToTheNextProgram) {
+  for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
+    ServiceFacts facts = Installed(manager);
+    facts.jobs = 2;
+    facts.start = 7;
+    const bool systemd = manager == ServiceManager::kSystemd;
+    const std::string asks =
+        systemd ? "run systemctl kill --kill-who=main --signal=SIGUSR2 mlxcommd.service"
+                : "run launchctl kill SIGUSR2 system/com.mlxcomm.mlxcommd";
+    for (const auto planner : {PlanInstall, PlanRestart}) {
+      const ServicePlan plan = planner(facts, {});
+      EXPECT_THAT(plan.problems, IsEmpty());
+      EXPECT_THAT(Lines(plan), Contains(asks));
+      EXPECT_THAT(Lines(plan), Not(Contains(HasSubstr("systemctl restart"))));
+      EXPECT_THAT(Lines(plan), Not(Contains(HasSubstr("bootout"))));
+      EXPECT_EQ(plan.steps.back().kind, ServiceStep::Kind::kAwaitNext);
+      EXPECT_EQ(plan.steps.back().start, 7u);
+      EXPECT_THAT(Lines(planner(facts, {.force = true})), Not(Contains(asks)));
+    }
+    EXPECT_EQ(Lines(PlanRestart(facts, {.no_wait = true})).back(), asks);
+    EXPECT_THAT(PlanUninstall(facts, {}).problems, ElementsAre(HasSubstr("2 jobs run")));
+  }
+}
+
+TEST(ServicePlanTest, EndsNoDaemonOfWhichItIsNotKnownWhetherJobsRun) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.jobs.reset();
+  facts.jobs_trouble = "too many tools";
+  EXPECT_THAT(PlanRestart(facts, {}).problems,
+              ElementsAre(AllOf(HasSubstr("too many tools"), HasSubstr("--force"))));
+  EXPECT_THAT(PlanRestart(facts, {.force = true}).problems, IsEmpty());
+}
+
 TEST(ServicePlanTest, RemovesTheUnitLastAndKeepsConfigurationAndIdentity) {
   const ServicePlan plan = PlanUninstall(Installed(ServiceManager::kSystemd), {});
   EXPECT_THAT(

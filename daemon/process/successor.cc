@@ -1,0 +1,139 @@
+#include "daemon/process/successor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/platform/child_process.h"
+#include "daemon/platform/machine.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm {
+namespace {
+
+constexpr char kDoorVariable[] = "MLXCOMMD_DOOR";
+constexpr char kFits[] = "mlxcommd fits";
+constexpr std::uint64_t kAnswerNs = 10'000'000'000;
+constexpr std::uint64_t kDieNs = 1'000'000'000;
+constexpr std::size_t kAnswerBytesMax = 16 * 1024;
+
+// exec keeps what is not marked; a library may have opened something without the mark.
+void MarkAllOthers(const intake::Door& door) {
+  const long most = std::min(::sysconf(_SC_OPEN_MAX), 65536L);
+  for (int descriptor = 3; descriptor < most; ++descriptor) {
+    const bool stays = descriptor == door.socket.get() || descriptor == door.lock.get();
+    const int flags = ::fcntl(descriptor, F_GETFD);
+    if (flags < 0) continue;
+    ::fcntl(descriptor, F_SETFD, stays ? flags & ~FD_CLOEXEC : flags | FD_CLOEXEC);
+  }
+}
+
+}  // namespace
+
+Successor::Successor(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
+  const std::string called = argv[0];
+  std::error_code error;
+  // By its name: the file that lies there after an upgrade is another one.
+  program_ = called.find('/') != std::string::npos
+                 ? std::filesystem::absolute(called, error).string()
+                 : platform::OwnExecutable();
+}
+
+absl::StatusOr<Successor::Facts> Successor::Examine() const {
+  platform::FileDescriptor reader, writer;
+  if (!platform::MakePipe(reader, writer)) return absl::UnavailableError(std::strerror(errno));
+  std::vector<std::string> arguments = arguments_;
+  arguments.emplace_back("--examined");
+  const absl::StatusOr<pid_t> started =
+      platform::StartProgram(program_, arguments, {-1, writer.get(), -1});
+  writer.Reset();
+  if (!started.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(program_, ": ", started.status().message()));
+  }
+  constexpr int kRuns = -1;
+  int status = kRuns;
+  std::string said;
+  const std::uint64_t end_ns = platform::MonotonicNow() + kAnswerNs;
+  if (platform::ReadOutput(reader.get(), end_ns, kAnswerBytesMax, said) ==
+      platform::Reading::kAll) {
+    platform::AwaitEnd(*started, end_ns, status);
+  }
+  if (status == kRuns) {
+    ::kill(*started, SIGKILL);
+    platform::AwaitEnd(*started, platform::MonotonicNow() + kDieNs, status);
+    return absl::FailedPreconditionError(absl::StrCat(
+        program_, " does not say whether it fits within ", kAnswerNs / 1'000'000'000, " s"));
+  }
+  const std::vector<std::string> lines = absl::StrSplit(said, '\n');
+  const std::string& first = lines.front();
+  if (first != kFits || lines.size() < 3) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        program_, first.empty() ? " does not say whether it fits (" + platform::HowEnded(status) +
+                                      "): a release before this one cannot take over"
+                                : ": " + MakePrintable(first)));
+  }
+  const std::optional<wire::VersionRange> versions = wire::ParseVersionRange(lines[2]);
+  if (!versions.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(program_, " says no version of the protocol: ", MakePrintable(lines[2])));
+  }
+  return Facts{MakePrintable(lines[1]), *versions};
+}
+
+std::string DescribeAsSuccessor(const std::string& trouble) {
+  if (!trouble.empty()) return trouble + "\n";
+  return absl::StrCat(kFits, "\n", MLXCOMM_VERSION, "\n", wire::TextOf(wire::SpokenVersions()),
+                      "\n");
+}
+
+absl::Status Successor::Become(intake::Door door) const {
+  MarkAllOthers(door);
+  ::setenv(kDoorVariable, absl::StrCat(door.socket.get(), ",", door.lock.get()).c_str(), 1);
+  std::vector<std::string> words = {program_};
+  words.insert(words.end(), arguments_.begin(), arguments_.end());
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program_.c_str(), pointers.data());
+  return absl::UnavailableError(
+      absl::StrCat("cannot become ", program_, ": ", std::strerror(errno)));
+}
+
+intake::Door TakeDoor() {
+  intake::Door door;
+  const char* const text = std::getenv(kDoorVariable);
+  if (text == nullptr) return door;
+  const std::string_view both = text;
+  const std::size_t comma = both.find(',');
+  const auto take = [](std::string_view word) {
+    int number = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    const bool is_number = error == std::errc() && end == word.data() + word.size();
+    if (!is_number || number < 3) return platform::FileDescriptor();
+    const int flags = ::fcntl(number, F_GETFD);
+    if (flags < 0 || ::fcntl(number, F_SETFD, flags | FD_CLOEXEC) < 0) {
+      return platform::FileDescriptor();
+    }
+    return platform::FileDescriptor(number);
+  };
+  if (comma != both.npos) {
+    door.socket = take(both.substr(0, comma));
+    door.lock = take(both.substr(comma + 1));
+  }
+  ::unsetenv(kDoorVariable);  // Programs that this one starts have none.
+  return door;
+}
+
+}  // namespace mlxcomm

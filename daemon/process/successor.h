@@ -1,0 +1,49 @@
+// The program that takes this daemon's place, after an upgrade or a change of the configuration: the same
+// process runs another program (exec), so that whoever started it sees no end. That happens once no client
+// is left, and the door stays open (intake/socket_file.h): whoever connects in between waits.
+//
+//   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeDoor
+//                 └─ unfit: refused, the old one goes on          └─ unfit by now: likewise
+//
+// Thread: main.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/intake/socket_file.h"
+#include "proto/wire/versions.h"
+
+namespace mlxcomm {
+
+class Successor {
+ public:
+  struct Facts {
+    std::string release;  // "0.2.0"
+    wire::VersionRange versions{};
+  };
+
+  // Before the working directory changes: the program is what lies at the path by which this one was
+  // started, with the same arguments.
+  Successor(int argc, char** argv);
+
+  // Runs it for what it says of itself and of the configuration. FAILED_PRECONDITION: what is wrong, and the
+  // remedy.
+  absl::StatusOr<Facts> Examine() const;
+  // Returns only where the system refuses. Other threads have ended.
+  absl::Status Become(intake::Door door) const;
+
+ private:
+  std::string program_;
+  std::vector<std::string> arguments_;
+};
+
+// What `Examine` reads, on the side of the program that is asked.
+std::string DescribeAsSuccessor(const std::string& trouble);
+
+// What the program before this one has left open; not valid: there was none.
+intake::Door TakeDoor();
+
+}  // namespace mlxcomm

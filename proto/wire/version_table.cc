@@ -1,0 +1,17 @@
+// Apart from what reads it, so that tests link a program with another table.
+#include <iterator>
+
+#include "proto/wire/versions.h"
+
+namespace mlxcomm::wire {
+namespace {
+
+constexpr WireVersion kVersions[] = {
+    {7, "0.1.0", "frames have sums (frame.h)"},
+};
+
+}  // namespace
+
+std::span<const WireVersion> WireVersions() { return kVersions; }
+
+}  // namespace mlxcomm::wire

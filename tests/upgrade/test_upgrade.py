@@ -1,0 +1,228 @@
+"""A daemon that is upgraded costs no job and no byte (daemon/process/successor.h). The programs of other
+releases are this tree's own with another table of protocol versions (CMakeLists.txt)."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from conftest import Cluster, Process, find_program, find_test_program, wait_until
+from daemon_resources import MARGINS, Resources, expect_given_back
+
+UPGRADES = int(os.environ.get("MLXCOMM_UPGRADES", "100"))
+MIB = 1 << 20
+
+
+def program_of(release):
+    return find_program("mlxcommd") if release == "today" else find_test_program("upgrade", f"mlxcommd_{release}")
+
+
+class Upgraded(Cluster):
+    """Each node starts its program by a path of its own, at which another release can be put, as packages
+    do: the daemon that runs keeps the file that it was started from."""
+
+    def __init__(self, *arguments, releases=(), **settings):
+        super().__init__(*arguments, **settings)
+        for node in range(self.count):
+            self.put(node, releases[node] if releases else "today")
+
+    def path(self, node):
+        return self.folder / f"bin-{node}" / "mlxcommd"
+
+    def put(self, node, release):
+        path = self.path(node)
+        path.parent.mkdir(exist_ok=True)
+        beside = path.with_name("new")
+        beside.symlink_to(program_of(release))
+        beside.rename(path)
+
+    def start_daemon(self, node):
+        self.daemons[node] = Process([str(self.path(node)), "--config", str(self.write_config(node))])
+        return self.daemons[node]
+
+    def own(self, node):
+        status = self.status(node)
+        return status and next(one for one in status["nodes"] if one["name"] == status["node"])
+
+    def ask(self, node):
+        """Asks for a restart; the number of the program that is to end."""
+        before = wait_until(lambda: self.own(node), "it tells of itself")["start"]
+        self.daemons[node].signal(signal.SIGUSR2)
+        return before
+
+    def await_next(self, node, before):
+        def is_next():
+            own = self.own(node)
+            assert not (own or {}).get("restart", {}).get("refused"), own["restart"]
+            return own and own["start"] != before
+
+        wait_until(is_next, f"node {node} has become the next program")
+
+    def job(self, name, *words):
+        """Two ranks that check every value; lab_rank.cc."""
+        program = find_test_program("lab", "lab_rank")
+        ranks = [Process([program, str(rank), str(self.count), name, *words],
+                         {"MLXCOMM_SOCKET": self.socket(rank)}) for rank in range(self.count)]
+        self.ranks += ranks
+        return ranks
+
+    def expect_well(self, ranks):
+        codes = [rank.finish() for rank in ranks]
+        assert codes == [0] * len(ranks), [rank.lines[-4:] for rank in ranks]
+        for rank in ranks:
+            self.ranks.remove(rank)
+
+
+@pytest.fixture
+def upgraded(tmp_path):
+    made = []
+
+    def make(count, start=True, **settings):
+        made.append(Upgraded(tmp_path, count, **settings))
+        return made[-1].start() if start else made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
+    """How: two nodes become the next release and this one again, in turns, at any moment, while job after
+    job runs over both, which check every value. Ranks that start while a program changes wait for it."""
+    c = upgraded(2)
+    stop = threading.Event()
+    jobs = itertools.count()
+    troubles = []
+
+    def work():
+        while not stop.is_set():
+            ranks = c.job(f"job-{next(jobs)}", "sum:8", f"sum:{MIB}", "sum:8", "sum:100000")
+            try:
+                c.expect_well(ranks)
+            except AssertionError as trouble:
+                troubles.append(str(trouble))
+                return
+
+    pids = [c.own(node)["pid"] for node in (0, 1)]
+    worker = threading.Thread(target=work)
+    worker.start()
+    before = None
+    try:
+        for number in range(UPGRADES):
+            node = number % 2
+            c.put(node, ("next", "today")[number // 2 % 2])
+            c.await_next(node, c.ask(node))
+            assert not troubles, (number, troubles)
+            if number == 3 and sys.platform == "linux":
+                before = [Resources.of(pid) for pid in pids]
+    finally:
+        stop.set()
+        worker.join()
+    assert not troubles, troubles
+    c.wait_linked()
+    assert [c.own(node)["pid"] for node in (0, 1)] == pids
+    assert next(jobs) >= UPGRADES / 20
+    if before:  # What one program has opened is no load for the next.
+        for pid, then in zip(pids, before):
+            expect_given_back(pid, then, MARGINS)
+
+
+def test_waits_for_running_jobs_serves_new_ones_and_says_so(upgraded, tmp_path):
+    c = upgraded(2)
+    end = tmp_path / "end"
+    ranks = c.job("long", f"loop:8:{MIB}:{end}")
+    for rank in ranks:
+        rank.wait_for("looping")
+    before = c.ask(0)
+    own = wait_until(lambda: (c.own(0) or {}).get("restart") and c.own(0), "status tells of it")
+    assert own["restart"]["release"] and own["restart"]["clients"] == 1, own["restart"]
+    text = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
+                          capture_output=True, text=True, check=False).stdout
+    assert f"restarts as {own['restart']['release']} once 1 client has ended" in text, text
+    c.expect_well(c.job("meanwhile", "sum:8", f"sum:{MIB}"))
+    assert c.own(0)["start"] == before
+    end.touch()
+    c.expect_well(ranks)
+    c.await_next(0, before)
+    c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
+
+
+def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
+    """Each with its reason in status and in the events; the old program serves on, and takes the place
+    over as soon as what is there will do."""
+    c = upgraded(2)
+    end = tmp_path / "end"
+    ranks = c.job("long", f"loop:8:{MIB}:{end}")
+    for rank in ranks:
+        rank.wait_for("looping")
+
+    def expect_refused(*texts):
+        c.ask(0)
+
+        def told():
+            refused = (c.own(0) or {}).get("restart", {}).get("refused", "")
+            return all(text in refused for text in texts) and refused
+
+        wait_until(told, f"it is refused because of {texts}")
+        events = subprocess.run([find_program("mlxcommctl"), "events", "--json", "--socket", c.socket(0)],
+                                capture_output=True, text=True, check=False).stdout
+        assert "restart_refused" in events, events
+
+    config = c.folder / "0.textproto"
+    right = config.read_text()
+    config.write_text(right + "drain_timeout: 1\n")
+    expect_refused("drain_timeout")
+    config.write_text(right)
+    c.path(0).unlink()
+    expect_refused(str(c.path(0)), "No such file")
+    c.path(0).write_text("#!/bin/sh\nexit 0\n")
+    c.path(0).chmod(0o755)
+    expect_refused(str(c.path(0)), "cannot take over")
+    c.path(0).unlink()
+    c.put(0, "far")
+    expect_refused("speaks version 9", "node-1", "version 7", "--force")
+    c.put(0, "today")
+    before = c.ask(0)
+    end.touch()
+    c.expect_well(ranks)
+    c.await_next(0, before)
+    c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
+
+
+def rails_of(cluster, node):
+    return [rail for link in cluster.own(node)["links"] for rail in link["rails"]]
+
+
+@pytest.mark.parametrize("releases, spoken", [(("today", "next"), 7), (("next", "today"), 7),
+                                              (("next", "next"), 8)], ids="-".join)
+def test_releases_that_follow_each_other_link_and_speak_what_both_know(upgraded, releases, spoken):
+    c = upgraded(2, releases=releases)
+    for node in (0, 1):
+        assert [rail["protocol"] for rail in rails_of(c, node)] == [spoken]
+    c.expect_well(c.job("job", "sum:8", f"sum:{MIB}"))
+
+
+@pytest.mark.parametrize("releases", [("today", "far"), ("far", "today")], ids="-".join)
+def test_releases_too_far_from_each_other_do_not_link_and_both_say_why(upgraded, releases):
+    c = upgraded(2, start=False, releases=releases)
+    for node in (0, 1):
+        c.start_daemon(node)
+
+    def doctor(node):
+        done = subprocess.run([find_program("mlxcommctl"), "doctor", "--json", "--socket", c.socket(node)],
+                              capture_output=True, text=True, check=False)
+        return json.loads(done.stdout) if done.stdout else None
+
+    dialer = 1  # Cluster's links: (who dials, who is dialed).
+    told = wait_until(lambda: [link for link in (c.own(dialer) or {"links": []})["links"]
+                               if link.get("reason") == "version_too_far"], "the dialer tells why")
+    assert "of the protocol, and this daemon" in told[0]["detail"], told
+    finding = next(one for one in doctor(dialer)["findings"] if one["id"].startswith("MC502"))
+    assert "upgrade the older of the two" in finding["remedy"], finding
+    said = c.daemons[0].wait_for("of the protocol, and this daemon")
+    assert "speaks version" in said
