@@ -16,8 +16,8 @@ from shell.command_table import mlxcommctl
 class Web:
     """A mlxcommctl web that runs, and requests to it as a browser makes them."""
 
-    def __init__(self, socket_path, *arguments):
-        self.process = Process([find_program("mlxcommctl"), "web", "--json", "--interval", "50ms",
+    def __init__(self, socket_path, *arguments, interval="50ms"):
+        self.process = Process([find_program("mlxcommctl"), "web", "--json", "--interval", interval,
                                 "--socket", socket_path, *arguments])
         self.told = json.loads(self.process.wait_for("url"))
         self.url = self.told["url"]

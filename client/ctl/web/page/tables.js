@@ -216,8 +216,11 @@ export function showRecord(record) {
     return fill("record", element("p", "quiet", "No operation is recorded."));
   }
   const now = BigInt(record.taken_ns);
+  // They are told in the order of their ends, which is not that of their beginnings.
+  const rows = record.operations.map((one) => ({...one, began: calledAt(one)}))
+    .sort((a, b) => (a.began < b.began ? 1 : a.began > b.began ? -1 : Number(b.number) - Number(a.number)));
   return fill("record", table("Last operations", [
-    {title: "ago", of: (one) => between(calledAt(one), now), className: "figure"},
+    {title: "ago", of: (one) => between(one.began, now), className: "figure"},
     {title: "group", of: (one) => one.group_name || one.group, className: "name"},
     {title: "operation", of: (one) => `${one.number} ${one.operation}` + (one.point_to_point ?
       ` ${one.source_rank}>${one.destination_rank} tag ${one.tag}` : "")},
@@ -225,9 +228,9 @@ export function showRecord(record) {
     {title: "state", of: (one) => one.failure || one.state,
       classOf: (one) => (one.failure ? "bad" : stateClass(one.state))},
     {title: "total", className: "figure",
-      of: (one) => between(calledAt(one), one.ended_ns === "0" ? now : BigInt(one.ended_ns))},
+      of: (one) => between(one.began, one.ended_ns === "0" ? now : BigInt(one.ended_ns))},
     {title: "came last", of: (one) => one.last || "-", className: "name"},
-  ], [...record.operations].reverse()));
+  ], rows));
 }
 
 export function showEvents(events) {

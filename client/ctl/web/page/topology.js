@@ -6,6 +6,7 @@ import {byId, nanoseconds, rate, say} from "./words.js";
 const WIDTH = 640;
 const HEIGHT = 440;
 const BOX = {width: 124, height: 44};
+const MARGIN = 40; // Above and below the nodes.
 const IDLE_BYTES_PER_SECOND = 1000;
 
 const places = []; // Ids in their order on the circle.
@@ -49,6 +50,9 @@ function inOrder(topology) {
 function choosePlaces(topology) {
   if (topology.nodes.every((node) => places.includes(node.id))) return;
   places.splice(0, places.length, ...inOrder(topology));
+  const heights = places.map((id) => placeOf(id).y);
+  const top = Math.min(...heights, HEIGHT / 4 + MARGIN) - MARGIN; // A switch may stand there.
+  set(byId("picture"), {viewBox: `0 ${top} ${WIDTH} ${Math.max(...heights) + MARGIN - top}`});
 }
 
 function placeOf(id) {
