@@ -179,6 +179,7 @@ void Loop::CheckUsefulness() {
 void Loop::LeaveWhenIdle(Successor successor, void (*on_idle)(void*), void* context) {
   asio::post(io_, [this, successor = std::move(successor), on_idle, context] {
     const absl::Status fits = CheckSuccessor(successor);
+    ++restarts_asked_;
     next_refused_ = std::string(fits.message());
     if (!fits.ok()) {
       spdlog::warn("no restart: {}", next_refused_);
@@ -212,6 +213,7 @@ void Loop::LookWhetherToLeave() {
 
 void Loop::RefuseSuccessor(std::string why) {
   asio::post(io_, [this, why = std::move(why)] {
+    ++restarts_asked_;
     next_refused_ = why;
     if (std::exchange(leaving_, Leaving::kNo) >= Leaving::kAtRest) intake_->GoOn();
   });
@@ -230,15 +232,13 @@ absl::StatusOr<intake::Door> Loop::HandOver(const Successor& successor) {
 absl::Status Loop::CheckSuccessor(const Successor& successor) const {
   for (const fabric::LinkSnapshot& link : fabric_->Snapshot()) {
     for (const fabric::RailSnapshot& rail : link.rails) {
-      const bool fits = rail.version == 0 || (rail.version >= successor.versions.oldest &&
-                                              rail.version <= successor.versions.newest);
-      if (fits) continue;
+      const wire::VersionRange& theirs = rail.peers_versions;
+      if (theirs.newest == 0 || wire::CommonVersion(successor.versions, theirs)) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           "mlxcommd ", successor.release, " speaks version ", wire::TextOf(successor.versions),
-          " of the protocol, and with ", link.peer, " version ", rail.version,
-          " is spoken: upgrade ", link.peer,
-          " first, or to a release in between; or end all jobs and restart the service on all "
-          "nodes (mlxcommctl service restart --force)"));
+          " of the protocol, and ", link.peer, " version ", wire::TextOf(theirs), ": upgrade ",
+          link.peer, " first, or to a release in between; or end all jobs and restart the ",
+          "service on all nodes (mlxcommctl service restart --force)"));
     }
   }
   return absl::OkStatus();
@@ -401,8 +401,9 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   std::vector<std::string> users = DescribeUse(*intake_, status);
   DescribeEnds(control_->ended(), status);
   status.set_start(node_->options().fabric.self.incarnation);
-  if (leaving_ != Leaving::kNo || !next_refused_.empty()) {
+  if (restarts_asked_ > 0) {
     v1::RestartStatus& restart = *status.mutable_restart();
+    restart.set_asked(restarts_asked_);
     restart.set_refused(next_refused_);
     if (next_refused_.empty()) restart.set_release(release_of_next_);
     restart.set_clients(static_cast<std::uint32_t>(clients_.size()));

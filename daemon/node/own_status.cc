@@ -231,7 +231,8 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
       told.set_origin(OriginOf(own, snapshot.peer_id, rail));
       told.set_security(rail.security);
       if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
-      told.set_protocol(rail.version);
+      told.set_protocol(
+          wire::CommonVersion(wire::SpokenVersions(), rail.peers_versions).value_or(0));
       if (rail.transport != Transport::kRdma) continue;
       v1::RdmaRailStatus& rdma = *told.mutable_rdma();
       rdma.set_device(rail.device);

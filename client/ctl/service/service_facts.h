@@ -48,6 +48,7 @@ struct ServiceFacts {
   std::string jobs_trouble;
   // Of its program (NodeStatus::start); 0: nobody answers, or a release that cannot leave its place to another.
   std::uint64_t start = 0;
+  std::uint32_t restarts_asked = 0;  // Of it, before this one.
 
   std::vector<std::string> trouble_with_folders;  // "/usr/local/bin: Read-only file system"
   std::set<std::string> there;                    // Which of the paths that are removed exist.

@@ -35,7 +35,8 @@ struct ServiceStep {
   std::vector<std::string> words = {};
   bool may_fail = false;    // kRun: what comes next decides.
   int patience_s = 0;       // kRun, kAwaitEnd, kAwaitSocket.
-  std::uint64_t start = 0;  // kAwaitNext.
+  std::uint64_t start = 0;  // kAwaitNext, and
+  std::uint32_t asked = 0;  // how often that one had been asked before.
 };
 
 struct ServicePlan {
