@@ -40,6 +40,11 @@ constexpr std::uint64_t kIoIntervalNs = 20'000;
 // What the last group has left is kept for so long, for the next one.
 constexpr std::uint64_t kNoGroupNs = 1'000'000'000;
 
+std::uint64_t MsSince(std::uint64_t then_ns) {
+  const std::uint64_t now_ns = platform::MonotonicNow();
+  return (now_ns - std::min(now_ns, then_ns)) / 1'000'000;
+}
+
 }  // namespace
 
 Loop::Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& recorder,
@@ -408,9 +413,14 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
     if (next_refused_.empty()) restart.set_release(release_of_next_);
     restart.set_clients(static_cast<std::uint32_t>(clients_.size()));
   }
+  const fabric::Links& links = node_->links();
   status.set_strangers_refused(fabric_->strangers_refused());
-  status.set_nodes_refused(node_->links().nodes_refused());
-  status.set_nodes_linked(node_->links().nodes());
+  status.set_nodes_refused(links.nodes_refused());
+  if (fabric_->strangers_refused() > 0)
+    status.set_stranger_refused_ms_ago(MsSince(fabric_->stranger_refused_ns()));
+  status.set_ends_with_last_client(options_.ends_with_last_client);
+  if (links.nodes_refused() > 0) status.set_node_refused_ms_ago(MsSince(links.node_refused_ns()));
+  status.set_nodes_linked(links.nodes());
   status.set_nodes_linked_max(node_->options().fabric.nodes_max);
   for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);
   const Workers::Traffic traffic = workers_->traffic();

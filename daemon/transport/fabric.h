@@ -192,6 +192,10 @@ struct LinkSnapshot {
   // With a wrong sum, found here or told by the other side; and on which path the last of them was.
   std::uint64_t changed_frames = 0;
   std::string changed_on = {};
+  std::uint64_t changed_ns = 0;  // When that was.
+  // The interfaces of the connection that ended last, where the link is not up; empty: there was none.
+  std::string last_local = {};
+  std::string last_remote = {};
   // Of the paths on which small frames pass, and large ones have not since then; empty: there is none.
   std::string large_lost_on = {};
 };
