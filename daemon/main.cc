@@ -31,6 +31,42 @@ int Report(const mlxcomm::Options& options, const absl::Status& status, mlxcomm:
   return mlxcomm::ExitCodeFor(options, code);
 }
 
+using Ending = mlxcomm::TerminationSignals::Ending;
+
+// `left`: the door, for the program that takes over.
+Ending WaitForTheEnd(mlxcomm::TerminationSignals& signals, mlxcomm::Daemon& daemon,
+                     mlxcomm::Log& log, const mlxcomm::Successor& successor,
+                     mlxcomm::intake::Door& left) {
+  return signals.Wait({
+      .on_hangup = [&] { daemon.Reload(log.Reopen()); },
+      .on_restart = [&] { daemon.RestartWhenIdle(successor, signals); },
+      .on_idle =
+          [&] {
+            absl::StatusOr<mlxcomm::intake::Door> handed = daemon.HandOver(successor);
+            if (handed.ok()) left = *std::move(handed);
+            return handed.ok();
+          },
+  });
+}
+
+// What a running daemon asks of the program that is to take its place.
+int AnswerAsSuccessor(const absl::StatusOr<mlxcomm::v1::DaemonConfig>& config) {
+  absl::Status fits = config.status();
+  if (fits.ok()) fits = mlxcomm::CheckStateDirectory(config->state_directory());
+  const std::string said = mlxcomm::DescribeAsSuccessor(std::string(fits.message()));
+  return std::fputs(said.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+int CheckConfig(const mlxcomm::Options& options, const mlxcomm::v1::DaemonConfig& config) {
+  for (const std::string& doubt : mlxcomm::DoubtsOf(config)) {
+    std::fprintf(stderr, "mlxcommd: %s\n", doubt.c_str());
+  }
+  const absl::Status kept = options.is_private
+                                ? absl::OkStatus()
+                                : mlxcomm::CheckStateDirectory(config.state_directory());
+  return kept.ok() ? 0 : Report(options, kept, mlxcomm::ExitCode::kUsage);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,22 +103,9 @@ int main(int argc, char** argv) {
   const auto config = options.is_private && options.config_file.empty()
                           ? mlxcomm::ParseConfig("", "defaults")
                           : mlxcomm::ReadConfigFile(options.config_file);
-  if (options.examined) {
-    absl::Status fits = config.status();
-    if (fits.ok()) fits = mlxcomm::CheckStateDirectory(config->state_directory());
-    const std::string said = mlxcomm::DescribeAsSuccessor(std::string(fits.message()));
-    return std::fputs(said.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
-  }
+  if (options.examined) return AnswerAsSuccessor(config);
   if (!config.ok()) return Report(options, config.status(), ExitCode::kUsage);
-  if (options.check_config) {
-    for (const std::string& doubt : mlxcomm::DoubtsOf(*config)) {
-      std::fprintf(stderr, "mlxcommd: %s\n", doubt.c_str());
-    }
-    const absl::Status kept = options.is_private
-                                  ? absl::OkStatus()
-                                  : mlxcomm::CheckStateDirectory(config->state_directory());
-    return kept.ok() ? 0 : Report(options, kept, ExitCode::kUsage);
-  }
+  if (options.check_config) return CheckConfig(options, *config);
   auto log = mlxcomm::Log::Open(config->log(), options.log_level);
   if (!log.ok()) return Report(options, log.status(), ExitCode::kStartup);
 
@@ -104,17 +127,7 @@ int main(int argc, char** argv) {
   if (!started.ok()) return Report(options, started, ExitCode::kStartup);
 
   mlxcomm::intake::Door left;
-  const auto ending = signals.Wait({
-      .on_hangup = [&] { (*daemon)->Reload(log->Reopen()); },
-      .on_restart = [&] { (*daemon)->RestartWhenIdle(successor, signals); },
-      .on_idle =
-          [&] {
-            absl::StatusOr<mlxcomm::intake::Door> handed = (*daemon)->HandOver(successor);
-            if (handed.ok()) left = *std::move(handed);
-            return handed.ok();
-          },
-  });
-  if (ending == mlxcomm::TerminationSignals::Ending::kTakenOver) {
+  if (WaitForTheEnd(signals, **daemon, *log, successor, left) == Ending::kTakenOver) {
     daemon->reset();
     spdlog::shutdown();
     return Report(options, successor.Become(std::move(left)), ExitCode::kStartup);

@@ -1,18 +1,12 @@
 // The file of a listening Unix socket: where it may lie, and when it may be replaced.
 //
 //   Claim(): the folder is safe ─▶ the lock is ours ─▶ no process answers at the path
-//   Bind() ─▶ (the acceptor listens) ─▶ Remove()
+//   Bind() ─▶ (the acceptor listens) ─▶ Remove(), or HandOver() ─▶ (exec) ─▶ Adopt()
 //
-// Two daemons that start at once would both find that no process answers, even while one of them is
-// between bind and listen; the second would then remove the first one's socket. So all of it is
-// done under a lock beside the socket ("PATH.lock"), which is held until Remove() or the end of the
-// process; its file stays and is empty.
-//
-// A daemon that another program follows leaves both to it: HandOver() ─▶ (exec) ─▶ Adopt().
-//
-// Beside it lies "PATH.running", which shows clients that there is a daemon that cannot accept them
-// at once (proto/queue/presence.h), and log rotation which process to signal: it holds the
-// process's number.
+// All under a lock beside the socket ("PATH.lock", empty, held until Remove() or the end of the process): of
+// two daemons that start at once the second would find that no process answers between the first one's bind
+// and listen, and remove its socket. "PATH.running" shows clients that there is a daemon that cannot accept
+// them at once (proto/queue/presence.h), and log rotation which process to signal: it holds its number.
 //
 // Owner: Acceptor. Thread: the loop's.
 #pragma once

@@ -30,8 +30,8 @@ absl::StatusOr<pid_t> StartProgram(const std::string& program,
                                    const ChildDescriptors& descriptors);
 
 enum class Reading : std::uint8_t { kAll, kTooMuch, kTimeOut };
-// What a child writes until it closes its output, but not for longer than until `end_ns` (MonotonicNow()), and
-// not more than `bytes_max`.
+// What a child writes until it closes its output: for no longer than until `end_ns` (MonotonicNow()), and no
+// more than `bytes_max`.
 Reading ReadOutput(int input, std::uint64_t end_ns, std::size_t bytes_max, std::string& text);
 
 // Until the child has ended, or the time is over: then `status` stays as it is.

@@ -229,7 +229,7 @@ def test_releases_too_far_from_each_other_do_not_link_and_both_say_why(upgraded,
     told = wait_until(lambda: [link for link in (c.own(dialer) or {"links": []})["links"]
                                if link.get("reason") == "version_too_far"], "the dialer tells why")
     assert "of the protocol, and this daemon" in told[0]["detail"], told
-    finding = next(one for one in doctor(dialer)["findings"] if one["id"].startswith("MC502"))
+    finding = next(one for one in doctor(dialer)["findings"] if one["code"].startswith("MC502"))
     assert "upgrade the older of the two" in finding["remedy"], finding
     said = c.daemons[0].wait_for("of the protocol, and this daemon")
     assert "speaks version" in said

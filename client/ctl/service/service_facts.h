@@ -46,7 +46,7 @@ struct ServiceFacts {
   // Of whatever answers there: jobs with a rank on this node; none: why they are not known.
   std::optional<int> jobs = 0;
   std::string jobs_trouble;
-  // Of its program (NodeStatus::start); 0: nobody answers, or a release that cannot leave its place to another.
+  // Of its program (NodeStatus::start); 0: nobody answers, or a release that leaves its place to no other.
   std::uint64_t start = 0;
   std::uint32_t restarts_asked = 0;  // Of it, before this one.
 

@@ -209,7 +209,8 @@ TEST(CheckTest, TellsWhyANeighbourCannotBeReached) {
   Facts facts = Well();
   OwnLink(facts).set_state(v1::LinkState::connecting);
   OwnLink(facts).set_reason(Why::version_too_far);
-  EXPECT_EQ(Found(facts, "MC502").at(0).remedy, "upgrade the older of the two: a release links with the one before it");
+  EXPECT_EQ(Found(facts, "MC502").at(0).remedy,
+            "upgrade the older of the two: a release links with the one before it");
 }
 
 // Why: a node called "monkey" got the advice to rotate the cluster's key, and a circuit that had
