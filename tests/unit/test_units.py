@@ -123,6 +123,26 @@ def test_a_dry_run_changes_nothing(tmp_path):
     assert not (tmp_path / "below").exists()
 
 
+# Why: with nothing left before the paths they were taken for the live system, which was then restarted.
+@pytest.mark.parametrize("root, folder", [("/", "."), (".", "/"), ("..", "/"), ("//", ".")])
+def test_the_root_of_all_folders_is_only_files_too(root, folder):
+    for verb in ("install", "uninstall"):
+        program = ["--program", find_program("mlxcommd")] if verb == "install" else []
+        done = subprocess.run([find_program("mlxcommctl"), "service", verb, "--root", root, "--dry-run",
+                               *program], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+        assert "systemctl" not in done.stdout + done.stderr, (done.stdout, done.stderr)
+        assert "answers" not in done.stdout and "only root" not in done.stderr, done.stderr
+
+
+def test_a_root_that_cannot_be_named_is_refused(tmp_path):
+    """Why: in a folder that is gone it became the live system."""
+    gone = tmp_path / "gone"
+    script = f'mkdir {gone}; cd {gone}; rmdir {gone}; exec "$0" service install --root below --dry-run'
+    done = subprocess.run(["sh", "-c", script, find_program("mlxcommctl")], capture_output=True, text=True,
+                          timeout=PATIENCE)
+    assert done.returncode == 1 and "mlxcommctl: --root below: No such file" in done.stderr, done.stderr
+
+
 # A machine of its own: nothing in it outlives the namespace. Its systemctl does what the scripts
 # ask for, with the unit that was installed.
 MACHINE = r"""

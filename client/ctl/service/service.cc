@@ -40,16 +40,26 @@ struct ServiceOptions {
 
 using Planner = ServicePlan (*)(const ServiceFacts&, const ServiceWishes&);
 
-ServicePlaces PlacesOf(const ServiceOptions& options, bool to_install) {
+ServicePlaces OfThisMachine(const ServiceOptions& options) {
   ServicePlaces places;
   places.own_path = OwnPath(options.called);
+  return places;
+}
+
+// `trouble`: why the root cannot be named.
+ServicePlaces PlacesOf(const ServiceOptions& options, bool to_install, std::string& trouble) {
+  ServicePlaces places = OfThisMachine(options);
   places.program = options.program;
   places.to_install = to_install;
   if (options.root.empty()) return places;
+  places.only_files = true;
   std::error_code error;
-  const std::filesystem::path root =
-      std::filesystem::absolute(options.root, error).lexically_normal();
-  places.root = root.string();
+  const std::filesystem::path root = std::filesystem::absolute(options.root, error);
+  if (error) {
+    trouble = absl::StrCat("--root ", options.root, ": ", error.message());
+    return places;
+  }
+  places.root = root.lexically_normal().string();
   while (!places.root.empty() && places.root.back() == '/') places.root.pop_back();
   return places;
 }
@@ -85,8 +95,8 @@ std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const Servi
                                : "mlxcommd is no service any more.\n") +
            RenderKept(plan);
   }
-  if (!facts.root.empty())
-    return absl::StrCat("The files of the service are below ", facts.root, ".\n");
+  if (facts.only_files)
+    return absl::StrCat("The files of the service are below ", facts.root, "/.\n");
   if (action == "restart" && options.wishes.no_wait && facts.start != 0) {
     return "mlxcommd restarts once no job is left; mlxcommctl status shows it.\n";
   }
@@ -105,9 +115,12 @@ std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const Servi
 }
 
 int Change(const ServiceOptions& options, const char* action, Planner planner) {
-  const ServiceFacts facts =
-      CollectService(PlacesOf(options, std::string_view(action) == "install"));
+  std::string trouble;
+  const ServicePlaces places = PlacesOf(options, std::string_view(action) == "install", trouble);
+  if (!trouble.empty()) return Fail(kExitFailed, trouble);
+  const ServiceFacts facts = CollectService(places);
   const ServicePlan plan = planner(facts, options.wishes);
+  for (const std::string& warning : plan.warnings) Complain("warning: " + warning);
   for (const std::string& problem : plan.problems) Complain(problem);
   CarriedOut done;
   if (plan.problems.empty() && !options.wishes.dry_run) {
@@ -132,7 +145,7 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
 }
 
 int ShowStatus(const ServiceOptions& options) {
-  const ServiceFacts facts = CollectService(PlacesOf(options, /*to_install=*/false));
+  const ServiceFacts facts = CollectService(OfThisMachine(options));
   v1::ServiceStatus status;
   status.set_manager(NameOf(facts.manager));
   status.set_installed(facts.is_installed || facts.is_packaged);
@@ -174,7 +187,7 @@ int ShowStatus(const ServiceOptions& options) {
 }
 
 int ShowLogs(const ServiceOptions& options) {
-  const ServiceFacts facts = CollectService(PlacesOf(options, /*to_install=*/false));
+  const ServiceFacts facts = CollectService(OfThisMachine(options));
   std::string why_not;
   std::vector<std::string> words = LogsCommand(facts, options.lines, options.follow, why_not);
   if (words.empty()) return Fail(kExitFailed, why_not);

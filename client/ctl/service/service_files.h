@@ -20,6 +20,7 @@ inline constexpr char kServiceState[] = "/var/lib/mlxcommd";
 inline constexpr char kServiceLogs[] = "/var/log/mlxcommd";
 inline constexpr char kLaunchdLog[] = "/var/log/mlxcommd.log";
 inline constexpr char kSystemdUnit[] = "mlxcommd.service";
+inline constexpr char kLaunchdLabel[] = "com.mlxcomm.mlxcommd";
 inline constexpr char kLaunchdService[] = "system/com.mlxcomm.mlxcommd";
 
 // The unit, or the plist; what turns the daemon's log.

@@ -27,7 +27,7 @@ class Steps {
 
   std::string At(const std::string& path) const { return facts_.root + path; }
   bool IsThere(const std::string& path) const { return facts_.there.contains(path); }
-  bool only_files() const { return !facts_.root.empty(); }
+  bool only_files() const { return facts_.only_files; }
 
   void Folder(const std::string& path) {
     Add({.kind = Kind::kFolder, .path = At(path), .mode = kProgramMode});
@@ -138,7 +138,7 @@ void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
 
 // Only for a launchd that knows the service: it refuses to load what it has loaded.
 void AddBootout(const ServiceFacts& facts, Steps& steps, int ends_within_s) {
-  if (!facts.is_running) return;
+  if (!facts.is_loaded) return;
   // Says 36 while it drains; the wait decides.
   steps.Run({"launchctl", "bootout", kLaunchdService}, /*may_fail=*/true,
             ends_within_s + kCommandS);
@@ -215,7 +215,7 @@ void CheckJobs(const ServiceFacts& facts, const ServiceWishes& wishes, ServicePl
 // What every change needs where more than files below a root is changed. `verb` is the one that was called.
 void CheckMachine(const ServiceFacts& facts, const ServiceWishes& wishes, const char* verb,
                   ServicePlan& plan) {
-  if (!facts.root.empty()) return;
+  if (facts.only_files) return;
   if (!facts.is_superuser && !wishes.dry_run) {
     plan.problems.push_back(
         absl::StrCat("only root may do this: sudo \"$(command -v mlxcommctl)\" service ", verb));
@@ -265,6 +265,18 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   if (!MakesPlace(facts, wishes)) CheckJobs(facts, wishes, plan);
   for (const std::string& trouble : facts.trouble_with_folders) {
     plan.problems.push_back(absl::StrCat(trouble, ": expected a folder that can be written to"));
+  }
+  for (const std::string& folder : facts.folders_of_others) {
+    plan.warnings.push_back(
+        absl::StrCat(folder,
+                     " may be written to by others than root, who could replace what root runs: "
+                     "sudo chown root ",
+                     folder, "; sudo chmod go-w ", folder));
+  }
+  for (const std::string& trouble : facts.trouble_with_loads) {
+    plan.problems.push_back(absl::StrCat(
+        trouble,
+        "\nSo it is not known which libraries go along: xcode-select --install installs otool"));
   }
   if (facts.is_packaged) {
     plan.problems.push_back(absl::StrCat(kPackaged, ": start it with systemctl enable --now ",

@@ -40,6 +40,7 @@ struct ServiceStep {
 
 struct ServicePlan {
   std::vector<std::string> problems;  // Each with its remedy.
+  std::vector<std::string> warnings;  // What keeps nothing from being done.
   std::vector<ServiceStep> steps;
   std::vector<std::string> staged;  // What is to be removed where a step fails.
   std::vector<std::string> kept;    // Files that uninstall leaves.

@@ -33,7 +33,7 @@ ServiceFacts Machine(ServiceManager manager) {
 
 ServiceFacts Installed(ServiceManager manager) {
   ServiceFacts facts = Machine(manager);
-  facts.is_installed = facts.is_running = facts.socket_answers = true;
+  facts.is_installed = facts.is_loaded = facts.is_running = facts.socket_answers = true;
   facts.config = "";
   for (const std::string& path : RemovablePaths(manager)) facts.there.insert(path);
   return facts;
@@ -111,6 +111,25 @@ TEST(ServicePlanTest, RefusesWhereALibraryIsNotThere) {
       ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is not there")));
 }
 
+// Why: without the developer tools it was taken for one that loads nothing, and what was put there could not
+// start.
+TEST(ServicePlanTest, RefusesWhereItIsNotKnownWhatAProgramLoads) {
+  ServiceFacts facts = Machine(ServiceManager::kLaunchd);
+  facts.trouble_with_loads = {"otool -L /venv/bin/mlxcommd: ended with 69: no developer tools"};
+  EXPECT_THAT(PlanInstall(facts, {}).problems,
+              ElementsAre(AllOf(HasSubstr("ended with 69"), HasSubstr("xcode-select --install"))));
+}
+
+// Why: launchd refuses to load what it has loaded, also what does not run at the moment.
+TEST(ServicePlanTest, UnloadsWhatLaunchdKnowsAlsoWhereItDoesNotRun) {
+  ServiceFacts facts = Installed(ServiceManager::kLaunchd);
+  facts.is_running = facts.socket_answers = false;
+  for (const auto planner : {PlanInstall, PlanUninstall, PlanRestart}) {
+    EXPECT_THAT(Lines(planner(facts, {})),
+                Contains("run launchctl bootout " + std::string(kLaunchdService)));
+  }
+}
+
 TEST(ServicePlanTest, EndsTheRunningOneBeforeItLoadsTheNewOneOnMacos) {
   ServiceFacts facts = Installed(ServiceManager::kLaunchd);
   facts.config = "drain_timeout_ms: 20001";
@@ -140,6 +159,7 @@ TEST(ServicePlanTest, LeavesAnInstalledProgramAndAConfigurationAsTheyAre) {
 
 TEST(ServicePlanTest, PutsOnlyFilesBelowAnotherRoot) {
   ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  facts.only_files = true;
   facts.root = "/pack";
   facts.is_superuser = facts.has_manager = facts.was_booted = false;
   const ServicePlan plan = PlanInstall(facts, {});
@@ -147,6 +167,25 @@ TEST(ServicePlanTest, PutsOnlyFilesBelowAnotherRoot) {
   for (const ServiceStep& step : plan.steps) {
     EXPECT_TRUE(step.words.empty()) << DescribeStep(step);
     EXPECT_TRUE(step.path.starts_with("/pack/")) << DescribeStep(step);
+  }
+}
+
+// Why: nothing stands before the paths below "/", and that was taken for this machine's own service.
+TEST(ServicePlanTest, RunsNothingBelowTheRootOfAllFolders) {
+  for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
+    ServiceFacts facts = Installed(manager);
+    facts.only_files = true;
+    facts.is_superuser = facts.has_manager = facts.was_booted = false;
+    for (const auto planner : {PlanInstall, PlanUninstall}) {
+      const ServicePlan plan = planner(facts, {.force = true});
+      EXPECT_THAT(plan.problems, IsEmpty());
+      for (const ServiceStep& step : plan.steps) {
+        const bool is_of_launchd = !step.words.empty() && step.words[0] == "launchctl";
+        const bool is_of_systemd = !step.words.empty() && step.words[0] == "systemctl";
+        EXPECT_FALSE(is_of_launchd || is_of_systemd) << DescribeStep(step);
+        EXPECT_NE(step.kind, ServiceStep::Kind::kAwaitSocket);
+      }
+    }
   }
 }
 
@@ -168,6 +207,16 @@ TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
   facts = Machine(ServiceManager::kSystemd);
   facts.program = "";
   EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("--program")));
+}
+
+TEST(ServicePlanTest, WarnsWhereOthersThanRootMayReplaceThePrograms) {
+  ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  EXPECT_THAT(PlanInstall(facts, {}).warnings, IsEmpty());
+  facts.folders_of_others = {"/usr/local/bin"};
+  EXPECT_THAT(PlanInstall(facts, {}).problems, IsEmpty());
+  EXPECT_THAT(PlanInstall(facts, {}).warnings,
+              ElementsAre(AllOf(HasSubstr("/usr/local/bin may be written to by others"),
+                                HasSubstr("sudo chmod go-w /usr/local/bin"))));
 }
 
 TEST(ServicePlanTest, RefusesWhereAPackageOrAnotherDaemonHasTheService) {
