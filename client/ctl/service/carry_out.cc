@@ -87,8 +87,8 @@ bool CopyAll(int from, int to) {
   }
 }
 
-// Into a new file that only root can read until it is whole. It is never named twice, because others that may
-// write to the folder could put another one there in between.
+// Into a new file that only root can read until it is whole. It is never named twice, because
+// others that may write to the folder could put another one there in between.
 std::string CopyFile(const ServiceStep& step) {
   const int from = ::open(step.from.c_str(), O_RDONLY | O_CLOEXEC);
   if (from < 0) return Errno(step.from);
@@ -104,6 +104,7 @@ std::string CopyFile(const ServiceStep& step) {
   }
   ::close(from);
   if (to >= 0 && ::close(to) != 0 && trouble.empty()) trouble = Errno(step.path);
+  if (to >= 0 && !trouble.empty()) ::unlink(step.path.c_str());  // It might be put back.
   return trouble;
 }
 
@@ -117,7 +118,8 @@ std::string RunWords(const ServiceStep& step) {
   if (!output.ok()) return std::string(output.status().message());
   if (output->exit_code == 0) return {};
   return absl::StrCat(absl::StrJoin(step.words, " "), " ", HowItEnded(*output), ": ",
-                      absl::StripAsciiWhitespace(output->text));
+                      absl::StripAsciiWhitespace(output->text),
+                      step.remedy.empty() ? "" : absl::StrCat("\n", step.remedy));
 }
 
 std::string Await(const ServiceStep& step) {
@@ -165,8 +167,8 @@ std::string AwaitNext(const ServiceStep& step) {
   }
 }
 
-// Between the end of the one daemon and the start of the other nobody may stop this program: the service would
-// be down. A handler, because what is ignored stays so in the programs that are run.
+// Between the end of the one daemon and the start of the other nobody may stop this program: the
+// service would be down. A handler, because what is ignored stays so in the programs that are run.
 volatile std::sig_atomic_t g_stop_signal = 0;
 
 extern "C" void SayFinishing(int signal) {
@@ -213,6 +215,10 @@ std::string Do(const ServiceStep& step) {
     case ServiceStep::Kind::kCopy: return CopyFile(step);
     case ServiceStep::Kind::kMove:
       return ::rename(step.from.c_str(), step.path.c_str()) == 0 ? std::string() : Errno(step.path);
+    case ServiceStep::Kind::kPutBack:
+      if (::access(step.from.c_str(), F_OK) != 0) return {};
+      std::filesystem::remove_all(step.path, error);
+      return ::rename(step.from.c_str(), step.path.c_str()) == 0 ? std::string() : Errno(step.path);
     case ServiceStep::Kind::kRemove:
       std::filesystem::remove_all(step.path, error);
       return Said(step.path, error);
@@ -223,6 +229,27 @@ std::string Do(const ServiceStep& step) {
     case ServiceStep::Kind::kAwaitNext: return AwaitNext(step);
   }
   return {};
+}
+
+// Whatever fails, the others are tried. Returns what failed.
+std::string DoAll(const std::vector<ServiceStep>& steps) {
+  std::string troubles;
+  for (const ServiceStep& step : steps) {
+    const std::string trouble = Do(step);
+    if (!trouble.empty()) absl::StrAppend(&troubles, troubles.empty() ? "" : "; ", trouble);
+  }
+  return troubles;
+}
+
+std::string GoBack(const ServicePlan& plan, std::size_t done) {
+  if (plan.restore.empty()) return {};
+  const bool has_ended = !plan.start_again.empty() && done >= plan.ends_at;
+  std::string trouble = DoAll(plan.restore);
+  if (trouble.empty() && has_ended) trouble = DoAll(plan.start_again);
+  if (!trouble.empty())
+    return absl::StrCat("what was there before could not be put back: ", trouble);
+  return has_ended ? "the files that were there before are back, and the daemon runs with them"
+                   : "the files that were there before are back";
 }
 
 }  // namespace
@@ -242,6 +269,7 @@ CarriedOut CarryOut(const ServicePlan& plan) {
   std::error_code ignored;
   if (!done.trouble.empty()) {
     for (const std::string& path : plan.staged) std::filesystem::remove_all(path, ignored);
+    done.restored = GoBack(plan, done.steps);
   }
   return done;
 }

@@ -91,7 +91,8 @@ void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
 
 void CheckConfig(ServiceFacts& facts) {
   const std::string path = facts.root + kServiceConfig;
-  if (!Exists(path)) return;
+  facts.config_is_hidden = ::access(path.c_str(), R_OK) != 0 && errno == EACCES;
+  if (facts.config_is_hidden || !Exists(path)) return;
   facts.config = ReadFileText(path, kConfigBytesMax);
   // Of a system that lies below another root the names in it mean other files.
   if (facts.only_files || facts.program_version.empty()) return;
@@ -221,6 +222,8 @@ ServiceFacts CollectService(const ServicePlaces& places) {
     if (Exists(facts.root + path)) facts.there.insert(path);
   }
   facts.is_installed = facts.there.contains(DefinitionPath(facts.manager));
+  if (facts.is_installed)
+    facts.definition = ReadFileText(facts.root + DefinitionPath(facts.manager), kConfigBytesMax);
   if (!facts.only_files) AskManager(facts);
   ServicePlaces asked = places;
   if (!places.to_install && places.program.empty()) {  // The one that runs.

@@ -30,6 +30,7 @@ struct ServiceFacts {
   bool was_booted = false;    // By it.
   bool is_packaged = false;   // A package of the system has brought the unit, and owns it.
   bool is_installed = false;  // The unit or plist of `install` is there.
+  std::string definition;     // The text of that.
   bool is_loaded = false;     // launchd knows it, whether it runs or not.
   bool is_running = false;    // As the manager says.
   bool is_enabled = false;
@@ -40,6 +41,7 @@ struct ServiceFacts {
   bool in_place = false;        // `program` is the installed one: the files stay.
 
   std::optional<std::string> config;  // The configuration's text; none: there is no file.
+  bool config_is_hidden = false;      // There is one, which this user may not read.
   std::string config_trouble;         // What mlxcommd says is wrong in it; empty: nothing.
 
   std::string socket;  // Of the service.
@@ -47,7 +49,8 @@ struct ServiceFacts {
   // Of whatever answers there: jobs with a rank on this node; none: why they are not known.
   std::optional<int> jobs = 0;
   std::string jobs_trouble;
-  // Of its program (NodeStatus::start); 0: nobody answers, or a release that cannot leave its place to another.
+  // Of its program (NodeStatus::start); 0: nobody answers, or a release that cannot leave its place
+  // to another.
   std::uint64_t start = 0;
 
   std::vector<std::string> trouble_with_folders;  // "/usr/local/bin: Read-only file system"
