@@ -99,7 +99,9 @@ void Discovery::OnDatagram(const std::string& interface, const wire::AddressByte
   HelloSeal::Look look = HelloSeal::Look::kMalformed;
   const HelloSeal* const seal = SealOf(datagram, look);
   if (seal == nullptr) {
-    ++(look == HelloSeal::Look::kForeign ? counters_.foreign : counters_.malformed);
+    const bool foreign = look == HelloSeal::Look::kForeign;
+    ++(foreign ? counters_.foreign : counters_.malformed);
+    if (foreign) found->second.foreign_ns = now_ns;
     return;
   }
   if (!TakeToken(found->second, now_ns)) {
@@ -370,6 +372,11 @@ bool Discovery::Hears(const NodeId& id, std::uint64_t now_ns) const {
 bool Discovery::Knows(const NodeId& id, const std::string& local_interface,
                       const std::string& remote_interface) const {
   return neighbours_.contains(Key{local_interface, id, remote_interface});
+}
+
+std::uint64_t Discovery::ForeignNs(const std::string& interface) const {
+  const auto found = interfaces_.find(interface);
+  return found == interfaces_.end() ? 0 : found->second.foreign_ns;
 }
 
 InterfaceFault Discovery::FaultOf(const std::string& interface, std::uint64_t now_ns) const {

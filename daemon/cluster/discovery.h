@@ -109,6 +109,8 @@ class Discovery {
   bool Hears(const NodeId& id, std::uint64_t now_ns) const;
   bool Knows(const NodeId& id, const std::string& local_interface,
              const std::string& remote_interface) const;
+  // When a hello of another cluster or key came there last; 0: none has, since it is up.
+  std::uint64_t ForeignNs(const std::string& interface) const;
   // What is wrong there; none: nothing, or it has not been seen for a while.
   InterfaceFault FaultOf(const std::string& interface, std::uint64_t now_ns) const;
 
@@ -128,6 +130,7 @@ class Discovery {
     std::uint64_t tokens_filled_ns = 0;
     InterfaceFault fault;
     std::uint64_t fault_ns = 0;  // When that was seen last.
+    std::uint64_t foreign_ns = 0;
   };
 
   bool TakeToken(Port& port, std::uint64_t now_ns);

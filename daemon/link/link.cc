@@ -206,6 +206,7 @@ void Link::OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns) 
 
 void Link::CountChanged(std::size_t at, const RailEvent& event) {
   if (event.link_reason != LinkReason::kBytesChanged) return;
+  changed_ns_ = now_ns_;
   changed_on_ = absl::StrCat(rails_[at].path.local, " - ", rails_[at].path.remote);
   if (changed_frames_++ == 0) {
     spdlog::warn("link to {}: bytes were changed on {}; nothing is lost, it is sent again",

@@ -334,6 +334,8 @@ class Link {
   std::uint64_t violations_ = 0;
   LargeFrames large_;
   std::uint64_t changed_frames_ = 0;  // Found here, or told by the other side.
+  RailPath last_path_;                // Of the connection that ended last.
+  std::uint64_t changed_ns_ = 0;      // When the last of them was.
   std::string changed_on_;
 };
 

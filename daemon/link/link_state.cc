@@ -115,6 +115,7 @@ void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns
     if (on.rail == nullptr) return;  // Lost while delivering.
   }
   if (end.cause == DownCause::kCut) KeepEndOf(at, now_ns);
+  if (on.rail->is_direct()) last_path_ = on.path;
   const bool carried = on.carries;
   if (carried) TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
   DropRail(at);
@@ -504,6 +505,11 @@ LinkSnapshot Link::Snapshot() const {
   snapshot.detail = detail_;
   snapshot.changed_frames = changed_frames_;
   snapshot.changed_on = changed_on_;
+  snapshot.changed_ns = changed_ns_;
+  if (state_ != State::kUp) {
+    snapshot.last_local = last_path_.local;
+    snapshot.last_remote = last_path_.remote;
+  }
   snapshot.large_lost_on = large_.PathsText();
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     const OnRail& on = rails_[at];

@@ -91,6 +91,7 @@ void Links::Cancel(const NodeId& node, const OperationKey& key) {
 
 // Links may be made meanwhile, by circuits that are opened to this node.
 std::size_t Links::Poll(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
   std::size_t count = 0;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     count += in_order_[i]->link->Poll(now_ns);
@@ -154,6 +155,7 @@ std::vector<LinkSnapshot> Links::Snapshot() const {
 }
 
 void Links::OnTime(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
   const bool tick = MayTick(now_ns);
   if (tick) LookForPause(now_ns);
   if (tick) PlanTick(now_ns);
@@ -529,11 +531,11 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
     std::vector<Peer*> holders;
     const PlaceAnswer answer = FindPlaceFor(node, path, from, holders);
     if (answer.kind == PlaceAnswer::Kind::kFull || answer.kind == PlaceAnswer::Kind::kAddressFull) {
-      ++nodes_refused_;
+      CountRefused();
       return TooManyNodes(answer.kind);
     }
     if (answer.kind == PlaceAnswer::Kind::kYields) {
-      ++nodes_refused_;
+      CountRefused();
       const Peer& yields = *holders[answer.who];
       yields.link->Lose(TooManyNodes(answer.kind));
     }

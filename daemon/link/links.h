@@ -175,8 +175,12 @@ class Links final : private RouterPort, private RailSetupListener {
   // Those that are reached through others, or are about to be; they have no place.
   std::size_t far_nodes() const;
   std::uint64_t nodes_refused() const { return nodes_refused_; }
+  std::uint64_t node_refused_ns() const { return node_refused_ns_; }  // The last one.
   // For a connection whose other side learns of it by the verdict.
-  void CountRefused() { ++nodes_refused_; }
+  void CountRefused() {
+    ++nodes_refused_;
+    node_refused_ns_ = now_ns_;
+  }
   static bool IsNoPlace(const absl::Status& status);
 
   const Router& router() const { return router_; }
@@ -255,6 +259,8 @@ class Links final : private RouterPort, private RailSetupListener {
   std::vector<Peer*> in_order_;  // Of their making: what is done to all is done in it.
   std::vector<UnderWay> joins_;
   std::uint64_t nodes_refused_ = 0;
+  std::uint64_t node_refused_ns_ = 0;
+  std::uint64_t now_ns_ = 0;
   std::uint64_t next_join_ = 1;
   std::uint64_t next_tick_ns_ = 0;
   std::uint64_t early_ns_ = 0;      // So much before it one may come, if we are awake anyway.

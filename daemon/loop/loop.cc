@@ -40,6 +40,11 @@ constexpr std::uint64_t kIoIntervalNs = 20'000;
 // What the last group has left is kept for so long, for the next one.
 constexpr std::uint64_t kNoGroupNs = 1'000'000'000;
 
+std::uint64_t MsSince(std::uint64_t then_ns) {
+  const std::uint64_t now_ns = platform::MonotonicNow();
+  return (now_ns - std::min(now_ns, then_ns)) / 1'000'000;
+}
+
 }  // namespace
 
 Loop::Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& recorder,
@@ -179,6 +184,7 @@ void Loop::CheckUsefulness() {
 void Loop::LeaveWhenIdle(Successor successor, void (*on_idle)(void*), void* context) {
   asio::post(io_, [this, successor = std::move(successor), on_idle, context] {
     const absl::Status fits = CheckSuccessor(successor);
+    ++restarts_asked_;
     next_refused_ = std::string(fits.message());
     if (!fits.ok()) {
       spdlog::warn("no restart: {}", next_refused_);
@@ -212,6 +218,7 @@ void Loop::LookWhetherToLeave() {
 
 void Loop::RefuseSuccessor(std::string why) {
   asio::post(io_, [this, why = std::move(why)] {
+    ++restarts_asked_;
     next_refused_ = why;
     if (std::exchange(leaving_, Leaving::kNo) >= Leaving::kAtRest) intake_->GoOn();
   });
@@ -230,15 +237,13 @@ absl::StatusOr<intake::Door> Loop::HandOver(const Successor& successor) {
 absl::Status Loop::CheckSuccessor(const Successor& successor) const {
   for (const fabric::LinkSnapshot& link : fabric_->Snapshot()) {
     for (const fabric::RailSnapshot& rail : link.rails) {
-      const bool fits = rail.version == 0 || (rail.version >= successor.versions.oldest &&
-                                              rail.version <= successor.versions.newest);
-      if (fits) continue;
+      const wire::VersionRange& theirs = rail.peers_versions;
+      if (theirs.newest == 0 || wire::CommonVersion(successor.versions, theirs)) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           "mlxcommd ", successor.release, " speaks version ", wire::TextOf(successor.versions),
-          " of the protocol, and with ", link.peer, " version ", rail.version,
-          " is spoken: upgrade ", link.peer,
-          " first, or to a release in between; or end all jobs and restart the service on all "
-          "nodes (mlxcommctl service restart --force)"));
+          " of the protocol, and ", link.peer, " version ", wire::TextOf(theirs), ": upgrade ",
+          link.peer, " first, or to a release in between; or end all jobs and restart the ",
+          "service on all nodes (mlxcommctl service restart --force)"));
     }
   }
   return absl::OkStatus();
@@ -401,15 +406,21 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   std::vector<std::string> users = DescribeUse(*intake_, status);
   DescribeEnds(control_->ended(), status);
   status.set_start(node_->options().fabric.self.incarnation);
-  if (leaving_ != Leaving::kNo || !next_refused_.empty()) {
+  if (restarts_asked_ > 0) {
     v1::RestartStatus& restart = *status.mutable_restart();
+    restart.set_asked(restarts_asked_);
     restart.set_refused(next_refused_);
     if (next_refused_.empty()) restart.set_release(release_of_next_);
     restart.set_clients(static_cast<std::uint32_t>(clients_.size()));
   }
+  const fabric::Links& links = node_->links();
   status.set_strangers_refused(fabric_->strangers_refused());
-  status.set_nodes_refused(node_->links().nodes_refused());
-  status.set_nodes_linked(node_->links().nodes());
+  status.set_nodes_refused(links.nodes_refused());
+  if (fabric_->strangers_refused() > 0)
+    status.set_stranger_refused_ms_ago(MsSince(fabric_->stranger_refused_ns()));
+  status.set_ends_with_last_client(options_.ends_with_last_client);
+  if (links.nodes_refused() > 0) status.set_node_refused_ms_ago(MsSince(links.node_refused_ns()));
+  status.set_nodes_linked(links.nodes());
   status.set_nodes_linked_max(node_->options().fabric.nodes_max);
   for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);
   const Workers::Traffic traffic = workers_->traffic();

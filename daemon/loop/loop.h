@@ -187,6 +187,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   // Of a program that is to take this one's place.
   enum class Leaving : std::uint8_t { kNo, kWhenIdle, kAtRest, kReady };
   Leaving leaving_ = Leaving::kNo;
+  std::uint32_t restarts_asked_ = 0;  // And answered: begun to wait, or refused.
   std::string release_of_next_;
   std::string next_refused_;
   void (*on_idle_)(void*) = nullptr;

@@ -55,6 +55,7 @@ v1::NodeCheckup ExamineSystem() {
     for (const platform::NetworkInterface& found : *interfaces) {
       v1::InterfaceCheckup& told = *checkup.add_interfaces();
       told.set_name(found.name);
+      told.set_up(found.up);
       told.set_running(found.running);
       told.set_loopback(found.loopback);
       told.set_mtu(platform::InterfaceMtu(found.name));

@@ -15,6 +15,10 @@ namespace {
 
 using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
 
+std::uint64_t MsSince(const OwnState& own, std::uint64_t then_ns) {
+  return (own.now_ns - std::min(own.now_ns, then_ns)) / 1'000'000;
+}
+
 void WriteRank(const OwnState& own, const collective::Group& group,
                const collective::RankActivity& activity, v1::RankStatus& rank, Waits& waits) {
   const collective::Member& member = group.layout().member(activity.rank);
@@ -110,6 +114,8 @@ const char* OriginOf(const OwnState& own, const NodeId& peer, const fabric::Rail
 void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
                     v1::DiscoveryStatus& status) {
   for (v1::DiscoveryInterface& told : *status.mutable_interfaces()) {
+    if (const std::uint64_t heard_ns = discovery.ForeignNs(told.name()); heard_ns != 0)
+      told.set_foreign_ms_ago((now_ns - std::min(now_ns, heard_ns)) / 1'000'000);
     if (told.reason() != v1::DiscoveryReason::none) continue;
     const cluster::InterfaceFault fault = discovery.FaultOf(told.name(), now_ns);
     told.set_reason(fault.reason);
@@ -186,6 +192,8 @@ void WriteForming(const OwnState& own, v1::StatusReply& reply) {
     rank.set_node(own.jobs.rendezvous().NodeName(waiting.node));
     rank.set_pid(waiting.claim.pid);
     rank.set_program(waiting.claim.program);
+    if (waiting.timeout_ns != 0)
+      rank.set_operation_age_ms(MsSince(own, waiting.deadline_ns - waiting.timeout_ns));
   }
   for (v1::JobStatus& forming : *reply.mutable_jobs()) {
     if (forming.state() == "forming") forming.set_detail(DescribeMissing(forming));
@@ -202,6 +210,9 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
     link.set_detail(snapshot.detail);
     link.set_changed_frames(snapshot.changed_frames);
     link.set_changed_on(snapshot.changed_on);
+    if (snapshot.changed_frames > 0) link.set_changed_ms_ago(MsSince(own, snapshot.changed_ns));
+    link.set_last_local_interface(snapshot.last_local);
+    link.set_last_remote_interface(snapshot.last_remote);
     link.set_large_lost(!snapshot.large_lost_on.empty());
     link.set_large_lost_on(snapshot.large_lost_on);
     for (const fabric::RailSnapshot& rail : snapshot.rails) {
@@ -231,7 +242,8 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
       told.set_origin(OriginOf(own, snapshot.peer_id, rail));
       told.set_security(rail.security);
       if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
-      told.set_protocol(rail.version);
+      told.set_protocol(
+          wire::CommonVersion(wire::SpokenVersions(), rail.peers_versions).value_or(0));
       if (rail.transport != Transport::kRdma) continue;
       v1::RdmaRailStatus& rdma = *told.mutable_rdma();
       rdma.set_device(rail.device);

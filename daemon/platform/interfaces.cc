@@ -74,7 +74,8 @@ absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces() {
     NetworkInterface& found = by_name[entry->ifa_name];
     found.name = entry->ifa_name;
     found.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    found.running = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
+    found.up = (entry->ifa_flags & IFF_UP) != 0;
+    found.running = found.up && (entry->ifa_flags & IFF_RUNNING) != 0;
     found.multicast = (entry->ifa_flags & IFF_MULTICAST) != 0;
     found.point_to_point = (entry->ifa_flags & IFF_POINTOPOINT) != 0;
     if (entry->ifa_addr == nullptr) continue;

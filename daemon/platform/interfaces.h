@@ -18,6 +18,7 @@ namespace mlxcomm::platform {
 struct NetworkInterface {
   std::string name;
   bool loopback = false;
+  bool up = false;  // Switched on.
   // Up, and connected to something: a cable that is pulled at either end makes it false.
   bool running = false;
   std::uint32_t index = 0;

@@ -34,6 +34,7 @@
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/hello.h"
+#include "proto/wire/versions.h"
 
 namespace mlxcomm::fabric {
 
@@ -154,9 +155,9 @@ struct RailSnapshot {
   std::string detail;                     // For people: why it is not up.
   LinkReason reason = LinkReason::kNone;  // The same for programs.
   bool peers_reason = false;              // It is the other side that has said so, of itself.
-  std::string security;       // "tls", "plain"; empty: for each hop its own, or not up yet.
-  ClusterKeyId key{};         // That it was proved with; zero where security is empty.
-  std::uint16_t version = 0;  // Of the protocol, that both sides speak; 0: not asked by this rail.
+  std::string security;  // "tls", "plain"; empty: for each hop its own, or not up yet.
+  ClusterKeyId key{};    // That it was proved with; zero where security is empty.
+  wire::VersionRange peers_versions{};  // Of the protocol; {0, 0}: not asked by this rail.
   bool up = false;
   std::uint64_t sent_bytes = 0;
   // Of those, over RDMA: copied before they were sent, headers included; and sent from where
@@ -191,6 +192,10 @@ struct LinkSnapshot {
   // With a wrong sum, found here or told by the other side; and on which path the last of them was.
   std::uint64_t changed_frames = 0;
   std::string changed_on = {};
+  std::uint64_t changed_ns = 0;  // When that was.
+  // The interfaces of the connection that ended last, where the link is not up; empty: there was none.
+  std::string last_local = {};
+  std::string last_remote = {};
   // Of the paths on which small frames pass, and large ones have not since then; empty: there is none.
   std::string large_lost_on = {};
 };

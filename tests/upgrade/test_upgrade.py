@@ -19,7 +19,9 @@ MIB = 1 << 20
 
 
 def program_of(release):
-    return find_program("mlxcommd") if release == "today" else find_test_program("upgrade", f"mlxcommd_{release}")
+    if release == "today":
+        return find_program("mlxcommd")
+    return find_test_program("upgrade", f"mlxcommd_{release}")
 
 
 class Upgraded(Cluster):
@@ -50,16 +52,24 @@ class Upgraded(Cluster):
         return status and next(one for one in status["nodes"] if one["name"] == status["node"])
 
     def ask(self, node):
-        """Asks for a restart; the number of the program that is to end."""
-        before = wait_until(lambda: self.own(node), "it tells of itself")["start"]
+        """Asks for a restart; what the program that is to end says of itself."""
+        before = wait_until(lambda: self.own(node), "it tells of itself")
         self.daemons[node].signal(signal.SIGUSR2)
         return before
+
+    def answer(self, node, before):
+        """What it says to that; none: nothing yet, or it is another program."""
+        restart = (self.own(node) or {}).get("restart", {})
+        return restart if restart.get("asked", 0) > before.get("restart", {}).get("asked", 0) else None
 
     def await_next(self, node, before):
         def is_next():
             own = self.own(node)
-            assert not (own or {}).get("restart", {}).get("refused"), own["restart"]
-            return own and own["start"] != before
+            if own and own["start"] != before["start"]:
+                return True
+            answer = self.answer(node, before)
+            assert not (answer or {}).get("refused"), answer
+            return False
 
         wait_until(is_next, f"node {node} has become the next program")
 
@@ -139,13 +149,13 @@ def test_waits_for_running_jobs_serves_new_ones_and_says_so(upgraded, tmp_path):
     for rank in ranks:
         rank.wait_for("looping")
     before = c.ask(0)
-    own = wait_until(lambda: (c.own(0) or {}).get("restart") and c.own(0), "status tells of it")
-    assert own["restart"]["release"] and own["restart"]["clients"] == 1, own["restart"]
+    answer = wait_until(lambda: c.answer(0, before), "status tells of it")
+    assert answer["release"] and answer["clients"] == 1, answer
     text = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
                           capture_output=True, text=True, check=False).stdout
-    assert f"restarts as {own['restart']['release']} once 1 client has ended" in text, text
+    assert f"restarts as {answer['release']} once 1 client has ended" in text, text
     c.expect_well(c.job("meanwhile", "sum:8", f"sum:{MIB}"))
-    assert c.own(0)["start"] == before
+    assert c.own(0)["start"] == before["start"]
     end.touch()
     c.expect_well(ranks)
     c.await_next(0, before)
@@ -162,13 +172,9 @@ def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
         rank.wait_for("looping")
 
     def expect_refused(*texts):
-        c.ask(0)
-
-        def told():
-            refused = (c.own(0) or {}).get("restart", {}).get("refused", "")
-            return all(text in refused for text in texts) and refused
-
-        wait_until(told, f"it is refused because of {texts}")
+        before = c.ask(0)
+        answer = wait_until(lambda: c.answer(0, before), f"it is refused because of {texts}")
+        assert all(text in answer["refused"] for text in texts), answer
         events = subprocess.run([find_program("mlxcommctl"), "events", "--json", "--socket", c.socket(0)],
                                 capture_output=True, text=True, check=False).stdout
         assert "restart_refused" in events, events
@@ -185,7 +191,7 @@ def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
     expect_refused(str(c.path(0)), "cannot take over")
     c.path(0).unlink()
     c.put(0, "far")
-    expect_refused("speaks version 9", "node-1", "version 7", "--force")
+    expect_refused("speaks version 9", "node-1 version 7", "--force")
     c.put(0, "today")
     before = c.ask(0)
     end.touch()
@@ -199,7 +205,8 @@ def rails_of(cluster, node):
 
 
 @pytest.mark.parametrize("releases, spoken", [(("today", "next"), 7), (("next", "today"), 7),
-                                              (("next", "next"), 8)], ids="-".join)
+                                              (("next", "next"), 8)],
+                         ids=["today-next", "next-today", "next-next"])
 def test_releases_that_follow_each_other_link_and_speak_what_both_know(upgraded, releases, spoken):
     c = upgraded(2, releases=releases)
     for node in (0, 1):

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
+#include "client/ctl/doctor/link_faults.h"
 #include "client/ctl/status/health.h"
 #include "client/ctl/status/render_status.h"
 #include "client/ctl/topology/render_topology.h"
@@ -15,28 +16,6 @@
 
 namespace mlxcomm::ctl {
 namespace {
-
-// "[fe80::2%en2]:7470", or a rail of such an address: on the cable itself.
-bool IsOnTheCable(const v1::LinkStatus& link) {
-  const auto is_link_local = [](const std::string& address) {
-    return address.starts_with("[fe80:");
-  };
-  return is_link_local(link.peer()) ||
-         std::any_of(link.rails().begin(), link.rails().end(), [&](const v1::RailStatus& rail) {
-           return is_link_local(rail.remote_address());
-         });
-}
-
-// Why a link is not up, by the reason that its daemon reports.
-void AddDown(const Facts& facts, const std::string& object, const v1::LinkStatus& link,
-             Findings& findings) {
-  const Findings::Values values = {{"detail", link.detail().empty() ? "not up" : link.detail()},
-                                   {"local_network", LocalNetworkRemedy(facts)}};
-  if (link.reason() == v1::LinkReason::no_route_to_host && !IsOnTheCable(link))
-    return findings.Add("MC205/routed", object, values);
-  const FindingKind* const kind = KindOfLink(link.reason());
-  findings.Add(kind == nullptr ? "MC502" : kind->id, object, values);
-}
 
 std::string RailName(const v1::RailStatus& rail) {
   const std::string from =
@@ -86,13 +65,25 @@ bool IsRouted(const v1::LinkStatus& link) {
   });
 }
 
-bool AnyLinkIsDown(const ClusterFacts& cluster) {
+bool AnyLink(const ClusterFacts& cluster, bool (*is)(const v1::LinkStatus&)) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    for (const v1::LinkStatus& link : node.links()) {
-      if (link.state() != v1::LinkState::up) return true;
-    }
+    if (std::any_of(node.links().begin(), node.links().end(), is)) return true;
   }
   return false;
+}
+
+bool IsDown(const v1::LinkStatus& link) { return link.state() != v1::LinkState::up; }
+
+bool AnyLinkIsDown(const ClusterFacts& cluster) { return AnyLink(cluster, IsDown); }
+
+// Also one of a link that is up over others.
+bool AnyCableIsDown(const ClusterFacts& cluster) {
+  return AnyLink(cluster, [](const v1::LinkStatus& link) {
+    return IsDown(link) ||
+           std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+             return IsConnection(rail) && rail.state() != v1::RailState::up;
+           });
+  });
 }
 
 // Both ends report the same cable: once is enough.
@@ -202,9 +193,19 @@ void CheckDirections(const ClusterFacts& cluster, Findings& findings) {
   }
 }
 
+// A ring is missing a cable: nothing that is broken would close it once it is mended.
+bool LacksACable(const ClusterFacts& cluster) {
+  const v1::TopologyReply& topology = cluster.topology;
+  const auto& nodes = topology.nodes();
+  return !topology.ring_closed() && topology.ring_size() > 2 && !AnyCableIsDown(cluster) &&
+         std::none_of(nodes.begin(), nodes.end(),
+                      [](const v1::TopologyNode& node) { return node.state() == "lost"; });
+}
+
 // There are enough cables for a ring, but two of them are side by side.
-void CheckPairing(const v1::TopologyReply& topology, Findings& findings) {
-  if (topology.ring_closed() || topology.ring_size() < 3) return;
+void CheckPairing(const ClusterFacts& cluster, Findings& findings) {
+  const v1::TopologyReply& topology = cluster.topology;
+  if (!LacksACable(cluster)) return;
   std::map<std::pair<std::string, std::string>, int> count;
   for (const v1::TopologyCable& cable : topology.cables()) {
     if (cable.state() == v1::RailState::up && cable.switch_number() == 0) {
@@ -268,6 +269,39 @@ void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
 
 }  // namespace
 
+namespace {
+
+void CheckFrames(const Facts& facts, const std::string& object, const v1::LinkStatus& link,
+                 Findings& findings) {
+  if (link.large_lost()) {
+    const bool named = !link.large_lost_on().empty();
+    findings.Add("MC515", object, {{"cable", named ? link.large_lost_on() : "the way there"}});
+  }
+  if (link.changed_frames() > 0 && IsRecent(facts, link.changed_ms_ago())) {
+    findings.Add("MC514", object,
+                 {{"times", Plural(link.changed_frames(), "time")},
+                  {"ago", HumanTime(link.changed_ms_ago())},
+                  {"cable", link.changed_on()}});
+  }
+}
+
+// A cable of a link that is up all the same.
+void AddCableDown(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link,
+                  const v1::RailStatus& rail, Findings& findings) {
+  const auto off = SwitchedOffUnder(facts.cluster, node, link, rail);
+  if (off.has_value() && off->node == OwnStatus(facts.cluster).name()) return;  // MC202.
+  if (off.has_value()) {
+    return findings.Add("MC202/elsewhere",
+                        absl::StrCat("node ", off->node, ", interface ", off->name),
+                        {{"node", off->node}, {"interface", off->name}});
+  }
+  findings.Add(IsRouted(link) ? "MC305/routed" : "MC305",
+               absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
+               {{"state", rail.detail().empty() ? "down" : absl::StrCat("down: ", rail.detail())}});
+}
+
+}  // namespace
+
 void CheckLinks(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
   Cables told;
@@ -275,19 +309,12 @@ void CheckLinks(const Facts& facts, Findings& findings) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
-      if (link.large_lost()) {
-        const bool named = !link.large_lost_on().empty();
-        findings.Add("MC515", object, {{"cable", named ? link.large_lost_on() : "the way there"}});
-      }
-      if (link.changed_frames() > 0) {
-        findings.Add(
-            "MC514", object,
-            {{"times", Plural(link.changed_frames(), "time")}, {"cable", link.changed_on()}});
-      }
+      CheckFrames(facts, object, link, findings);
       if (link.state() != v1::LinkState::up) {
         const bool routed = GoesThroughOthers(link.reason());
-        if (down.insert({std::minmax(node.name(), link.peer()), routed}).second)
-          AddDown(facts, object, link, findings);
+        if (!down.insert({std::minmax(node.name(), link.peer()), routed}).second) continue;
+        const LinkFault fault = FaultOf(facts, node, link);
+        findings.Add(fault.id, object, fault.values);
         continue;
       }
       for (const v1::RailStatus& rail : link.rails()) {
@@ -295,17 +322,16 @@ void CheckLinks(const Facts& facts, Findings& findings) {
         CheckMtu(cluster, node, link, rail, findings);
         if (rail.state() == v1::RailState::up || rail.reason() == v1::LinkReason::large_lost)
           continue;
-        findings.Add(
-            IsRouted(link) ? "MC305/routed" : "MC305",
-            absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
-            {{"state", rail.detail().empty() ? "down" : absl::StrCat("down: ", rail.detail())}});
+        AddCableDown(facts, node, link, rail, findings);
       }
     }
   }
   CheckSlowCables(cluster.topology, findings);
   CheckDirections(cluster, findings);
-  CheckPairing(cluster.topology, findings);
+  CheckPairing(cluster, findings);
 }
+
+namespace {
 
 // On a link to the node: then its daemon is not to blame (MC515).
 bool LargeFramesAreLost(const ClusterFacts& cluster, const std::string& to) {
@@ -317,6 +343,55 @@ bool LargeFramesAreLost(const ClusterFacts& cluster, const std::string& to) {
   }
   return false;
 }
+
+// A link to the node has a finding that says why it is lost, and is no fault of its machine.
+bool IsLossExplained(const Facts& facts, const std::string& lost) {
+  if (LargeFramesAreLost(facts.cluster, lost)) return true;
+  for (const v1::NodeStatus& node : facts.cluster.status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.peer() != lost || link.state() == v1::LinkState::up) continue;
+      const std::string id = FaultOf(facts, node, link).id;
+      if (id == "MC502/off" || id == "MC502/knocks" || id.starts_with("MC209")) return true;
+    }
+  }
+  return false;
+}
+
+void CheckRefused(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
+  const std::string object = absl::StrCat("node ", node.name());
+  if (node.strangers_refused() > 0 && IsRecent(facts, node.stranger_refused_ms_ago())) {
+    findings.Add("MC509", object,
+                 {{"strangers", Plural(node.strangers_refused(), "connection")},
+                  {"ago", HumanTime(node.stranger_refused_ms_ago())}});
+  }
+  if (node.nodes_refused() > 0 && IsRecent(facts, node.node_refused_ms_ago())) {
+    findings.Add("MC513", object,
+                 {{"refused", Plural(node.nodes_refused(), "time")},
+                  {"ago", HumanTime(node.node_refused_ms_ago())},
+                  {"linked", std::to_string(node.nodes_linked())},
+                  {"most", std::to_string(node.nodes_linked_max())}});
+  }
+}
+
+// Ranks that are awaited: for long, or for a moment, as in most jobs that begin.
+void CheckJob(const v1::JobStatus& job, Findings& findings) {
+  const std::string object = absl::StrCat("job ", job.name());
+  if (job.state() == "failed") return findings.Add("MC510", object, {{"detail", job.detail()}});
+  if (const std::string awaited = LongAwaited(job); !awaited.empty())
+    return findings.Add("MC510/waits", object, {{"detail", awaited}});
+  if (job.state() != "forming") return;
+  std::uint64_t age_ms = 0;
+  for (const v1::RankStatus& rank : job.ranks()) age_ms = std::max(age_ms, rank.operation_age_ms());
+  const std::string what = job.detail().empty() ? "forms" : job.detail();
+  if (age_ms >= kLongMs) {
+    findings.Add("MC510/forming", object,
+                 {{"detail", absl::StrCat(what, ", for ", HumanTime(age_ms))}});
+  } else {
+    findings.Add("MC517", object, {{"detail", what}});
+  }
+}
+
+}  // namespace
 
 void CheckNodes(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
@@ -331,18 +406,10 @@ void CheckNodes(const Facts& facts, Findings& findings) {
       findings.Add(AnyLinkIsDown(cluster) ? "MC501/cut_off" : "MC501", object);
     }
     if (node.has_drain()) findings.Add("MC516", object, {{"waits", DrainText(node.drain())}});
-    if (node.strangers_refused() > 0) {
-      findings.Add("MC509", object, {{"strangers", std::to_string(node.strangers_refused())}});
-    }
-    if (node.nodes_refused() > 0) {
-      findings.Add("MC513", object,
-                   {{"refused", std::to_string(node.nodes_refused())},
-                    {"linked", std::to_string(node.nodes_linked())},
-                    {"most", std::to_string(node.nodes_linked_max())}});
-    }
+    CheckRefused(facts, node, findings);
   }
   for (const v1::TopologyNode& node : cluster.topology.nodes()) {
-    if (node.state() != "lost" || LargeFramesAreLost(cluster, node.name())) continue;
+    if (node.state() != "lost" || IsLossExplained(facts, node.name())) continue;
     findings.Add("MC501/lost", absl::StrCat("node ", node.name()));
   }
   if (by_version.size() > 1) {
@@ -351,7 +418,7 @@ void CheckNodes(const Facts& facts, Findings& findings) {
   CheckKeys(cluster, findings);
   CheckCheckups(cluster, findings);
   const v1::TopologyReply& topology = cluster.topology;
-  if (topology.shape() == "line" && topology.ring_size() > 2) {
+  if (topology.shape() == "line" && LacksACable(cluster)) {
     findings.Add("MC508", "cluster",
                  {{"nodes", std::to_string(topology.ring_size())},
                   {"first", NodeNameIn(topology, topology.ring(0))},
@@ -362,10 +429,7 @@ void CheckNodes(const Facts& facts, Findings& findings) {
   findings.Add("MC511", "cluster",
                {{"nodes", absl::StrCat(ups, ups == 1 ? " node is" : " nodes are")},
                 {"shape", topology.shape()}});
-  for (const v1::JobStatus& job : cluster.status.jobs()) {
-    if (job.state() != "failed") continue;
-    findings.Add("MC510", absl::StrCat("job ", job.name()), {{"detail", job.detail()}});
-  }
+  for (const v1::JobStatus& job : cluster.status.jobs()) CheckJob(job, findings);
 }
 
 }  // namespace mlxcomm::ctl

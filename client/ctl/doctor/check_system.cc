@@ -92,6 +92,16 @@ bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
     for (const v1::RailStatus& rail : link.rails()) {
       if (rail.local_interface() == interface) return true;
     }
+    if (link.last_local_interface() == interface) return true;
+  }
+  // One that others dial is known to them alone while it is down.
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.peer() != cluster.status.node()) continue;
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.remote_interface() == interface) return true;
+      }
+    }
   }
   return false;
 }
@@ -102,6 +112,7 @@ namespace {
 void CheckAbsence(const Facts& facts, Findings& findings) {
   const SystemFacts& system = facts.system;
   const Findings::Values values = {{"why", facts.cluster.why_not}};
+  if (facts.cluster.daemon_is_silent) return findings.Add("MC101/silent", "mlxcommd", values);
   if (system.daemon_program.empty()) return findings.Add("MC101/not_installed", "mlxcommd", values);
   if (!system.service_installed) return findings.Add("MC101/no_service", "mlxcommd", values);
   Fix start;
@@ -123,7 +134,7 @@ void CheckAnswer(const Facts& facts, Findings& findings) {
   if (!own.version().empty() && own.version() != facts.own_version)
     findings.Add("MC105", "mlxcommd", values);
   if (OwnCheckup(facts.cluster).listening_size() == 0 && own.links_size() == 0 &&
-      !own.has_discovery())
+      !own.has_discovery() && !own.ends_with_last_client())
     findings.Add("MC104", "mlxcommd");
 }
 

@@ -38,6 +38,7 @@ struct DoctorOptions {
   std::string hostfile;  // those; neither: the cluster's other nodes.
   std::string ssh_command = "ssh";
   std::uint64_t ssh_timeout_ns = 30'000'000'000;
+  std::uint64_t recent_ns = 600'000'000'000;
 };
 
 ClusterFacts AskDaemon(const std::string& socket_path) {
@@ -46,6 +47,8 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   if (failure.ok()) failure = FetchCheckups(socket_path, cluster.checkups);
   if (failure.ok()) failure = FetchTopology(socket_path, cluster.topology);
   cluster.daemon_answers = failure.ok();
+  cluster.daemon_is_silent =
+      failure.code == FailureCode::kUnavailable && !failure.message.ends_with(kHowToStartIt);
   cluster.why_not = std::string(absl::StripSuffix(failure.message, kHowToStartIt));
   return cluster;
 }
@@ -125,13 +128,16 @@ Failure ChooseSsh(const DoctorOptions& options, SshExamination& chosen) {
 std::vector<Finding> Examine(const ExaminationOptions& options) {
   Facts facts;
   facts.own_version = MLXCOMM_VERSION;
+  facts.recent_ms = options.recent_ns / 1'000'000;
   facts.cluster = AskDaemon(options.socket_path);
   CollectOptions how;
   how.config_file = options.config_file;
   if (how.config_file.empty()) how.config_file = OwnCheckup(facts.cluster).config_file();
   how.key_file = OwnCheckup(facts.cluster).key_file();
   // Without a daemon the self test would start one, and doctor changes nothing unasked.
-  if (facts.cluster.daemon_answers && options.python) {
+  // One that drains takes no test's job.
+  const bool takes_jobs = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_drain();
+  if (takes_jobs && options.python) {
     how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
     how.python.socket_path = options.socket_path;
   }
@@ -145,6 +151,7 @@ namespace {
 int RunDoctor(const DoctorOptions& options) {
   if (options.codes) return WriteOut(RenderCodes(), "codes");
   ExaminationOptions how{OwnPath(options.called), options.socket_path, options.config_file};
+  how.recent_ns = options.recent_ns;
   if (options.ssh) {
     if (options.ssh_command.find_first_not_of(" \t\n") == std::string::npos)
       return Fail(kExitUsage, "--ssh-command: expected how ssh is called, got nothing");
@@ -183,6 +190,9 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
       doctor.add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
   doctor.add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
   doctor.add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
+  constexpr std::uint64_t kSecondNs = 1'000'000'000;
+  AddDuration(doctor, "--recent", options.recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
+              "What was refused or changed counts for so long (10m)");
   CLI::Option* const ssh =
       doctor.add_flag("--ssh", options.ssh, "Also whether hosts can be reached as launch does it");
   CLI::Option* const hosts =
@@ -198,7 +208,6 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   doctor
       .add_option("--ssh-command", options.ssh_command, "How ssh is called: \"ssh -p 2222\" (ssh)")
       ->needs(ssh);
-  constexpr std::uint64_t kSecondNs = 1'000'000'000;
   AddDuration(doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
               "Patience with each host (30s)")
       ->needs(ssh);

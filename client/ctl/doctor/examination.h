@@ -24,6 +24,7 @@ struct ExaminationOptions {
   std::string socket_path;  // Empty: the daemon is found as by every client.
   std::string config_file;  // Empty: the daemon's, else the service's.
   std::optional<SshExamination> ssh = {};
+  std::uint64_t recent_ns = 600'000'000'000;  // What was counted longer ago is over.
   bool python = true;  // Also each Python package's self test, which takes a second.
 };
 // The worst first.

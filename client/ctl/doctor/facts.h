@@ -138,6 +138,7 @@ struct SystemFacts {
 // What the daemon reported, or why there is nothing.
 struct ClusterFacts {
   bool daemon_answers = false;
+  bool daemon_is_silent = false;  // There is one, which does not answer in time.
   std::string why_not;
   v1::StatusReply status;
   v1::DoctorReply checkups;
@@ -148,7 +149,8 @@ struct Facts {
   SystemFacts system;
   ClusterFacts cluster;
   SshFacts ssh;
-  std::string own_version;  // Of this mlxcommctl.
+  std::string own_version;            // Of this mlxcommctl.
+  std::uint64_t recent_ms = 600'000;  // What was counted longer ago is over.
 };
 
 inline bool IsMacos(const Facts& facts) { return facts.system.kind == SystemKind::kMacos; }

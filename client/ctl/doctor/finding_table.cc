@@ -18,7 +18,9 @@ constexpr std::string_view kMendMtu =
     "BYTES) finds what passes";
 constexpr std::string_view kReplaceCable =
     "replace the cable, or try another port at either end; if it stays so, test the memory of both "
-    "machines. A process that writes into a buffer while an operation uses it looks the same";
+    "machines. A process that writes into a buffer while an operation uses it looks the same. "
+    "Whether it goes on: mlxcommctl doctor --recent 1m";
+constexpr std::string_view kOneKey = "the same cluster's name and key on all nodes";
 constexpr std::string_view kRailUp = "a rail that is up; TCP carries on without it";
 constexpr std::string_view kQuietSsh = "ssh that asks for nothing, as mlxcommctl launch calls it";
 constexpr std::string_view kWakeDriver =
@@ -33,6 +35,12 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     // 1xx: daemon and key.
     {"MC101", Severity::kError, "no daemon answers", "{why}", "a daemon that answers",
      "start it, and look at its log if it ends"},
+    {.id = "MC101/silent",
+     .found = "{why}",
+     .expected = "a daemon that answers",
+     .remedy =
+         "it runs, but says nothing: is it stopped (kill -CONT its process), or this machine too "
+         "busy? Else end it, and start it again"},
     {.id = "MC101/no_service",
      .found = "{why}",
      .expected = "a daemon that answers",
@@ -83,6 +91,11 @@ constexpr auto kKinds = std::to_array<FindingKind>({
                "without one macOS gives it no address, and the next boot puts it back"},
     {"MC202", Severity::kWarning, "an interface is switched off", "switched off",
      "up, so that its cable is of use", "switch it on (as root)"},
+    {.id = "MC202/elsewhere",
+     .found = "switched off",
+     .expected = "up, so that its cable is of use",
+     .remedy =
+         "on {node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} up)"},
     {"MC203", Severity::kNote, "an interface has no IPv6 link-local address",
      "no IPv6 link-local address", "one, for neighbours are found by it",
      "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)"},
@@ -137,10 +150,19 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      Severity::kError,
      "a neighbour has another key or cluster",
      "{detail}",
-     "the same cluster's name and key on all nodes",
-     "compare cluster in both configurations; give the wrong one the other's key: mlxcommctl "
-     "cluster key show there, mlxcommctl cluster key rotate --take here",
+     kOneKey,
+     "{node} is linked with others, so {peer} is the one to change: there, mlxcommctl cluster key "
+     "rotate --take, with the code of mlxcommctl cluster key show on {node}, and the same cluster "
+     "in "
+     "its configuration",
      {Why::wrong_key, Why::wrong_cluster, Why::not_proved}},
+    {.id = "MC209/alone",
+     .found = "{detail}",
+     .expected = kOneKey,
+     .remedy =
+         "{node} has no other link, so it is the one to change, unless {peer} has none either "
+         "and is to: on {node}, mlxcommctl cluster key rotate --take, with the code of "
+         "mlxcommctl cluster key show on {peer}, and the same cluster in its configuration"},
     {"MC210", Severity::kWarning, "hellos cannot be sent on an interface", "{detail}",
      "hellos that can be sent", "is the interface up, and has it an IPv6 link-local address?"},
     {.id = "MC210/no_route",
@@ -151,10 +173,21 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC211", Severity::kWarning, "other clusters are heard, but no neighbour",
      "{hellos} hellos of another key or cluster, none of its own", "neighbours with the same key",
      "if those are to be its neighbours: mlxcommctl cluster key show on one of them, mlxcommctl "
-     "cluster key rotate --take here"},
-    {"MC212", Severity::kWarning, "there is no interface to look for neighbours on", "{unused}",
-     "an interface that a neighbour can be heard on",
-     "plug in a cable, or name the interfaces in discovery { interfaces }"},
+     "cluster key rotate --take here. Where one of them is as alone, on one side only"},
+    {.id = "MC211/refused",
+     .found = "{strangers} without its key, the last {ago} ago, and no neighbour",
+     .expected = "neighbours with the same key",
+     .remedy = "if those are to be its neighbours (mlxcommctl events says from where they come): "
+               "mlxcommctl cluster key show on one of them, mlxcommctl cluster key rotate --take "
+               "here. Where one of them is as alone, on one side only",
+     .depends_on = {"MC211"}},  // Hellos tell the same.
+    {.id = "MC212",
+     .severity = Severity::kWarning,
+     .title = "there is no interface to look for neighbours on",
+     .found = "{unused}",
+     .expected = "an interface that a neighbour can be heard on",
+     .remedy = "plug in a cable, or name the interfaces in discovery { interfaces }",
+     .depends_on = {"MC202"}},
     {"MC213", Severity::kError, "two machines have the same node id", "{detail}",
      "an id for each node",
      "the machine was copied with its state_directory: do there what is said above"},
@@ -384,6 +417,18 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = kLinkUp,
      .remedy = "is the cable in, at both ends, and the interface up?",
      .reasons = {Why::interface_down}},
+    {.id = "MC502/off",
+     .found = "interface {interface} of {off_node} is switched off",
+     .expected = kLinkUp,
+     .remedy =
+         "on {off_node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} "
+         "up)"},
+    {.id = "MC502/knocks",
+     .found = "{detail}; {who}",
+     .expected = kLinkUp,
+     .remedy = "if they are of {peer}, it has another key: there, mlxcommctl cluster key rotate "
+               "--take, with the code of mlxcommctl cluster key show on {node}. Else is mlxcommd "
+               "running there, and the cable in?"},
     {.id = "MC502/stranger",
      .found = "{detail}",
      .expected = kLinkUp,
@@ -400,9 +445,9 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .remedy = "the two reached each other through other nodes: look at the cables and links of "
                "these, and whether mlxcommd runs there",
      .reasons = {Why::way_lost_link, Why::way_ended},
-     .depends_on = {"MC205", "MC205/routed", "MC206", "MC207", "MC208", "MC209", "MC302/dialed",
-                    "MC502", "MC502/interface", "MC502/stranger", "MC502/version", "MC514/down",
-                    "MC515/down"}},
+     .depends_on = {"MC205", "MC205/routed", "MC206", "MC207", "MC208", "MC209", "MC209/alone",
+                    "MC302/dialed", "MC502", "MC502/interface", "MC502/knocks", "MC502/off",
+                    "MC502/stranger", "MC502/version", "MC514/down", "MC515/down"}},
     {"MC503", Severity::kWarning, "nodes run different versions", "{versions}",
      "the same mlxcommd on all nodes", "install the same version everywhere"},
     {"MC504", Severity::kWarning, "clocks of nodes differ", "its clock is {time} {direction}",
@@ -422,20 +467,33 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "a line of {nodes} nodes", "a closed ring",
      "a cable between {last} and {first} would close it"},
     {"MC509", Severity::kWarning, "strangers were refused",
-     "{strangers} connections without proof of the key", "none",
-     "mlxcommctl events there, or its log, says from where"},
+     "{strangers} without proof of the key since its start, the last {ago} ago", "none",
+     "mlxcommctl events there, or its log, says from where; whether more come: mlxcommctl doctor "
+     "--recent 1m"},
     {"MC510", Severity::kWarning, "a job has failed or waits for long", "{detail}",
-     "a job that runs", "mlxcommctl record tells of its last operations"},
+     "a job that runs",
+     "mlxcommctl record tells of its last operations; it is forgotten once its ranks have ended"},
+    {.id = "MC510/waits",
+     .found = "{detail}",
+     .expected = "a job that runs",
+     .remedy = "let that process go on, or end it: the other ranks then get an error"},
+    {.id = "MC510/forming",
+     .found = "{detail}",
+     .expected = "all ranks of the job",
+     .remedy = "start those that are awaited, with the same job's name and size and on a node of "
+               "this cluster; or end those that wait"},
     {"MC511", Severity::kOk, "nodes and links", "{nodes} up, shape {shape}"},
     {"MC512", Severity::kNote, "nodes hold different keys", "{keys}", "the same key on all nodes",
      "end the change of the key: mlxcommctl cluster key rotate --take on those that have the old "
      "one, then mlxcommctl cluster key rotate --finish on each"},
     {"MC513", Severity::kWarning, "nodes were refused, or have yielded their place",
-     "{refused} times; {linked} nodes are linked with it now, {most} may be", "none",
+     "{refused} since its start, the last {ago} ago; {linked} nodes are linked with it now, {most} "
+     "may be",
+     "none",
      "if all of them are yours, raise peers { nodes_max } in its configuration; else stop those "
      "that are not: mlxcommctl events there, or its log, says from where they came"},
     {"MC514", Severity::kWarning, "bytes were changed on the way",
-     "{times}, last on {cable}; no wrong byte was delivered, all was sent again",
+     "{times}, last on {cable} {ago} ago; no wrong byte was delivered, all was sent again",
      "bytes that arrive as they were sent", kReplaceCable},
     {.id = "MC514/down",
      .found = "{detail}",
@@ -454,6 +512,8 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "it was told to stop: let its jobs end, or end them; it ends then, and takes jobs once "
      "mlxcommd is "
      "started again"},
+    {"MC517", Severity::kNote, "a job waits for ranks", "{detail}", "all ranks of the job",
+     "start those that are awaited, where that is not about to happen"},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",

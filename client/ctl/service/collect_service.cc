@@ -195,7 +195,10 @@ void AskDaemon(ServiceFacts& facts) {
     return;
   }
   facts.jobs = JobsOf(reply);
-  if (const v1::NodeStatus* const own = OwnNode(reply)) facts.start = own->start();
+  if (const v1::NodeStatus* const own = OwnNode(reply)) {
+    facts.start = own->start();
+    facts.restarts_asked = own->restart().asked();
+  }
 }
 
 }  // namespace

@@ -238,7 +238,10 @@ void AddTakeOver(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& 
     steps.Run({"launchctl", "kill", "SIGUSR2", kLaunchdService});
   }
   if (wishes.no_wait) return;
-  steps.Add({.kind = Kind::kAwaitNext, .path = facts.socket, .start = facts.start});
+  steps.Add({.kind = Kind::kAwaitNext,
+             .path = facts.socket,
+             .start = facts.start,
+             .asked = facts.restarts_asked});
 }
 
 void AddStart(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& steps) {

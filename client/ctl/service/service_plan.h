@@ -38,7 +38,8 @@ struct ServiceStep {
   bool may_fail = false;    // kRun: what comes next decides.
   std::string remedy = {};  // Where it fails.
   int patience_s = 0;       // kRun, kAwaitEnd, kAwaitSocket.
-  std::uint64_t start = 0;  // kAwaitNext.
+  std::uint64_t start = 0;  // kAwaitNext, and
+  std::uint32_t asked = 0;  // how often that one had been asked before.
 };
 
 struct ServicePlan {

@@ -4,29 +4,12 @@
 #include <utility>
 
 #include "client/ctl/cli/quantities.h"
+#include "client/ctl/status/link_cause.h"
 #include "client/ctl/status/render_status.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
-
-// Ranks that others have awaited for long enough to be worth a look; empty: none. Ranks that take
-// part in the operation too only move its data.
-std::string LongAwaited(const v1::JobStatus& job) {
-  constexpr std::uint64_t kLongMs = 10'000;
-  for (const v1::WaitStatus& wait : job.waits()) {
-    if (wait.age_ms() < kLongMs) continue;
-    for (const v1::RankStatus& rank : job.ranks()) {
-      const bool awaited = std::find(wait.awaited().begin(), wait.awaited().end(), rank.rank()) !=
-                           wait.awaited().end();
-      if (!awaited || rank.operation() == wait.operation()) continue;
-      return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
-             HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
-             rank.node();
-    }
-  }
-  return {};
-}
 
 bool IsRouted(const v1::LinkStatus& link) {
   return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
@@ -76,14 +59,25 @@ std::string LinkThatIsDown(const v1::StatusReply& status) {
       if (link.state() == v1::LinkState::up) continue;
       const bool consequence = GoesThroughOthers(link.reason());
       if (consequence && !first.empty()) continue;
+      const LinkCause cause = CauseOf(link);
       first = "link " + node.name() + " to " + link.peer() +
               (link.state() == v1::LinkState::grace ? " is down, and waited for"
                                                     : " is " + WordOf(link.state())) +
-              ": is mlxcommd running there, and the cable in?";
+              (IsOfAnotherKey(cause.reason)
+                   ? ": " + cause.detail + " (mlxcommctl doctor says which side is to change)"
+                   : ": is mlxcommd running there, and the cable in?");
       if (!consequence) return first;
     }
   }
   return first;
+}
+
+// Nobody can find it, nor be found by it. A private daemon is meant to be so.
+bool IsAloneForWantOfAKey(const v1::StatusReply& status) {
+  if (status.nodes_size() != 1) return false;
+  const v1::NodeStatus& node = status.nodes(0);
+  return node.answered() && node.cluster_keys_size() == 0 && node.links_size() == 0 &&
+         !node.has_discovery() && !node.ends_with_last_client();
 }
 
 std::string Draining(const v1::StatusReply& status) {
@@ -117,6 +111,21 @@ std::string StillForming(const v1::StatusReply& status) {
 }
 
 }  // namespace
+
+std::string LongAwaited(const v1::JobStatus& job) {
+  for (const v1::WaitStatus& wait : job.waits()) {
+    if (wait.age_ms() < kLongMs) continue;
+    for (const v1::RankStatus& rank : job.ranks()) {
+      const bool awaited = std::find(wait.awaited().begin(), wait.awaited().end(), rank.rank()) !=
+                           wait.awaited().end();
+      if (!awaited || rank.operation() == wait.operation()) continue;
+      return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
+             HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
+             rank.node();
+    }
+  }
+  return {};
+}
 
 std::string DrainText(const v1::DrainStatus& drain) {
   const std::uint64_t seconds = (drain.left_ms() + 999) / 1000;
@@ -156,7 +165,13 @@ Health HealthOf(const v1::StatusReply& status) {
   if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return bad(unlinked);
   if (const std::string pulled = PulledCable(status); !pulled.empty()) return bad(pulled);
   const std::string forming = StillForming(status);
-  return forming.empty() ? Health{true, "all is well"} : bad(forming);
+  if (!forming.empty()) return bad(forming);
+  if (IsAloneForWantOfAKey(status)) {
+    return {true,
+            "all is well on this node, which is alone: it has no key (mlxcommctl cluster create, "
+            "or join)"};
+  }
+  return {true, "all is well"};
 }
 
 }  // namespace mlxcomm::ctl

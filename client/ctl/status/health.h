@@ -1,6 +1,7 @@
 // The one sentence on how a cluster is, and what to look at first.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "mlxcomm/v1/diagnostics.pb.h"
@@ -12,6 +13,12 @@ struct Health {
   std::string text;  // With names as nodes and jobs have them; see Shown.
 };
 Health HealthOf(const v1::StatusReply& status);
+
+// Others have then awaited a rank for long enough for it to be worth a look.
+inline constexpr std::uint64_t kLongMs = 10'000;
+// Which rank of the job is awaited for so long, and where to look; empty: none. One that takes part in the
+// operation too only moves its data.
+std::string LongAwaited(const v1::JobStatus& job);
 
 // What a node that drains waits for, and how long: "1 job, 3 s left".
 std::string DrainText(const v1::DrainStatus& drain);

@@ -10,16 +10,8 @@
 #include <openssl/rand.h>
 
 #include "absl/strings/str_cat.h"
-#include "proto/wire/versions.h"
 
 namespace mlxcomm::fabric {
-namespace {
-
-wire::VersionRange RangeOf(const wire::Greeting& greeting) {
-  return {static_cast<std::uint16_t>(greeting.version - greeting.older), greeting.version};
-}
-
-}  // namespace
 
 std::string_view TextOf(std::span<const char> field) {
   return {field.data(),
@@ -47,8 +39,8 @@ wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
   return greeting;
 }
 
-std::uint16_t SpokenWith(const wire::Greeting& greeting) {
-  return wire::CommonVersion(wire::SpokenVersions(), RangeOf(greeting)).value_or(0);
+wire::VersionRange VersionsOf(const wire::Greeting& greeting) {
+  return {static_cast<std::uint16_t>(greeting.version - greeting.older), greeting.version};
 }
 
 GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster) {
@@ -56,7 +48,7 @@ GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view clu
     return {"it is not an mlxcommd", LinkReason::kNotADaemon};
   if (greeting.older >= greeting.version)
     return {"its greeting names no version of the protocol", LinkReason::kNotADaemon};
-  const wire::VersionRange theirs = RangeOf(greeting);
+  const wire::VersionRange theirs = VersionsOf(greeting);
   if (const wire::VersionRange ours = wire::SpokenVersions();
       !wire::CommonVersion(ours, theirs).has_value()) {
     return {absl::StrCat("it speaks version ", wire::TextOf(theirs),

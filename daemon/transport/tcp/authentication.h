@@ -13,6 +13,7 @@
 #include "proto/key/cluster_key.h"
 #include "proto/types/link_reason.h"
 #include "proto/wire/hello.h"
+#include "proto/wire/versions.h"
 
 namespace mlxcomm::fabric {
 
@@ -26,8 +27,8 @@ struct GreetingFault {
   LinkReason reason = LinkReason::kNone;
 };
 GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
-// What a fitting greeting's sender and this daemon speak to each other.
-std::uint16_t SpokenWith(const wire::Greeting& greeting);
+// What a fitting greeting's sender speaks.
+wire::VersionRange VersionsOf(const wire::Greeting& greeting);
 
 // The key that both sides use, of those of this side; nullptr: they have none in common.
 const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,

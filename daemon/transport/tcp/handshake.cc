@@ -171,7 +171,7 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
       !wrong.text.empty()) {
     co_return Refusal(wrong.text, wrong.reason);
   }
-  proved.version = SpokenWith(proved.acceptor);
+  proved.versions = VersionsOf(proved.acceptor);
   status = SettleOnKey(options, proved);
   if (status.ok()) status = co_await Transmit(socket, proved, MakeProof(options, proved));
   if (!status.ok()) co_return status;
@@ -194,7 +194,7 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
     }
     co_return Refusal(wrong.text, wrong.reason);
   }
-  proved.version = SpokenWith(proved.dialer);
+  proved.versions = VersionsOf(proved.dialer);
   status = FindOwnInterface(socket, proved);
   if (!status.ok()) co_return status;
   proved.acceptor = MakeGreeting(options.cluster, *options.keys, Wanted(options, proved));

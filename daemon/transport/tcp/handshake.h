@@ -33,7 +33,7 @@ struct Proved {
   wire::Greeting acceptor{};
   wire::Proof dialers_proof{};
   wire::Proof acceptors_proof{};
-  std::uint16_t version = 0;      // Of the protocol, that both speak to each other.
+  wire::VersionRange versions{};  // Of the protocol, that the other side speaks.
   std::optional<ClusterKey> key;  // Of those of this side, the one that both have.
   DerivedKey proof_key;
   NodeId peer;

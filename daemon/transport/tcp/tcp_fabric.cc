@@ -353,7 +353,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   }
   const ClusterKeyId key = proved.key->id();
   (*rail)->SetProvedWith(key);
-  (*rail)->SetVersion(proved.version);
+  (*rail)->SetPeersVersions(proved.versions);
   const bool encrypted = (*rail)->Snapshot().security == "tls";
   const absl::Status joined =
       links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());

@@ -71,6 +71,7 @@ class TcpFabric final {
   std::vector<LinkSnapshot> Snapshot() const;
   const std::vector<std::unique_ptr<SideRails>>& side_rails() const { return side_rails_; }
   std::uint64_t strangers_refused() const { return strangers_refused_; }
+  std::uint64_t stranger_refused_ns() const { return stranger_refused_ns_; }  // The last one.
   // "127.0.0.1:40123" for each listening address, with the real port.
   std::vector<std::string> listening() const;
 
@@ -182,6 +183,7 @@ class TcpFabric final {
   std::uint64_t next_look_at_proofs_ns_ = 0;
   std::vector<Stranger*> strangers_;  // Oldest first.
   std::uint64_t strangers_refused_ = 0;
+  std::uint64_t stranger_refused_ns_ = 0;
   std::uint64_t refusals_logged_in_second_ = 0;
   std::uint64_t refusal_second_ = 0;
   bool active_ = false;

@@ -11,6 +11,7 @@ namespace mlxcomm::fabric {
 
 void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) {
   ++strangers_refused_;
+  stranger_refused_ns_ = platform::MonotonicNow();
   TellOfRefused(FabricNotice::Kind::kStrangerRefused, from, why);
 }
 

@@ -184,7 +184,7 @@ RailSnapshot TcpRail::Snapshot() const {
   snapshot.remote_address = remote_address_;
   snapshot.security = stream_->is_encrypted() ? "tls" : "plain";
   snapshot.key = proved_with_;
-  snapshot.version = version_;
+  snapshot.peers_versions = peers_versions_;
   snapshot.up = up_.load(std::memory_order_relaxed);
   snapshot.sent_bytes = writer_.sent_bytes();
   snapshot.received_bytes = reader_.received_bytes();

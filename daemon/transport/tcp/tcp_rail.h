@@ -49,7 +49,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   // Before Start; may be nullptr.
   void Observe(std::unique_ptr<RailObserver> observer);
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
-  void SetVersion(std::uint16_t version) { version_ = version; }
+  void SetPeersVersions(const wire::VersionRange& versions) { peers_versions_ = versions; }
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   void Prepare() override;
@@ -156,7 +156,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<std::uint64_t> held_bytes_{0};
   std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
   ClusterKeyId proved_with_{};
-  std::uint16_t version_ = 0;
+  wire::VersionRange peers_versions_{};
   bool popped_slot_ = false;  // The loop's thread: the event handed out last holds a slot.
   bool popped_large_control_ = false;
 

@@ -320,6 +320,8 @@ TEST(CheckTest, TellsWhyNobodyIsFound) {
   facts.system.firewall_on = true;
   EXPECT_EQ(Found(facts, "MC204").size(), 1u);
   facts.cluster.status.mutable_nodes(0)->mutable_discovery()->set_foreign(2);
+  EXPECT_TRUE(Found(facts, "MC211").empty()) << "they are heard no more";
+  en2.set_foreign_ms_ago(900);
   EXPECT_EQ(Found(facts, "MC211").size(), 1u);
   EXPECT_TRUE(Found(facts, "MC214").empty());
   en2.set_used(false);

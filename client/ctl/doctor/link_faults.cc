@@ -1,0 +1,126 @@
+#include "client/ctl/doctor/link_faults.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/ctl/doctor/check.h"
+#include "client/ctl/status/link_cause.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// "[fe80::2%en2]:7470", or a rail of such an address: on the cable itself.
+bool IsOnTheCable(const v1::LinkStatus& link) {
+  const auto is_link_local = [](const std::string& address) {
+    return address.starts_with("[fe80:");
+  };
+  return is_link_local(link.peer()) ||
+         std::any_of(link.rails().begin(), link.rails().end(), [&](const v1::RailStatus& rail) {
+           return is_link_local(rail.remote_address());
+         });
+}
+
+bool IsSwitchedOff(const ClusterFacts& cluster, const std::string& node,
+                   const std::string& interface) {
+  if (interface.empty()) return false;
+  for (const v1::NodeCheckup& checkup : cluster.checkups.nodes()) {
+    if (checkup.name() != node || !checkup.answered()) continue;
+    for (const v1::InterfaceCheckup& found : checkup.interfaces()) {
+      if (found.name() == interface) return found.has_up() && !found.up();
+    }
+  }
+  return false;
+}
+
+std::optional<OffInterface> SwitchedOffAt(const ClusterFacts& cluster, const std::string& node,
+                                          const std::string& local, const std::string& peer,
+                                          const std::string& remote) {
+  if (IsSwitchedOff(cluster, node, local)) return OffInterface{node, local};
+  if (IsSwitchedOff(cluster, peer, remote)) return OffInterface{peer, remote};
+  return std::nullopt;
+}
+
+// Under the connection that ended last, or one that is being made.
+std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
+                                             const v1::NodeStatus& node,
+                                             const v1::LinkStatus& link) {
+  auto off = SwitchedOffAt(cluster, node.name(), link.last_local_interface(), link.peer(),
+                           link.last_remote_interface());
+  for (const v1::RailStatus& rail : link.rails()) {
+    if (!off.has_value()) off = SwitchedOffUnder(cluster, node, link, rail);
+  }
+  return off;
+}
+
+bool HasAnotherLink(const v1::NodeStatus& node, const v1::LinkStatus& link) {
+  return std::any_of(node.links().begin(), node.links().end(), [&](const v1::LinkStatus& other) {
+    return &other != &link && other.state() == v1::LinkState::up;
+  });
+}
+
+// Who comes to the node without its key, since this link is down; empty: nobody.
+std::string WhoKnocks(const v1::NodeStatus& node, const v1::LinkStatus& link) {
+  for (const v1::DiscoveredNeighbour& known : node.discovery().neighbours()) {
+    if (known.id() != link.peer_id() || known.state() == "heard") continue;
+    for (const v1::DiscoveryInterface& interface : node.discovery().interfaces()) {
+      if (interface.name() == known.local_interface() && interface.has_foreign_ms_ago() &&
+          interface.foreign_ms_ago() < kStillComingMs) {
+        return absl::StrCat("hellos of another key or cluster are heard on ", interface.name(),
+                            ", where it was");
+      }
+    }
+  }
+  if (node.has_stranger_refused_ms_ago() && node.stranger_refused_ms_ago() < kStillComingMs)
+    return "connections without this cluster's key come";
+  return {};
+}
+
+}  // namespace
+
+std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
+                                             const v1::NodeStatus& node, const v1::LinkStatus& link,
+                                             const v1::RailStatus& rail) {
+  return SwitchedOffAt(cluster, node.name(), rail.local_interface(), link.peer(),
+                       rail.remote_interface());
+}
+
+LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link) {
+  const LinkCause cause = CauseOf(link);
+  LinkFault fault;
+  fault.values = {{"detail", cause.detail.empty() ? "not up" : cause.detail},
+                  {"local_network", LocalNetworkRemedy(facts)},
+                  {"node", node.name()},
+                  {"peer", link.peer()}};
+  if (const auto off = SwitchedOffUnder(facts.cluster, node, link); off.has_value()) {
+    fault.id = "MC502/off";
+    fault.values.emplace_back("interface", off->name);
+    fault.values.emplace_back("off_node", off->node);
+    return fault;
+  }
+  const FindingKind* const kind = KindOfLink(cause.reason);
+  fault.id = kind == nullptr ? "MC502" : kind->id;
+  if (cause.reason == v1::LinkReason::no_route_to_host && !IsOnTheCable(link)) {
+    fault.id = "MC205/routed";
+  } else if (IsOfAnotherKey(cause.reason)) {
+    fault.id = HasAnotherLink(node, link) ? "MC209" : "MC209/alone";
+  } else if (fault.id == "MC502" && link.large_lost()) {
+    fault.id = "MC515/down";  // However it ended.
+  } else if (fault.id == "MC502" && link.state() != v1::LinkState::connecting) {
+    const std::string who = WhoKnocks(node, link);
+    if (who.empty()) return fault;
+    fault.id = "MC502/knocks";
+    fault.values.emplace_back("who", who);
+  }
+  return fault;
+}
+
+bool IsRecent(const Facts& facts, std::uint64_t ms_ago) { return ms_ago < facts.recent_ms; }
+
+bool HearsForeignHellos(const v1::NodeStatus& node) {
+  const auto& interfaces = node.discovery().interfaces();
+  return std::any_of(interfaces.begin(), interfaces.end(), [](const v1::DiscoveryInterface& one) {
+    return one.has_foreign_ms_ago() && one.foreign_ms_ago() < kStillComingMs;
+  });
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,327 @@
+"""Each row of the README's table of faults that a lab can make, with doctor on every node: it says what is
+wrong where that is known, and nothing that is wrong elsewhere; when its remedy was followed, all is well.
+
+A row is a generator: it makes the fault, yields what each node is to say (others: nothing), gets what they
+say, and follows the remedy. It returns the options with which doctor is to say nothing then."""
+
+import os
+import pathlib
+import re
+import sys
+
+import pytest
+
+from conftest import SIGKILL, find_program, wait_until
+from lab.cluster import PATIENT, PORT, QUICK
+from lab.doctor import Doctor, any_of, only
+from lab.outcomes import all_fine, heard, until_looping
+from lab.test_mtu import in_packets, set_mtu
+from lab.wiring import pair, ring, switch
+
+STRANGER = pathlib.Path(__file__).with_name("stranger.py")
+# What was refused is told for ten minutes, unless somebody who has mended it asks for less.
+OF_JUST_NOW = ("--recent", "500ms")
+ROWS = []
+
+
+def row(wiring, **settings):
+    def add(steps):
+        ROWS.append(pytest.param(wiring, settings, steps, id=steps.__name__))
+        return steps
+    return add
+
+
+@row(pair(), peer_settings=PATIENT)
+def a_rank_dies(c, doctor):
+    """Why: ranks that have ended are no fault of the cluster."""
+    ranks = c.ranks([0, 1], "loop:8:100000:never")
+    until_looping(ranks)
+    ranks[1].signal(SIGKILL)
+    assert "RANK_LOST" in heard(ranks[0])[1]
+    yield {}
+
+
+@row(pair(), peer_settings=PATIENT)
+def a_rank_is_missing(c, doctor):
+    ranks = [c.rank(0, 2, 0, "sum:8")]
+    told = yield {0: {"MC517"}, 1: {"MC517"}}
+    assert only(told[1], "MC517")["found"] == "waits for rank 1"
+    assert "health: 1 job is still forming" in doctor.ctl(0, "status")[1]
+    told = yield {0: {"MC510"}, 1: {"MC517"}}
+    assert only(told[0], "MC510")["remedy"].startswith("start those that are awaited")
+    all_fine([*ranks, c.rank(1, 2, 1, "sum:8")])
+
+
+@row(pair(), peer_settings=PATIENT)
+def a_rank_does_not_call(c, doctor):
+    stop = c.folder / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
+    until_looping(ranks)
+    ranks[1].signal(19)
+    told = yield {0: {"MC510"}, 1: {"MC510"}}
+    for node in (0, 1):
+        assert only(told[node], "MC510")["found"].endswith(" on node-1")
+        assert only(told[node], "MC510")["remedy"].startswith("let that process go on")
+    ranks[1].signal(18)
+    stop.touch()
+    all_fine(ranks)
+
+
+@row(switch(2, switches=2), peer_settings=PATIENT)
+def one_of_several_cables_is_pulled(c, doctor):
+    c.cut("0-s0")
+    told = yield {0: {"MC305"}, 1: {"MC305"}}
+    assert "is it in, at both ends?" in only(told[1], "MC305")["remedy"]
+    c.restore("0-s0")
+
+
+@row(switch(2), peer_settings=QUICK)
+def the_last_cable_is_pulled(c, doctor):
+    c.cut("0-s0")
+    told = yield {0: {"MC501", "MC502"}, 1: {"MC501", "MC502"}}
+    for node in (0, 1):
+        assert "the cable in" in only(told[node], "MC502")["remedy"]
+    c.restore("0-s0")
+
+
+@row(ring(3), peer_settings=PATIENT)
+def an_interface_of_a_ring_is_switched_off(c, doctor):
+    """Why: the others asked whether the cable was in, and wanted another one beside it (MC508)."""
+    c.cut("0-1", at=0)
+    told = yield {node: {"MC202"} for node in range(3)}
+    assert only(told[0], "MC202")["object"] == "interface to-1"
+    for node in (1, 2):
+        assert only(told[node], "MC202")["object"] == "node node-0, interface to-1"
+    assert doctor.run_remedy(only(told[1], "MC202")) == 0
+    c.restore("0-1")  # A system makes a link-local address by itself.
+
+
+@row(ring(3), peer_settings=PATIENT, discovery=True)
+def an_interface_is_switched_off_and_doctor_mends_it_itself(c, doctor):
+    c.cut("0-1", at=0)
+    told = yield {node: {"MC202"} for node in range(3)}
+    assert only(told[0], "MC202")["safe"]
+    _, said = doctor.ctl(0, "doctor", "--fix", "--yes", codes=(0, 4))
+    assert "ip link set dev to-1 up\n  done" in said
+    c.restore("0-1")
+
+
+@row(pair(), peer_settings=QUICK)
+def the_last_interface_is_switched_off(c, doctor):
+    c.cut("0-1", at=0)
+    told = yield {0: {"MC202", "MC502"}, 1: {"MC501", "MC502"}}
+    assert only(told[0], "MC502")["found"] == "interface to-1 of node-0 is switched off"
+    assert "the interface up?" in only(told[1], "MC502")["remedy"]
+    assert doctor.run_remedy(only(told[0], "MC502")) == 0
+    c.restore("0-1")
+
+
+@row(pair(), peer_settings=QUICK, discovery=True)
+def the_last_interface_that_neighbours_are_found_on_is_switched_off(c, doctor):
+    c.cut("0-1", at=0)
+    told = yield {0: {"MC202", "MC502"}, 1: {"MC212", "MC501", "MC502"}}
+    doctor.run_command(0, only(told[0], "MC202"))
+    c.restore("0-1")
+
+
+def change_key(c, node):
+    """It has another key than the others from here on."""
+    c.keys[node] = 9
+    c.key(9).write_text(os.urandom(32).hex() + "\n")
+    c.key(9).chmod(0o600)
+    c.restart(node)
+
+
+@row(ring(3), peer_settings=QUICK)
+def a_node_that_dials_has_another_key(c, doctor):
+    """Why: the others asked whether its machine was awake, and then whether its cable was in."""
+    change_key(c, 2)
+    told = yield {0: {"MC502", "MC509"}, 1: {"MC502", "MC509"}, 2: {"MC209"}}
+    for node in (0, 1):
+        assert re.search("if they are of node-2, it has another key: there, .* --take, with the code of .* "
+                         "key show on node-", any_of(told[node], "MC502")["remedy"]), told[node]
+    assert "on node-2, mlxcommctl cluster key rotate --take" in any_of(told[2], "MC209")["remedy"]
+    doctor.take_key(2, 0)
+    return OF_JUST_NOW
+
+
+@row(ring(3), peer_settings=QUICK)
+def a_node_that_is_dialed_has_another_key(c, doctor):
+    """Why: as above; and at the node itself doctor said only that strangers were refused."""
+    change_key(c, 0)
+    told = yield {0: {"MC211", "MC509"}, 1: {"MC209"}, 2: {"MC209"}}
+    for node in (1, 2):
+        assert "so node-0 is the one to change" in any_of(told[node], "MC209")["remedy"]
+    assert "--take here" in only(told[0], "MC211")["remedy"]
+    doctor.take_key(0, 1)
+    return OF_JUST_NOW
+
+
+@row(ring(3), peer_settings=QUICK, discovery=True)
+def a_node_that_is_heard_has_another_key(c, doctor):
+    change_key(c, 2)
+    for node in (0, 1):
+        wait_until(lambda node=node: hears_only_foreign_hellos(c, node, "to-2"), "its hellos are foreign")
+    # Of two nodes that found each other, that with the smaller id dials: it knows for certain, and the other
+    # one counts strangers.
+    either = [{"MC209"}, {"MC502"}, {"MC209", "MC502"}, {"MC502", "MC509"}, {"MC209", "MC502", "MC509"}]
+    told = yield {0: either, 1: either, 2: [{"MC211"}, {"MC211", "MC509"}]}
+    for found in [one for one in told[0] + told[1] if one["code"] != "MC509"]:
+        said = f"{found['found']} {found['remedy']}"
+        assert re.search("so node-2 is the one to change: there, |heard on to-2, where it was .*"
+                         "if they are of node-2, it has another key: there, ", said), found
+    assert "--take here" in only(told[2], "MC211")["remedy"]
+    doctor.take_key(2, 0)
+    return OF_JUST_NOW
+
+
+def hears_only_foreign_hellos(c, node, interface):
+    told = c.own_part(node)["discovery"]
+    lost = [one["state"] == "lost" for one in told["neighbours"] if one["local_interface"] == interface]
+    return lost and all(lost) and any("foreign_ms_ago" in one for one in told["interfaces"]
+                                      if one["name"] == interface)
+
+
+@row(pair(), peer_settings=QUICK, discovery=True)
+def a_node_has_no_key(c, doctor):
+    """Why: status said that all is well."""
+    with_key = c.write_config
+    c.write_config = lambda node: node_alone(c, node)
+    c.restart(1)
+    told = yield {0: {"MC501", "MC502"}, 1: {"MC104"}}
+    assert "which is alone: it has no key" in doctor.ctl(1, "status")[1]
+    assert "mlxcommctl cluster join" in only(told[1], "MC104")["remedy"]
+    c.keys[1] = 9
+    _, code = doctor.ctl(0, "cluster", "key", "show", "--key-file", str(c.key(0)))
+    doctor.ctl(1, "cluster", "join", "--key-file", str(c.key(9)), text=code)
+    c.write_config = with_key
+    c.restart(1)
+
+
+def node_alone(c, node):
+    path = c.folder / "alone.textproto"
+    path.write_text(f'cluster: "lab" node_name: "node-{node}" state_directory: "{c.folder}/{node}"\n'
+                    f'socket_path: "{c.socket(node)}"\n')
+    return path
+
+
+@row(pair(), peer_settings=PATIENT)
+def others_can_read_a_key(c, doctor):
+    c.keys[1] = 1
+    c.key(1).write_text(c.key(0).read_text())
+    c.key(1).chmod(0o600)
+    c.restart(1)
+    c.wait_linked()
+    c.key(1).chmod(0o644)
+    told = yield {1: {"MC102", "MC103"}}  # Both name the same command.
+    assert f"chmod 600 {c.key(1)}" in only(told[1], "MC102")["found"]
+    assert only(told[1], "MC103")["command"] == f"chmod 600 {c.key(1)}"
+    doctor.run_command(1, only(told[1], "MC103"))
+
+
+@row(ring(3), peer_settings=QUICK)
+def a_daemon_is_killed(c, doctor):
+    c.kill(1)
+    told = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
+    assert "start it" in only(told[1], "MC101")["remedy"]
+    for node in (0, 2):
+        assert "is mlxcommd running there" in any_of(told[node], "MC502")["remedy"]
+    c.start_daemon(1)
+
+
+@row(ring(3), peer_settings=QUICK)
+def a_daemon_stands_still(c, doctor):
+    c.stop(1)
+    told = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
+    assert only(told[1], "MC101")["remedy"].startswith("it runs, but says nothing"), told[1]
+    for node in (0, 2):
+        assert "is the machine awake, and mlxcommd running?" in only(told[node], "MC501")["remedy"]
+    c.resume(1)
+    return OF_JUST_NOW  # It refuses those that have connected and gone while it stood still.
+
+
+@row(pair(), peer_settings=QUICK)
+def a_neighbour_was_never_there(c, doctor):
+    c.kill(0)
+    c.restart(1)
+    told = yield {0: {"MC101"}, 1: {"MC206"}}
+    assert "is mlxcommd running there" in only(told[1], "MC206")["remedy"]
+    c.start_daemon(0)
+
+
+@row(pair(), peer_settings=PATIENT)
+def a_daemon_drains(c, doctor):
+    stop = c.folder / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
+    until_looping(ranks)
+    c.daemons[1].signal(15)
+    told = yield {0: {"MC516"}, 1: {"MC516"}}
+    assert "let its jobs end" in only(told[0], "MC516")["remedy"]
+    stop.touch()
+    all_fine(ranks)
+    assert c.daemons[1].finish() == 0
+    c.start_daemon(1)
+
+
+@row(pair(), peer_settings=PATIENT)
+def the_ends_of_a_cable_have_different_mtus(c, doctor):
+    c.namespaces.ip("node-1", "link set dev to-0 mtu 1400")
+    told = yield {0: {"MC505"}, 1: {"MC505"}}
+    assert doctor.run_remedy(only(told[0], "MC505")) == 1
+
+
+@row(switch(2), peer_settings=QUICK)
+def an_mtu_on_the_last_way_becomes_too_small(c, doctor):
+    in_packets(c)
+    ranks = c.ranks([0, 1], "loop:8:1000000:never")
+    until_looping(ranks)
+    set_mtu(c, 1000)
+    assert all("RANK_LOST" in heard(rank)[1] for rank in ranks)
+    told = yield {0: {"MC515"}, 1: {"MC515"}}
+    assert "all switches" in any_of(told[0], "MC515")["remedy"]
+    set_mtu(c, 1500)
+
+
+@row(pair(), peer_settings=PATIENT)
+def strangers_connect(c, doctor):
+    """Why: doctor told of them until the daemon was started again."""
+    stranger = c.run(1, [sys.executable, STRANGER, f"10.1.0.1:{PORT}", "garbage", 3])
+    assert stranger.finish() == 0, stranger.lines
+    told = yield {0: {"MC509"}, 1: {"MC509"}}
+    assert only(told[1], "MC509")["object"] == "node node-0"
+    assert only(told[1], "MC509")["found"].startswith("3 connections without proof of the key")
+    assert "not an mlxcommd" in doctor.ctl(0, "events", "-n", "100")[1]
+    return OF_JUST_NOW
+
+
+@pytest.mark.parametrize("wiring, settings, steps", ROWS)
+def test_doctor_finds_it_and_its_remedy_mends_it(lab, wiring, settings, steps):
+    c = lab(wiring, top_settings="drain_timeout_ms: 600000", **settings)
+    doctor = Doctor(c)
+    doctor.everywhere({})
+    making = steps(c, doctor)
+    expected, words = next(making), ()
+    while expected is not None:
+        told = doctor.everywhere(expected)
+        try:
+            expected = making.send(told)
+        except StopIteration as end:
+            expected, words = None, end.value or ()
+    c.wait_linked()
+    doctor.everywhere({}, *words)
+
+
+def test_a_private_daemon_is_no_fault(lab):
+    """Why: doctor wanted neighbours for it (MC104), and nobody is to have any."""
+    c = lab(pair())
+    doctor = Doctor(c)
+    c.kill(0)
+    daemon = c.run(0, [find_program("mlxcommd"), "--private", "--socket", c.socket(0)])
+    wait_until(lambda: c.status(0), "it answers")
+    rank = c.rank(0, 1, 0, f"loop:8:1000:{c.folder}/stop")
+    rank.wait_for("looping")
+    doctor.says(0, set())
+    assert doctor.ctl(0, "status")[1].endswith("health: all is well\n")
+    (c.folder / "stop").touch()
+    all_fine([rank])
+    assert daemon.finish() == 0

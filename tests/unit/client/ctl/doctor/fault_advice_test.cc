@@ -1,0 +1,234 @@
+// Advice that would be wrong: to the healthy side of a fault, beside what exists, after it is over.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include <google/protobuf/text_format.h>
+
+#include "client/ctl/doctor/check.h"
+
+namespace mlxcomm::ctl::fault_advice_test {
+namespace {
+
+using Why = v1::LinkReason;
+
+// Nodes a, b and c in a ring, all of whose links are up; doctor runs on a.
+Facts Ring() {
+  Facts facts;
+  facts.own_version = "1";
+  facts.cluster.daemon_answers = true;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" id: "1" version: "1" answered: true state: "up" cluster_keys: "k"
+                 links { peer: "b" peer_id: "2" state: up
+                         rails { transport: tcp state: up local_interface: "a-b"
+                                 remote_interface: "b-a" } }
+                 links { peer: "c" peer_id: "3" state: up
+                         rails { transport: tcp state: up local_interface: "a-c"
+                                 remote_interface: "c-a" } } }
+         nodes { name: "b" id: "2" version: "1" answered: true state: "up" cluster_keys: "k"
+                 links { peer: "a" peer_id: "1" state: up }
+                 links { peer: "c" peer_id: "3" state: up } })",
+      &facts.cluster.status));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a"
+         nodes { name: "a" answered: true open_files_max: 4096 listening: "0.0.0.0:1"
+                 interfaces { name: "a-b" up: true } interfaces { name: "a-c" up: true } }
+         nodes { name: "b" answered: true open_files_max: 4096
+                 interfaces { name: "b-a" up: true } interfaces { name: "b-c" up: true } })",
+      &facts.cluster.checkups));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" shape: "ring" ring: "1" ring: "2" ring: "3" ring_closed: true
+         nodes { id: "1" name: "a" state: "up" } nodes { id: "2" name: "b" state: "up" }
+         nodes { id: "3" name: "c" state: "up" })",
+      &facts.cluster.topology));
+  return facts;
+}
+
+v1::NodeStatus& Own(Facts& facts) { return *facts.cluster.status.mutable_nodes(0); }
+
+v1::LinkStatus& LoseC(Facts& facts, Why::Value reason) {
+  v1::LinkStatus& link = *Own(facts).mutable_links(1);
+  link.set_state(v1::LinkState::lost);
+  link.set_reason(reason);
+  link.set_detail("how it ended");
+  link.clear_rails();
+  facts.cluster.topology.mutable_nodes(2)->set_state("lost");
+  facts.cluster.topology.mutable_ring()->RemoveLast();
+  facts.cluster.topology.set_ring_closed(false);
+  facts.cluster.topology.set_shape("pair");
+  return link;
+}
+
+std::vector<Finding> Wrong(const Facts& facts) {
+  std::vector<Finding> found = Check(facts).Sorted();
+  std::erase_if(found, [](const Finding& finding) {
+    return KindOf(finding.code)->severity == Severity::kOk;
+  });
+  return found;
+}
+
+std::vector<std::string> Ids(const Facts& facts) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : Wrong(facts)) ids.push_back(finding.id);
+  return ids;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(FaultAdviceTest, FindsNothingWhereAllIsWell) { EXPECT_EQ(Ids(Ring()), Strings{}); }
+
+// Why: it asked whether the machine was awake, and mlxcommd running.
+TEST(FaultAdviceTest, NamesTheSideThatIsToChangeItsKey) {
+  Facts facts = Ring();
+  v1::RailStatus& rail = *LoseC(facts, Why::peer_stopped).add_rails();
+  rail.set_state(v1::RailState::down);
+  rail.set_reason(Why::wrong_key);
+  rail.set_detail("it does not hold this cluster's key");
+  ASSERT_EQ(Ids(facts), Strings{"MC209"});
+  const Finding found = Wrong(facts)[0];
+  EXPECT_EQ(found.found, "it does not hold this cluster's key");
+  EXPECT_TRUE(found.remedy.starts_with("a is linked with others, so c is the one")) << found.remedy;
+  EXPECT_NE(found.remedy.find("key show on a,"), std::string::npos) << found.remedy;
+  Own(facts).mutable_links(0)->set_state(v1::LinkState::lost);
+  EXPECT_EQ(Ids(facts), (Strings{"MC209/alone", "MC502"}));
+  EXPECT_NE(Wrong(facts)[0].remedy.find("on a, mlxcommctl cluster key rotate --take, with the code "
+                                        "of mlxcommctl cluster key show on c"),
+            std::string::npos);
+}
+
+// Why: the side that is dialed only counts who it refuses.
+TEST(FaultAdviceTest, AsksWhetherThoseThatKnockAreTheNodeThatIsLost) {
+  Facts facts = Ring();
+  LoseC(facts, Why::peer_stopped);
+  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502"}));
+  Own(facts).set_strangers_refused(3);
+  Own(facts).set_stranger_refused_ms_ago(500);
+  ASSERT_EQ(Ids(facts), (Strings{"MC502/knocks", "MC509"}));
+  EXPECT_EQ(Wrong(facts)[0].found, "how it ended; connections without this cluster's key come");
+  Own(facts).set_stranger_refused_ms_ago(61'000);
+  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502", "MC509"})) << "they come no more";
+  Own(facts).clear_strangers_refused();
+  v1::DiscoveryInterface& port = *Own(facts).mutable_discovery()->add_interfaces();
+  port.set_name("a-c");
+  port.set_used(true);
+  port.set_foreign_ms_ago(900);
+  v1::DiscoveredNeighbour& known = *Own(facts).mutable_discovery()->add_neighbours();
+  known.set_id("3");
+  known.set_local_interface("a-c");
+  known.set_state("lost");
+  EXPECT_EQ(Ids(facts), (Strings{"MC502/knocks"}));
+  known.set_local_interface("a-b");
+  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502"})) << "it was on another cable";
+}
+
+// Why: it asked whether mlxcommd was running there, beside the MTU that it named.
+TEST(FaultAdviceTest, BlamesTheMtuAloneHoweverTheLinkEnded) {
+  Facts facts = Ring();
+  LoseC(facts, Why::cut).set_large_lost(true);
+  EXPECT_EQ(Ids(facts), (Strings{"MC515", "MC515/down"}));
+}
+
+// Why: a node that only listens said nothing of it but that strangers were refused.
+TEST(FaultAdviceTest, TellsANodeThatIsAloneThatOthersHaveAnotherKey) {
+  Facts facts = Ring();
+  Own(facts).clear_links();
+  facts.cluster.status.mutable_nodes()->RemoveLast();
+  Own(facts).set_strangers_refused(2);
+  Own(facts).set_stranger_refused_ms_ago(3'000);
+  ASSERT_EQ(Ids(facts), (Strings{"MC211/refused", "MC509"}));
+  EXPECT_EQ(Wrong(facts)[0].found,
+            "2 connections without its key, the last 3.0 s ago, and no neighbour");
+}
+
+// Why: it asked whether the cable was in, at both ends.
+TEST(FaultAdviceTest, NamesTheInterfaceThatIsSwitchedOffAtWhicheverEnd) {
+  Facts facts = Ring();
+  v1::RailStatus& rail = *Own(facts).mutable_links(0)->mutable_rails(0);
+  rail.set_state(v1::RailState::down);
+  rail.set_reason(Why::no_answer);
+  EXPECT_EQ(Ids(facts), Strings{"MC305"});
+  facts.cluster.checkups.mutable_nodes(1)->mutable_interfaces(0)->set_up(false);
+  ASSERT_EQ(Ids(facts), Strings{"MC202/elsewhere"});
+  EXPECT_EQ(Wrong(facts)[0].object, "node b, interface b-a");
+  EXPECT_TRUE(Wrong(facts)[0].remedy.starts_with("on b, as root: ip link set dev b-a up"));
+  facts = Ring();
+  v1::LinkStatus& link = LoseC(facts, Why::interface_down);
+  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502/interface"}));
+  link.set_last_local_interface("a-c");
+  facts.cluster.checkups.mutable_nodes(0)->mutable_interfaces(1)->set_up(false);
+  InterfaceFacts own;
+  own.name = "a-c";
+  facts.system.interfaces = {own};
+  ASSERT_EQ(Ids(facts), (Strings{"MC502/off", "MC202"}));
+  EXPECT_EQ(Wrong(facts)[0].found, "interface a-c of a is switched off");
+}
+
+// Why: "a cable between b and a would close it" was said of a ring whose cable was pulled.
+TEST(FaultAdviceTest, WantsNoCableWhereOneIsOnlyDown) {
+  Facts facts = Ring();
+  facts.cluster.topology.set_ring_closed(false);
+  facts.cluster.topology.set_shape("line");
+  EXPECT_EQ(Ids(facts), Strings{"MC508"});
+  Own(facts).mutable_links(1)->mutable_rails(0)->set_state(v1::RailState::down);
+  EXPECT_EQ(Ids(facts), Strings{"MC305"});
+  Own(facts).mutable_links(1)->mutable_rails(0)->set_state(v1::RailState::up);
+  facts.cluster.topology.add_nodes()->set_state("lost");
+  EXPECT_EQ(Ids(facts), Strings{"MC501/lost"}) << "a node of the ring is missing";
+}
+
+// Why: doctor ended with 4 until the daemon was started again.
+TEST(FaultAdviceTest, ForgetsAfterTenMinutesWhatWasCounted) {
+  Facts facts = Ring();
+  Own(facts).set_strangers_refused(6);
+  Own(facts).set_nodes_refused(1);
+  v1::LinkStatus& link = *Own(facts).mutable_links(0);
+  link.set_changed_frames(2);
+  const auto ago = [&](std::uint64_t ms) {
+    Own(facts).set_stranger_refused_ms_ago(ms);
+    Own(facts).set_node_refused_ms_ago(ms);
+    link.set_changed_ms_ago(ms);
+    return Ids(facts);
+  };
+  EXPECT_EQ(ago(599'999), (Strings{"MC509", "MC513", "MC514"}));
+  EXPECT_EQ(ago(600'000), Strings{});
+  facts.recent_ms = 700'000;
+  EXPECT_EQ(ago(600'000), (Strings{"MC509", "MC513", "MC514"}));
+}
+
+// Why: nothing was wrong, it said, while a job waited for a rank that was never started.
+TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
+  Facts facts = Ring();
+  v1::JobStatus& job = *facts.cluster.status.add_jobs();
+  job.set_name("train");
+  job.set_state("forming");
+  job.set_detail("waits for rank 1");
+  v1::RankStatus& rank = *job.add_ranks();
+  rank.set_operation_age_ms(9'999);
+  EXPECT_EQ(Ids(facts), Strings{"MC517"}) << "most ranks come within seconds";
+  rank.set_operation_age_ms(10'000);
+  ASSERT_EQ(Ids(facts), Strings{"MC510/forming"});
+  EXPECT_EQ(Wrong(facts)[0].found, "waits for rank 1, for 10.0 s");
+  job.set_state("running");
+  EXPECT_EQ(Ids(facts), Strings{});
+  rank.set_rank(1);
+  v1::WaitStatus& wait = *job.add_waits();
+  wait.add_awaited(1);
+  wait.set_age_ms(10'000);
+  wait.set_operation("barrier");
+  EXPECT_EQ(Ids(facts), Strings{"MC510/waits"});
+}
+
+TEST(FaultAdviceTest, WantsNoNeighboursForAPrivateDaemon) {
+  Facts facts = Ring();
+  Own(facts).clear_links();
+  facts.cluster.status.mutable_nodes()->RemoveLast();
+  facts.cluster.checkups.mutable_nodes(0)->clear_listening();
+  EXPECT_EQ(Ids(facts), Strings{"MC104"});
+  Own(facts).set_ends_with_last_client(true);
+  EXPECT_EQ(Ids(facts), Strings{});
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::fault_advice_test
