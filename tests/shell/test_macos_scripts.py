@@ -189,12 +189,17 @@ launchctl bootstrap system /Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist
 echo 'drain_timeout_ms: 20001' > /etc/mlxcommd/mlxcommd.textproto
 mlxcommctl service install
 {SHOWN}
+mlxcommctl service install --force
+{SHOWN}
+mlxcommctl service status
 echo 'clients {{ clients_max: 0 }}' > /etc/mlxcommd/mlxcommd.textproto
 if mlxcommctl service install; then exit 10; fi
 mlxcommctl status
 """)
     assert "clients_max: expected 1 to 4096" in said
+    assert "service        launchd: installed, enabled, running" in said
     calls = mac.launchctl()
+    assert calls.count("kill SIGUSR2 system/com.mlxcomm.mlxcommd") == 1
     assert calls.count("enable system/com.mlxcomm.mlxcommd") == 2
     bootstraps = [n for n, call in enumerate(calls) if call.startswith("bootstrap")]
     assert len(bootstraps) == 3 and calls.index("enable system/com.mlxcomm.mlxcommd") < bootstraps[0]
@@ -273,6 +278,36 @@ def test_a_library_that_is_not_there_leaves_what_is_installed_as_it_is(mac):
     assert f"loads {ABSL}, which is not there" in said
     kept = [one for one in mac.disk.joinpath("usr/local").rglob("*.dylib") if ".new" not in str(one)]
     assert sorted(kept) == before
+
+
+def test_an_otool_that_fails_is_not_one_that_names_no_libraries(mac):
+    """Why: without the developer tools a daemon without its libraries was put there, and did not start."""
+    program = build(mac)
+    for otool in ("echo 'no developer tools were found' >&2; exit 69", None):
+        (mac.folder / "tools/otool").unlink()
+        if otool:
+            (mac.folder / "tools/otool").write_text(f"#!/bin/sh\n{otool}\n", encoding="ascii")
+            (mac.folder / "tools/otool").chmod(0o755)
+        said = mac.run(program, code=1)
+        assert "xcode-select --install" in said and "nothing was changed" in said, said
+        assert ("no developer tools were found" if otool else "otool: no such program") in said, said
+    assert not list((mac.disk / "usr/local").rglob("*.dylib"))
+
+
+def test_a_service_that_is_loaded_and_does_not_run_is_not_said_to_run(mac):
+    """Why: launchd knows it as well, and starts it again every ten seconds."""
+    said = mac.run(f"""
+{build(mac)}
+{SHOWN}
+mv "$MAC_STATE/pid" "$MAC_STATE/hidden"
+kill -STOP "$(cat "$MAC_STATE/hidden")"
+if mlxcommctl service status; then exit 10; fi
+kill -CONT "$(cat "$MAC_STATE/hidden")"; mv "$MAC_STATE/hidden" "$MAC_STATE/pid"
+: > "$MAC_STATE/disabled"
+mlxcommctl service status
+""")
+    assert "launchd: installed, enabled, not running" in said
+    assert "launchd: installed, not enabled, running" in said
 
 
 def test_the_userland_refuses_what_is_gnus_alone(mac):

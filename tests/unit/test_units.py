@@ -102,6 +102,7 @@ def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp
     for _ in range(2):
         done = staged("uninstall", tmp_path)
         assert done.returncode == 0 and f"Kept: {tmp_path}/{configuration}." in done.stdout
+        assert f"below {tmp_path}/." in done.stdout
         assert files_below(tmp_path) == [configuration]
     for _ in range(2):
         assert staged("uninstall", tmp_path, "--purge").returncode == 0
@@ -111,7 +112,7 @@ def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp
 def test_install_refuses_what_is_no_program(tmp_path):
     for program in ("/nowhere/mlxcommd", str(tmp_path), str(FOLDER / "README.md"), shutil.which("false")):
         done = staged("install", tmp_path / "below", "--program", program)
-        assert done.returncode == 1 and "expected the program" in done.stderr
+        assert done.returncode == 1 and "is not mlxcommd (it does not answer --version)" in done.stderr
         assert "nothing was changed" in done.stderr
     assert not (tmp_path / "below").exists()
 
@@ -121,6 +122,26 @@ def test_a_dry_run_changes_nothing(tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"write {tmp_path}/below/etc/mlxcommd/mlxcommd.textproto\n" in done.stdout
     assert not (tmp_path / "below").exists()
+
+
+# Why: with nothing left before the paths they were taken for the live system, which was then restarted.
+@pytest.mark.parametrize("root, folder", [("/", "."), (".", "/"), ("..", "/"), ("//", ".")])
+def test_the_root_of_all_folders_is_only_files_too(root, folder):
+    for verb in ("install", "uninstall"):
+        program = ["--program", find_program("mlxcommd")] if verb == "install" else []
+        done = subprocess.run([find_program("mlxcommctl"), "service", verb, "--root", root, "--dry-run",
+                               *program], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+        assert "systemctl" not in done.stdout + done.stderr, (done.stdout, done.stderr)
+        assert "answers" not in done.stdout and "only root" not in done.stderr, done.stderr
+
+
+def test_a_root_that_cannot_be_named_is_refused(tmp_path):
+    """Why: in a folder that is gone it became the live system."""
+    gone = tmp_path / "gone"
+    script = f'mkdir {gone}; cd {gone}; rmdir {gone}; exec "$0" service install --root below --dry-run'
+    done = subprocess.run(["sh", "-c", script, find_program("mlxcommctl")], capture_output=True, text=True,
+                          timeout=PATIENCE)
+    assert done.returncode == 1 and "mlxcommctl: --root below: No such file" in done.stderr, done.stderr
 
 
 # A machine of its own: nothing in it outlives the namespace. Its systemctl does what the scripts
@@ -163,41 +184,159 @@ stop() {
 case "$1" in
   restart) stop; $(sed -n 's/^ExecStart=//p' /etc/systemd/system/$2) > $SCRATCH/log 2>&1 < /dev/null &
            echo $! > $SCRATCH/pid ;;
-  disable) stop ;;
+  disable|stop) stop ;;
+  kill) kill -USR2 $(cat $SCRATCH/pid) ;;
   is-active) [ -e $SCRATCH/pid ] || exit 3 ;;
 esac
 """
 
 
-@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
-def test_service_comes_serves_and_goes_on_a_machine_of_its_own(tmp_path):
+def machine(tmp_path, script, systemctl=SYSTEMCTL):
+    """A machine of its own runs the script."""
     if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/usr/local/bin"],
                       capture_output=True).returncode != 0:
         pytest.skip("this machine allows no mount namespaces")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "built").mkdir()
+    for folder in ("bin", "built"):
+        (tmp_path / folder).mkdir()
     for name in ("mlxcommd", "mlxcommctl"):
         shutil.copy(find_program(name), tmp_path / "built" / name)
-    systemctl = tmp_path / "bin/systemctl"
-    systemctl.write_text(SYSTEMCTL)
-    systemctl.chmod(0o755)
-    done = subprocess.run(
-        ["unshare", "-rmp", "--fork", "--kill-child", "--mount-proc", "bash", "-c", MACHINE],
+    stand_in = tmp_path / "bin/systemctl"
+    stand_in.write_text(systemctl)
+    stand_in.chmod(0o755)
+    return subprocess.run(
+        ["unshare", "-rmp", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script],
         capture_output=True, text=True,
         timeout=3 * PATIENCE, env={**os.environ, "SCRATCH": str(tmp_path),
                                    "CONTROL": str(tmp_path / "built/mlxcommctl")})
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+def test_service_comes_serves_and_goes_on_a_machine_of_its_own(tmp_path):
+    done = machine(tmp_path, MACHINE)
     assert done.returncode == 0, (done.stdout, done.stderr)
     said = done.stdout.splitlines()
     told = [line.split()[1:] for line in said if line.startswith("==")]
     first, second = told[0].pop(), told[1].pop()
     assert told == [["serves"], ["serves", "again"], ["serves", "on"], ["gone"]], done.stdout
-    assert first != second  # A newer program would run now.
+    assert first == second  # The process has become the newer program.
     assert "clients_max: expected 1 to 4096" in done.stderr
-    assert "was not booted by systemd" in done.stderr
+    assert "systemd is not running here" in done.stderr
     assert done.stderr.count("nothing was changed") == 3
     asked = (tmp_path / "asked").read_text().splitlines()
-    assert asked.count("restart mlxcommd.service") == 3
+    assert asked.count("restart mlxcommd.service") == 1
+    assert asked.count("kill --kill-who=main --signal=SIGUSR2 mlxcommd.service") == 2
     assert asked.count("disable --now mlxcommd.service") == 1
     assert "service        systemd: installed, enabled, running" in said
     kept = [line for line in said if line.startswith("/")]
     assert kept == ["/etc/mlxcommd/mlxcommd.textproto", "/var/lib/mlxcommd/node-id"]
+
+
+# How each of these machines begins: with a service that runs.
+INSTALLED = MACHINE[:MACHINE.index("if \"$CONTROL\"")] + r"""
+mkdir -p /run/systemd/system
+"$CONTROL" service install
+await shows
+"""
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+@pytest.mark.parametrize("signal", ["INT", "TERM", "HUP"])
+def test_a_service_that_starts_again_is_not_left_down(tmp_path, signal):
+    """Why: Ctrl-C, or a terminal that was closed, between its end and its start left it ended."""
+    done = machine(tmp_path, INSTALLED + rf"""
+rm $SCRATCH/stopped; touch $SCRATCH/slow
+env --default-signal=INT "$CONTROL" service restart --force & control=$!
+await test -e $SCRATCH/stopped
+kill -{signal} $control; kill -{signal} $control
+rm $SCRATCH/slow
+wait $control
+shows && say serves
+""", SYSTEMCTL.replace("restart) stop;", """restart) stop; touch $SCRATCH/stopped
+           while [ -e $SCRATCH/slow ]; do sleep 0.05; done;"""))
+    assert done.returncode == 0 and "== serves" in done.stdout, (done.stdout, done.stderr)
+    assert done.stderr.count("mlxcommctl: finishing") == 1, done.stderr
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+def test_the_wait_for_the_next_program_ends_with_ctrl_c(tmp_path):
+    """Why: it may take days. mlxcommd here does not get the signal that asks it, and so never changes."""
+    done = machine(tmp_path, INSTALLED + r"""
+env --default-signal=INT "$CONTROL" service restart & control=$!
+await grep -q SIGUSR2 $SCRATCH/asked
+sleep 0.5
+kill -INT $control
+code=0; wait $control || code=$?
+[ $code -eq 130 ]
+shows && say serves
+""", SYSTEMCTL.replace("kill) kill", "kill) true"))
+    assert done.returncode == 0 and "== serves" in done.stdout, (done.stdout, done.stderr)
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+def test_a_program_that_does_not_run_takes_no_place_and_one_that_does_not_serve_leaves_it(tmp_path):
+    """Why: the service was down, and the program that had worked was gone."""
+    done = machine(tmp_path, INSTALLED + r"""
+old=$(md5sum < /usr/local/bin/mlxcommd); unit=$(md5sum < /etc/systemd/system/mlxcommd.service)
+# It says its version, but not where it is to lie.
+printf '#!/bin/sh\ncase $0 in /usr/local/bin/*) echo broken >&2; exit 9;; esac\necho 9.9.9\n' \
+  > $SCRATCH/built/mlxcommd
+if "$CONTROL" service install --force; then exit 20; fi
+[ "$(md5sum < /usr/local/bin/mlxcommd)" = "$old" ] || exit 21
+shows && say serves
+# It says its version anywhere, and serves nobody.
+printf '#!/bin/sh\n[ "$1" = --version ] && echo 9.9.9\nexit 0\n' > $SCRATCH/built/mlxcommd
+if "$CONTROL" service install --force; then exit 22; fi
+[ "$(md5sum < /usr/local/bin/mlxcommd)" = "$old" ] || exit 23
+[ "$(md5sum < /etc/systemd/system/mlxcommd.service)" = "$unit" ] || exit 24
+shows && say serves again
+find /usr/local/bin -name '.*' -type f
+""")
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    said = done.stdout.splitlines()
+    assert [line for line in said if line.startswith("==")] == ["== serves", "== serves again"]
+    assert not [line for line in said if line.startswith("/usr/local/bin/.")], said
+    assert "does not run: build mlxcomm anew" in done.stderr and "broken" in done.stderr
+    assert "the files that were there before are back, and the daemon runs with them" in done.stderr
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+def test_an_installation_says_what_it_keeps_and_who_else_may_write_there(tmp_path):
+    done = machine(tmp_path, INSTALLED + r"""
+echo '# mine' >> /etc/systemd/system/mlxcommd.service
+echo 'drain_timeout_ms: 60000' > /etc/mlxcommd/mlxcommd.textproto
+/usr/local/bin/mlxcommctl service restart --force
+grep -q '# mine' /etc/systemd/system/mlxcommd.service || exit 20
+grep TimeoutStopSec=70 /etc/systemd/system/mlxcommd.service.d/timeout.conf
+chmod 0777 /usr/local/bin
+/usr/local/bin/mlxcommctl service install --force
+[ ! -e /etc/systemd/system/mlxcommd.service.d ] || exit 22
+ln -s /etc/victim /usr/local/bin/.mlxcommd.new
+"$CONTROL" service install --force
+[ ! -e /etc/victim ] && [ ! -L /usr/local/bin/mlxcommd ] || exit 21
+rm /etc/systemd/system/mlxcommd.service
+"$CONTROL" service uninstall
+[ ! -e $socket ] && say gone
+find /etc/systemd /usr/local/bin -type f
+""")
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert "The programs in /usr/local/bin (0.1.0) were kept" in done.stdout
+    assert "call the newer mlxcommctl by its path" in done.stdout
+    assert "mlxcommd 0.1.0 runs as a service" in done.stdout and "mlxcommd 0.1.0 runs;" in done.stdout
+    assert "warning: /usr/local/bin may be written to by others than root" in done.stderr
+    assert "mlxcommd is not installed as a service any longer.\n" in done.stdout
+    last = done.stdout.splitlines()[done.stdout.splitlines().index("== gone"):]
+    assert last == ["== gone"], last
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+def test_a_purge_of_the_package_takes_what_restart_has_written(tmp_path):
+    script = FOLDER.parent / "config/debian/mlxcomm.postrm"
+    done = machine(tmp_path, MACHINE[:MACHINE.index("export PATH")] + rf"""
+mkdir -p /etc/systemd/system/mlxcommd.service.d /etc/mlxcommd
+touch /etc/systemd/system/mlxcommd.service.d/timeout.conf /etc/mlxcommd/key
+sh {script} remove
+ls /etc/systemd/system/mlxcommd.service.d
+sh {script} purge
+find /etc/systemd/system /etc -mindepth 1 -name 'mlxcomm*'
+""")
+    assert (done.returncode, done.stdout) == (0, "timeout.conf\n"), (done.stdout, done.stderr)

@@ -6,9 +6,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/ascii.h"
@@ -16,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "client/ctl/doctor/program_output.h"
 #include "client/ctl/service/collect_service.h"
+#include "client/ctl/service/macos_programs.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -69,15 +73,39 @@ std::string WriteText(const ServiceStep& step) {
   return trouble;
 }
 
+// False: `errno` says why.
+bool CopyAll(int from, int to) {
+  constexpr std::size_t kBytes = 1024 * 1024;
+  std::string bytes(kBytes, '\0');
+  for (;;) {
+    const ssize_t count = ::read(from, bytes.data(), bytes.size());
+    if (count == 0) return true;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    if (!WriteAll(to, std::string_view(bytes).substr(0, static_cast<std::size_t>(count))))
+      return false;
+  }
+}
+
+// Into a new file that only root can read until it is whole. It is never named twice, because
+// others that may write to the folder could put another one there in between.
 std::string CopyFile(const ServiceStep& step) {
-  std::error_code error;
-  std::filesystem::remove(step.path,
-                          error);  // Not into what a program has open, nor behind a link.
-  std::filesystem::copy_file(step.from, step.path, error);
-  if (error)
-    return absl::StrCat("cannot copy ", step.from, " to ", step.path, ": ", error.message());
-  return ::chmod(step.path.c_str(), static_cast<mode_t>(step.mode)) == 0 ? std::string()
-                                                                         : Errno(step.path);
+  const int from = ::open(step.from.c_str(), O_RDONLY | O_CLOEXEC);
+  if (from < 0) return Errno(step.from);
+  ::unlink(step.path.c_str());  // Not into what a program has open, nor behind a link.
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int to = ::open(step.path.c_str(), kNew, S_IRUSR | S_IWUSR);
+  const bool is_copied = to >= 0 && CopyAll(from, to) &&
+                         ::fchmod(to, static_cast<mode_t>(step.mode)) == 0 && ::fsync(to) == 0;
+  std::string trouble;
+  if (!is_copied) {
+    trouble =
+        absl::StrCat("cannot copy ", step.from, " to ", step.path, ": ", std::strerror(errno));
+  }
+  ::close(from);
+  if (to >= 0 && ::close(to) != 0 && trouble.empty()) trouble = Errno(step.path);
+  if (to >= 0 && !trouble.empty()) ::unlink(step.path.c_str());  // It might be put back.
+  return trouble;
 }
 
 std::string RunWords(const ServiceStep& step) {
@@ -85,12 +113,13 @@ std::string RunWords(const ServiceStep& step) {
   options.timeout_ns = static_cast<std::uint64_t>(step.patience_s) * kNsPerS;
   options.with_errors = true;
   options.until_exit = true;
-  const absl::StatusOr<ProgramOutput> output = RunProgram(step.words, options);
+  const absl::StatusOr<ProgramOutput> output = RunProgram(OfMacos(step.words), options);
   if (step.may_fail) return {};
   if (!output.ok()) return std::string(output.status().message());
   if (output->exit_code == 0) return {};
   return absl::StrCat(absl::StrJoin(step.words, " "), " ", HowItEnded(*output), ": ",
-                      absl::StripAsciiWhitespace(output->text));
+                      absl::StripAsciiWhitespace(output->text),
+                      step.remedy.empty() ? "" : absl::StrCat("\n", step.remedy));
 }
 
 std::string Await(const ServiceStep& step) {
@@ -99,7 +128,7 @@ std::string Await(const ServiceStep& step) {
   for (;; std::this_thread::sleep_for(kLook)) {
     if (for_socket && AnswersAt(step.path)) return {};
     if (!for_socket) {
-      const absl::StatusOr<ProgramOutput> output = RunProgram(step.words);
+      const absl::StatusOr<ProgramOutput> output = RunProgram(OfMacos(step.words));
       if (output.ok() && output->exit_code != 0) return {};
     }
     if (Clock::now() >= deadline) break;
@@ -139,6 +168,45 @@ std::string AwaitNext(const ServiceStep& step) {
   }
 }
 
+// Between the end of the one daemon and the start of the other nobody may stop this program: the
+// service would be down. A handler, because what is ignored stays so in the programs that are run.
+volatile std::sig_atomic_t g_stop_signal = 0;
+
+extern "C" void SayFinishing(int signal) {
+  constexpr char kFinishing[] = "mlxcommctl: finishing; a service is not left half changed\n";
+  if (g_stop_signal != 0) return;
+  g_stop_signal = signal;
+  const int before = errno;
+  [[maybe_unused]] const ssize_t written =
+      ::write(STDERR_FILENO, kFinishing, sizeof kFinishing - 1);
+  errno = before;
+}
+
+class Unstoppable {
+ public:
+  Unstoppable() {
+    struct sigaction finishing{};
+    finishing.sa_handler = SayFinishing;
+    finishing.sa_flags = SA_RESTART;
+    sigemptyset(&finishing.sa_mask);
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+      ::sigaction(kSignals[i], nullptr, &before_[i]);
+      // One that was ignored, as by nohup, stays so.
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &finishing, nullptr);
+    }
+  }
+  ~Unstoppable() {
+    for (std::size_t i = 0; i < std::size(kSignals); ++i)
+      ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  Unstoppable(const Unstoppable&) = delete;
+  Unstoppable& operator=(const Unstoppable&) = delete;
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kSignals)]{};
+};
+
 // Why it failed; empty: done.
 std::string Do(const ServiceStep& step) {
   std::error_code error;
@@ -147,6 +215,10 @@ std::string Do(const ServiceStep& step) {
     case ServiceStep::Kind::kWrite: return WriteText(step);
     case ServiceStep::Kind::kCopy: return CopyFile(step);
     case ServiceStep::Kind::kMove:
+      return ::rename(step.from.c_str(), step.path.c_str()) == 0 ? std::string() : Errno(step.path);
+    case ServiceStep::Kind::kPutBack:
+      if (::access(step.from.c_str(), F_OK) != 0) return {};
+      std::filesystem::remove_all(step.path, error);
       return ::rename(step.from.c_str(), step.path.c_str()) == 0 ? std::string() : Errno(step.path);
     case ServiceStep::Kind::kRemove:
       std::filesystem::remove_all(step.path, error);
@@ -160,11 +232,37 @@ std::string Do(const ServiceStep& step) {
   return {};
 }
 
+// Whatever fails, the others are tried. Returns what failed.
+std::string DoAll(const std::vector<ServiceStep>& steps) {
+  std::string troubles;
+  for (const ServiceStep& step : steps) {
+    const std::string trouble = Do(step);
+    if (!trouble.empty()) absl::StrAppend(&troubles, troubles.empty() ? "" : "; ", trouble);
+  }
+  return troubles;
+}
+
+std::string GoBack(const ServicePlan& plan, std::size_t done) {
+  if (plan.restore.empty()) return {};
+  const bool has_ended = !plan.start_again.empty() && done >= plan.ends_at;
+  std::string trouble = DoAll(plan.restore);
+  if (trouble.empty() && has_ended) trouble = DoAll(plan.start_again);
+  if (!trouble.empty())
+    return absl::StrCat("what was there before could not be put back: ", trouble);
+  return has_ended ? "the files that were there before are back, and the daemon runs with them"
+                   : "the files that were there before are back";
+}
+
 }  // namespace
 
 CarriedOut CarryOut(const ServicePlan& plan) {
   CarriedOut done;
+  std::optional<Unstoppable> unstoppable(std::in_place);
   for (const ServiceStep& step : plan.steps) {
+    if (step.kind == ServiceStep::Kind::kAwaitNext) {  // A user may leave it, now or later.
+      unstoppable.reset();
+      if (g_stop_signal != 0) std::raise(g_stop_signal);
+    }
     done.trouble = Do(step);
     if (!done.trouble.empty()) break;
     ++done.steps;
@@ -172,6 +270,7 @@ CarriedOut CarryOut(const ServicePlan& plan) {
   std::error_code ignored;
   if (!done.trouble.empty()) {
     for (const std::string& path : plan.staged) std::filesystem::remove_all(path, ignored);
+    done.restored = GoBack(plan, done.steps);
   }
   return done;
 }

@@ -13,6 +13,7 @@ namespace mlxcomm::ctl {
 struct CarriedOut {
   std::size_t steps = 0;  // That were done.
   std::string trouble;    // Why the next one failed; empty: all were done.
+  std::string restored;   // What was done about it; empty: nothing had to be.
 };
 
 CarriedOut CarryOut(const ServicePlan& plan);

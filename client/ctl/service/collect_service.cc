@@ -13,6 +13,7 @@
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/program_output.h"
+#include "client/ctl/service/macos_programs.h"
 #include "client/ctl/service/object_files.h"
 #include "client/ctl/service/service_files.h"
 #include "client/ctl/service/service_plan.h"
@@ -44,18 +45,21 @@ bool EndsWell(const std::vector<std::string>& words) {
 
 // Asked as a script would, so that tests can answer for a machine that is not there.
 ServiceManager ManagerHere() {
-  const absl::StatusOr<ProgramOutput> system = RunProgram({"uname", "-s"});
+  const absl::StatusOr<ProgramOutput> system = RunProgram(OfMacos({"uname", "-s"}));
   const bool is_macos = system.ok() && absl::StripAsciiWhitespace(system->text) == "Darwin";
   return is_macos ? ServiceManager::kLaunchd : ServiceManager::kSystemd;
 }
 
 void AskManager(ServiceFacts& facts) {
   if (facts.manager == ServiceManager::kLaunchd) {
-    const absl::StatusOr<ProgramOutput> known = RunProgram({"launchctl", "print", kLaunchdService});
+    const auto known = RunProgram(OfMacos({"launchctl", "print", kLaunchdService}));
+    const auto disabled = RunProgram(OfMacos({"launchctl", "print-disabled", "system"}));
     facts.has_manager = known.ok();
     facts.was_booted = true;
-    facts.is_running = known.ok() && known->exit_code == 0;
-    facts.is_enabled = facts.is_installed;
+    facts.is_loaded = known.ok() && known->exit_code == 0;
+    facts.is_running = facts.is_loaded && RunsByLaunchd(known->text);
+    facts.is_enabled =
+        facts.is_installed && disabled.ok() && !IsDisabledByLaunchd(disabled->text, kLaunchdLabel);
     return;
   }
   facts.has_manager = RunProgram({"systemctl", "--version"}).ok();
@@ -87,10 +91,11 @@ void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
 
 void CheckConfig(ServiceFacts& facts) {
   const std::string path = facts.root + kServiceConfig;
-  if (!Exists(path)) return;
+  facts.config_is_hidden = ::access(path.c_str(), R_OK) != 0 && errno == EACCES;
+  if (facts.config_is_hidden || !Exists(path)) return;
   facts.config = ReadFileText(path, kConfigBytesMax);
   // Of a system that lies below another root the names in it mean other files.
-  if (!facts.root.empty() || facts.program_version.empty()) return;
+  if (facts.only_files || facts.program_version.empty()) return;
   ProgramOptions with_errors;
   with_errors.with_errors = true;
   const auto checked = RunProgram({facts.program, "--config", path, "--check-config"}, with_errors);
@@ -102,17 +107,32 @@ void CheckConfig(ServiceFacts& facts) {
   }
 }
 
+// What otool says; none: it has failed, and why is noted.
+std::optional<std::string> AskOtool(const char* what, const std::string& file,
+                                    ServiceFacts& facts) {
+  ProgramOptions with_errors;
+  with_errors.with_errors = true;
+  const auto said = RunProgram(OfMacos({"otool", what, file}), with_errors);
+  if (said.ok() && said->exit_code == 0) return said->text;
+  const std::string why =
+      said.ok() ? absl::StrCat(HowItEnded(*said), ": ", absl::StripAsciiWhitespace(said->text))
+                : std::string(said.status().message());
+  facts.trouble_with_loads.push_back(absl::StrCat("otool ", what, " ", file, ": ", why));
+  return std::nullopt;
+}
+
 void AskLibraries(const std::string& file, ServiceFacts& facts) {
   if (facts.loads.contains(file)) return;
   std::vector<LoadedLibrary>& loads = facts.loads[file];
-  const auto named = RunProgram({"otool", "-L", file});
-  const auto commands = RunProgram({"otool", "-l", file});
-  if (!named.ok() || !commands.ok()) return;
+  const std::optional<std::string> named = AskOtool("-L", file, facts);
+  if (!named.has_value()) return;
+  const std::optional<std::string> commands = AskOtool("-l", file, facts);
+  if (!commands.has_value()) return;
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(file, error);
   const std::string folder = FolderOf(error ? file : real.string());
-  const std::vector<std::string> run_paths = RunPathsIn(commands->text);
-  for (const std::string& library : LibrariesIn(named->text)) {
+  const std::vector<std::string> run_paths = RunPathsIn(*commands);
+  for (const std::string& library : LibrariesIn(*named)) {
     loads.push_back({library, FileNamed(library, folder, run_paths, IsFile)});
   }
   for (const LoadedLibrary& library : std::vector<LoadedLibrary>(loads)) {
@@ -120,18 +140,29 @@ void AskLibraries(const std::string& file, ServiceFacts& facts) {
   }
 }
 
+bool IsOfOthers(const std::filesystem::path& folder) {
+  struct stat found{};
+  if (::stat(folder.c_str(), &found) != 0) return false;
+  return found.st_uid != 0 || (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
 // Of a folder that is to be made, the one above it.
 void CheckFolders(ServiceFacts& facts) {
   for (const std::string& wanted : WrittenFolders(facts.manager)) {
-    std::string folder = facts.root + wanted;
-    while (!Exists(folder) && folder.rfind('/') != 0) folder = FolderOf(folder);
+    std::filesystem::path path = facts.root + wanted;
+    // Of "/" and of the last part of a relative path this is the path itself, or nothing.
+    while (!Exists(path.string()) && path.has_relative_path()) path = path.parent_path();
+    const std::string folder = path.empty() ? "." : path.string();
     struct stat found{};
     const bool is_folder = ::stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
     if (!is_folder) {
       facts.trouble_with_folders.push_back(folder + ": is no folder");
     } else if (::access(folder.c_str(), W_OK) != 0 &&
-               errno != EACCES) {  // EACCES: another than root asks.
+               (errno != EACCES || facts.only_files)) {  // Else only root may do it anyway.
       facts.trouble_with_folders.push_back(absl::StrCat(folder, ": ", std::strerror(errno)));
+    }
+    for (; !facts.only_files && path.has_relative_path(); path = path.parent_path()) {
+      if (IsOfOthers(path)) facts.folders_of_others.insert(path.string());
     }
   }
 }
@@ -187,13 +218,16 @@ std::optional<v1::NodeStatus> AskNode(const std::string& socket_path) {
 ServiceFacts CollectService(const ServicePlaces& places) {
   ServiceFacts facts;
   facts.manager = ManagerHere();
+  facts.only_files = places.only_files;
   facts.root = places.root;
   facts.is_superuser = ::geteuid() == 0;
   for (const std::string& path : RemovablePaths(facts.manager)) {
     if (Exists(facts.root + path)) facts.there.insert(path);
   }
   facts.is_installed = facts.there.contains(DefinitionPath(facts.manager));
-  if (facts.root.empty()) AskManager(facts);
+  if (facts.is_installed)
+    facts.definition = ReadFileText(facts.root + DefinitionPath(facts.manager), kConfigBytesMax);
+  if (!facts.only_files) AskManager(facts);
   ServicePlaces asked = places;
   if (!places.to_install && places.program.empty()) {  // The one that runs.
     asked.program = facts.is_packaged ? "/usr/bin/mlxcommd" : facts.root + kServiceProgram;
@@ -202,7 +236,7 @@ ServiceFacts CollectService(const ServicePlaces& places) {
   CheckConfig(facts);
   const std::string socket = SettingIn(facts.config.value_or(""), "socket_path");
   facts.socket = socket.empty() ? queue::kServiceSocket : socket;
-  if (facts.root.empty()) AskDaemon(facts);
+  if (!facts.only_files) AskDaemon(facts);
   if (!places.to_install) return facts;
   CheckFolders(facts);
   if (facts.manager == ServiceManager::kLaunchd && !facts.in_place) {

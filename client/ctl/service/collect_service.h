@@ -14,7 +14,8 @@ namespace mlxcomm::ctl {
 struct ServicePlaces {
   std::string own_path;  // This mlxcommctl's file.
   std::string program;   // mlxcommd's, as named by the user; empty: the one beside this mlxcommctl.
-  std::string root;      // As ServiceFacts::root, absolute.
+  bool only_files = false;
+  std::string root;         // As ServiceFacts::root, absolute.
   bool to_install = false;  // Also what only `install` asks.
 };
 

@@ -12,6 +12,8 @@ std::string DescribeStep(const ServiceStep& step) {
     case ServiceStep::Kind::kWrite: return absl::StrCat("write ", step.path);
     case ServiceStep::Kind::kCopy: return absl::StrCat("copy ", step.from, " to ", step.path);
     case ServiceStep::Kind::kMove: return absl::StrCat("move ", step.from, " to ", step.path);
+    case ServiceStep::Kind::kPutBack:
+      return absl::StrCat("put ", step.from, " back as ", step.path);
     case ServiceStep::Kind::kRemove: return absl::StrCat("remove ", step.path);
     case ServiceStep::Kind::kRemoveIfEmpty:
       return absl::StrCat("remove ", step.path, ", if nothing is left in it");

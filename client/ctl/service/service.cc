@@ -40,16 +40,26 @@ struct ServiceOptions {
 
 using Planner = ServicePlan (*)(const ServiceFacts&, const ServiceWishes&);
 
-ServicePlaces PlacesOf(const ServiceOptions& options, bool to_install) {
+ServicePlaces OfThisMachine(const ServiceOptions& options) {
   ServicePlaces places;
   places.own_path = OwnPath(options.called);
+  return places;
+}
+
+// `trouble`: why the root cannot be named.
+ServicePlaces PlacesOf(const ServiceOptions& options, bool to_install, std::string& trouble) {
+  ServicePlaces places = OfThisMachine(options);
   places.program = options.program;
   places.to_install = to_install;
   if (options.root.empty()) return places;
+  places.only_files = true;
   std::error_code error;
-  const std::filesystem::path root =
-      std::filesystem::absolute(options.root, error).lexically_normal();
-  places.root = root.string();
+  const std::filesystem::path root = std::filesystem::absolute(options.root, error);
+  if (error) {
+    trouble = absl::StrCat("--root ", options.root, ": ", error.message());
+    return places;
+  }
+  places.root = root.lexically_normal().string();
   while (!places.root.empty() && places.root.back() == '/') places.root.pop_back();
   return places;
 }
@@ -71,6 +81,7 @@ int PrintReport(const ServiceFacts& facts, const ServicePlan& plan, const Servic
   }
   for (const std::string& problem : plan.problems) report.add_problems(problem);
   if (!done.trouble.empty()) report.add_problems(done.trouble);
+  if (!done.restored.empty()) report.add_problems(done.restored);
   for (const std::string& path : plan.kept) report.add_kept(path);
   return WriteOut(JsonOf(std::move(report)), "report");
 }
@@ -81,22 +92,35 @@ void Complain(const std::string& what) { std::fprintf(stderr, "mlxcommctl: %s\n"
 std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const ServiceOptions& options,
                  const std::string& action) {
   if (action == "uninstall") {
-    return (plan.steps.empty() ? "mlxcommd is no service here.\n"
-                               : "mlxcommd is no service any more.\n") +
-           RenderKept(plan);
+    return absl::StrCat(
+        "mlxcommd is not installed as a service", plan.steps.empty() ? "" : " any longer",
+        facts.only_files ? absl::StrCat(" below ", facts.root, "/") : "", ".\n",
+        KeepsPrograms(facts) ? absl::StrCat("The programs in ", facts.root, kServiceFolder,
+                                            " were there before it, and stay.\n")
+                             : "",
+        RenderKept(plan));
   }
-  if (!facts.root.empty())
-    return absl::StrCat("The files of the service are below ", facts.root, ".\n");
+  const std::string named = absl::StrCat("mlxcommd ", facts.program_version);
+  std::string kept;
+  if (facts.in_place && action == "install") {
+    kept = absl::StrCat("The programs in ", facts.root, kServiceFolder, " (", facts.program_version,
+                        ") were kept: to upgrade, call the newer mlxcommctl by its path.\n");
+  }
+  if (facts.only_files) {
+    return absl::StrCat("The files of the service (", named, ") are below ", facts.root, "/.\n",
+                        kept);
+  }
   if (action == "restart" && options.wishes.no_wait && facts.start != 0) {
-    return "mlxcommd restarts once no job is left; mlxcommctl status shows it.\n";
+    return named + " starts once no job is left; mlxcommctl status shows it.\n";
   }
-  if (action == "restart") return "mlxcommd runs again; mlxcommctl status shows it.\n";
+  if (action == "restart") return named + " runs; mlxcommctl status shows it.\n";
   std::string text =
-      absl::StrCat("mlxcommd runs as a service; mlxcommctl status shows it.\nIts configuration is ",
+      absl::StrCat(named, " runs as a service; mlxcommctl status shows it.\nIts configuration is ",
                    kServiceConfig,
                    "; after a change: mlxcommctl service restart\nIt serves all users, each its "
                    "own jobs; clients "
                    "{ all_users: false } in it keeps it to root.\n");
+  absl::StrAppend(&text, kept);
   if (!facts.there.contains(kServiceKey)) {
     absl::StrAppend(
         &text, "It has no key, and so no links: mlxcommctl cluster create, or join, makes one.\n");
@@ -105,9 +129,12 @@ std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const Servi
 }
 
 int Change(const ServiceOptions& options, const char* action, Planner planner) {
-  const ServiceFacts facts =
-      CollectService(PlacesOf(options, std::string_view(action) == "install"));
+  std::string trouble;
+  const ServicePlaces places = PlacesOf(options, std::string_view(action) == "install", trouble);
+  if (!trouble.empty()) return Fail(kExitFailed, trouble);
+  const ServiceFacts facts = CollectService(places);
   const ServicePlan plan = planner(facts, options.wishes);
+  for (const std::string& warning : plan.warnings) Complain("warning: " + warning);
   for (const std::string& problem : plan.problems) Complain(problem);
   CarriedOut done;
   if (plan.problems.empty() && !options.wishes.dry_run) {
@@ -116,6 +143,7 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
     Complain("nothing was changed");
   }
   if (!done.trouble.empty()) Complain(done.trouble);
+  if (!done.restored.empty()) Complain(done.restored);
   const bool well = plan.problems.empty() && done.trouble.empty();
   if (options.json) {
     const int written = PrintReport(facts, plan, options, action, done);
@@ -132,7 +160,7 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
 }
 
 int ShowStatus(const ServiceOptions& options) {
-  const ServiceFacts facts = CollectService(PlacesOf(options, /*to_install=*/false));
+  const ServiceFacts facts = CollectService(OfThisMachine(options));
   v1::ServiceStatus status;
   status.set_manager(NameOf(facts.manager));
   status.set_installed(facts.is_installed || facts.is_packaged);
@@ -145,8 +173,8 @@ int ShowStatus(const ServiceOptions& options) {
     status.set_program(facts.program);
   }
   status.set_version(facts.program_version);
-  status.set_config(facts.config.has_value() ? kServiceConfig : "");
-  status.set_config_trouble(facts.config_trouble);
+  status.set_config(facts.config.has_value() || facts.config_is_hidden ? kServiceConfig : "");
+  status.set_config_trouble(facts.config_is_hidden ? kHiddenConfig : facts.config_trouble);
   status.set_socket(facts.socket);
   const int code = facts.is_running && facts.socket_answers ? 0 : kExitNoDaemon;
   if (options.json) {
@@ -174,7 +202,7 @@ int ShowStatus(const ServiceOptions& options) {
 }
 
 int ShowLogs(const ServiceOptions& options) {
-  const ServiceFacts facts = CollectService(PlacesOf(options, /*to_install=*/false));
+  const ServiceFacts facts = CollectService(OfThisMachine(options));
   std::string why_not;
   std::vector<std::string> words = LogsCommand(facts, options.lines, options.follow, why_not);
   if (words.empty()) return Fail(kExitFailed, why_not);

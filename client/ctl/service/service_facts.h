@@ -23,13 +23,15 @@ struct LoadedLibrary {
 
 struct ServiceFacts {
   ServiceManager manager = ServiceManager::kSystemd;
-  std::string
-      root;  // "": this machine; else a folder below which files are put, and nothing is run.
+  bool only_files = false;  // Files are put or removed below `root`, and nothing is run.
+  std::string root;         // Before each path; "": none, as also below the folder "/".
   bool is_superuser = false;
   bool has_manager = false;   // Its program is there: systemctl, launchctl.
   bool was_booted = false;    // By it.
   bool is_packaged = false;   // A package of the system has brought the unit, and owns it.
   bool is_installed = false;  // The unit or plist of `install` is there.
+  std::string definition;     // The text of that.
+  bool is_loaded = false;     // launchd knows it, whether it runs or not.
   bool is_running = false;    // As the manager says.
   bool is_enabled = false;
 
@@ -39,6 +41,7 @@ struct ServiceFacts {
   bool in_place = false;        // `program` is the installed one: the files stay.
 
   std::optional<std::string> config;  // The configuration's text; none: there is no file.
+  bool config_is_hidden = false;      // There is one, which this user may not read.
   std::string config_trouble;         // What mlxcommd says is wrong in it; empty: nothing.
 
   std::string socket;  // Of the service.
@@ -51,7 +54,10 @@ struct ServiceFacts {
   std::uint32_t restarts_asked = 0;  // Of it, before this one.
 
   std::vector<std::string> trouble_with_folders;  // "/usr/local/bin: Read-only file system"
-  std::set<std::string> there;                    // Which of the paths that are removed exist.
+  // Of those and of what they lie in: others than root may write there.
+  std::set<std::string> folders_of_others;
+  std::set<std::string> there;                  // Which of the paths that are removed exist.
+  std::vector<std::string> trouble_with_loads;  // What tells of them has failed: "otool -L ..."
   // macOS: of each program and library that is copied, what it loads beside the system's own.
   std::map<std::string, std::vector<LoadedLibrary>> loads;
 };

@@ -36,6 +36,9 @@ std::string Replaced(std::string_view text, const std::string& what, const std::
   return whole;
 }
 
+constexpr char kKeepsPrograms[] =
+    "The programs were here before the service: uninstall keeps them.";
+
 // What stands behind a setting's name.
 std::string ValueAt(std::string_view text) {
   std::size_t at = 0;
@@ -63,13 +66,35 @@ const char* RotationPath(ServiceManager manager) {
                                              : "/etc/newsyslog.d/mlxcommd.conf";
 }
 
-std::string DefinitionText(ServiceManager manager, int ends_within_s) {
+std::string DefinitionText(ServiceManager manager, int ends_within_s, bool keeps_programs) {
   if (manager == ServiceManager::kSystemd) {
     return Replaced(kServiceUnit, "\nTimeoutStopSec=15\n",
-                    absl::StrCat("\nTimeoutStopSec=", ends_within_s, "\n"));
+                    absl::StrCat("\nTimeoutStopSec=", ends_within_s, "\n")) +
+           (keeps_programs ? absl::StrCat("# ", kKeepsPrograms, "\n") : "");
   }
-  return Replaced(kServicePlist, "<integer>15</integer>",
-                  absl::StrCat("<integer>", ends_within_s, "</integer>"));
+  const std::string plist = WithExitTimeout(std::string(kServicePlist), ends_within_s);
+  if (!keeps_programs) return plist;
+  return Replaced(plist, "</plist>", absl::StrCat("<!-- ", kKeepsPrograms, " -->\n</plist>"));
+}
+
+bool SaysKeepsPrograms(std::string_view definition) {
+  return definition.find(kKeepsPrograms) != std::string_view::npos;
+}
+
+std::string TimeoutText(int ends_within_s) {
+  return absl::StrCat(
+      "# By mlxcommctl service restart: the configuration's drain_timeout_ms and a little more.\n"
+      "[Service]\nTimeoutStopSec=",
+      ends_within_s, "\n");
+}
+
+std::string WithExitTimeout(const std::string& plist, int ends_within_s) {
+  constexpr std::string_view kBegin = "<integer>";
+  const std::size_t key = plist.find("<key>ExitTimeOut</key>");
+  const std::size_t begin = key == std::string::npos ? key : plist.find(kBegin, key);
+  const std::size_t end = begin == std::string::npos ? begin : plist.find("</integer>", begin);
+  if (end == std::string::npos) return plist;
+  return absl::StrCat(plist.substr(0, begin + kBegin.size()), ends_within_s, plist.substr(end));
 }
 
 std::string_view RotationText(ServiceManager manager) {

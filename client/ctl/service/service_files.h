@@ -19,13 +19,22 @@ inline constexpr char kServiceKey[] = "/etc/mlxcommd/key";
 inline constexpr char kServiceState[] = "/var/lib/mlxcommd";
 inline constexpr char kServiceLogs[] = "/var/log/mlxcommd";
 inline constexpr char kLaunchdLog[] = "/var/log/mlxcommd.log";
+// What `restart` changes of a unit that is an administrator's or a package's.
+inline constexpr char kTimeoutFolder[] = "/etc/systemd/system/mlxcommd.service.d";
+inline constexpr char kTimeoutFile[] = "/etc/systemd/system/mlxcommd.service.d/timeout.conf";
 inline constexpr char kSystemdUnit[] = "mlxcommd.service";
+inline constexpr char kLaunchdLabel[] = "com.mlxcomm.mlxcommd";
 inline constexpr char kLaunchdService[] = "system/com.mlxcomm.mlxcommd";
 
 // The unit, or the plist; what turns the daemon's log.
 const char* DefinitionPath(ServiceManager manager);
 const char* RotationPath(ServiceManager manager);
-std::string DefinitionText(ServiceManager manager, int ends_within_s);
+// `keeps_programs`: a line in it says that uninstall leaves them, for `install` found them there.
+std::string DefinitionText(ServiceManager manager, int ends_within_s, bool keeps_programs = false);
+bool SaysKeepsPrograms(std::string_view definition);
+std::string TimeoutText(int ends_within_s);
+// A plist with that time in it, if it names one.
+std::string WithExitTimeout(const std::string& plist, int ends_within_s);
 std::string_view RotationText(ServiceManager manager);
 // The configuration of a machine that has none. launchd keeps standard error open, so that on macOS the
 // daemon has a log file of its own, which can be turned while it runs.

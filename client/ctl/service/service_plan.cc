@@ -27,7 +27,7 @@ class Steps {
 
   std::string At(const std::string& path) const { return facts_.root + path; }
   bool IsThere(const std::string& path) const { return facts_.there.contains(path); }
-  bool only_files() const { return !facts_.root.empty(); }
+  bool only_files() const { return facts_.only_files; }
 
   void Folder(const std::string& path) {
     Add({.kind = Kind::kFolder, .path = At(path), .mode = kProgramMode});
@@ -55,7 +55,8 @@ class Steps {
   ServicePlan& plan_;
 };
 
-// Programs and their libraries go beside the old ones first, and all of them take their places at the end.
+// Programs and their libraries go beside the old ones first, and all of them take their places at the
+// end; the old ones are kept until the new daemon answers.
 // On macOS programs load Homebrew's libraries, of one version, from folders that a user may write to: `brew
 // upgrade` removes them, and root would run what a user has put there. So the service has copies, each with
 // the libraries that it loads, renamed and signed again (the system kills a program that was changed and not
@@ -102,22 +103,48 @@ class MacosCopies {
   std::set<std::string> placed_;
 };
 
-void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
-  if (facts.in_place) return;
-  std::vector<std::pair<std::string, std::string>> programs{{facts.program, "mlxcommd"}};
+using Programs = std::vector<std::pair<std::string, std::string>>;  // From where, and the name.
+
+Programs ProgramsOf(const ServiceFacts& facts) {
+  if (facts.in_place) return {};
+  Programs programs{{facts.program, "mlxcommd"}};
   if (!facts.control.empty()) programs.emplace_back(facts.control, "mlxcommctl");
+  return programs;
+}
+
+std::string Beside(const std::string& name, const char* ending) {
+  return absl::StrCat(kServiceFolder, "/.", name, ending);
+}
+
+void PutBack(const std::string& path, const std::string& old, const Steps& steps,
+             ServicePlan& plan) {
+  plan.restore.push_back({.kind = Kind::kPutBack, .path = steps.At(path), .from = steps.At(old)});
+}
+
+// The copy is run before it takes the place of a daemon that works. On macOS it loads its libraries
+// from where they lie in the end.
+void AddTrials(const Programs& programs, Steps& steps) {
+  if (steps.only_files()) return;
+  for (const auto& [from, name] : programs) {
+    steps.Add({.words = {steps.At(Beside(name, ".new")), "--version"},
+               .remedy = absl::StrCat("the copy of ", from, " does not run: build mlxcomm anew"),
+               .patience_s = kCommandS});
+  }
+}
+
+void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
+  const Programs programs = ProgramsOf(facts);
+  if (programs.empty()) return;
   const std::string libraries = kServiceLibraries;
   const bool has_libraries = !IsSystemd(facts);
   MacosCopies copies(facts, plan, steps);
   if (has_libraries) {
     steps.Folder("/usr/local/lib");
-    steps.Remove(libraries + ".new");
-    steps.Remove(libraries + ".old");
     steps.Folder(libraries + ".new");
     plan.staged.push_back(steps.At(libraries + ".new"));
   }
   for (const auto& [from, name] : programs) {
-    const std::string staged = absl::StrCat(kServiceFolder, "/.", name, ".new");
+    const std::string staged = Beside(name, ".new");
     plan.staged.push_back(steps.At(staged));
     if (has_libraries) {
       copies.Copy(from, staged, "@loader_path/../lib/mlxcomm/");
@@ -126,19 +153,53 @@ void AddPrograms(const ServiceFacts& facts, ServicePlan& plan, Steps& steps) {
     }
   }
   if (has_libraries) {
-    if (steps.IsThere(libraries)) steps.Move(libraries, libraries + ".old");
+    if (steps.IsThere(libraries)) {
+      steps.Move(libraries, libraries + ".old");
+      PutBack(libraries, libraries + ".old", steps, plan);
+    }
     steps.Move(libraries + ".new", libraries);
   }
+  AddTrials(programs, steps);
   for (const auto& [from, name] : programs) {
-    steps.Move(absl::StrCat(kServiceFolder, "/.", name, ".new"),
-               absl::StrCat(kServiceFolder, "/", name));
+    const std::string path = absl::StrCat(kServiceFolder, "/", name);
+    if (steps.IsThere(path)) {  // A copy, so that at each moment there is one.
+      steps.Copy(steps.At(path), Beside(name, ".old"));
+      PutBack(path, Beside(name, ".old"), steps, plan);
+    }
+    steps.Move(Beside(name, ".new"), path);
   }
-  if (has_libraries) steps.Remove(libraries + ".old");
+}
+
+// Of an install that was cut off. They go first, so that nothing older is put back.
+std::vector<std::string> Leftovers(ServiceManager manager) {
+  std::vector<std::string> all;
+  for (const char* const ending : {".new", ".old"}) {
+    for (const char* const name : {"mlxcommd", "mlxcommctl"}) all.push_back(Beside(name, ending));
+    if (manager == ServiceManager::kLaunchd) all.push_back(std::string(kServiceLibraries) + ending);
+  }
+  return all;
+}
+
+// newsyslog keeps five.
+std::vector<std::string> TurnedLogs() {
+  constexpr int kTurnedMax = 5;
+  std::vector<std::string> all;
+  for (int number = 0; number <= kTurnedMax; ++number)
+    all.push_back(absl::StrCat(kLaunchdLog, ".", number));
+  return all;
+}
+
+void RemoveOld(const ServiceFacts& facts, Steps& steps) {
+  const Programs programs = ProgramsOf(facts);
+  for (const auto& [from, name] : programs) {
+    if (steps.IsThere(absl::StrCat(kServiceFolder, "/", name))) steps.Remove(Beside(name, ".old"));
+  }
+  if (!programs.empty() && !IsSystemd(facts)) steps.Remove(std::string(kServiceLibraries) + ".old");
 }
 
 // Only for a launchd that knows the service: it refuses to load what it has loaded.
 void AddBootout(const ServiceFacts& facts, Steps& steps, int ends_within_s) {
-  if (!facts.is_running) return;
+  if (!facts.is_loaded) return;
   // Says 36 while it drains; the wait decides.
   steps.Run({"launchctl", "bootout", kLaunchdService}, /*may_fail=*/true,
             ends_within_s + kCommandS);
@@ -151,6 +212,18 @@ std::string ConfigOf(const ServiceFacts& facts) {
   return facts.config.has_value() ? *facts.config : FirstConfig(facts.manager);
 }
 
+void AddEnd(const ServiceFacts& facts, Steps& steps) {
+  const int ends_within_s = EndsWithinS(ConfigOf(facts));
+  if (!IsSystemd(facts)) return AddBootout(facts, steps, ends_within_s);
+  if (facts.is_installed) {
+    steps.Run({"systemctl", "disable", "--now", kSystemdUnit}, false, ends_within_s + kCommandS);
+    return;
+  }
+  // Of a unit whose file is gone systemd knows only what runs.
+  steps.Run({"systemctl", "disable", kSystemdUnit}, /*may_fail=*/true);
+  steps.Run({"systemctl", "stop", kSystemdUnit}, false, ends_within_s + kCommandS);
+}
+
 // Whether the daemon that runs leaves its place to the program that lies there now, once no job is left.
 bool MakesPlace(const ServiceFacts& facts, const ServiceWishes& wishes) {
   return facts.is_running && facts.start != 0 && !wishes.force;
@@ -158,7 +231,7 @@ bool MakesPlace(const ServiceFacts& facts, const ServiceWishes& wishes) {
 
 void AddTakeOver(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& steps) {
   if (IsSystemd(facts)) {
-    if (!facts.is_packaged) steps.Run({"systemctl", "daemon-reload"});
+    steps.Run({"systemctl", "daemon-reload"});
     // Only the daemon: what it has started for RDMA knows no such signal.
     steps.Run({"systemctl", "kill", "--kill-who=main", "--signal=SIGUSR2", kSystemdUnit});
   } else {
@@ -175,16 +248,18 @@ void AddStart(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& ste
   if (MakesPlace(facts, wishes)) return AddTakeOver(facts, wishes, steps);
   const int ends_within_s = EndsWithinS(ConfigOf(facts));
   if (IsSystemd(facts)) {
-    if (!facts.is_packaged) {
-      steps.Run({"systemctl", "daemon-reload"});
-      steps.Run({"systemctl", "enable", kSystemdUnit});
-    }
+    steps.Run({"systemctl", "daemon-reload"});
+    if (!facts.is_packaged) steps.Run({"systemctl", "enable", kSystemdUnit});
     steps.Run({"systemctl", "restart", kSystemdUnit}, false, ends_within_s + kCommandS);
   } else {
     AddBootout(facts, steps, ends_within_s);
     steps.Run(
         {"launchctl", "enable", kLaunchdService});  // One that was once disabled would not load.
-    steps.Run({"launchctl", "bootstrap", "system", DefinitionPath(facts.manager)});
+    steps.Add({.words = {"launchctl", "bootstrap", "system", DefinitionPath(facts.manager)},
+               .remedy = absl::StrCat(
+                   "launchd has not loaded the service: launchctl print ", kLaunchdService,
+                   " and mlxcommctl service logs may say why; then mlxcommctl service restart"),
+               .patience_s = kCommandS});
   }
   steps.Add({.kind = Kind::kAwaitSocket, .path = facts.socket, .patience_s = kStartS});
 }
@@ -193,7 +268,46 @@ void AddStart(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& ste
 void AddDefinition(const ServiceFacts& facts, Steps& steps) {
   const std::string path = DefinitionPath(facts.manager);
   steps.Folder(path.substr(0, path.rfind('/')));
-  steps.Write(path, DefinitionText(facts.manager, EndsWithinS(ConfigOf(facts))));
+  const bool keeps_programs = facts.in_place && (!facts.is_installed || KeepsPrograms(facts));
+  steps.Write(path, DefinitionText(facts.manager, EndsWithinS(ConfigOf(facts)), keeps_programs));
+  if (!IsSystemd(facts) || !steps.IsThere(kTimeoutFile)) return;
+  steps.Remove(kTimeoutFile);  // It would outrank what the unit says now.
+  steps.Add({.kind = Kind::kRemoveIfEmpty, .path = steps.At(kTimeoutFolder)});
+}
+
+// Only the configuration's time: what else an administrator or a package has written there stays.
+void AddTimeout(const ServiceFacts& facts, Steps& steps) {
+  const int ends_within_s = EndsWithinS(ConfigOf(facts));
+  if (IsSystemd(facts)) {
+    steps.Folder(kTimeoutFolder);
+    steps.Write(kTimeoutFile, TimeoutText(ends_within_s));
+    return;
+  }
+  const std::string text = WithExitTimeout(facts.definition, ends_within_s);
+  if (text != facts.definition) steps.Write(DefinitionPath(facts.manager), text);
+}
+
+// Where a step of an install fails, also the unit or plist is again what it was.
+void AddRestore(const ServiceFacts& facts, const ServiceWishes& wishes, const Steps& steps,
+                ServicePlan& plan) {
+  if (!facts.definition.empty()) {
+    plan.restore.push_back({.kind = Kind::kWrite,
+                            .path = steps.At(DefinitionPath(facts.manager)),
+                            .text = facts.definition,
+                            .mode = kFileMode});
+  }
+  if (steps.only_files() || plan.restore.empty()) return;
+  if (IsSystemd(facts)) {
+    plan.restore.push_back({.words = {"systemctl", "daemon-reload"}, .patience_s = kCommandS});
+  }
+  // One that is asked to leave its place goes on until then.
+  if (!facts.is_running || MakesPlace(facts, wishes)) return;
+  ServicePlan again;
+  Steps start(facts, again);
+  ServiceFacts loaded = facts;
+  loaded.is_loaded = true;
+  AddStart(loaded, wishes, start);
+  plan.start_again = std::move(again.steps);
 }
 
 std::string Count(int count, const char* what) {
@@ -218,7 +332,7 @@ void CheckJobs(const ServiceFacts& facts, const ServiceWishes& wishes, ServicePl
 // What every change needs where more than files below a root is changed. `verb` is the one that was called.
 void CheckMachine(const ServiceFacts& facts, const ServiceWishes& wishes, const char* verb,
                   ServicePlan& plan) {
-  if (!facts.root.empty()) return;
+  if (facts.only_files) return;
   if (!facts.is_superuser && !wishes.dry_run) {
     plan.problems.push_back(
         absl::StrCat("only root may do this: sudo \"$(command -v mlxcommctl)\" service ", verb));
@@ -228,18 +342,20 @@ void CheckMachine(const ServiceFacts& facts, const ServiceWishes& wishes, const 
   }
   if (IsSystemd(facts) && !facts.has_manager) {
     plan.problems.emplace_back(
-        "there is no systemctl here: have what starts programs on this machine run "
-        "mlxcommd --config FILE");
+        "there is no systemctl here. Start mlxcommd with your init system: mlxcommd --config FILE, "
+        "or "
+        "put only the files (--root DIR)");
   } else if (IsSystemd(facts) && !facts.was_booted) {
     plan.problems.emplace_back(
-        "this machine was not booted by systemd (there is no /run/systemd/system), which could "
-        "start nothing: have "
-        "what starts programs here run mlxcommd --config FILE, or put the files only (--root "
-        "FOLDER)");
+        "systemd is not running here, so it cannot start mlxcommd. Start it with your init system: "
+        "mlxcommd --config FILE, or put only the files (--root DIR)");
   }
 }
 
 void CheckConfig(const ServiceFacts& facts, ServicePlan& plan) {
+  if (facts.config_is_hidden) {
+    plan.problems.push_back(absl::StrCat(kServiceConfig, ": ", kHiddenConfig));
+  }
   if (facts.config_trouble.empty()) return;
   plan.problems.push_back(
       absl::StrCat(facts.config_trouble, "\n", kServiceConfig, ": mend it, then run this again"));
@@ -251,11 +367,11 @@ void CheckProgram(const ServiceFacts& facts, ServicePlan& plan) {
         "there is no mlxcommd beside this mlxcommctl: name it with --program FILE");
   } else if (facts.program_version.empty()) {
     plan.problems.push_back(
-        absl::StrCat(facts.program, ": expected the program mlxcommd, which says its version"));
+        absl::StrCat(facts.program, " is not mlxcommd (it does not answer --version)"));
   }
 }
 
-constexpr char kPackaged[] = "the service is of the system's package mlxcomm";
+constexpr char kPackaged[] = "the service belongs to the system's package mlxcomm";
 
 }  // namespace
 
@@ -269,15 +385,28 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   for (const std::string& trouble : facts.trouble_with_folders) {
     plan.problems.push_back(absl::StrCat(trouble, ": expected a folder that can be written to"));
   }
+  for (const std::string& folder : facts.folders_of_others) {
+    plan.warnings.push_back(
+        absl::StrCat(folder,
+                     " may be written to by others than root, who could replace what root runs: "
+                     "sudo chown root ",
+                     folder, "; sudo chmod go-w ", folder));
+  }
+  for (const std::string& trouble : facts.trouble_with_loads) {
+    plan.problems.push_back(absl::StrCat(
+        trouble,
+        "\nSo it is not known which libraries go along: xcode-select --install installs otool"));
+  }
   if (facts.is_packaged) {
     plan.problems.push_back(absl::StrCat(kPackaged, ": start it with systemctl enable --now ",
                                          kSystemdUnit,
                                          ", or remove the package first (apt-get remove mlxcomm)"));
   }
   if (facts.socket_answers && !facts.is_running && !steps.only_files()) {
-    plan.problems.push_back(
-        absl::StrCat("an mlxcommd that is no service answers at ", facts.socket, ": end it first"));
+    plan.problems.push_back(absl::StrCat("an mlxcommd that is not the service answers at ",
+                                         facts.socket, ": end it first"));
   }
+  for (const std::string& path : Leftovers(facts.manager)) steps.RemoveIfThere(path);
   steps.Folder(kServiceFolder);
   steps.Folder(kServiceConfigFolder);
   AddPrograms(facts, plan, steps);
@@ -287,7 +416,10 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   const std::string rotation = RotationPath(facts.manager);
   steps.Folder(rotation.substr(0, rotation.rfind('/')));
   steps.Write(rotation, std::string(RotationText(facts.manager)));
+  plan.ends_at = plan.steps.size();
+  AddRestore(facts, wishes, steps, plan);
   if (!steps.only_files()) AddStart(facts, wishes, steps);
+  RemoveOld(facts, steps);
   return plan;
 }
 
@@ -301,21 +433,27 @@ ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes
         absl::StrCat(kPackaged, ": apt-get ", wishes.purge ? "purge" : "remove", " mlxcomm"));
   }
   const std::string definition = DefinitionPath(facts.manager);
-  const int ends_within_s = EndsWithinS(ConfigOf(facts));
-  if (facts.is_installed) {
-    if (!steps.only_files() && IsSystemd(facts)) {
-      steps.Run({"systemctl", "disable", "--now", kSystemdUnit}, false, ends_within_s + kCommandS);
-    } else if (!steps.only_files()) {
-      AddBootout(facts, steps, ends_within_s);
+  const bool is_running = facts.is_running || facts.is_loaded;
+  if (facts.is_installed || is_running) {
+    if (!steps.only_files()) AddEnd(facts, steps);
+    if (!KeepsPrograms(facts)) {
+      for (const char* const path : {kServiceProgram, kServiceControl}) steps.RemoveIfThere(path);
     }
-    for (const char* const path : {kServiceProgram, kServiceControl, kServiceLibraries})
-      steps.RemoveIfThere(path);
+    if (!IsSystemd(facts)) steps.RemoveIfThere(kServiceLibraries);
     steps.RemoveIfThere(RotationPath(facts.manager));
-    steps.Remove(definition);  // Last: one that was left half removed is still installed.
+    if (steps.IsThere(kTimeoutFile)) {
+      steps.Remove(kTimeoutFile);
+      steps.Add({.kind = Kind::kRemoveIfEmpty, .path = steps.At(kTimeoutFolder)});
+    }
+    steps.RemoveIfThere(definition);  // Last: one that was left half removed is still installed.
     if (!steps.only_files() && IsSystemd(facts)) {
       steps.Run({"systemctl", "daemon-reload"});
       steps.Run({"systemctl", "reset-failed", kSystemdUnit}, /*may_fail=*/true);
     }
+  }
+  for (const std::string& path : Leftovers(facts.manager)) steps.RemoveIfThere(path);
+  if (wishes.purge) {
+    for (const std::string& path : TurnedLogs()) steps.RemoveIfThere(path);
   }
   for (const char* const path :
        {kServiceConfig, kServiceKey, kServiceState, kServiceLogs, kLaunchdLog}) {
@@ -338,24 +476,27 @@ ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes) 
   CheckMachine(facts, wishes, "restart", plan);
   if (!facts.is_installed && !facts.is_packaged) {
     plan.problems.emplace_back(
-        "mlxcommd is no service here: sudo \"$(command -v mlxcommctl)\" service install makes it "
-        "one");
+        "mlxcommd is not installed as a service: sudo \"$(command -v mlxcommctl)\" service install "
+        "does that");
   }
   CheckConfig(facts, plan);
   if (!MakesPlace(facts, wishes)) CheckJobs(facts, wishes, plan);
-  if (!facts.is_packaged) AddDefinition(facts, steps);
+  AddTimeout(facts, steps);
   AddStart(facts, wishes, steps);
   return plan;
 }
 
 std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool follow,
                                      std::string& why_not) {
+  if (facts.config_is_hidden) {
+    why_not = absl::StrCat(kServiceConfig, " names the log: ", kHiddenConfig);
+    return {};
+  }
   const std::string file = SettingIn(facts.config.value_or(""), "file");
   if (file.empty() && IsSystemd(facts)) {
     if (!facts.was_booted) {
       why_not =
-          "there is no journal: this machine was not booted by systemd; its configuration names no "
-          "log file";
+          "there is no journal: systemd is not running here; the configuration names no log file";
       return {};
     }
     std::vector<std::string> words{"journalctl", "-u", kSystemdUnit, "-n", absl::StrCat(lines)};
@@ -373,11 +514,16 @@ std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool 
 }
 
 std::vector<std::string> RemovablePaths(ServiceManager manager) {
-  return {kServiceProgram,       kServiceControl,         kServiceLibraries,
-          RotationPath(manager), DefinitionPath(manager), kServiceConfig,
-          kServiceKey,           kServiceState,           kServiceLogs,
-          kLaunchdLog,           kServiceConfigFolder};
+  std::vector<std::string> all{kServiceProgram,       kServiceControl,         kServiceLibraries,
+                               RotationPath(manager), DefinitionPath(manager), kServiceConfig,
+                               kServiceKey,           kServiceState,           kServiceLogs,
+                               kLaunchdLog,           kServiceConfigFolder,    kTimeoutFile};
+  for (const auto& more : {Leftovers(manager), TurnedLogs()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
+
+bool KeepsPrograms(const ServiceFacts& facts) { return SaysKeepsPrograms(facts.definition); }
 
 std::vector<std::string> WrittenFolders(ServiceManager manager) {
   std::vector<std::string> all{kServiceFolder, kServiceConfigFolder};

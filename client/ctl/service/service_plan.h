@@ -6,6 +6,7 @@
 // Pure functions. A plan with problems is not carried out. A plan may be carried out twice.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,11 +17,12 @@ namespace mlxcomm::ctl {
 
 struct ServiceStep {
   enum class Kind : std::uint8_t {
-    kFolder,  // Make `path`, unless it is there: then it keeps its mode.
-    kWrite,   // Write `text` to `path`, at once or not at all.
-    kCopy,    // Copy `from` to `path`.
-    kMove,    // Move `from` over `path`.
-    kRemove,  // Remove `path`, with all that is in it.
+    kFolder,   // Make `path`, unless it is there: then it keeps its mode.
+    kWrite,    // Write `text` to `path`, at once or not at all.
+    kCopy,     // Copy `from` to `path`.
+    kMove,     // Move `from` over `path`.
+    kPutBack,  // Where `from` is there, put it in the place of `path`, with all that is in it.
+    kRemove,   // Remove `path`, with all that is in it.
     kRemoveIfEmpty,
     kRun,          // Run `words`.
     kAwaitEnd,     // Run `words` until it ends with a code other than 0.
@@ -34,6 +36,7 @@ struct ServiceStep {
   std::uint32_t mode = 0;
   std::vector<std::string> words = {};
   bool may_fail = false;    // kRun: what comes next decides.
+  std::string remedy = {};  // Where it fails.
   int patience_s = 0;       // kRun, kAwaitEnd, kAwaitSocket.
   std::uint64_t start = 0;  // kAwaitNext, and
   std::uint32_t asked = 0;  // how often that one had been asked before.
@@ -41,9 +44,15 @@ struct ServiceStep {
 
 struct ServicePlan {
   std::vector<std::string> problems;  // Each with its remedy.
+  std::vector<std::string> warnings;  // What keeps nothing from being done.
   std::vector<ServiceStep> steps;
   std::vector<std::string> staged;  // What is to be removed where a step fails.
-  std::vector<std::string> kept;    // Files that uninstall leaves.
+  // Where a step fails: what brings the files back that were there before; and, from step `ends_at` on, which
+  // ends the daemon, what starts that again.
+  std::vector<ServiceStep> restore;
+  std::vector<ServiceStep> start_again;
+  std::size_t ends_at = 0;
+  std::vector<std::string> kept;  // Files that uninstall leaves.
 };
 
 struct ServiceWishes {
@@ -60,6 +69,11 @@ ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes);
 // What `service logs` becomes: a program and its arguments. Empty: `why_not` says why.
 std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool follow,
                                      std::string& why_not);
+
+// Whether uninstall leaves the programs, because install has found them where the service's are.
+bool KeepsPrograms(const ServiceFacts& facts);
+// For a user who may not read the configuration.
+inline constexpr char kHiddenConfig[] = "this user may not read it: run it with sudo";
 
 // All paths that uninstall may remove, for ServiceFacts::there.
 std::vector<std::string> RemovablePaths(ServiceManager manager);

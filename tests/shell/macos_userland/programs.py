@@ -106,7 +106,19 @@ def launchctl(verb, *words):
         print(verb, *words, file=log)
     pid, keeper, leaves = STATE / "pid", STATE / "keeper", STATE / "leaves"
     if verb == "print":
-        return 0 if keeper.exists() else 113
+        if not keeper.exists():
+            return 113
+        state = "running" if pid.exists() else "not running"
+        print(f"{words[0]} = {{\n\tactive count = 1\n\tstate = {state}\n}}")
+        return 0
+    if verb == "print-disabled":
+        said = "disabled" if (STATE / "disabled").exists() else "enabled"
+        print(f'\tdisabled services = {{\n\t\t"com.mlxcomm.mlxcommd" => {said}\n\t}}')
+        return 0
+    if verb == "kill":
+        assert words == ("SIGUSR2", "system/com.mlxcomm.mlxcommd"), words
+        os.kill(int(pid.read_text()), signal.SIGUSR2)
+        return 0
     if verb == "enable":
         (STATE / "disabled").unlink(missing_ok=True)
         return 0

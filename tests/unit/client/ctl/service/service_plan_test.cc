@@ -33,9 +33,12 @@ ServiceFacts Machine(ServiceManager manager) {
 
 ServiceFacts Installed(ServiceManager manager) {
   ServiceFacts facts = Machine(manager);
-  facts.is_installed = facts.is_running = facts.socket_answers = true;
+  facts.is_installed = facts.is_loaded = facts.is_running = facts.socket_answers = true;
   facts.config = "";
-  for (const std::string& path : RemovablePaths(manager)) facts.there.insert(path);
+  for (const std::string& path : RemovablePaths(manager)) {
+    const bool is_left_over = path.ends_with(".new") || path.ends_with(".old");
+    if (!is_left_over) facts.there.insert(path);
+  }
   return facts;
 }
 
@@ -54,6 +57,8 @@ TEST(ServicePlanTest, InstallsOnSystemd) {
                   "make the folder /etc/mlxcommd, unless it is there",
                   "copy /venv/bin/mlxcommd to /usr/local/bin/.mlxcommd.new",
                   "copy /venv/bin/mlxcommctl to /usr/local/bin/.mlxcommctl.new",
+                  "run /usr/local/bin/.mlxcommd.new --version",
+                  "run /usr/local/bin/.mlxcommctl.new --version",
                   "move /usr/local/bin/.mlxcommd.new to /usr/local/bin/mlxcommd",
                   "move /usr/local/bin/.mlxcommctl.new to /usr/local/bin/mlxcommctl",
                   "write /etc/mlxcommd/mlxcommd.textproto",
@@ -63,6 +68,56 @@ TEST(ServicePlanTest, InstallsOnSystemd) {
                   "write /etc/logrotate.d/mlxcommd", "run systemctl daemon-reload",
                   "run systemctl enable mlxcommd.service", "run systemctl restart mlxcommd.service",
                   "wait until mlxcommd answers at /var/run/mlxcommd/mlxcommd.sock"));
+}
+
+std::size_t PlaceOf(const ServicePlan& plan, const std::string& line) {
+  const std::vector<std::string> lines = Lines(plan);
+  return static_cast<std::size_t>(std::find(lines.begin(), lines.end(), line) - lines.begin());
+}
+
+// Why: a program that had never run took the place of one that did.
+TEST(ServicePlanTest, TriesTheNewProgramsAndKeepsTheOldOnesUntilTheDaemonAnswers) {
+  for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
+    const ServicePlan plan = PlanInstall(Installed(manager), {});
+    const std::size_t tried = PlaceOf(plan, "run /usr/local/bin/.mlxcommd.new --version");
+    const std::size_t moved =
+        PlaceOf(plan, "move /usr/local/bin/.mlxcommd.new to /usr/local/bin/mlxcommd");
+    const std::size_t kept =
+        PlaceOf(plan, "copy /usr/local/bin/mlxcommd to /usr/local/bin/.mlxcommd.old");
+    const std::size_t answers =
+        PlaceOf(plan, "wait until mlxcommd answers at /var/run/mlxcommd/mlxcommd.sock");
+    EXPECT_LT(tried, moved);
+    EXPECT_LT(kept, moved);
+    EXPECT_LT(moved, answers);
+    EXPECT_LT(answers, PlaceOf(plan, "remove /usr/local/bin/.mlxcommd.old"));
+    ASSERT_LT(PlaceOf(plan, "remove /usr/local/bin/.mlxcommd.old"), plan.steps.size());
+    if (manager == ServiceManager::kSystemd) continue;
+    EXPECT_LT(PlaceOf(plan, "move /usr/local/lib/mlxcomm.new to /usr/local/lib/mlxcomm"), tried);
+    EXPECT_LT(answers, PlaceOf(plan, "remove /usr/local/lib/mlxcomm.old"));
+  }
+}
+
+TEST(ServicePlanTest, PutsTheOldProgramsBackAndStartsThemAgainWhereTheNewDaemonDoesNotAnswer) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.definition = "the old unit";
+  ServicePlan plan = PlanInstall(facts, {});
+  ServicePlan back;
+  back.steps = plan.restore;
+  EXPECT_THAT(
+      Lines(back),
+      ElementsAre("put /usr/local/bin/.mlxcommd.old back as /usr/local/bin/mlxcommd",
+                  "put /usr/local/bin/.mlxcommctl.old back as /usr/local/bin/mlxcommctl",
+                  "write /etc/systemd/system/mlxcommd.service", "run systemctl daemon-reload"));
+  EXPECT_EQ(plan.restore.at(2).text, "the old unit");
+  back.steps = plan.start_again;
+  EXPECT_THAT(Lines(back), Contains("run systemctl restart mlxcommd.service"));
+  EXPECT_LT(PlaceOf(plan, "write /etc/logrotate.d/mlxcommd"), plan.ends_at);
+  EXPECT_GE(PlaceOf(plan, "run systemctl restart mlxcommd.service"), plan.ends_at);
+  facts.start =
+      7;  // It refuses to become what does not work, and goes on: it is not ended for that.
+  plan = PlanInstall(facts, {});
+  EXPECT_THAT(plan.restore, Not(IsEmpty()));
+  EXPECT_THAT(plan.start_again, IsEmpty());
 }
 
 // Why: the library's own name is not one that it loads; two that load the same one get one copy.
@@ -111,6 +166,25 @@ TEST(ServicePlanTest, RefusesWhereALibraryIsNotThere) {
       ElementsAre(HasSubstr("/venv/bin/mlxcommd loads /brew/liba.dylib, which is not there")));
 }
 
+// Why: without the developer tools it was taken for one that loads nothing, and what was put there could not
+// start.
+TEST(ServicePlanTest, RefusesWhereItIsNotKnownWhatAProgramLoads) {
+  ServiceFacts facts = Machine(ServiceManager::kLaunchd);
+  facts.trouble_with_loads = {"otool -L /venv/bin/mlxcommd: ended with 69: no developer tools"};
+  EXPECT_THAT(PlanInstall(facts, {}).problems,
+              ElementsAre(AllOf(HasSubstr("ended with 69"), HasSubstr("xcode-select --install"))));
+}
+
+// Why: launchd refuses to load what it has loaded, also what does not run at the moment.
+TEST(ServicePlanTest, UnloadsWhatLaunchdKnowsAlsoWhereItDoesNotRun) {
+  ServiceFacts facts = Installed(ServiceManager::kLaunchd);
+  facts.is_running = facts.socket_answers = false;
+  for (const auto planner : {PlanInstall, PlanUninstall, PlanRestart}) {
+    EXPECT_THAT(Lines(planner(facts, {})),
+                Contains("run launchctl bootout " + std::string(kLaunchdService)));
+  }
+}
+
 TEST(ServicePlanTest, EndsTheRunningOneBeforeItLoadsTheNewOneOnMacos) {
   ServiceFacts facts = Installed(ServiceManager::kLaunchd);
   facts.config = "drain_timeout_ms: 20001";
@@ -140,6 +214,7 @@ TEST(ServicePlanTest, LeavesAnInstalledProgramAndAConfigurationAsTheyAre) {
 
 TEST(ServicePlanTest, PutsOnlyFilesBelowAnotherRoot) {
   ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  facts.only_files = true;
   facts.root = "/pack";
   facts.is_superuser = facts.has_manager = facts.was_booted = false;
   const ServicePlan plan = PlanInstall(facts, {});
@@ -147,6 +222,25 @@ TEST(ServicePlanTest, PutsOnlyFilesBelowAnotherRoot) {
   for (const ServiceStep& step : plan.steps) {
     EXPECT_TRUE(step.words.empty()) << DescribeStep(step);
     EXPECT_TRUE(step.path.starts_with("/pack/")) << DescribeStep(step);
+  }
+}
+
+// Why: nothing stands before the paths below "/", and that was taken for this machine's own service.
+TEST(ServicePlanTest, RunsNothingBelowTheRootOfAllFolders) {
+  for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
+    ServiceFacts facts = Installed(manager);
+    facts.only_files = true;
+    facts.is_superuser = facts.has_manager = facts.was_booted = false;
+    for (const auto planner : {PlanInstall, PlanUninstall}) {
+      const ServicePlan plan = planner(facts, {.force = true});
+      EXPECT_THAT(plan.problems, IsEmpty());
+      for (const ServiceStep& step : plan.steps) {
+        const bool is_of_launchd = !step.words.empty() && step.words[0] == "launchctl";
+        const bool is_of_systemd = !step.words.empty() && step.words[0] == "systemctl";
+        EXPECT_FALSE(is_of_launchd || is_of_systemd) << DescribeStep(step);
+        EXPECT_NE(step.kind, ServiceStep::Kind::kAwaitSocket);
+      }
+    }
   }
 }
 
@@ -160,7 +254,7 @@ TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
   EXPECT_THAT(
       PlanInstall(facts, {}).problems,
       ElementsAre(AllOf(HasSubstr("only root"), HasSubstr("sudo ")),
-                  HasSubstr("not booted by systemd"), HasSubstr("expected the program mlxcommd"),
+                  HasSubstr("systemd is not running here"), HasSubstr("is not mlxcommd"),
                   AllOf(HasSubstr("clients_max"), HasSubstr("mend it")), HasSubstr("Read-only")));
   facts = Machine(ServiceManager::kSystemd);
   facts.has_manager = false;
@@ -170,6 +264,16 @@ TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
   EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("--program")));
 }
 
+TEST(ServicePlanTest, WarnsWhereOthersThanRootMayReplaceThePrograms) {
+  ServiceFacts facts = Machine(ServiceManager::kSystemd);
+  EXPECT_THAT(PlanInstall(facts, {}).warnings, IsEmpty());
+  facts.folders_of_others = {"/usr/local/bin"};
+  EXPECT_THAT(PlanInstall(facts, {}).problems, IsEmpty());
+  EXPECT_THAT(PlanInstall(facts, {}).warnings,
+              ElementsAre(AllOf(HasSubstr("/usr/local/bin may be written to by others"),
+                                HasSubstr("sudo chmod go-w /usr/local/bin"))));
+}
+
 TEST(ServicePlanTest, RefusesWhereAPackageOrAnotherDaemonHasTheService) {
   ServiceFacts facts = Machine(ServiceManager::kSystemd);
   facts.is_packaged = true;
@@ -177,11 +281,15 @@ TEST(ServicePlanTest, RefusesWhereAPackageOrAnotherDaemonHasTheService) {
   EXPECT_THAT(PlanUninstall(facts, {.purge = true}).problems,
               ElementsAre(HasSubstr("apt-get purge mlxcomm")));
   EXPECT_THAT(PlanRestart(facts, {}).problems, IsEmpty());
-  EXPECT_THAT(Lines(PlanRestart(facts, {})),
-              ElementsAre("run systemctl restart mlxcommd.service", HasSubstr("answers")));
+  EXPECT_THAT(
+      Lines(PlanRestart(facts, {})),
+      ElementsAre("make the folder /etc/systemd/system/mlxcommd.service.d, unless it is there",
+                  "write /etc/systemd/system/mlxcommd.service.d/timeout.conf",
+                  "run systemctl daemon-reload", "run systemctl restart mlxcommd.service",
+                  HasSubstr("answers")));
   facts = Machine(ServiceManager::kSystemd);
   facts.socket_answers = true;
-  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("is no service")));
+  EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("is not the service")));
 }
 
 TEST(ServicePlanTest, EndsNoRunningJobsUnlessForced) {
@@ -213,8 +321,10 @@ TEST(ServicePlanTest, WaitsForJobsWhereTheDaemonLeavesItsPlaceToTheNextProgram) 
       EXPECT_THAT(Lines(plan), Contains(asks));
       EXPECT_THAT(Lines(plan), Not(Contains(HasSubstr("systemctl restart"))));
       EXPECT_THAT(Lines(plan), Not(Contains(HasSubstr("bootout"))));
-      EXPECT_EQ(plan.steps.back().kind, ServiceStep::Kind::kAwaitNext);
-      EXPECT_EQ(plan.steps.back().start, 7u);
+      const auto waits = [](const ServiceStep& step) {
+        return step.kind == ServiceStep::Kind::kAwaitNext && step.start == 7u;
+      };
+      EXPECT_EQ(std::count_if(plan.steps.begin(), plan.steps.end(), waits), 1);
       EXPECT_THAT(Lines(planner(facts, {.force = true})), Not(Contains(asks)));
     }
     EXPECT_EQ(Lines(PlanRestart(facts, {.no_wait = true})).back(), asks);
@@ -232,13 +342,15 @@ TEST(ServicePlanTest, EndsNoDaemonOfWhichItIsNotKnownWhetherJobsRun) {
 }
 
 TEST(ServicePlanTest, RemovesTheUnitLastAndKeepsConfigurationAndIdentity) {
-  const ServicePlan plan = PlanUninstall(Installed(ServiceManager::kSystemd), {});
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.there.erase(kTimeoutFile);
+  const ServicePlan plan = PlanUninstall(facts, {});
   EXPECT_THAT(
       Lines(plan),
       ElementsAre("run systemctl disable --now mlxcommd.service", "remove /usr/local/bin/mlxcommd",
-                  "remove /usr/local/bin/mlxcommctl", "remove /usr/local/lib/mlxcomm",
-                  "remove /etc/logrotate.d/mlxcommd", "remove /etc/systemd/system/mlxcommd.service",
-                  "run systemctl daemon-reload", "run systemctl reset-failed mlxcommd.service"));
+                  "remove /usr/local/bin/mlxcommctl", "remove /etc/logrotate.d/mlxcommd",
+                  "remove /etc/systemd/system/mlxcommd.service", "run systemctl daemon-reload",
+                  "run systemctl reset-failed mlxcommd.service"));
   EXPECT_THAT(plan.kept,
               ElementsAre("/etc/mlxcommd/mlxcommd.textproto", "/etc/mlxcommd/key",
                           "/var/lib/mlxcommd", "/var/log/mlxcommd", "/var/log/mlxcommd.log"));
@@ -254,6 +366,107 @@ TEST(ServicePlanTest, PurgesWhatAnEarlierUninstallHasLeft) {
   EXPECT_THAT(plan.kept, IsEmpty());
 }
 
+TEST(ServicePlanTest, RemovesTheLibrariesOnlyOnMacosAndTurnedLogsOnlyWithPurge) {
+  const std::string libraries = "remove /usr/local/lib/mlxcomm";
+  const std::string log = "remove /var/log/mlxcommd.log.0";
+  ServiceFacts facts = Installed(ServiceManager::kLaunchd);
+  EXPECT_THAT(Lines(PlanUninstall(facts, {})), AllOf(Contains(libraries), Not(Contains(log))));
+  EXPECT_THAT(Lines(PlanUninstall(facts, {.purge = true})), Contains(log));
+}
+
+// Why: what is older than this install must not be put back where it fails.
+TEST(ServicePlanTest, RemovesWhatAnInstallThatWasCutOffHasLeft) {
+  ServiceFacts facts = Machine(ServiceManager::kLaunchd);
+  std::vector<std::string> left;
+  for (const std::string& path : RemovablePaths(facts.manager)) {
+    if (path.ends_with(".new") || path.ends_with(".old")) left.push_back(path);
+  }
+  EXPECT_EQ(left.size(), 6u);
+  facts.there = {left.begin(), left.end()};
+  for (const auto planner : {PlanInstall, PlanUninstall}) {
+    const ServicePlan plan = planner(facts, {});
+    for (const std::string& path : left)
+      EXPECT_LT(PlaceOf(plan, "remove " + path), left.size()) << path;
+  }
+}
+
+// Why: `cmake --install` puts its programs where the service has its own, and they were taken away with it.
+TEST(ServicePlanTest, UninstallsNoProgramsThatInstallHasFoundThere) {
+  for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
+    const auto definition_of = [manager](const ServiceFacts& facts) {
+      for (const ServiceStep& step : PlanInstall(facts, {}).steps) {
+        if (step.path == DefinitionPath(manager)) return step.text;
+      }
+      return std::string();
+    };
+    const std::string removes = "remove /usr/local/bin/mlxcommd";
+    ServiceFacts facts = Machine(manager);
+    facts.in_place = true;
+    ServiceFacts installed = Installed(manager);
+    installed.definition = definition_of(facts);
+    EXPECT_THAT(Lines(PlanUninstall(installed, {.purge = true})), Not(Contains(removes)));
+    installed.in_place = true;  // And installed once more by itself.
+    installed.definition = definition_of(installed);
+    EXPECT_THAT(Lines(PlanUninstall(installed, {})), Not(Contains(removes)));
+    installed.in_place = false;  // Then by another, whose programs took their place.
+    installed.definition = definition_of(installed);
+    EXPECT_THAT(Lines(PlanUninstall(installed, {})), Contains(removes));
+    installed.in_place = true;
+    installed.definition = definition_of(installed);
+    EXPECT_THAT(Lines(PlanUninstall(installed, {})), Contains(removes));
+  }
+}
+
+TEST(ServicePlanTest, StopsAServiceWhoseDefinitionIsGone) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.is_installed = false;
+  facts.there.erase(DefinitionPath(facts.manager));
+  EXPECT_THAT(Lines(PlanUninstall(facts, {})), Contains("run systemctl stop mlxcommd.service"));
+  EXPECT_THAT(Lines(PlanUninstall(facts, {})), Not(Contains(HasSubstr("--now"))));
+  facts = Installed(ServiceManager::kLaunchd);
+  facts.is_installed = false;
+  EXPECT_THAT(Lines(PlanUninstall(facts, {})),
+              Contains("run launchctl bootout " + std::string(kLaunchdService)));
+}
+
+// Why: it was taken for an empty one, and the defaults for its settings.
+TEST(ServicePlanTest, SaysThatThisUserMayNotReadTheConfiguration) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  facts.config.reset();
+  facts.config_is_hidden = true;
+  for (const auto planner : {PlanInstall, PlanRestart})
+    EXPECT_THAT(planner(facts, {.dry_run = true}).problems,
+                Contains(HasSubstr("run it with sudo")));
+  std::string why_not;
+  EXPECT_THAT(LogsCommand(facts, 9, false, why_not), IsEmpty());
+  EXPECT_THAT(why_not, HasSubstr("run it with sudo"));
+}
+
+TEST(ServicePlanTest, NamesTheRemedyWhereLaunchdLoadsNothing) {
+  for (const ServiceStep& step : PlanInstall(Machine(ServiceManager::kLaunchd), {}).steps) {
+    const bool loads = step.words.size() > 1 && step.words[1] == "bootstrap";
+    EXPECT_EQ(step.remedy.find("mlxcommctl service restart") != std::string::npos, loads);
+  }
+}
+
+// Why: an administrator's own lines in the unit were gone after a restart.
+TEST(ServicePlanTest, RestartChangesNothingOfTheDefinitionButItsTime) {
+  ServiceFacts facts = Installed(ServiceManager::kSystemd);
+  const std::string unit = "write " + std::string(DefinitionPath(facts.manager));
+  EXPECT_THAT(Lines(PlanRestart(facts, {})), Not(Contains(unit)));
+  EXPECT_THAT(Lines(PlanInstall(facts, {})),
+              AllOf(Contains(unit), Contains("remove " + std::string(kTimeoutFile))));
+  EXPECT_THAT(Lines(PlanUninstall(facts, {})), Contains("remove " + std::string(kTimeoutFile)));
+  facts = Installed(ServiceManager::kLaunchd);
+  facts.definition =
+      "<key>Nice</key><integer>1</integer><key>ExitTimeOut</key>\n<integer>15</integer>";
+  EXPECT_THAT(Lines(PlanRestart(facts, {})), Not(Contains(HasSubstr("write"))));
+  facts.config = "drain_timeout_ms: 60000";
+  const ServicePlan plan = PlanRestart(facts, {});
+  EXPECT_EQ(plan.steps.at(0).text,
+            "<key>Nice</key><integer>1</integer><key>ExitTimeOut</key>\n<integer>70</integer>");
+}
+
 TEST(ServicePlanTest, RestartsWithTheConfigurationsOwnTimeButNotWhatIsNotInstalled) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.config = "drain_timeout_ms: 60000";
@@ -261,9 +474,10 @@ TEST(ServicePlanTest, RestartsWithTheConfigurationsOwnTimeButNotWhatIsNotInstall
   const auto writes = [](const ServiceStep& step) {
     return step.kind == ServiceStep::Kind::kWrite;
   };
-  const auto unit = std::find_if(plan.steps.begin(), plan.steps.end(), writes);
-  ASSERT_NE(unit, plan.steps.end());
-  EXPECT_THAT(unit->text, HasSubstr("TimeoutStopSec=70\n"));
+  const auto drop_in = std::find_if(plan.steps.begin(), plan.steps.end(), writes);
+  ASSERT_NE(drop_in, plan.steps.end());
+  EXPECT_EQ(drop_in->path, kTimeoutFile);
+  EXPECT_THAT(drop_in->text, HasSubstr("[Service]\nTimeoutStopSec=70\n"));
   EXPECT_THAT(PlanRestart(Machine(ServiceManager::kSystemd), {}).problems,
               ElementsAre(HasSubstr("service install")));
 }
