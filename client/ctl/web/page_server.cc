@@ -74,8 +74,8 @@ class Connections {
   std::size_t open_ = 0;
 };
 
-// In place of the library's own, which takes connections without end. They outlive this: the library waits for
-// its end when it can accept no more, and pages that are followed have none.
+// In place of the library's own, which takes connections without end. They outlive this: the
+// library waits for its end when it can accept no more, and feeds that are followed have none.
 class BoundedQueue final : public httplib::TaskQueue {
   // It differs between its releases: void, or whether the connection was taken.
   using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));

@@ -25,7 +25,8 @@ TEST(ProgramOutputTest, ReadsWhatAProgramSaysAndHowItEnds) {
   EXPECT_EQ(RunProgram({"sh", "-c", "kill -9 $$"})->exit_code, 128 + 9);
 }
 
-// Why: connections that mlxcommctl web has accepted are not close-on-exec, and doctor's programs held them open.
+// Why: connections that mlxcommctl web has accepted are not close-on-exec, and programs of doctor
+// held them open.
 TEST(ProgramOutputTest, GivesNoDescriptorButItsOwn) {
   const int kept = ::fcntl(STDERR_FILENO, F_DUPFD, 50);
   ASSERT_GE(kept, 50);
