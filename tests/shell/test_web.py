@@ -1,15 +1,24 @@
 """mlxcommctl web: who gets the page, what the feed tells, and what happens when the daemon goes."""
 
+import contextlib
+import ctypes
+import errno
 import http.client
 import json
+import os
+import pathlib
+import select
 import signal
 import socket
+import subprocess
+import sys
+import time
 import urllib.parse
 
 import jsonschema
 import pytest
 
-from conftest import PATIENCE, Process, find_program
+from conftest import PATIENCE, Process, find_program, wait_until
 from shell.command_table import mlxcommctl
 
 
@@ -22,13 +31,17 @@ class Web:
         self.told = json.loads(self.process.wait_for("url"))
         self.url = self.told["url"]
         self.port = self.told["port"]
-        self.token = urllib.parse.parse_qs(urllib.parse.urlsplit(self.url).query)["token"][0]
+        parts = urllib.parse.urlsplit(self.url)
+        self.token = urllib.parse.parse_qs(parts.query)["token"][0]
+        self.path = parts.path
         self.own = {"Host": f"127.0.0.1:{self.port}"}
         self.cookie = {**self.own, "Cookie": f"mlxcomm_{self.port}={self.token}"}
         self.feeds = []
 
-    def ask(self, path, headers, method="GET", body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+    def ask(self, path, headers, method="GET", body=None, address="127.0.0.1"):
+        """`path` from the page's on, or from the root with a slash."""
+        connection = http.client.HTTPConnection(address, self.port, timeout=PATIENCE)
+        path = path if path.startswith("/") else self.path + path
         connection.request(method, path, body, {"Connection": "close", **headers})
         answer = connection.getresponse()
         answer.text = answer.read().decode()
@@ -48,7 +61,7 @@ class Web:
 class Feed:
     def __init__(self, web):
         self.connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=PATIENCE)
-        self.connection.request("GET", "/feed", headers=web.cookie)
+        self.connection.request("GET", web.path + "feed", headers=web.cookie)
         self.answer = self.connection.getresponse()
 
     def next(self):
@@ -76,8 +89,8 @@ def web():
     """web(socket, *arguments) gives a running Web."""
     made = []
 
-    def make(*arguments):
-        made.append(Web(*arguments))
+    def make(*arguments, **options):
+        made.append(Web(*arguments, **options))
         return made[-1]
 
     yield make
@@ -87,12 +100,12 @@ def web():
 
 def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
     w = web(cluster(1).socket(0))
-    assert w.told["bind"] == "127.0.0.1" and w.url.startswith(f"http://127.0.0.1:{w.port}/?token=")
-    page = w.ask(f"/?token={w.token}", w.own)
+    assert w.told["bind"] == "127.0.0.1" and w.url == f"http://127.0.0.1:{w.port}{w.path}?token={w.token}"
+    page = w.ask(f"?token={w.token}", w.own)
     assert page.status == 200 and "<title>mlxcomm</title>" in page.text
     cookie = page.headers["Set-Cookie"]
-    assert cookie == f"mlxcomm_{w.port}={w.token}; Path=/; HttpOnly; SameSite=Strict"
-    for path in ("/", "/page.css", "/page.js", "/tables.js", "/topology.js", "/words.js"):
+    assert cookie == f"mlxcomm_{w.port}={w.token}; Path={w.path}; HttpOnly; SameSite=Strict"
+    for path in ("", "page.css", "page.js", "tables.js", "topology.js", "words.js"):
         answer = w.ask(path, w.cookie)
         assert answer.status == 200 and answer.text, path
         kind = {"css": "text/css", "js": "text/javascript"}.get(path.partition(".")[2], "text/html")
@@ -105,27 +118,37 @@ def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
 def test_without_the_token_nothing_is_told(cluster, web):
     w = web(cluster(1).socket(0))
     wrong = "0" * len(w.token)
-    for path in ("/", "/feed", "/page.js", "/nothing"):
+    for path in ("", "feed", "page.js", "nothing", "/", "/feed"):
         for headers in (w.own, {**w.own, "Cookie": f"mlxcomm_{w.port}={wrong}"}):
             answer = w.ask(path, headers)
             assert answer.status == 403 and "token" in answer.text
         assert w.ask(f"{path}?token={wrong}", w.own).status == 403
 
 
+# Why: cookies ignore ports. Another user's server on 127.0.0.1 must not be sent this one's.
+def test_the_cookie_goes_to_no_path_that_others_know(cluster, web):
+    w = web(cluster(1).socket(0))
+    other = web(cluster(1).socket(0))
+    assert len(w.path) == 34 and w.path != other.path and w.path.strip("/") != w.token
+    for path in ("/", "/feed", "/page.js", f"{w.path}feed/", w.path.rstrip("/"), other.path):
+        answer = w.ask(path, w.cookie)
+        assert answer.status == 404 and "Set-Cookie" not in answer.headers, path
+
+
 def test_a_foreign_host_and_other_sites_are_refused(cluster, web):
     w = web(cluster(1).socket(0))
     for host in ("evil.example", f"evil.example:{w.port}", "127.0.0.1:1"):
-        assert w.ask("/feed", {**w.cookie, "Host": host}).status == 421
-        assert w.ask(f"/?token={w.token}", {"Host": host}).status == 421
+        assert w.ask("feed", {**w.cookie, "Host": host}).status == 421
+        assert w.ask(f"?token={w.token}", {"Host": host}).status == 421
     for site in ("cross-site", "same-site"):
-        assert w.ask("/page.js", {**w.cookie, "Sec-Fetch-Site": site}).status == 403
+        assert w.ask("page.js", {**w.cookie, "Sec-Fetch-Site": site}).status == 403
 
 
 def test_nothing_can_be_changed(cluster, web):
     w = web(cluster(1).socket(0))
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
-        assert w.ask(f"/?token={w.token}", w.cookie, method, "x" * 100).status == 405
-    assert w.ask("/", w.cookie).status == 200
+        assert w.ask(f"?token={w.token}", w.cookie, method, "x" * 100).status == 405
+    assert w.ask("", w.cookie).status == 200
 
 
 def test_the_feed_has_the_json_of_the_verbs(cluster, web):
@@ -161,12 +184,63 @@ def test_a_daemon_that_goes_is_told_and_waited_for(cluster, web):
     feed = web(c.socket(0)).feed()
     first = feed.until("status")["nodes"][0]["pid"]
     c.daemons[0].end()
-    error = feed.until("daemon", lambda told: told)["error"]
+    error = feed.until("daemon", lambda told: "error" in told)["error"]
     # It has ended, or ends while it is asked.
     assert error["code"] == "UNAVAILABLE" and "mlxcommd" in error["message"]
     c.start_daemon(0)
-    feed.until("daemon", lambda told: told == {})
+    feed.until("daemon", lambda told: "error" not in told)
     feed.until("status", lambda status: status["nodes"][0]["pid"] != first)
+
+
+# Why: a page that is opened now, of a daemon that went before, has to say how old it is.
+def test_what_is_old_comes_with_the_time_of_the_last_look(cluster, web):
+    c = cluster(1)
+    w = web(c.socket(0))
+    began = time.time_ns()
+    feed = w.feed()
+    first = int(feed.until("daemon")["seen_unix_ns"])
+    assert began - 1e9 < first <= time.time_ns()
+    assert int(feed.until("daemon")["seen_unix_ns"]) > first
+    c.daemons[0].end()
+    gone = time.time_ns()
+    seen = feed.until("daemon", lambda told: "error" in told)["seen_unix_ns"]
+    assert first < int(seen) < gone
+    feed.connection.close()
+    later = w.feed()
+    told = later.next()
+    assert told[0] == "daemon" and "error" in told[1] and told[1]["seen_unix_ns"] == seen
+    assert later.until("status")["nodes"]
+
+
+def test_a_daemon_that_was_never_there_has_no_time(web, tmp_path):
+    told = web(str(tmp_path / "none")).feed().until("daemon")
+    assert told["error"]["code"] == "UNAVAILABLE" and told["seen_unix_ns"] == "0"
+
+
+# Why: it was silent, and asked for all there is three times a second.
+def test_refused_events_are_told_and_make_no_looks(cluster, web):
+    c = cluster(2)
+    wait_until(lambda: mlxcommctl("events", "--socket", c.socket(0)).stdout.strip(), "there is an event")
+    command = [find_program("mlxcommctl"), "events", "--follow", "--last", "1", "--socket", c.socket(0)]
+    others = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(32)]
+    try:
+        for one in others:  # It reads, or has been refused: there are fewer places for users other than root.
+            assert one.stdout.readline()
+        feed = web(c.socket(0), interval="600s").feed()
+        feed.until("following", lambda told: told.get("error", {}).get("code") == "RESOURCE_EXHAUSTED")
+        for one in others:
+            one.kill()
+        looks = 0
+        while True:
+            name, data = feed.next()
+            looks += name == "daemon"
+            if name == "following" and "error" not in data:
+                break
+        assert looks <= 2  # That of the viewer who came, and that of the first event.
+    finally:
+        for one in others:
+            one.kill()
+            one.communicate()
 
 
 # Why: a browser that is left open everywhere must not take the threads that others need.
@@ -175,15 +249,85 @@ def test_there_are_not_more_feeds_than_there_may_be(cluster, web):
     for _ in range(12):
         assert w.feed().answer.status == 200
     assert w.feed().answer.status == 503
-    assert w.ask("/", w.cookie).status == 200
+    assert w.ask("", w.cookie).status == 200
 
 
 def test_more_connections_than_there_may_be_wait(cluster, web):
     w = web(cluster(1).socket(0))
-    silent = [socket.create_connection(("127.0.0.1", w.port)) for _ in range(60)]
-    for one in silent:
-        one.close()
-    assert w.ask("/", w.cookie).status == 200
+    head = f"GET {w.path} HTTP/1.1\r\nHost: 127.0.0.1:{w.port}\r\nConnection: close\r\n".encode()
+    with contextlib.ExitStack() as ended:
+        slow = []
+        for _ in range(24):
+            slow.append(ended.enter_context(socket.create_connection(("127.0.0.1", w.port))))
+            slow[-1].sendall(head + b"Slow: ")
+        late = ended.enter_context(socket.create_connection(("127.0.0.1", w.port)))
+        late.settimeout(PATIENCE)
+        late.sendall(head + b"\r\n")
+        for _ in range(20):  # Their bytes come in drops.
+            for one in slow:
+                one.sendall(b"x")
+            assert select.select([late], [], [], 0.1)[0] == []
+        slow[0].sendall(b"\r\n\r\n")
+        assert b" 403 " in late.recv(1000)
+
+
+def descriptor_of_listener(pid, port):
+    """Its number in that process, by /proc."""
+    lines = pathlib.Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    inode = next(line.split()[9] for line in lines
+                 if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A")
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/fd/{number}") == f"socket:[{inode}]":
+                return int(number)
+    raise AssertionError(f"nothing listens at {port}")
+
+
+def break_listener(web):
+    """accept() fails in that process from here on, as it does on macOS where a connection is taken back."""
+    PIDFD_GETFD = 438
+    pid = web.process.child.pid
+    process = os.pidfd_open(pid)
+    taken = ctypes.CDLL(None, use_errno=True).syscall(PIDFD_GETFD, process,
+                                                      descriptor_of_listener(pid, web.port), 0)
+    os.close(process)
+    if taken < 0:
+        pytest.skip(f"no descriptor of a child can be had: {os.strerror(ctypes.get_errno())}")
+    with socket.socket(fileno=taken) as listener:
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pidfd_getfd")
+def test_a_listener_that_fails_is_replaced_and_feeds_go_on(cluster, web):
+    w = web(cluster(1).socket(0))
+    feed = w.feed()
+    feed.until("status")
+    for _ in range(2):
+        break_listener(w)
+
+        def answers():
+            with contextlib.suppress(OSError):
+                return w.ask("", w.cookie).status == 200
+        wait_until(answers, "the page is served again")
+        feed.until("status")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pidfd_getfd")
+def test_it_ends_with_a_reason_when_its_port_is_taken_meanwhile(cluster, web):
+    w = web(cluster(1).socket(0))
+    w.feed().until("status")
+    with socket.socket() as thief:
+        thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        break_listener(w)
+
+        def is_taken():
+            with contextlib.suppress(OSError):
+                thief.bind(("127.0.0.1", w.port))
+                thief.listen()
+                return True
+        wait_until(is_taken, "the port is free for a moment")
+        assert w.process.finish() == 1
+    assert f"cannot listen at 127.0.0.1, port {w.port}: Address already in use" in "\n".join(w.process.lines)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -198,7 +342,52 @@ def test_a_port_that_is_taken_is_named(cluster, web):
     c = cluster(1)
     w = web(c.socket(0))
     done = mlxcommctl("web", "--port", str(w.port), "--socket", c.socket(0), "--for", "1ms")
-    assert done.returncode == 1 and str(w.port) in done.stderr, done
+    assert done.returncode == 1, done
+    assert f"cannot listen at 127.0.0.1, port {w.port}: Address already in use" in done.stderr
+
+
+def test_an_address_that_cannot_be_had_is_named_with_the_reason(tmp_path):
+    for address, why in (("192.0.2.1", os.strerror(errno.EADDRNOTAVAIL)), ("no.such.invalid", "")):
+        done = mlxcommctl("web", "--bind", address, "--socket", str(tmp_path / "none"), "--for", "1ms")
+        assert done.returncode == 1 and f"cannot listen at {address}, any port: {why}" in done.stderr, done
+        assert "no reason" not in done.stderr and "Success" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is no address of the machine")
+def test_it_listens_at_the_address_that_is_asked_for_and_no_other(cluster, web):
+    c = cluster(1)
+    host = socket.gethostname()
+    other = "127.0.0.2"
+    w = web(c.socket(0))
+    with pytest.raises(ConnectionRefusedError):
+        w.ask("", w.cookie, address=other)
+    w = web(c.socket(0), "--bind", other)
+    assert w.url.startswith(f"http://{other}:")
+    assert w.ask("", {**w.cookie, "Host": f"{other}:{w.port}"}, address=other).status == 200
+    with pytest.raises(ConnectionRefusedError):
+        w.ask("", w.cookie)
+    w = web(c.socket(0), "--bind", "0.0.0.0")
+    assert w.url.startswith(f"http://{host}:")
+    for name in (host, host.partition(".")[0], other):
+        assert w.ask("", {**w.cookie, "Host": f"{name}:{w.port}"}, address=other).status == 200, name
+    assert w.ask("", {**w.cookie, "Host": f"evil.example:{w.port}"}, address=other).status == 421
+
+
+# Why: ssh -L without a terminal, when its connection goes, leaves the program behind.
+def test_it_ends_when_nobody_is_at_either_end_of_its_pipes(cluster):
+    child = subprocess.Popen([find_program("mlxcommctl"), "web", "--json", "--socket", cluster(1).socket(0)],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with child:
+        try:
+            port = json.loads(child.stdout.readline())["port"]
+            child.stdin.close()  # As of ssh -n: nothing will come, but somebody reads.
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(timeout=3)
+            socket.create_connection(("127.0.0.1", port)).close()
+            child.stdout.close()
+            assert child.wait(timeout=PATIENCE) == 0
+        finally:
+            child.kill()
 
 
 def test_others_are_let_in_only_if_it_is_asked_for(cluster):

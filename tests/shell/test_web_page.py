@@ -165,6 +165,14 @@ def test_the_page_says_that_the_daemon_is_gone(cluster, opened):
     c.daemons[0].end()
     until(page, "document.getElementById('trouble').textContent.includes('The daemon is gone')")
     keep_picture(page, "gone")
+    said = page.inner_text("#trouble")
+    assert re.search(r" Showing the state as of \d+:\d\d:\d\d[^.]*\.$", said), said
+    later = time.time() // 1 + 1  # Another second than the one that is shown.
+    wait_until(lambda: time.time() >= later, "the clock goes on")
+    page.reload()
+    until(page, "!document.getElementById('trouble').hidden")
+    assert page.inner_text("#trouble") == said
+    until(page, "document.querySelector('#picture .vertex')")
     c.start_daemon(0)
     until(page, "document.getElementById('trouble').hidden")
     until(page, "document.getElementById('health-text').textContent.startsWith('all is well on this node')")

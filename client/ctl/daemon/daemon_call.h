@@ -1,6 +1,6 @@
 // One call to the local daemon: hello as a tool, then gRPC on the same connection.
 //
-// Thread: main. Memory: plain messages.
+// Thread: any; each call has a connection of its own. Memory: plain messages.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // One examination of this machine and its cluster, for doctor and for bug reports.
 //
-// Thread: main; takes some seconds, with ssh up to half a minute for each 32 hosts.
+// Thread: any, beside calls to the daemon; takes some seconds, with ssh up to half a minute for
+// each 32 hosts.
 #pragma once
 
 #include <optional>

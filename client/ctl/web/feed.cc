@@ -26,11 +26,24 @@ constexpr std::uint32_t kOperationsShown = 20;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
 constexpr auto kBetweenExaminations = std::chrono::seconds(10);
 constexpr std::uint64_t kExaminationNs = 60'000'000'000;
-constexpr auto kUntilDaemonIsTriedAgain = std::chrono::milliseconds(300);
+// Until the daemon is asked for its events again; twice as long each time, while it tells none.
+constexpr auto kPauseMin = std::chrono::milliseconds(300);
+constexpr auto kPauseMax = std::chrono::milliseconds(10'000);
 
 std::string Compact(const google::protobuf::Message& message) {
   std::string text;
   return ToJson(message, text, JsonLayout::kCompact).ok() ? text : std::string();
+}
+
+std::uint64_t UnixNow() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+template <class Message>
+void SetError(Message& message, const Failure& failure) {
+  message.mutable_error()->set_code(FailureCodeName(failure.code));
+  message.mutable_error()->set_message(failure.message);
 }
 
 }  // namespace
@@ -41,13 +54,13 @@ void Feed::Start() {
   std::thread([this] { ExamineAgainAndAgain(); }).detach();
 }
 
-bool Feed::Enter() {
+std::optional<Feed::Viewer> Feed::Enter() {
   const std::lock_guard lock(mutex_);
-  if (viewers_ == kViewersMax) return false;
+  if (viewers_ == kViewersMax) return std::nullopt;
   ++viewers_;
   ++happenings_;  // What was last known may be old.
   happened_.notify_all();
-  return true;
+  return Viewer{.first_look = looks_begun_ + 1};
 }
 
 void Feed::Leave() {
@@ -55,14 +68,17 @@ void Feed::Leave() {
   --viewers_;
 }
 
-std::string Feed::Next(std::uint64_t& seen, std::uint64_t ns) {
+std::string Feed::Next(Viewer& viewer, std::uint64_t ns) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::nanoseconds(ns), [&] { return version_ > seen; });
+  const bool is_news = changed_.wait_for(lock, std::chrono::nanoseconds(ns), [&] {
+    return version_ > viewer.seen && looks_done_ >= viewer.first_look;
+  });
   std::string out;
+  if (!is_news) return out;
   for (std::size_t i = 0; i < kParts.size(); ++i) {
-    if (parts_[i].changed > seen) out += ServerSentEvent(kParts[i], parts_[i].json);
+    if (parts_[i].changed > viewer.seen) out += ServerSentEvent(kParts[i], parts_[i].json);
   }
-  seen = version_;
+  viewer.seen = version_;
   return out;
 }
 
@@ -97,23 +113,32 @@ void Feed::FollowEvents() {
   v1::EventsRequest request;
   request.set_last(kEventsShown);
   request.set_follow(true);
+  auto pause = kPauseMin;
   for (;;) {
     bool first = true;
     const Failure failure =
         ReadEvents(options_.socket_path, request, [&](const v1::EventsReply& event) {
-          if (std::exchange(first, false)) {  // A daemon that was started again counts from 1.
+          const bool is_first = std::exchange(first, false);
+          if (is_first) {  // A daemon that was started again counts from 1.
             const std::lock_guard lock(mutex_);
             events_.clear();
           }
+          if (is_first) PublishFollowing({});
           AddEvent(Compact(event));
           return true;
         });
-    {
+    PublishFollowing(failure);
+    if (first) {
+      // What was refused is nothing that has happened at the daemon.
+      if (failure.code != FailureCode::kUnavailable) pause = std::min(pause * 2, kPauseMax);
+    } else {
+      pause = kPauseMin;
       const std::lock_guard lock(mutex_);
-      if (!first || failure.code != FailureCode::kUnavailable) ++happenings_;
+      ++happenings_;
       happened_.notify_all();
     }
-    std::this_thread::sleep_for(kUntilDaemonIsTriedAgain);
+    // Where there is no daemon, a call costs nothing, and it may come at any moment.
+    std::this_thread::sleep_for(failure.code == FailureCode::kUnavailable ? kPauseMin : pause);
   }
 }
 
@@ -121,7 +146,17 @@ void Feed::LookAgainAndAgain() {
   std::uint64_t done = 0;
   for (;;) {
     WaitFor(options_.interval_ns, done);
+    std::uint64_t look = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      look = ++looks_begun_;
+    }
     Look();
+    {
+      const std::lock_guard lock(mutex_);
+      looks_done_ = look;
+      changed_.notify_all();
+    }
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }
@@ -135,9 +170,9 @@ void Feed::Look() {
   Publish("events", std::move(events));
   v1::StatusReply status;
   v1::TopologyReply topology;
+  const std::uint64_t now = UnixNow();
   Failure failure = FetchStatus(options_.socket_path, status);
   if (failure.ok()) {
-    Publish("daemon", "{}");
     Publish("status", Compact(status));
     const Health health = HealthOf(status);
     v1::WebHealth told;
@@ -153,12 +188,25 @@ void Feed::Look() {
     v1::FlightRecordReply record;
     // Without it the page has all else: another program of this user may be reading it.
     if (FetchRecord(options_.socket_path, request, record).ok()) Publish("record", Compact(record));
-    return;
   }
-  v1::CommandFailed failed;
-  failed.mutable_error()->set_code(FailureCodeName(failure.code));
-  failed.mutable_error()->set_message(failure.message);
-  Publish("daemon", JsonOf(std::move(failed), JsonLayout::kCompact));
+  PublishLook(failure, now);
+}
+
+void Feed::PublishLook(const Failure& failure, std::uint64_t unix_ns) {
+  v1::WebDaemon told;
+  if (failure.ok())
+    seen_unix_ns_ = unix_ns;
+  else
+    SetError(told, failure);
+  told.set_seen_unix_ns(seen_unix_ns_);
+  Publish("daemon", JsonOf(std::move(told), JsonLayout::kCompact));
+}
+
+// That there is no daemon is not told here, but by the looks.
+void Feed::PublishFollowing(const Failure& failure) {
+  v1::WebFollowing told;
+  if (!failure.ok() && failure.code != FailureCode::kUnavailable) SetError(told, failure);
+  Publish("following", JsonOf(std::move(told), JsonLayout::kCompact));
 }
 
 // Without the Python packages' self tests, which would run a program of each again and again.

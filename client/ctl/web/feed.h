@@ -14,8 +14,11 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "proto/types/failure.h"
 
 namespace mlxcomm::ctl {
 
@@ -32,16 +35,22 @@ class Feed {
 
   void Start();
 
-  // False: there are as many viewers as there may be.
-  bool Enter();
+  // What a viewer has been told. It is told nothing that was last looked at before it came: the daemon
+  // was not asked while nobody looked.
+  struct Viewer {
+    std::uint64_t seen = 0;
+    std::uint64_t first_look = 0;
+  };
+  // None: there are as many viewers as there may be.
+  std::optional<Viewer> Enter();
   void Leave();
-  // As messages of the stream, all parts that have changed since `seen`, which it advances. Waits for some;
-  // empty: the time is over.
-  std::string Next(std::uint64_t& seen, std::uint64_t ns);
+  // As messages of the stream, all parts that have changed since the last call. Waits for some; empty: the
+  // time is over.
+  std::string Next(Viewer& viewer, std::uint64_t ns);
 
  private:
-  static constexpr std::array<std::string_view, 7> kParts = {
-      "daemon", "health", "status", "topology", "record", "events", "doctor"};
+  static constexpr std::array<std::string_view, 8> kParts = {
+      "daemon", "following", "health", "status", "topology", "record", "events", "doctor"};
   struct Part {
     std::string json;
     std::uint64_t changed = 0;  // A number of version_; 0: it is not known yet.
@@ -51,6 +60,8 @@ class Feed {
   void LookAgainAndAgain();
   void ExamineAgainAndAgain();
   void Look();
+  void PublishLook(const Failure& failure, std::uint64_t unix_ns);
+  void PublishFollowing(const Failure& failure);
   void AddEvent(std::string json);
   void Publish(std::string_view part, std::string json);
   // Until somebody looks and either the time is over or `done` is behind what has happened.
@@ -64,6 +75,10 @@ class Feed {
   std::deque<std::string> events_;  // The last, as JSON.
   std::uint64_t version_ = 0;
   std::uint64_t happenings_ = 0;
+  std::uint64_t looks_begun_ = 0;
+  std::uint64_t looks_done_ = 0;
+  std::uint64_t seen_unix_ns_ =
+      0;  // Of the last look that has found a daemon. Only who looks has it.
   int viewers_ = 0;
 };
 

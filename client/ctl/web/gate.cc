@@ -23,6 +23,21 @@ bool IsAddress(const std::string& text) {
          ::inet_pton(AF_INET6, text.c_str(), &six) == 1;
 }
 
+// All of this machine's addresses.
+bool IsWildcard(const std::string& bind) {
+  in_addr four{};
+  in6_addr six{};
+  if (::inet_pton(AF_INET, bind.c_str(), &four) == 1) return four.s_addr == INADDR_ANY;
+  return ::inet_pton(AF_INET6, bind.c_str(), &six) == 1 && IN6_IS_ADDR_UNSPECIFIED(&six);
+}
+
+bool IsNameOfMachine(const std::string& name, const std::string& host_name) {
+  const std::string brief = host_name.substr(0, host_name.find('.'));
+  if (brief.empty()) return false;
+  return absl::EqualsIgnoreCase(name, host_name) || absl::EqualsIgnoreCase(name, brief) ||
+         absl::EqualsIgnoreCase(name, absl::StrCat(brief, ".local"));
+}
+
 // Browsers leave out the port that is http's own.
 std::string_view WithoutPort(std::string_view host, int port) {
   const std::string end = absl::StrCat(":", port);
@@ -39,6 +54,8 @@ std::string NewToken() {
       absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
+std::string NewPath() { return absl::StrCat("/", NewToken(), "/"); }
+
 // Cookies are one for all ports of a host: two such servers would take each other's.
 std::string CookieName(int port) { return absl::StrCat("mlxcomm_", port); }
 
@@ -53,10 +70,9 @@ bool IsOwnHost(const Gate& gate, std::string_view host) {
   if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
   if (name == "127.0.0.1" || name == "::1" || absl::EqualsIgnoreCase(name, "localhost"))
     return true;
-  if (gate.loopback || name.empty()) return false;
-  return IsAddress(name) ||
-         (!gate.host_name.empty() && (absl::EqualsIgnoreCase(name, gate.host_name) ||
-                                      absl::EqualsIgnoreCase(name, gate.host_name + ".local")));
+  if (name.empty()) return false;
+  if (absl::EqualsIgnoreCase(name, gate.bind)) return true;
+  return !IsLoopback(gate.bind) && (IsAddress(name) || IsNameOfMachine(name, gate.host_name));
 }
 
 std::string_view CookieIn(std::string_view cookies, std::string_view name) {
@@ -84,8 +100,19 @@ Admission Admit(const Gate& gate, const Visit& visit) {
   return Admission::kNoToken;
 }
 
-bool IsLoopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1" || address == "localhost";
+bool IsLoopback(const std::string& bind) {
+  in_addr four{};
+  in6_addr six{};
+  if (::inet_pton(AF_INET, bind.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+  if (::inet_pton(AF_INET6, bind.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
+  return absl::EqualsIgnoreCase(bind, "localhost");
+}
+
+std::string HostOfUrl(const Gate& gate) {
+  const bool is_six = gate.bind.find(':') != std::string::npos;
+  if (!IsWildcard(gate.bind)) return is_six ? absl::StrCat("[", gate.bind, "]") : gate.bind;
+  if (!gate.host_name.empty()) return gate.host_name;
+  return is_six ? "[::1]" : "127.0.0.1";
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,7 +1,8 @@
 // Who may have the page: a browser that has the token, asks for this server by a name of its own,
 // and does not do so for another site. Pure functions but for NewToken.
 //
-// A token is in the URL that people open and, once they have, in a cookie.
+// A token is in the URL that people open and, once they have, in a cookie. A cookie goes to all
+// ports of a host, where other users may listen; but only below its path, which is a secret, too.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,10 @@ namespace mlxcomm::ctl {
 
 struct Gate {
   std::string token;
+  std::string path;  // All that is served lies below it.
   int port = 0;
-  bool loopback = true;   // Else it listens for others, too.
-  std::string host_name;  // Of this machine; only if others may come.
+  std::string bind = "127.0.0.1";  // The address, or name of one, that it listens at.
+  std::string host_name;           // Of this machine; asked only if others may come.
 };
 
 // What a request says of itself; empty: it does not.
@@ -29,6 +31,7 @@ struct Visit {
 enum class Admission : std::uint8_t { kAdmitted, kWrongHost, kOtherSite, kNoToken };
 
 std::string NewToken();  // 128 random bits, in hexadecimal digits.
+std::string NewPath();   // "/.../", with as many random bits.
 std::string CookieName(int port);
 Admission Admit(const Gate& gate, const Visit& visit);
 
@@ -39,6 +42,9 @@ bool IsOwnHost(const Gate& gate, std::string_view host);
 // Empty: there is none.
 std::string_view CookieIn(std::string_view cookies, std::string_view name);
 
-bool IsLoopback(const std::string& address);
+// An address that only this machine reaches, in any spelling; another name than localhost is none.
+bool IsLoopback(const std::string& bind);
+// Where a browser finds it: as it listens; at all of this machine's addresses: by this machine's name.
+std::string HostOfUrl(const Gate& gate);
 
 }  // namespace mlxcomm::ctl

@@ -1,13 +1,18 @@
 #include "client/ctl/web/page_server.h"
 
-#include <algorithm>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <queue>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include <httplib.h>
 
@@ -19,6 +24,8 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::size_t kConnectionsMax = 24;  // More than there may be viewers.
+// After connections could not be taken; the system may lack what it needs for a while.
+constexpr auto kUntilListeningAgain = std::chrono::milliseconds(200);
 constexpr std::uint64_t kSignOfLifeNs = 2'000'000'000;
 constexpr const char* kHeaders[][2] = {
     {"Content-Security-Policy",
@@ -31,41 +38,26 @@ constexpr const char* kHeaders[][2] = {
     {"Cache-Control", "no-store"},
 };
 
-// The library's own takes connections without end. Here the thread that accepts them waits for one
-// to end.
-class BoundedQueue final : public httplib::TaskQueue {
-  // It differs between its releases: void, or whether the connection was taken.
-  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));
-
+// Threads for connections: whoever accepts one more than there may be waits for one to end.
+class Connections {
  public:
-  BoundedQueue() {
-    for (std::size_t i = 0; i < kConnectionsMax; ++i) threads_.emplace_back([this] { Work(); });
+  Connections() {
+    for (std::size_t i = 0; i < kConnectionsMax; ++i) std::thread([this] { Work(); }).detach();
   }
 
-  Taken enqueue(std::function<void()> connection) override {
+  void Take(std::function<void()> connection) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ended_ || open_ < kConnectionsMax; });
+    changed_.wait(lock, [this] { return open_ < kConnectionsMax; });
     ++open_;
     waiting_.push(std::move(connection));
     changed_.notify_all();
-    return Taken(true);
-  }
-
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-      changed_.notify_all();
-    }
-    for (std::thread& thread : threads_) thread.join();
   }
 
  private:
   void Work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
-      if (waiting_.empty()) return;
+      changed_.wait(lock, [this] { return !waiting_.empty(); });
       const std::function<void()> serve = std::move(waiting_.front());
       waiting_.pop();
       lock.unlock();
@@ -79,10 +71,39 @@ class BoundedQueue final : public httplib::TaskQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::queue<std::function<void()>> waiting_;
-  std::vector<std::thread> threads_;
   std::size_t open_ = 0;
-  bool ended_ = false;
 };
+
+// In place of the library's own, which takes connections without end. They outlive this: the
+// library waits for its end when it can accept no more, and feeds that are followed have none.
+class BoundedQueue final : public httplib::TaskQueue {
+  // It differs between its releases: void, or whether the connection was taken.
+  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));
+
+ public:
+  explicit BoundedQueue(Connections& connections) : connections_(connections) {}
+
+  Taken enqueue(std::function<void()> connection) override {
+    connections_.Take(std::move(connection));
+    return Taken(true);
+  }
+  void shutdown() override {}
+
+ private:
+  Connections& connections_;
+};
+
+// Empty: it is an address here, or the name of one.
+std::string WhyNoAddress(const std::string& address) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(address.c_str(), nullptr, &wanted, &found);
+  if (error != 0) return ::gai_strerror(error);
+  ::freeaddrinfo(found);
+  return {};
+}
 
 void Refuse(httplib::Response& response, int status, const char* text) {
   response.status = status;
@@ -109,7 +130,7 @@ void Refuse(httplib::Response& response, Admission why) {
 class PageServer::Server {
  public:
   explicit Server(Feed& feed) : feed_(feed) {
-    http_.new_task_queue = [] { return new BoundedQueue; };
+    http_.new_task_queue = [this] { return new BoundedQueue(connections_); };
     // The library's own options let another process listen at the same port, too.
     http_.set_socket_options([](socket_t listener) {
       const int yes = 1;
@@ -124,38 +145,57 @@ class PageServer::Server {
           return Guard(request, response) ? httplib::Server::HandlerResponse::Unhandled
                                           : httplib::Server::HandlerResponse::Handled;
         });
-    http_.Get("/", [this](const httplib::Request& request, httplib::Response& response) {
+  }
+
+  absl::StatusOr<int> Listen(const std::string& address, int port) {
+    if (std::string why = WhyNoAddress(address); !why.empty()) return absl::NotFoundError(why);
+    errno = 0;  // The library says no more than that it has failed.
+    if (port == 0)
+      port = http_.bind_to_any_port(address);
+    else if (!http_.bind_to_port(address, port))
+      port = -1;
+    if (port > 0) return port;
+    return absl::UnavailableError(errno != 0 ? std::strerror(errno) : "no reason is known");
+  }
+
+  std::string Serve(const Gate& gate) {
+    gate_ = gate;
+    AddPages();
+    for (;;) {
+      // It ends at any error of accept() but a lack of descriptors: a connection that its other end has taken
+      // back is one, on macOS. Open connections stay.
+      http_.listen_after_bind();
+      http_.stop();  // Newer releases of it do not bind again else.
+      std::this_thread::sleep_for(kUntilListeningAgain);
+      const absl::StatusOr<int> port = Listen(gate_.bind, gate_.port);
+      if (!port.ok()) return std::string(port.status().message());
+    }
+  }
+
+ private:
+  void AddPages() {
+    http_.Get(gate_.path, [this](const httplib::Request& request, httplib::Response& response) {
       if (!request.get_param_value("token").empty()) {
-        response.set_header("Set-Cookie", absl::StrCat(CookieName(gate_.port), "=", gate_.token,
-                                                       "; Path=/; HttpOnly; SameSite=Strict"));
+        response.set_header("Set-Cookie",
+                            absl::StrCat(CookieName(gate_.port), "=", gate_.token,
+                                         "; Path=", gate_.path, "; HttpOnly; SameSite=Strict"));
       }
       response.set_content(kPageHtml.data(), kPageHtml.size(), "text/html; charset=utf-8");
     });
     static constexpr char kScript[] = "text/javascript; charset=utf-8";
-    AddFile("/page.css", kPageCss, "text/css; charset=utf-8");
-    AddFile("/page.js", kPageJs, kScript);
-    AddFile("/tables.js", kPageTablesJs, kScript);
-    AddFile("/topology.js", kPageTopologyJs, kScript);
-    AddFile("/words.js", kPageWordsJs, kScript);
-    http_.Get("/favicon.ico", [](const httplib::Request&, httplib::Response& response) {
-      response.status = 204;  // Browsers ask for one, whatever the page says.
+    AddFile("page.css", kPageCss, "text/css; charset=utf-8");
+    AddFile("page.js", kPageJs, kScript);
+    AddFile("tables.js", kPageTablesJs, kScript);
+    AddFile("topology.js", kPageTopologyJs, kScript);
+    AddFile("words.js", kPageWordsJs, kScript);
+    http_.Get(gate_.path + "favicon.ico", [](const httplib::Request&, httplib::Response& response) {
+      response.status = 204;  // Browsers ask for one in any case: for this, as the page names it.
     });
-    http_.Get("/feed", [this](const httplib::Request&, httplib::Response& response) {
+    http_.Get(gate_.path + "feed", [this](const httplib::Request&, httplib::Response& response) {
       StreamFeed(response);
     });
   }
 
-  int Listen(const std::string& address, int port) {
-    if (port == 0) return std::max(0, http_.bind_to_any_port(address.c_str()));
-    return http_.bind_to_port(address.c_str(), port) ? port : 0;
-  }
-
-  void Serve(const Gate& gate) {
-    gate_ = gate;
-    http_.listen_after_bind();
-  }
-
- private:
   // False: it has been answered.
   bool Guard(const httplib::Request& request, httplib::Response& response) const {
     for (const auto& [name, value] : kHeaders) response.set_header(name, value);
@@ -169,24 +209,25 @@ class PageServer::Server {
     const std::string token = request.get_param_value("token");
     const std::string fetch_site = request.get_header_value("Sec-Fetch-Site");
     const Admission admission =
-        Admit(gate_, {host, cookies, token, fetch_site, request.path == "/"});
+        Admit(gate_, {host, cookies, token, fetch_site, request.path == gate_.path});
     Refuse(response, admission);
     return admission == Admission::kAdmitted;
   }
 
-  void AddFile(const char* path, std::string_view bytes, const char* type) {
-    http_.Get(path, [bytes, type](const httplib::Request&, httplib::Response& response) {
-      response.set_content(bytes.data(), bytes.size(), type);
-    });
+  void AddFile(const char* name, std::string_view bytes, const char* type) {
+    http_.Get(gate_.path + name,
+              [bytes, type](const httplib::Request&, httplib::Response& response) {
+                response.set_content(bytes.data(), bytes.size(), type);
+              });
   }
 
   void StreamFeed(httplib::Response& response) {
-    if (!feed_.Enter())
-      return Refuse(response, 503, "Too many browsers are looking: close a page.\n");
+    const std::optional<Feed::Viewer> viewer = feed_.Enter();
+    if (!viewer) return Refuse(response, 503, "Too many browsers are looking: close a page.\n");
     response.set_chunked_content_provider(
         "text/event-stream",
-        [this, seen = std::uint64_t{0}](std::size_t, httplib::DataSink& sink) mutable {
-          std::string text = feed_.Next(seen, kSignOfLifeNs);
+        [this, viewer = *viewer](std::size_t, httplib::DataSink& sink) mutable {
+          std::string text = feed_.Next(viewer, kSignOfLifeNs);
           if (text.empty()) text = ":\n\n";  // A comment: whether anybody still reads shows by it.
           return sink.write(text.data(), text.size());
         },
@@ -195,15 +236,16 @@ class PageServer::Server {
 
   Feed& feed_;
   Gate gate_;
+  Connections connections_;
   httplib::Server http_;
 };
 
 PageServer::PageServer(Feed& feed) : server_(std::make_unique<Server>(feed)) {}
 PageServer::~PageServer() = default;
 
-int PageServer::Listen(const std::string& address, int port) {
+absl::StatusOr<int> PageServer::Listen(const std::string& address, int port) {
   return server_->Listen(address, port);
 }
-void PageServer::Serve(const Gate& gate) { server_->Serve(gate); }
+std::string PageServer::Serve(const Gate& gate) { return server_->Serve(gate); }
 
 }  // namespace mlxcomm::ctl

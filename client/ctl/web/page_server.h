@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
+
 #include "client/ctl/web/feed.h"
 #include "client/ctl/web/gate.h"
 
@@ -20,9 +22,10 @@ class PageServer {
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
 
-  // The port, which is any that is free where 0 is asked for; 0: it cannot be had.
-  int Listen(const std::string& address, int port);
-  void Serve(const Gate& gate);  // In a thread of its own, for ever.
+  // The port, which is any that is free where 0 is asked for.
+  absl::StatusOr<int> Listen(const std::string& address, int port);
+  // In a thread of its own. For ever, unless it can listen there no more: then it says why.
+  std::string Serve(const Gate& gate);
 
  private:
   class Server;

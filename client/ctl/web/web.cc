@@ -1,11 +1,17 @@
 // The verb web: a live page for a browser, on this machine only unless it is asked for more.
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -32,21 +38,15 @@ struct WebOptions {
   bool json = false;
 };
 
-// For a browser here: an address that means all of this machine's is none to go to.
-std::string HostOfUrl(const std::string& bind) {
-  if (bind == "0.0.0.0") return "127.0.0.1";
-  if (bind == "::") return "[::1]";
-  return bind.find(':') == std::string::npos ? bind : "[" + bind + "]";
-}
-
 int Announce(const WebOptions& options, const Gate& gate) {
+  const bool is_loopback = IsLoopback(gate.bind);
   const std::string url =
-      absl::StrFormat("http://%s:%d/?token=%s", HostOfUrl(options.bind), gate.port, gate.token);
-  if (!gate.loopback) {
+      absl::StrFormat("http://%s:%d%s?token=%s", HostOfUrl(gate), gate.port, gate.path, gate.token);
+  if (!is_loopback) {
     std::fprintf(
         stderr,
         "mlxcommctl: %s is not of this machine alone: what is shown, and the token, cross the "
-        "network as they are, and whoever has the token sees this cluster\n",
+        "network unencrypted, and whoever has the URL sees this cluster\n",
         options.bind.c_str());
   }
   if (options.json) {
@@ -56,9 +56,26 @@ int Announce(const WebOptions& options, const Gate& gate) {
     report.set_port(static_cast<std::uint32_t>(gate.port));
     return WriteOut(JsonOf(std::move(report), JsonLayout::kCompact) + "\n", "address");
   }
-  return WriteOut(absl::StrCat(url, "\n", gate.loopback ? "for browsers on this machine; " : "",
+  return WriteOut(absl::StrCat(url, "\n", is_loopback ? "for browsers on this machine; " : "",
                                "Ctrl-C ends it\n"),
                   "address");
+}
+
+bool HasNobodyAtItsEnd(int descriptor) {
+  struct stat kind{};
+  if (::fstat(descriptor, &kind) != 0 || !(S_ISFIFO(kind.st_mode) || S_ISSOCK(kind.st_mode)))
+    return false;
+  pollfd one{descriptor, 0, 0};
+  return ::poll(&one, 1, 0) == 1 && (one.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+// Why: where ssh without a terminal loses its connection, the program that it has started is not told. Both
+// ends: `ssh -n` has no input from the start, and a script may have read the URL and closed the output.
+bool IsLeftAlone() { return HasNobodyAtItsEnd(STDIN_FILENO) && HasNobodyAtItsEnd(STDOUT_FILENO); }
+
+std::string CannotListen(const WebOptions& options, int port, const std::string& why) {
+  const std::string which = port == 0 ? "any port" : absl::StrCat("port ", port);
+  return absl::StrFormat("cannot listen at %s, %s: %s", options.bind, which, why);
 }
 
 int RunWeb(const WebOptions& options) {
@@ -67,22 +84,31 @@ int RunWeb(const WebOptions& options) {
   auto& feed = *new Feed(options.feed);
   auto& server = *new PageServer(feed);
   Gate gate;
-  gate.port = server.Listen(options.bind, options.port);
-  if (gate.port == 0) {
-    return Fail(
-        kExitFailed,
-        absl::StrFormat(
-            "cannot listen at %s, port %d: is the port taken, and the address this machine's?",
-            options.bind, options.port));
-  }
+  gate.bind = options.bind;
+  const absl::StatusOr<int> port = server.Listen(options.bind, options.port);
+  if (!port.ok())
+    return Fail(kExitFailed,
+                CannotListen(options, options.port, std::string(port.status().message())));
+  gate.port = *port;
   gate.token = NewToken();
-  gate.loopback = IsLoopback(options.bind);
-  if (!gate.loopback) gate.host_name = OwnHostName();
+  gate.path = NewPath();
+  gate.host_name = OwnHostName();
   feed.Start();
-  std::thread([&server, gate] { server.Serve(gate); }).detach();
+  std::thread([&server, gate, &options] {
+    const std::string why = server.Serve(gate);
+    const int code = Fail(kExitFailed, CannotListen(options, gate.port, why));
+    std::fflush(nullptr);
+    ::_exit(code);
+  }).detach();
   if (const int code = Announce(options, gate); code != 0) ::_exit(code);
-  do {
-  } while (!stop.WaitFor(options.for_ns != 0 ? options.for_ns : kSecondNs) && options.for_ns == 0);
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::uint64_t left = UINT64_MAX; left > 0 && !IsLeftAlone();) {
+    if (options.for_ns != 0) {
+      const auto gone = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+      left = options.for_ns - std::min(options.for_ns, static_cast<std::uint64_t>(gone));
+    }
+    if (stop.WaitFor(std::min(left, kSecondNs))) break;
+  }
   // Threads wait at the daemon and at browsers without end, and have nothing to bring to an end.
   std::fflush(nullptr);
   ::_exit(0);

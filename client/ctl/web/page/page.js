@@ -8,7 +8,6 @@ import {byId, plural, say} from "./words.js";
 history.replaceState(null, "", location.pathname);
 
 const latest = {};
-let heardAt = null;
 
 const choose = (id) => showNode(latest.status, id);
 
@@ -25,10 +24,18 @@ function showStatus(status) {
   if (chosenNode()) choose(chosenNode());
 }
 
+/** When all was as the page shows it: the time of the look, not that of its arrival. */
+function asOf() {
+  const milliseconds = Number(BigInt(latest.daemon?.seen_unix_ns ?? 0) / 1000000n);
+  if (milliseconds === 0) return "";
+  const at = new Date(milliseconds);
+  const isToday = at.toDateString() === new Date().toDateString();
+  return ` Showing the state as of ${isToday ? at.toLocaleTimeString() : at.toLocaleString()}.`;
+}
+
 function trouble(text) {
-  const since = heardAt ? ` What is shown was so at ${heardAt.toLocaleTimeString()}.` : "";
   byId("trouble").hidden = text === "";
-  say("trouble", text === "" ? "" : text + since);
+  say("trouble", text === "" ? "" : text + asOf());
 }
 
 function showDaemon({error}) {
@@ -37,8 +44,15 @@ function showDaemon({error}) {
   else if (latest.health) parts.health(latest.health); // It may be as it was before, and not be told again.
 }
 
+function showFollowing({error}) {
+  say("events-trouble", error ? `The daemon refuses to tell events: ${error.message}. ` +
+    "Changes are shown later than they happen." : "");
+  byId("events-trouble").hidden = !error;
+}
+
 const parts = {
   daemon: showDaemon,
+  following: showFollowing,
   health: ({good, text}) => say("health-text", text, good ? "good" : "bad"),
   status: showStatus,
   topology: (topology) => showTopology(topology, latest.status, choose),
@@ -51,17 +65,15 @@ const feed = new EventSource("feed");
 for (const [name, show] of Object.entries(parts)) {
   feed.addEventListener(name, (message) => {
     latest[name] = JSON.parse(message.data);
-    if (name === "status") heardAt = new Date();
     show(latest[name]);
   });
 }
 feed.addEventListener("open", () => {
-  say("feed", "live", "good");
-  trouble("");
+  say("feed", "live", "good"); // Whether there is trouble, the part of the daemon tells, which comes with it.
 });
 feed.addEventListener("error", () => {
   say("feed", "not connected", "bad");
   trouble(feed.readyState === EventSource.CLOSED
-    ? "mlxcommctl web refuses: was it started anew? Open the URL that it has printed."
-    : "mlxcommctl web does not answer: has it ended?");
+    ? "mlxcommctl web has refused the connection. Was it restarted? Open the URL that it has printed."
+    : "mlxcommctl web does not answer. Has it ended?");
 });

@@ -1,7 +1,9 @@
 #include "client/ctl/doctor/program_output.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -21,6 +23,18 @@ TEST(ProgramOutputTest, ReadsWhatAProgramSaysAndHowItEnds) {
   options.with_errors = true;
   EXPECT_EQ(RunProgram({"sh", "-c", "echo one; echo two >&2"}, options)->text, "one\ntwo\n");
   EXPECT_EQ(RunProgram({"sh", "-c", "kill -9 $$"})->exit_code, 128 + 9);
+}
+
+// Why: connections that mlxcommctl web has accepted are not close-on-exec, and programs of doctor
+// held them open.
+TEST(ProgramOutputTest, GivesNoDescriptorButItsOwn) {
+  const int kept = ::fcntl(STDERR_FILENO, F_DUPFD, 50);
+  ASSERT_GE(kept, 50);
+  const auto said = RunProgram({"ls", "/dev/fd"});
+  ::close(kept);
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_TRUE(said->text.starts_with("0\n1\n2\n")) << said->text;
+  EXPECT_EQ(said->text.find(std::to_string(kept)), std::string::npos) << said->text;
 }
 
 TEST(ProgramOutputTest, SaysThatThereIsNoSuchProgram) {

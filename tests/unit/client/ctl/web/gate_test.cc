@@ -9,7 +9,9 @@ namespace {
 
 const std::string kToken(32, 'a');
 
-Gate GateOf(bool loopback = true) { return {kToken, 7480, loopback, "studio-1"}; }
+Gate GateOf(const std::string& bind = "127.0.0.1", const std::string& host_name = "studio-1.lan") {
+  return {kToken, "/id/", 7480, bind, host_name};
+}
 
 TEST(GateTest, AdmitsTheTokenOfTheUrlAndOfTheCookie) {
   const std::string cookies = "other=1; mlxcomm_7480=" + kToken + "; mlxcomm_748=x";
@@ -37,6 +39,14 @@ TEST(GateTest, MakesAnotherTokenEachTime) {
   EXPECT_NE(token, NewToken());
 }
 
+// Why: whoever gets the cookie at another port must not have been told the path, nor get it from the token.
+TEST(GateTest, MakesAPathThatNobodyKnows) {
+  const std::string path = NewPath();
+  EXPECT_EQ(path.size(), 34U);
+  EXPECT_TRUE(path.starts_with('/') && path.ends_with('/'));
+  EXPECT_NE(path, NewPath());
+}
+
 // Why: DNS rebinding. A page of another site's name that leads here would be this page's origin.
 TEST(GateTest, RefusesAHostThatIsNotItsOwn) {
   for (const char* host :
@@ -45,16 +55,35 @@ TEST(GateTest, RefusesAHostThatIsNotItsOwn) {
     EXPECT_EQ(Admit(GateOf(), {host, "", kToken, "", true}), Admission::kWrongHost) << host;
   }
   EXPECT_TRUE(IsOwnHost(GateOf(), "[::1]:7480"));
-  EXPECT_TRUE(IsOwnHost({kToken, 80, true, ""}, "127.0.0.1"));
+  EXPECT_TRUE(IsOwnHost({kToken, "/id/", 80, "::1", ""}, "127.0.0.1"));
 }
 
 TEST(GateTest, KnowsThisMachineByAddressAndNameWhereOthersMayCome) {
-  for (const char* host :
-       {"192.0.2.1:7480", "[fe80::1]:7480", "studio-1:7480", "Studio-1.local:7480"}) {
-    EXPECT_TRUE(IsOwnHost(GateOf(false), host)) << host;
+  for (const char* host : {"192.0.2.1:7480", "[fe80::1]:7480", "studio-1:7480",
+                           "Studio-1.local:7480", "studio-1.lan:7480", "localhost:7480"}) {
+    EXPECT_TRUE(IsOwnHost(GateOf("0.0.0.0"), host)) << host;
   }
-  for (const char* host : {"evil.example:7480", ":7480", "studio-2:7480", "1.2.3:7480"})
-    EXPECT_FALSE(IsOwnHost(GateOf(false), host)) << host;
+  for (const char* host : {"evil.example:7480", ":7480", "studio-2:7480", "1.2.3:7480",
+                           "studio-1.example:7480", ".local:7480"})
+    EXPECT_FALSE(IsOwnHost(GateOf("0.0.0.0"), host)) << host;
+  EXPECT_FALSE(IsOwnHost(GateOf("0.0.0.0", ""), ".local:7480"));
+}
+
+TEST(GateTest, KnowsWhatItListensAt) {
+  EXPECT_TRUE(IsOwnHost(GateOf("127.0.0.2"), "127.0.0.2:7480"));
+  EXPECT_FALSE(IsOwnHost(GateOf("127.0.0.2"), "127.0.0.3:7480"));
+  EXPECT_TRUE(IsOwnHost(GateOf("Studio-1.example", "another"), "studio-1.example:7480"));
+}
+
+// Why: a browser elsewhere cannot come by 127.0.0.1, nor go to 0.0.0.0.
+TEST(GateTest, IsFoundByANameThatLeadsThere) {
+  EXPECT_EQ(HostOfUrl(GateOf()), "127.0.0.1");
+  EXPECT_EQ(HostOfUrl(GateOf("fe80::1")), "[fe80::1]");
+  for (const char* wildcard : {"0.0.0.0", "::", "0::0"}) {
+    EXPECT_EQ(HostOfUrl(GateOf(wildcard)), "studio-1.lan") << wildcard;
+    EXPECT_TRUE(IsOwnHost(GateOf(wildcard), HostOfUrl(GateOf(wildcard)) + ":7480")) << wildcard;
+  }
+  EXPECT_EQ(HostOfUrl(GateOf("::", "")), "[::1]");
 }
 
 // Why: to a browser another port of this machine is the same site, and gets the cookie sent.
@@ -74,8 +103,10 @@ TEST(GateTest, FindsACookieByItsWholeName) {
 }
 
 TEST(GateTest, TellsLoopbackFromOtherAddresses) {
-  EXPECT_TRUE(IsLoopback("127.0.0.1") && IsLoopback("::1") && IsLoopback("localhost"));
-  EXPECT_FALSE(IsLoopback("0.0.0.0") || IsLoopback("::") || IsLoopback("192.0.2.1"));
+  for (const char* own : {"127.0.0.1", "127.1.2.3", "::1", "0:0:0:0:0:0:0:1", "localhost"})
+    EXPECT_TRUE(IsLoopback(own)) << own;
+  for (const char* other : {"0.0.0.0", "::", "192.0.2.1", "127.0.0.1.evil.example", "127.example"})
+    EXPECT_FALSE(IsLoopback(other)) << other;
 }
 
 }  // namespace
