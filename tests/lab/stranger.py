@@ -23,8 +23,8 @@ import sys
 import time
 
 WIRE = pathlib.Path(__file__).resolve().parents[2] / "proto" / "wire"
-HELLO = (WIRE / "hello.h").read_text(encoding="utf-8")
-VERSION = int(re.search(r"kWireVersion = (\d+)", HELLO).group(1))
+TABLE = (WIRE / "version_table.cc").read_text(encoding="utf-8")
+VERSION = int(re.findall(r'\{(\d+), "', TABLE)[-1])  # The newest.
 MAGIC = 0x6d6c78636f6d6d70
 GREETING = struct.Struct("<QII64s8s8s32s")
 PLAIN_WILL_DO = 1

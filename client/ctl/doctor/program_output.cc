@@ -62,7 +62,7 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output,
   } else {
     ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   }
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
   // Those of libraries are not all close-on-exec: connections that cpp-httplib accepts are not.
   ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 #endif
