@@ -68,9 +68,9 @@ int FreeDescriptor() {
 }
 
 // The daemon's side, for all runs.
-class Door final : IntakeListener {
+class GuardedDoor final : IntakeListener {
  public:
-  Door() {
+  GuardedDoor() {
     spdlog::set_level(spdlog::level::off);
     folder_ = fuzz::TemporaryFolder() + "/hello-XXXXXX";
     if (::mkdtemp(folder_.data()) == nullptr) std::abort();
@@ -83,7 +83,7 @@ class Door final : IntakeListener {
     if (!created.ok()) std::abort();
     intake_ = *std::move(created);
   }
-  ~Door() override {
+  ~GuardedDoor() override {
     intake_.reset();
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
@@ -199,7 +199,8 @@ void CheckWelcome(const queue::ClientHello& hello, const Answer& answer) {
 }
 
 // What an accepted client does to its queue.
-void UseQueue(Door& door, const Answer& answer, std::uint64_t position, const std::string& behind) {
+void UseQueue(GuardedDoor& door, const Answer& answer, std::uint64_t position,
+              const std::string& behind) {
   void* const mapped = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
                               MAP_SHARED, answer.descriptors[1].get(), 0);
   if (mapped == MAP_FAILED) std::abort();
@@ -227,7 +228,7 @@ void UseQueue(Door& door, const Answer& answer, std::uint64_t position, const st
   ::munmap(mapped, queue::kQueueSegmentBytes);
 }
 
-void ExpectService(Door& door) {
+void ExpectService(GuardedDoor& door) {
   const FileDescriptor socket = door.Connect();
   const queue::ClientHello hello{queue::kClientHelloMagic, queue::kHelloVersion,
                                  queue::ProcessRole::kTool, 0, 0};
@@ -238,7 +239,8 @@ void ExpectService(Door& door) {
                "others are served all the same");
 }
 
-void SendPieces(Door& door, int socket, const std::string& text, std::size_t piece, bool file) {
+void SendPieces(GuardedDoor& door, int socket, const std::string& text, std::size_t piece,
+                bool file) {
   static const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   for (std::size_t at = 0; at < text.size(); at += piece) {
     const std::size_t bytes = std::min(piece, text.size() - at);
@@ -249,7 +251,7 @@ void SendPieces(Door& door, int socket, const std::string& text, std::size_t pie
   }
 }
 
-void CheckProcess(Door& door, Input& input) {
+void CheckProcess(GuardedDoor& door, Input& input) {
   const std::uint8_t options = input.TakeByte();
   const std::size_t piece = std::size_t{1} + input.TakeByte();
   const auto position = input.Take<std::uint64_t>();
@@ -295,7 +297,7 @@ void CheckProcess(Door& door, Input& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace mlxcomm::intake;  // NOLINT
-  static Door door;
+  static GuardedDoor door;
   static const bool warm = [] {  // What is opened once, at the first use, is open.
     mlxcomm::fuzz::Input nothing(nullptr, 0);
     CheckProcess(door, nothing);
