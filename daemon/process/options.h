@@ -20,7 +20,7 @@ struct Options {
   bool is_private = false;                      // Ends with its last client; keeps nothing on disk.
   bool check_config = false;                    // Only says whether the configuration is fine.
   bool print_config = false;                    // Only writes the annotated configuration.
-  bool examined = false;      // Only says what a daemon asks of the program that is to take its place.
+  bool examined = false;  // Only says what a daemon asks of the program that is to take its place.
   bool by_launchd = false;  // Started again whenever it ends with another code than 0.
 };
 
