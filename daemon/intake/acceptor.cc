@@ -74,7 +74,7 @@ void Acceptor::BeginToAccept() {
   asio::co_spawn(io_, AcceptLoop(), asio::detached);
 }
 
-// Whoever was accepted in the meantime is served, and the loop ends after that.
+// A process that was accepted in the meantime is served, and the loop ends after that.
 void Acceptor::Rest() {
   rests_ = true;
   asio::error_code ignored;

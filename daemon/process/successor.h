@@ -1,6 +1,6 @@
 // The program that takes this daemon's place, after an upgrade or a change of the configuration: the same
-// process runs another program (exec), so that whoever started it sees no end. That happens once no client
-// is left, and the door stays open (intake/socket_file.h): whoever connects in between waits.
+// process runs another program (exec), so that systemd or launchd sees no end. That happens once no client
+// is left, and the door stays open (intake/socket_file.h): processes that connect in between wait.
 //
 //   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeDoor
 //                 └─ unfit: refused, the old one goes on          └─ unfit by now: likewise

@@ -22,7 +22,7 @@ std::string LongAwaited(const v1::JobStatus& job);
 
 // What a node that drains waits for, and how long: "1 job, 3 s left".
 std::string DrainText(const v1::DrainStatus& drain);
-// What a node waits for that was told to restart: "restarts as 0.2.0 once 2 clients have ended".
+// What a node waits for before it restarts: "restarts as 0.2.0 once 2 clients have ended".
 std::string RestartText(const v1::RestartStatus& restart);
 
 // A link leads to that node, whose state is shown there.

@@ -35,7 +35,7 @@ class Feed {
 
   void Start();
 
-  // What a viewer has been told. It is told nothing that was last looked at before it came: the daemon
+  // What a viewer has. It gets nothing that was last looked at before it came: the daemon
   // was not asked while nobody looked.
   struct Viewer {
     std::uint64_t seen = 0;

@@ -38,7 +38,7 @@ constexpr const char* kHeaders[][2] = {
     {"Cache-Control", "no-store"},
 };
 
-// Threads for connections: whoever accepts one more than there may be waits for one to end.
+// Threads for connections: the loop that accepts one more than there may be waits for one to end.
 class Connections {
  public:
   Connections() {

@@ -39,7 +39,7 @@ TEST(GateTest, MakesAnotherTokenEachTime) {
   EXPECT_NE(token, NewToken());
 }
 
-// Why: whoever gets the cookie at another port must not have been told the path, nor get it from the token.
+// Why: a server at another port that gets the cookie must not know the path, nor learn it from the token.
 TEST(GateTest, MakesAPathThatNobodyKnows) {
   const std::string path = NewPath();
   EXPECT_EQ(path.size(), 34U);
