@@ -20,6 +20,8 @@
 #include "daemon/record/operation_recorder.h"
 #include "daemon/work/work_pieces.h"
 #include "proto/queue/adaptive_spin.h"
+#include "proto/types/plain_text.h"
+#include "proto/wire/versions.h"
 
 namespace mlxcomm {
 namespace {
@@ -181,16 +183,12 @@ void Loop::CheckUsefulness() {
 
 // --- another program ------------------------------------------------------------------------
 
-void Loop::LeaveWhenIdle(Successor successor, void (*on_idle)(void*), void* context) {
-  asio::post(io_, [this, successor = std::move(successor), on_idle, context] {
-    const absl::Status fits = CheckSuccessor(successor);
+void Loop::LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context) {
+  asio::post(io_, [this, next = std::move(next), on_idle, context] {
+    if (const absl::Status fits = CheckNext(next); !fits.ok()) return ServeOn(fits);
     ++restarts_asked_;
-    next_refused_ = std::string(fits.message());
-    if (!fits.ok()) {
-      spdlog::warn("no restart: {}", next_refused_);
-      return;
-    }
-    release_of_next_ = successor.release;
+    next_refused_.clear();
+    release_of_next_ = next.release;
     on_idle_ = on_idle;
     on_idle_context_ = context;
     if (leaving_ == Leaving::kNo) leaving_ = Leaving::kWhenIdle;
@@ -216,31 +214,40 @@ void Loop::LookWhetherToLeave() {
   }
 }
 
-void Loop::RefuseSuccessor(std::string why) {
-  asio::post(io_, [this, why = std::move(why)] {
-    ++restarts_asked_;
-    next_refused_ = why;
-    if (std::exchange(leaving_, Leaving::kNo) >= Leaving::kAtRest) intake_->GoOn();
-  });
+void Loop::RefuseNext(const absl::Status& why) {
+  asio::post(io_, [this, why] { ServeOn(why); });
 }
 
-absl::StatusOr<intake::Door> Loop::HandOver(const Successor& successor) {
+void Loop::ServeOn(const absl::Status& why) {
+  ++restarts_asked_;
+  next_refused_ = std::string(why.message());
+  spdlog::warn("SIGUSR2: no restart: {}", next_refused_);
+  record::LoggedEvent event;
+  event.kind = "restart_refused";
+  event.severity = record::EventSeverity::kWarning;
+  event.object = "program";
+  event.text = MakePrintable(next_refused_);
+  OnEvent(std::move(event));
+  if (std::exchange(leaving_, Leaving::kNo) >= Leaving::kAtRest) intake_->GoOn();
+}
+
+absl::StatusOr<intake::Door> Loop::HandOver(const NextProgram& next) {
   std::promise<absl::StatusOr<intake::Door>> promise;
-  asio::post(io_, [this, &successor, &promise] {
-    const absl::Status fits = CheckSuccessor(successor);
+  asio::post(io_, [this, &next, &promise] {
+    const absl::Status fits = CheckNext(next);
     promise.set_value(fits.ok() ? intake_->HandOver() : fits);
   });
   return promise.get_future().get();
 }
 
 // Links must come back: with each neighbour as it is now.
-absl::Status Loop::CheckSuccessor(const Successor& successor) const {
+absl::Status Loop::CheckNext(const NextProgram& next) const {
   for (const fabric::LinkSnapshot& link : fabric_->Snapshot()) {
     for (const fabric::RailSnapshot& rail : link.rails) {
       const wire::VersionRange& theirs = rail.peers_versions;
-      if (theirs.newest == 0 || wire::CommonVersion(successor.versions, theirs)) continue;
+      if (theirs.newest == 0 || wire::CommonVersion(next.versions, theirs)) continue;
       return absl::FailedPreconditionError(absl::StrCat(
-          "mlxcommd ", successor.release, " speaks version ", wire::TextOf(successor.versions),
+          "mlxcommd ", next.release, " speaks version ", wire::TextOf(next.versions),
           " of the protocol, and ", link.peer, " version ", wire::TextOf(theirs), ": upgrade ",
           link.peer, " first, or to a release in between; or end all jobs and restart the ",
           "service on all nodes (mlxcommctl service restart --force)"));

@@ -31,6 +31,7 @@
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
 #include "daemon/loop/memory_release.h"
+#include "daemon/loop/next_program.h"
 #include "daemon/node/node.h"
 #include "daemon/platform/shared_memory.h"
 #include "daemon/platform/sleep_guard.h"
@@ -41,7 +42,6 @@
 #include "daemon/work/scratch_pool.h"
 #include "daemon/work/workers.h"
 #include "proto/queue/scheduling_policy.h"
-#include "proto/wire/versions.h"
 
 namespace mlxcomm {
 
@@ -87,16 +87,12 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   bool Drain(std::uint64_t timeout_ns);
   // Makes place for another program (process/successor.h): once no client is here, the door rests, and
   // `on_idle` is called on the loop's thread. Who comes just then is served, and it waits again. Any thread.
-  struct Successor {
-    std::string release;
-    wire::VersionRange versions{};
-  };
-  void LeaveWhenIdle(Successor successor, void (*on_idle)(void*), void* context);
-  // Serves on; status tells why.
-  void RefuseSuccessor(std::string why);
+  void LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context);
+  // Serves on; status, an event and the log tell why.
+  void RefuseNext(const absl::Status& why);
   // After on_idle, not on the loop's thread: what the next program goes on with. FAILED_PRECONDITION: a
   // neighbour and that program have no version of the protocol in common; then it serves on.
-  absl::StatusOr<intake::Door> HandOver(const Successor& successor);
+  absl::StatusOr<intake::Door> HandOver(const NextProgram& next);
   // After Run has returned, on the caller's thread: answers every open call and those still on their way. May
   // be called again.
   void AnswerOpenCalls();
@@ -146,7 +142,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void WatchBell();
   void CheckUsefulness();
   void LookWhetherToLeave();
-  absl::Status CheckSuccessor(const Successor& successor) const;
+  void ServeOn(const absl::Status& why);
+  absl::Status CheckNext(const NextProgram& next) const;
   void GiveBackMemory();
   std::uint64_t NextDeadline() const;
   void KeepAwake();

@@ -360,43 +360,27 @@ void Daemon::End() {
 
 void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& signals) {
   if (is_private_) {
-    return RefuseSuccessor(absl::FailedPreconditionError(
+    return loop_->RefuseNext(absl::FailedPreconditionError(
         "a private daemon ends with its clients, and the next one is the new program"));
   }
-  absl::StatusOr<Successor::Facts> facts = successor.Examine();
-  if (!facts.ok()) return RefuseSuccessor(facts.status());
+  absl::StatusOr<NextProgram> next = successor.Examine();
+  if (!next.ok()) return loop_->RefuseNext(next.status());
   loop_->LeaveWhenIdle(
-      {std::move(facts->release), facts->versions},
+      *std::move(next),
       [](void* context) { static_cast<TerminationSignals*>(context)->NotifyIdle(); }, &signals);
 }
 
 absl::StatusOr<intake::Door> Daemon::HandOver(const Successor& successor) {
-  absl::StatusOr<intake::Door> door = absl::UnknownError("");
-  absl::StatusOr<Successor::Facts> facts = successor.Examine();
-  if (facts.ok()) {
-    door = loop_->HandOver({facts->release, facts->versions});
-  } else {
-    door = facts.status();
-  }
+  const absl::StatusOr<NextProgram> next = successor.Examine();
+  absl::StatusOr<intake::Door> door =
+      next.ok() ? loop_->HandOver(*next) : absl::StatusOr<intake::Door>(next.status());
   if (!door.ok()) {
-    RefuseSuccessor(door.status());
+    loop_->RefuseNext(door.status());
     return door;
   }
-  spdlog::info("no client is left: mlxcommd {} takes over", facts->release);
+  spdlog::info("no client is left: mlxcommd {} takes over", next->release);
   End();
   return door;
-}
-
-void Daemon::RefuseSuccessor(const absl::Status& why) {
-  spdlog::warn("SIGUSR2: no restart: {}", std::string(why.message()));
-  record::LoggedEvent event;
-  event.unix_ns = platform::UnixNow();
-  event.kind = "restart_refused";
-  event.severity = record::EventSeverity::kWarning;
-  event.object = "program";
-  event.text = MakePrintable(std::string(why.message()));
-  events_.Add(std::move(event));
-  loop_->RefuseSuccessor(std::string(why.message()));
 }
 
 Daemon::~Daemon() {

@@ -69,7 +69,6 @@ class Daemon {
   void TellOfReload(record::EventSeverity severity, const std::string& object,
                     const std::string& text);
   void LookForNeighbours();
-  void RefuseSuccessor(const absl::Status& why);
   void End();
 
   v1::DaemonConfig config_;

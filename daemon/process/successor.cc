@@ -1,15 +1,16 @@
 #include "daemon/process/successor.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "daemon/platform/child_process.h"
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
+#include "proto/wire/versions.h"
 
 namespace mlxcomm {
 namespace {
@@ -50,7 +52,7 @@ Successor::Successor(int argc, char** argv) : arguments_(argv + 1, argv + argc) 
                  : platform::OwnExecutable();
 }
 
-absl::StatusOr<Successor::Facts> Successor::Examine() const {
+absl::StatusOr<NextProgram> Successor::Examine() const {
   platform::FileDescriptor reader, writer;
   if (!platform::MakePipe(reader, writer)) return absl::UnavailableError(std::strerror(errno));
   std::vector<std::string> arguments = arguments_;
@@ -88,7 +90,7 @@ absl::StatusOr<Successor::Facts> Successor::Examine() const {
     return absl::FailedPreconditionError(
         absl::StrCat(program_, " says no version of the protocol: ", MakePrintable(lines[2])));
   }
-  return Facts{MakePrintable(lines[1]), *versions};
+  return NextProgram{MakePrintable(lines[1]), *versions};
 }
 
 std::string DescribeAsSuccessor(const std::string& trouble) {

@@ -14,24 +14,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/intake/socket_file.h"
-#include "proto/wire/versions.h"
+#include "daemon/loop/next_program.h"
 
 namespace mlxcomm {
 
 class Successor {
  public:
-  struct Facts {
-    std::string release;  // "0.2.0"
-    wire::VersionRange versions{};
-  };
-
   // Before the working directory changes: the program is what lies at the path by which this one was
   // started, with the same arguments.
   Successor(int argc, char** argv);
 
   // Runs it for what it says of itself and of the configuration. FAILED_PRECONDITION: what is wrong, and the
   // remedy.
-  absl::StatusOr<Facts> Examine() const;
+  absl::StatusOr<NextProgram> Examine() const;
   // Returns only where the system refuses. Other threads have ended.
   absl::Status Become(intake::Door door) const;
 
