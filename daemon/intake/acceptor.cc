@@ -33,19 +33,22 @@ constexpr std::uint64_t kRefusalTimeoutNs = 0;
 
 absl::Status Acceptor::Listen(Door door) {
   const bool was_open = door.socket.valid();
-  absl::Status status = was_open ? file_.Adopt(door) : ListenAnew();
-  if (was_open && absl::IsFailedPrecondition(status) && !door.socket.valid()) {
+  absl::Status status = was_open ? ListenAt(std::move(door)) : ListenAnew();
+  if (was_open && absl::IsNotFound(status)) {
     spdlog::warn("the socket of the program before this one is of no use: {}",
                  std::string(status.message()));
     status = ListenAnew();
-  } else if (was_open && status.ok()) {
-    asio::error_code error;
-    acceptor_.assign(LocalStream(), door.socket.Release(), error);
-    if (error) status = absl::FailedPreconditionError(error.message());
   }
-  if (!status.ok()) return status;
-  BeginToAccept();
-  return absl::OkStatus();
+  if (status.ok()) BeginToAccept();
+  return status;
+}
+
+// NOT_FOUND: as of SocketFile.
+absl::Status Acceptor::ListenAt(Door door) {
+  if (absl::Status status = file_.Adopt(door); !status.ok()) return status;
+  asio::error_code error;
+  acceptor_.assign(LocalStream(), door.socket.Release(), error);
+  return error ? absl::FailedPreconditionError(error.message()) : absl::OkStatus();
 }
 
 absl::Status Acceptor::ListenAnew() {

@@ -89,6 +89,7 @@ class Acceptor {
 
  private:
   absl::Status ListenAnew();
+  absl::Status ListenAt(Door door);
   void BeginToAccept();
   asio::awaitable<void> AcceptLoop();
   asio::awaitable<void> Greet(LocalStream::socket socket);

@@ -162,10 +162,12 @@ absl::Status SocketFile::Bind(int socket) {
     return Unfit("cannot bind to " + path_, std::strerror(errno));
   }
   bound_ = true;
-  if (::chmod(path_.c_str(), all_users_ ? 0666 : 0600) != 0) {
-    return Unfit("cannot set who may use " + path_, std::strerror(errno));
-  }
-  return absl::OkStatus();
+  return LetUsersIn();
+}
+
+absl::Status SocketFile::LetUsersIn() const {
+  if (::chmod(path_.c_str(), all_users_ ? 0666 : 0600) == 0) return absl::OkStatus();
+  return Unfit("cannot set who may use " + path_, std::strerror(errno));
 }
 
 absl::Status SocketFile::Adopt(Door& door) {
@@ -190,15 +192,12 @@ absl::Status SocketFile::Adopt(Door& door) {
       ::unlink(queue::PresenceFile(address.sun_path).c_str());
     }
     door = {};
-    return absl::FailedPreconditionError("it is not at this daemon's socket_path");
+    return absl::NotFoundError("it is not at this daemon's socket_path");
   }
   lock_ = std::move(door.lock);
   bound_ = true;
-  const mode_t mode = all_users_ ? 0666 : 0600;
-  if (::chmod(path_.c_str(), mode) != 0) {
-    return Unfit("cannot set who may use " + path_, std::strerror(errno));
-  }
-  return TellOfPresence();
+  const absl::Status status = LetUsersIn();
+  return status.ok() ? TellOfPresence() : status;
 }
 
 platform::FileDescriptor SocketFile::HandOver() {

@@ -38,8 +38,8 @@ class SocketFile {
   absl::Status Claim();
   // Gives `socket` its name: for its user alone (0600), or for all users (0666).
   absl::Status Bind(int socket);
-  // In place of Claim() and Bind(): both were done by the program before this one. FAILED_PRECONDITION: not
-  // for this path; then the door is closed, and what it left is removed.
+  // In place of Claim() and Bind(): both were done by the program before this one. NOT_FOUND: not for this
+  // path; then the door is closed, and what it left is removed.
   absl::Status Adopt(Door& door);
   // Removes the socket that Bind() made, and releases the lock.
   void Remove();
@@ -52,6 +52,7 @@ class SocketFile {
   absl::Status TakeLock();
   absl::Status ClearPath() const;
   absl::Status TellOfPresence();
+  absl::Status LetUsersIn() const;
 
   std::string path_;
   bool all_users_;
