@@ -15,8 +15,8 @@ namespace {
 
 using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
 
-std::uint64_t MsSince(const OwnState& own, std::uint64_t then_ns) {
-  return (own.now_ns - std::min(own.now_ns, then_ns)) / 1'000'000;
+std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
+  return (now_ns - std::min(now_ns, then_ns)) / 1'000'000;
 }
 
 void WriteRank(const OwnState& own, const collective::Group& group,
@@ -115,7 +115,7 @@ void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
                     v1::DiscoveryStatus& status) {
   for (v1::DiscoveryInterface& told : *status.mutable_interfaces()) {
     if (const std::uint64_t heard_ns = discovery.ForeignNs(told.name()); heard_ns != 0)
-      told.set_foreign_ms_ago((now_ns - std::min(now_ns, heard_ns)) / 1'000'000);
+      told.set_foreign_ms_ago(MsBetween(heard_ns, now_ns));
     if (told.reason() != v1::DiscoveryReason::none) continue;
     const cluster::InterfaceFault fault = discovery.FaultOf(told.name(), now_ns);
     told.set_reason(fault.reason);
@@ -151,7 +151,7 @@ void WriteDrain(const OwnState& own, v1::DrainStatus& drain) {
     jobs.insert(own.membership.OriginOf(group.id())->job);
   });
   drain.set_jobs(static_cast<std::uint32_t>(jobs.size()));
-  drain.set_left_ms((std::max(own.jobs.drains_until_ns(), own.now_ns) - own.now_ns) / 1'000'000);
+  drain.set_left_ms(MsBetween(own.now_ns, own.jobs.drains_until_ns()));
 }
 
 }  // namespace
@@ -193,7 +193,7 @@ void WriteForming(const OwnState& own, v1::StatusReply& reply) {
     rank.set_pid(waiting.claim.pid);
     rank.set_program(waiting.claim.program);
     if (waiting.timeout_ns != 0)
-      rank.set_operation_age_ms(MsSince(own, waiting.deadline_ns - waiting.timeout_ns));
+      rank.set_operation_age_ms(MsBetween(waiting.deadline_ns - waiting.timeout_ns, own.now_ns));
   }
   for (v1::JobStatus& forming : *reply.mutable_jobs()) {
     if (forming.state() == "forming") forming.set_detail(DescribeMissing(forming));
@@ -210,7 +210,8 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
     link.set_detail(snapshot.detail);
     link.set_changed_frames(snapshot.changed_frames);
     link.set_changed_on(snapshot.changed_on);
-    if (snapshot.changed_frames > 0) link.set_changed_ms_ago(MsSince(own, snapshot.changed_ns));
+    if (snapshot.changed_frames > 0)
+      link.set_changed_ms_ago(MsBetween(snapshot.changed_ns, own.now_ns));
     link.set_last_local_interface(snapshot.last_local);
     link.set_last_remote_interface(snapshot.last_remote);
     link.set_large_lost(!snapshot.large_lost_on.empty());

@@ -148,7 +148,7 @@ class Handshake {
   template <typename Result>
   Pending<Result>* Spawn(asio::awaitable<Result> coroutine, Pending<Result>& result) {
     asio::co_spawn(Connection::io(), std::move(coroutine),
-                   [&result](std::exception_ptr error, Result value) {
+                   [&result](const std::exception_ptr& error, Result value) {
                      if (error != nullptr) std::abort();
                      result = std::make_unique<Result>(std::move(value));
                    });
@@ -255,21 +255,23 @@ class Handshake {
     }
     return false;
   }
-  static bool IsRight(const wire::Greeting& greeting) {
+  static bool IsOfTheCluster(const wire::Greeting& greeting) {
+    return std::string(greeting.cluster, ::strnlen(greeting.cluster, sizeof greeting.cluster)) ==
+           kCluster;
+  }
+  static bool AsksForKnownSecurity(const wire::Greeting& greeting) {
     const auto security = static_cast<std::uint32_t>(greeting.security);
+    return security == 1 || security == 2;
+  }
+  static bool IsRight(const wire::Greeting& greeting) {
     return greeting.magic == 0x6d6c78636f6d6d70 && Speaks(greeting, wire::SpokenVersions()) &&
-           std::string(greeting.cluster, ::strnlen(greeting.cluster, sizeof greeting.cluster)) ==
-               kCluster &&
-           (security == 1 || security == 2);
+           IsOfTheCluster(greeting) && AsksForKnownSecurity(greeting);
   }
   // Who speaks too far a version is answered as well, so that both sides know what is wrong; no more.
   static bool IsTooFar(const wire::Greeting& greeting) {
-    const auto security = static_cast<std::uint32_t>(greeting.security);
     if (greeting.magic != 0x6d6c78636f6d6d70 || greeting.older >= greeting.version) return false;
     if (!Speaks(greeting, wire::SpokenVersions())) return true;
-    return std::string(greeting.cluster, ::strnlen(greeting.cluster, sizeof greeting.cluster)) ==
-               kCluster &&
-           security != 1 && security != 2;
+    return IsOfTheCluster(greeting) && !AsksForKnownSecurity(greeting);
   }
   // The first of the acceptor's keys that the dialer has, too, and the daemon holds.
   std::optional<ClusterKey> CommonKey(const wire::Greeting& dialer,

@@ -267,10 +267,6 @@ void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 void CheckFrames(const Facts& facts, const std::string& object, const v1::LinkStatus& link,
                  Findings& findings) {
   if (link.large_lost()) {

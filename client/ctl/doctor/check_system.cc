@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/check.h"
+#include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -80,12 +81,7 @@ const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster) {
   return v1::NodeCheckup::default_instance();
 }
 
-const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster) {
-  for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    if (node.name() == cluster.status.node()) return node;
-  }
-  return v1::NodeStatus::default_instance();
-}
+const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster) { return OwnNode(cluster.status); }
 
 bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
   for (const v1::LinkStatus& link : OwnStatus(cluster).links()) {

@@ -26,8 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{50};
-constexpr std::chrono::seconds kTakesOver{
-    30};  // From the last answer of the one to the first of the other.
+// From the last answer of the one to the first of the other.
+constexpr std::chrono::seconds kTakesOver{30};
 constexpr std::uint64_t kNsPerS = 1'000'000'000;
 
 std::string Errno(const std::string& path) {

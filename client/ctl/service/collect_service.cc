@@ -17,6 +17,7 @@
 #include "client/ctl/service/object_files.h"
 #include "client/ctl/service/service_files.h"
 #include "client/ctl/service/service_plan.h"
+#include "client/ctl/status/health.h"
 #include "proto/queue/dial.h"
 
 namespace mlxcomm::ctl {
@@ -176,13 +177,6 @@ int JobsOf(const v1::StatusReply& reply) {
       }));
 }
 
-const v1::NodeStatus* OwnNode(const v1::StatusReply& reply) {
-  for (const v1::NodeStatus& node : reply.nodes()) {
-    if (node.name() == reply.node()) return &node;
-  }
-  return nullptr;
-}
-
 // By a call, because the daemon's log names each process that connects and says nothing.
 void AskDaemon(ServiceFacts& facts) {
   v1::StatusReply reply;
@@ -195,10 +189,9 @@ void AskDaemon(ServiceFacts& facts) {
     return;
   }
   facts.jobs = JobsOf(reply);
-  if (const v1::NodeStatus* const own = OwnNode(reply)) {
-    facts.start = own->start();
-    facts.restarts_asked = own->restart().asked();
-  }
+  const v1::NodeStatus& own = OwnNode(reply);
+  facts.start = own.start();
+  facts.restarts_asked = own.restart().asked();
 }
 
 }  // namespace
@@ -211,8 +204,8 @@ bool AnswersAt(const std::string& socket_path) {
 std::optional<v1::NodeStatus> AskNode(const std::string& socket_path) {
   v1::StatusReply reply;
   if (!FetchStatus(socket_path, reply).ok()) return std::nullopt;
-  const v1::NodeStatus* const own = OwnNode(reply);
-  return own == nullptr ? std::nullopt : std::optional(*own);
+  const v1::NodeStatus& own = OwnNode(reply);
+  return own.name().empty() ? std::nullopt : std::optional(own);
 }
 
 ServiceFacts CollectService(const ServicePlaces& places) {

@@ -127,6 +127,13 @@ std::string LongAwaited(const v1::JobStatus& job) {
   return {};
 }
 
+const v1::NodeStatus& OwnNode(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    if (node.name() == status.node()) return node;
+  }
+  return v1::NodeStatus::default_instance();
+}
+
 std::string DrainText(const v1::DrainStatus& drain) {
   const std::uint64_t seconds = (drain.left_ms() + 999) / 1000;
   const std::string left =

@@ -20,6 +20,9 @@ inline constexpr std::uint64_t kLongMs = 10'000;
 // operation too only moves its data.
 std::string LongAwaited(const v1::JobStatus& job);
 
+// The node that answers; an empty one where the reply has none.
+const v1::NodeStatus& OwnNode(const v1::StatusReply& status);
+
 // What a node that drains waits for, and how long: "1 job, 3 s left".
 std::string DrainText(const v1::DrainStatus& drain);
 // What a node waits for before it restarts: "restarts as 0.2.0 once 2 clients have ended".
