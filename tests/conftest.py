@@ -242,14 +242,13 @@ class Cluster:
             process.end()
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    """cluster(count, **settings) gives a running Cluster, or with start=False one that is still
-    to be started; all of it ends with the test."""
+def clusters(kind, folder):
+    """For fixtures: make(count, **settings) gives a running cluster of this kind, or with start=False one
+    that is still to be started; all of it ends with the test."""
     made = []
 
     def make(count, start=True, **settings):
-        made.append(Cluster(tmp_path, count, **settings))
+        made.append(kind(folder, count, **settings))
         return made[-1].start() if start else made[-1]
 
     yield make
@@ -258,19 +257,17 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
+def cluster(tmp_path):
+    """As clusters() says, of Cluster."""
+    yield from clusters(Cluster, tmp_path)
+
+
+@pytest.fixture
 def counted(tmp_path):
-    """counted(count, **settings) gives a running interop.counted.CountedCluster, of which each daemon tells
-    what went through it; all of it ends with the test."""
+    """As clusters() says, of interop.counted.CountedCluster, of which each daemon tells what went through
+    it."""
     from interop.counted import CountedCluster
-    made = []
-
-    def make(count, **settings):
-        made.append(CountedCluster(tmp_path, count, **settings))
-        return made[-1].start()
-
-    yield make
-    for one in made:
-        one.end()
+    yield from clusters(CountedCluster, tmp_path)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import threading
 import pytest
 from daemon_resources import MARGINS, Resources, expect_given_back
 
-from conftest import Cluster, Process, find_program, find_test_program, wait_until
+from conftest import Cluster, Process, clusters, find_program, find_test_program, wait_until
 
 UPGRADES = int(os.environ.get("MLXCOMM_UPGRADES", "100"))
 MIB = 1 << 20
@@ -90,15 +90,7 @@ class Upgraded(Cluster):
 
 @pytest.fixture
 def upgraded(tmp_path):
-    made = []
-
-    def make(count, start=True, **settings):
-        made.append(Upgraded(tmp_path, count, **settings))
-        return made[-1].start() if start else made[-1]
-
-    yield make
-    for one in made:
-        one.end()
+    yield from clusters(Upgraded, tmp_path)
 
 
 def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
