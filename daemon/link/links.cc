@@ -263,6 +263,7 @@ wire::Introduction Links::OwnIntroduction(const Link::Standing& standing) const 
   own.next_expected = standing.next_expected;
   PutText(options_.self.name, own.node_name);
   PutText(options_.self.software_version, own.software_version);
+  own.versions = wire::SpokenVersions();
   return own;
 }
 

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/wire/versions.h"
+
 namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kGreetingMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
@@ -59,8 +61,9 @@ struct Introduction {
   std::uint64_t known_peer_session;  // The other side's, as last known; 0: none.
   std::uint64_t next_expected;       // All below it has been received: an acknowledgement.
   char node_name[kNameBytesMax];     // NUL-padded.
-  char software_version[32];         // NUL-padded; shown in status.
-  Mac mac;                           // HMAC(derived key, role | greetings | all of the above).
+  char software_version[28];         // NUL-padded; shown in status.
+  VersionRange versions;  // Of the protocol; for two that meet only through others (route.h).
+  Mac mac;                // HMAC(derived key, role | greetings | all of the above).
 };
 static_assert(sizeof(Introduction) == 160 && std::is_trivially_copyable_v<Introduction>);
 

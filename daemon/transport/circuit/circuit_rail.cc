@@ -7,11 +7,13 @@
 namespace mlxcomm::fabric {
 
 CircuitRail::CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through,
-                         std::string peer, std::uint64_t now_ns)
+                         std::string peer, const wire::VersionRange& peers_versions,
+                         std::uint64_t now_ns)
     : port_(port),
       circuit_(circuit),
       through_(std::move(through)),
       peer_(std::move(peer)),
+      peers_versions_(peers_versions),
       last_received_ns_(now_ns) {}
 
 CircuitRail::~CircuitRail() { Stop(); }
@@ -281,6 +283,7 @@ RailSnapshot CircuitRail::Snapshot() const {
   snapshot.transport = Transport::kRoute;
   snapshot.local_address = "through " + through_;
   snapshot.remote_address = peer_;
+  snapshot.peers_versions = peers_versions_;
   snapshot.up = !down_;
   snapshot.sent_bytes = sent_bytes_;
   snapshot.received_bytes = received_bytes_;

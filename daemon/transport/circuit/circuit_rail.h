@@ -40,9 +40,9 @@ class CircuitRail final : public Rail {
   // What a forwarder grants beyond the window, for signs of life.
   static constexpr std::uint32_t kSpareFrames = 16;
 
-  // `through`: the names of the nodes in between, for people.
+  // `through`: the names of the nodes in between, for people. `peers_versions`: of the protocol.
   CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through, std::string peer,
-              std::uint64_t now_ns);
+              const wire::VersionRange& peers_versions, std::uint64_t now_ns);
   ~CircuitRail() override;
 
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
@@ -87,6 +87,7 @@ class CircuitRail final : public Rail {
   std::uint64_t circuit_;
   std::string through_;
   std::string peer_;
+  wire::VersionRange peers_versions_;
   bool down_ = false;
   GrowingRing<Channel::Frame> queue_;  // Not all gone out, in order.
   std::uint32_t front_sent_ = 0;       // Payload bytes of the first.

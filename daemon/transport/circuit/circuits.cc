@@ -224,6 +224,8 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
                       const std::vector<NodeId>& way, std::uint64_t now_ns) {
   const NodeId peer = way.front();
   const bool may_be = peer < self_ && opener.session != 0 && !port_.IsJoining(peer);
+  if (const std::string fault = FaultOfVersions(opener); may_be && !fault.empty())
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, fault, LinkReason::kVersionTooFar);
   Link* const link = may_be ? port_.LinkTo(peer) : nullptr;
   if (may_be && link == nullptr) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
@@ -267,6 +269,8 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (theirs.session == 0) {
     added = absl::InvalidArgumentError("its introduction names no session");
+  } else if (const std::string fault = FaultOfVersions(theirs); !fault.empty()) {
+    added = absl::FailedPreconditionError(fault);
   } else if (link == nullptr) {
     added = absl::ResourceExhaustedError(kTooManyFar);
   } else if (!port_.IsJoining(peer)) {
@@ -276,6 +280,16 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
     return CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
   }
   port_.OnCircuitOpened(peer, way_nodes, now_ns);
+}
+
+// Empty: the two ends can speak to each other.
+std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
+  const wire::VersionRange own = wire::SpokenVersions();
+  if (wire::CommonVersion(own, theirs.versions).has_value()) return {};
+  return absl::StrCat("node ", MakePrintable(TextOf(theirs.node_name)), " speaks version ",
+                      wire::TextOf(theirs.versions), " of the protocol, and node ",
+                      port_.NameOf(self_), " version ", wire::TextOf(own),
+                      ": upgrade the older of the two");
 }
 
 // A rail that the link does not take closes its circuit as it goes, and so does an older
@@ -288,7 +302,8 @@ absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introdu
   peer.name = MakePrintable(TextOf(theirs.node_name));
   peer.software_version = MakePrintable(TextOf(theirs.software_version));
   peer.incarnation = theirs.incarnation;
-  auto rail = std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, now_ns);
+  auto rail =
+      std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, theirs.versions, now_ns);
   circuit.rail = rail.get();
   spdlog::info("way to {} through {}", peer.name, circuit.through);
   return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);

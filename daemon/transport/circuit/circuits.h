@@ -114,6 +114,7 @@ class Circuits final : public CircuitPort {
   void OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
                 std::uint64_t now_ns);
   std::vector<std::uint64_t> Sorted() const;
+  std::string FaultOfVersions(const wire::Introduction& theirs) const;
   absl::Status AddRail(std::uint64_t circuit, Link& link, const wire::Introduction& theirs,
                        const Link::Standing& told, std::uint64_t now_ns);
   static bool IsOfAnOperation(std::span<const std::byte> piece);

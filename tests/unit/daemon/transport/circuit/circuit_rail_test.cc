@@ -113,7 +113,7 @@ class CircuitRailTest : public testing::Test {
 
   ArrivalClaims claims;
   PaperCircuit circuit;
-  CircuitRail rail{circuit, 1, "b", "c", /*now_ns=*/0};
+  CircuitRail rail{circuit, 1, "b", "c", wire::SpokenVersions(), /*now_ns=*/0};
   ReceiveBudget budget;
   std::vector<std::byte> source = std::vector<std::byte>(2 * 1024 * 1024, std::byte{1});
   std::vector<std::byte> target = std::vector<std::byte>(2 * 1024 * 1024);

@@ -74,6 +74,7 @@ struct Node5 : CircuitsPort {
     own.session = standing.session;
     own.known_peer_session = standing.known_peer_session;
     own.next_expected = standing.next_expected;
+    own.versions = wire::SpokenVersions();
     return own;
   }
   std::string NameOf(const NodeId& node) const override {
@@ -91,6 +92,7 @@ struct Node5 : CircuitsPort {
     wire::CircuitOpening opening{};
     opening.introduction.session = session;
     opening.introduction.next_expected = 1;
+    opening.introduction.versions = versions;
     opening.node_count = count_told != 0 ? count_told : static_cast<std::uint32_t>(way.size());
     std::vector<std::byte> payload(sizeof opening + 16 * way.size());
     std::memcpy(payload.data(), &opening, sizeof opening);
@@ -144,6 +146,7 @@ struct Node5 : CircuitsPort {
   bool joining = false;
   bool full = false;           // No more nodes may be linked through others.
   std::uint64_t session = 77;  // The opener's.
+  wire::VersionRange versions = wire::SpokenVersions();
   std::uint64_t now_ns = 0;
   Circuits circuits{Id(5), options.random, *this};
 };
@@ -194,6 +197,7 @@ TEST_F(CircuitsTest, SaysThatTooManyNodesAreLinkedThroughOthers) {
   wire::Introduction theirs{};
   theirs.session = 78;
   theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
   const auto bytes = std::as_bytes(std::span(&theirs, 1));
   node.Hears(6, Type::kCircuitOpened, node.last.header.group, bytes);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
@@ -406,6 +410,7 @@ TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
   wire::Introduction theirs{};
   theirs.session = 77;
   theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
   const auto bytes = std::as_bytes(std::span(&theirs, 1));
   node.Hears(6, Type::kCircuitOpened, circuit, bytes);
   EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
@@ -414,6 +419,36 @@ TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
   node.Hears(6, Type::kCircuitOpened, circuit, bytes);  // Again: no effect.
   EXPECT_EQ(node.circuits.violations(), 2u);
   EXPECT_EQ(node.listener.up.size(), 1u);
+}
+
+// Why: neighbours agree on a version when they connect; two nodes that meet only through a third have not, and
+// a node in between that speaks to both must not join two that cannot understand each other.
+TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
+  const wire::VersionRange own = wire::SpokenVersions();
+  const auto later = static_cast<std::uint16_t>(own.newest + 1);
+  node.versions = {later, later};
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kVersionTooFar));
+  EXPECT_TRUE(node.links.empty()) << "it must not take a place";
+  node.versions = {0, 0};  // No range at all.
+  node.Opens(4, 10, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.versions = {own.newest, later};  // It speaks the older one as well.
+  node.Opens(4, 11, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
+  EXPECT_EQ(node.links[Id(3)]->Snapshot().rails.at(0).peers_versions, node.versions);
+
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  node.Says();
+  wire::Introduction theirs{};
+  theirs.session = 77;
+  theirs.next_expected = 1;
+  theirs.versions = {later, later};
+  node.Hears(6, Type::kCircuitOpened, node.last.header.group, std::as_bytes(std::span(&theirs, 1)));
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_FALSE(node.links[Id(7)]->has_rail());
+  EXPECT_THAT(node.ended, ElementsAre(Id(7)));
 }
 
 // Why: the router opens a way again when it hears that one has ended. A rail that gives its circuit up
@@ -426,6 +461,7 @@ TEST_F(CircuitsTest, LeadsNowhereOnceItsRailHasGivenItUpThoughTheLinkHasNotNotic
   wire::Introduction theirs{};
   theirs.session = 77;
   theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
   node.Hears(6, Type::kCircuitOpened, circuit, std::as_bytes(std::span(&theirs, 1)));
   EXPECT_THAT(node.circuits.Opened(), ElementsAre(Id(7)));
   node.circuits.CloseCircuit(circuit, wire::CircuitEnd::kCut, "the first node takes no more");
@@ -438,6 +474,7 @@ TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
   wire::Introduction theirs{};
   theirs.session = 77;
   theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
   const auto bytes = std::as_bytes(std::span(&theirs, 1));
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(8), Id(7)}, 100, 0));
   const std::uint64_t longer = (node.Says(), node.last.header.group);
