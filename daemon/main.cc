@@ -40,6 +40,7 @@ Ending WaitForTheEnd(mlxcomm::TerminationSignals& signals, mlxcomm::Daemon& daem
   return signals.Wait({
       .on_hangup = [&] { daemon.Reload(log.Reopen()); },
       .on_restart = [&] { daemon.RestartWhenIdle(successor, signals); },
+      .on_take_back = [&] { daemon.TakeBackRestart(); },
       .on_idle =
           [&] {
             absl::StatusOr<mlxcomm::intake::Door> handed = daemon.HandOver(successor);

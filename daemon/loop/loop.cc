@@ -188,6 +188,7 @@ void Loop::LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context
     if (const absl::Status fits = CheckNext(next); !fits.ok()) return ServeOn(fits);
     ++restarts_asked_;
     next_refused_.clear();
+    next_taken_back_ = false;
     release_of_next_ = next.release;
     on_idle_ = on_idle;
     on_idle_context_ = context;
@@ -220,6 +221,7 @@ void Loop::RefuseNext(const absl::Status& why) {
 
 void Loop::ServeOn(const absl::Status& why) {
   ++restarts_asked_;
+  next_taken_back_ = false;
   next_refused_ = std::string(why.message());
   spdlog::warn("SIGUSR2: no restart: {}", next_refused_);
   record::LoggedEvent event;
@@ -228,12 +230,26 @@ void Loop::ServeOn(const absl::Status& why) {
   event.object = "program";
   event.text = MakePrintable(next_refused_);
   OnEvent(std::move(event));
+  Stay();
+}
+
+void Loop::Stay() {
   if (std::exchange(leaving_, Leaving::kNo) >= Leaving::kAtRest) intake_->GoOn();
+}
+
+void Loop::TakeBackNext() {
+  asio::post(io_, [this] {
+    if (leaving_ == Leaving::kNo) return;
+    next_taken_back_ = true;
+    spdlog::info("mlxcommd {} does not take over: that was taken back", release_of_next_);
+    Stay();
+  });
 }
 
 absl::StatusOr<intake::Door> Loop::HandOver(const NextProgram& next) {
   std::promise<absl::StatusOr<intake::Door>> promise;
   asio::post(io_, [this, &next, &promise] {
+    if (leaving_ != Leaving::kReady) return promise.set_value(absl::CancelledError("it is in use"));
     const absl::Status fits = CheckNext(next);
     promise.set_value(fits.ok() ? intake_->HandOver() : fits);
   });
@@ -418,6 +434,7 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
     restart.set_asked(restarts_asked_);
     restart.set_refused(next_refused_);
     if (next_refused_.empty()) restart.set_release(release_of_next_);
+    restart.set_taken_back(next_taken_back_);
     restart.set_clients(static_cast<std::uint32_t>(clients_.size()));
   }
   const fabric::Links& links = node_->links();

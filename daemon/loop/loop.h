@@ -90,8 +90,11 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context);
   // Serves on; status, an event and the log tell why.
   void RefuseNext(const absl::Status& why);
+  // Serves on, whatever LeaveWhenIdle was asked for before. Any thread.
+  void TakeBackNext();
   // After on_idle, not on the loop's thread: what the next program goes on with. FAILED_PRECONDITION: a
-  // neighbour and that program have no version of the protocol in common; then it serves on.
+  // neighbour and that program have no version of the protocol in common; then it serves on. CANCELLED: it is
+  // not idle, because that was taken back meanwhile, or a client has come.
   absl::StatusOr<intake::Door> HandOver(const NextProgram& next);
   // After Run has returned, on the caller's thread: answers every open call and those still on their way. May
   // be called again.
@@ -143,6 +146,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void CheckUsefulness();
   void LookWhetherToLeave();
   void ServeOn(const absl::Status& why);
+  void Stay();
   absl::Status CheckNext(const NextProgram& next) const;
   void GiveBackMemory();
   std::uint64_t NextDeadline() const;
@@ -187,6 +191,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint32_t restarts_asked_ = 0;  // And answered: begun to wait, or refused.
   std::string release_of_next_;
   std::string next_refused_;
+  bool next_taken_back_ = false;
   void (*on_idle_)(void*) = nullptr;
   void* on_idle_context_ = nullptr;
   std::atomic<bool> stop_{false};

@@ -370,12 +370,14 @@ void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& sig
       [](void* context) { static_cast<TerminationSignals*>(context)->NotifyIdle(); }, &signals);
 }
 
+void Daemon::TakeBackRestart() { loop_->TakeBackNext(); }
+
 absl::StatusOr<intake::Door> Daemon::HandOver(const Successor& successor) {
   const absl::StatusOr<NextProgram> next = successor.Examine();
   absl::StatusOr<intake::Door> door =
       next.ok() ? loop_->HandOver(*next) : absl::StatusOr<intake::Door>(next.status());
   if (!door.ok()) {
-    loop_->RefuseNext(door.status());
+    if (!absl::IsCancelled(door.status())) loop_->RefuseNext(door.status());
     return door;
   }
   spdlog::info("no client is left: mlxcommd {} takes over", next->release);

@@ -14,8 +14,10 @@ namespace {
 
 // Of RequestStop and NotifyIdle, never unblocked: a private daemon whose last client leaves while
 // it drains must not be ended by its own request.
-constexpr int kOwnSignal = SIGUSR1;
+// Nothing here has a timer that would send it. Others may send it: so on_idle looks whether it is idle.
+constexpr int kOwnSignal = SIGALRM;
 constexpr int kRestartSignal = SIGUSR2;
+constexpr int kTakeBackSignal = SIGUSR1;
 
 sigset_t SetOf(std::initializer_list<int> signals) {
   sigset_t set;
@@ -24,7 +26,9 @@ sigset_t SetOf(std::initializer_list<int> signals) {
   return set;
 }
 
-sigset_t Watched() { return SetOf({SIGTERM, SIGINT, SIGHUP, kRestartSignal, kOwnSignal}); }
+sigset_t Watched() {
+  return SetOf({SIGTERM, SIGINT, SIGHUP, kRestartSignal, kTakeBackSignal, kOwnSignal});
+}
 
 bool HasTerminal() {
   return platform::FileDescriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)).valid();
@@ -48,6 +52,8 @@ TerminationSignals::Ending TerminationSignals::Wait(const Handlers& handlers) {
     if (sigwait(&set, &taken) != 0) continue;
     if (taken == kRestartSignal) {
       handlers.on_restart();
+    } else if (taken == kTakeBackSignal) {
+      handlers.on_take_back();
     } else if (taken == kOwnSignal && !stop_requested_) {
       if (handlers.on_idle()) return Ending::kTakenOver;
     } else if (taken == SIGHUP && !(ends_with_terminal_ && !HasTerminal())) {

@@ -2,6 +2,7 @@
 //
 //   Block() ─▶ Wait() ─SIGHUP─▶ on_hangup, waits on
 //                     ─SIGUSR2─▶ on_restart, waits on
+//                     ─SIGUSR1─▶ on_take_back (of on_restart), waits on
 //                     ─NotifyIdle()─▶ on_idle; true: returns, for another program to take over
 //                     ─SIGTERM, SIGINT, RequestStop(),
 //                      SIGHUP because its terminal has gone─▶ returns; the next SIGTERM
@@ -22,6 +23,7 @@ class TerminationSignals {
   struct Handlers {
     std::function<void()> on_hangup;
     std::function<void()> on_restart;
+    std::function<void()> on_take_back;
     std::function<bool()> on_idle;
   };
   enum class Ending : std::uint8_t { kStop, kTakenOver };

@@ -154,6 +154,31 @@ def test_waits_for_running_jobs_serves_new_ones_and_says_so(upgraded, tmp_path):
     c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
 
 
+def test_a_restart_that_waits_can_be_taken_back(upgraded, tmp_path):
+    """Why: a job may run for days, and who asked may change his mind. A wake-up that nobody sent for, as any
+    process of its user can send it, is none either: it must not take a program that is in use for idle."""
+    c = upgraded(2)
+    end = tmp_path / "end"
+    ranks = c.job("long", f"loop:8:{MIB}:{end}")
+    for rank in ranks:
+        rank.wait_for("looping")
+    c.daemons[0].signal(signal.SIGUSR1)  # Nothing waits: nothing to take back.
+    before = c.ask(0)
+    wait_until(lambda: c.answer(0, before), "it waits")
+    c.daemons[0].signal(signal.SIGALRM)
+    c.daemons[0].signal(signal.SIGUSR1)
+    taken_back = wait_until(lambda: (c.answer(0, before) or {}).get("taken_back"), "it stays")
+    assert taken_back
+    text = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
+                          capture_output=True, text=True, check=False).stdout
+    assert "restart" not in text, text
+    end.touch()
+    c.expect_well(ranks)
+    c.expect_well(c.job("afterwards", "sum:8", f"sum:{MIB}"))
+    assert c.own(0)["start"] == before["start"]
+    c.await_next(0, c.ask(0))  # And asked again, it goes.
+
+
 def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
     """Each with its reason in status and in the events; the old program serves on, and takes the place
     over as soon as what is there will do."""

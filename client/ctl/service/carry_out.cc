@@ -157,15 +157,33 @@ std::string AwaitNext(const ServiceStep& step) {
     if (!node->restart().refused().empty()) {
       return absl::StrCat("mlxcommd goes on as it is: ", node->restart().refused());
     }
+    if (node->restart().taken_back())
+      return "mlxcommd goes on as it is: somebody has taken the restart back (service restart "
+             "--cancel)";
     const std::uint32_t clients = node->restart().clients();
     const std::string waits =
         absl::StrCat("waiting for ", clients, clients == 1 ? " process" : " processes",
                      " to end (mlxcommctl status shows the jobs; after Ctrl-C mlxcommd "
-                     "restarts all the same, once they have ended)");
+                     "restarts all the same, once they have ended; mlxcommctl service restart "
+                     "--cancel takes that back)");
     if (clients == 0 || waits == told) continue;
     std::fprintf(stderr, "mlxcommctl: %s\n", waits.c_str());
     told = waits;
   }
+}
+
+std::string AwaitStay(const ServiceStep& step) {
+  const auto deadline = Clock::now() + std::chrono::seconds(step.patience_s);
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const std::optional<v1::NodeStatus> node = AskNode(step.path);
+    if (node.has_value() && node->start() != step.start)
+      return "too late: mlxcommd has just restarted; mlxcommctl status shows it";
+    if (node.has_value() && node->restart().taken_back()) return {};
+    if (Clock::now() >= deadline) break;
+  }
+  return absl::StrCat(
+      "mlxcommd at ", step.path, " has not said within ", step.patience_s,
+      " s that it stays: mlxcommctl status and mlxcommctl service logs may say why");
 }
 
 // Between the end of the one daemon and the start of the other nobody may stop this program: the
@@ -228,6 +246,7 @@ std::string Do(const ServiceStep& step) {
     case ServiceStep::Kind::kAwaitEnd:
     case ServiceStep::Kind::kAwaitSocket: return Await(step);
     case ServiceStep::Kind::kAwaitNext: return AwaitNext(step);
+    case ServiceStep::Kind::kAwaitStay: return AwaitStay(step);
   }
   return {};
 }

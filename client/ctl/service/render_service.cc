@@ -24,6 +24,7 @@ std::string DescribeStep(const ServiceStep& step) {
       return absl::StrCat("wait until mlxcommd answers at ", step.path);
     case ServiceStep::Kind::kAwaitNext:
       return "wait until no client of mlxcommd is left and it has become the new program";
+    case ServiceStep::Kind::kAwaitStay: return "wait until mlxcommd says that it goes on as it is";
   }
   return {};
 }

@@ -110,6 +110,7 @@ std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const Servi
     return absl::StrCat("The files of the service (", named, ") are below ", facts.root, "/.\n",
                         kept);
   }
+  if (options.wishes.cancel) return "mlxcommd goes on as it is; it does not restart.\n";
   if (action == "restart" && options.wishes.no_wait && facts.start != 0) {
     return named + " starts once no job is left; mlxcommctl status shows it.\n";
   }
@@ -253,8 +254,12 @@ Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {
 Run AddServiceRestart(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   AddChange(verb, *made);
-  verb.add_flag("--no-wait", made->wishes.no_wait,
-                "Only ask for it: mlxcommd restarts once no job is left");
+  CLI::Option* const no_wait = verb.add_flag(
+      "--no-wait", made->wishes.no_wait, "Only ask for it: mlxcommd restarts once no job is left");
+  verb.add_flag("--cancel", made->wishes.cancel,
+                "Take one back that still waits: mlxcommd goes on as it is")
+      ->excludes(no_wait)
+      ->excludes("--force");
   return [made] { return Change(*made, "restart", PlanRestart); };
 }
 

@@ -229,14 +229,18 @@ bool MakesPlace(const ServiceFacts& facts, const ServiceWishes& wishes) {
   return facts.is_running && facts.start != 0 && !wishes.force;
 }
 
-void AddTakeOver(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& steps) {
+void AddSignal(const ServiceFacts& facts, const std::string& signal, Steps& steps) {
   if (IsSystemd(facts)) {
-    steps.Run({"systemctl", "daemon-reload"});
     // Only the daemon: what it has started for RDMA knows no such signal.
-    steps.Run({"systemctl", "kill", "--kill-who=main", "--signal=SIGUSR2", kSystemdUnit});
+    steps.Run({"systemctl", "kill", "--kill-who=main", "--signal=" + signal, kSystemdUnit});
   } else {
-    steps.Run({"launchctl", "kill", "SIGUSR2", kLaunchdService});
+    steps.Run({"launchctl", "kill", signal, kLaunchdService});
   }
+}
+
+void AddTakeOver(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& steps) {
+  if (IsSystemd(facts)) steps.Run({"systemctl", "daemon-reload"});
+  AddSignal(facts, "SIGUSR2", steps);
   if (wishes.no_wait) return;
   steps.Add({.kind = Kind::kAwaitNext,
              .path = facts.socket,
@@ -470,7 +474,30 @@ ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes
   return plan;
 }
 
+namespace {
+
+ServicePlan PlanCancel(const ServiceFacts& facts, const ServiceWishes& wishes) {
+  ServicePlan plan;
+  Steps steps(facts, plan);
+  CheckMachine(facts, wishes, "restart", plan);
+  if (!facts.restart_waits) {
+    plan.problems.push_back(
+        facts.socket_answers
+            ? "no restart waits: mlxcommctl status would say what it waits for"
+            : absl::StrCat("mlxcommd does not answer at ", facts.socket, ": no restart can wait"));
+  }
+  AddSignal(facts, "SIGUSR1", steps);
+  steps.Add({.kind = Kind::kAwaitStay,
+             .path = facts.socket,
+             .patience_s = kStartS,
+             .start = facts.start});
+  return plan;
+}
+
+}  // namespace
+
 ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes) {
+  if (wishes.cancel) return PlanCancel(facts, wishes);
   ServicePlan plan;
   Steps steps(facts, plan);
   CheckMachine(facts, wishes, "restart", plan);

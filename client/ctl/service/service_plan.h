@@ -27,7 +27,8 @@ struct ServiceStep {
     kRun,          // Run `words`.
     kAwaitEnd,     // Run `words` until it ends with a code other than 0.
     kAwaitSocket,  // Until a daemon answers at `path`.
-    kAwaitNext     // Until another start than `start` does.
+    kAwaitNext,    // Until another start than `start` does.
+    kAwaitStay     // Until `start` says that its restart was taken back.
   };
   Kind kind = Kind::kRun;
   std::string path = {};
@@ -37,8 +38,8 @@ struct ServiceStep {
   std::vector<std::string> words = {};
   bool may_fail = false;    // kRun: what comes next decides.
   std::string remedy = {};  // Where it fails.
-  int patience_s = 0;       // kRun, kAwaitEnd, kAwaitSocket.
-  std::uint64_t start = 0;  // kAwaitNext, and
+  int patience_s = 0;       // kRun, kAwaitEnd, kAwaitSocket, kAwaitStay.
+  std::uint64_t start = 0;  // kAwaitNext, kAwaitStay, and
   std::uint32_t asked = 0;  // how often that one had been asked before.
 };
 
@@ -59,6 +60,7 @@ struct ServiceWishes {
   bool dry_run = false;  // Nothing will be carried out, so that nobody has to be root.
   bool force = false;    // Also while jobs run.
   bool no_wait = false;  // restart: asks for it, and does not wait until no job is left.
+  bool cancel = false;   // restart: takes one back that waits.
   bool purge = false;    // uninstall: configuration, key, identity and logs, too.
 };
 

@@ -31,7 +31,8 @@ bool IsMacosPort(const std::string& name) {
 std::string StateOf(const v1::NodeStatus& node) {
   std::string state = Shown(node.state());
   if (node.has_drain()) state += ", " + DrainText(node.drain());
-  if (node.has_restart()) state += ", " + RestartText(node.restart());
+  if (node.has_restart() && !node.restart().taken_back())
+    state += ", " + RestartText(node.restart());
   return state;
 }
 

@@ -332,6 +332,29 @@ TEST(ServicePlanTest, WaitsForJobsWhereTheDaemonLeavesItsPlaceToTheNextProgram) 
   }
 }
 
+TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaits) {
+  for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
+    ServiceFacts facts = Installed(manager);
+    facts.start = 7;
+    EXPECT_THAT(PlanRestart(facts, {.cancel = true}).problems,
+                ElementsAre(HasSubstr("no restart waits")));
+    facts.restart_waits = true;
+    const ServicePlan plan = PlanRestart(facts, {.cancel = true});
+    EXPECT_THAT(plan.problems, IsEmpty());
+    EXPECT_THAT(
+        Lines(plan),
+        ElementsAre(manager == ServiceManager::kSystemd
+                        ? "run systemctl kill --kill-who=main --signal=SIGUSR1 mlxcommd.service"
+                        : "run launchctl kill SIGUSR1 system/com.mlxcomm.mlxcommd",
+                    "wait until mlxcommd says that it goes on as it is"));
+    EXPECT_EQ(plan.steps.back().start, 7u);
+    facts.socket_answers = false;
+    facts.restart_waits = false;
+    EXPECT_THAT(PlanRestart(facts, {.cancel = true}).problems,
+                ElementsAre(HasSubstr("does not answer")));
+  }
+}
+
 TEST(ServicePlanTest, EndsNoDaemonOfWhichItIsNotKnownWhetherJobsRun) {
   ServiceFacts facts = Installed(ServiceManager::kSystemd);
   facts.jobs.reset();
