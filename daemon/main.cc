@@ -44,8 +44,9 @@ Ending WaitForTheEnd(mlxcomm::TerminationSignals& signals, mlxcomm::Daemon& daem
       .on_idle =
           [&] {
             absl::StatusOr<mlxcomm::intake::Door> handed = daemon.HandOver(successor);
-            if (handed.ok()) left = *std::move(handed);
-            return handed.ok();
+            if (!handed.ok()) return false;
+            left = *std::move(handed);
+            return true;
           },
   });
 }

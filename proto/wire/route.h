@@ -11,9 +11,9 @@
 //   kCircuitClosed  the reason, as text for people. From either end, or from the node where the
 //                   route broke; each node that gets it forgets the circuit and passes it on.
 //
-// The two ends speak the newest version of the protocol that both introductions have, as neighbours do;
-// without one the destination closes the circuit. Introductions on a circuit carry no HMAC: every node of the route has proved the key to its
-// neighbours, and any node that holds the key could make one.
+// The two ends speak the newest version of the protocol that both introductions have, as neighbours
+// do; without one the destination closes the circuit. Introductions on a circuit carry no HMAC: every
+// node of the route has proved the key to its neighbours, and any holder of the key could make one.
 #pragma once
 
 #include <cstddef>

@@ -421,8 +421,8 @@ TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
   EXPECT_EQ(node.listener.up.size(), 1u);
 }
 
-// Why: neighbours agree on a version when they connect; two nodes that meet only through a third have not, and
-// a node in between that speaks to both must not join two that cannot understand each other.
+// Why: neighbours agree on a version when they connect; two nodes that meet only through a third have not,
+// and a node in between that speaks to both must not join two that cannot understand each other.
 TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
   const wire::VersionRange own = wire::SpokenVersions();
   const auto later = static_cast<std::uint16_t>(own.newest + 1);
