@@ -92,6 +92,8 @@ ConnectionRelay::~ConnectionRelay() {
   thread_.join();
 }
 
+void ConnectionRelay::Post(absl::AnyInvocable<void()> work) { asio::post(io_, std::move(work)); }
+
 void ConnectionRelay::Carry(platform::FileDescriptor process, platform::FileDescriptor grpc) {
   asio::post(io_, [this, process = std::move(process), grpc = std::move(grpc)]() mutable {
     Begin(std::move(process), std::move(grpc));

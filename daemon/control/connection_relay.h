@@ -11,7 +11,7 @@
 // What ends a connection is logged, a few lines a second, and counted. A while after such an end, or that of
 // a connection with many open calls, the memory that gRPC has freed is given back to the system.
 //
-// Owner: ControlServer. Thread: Carry and ended() from any; the rest on its own, which is not the loop's.
+// Owner: ControlServer. Thread: Post, Carry and ended() from any; the rest on its own, which is not the loop's.
 // Memory: two pieces for each connection whose other side is slow; a meter for each user.
 #pragma once
 
@@ -31,6 +31,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "absl/functional/any_invocable.h"
 #include "daemon/control/end_reason.h"
 #include "daemon/control/frame_meter.h"
 #include "daemon/platform/file_descriptor.h"
@@ -54,6 +55,8 @@ class ConnectionRelay {
   // Passes on what gRPC has written and the processes take at once, then closes all connections.
   ~ConnectionRelay();
 
+  // Runs `work` on the relay's thread, unless it has ended.
+  void Post(absl::AnyInvocable<void()> work);
   // `process` and `grpc` do not block. Both are closed when either side ends.
   void Carry(platform::FileDescriptor process, platform::FileDescriptor grpc);
   EndCounts ended() const;

@@ -334,7 +334,24 @@ class GrpcControlServer final : public ControlServer {
   }
   ~GrpcControlServer() override { Shutdown(0); }
 
+  // gRPC needs a third of a millisecond for a connection, which the loop has not: it moves payload.
   void Adopt(platform::FileDescriptor connection) override {
+    relay_.Post(
+        [this, connection = std::move(connection)]() mutable { Serve(std::move(connection)); });
+  }
+  EndCounts ended() const override { return relay_.ended(); }
+  void Shutdown(std::uint64_t timeout_ns) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(ended_, true)) return;
+    }
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      std::chrono::microseconds(timeout_ns / 1000));
+    queue_->End();  // A call whose caller has gone does not keep the server, but may be unanswered.
+  }
+
+ private:
+  void Serve(platform::FileDescriptor connection) {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     platform::FileDescriptor process(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
@@ -350,29 +367,17 @@ class GrpcControlServer final : public ControlServer {
     grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
     relay_.Carry(std::move(process), std::move(inner));
   }
-  EndCounts ended() const override { return relay_.ended(); }
-  void Shutdown(std::uint64_t timeout_ns) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(ended_, true)) return;
-    }
-    server_->Shutdown(std::chrono::system_clock::now() +
-                      std::chrono::microseconds(timeout_ns / 1000));
-    queue_->End();  // A call whose caller has gone does not keep the server, but may be unanswered.
-  }
-
- private:
   // In this order: the server is destroyed before its queue, and what answers before both.
   v1::Control::AsyncService control_service_;
   v1::Diagnostics::AsyncService diagnostics_service_;
   std::optional<CallQueue> queue_;
+  // Another thread shuts the server down; what the relay was given by then finds the lock until its end.
+  std::mutex mutex_;
+  bool ended_ = false;
   ConnectionRelay relay_;  // Passes on the server's last answers.
   std::unique_ptr<grpc::Server> server_;
   ControlCalls control_;
   DiagnosticsCalls diagnostics_;
-  // A hello may end while another thread shuts the server down: rare, so a lock.
-  std::mutex mutex_;
-  bool ended_ = false;
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ class ControlServer {
                                                const record::FlightRecorder& recorder,
                                                const record::EventLog& events);
   virtual ~ControlServer() = default;
-  // Serves the connection; once Shutdown has begun it is closed instead.
+  // Serves the connection, soon; once Shutdown has begun it is closed instead.
   virtual void Adopt(platform::FileDescriptor connection) = 0;
   // Connections that were ended for what came on them; from any thread.
   virtual EndCounts ended() const = 0;

@@ -344,7 +344,7 @@ void Node::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
                                     " that breaks the protocol"));
 }
 
-bool Node::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
+bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
   switch (message.body_case()) {
     case v1::PeerMessage::kFailureReport:
       jobs_.BeforeFailureReport(message.failure_report().group());
@@ -360,7 +360,7 @@ bool Node::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
       OnStatusQuery(node, message.status_query().query());
       return true;
     case v1::PeerMessage::kStatusAnswer:
-      status_calls_.OnAnswer(node, message.status_answer());
+      status_calls_.OnAnswer(node, std::move(*message.mutable_status_answer()));
       return true;
     case v1::PeerMessage::kProbe: return OnProbe(node, message.probe());
     case v1::PeerMessage::kProbeAnswer:

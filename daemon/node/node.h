@@ -143,7 +143,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& header);
   void CountViolation(const NodeId& node, const std::string& what);
   // False: no well-behaved daemon sends it.
-  [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
+  [[nodiscard]] bool OnMessage(const NodeId& node, v1::PeerMessage& message);
   void OnStatusQuery(const NodeId& node, std::uint64_t query);
   [[nodiscard]] bool OnProbe(const NodeId& node, const v1::Probe& probe);
   v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;

@@ -29,10 +29,10 @@ void StatusCalls::Refuse(StatusAnswer& answer) {
        absl::StrCat("as many ask for a status as may at once (", kCallsMax, "): ask again")});
 }
 
-void StatusCalls::OnAnswer(const NodeId& node, const v1::StatusAnswer& answer) {
+void StatusCalls::OnAnswer(const NodeId& node, v1::StatusAnswer answer) {
   const auto found = calls_.find(answer.query());
   if (found == calls_.end() || std::erase(found->second.awaited, node) == 0) return;
-  found->second.parts->answers.emplace_back(node, answer);
+  found->second.parts->answers.emplace_back(node, std::move(answer));
   if (found->second.awaited.empty()) Finish(found);
 }
 

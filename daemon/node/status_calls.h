@@ -31,7 +31,7 @@ class StatusCalls {
   void Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, std::uint64_t now_ns,
              std::unique_ptr<StatusAnswer> answer);
   // An answer that no call waits for is ignored.
-  void OnAnswer(const NodeId& node, const v1::StatusAnswer& answer);
+  void OnAnswer(const NodeId& node, v1::StatusAnswer answer);
   void OnNodeLost(const NodeId& node);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
