@@ -51,22 +51,44 @@ bool ArrivalOrder::Keep(const wire::FrameHeader& header, std::span<const std::by
   if (kept_bytes_ + payload.size() > wire::kEarlyBytesMax) return false;
   if (kept_.empty()) kept_.resize(wire::kWindow);
   Kept& kept = kept_[header.sequence % wire::kWindow];
+  if (control == nullptr && !payload.empty() && payload.size() <= wire::kSlotBytesMax) {
+    if (!TakeSlot(kept)) return false;
+    std::memcpy(slots_[static_cast<std::size_t>(kept.slot)].get(), payload.data(), payload.size());
+  } else {
+    if (!Hold(payload.size())) return false;
+    kept.control = std::move(control);
+    if (kept.control == nullptr && !payload.empty())
+      kept.control = std::make_unique<std::vector<std::byte>>(payload.begin(), payload.end());
+  }
   kept.header = header;
   kept.used = true;
   kept_bytes_ += payload.size();
-  if (control != nullptr || payload.empty()) {
-    kept.control = std::move(control);
-  } else if (payload.size() > wire::kSlotBytesMax) {
-    kept.control = std::make_unique<std::vector<std::byte>>(payload.begin(), payload.end());
-  } else {
-    if (free_slots_.empty()) {
-      free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
-      slots_.push_back(std::make_unique_for_overwrite<std::byte[]>(wire::kSlotBytesMax));
-    }
-    kept.slot = free_slots_.back();
-    free_slots_.pop_back();
-    std::memcpy(slots_[static_cast<std::size_t>(kept.slot)].get(), payload.data(), payload.size());
+  return true;
+}
+
+bool ArrivalOrder::Hold(std::uint64_t bytes) {
+  if (budget_ != nullptr && !budget_->Take(held_bytes_, bytes)) return false;
+  held_bytes_ += bytes;
+  return true;
+}
+
+void ArrivalOrder::Release(std::uint64_t bytes) {
+  if (budget_ != nullptr) budget_->GiveBack(held_bytes_, bytes);
+  held_bytes_ -= bytes;
+}
+
+bool ArrivalOrder::TakeSlot(Kept& kept) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
+    slots_.emplace_back();
   }
+  std::unique_ptr<std::byte[]>& slot = slots_[static_cast<std::size_t>(free_slots_.back())];
+  if (slot == nullptr) {
+    if (!Hold(wire::kSlotBytesMax)) return false;
+    slot = std::make_unique_for_overwrite<std::byte[]>(wire::kSlotBytesMax);
+  }
+  kept.slot = free_slots_.back();
+  free_slots_.pop_back();
   return true;
 }
 
@@ -91,7 +113,15 @@ const wire::FrameHeader* ArrivalOrder::NextDue(std::span<const std::byte>& paylo
 
 void ArrivalOrder::Free(Kept& kept) {
   kept_bytes_ -= kept.header.payload_bytes;
-  if (kept.slot >= 0) free_slots_.push_back(std::exchange(kept.slot, -1));
+  if (kept.slot >= 0) {
+    if (held_bytes_ > EarlyBudget::kOwnBytes) {
+      slots_[static_cast<std::size_t>(kept.slot)].reset();
+      Release(wire::kSlotBytesMax);
+    }
+    free_slots_.push_back(std::exchange(kept.slot, -1));
+  } else {
+    Release(kept.header.payload_bytes);
+  }
   kept.control.reset();
   kept.used = false;
 }

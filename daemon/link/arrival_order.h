@@ -9,7 +9,8 @@
 //             ──early─▶ Keep
 //
 // Sans-I/O, no time. Owner: Link. Thread: the loop's. Memory: at most that and a window of
-// frames, in slots that are reused; none before the first frame comes early.
+// frames, as far as the budget of all links has room, in slots that are reused up to this one's own share;
+// none before the first frame comes early.
 #pragma once
 
 #include <array>
@@ -19,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "daemon/link/early_budget.h"
 #include "daemon/transport/arrival_claims.h"
 #include "proto/wire/frame.h"
 
@@ -34,11 +36,16 @@ class ArrivalOrder {
     bool used = false;
   };
 
-  explicit ArrivalOrder(ArrivalClaims& claims) : claims_(claims) {}
+  // `budget` may be null, for a link that is alone.
+  explicit ArrivalOrder(ArrivalClaims& claims, EarlyBudget* budget = nullptr)
+      : claims_(claims), budget_(budget) {}
+  ~ArrivalOrder() { Release(held_bytes_); }
+  ArrivalOrder(const ArrivalOrder&) = delete;
+  ArrivalOrder& operator=(const ArrivalOrder&) = delete;
 
   Arrival OnArrived(std::uint64_t sequence);
   // For kEarly. `control` may own the payload, else it is copied. False: the peer sends
-  // more than it may.
+  // more than it may, or all peers together do.
   [[nodiscard]] bool Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
                           std::unique_ptr<std::vector<std::byte>> control);
   // After kNext, until there is none: a kept frame whose turn it is. Valid until the next
@@ -60,6 +67,7 @@ class ArrivalOrder {
     kept_ = std::vector<Kept>();
     slots_ = std::vector<std::unique_ptr<std::byte[]>>();
     free_slots_ = std::vector<std::int32_t>();
+    Release(held_bytes_);
   }
 
  private:
@@ -70,16 +78,21 @@ class ArrivalOrder {
     bits_[sequence % wire::kWindow / 64] ^= std::uint64_t{1} << (sequence % 64);
   }
   void Free(Kept& kept);
+  bool Hold(std::uint64_t bytes);
+  void Release(std::uint64_t bytes);
+  bool TakeSlot(Kept& kept);
 
   ArrivalClaims& claims_;
+  EarlyBudget* const budget_;
   std::uint64_t received_ = 0;
   std::uint64_t told_ = 0;                                   // Up to here all have gone up.
   std::uint64_t beyond_ = 0;                                 // How many have come beyond received_.
   std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // Of those, by number % kWindow.
   std::uint64_t duplicates_ = 0;
   std::uint64_t kept_bytes_ = 0;
-  std::vector<Kept> kept_;  // By number % kWindow; empty until needed.
-  Kept* due_ = nullptr;     // Handed out last.
+  std::uint64_t held_bytes_ = 0;  // Of slots, used or not, and of messages without one.
+  std::vector<Kept> kept_;        // By number % kWindow; empty until needed.
+  Kept* due_ = nullptr;           // Handed out last.
   std::vector<std::unique_ptr<std::byte[]>> slots_;
   std::vector<std::int32_t> free_slots_;
 };

@@ -61,7 +61,8 @@ class Link {
 
   // `routing` and `setups` may be null: then what neighbours send for them is dropped.
   Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
-       RoutingListener* routing = nullptr, RailSetupListener* setups = nullptr);
+       RoutingListener* routing = nullptr, RailSetupListener* setups = nullptr,
+       EarlyBudget* early = nullptr);
 
   State state() const { return state_; }
   bool reachable() const { return state_ != State::kLost; }

@@ -11,14 +11,14 @@
 namespace mlxcomm::fabric {
 
 Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
-           RoutingListener* routing, RailSetupListener* setups)
+           RoutingListener* routing, RailSetupListener* setups, EarlyBudget* early)
     : options_(options),
       listener_(listener),
       routing_(routing),
       setups_(setups),
       session_(options.random()),
       channel_({options.queued_frames_max, options.copied_bytes_max}),
-      arrivals_(claims_) {
+      arrivals_(claims_, early) {
   peer_.id = peer;
 }
 

@@ -55,7 +55,7 @@ Links::Peer& Links::MakePeer(const NodeId& node) {
   std::unique_ptr<Peer>& peer = peers_[node];
   peer = std::make_unique<Peer>();
   peer->link = std::make_unique<Link>(options_, node, listener_, &router_,
-                                      static_cast<RailSetupListener*>(this));
+                                      static_cast<RailSetupListener*>(this), &early_);
   in_order_.push_back(peer.get());
   return *peer;
 }
@@ -68,6 +68,11 @@ std::string Links::NameOf(const NodeId& node) const {
 bool Links::IsReachable(const NodeId& node) const {
   const Link* const link = FindLink(node);
   return link != nullptr && link->reachable();
+}
+
+std::uint64_t Links::IncarnationOf(const NodeId& node) const {
+  const Link* const link = FindLink(node);
+  return link == nullptr ? 0 : link->peer().incarnation;
 }
 
 absl::Status Links::Send(const NodeId& node, const wire::FrameHeader& header,

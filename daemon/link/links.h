@@ -65,6 +65,8 @@ class Links final : private RouterPort, private RailSetupListener {
 
   // True while the node is up or in grace.
   bool IsReachable(const NodeId& node) const;
+  // Of the daemon that this node was linked with last; 0: none.
+  std::uint64_t IncarnationOf(const NodeId& node) const;
   // The name by which the node introduced itself; its id if it never did.
   std::string NameOf(const NodeId& node) const;
 
@@ -254,7 +256,8 @@ class Links final : private RouterPort, private RailSetupListener {
   const FabricOptions& options_;
   FabricListener& listener_;
   LinksPort& port_;
-  Router router_;  // The links' rails may be its circuits, so it goes after them.
+  Router router_;      // The links' rails may be its circuits, so it goes after them.
+  EarlyBudget early_;  // Of the links below, which give it back at their end.
   absl::flat_hash_map<NodeId, std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> in_order_;  // Of their making: what is done to all is done in it.
   std::vector<UnderWay> joins_;

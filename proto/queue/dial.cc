@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <thread>
@@ -76,6 +78,12 @@ int OpenSocket() {
   return connection;
 }
 
+std::string FolderOf(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
 // Non-blocking, because a daemon that is being stopped accepts nobody: its backlog fills up, and a
 // blocking connect would wait for ever. macOS refuses then, just as where nobody listens;
 // presence.h finds out whether a daemon is there. The socket stays non-blocking.
@@ -110,29 +118,61 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
   return -1;
 }
 
-// What the kernel reports for users that a user namespace does not map (user_namespaces(7)).
+// What the kernel reports for all users that a user namespace does not map (user_namespaces(7)).
 constexpr uid_t kOverflowUser = 65534;
 
-// Ok: its listener is this user or root.
+// False: it stands for many users, this process's among them.
+bool IsOneUser(uid_t user) {
+  std::ifstream map("/proc/self/uid_map");
+  if (user != kOverflowUser || !map) return true;
+  std::uint64_t inside = 0, outside = 0, count = 0;
+  while (map >> inside >> outside >> count) {
+    if (user >= inside && user - inside < count) return true;
+  }
+  return false;
+}
+
+// Whom a process believes: its own user, and root but for the socket that is the user's alone.
+bool IsBelieved(uid_t user, const std::string& socket_path) {
+  if (user == ::geteuid()) return IsOneUser(user);
+  return user == 0 && socket_path != PrivateSocketPath();
+}
+
+// `what` ends with the user who is not believed.
+Failure Disbelieved(const std::string& what, uid_t user, const char* not_by,
+                    const std::string& socket_path) {
+  const bool is_private = socket_path == PrivateSocketPath();
+  return {FailureCode::kPermissionDenied, kNoRank,
+          what + std::to_string(user) + ", not " + not_by + " user " + std::to_string(::geteuid()) +
+              (is_private ? "" : " or root") +
+              ": that user could read and change what this process sends. " +
+              (is_private ? "Have " + FolderOf(socket_path) +
+                                " removed, or set XDG_RUNTIME_DIR to a folder of your own"
+                          : "Have root run it as a service (mlxcommctl service install)") +
+              (user == kOverflowUser
+                   ? ". (In a user namespace this may be anybody outside, who cannot be told apart)"
+                   : "")};
+}
+
 Failure CheckListener(const std::string& path, int connection) {
   const std::optional<PeerCredentials> listener = FindPeer(connection);
   if (!listener) {
     return Unavailable(path,
                        std::string("who listens there is not known: ") + std::strerror(errno));
   }
-  const uid_t user = listener->uid;
-  if (user == 0 || user == ::geteuid()) return {};
-  return {FailureCode::kPermissionDenied, kNoRank,
-          "mlxcommd at " + path + " is run by user " + std::to_string(user) + ", not by user " +
-              std::to_string(::geteuid()) +
-              " or root: it could read and change what this process sends. " +
-              (path == PrivateSocketPath()
-                   ? "Have " + path.substr(0, path.rfind('/')) +
-                         " removed, or set XDG_RUNTIME_DIR to a folder of your own"
-                   : "Have root run it as a service (mlxcommctl service install)") +
-              (user == kOverflowUser
-                   ? ". (In a user namespace this may be root outside, which cannot be told apart)"
-                   : "")};
+  if (IsBelieved(listener->uid, path)) return {};
+  return Disbelieved("mlxcommd at " + path + " is run by user ", listener->uid, "by", path);
+}
+
+// Who owns a link may have it lead elsewhere.
+Failure CheckOwner(const std::string& file, const char* is_what, const std::string& socket_path) {
+  struct stat facts{};
+  for (const auto look : {::lstat, ::stat}) {
+    if (look(file.c_str(), &facts) != 0) return {};  // Whoever connects will hear why.
+    if (IsBelieved(facts.st_uid, socket_path)) continue;
+    return Disbelieved(file + is_what + " belongs to user ", facts.st_uid, "to", socket_path);
+  }
+  return {};
 }
 
 // Says hello and takes the answer. A daemon with too much to do refuses without reading, so after a
@@ -211,10 +251,30 @@ std::vector<std::string> SocketCandidates(const std::string& named) {
   return {kServiceSocket, PrivateSocketPath()};
 }
 
+Failure CheckSocketPlace(const std::string& socket_path) {
+  const std::string folder = FolderOf(socket_path);
+  if (Failure failure = CheckOwner(folder, ", mlxcommd's folder,", socket_path); !failure.ok())
+    return failure;
+  struct stat facts{};
+  if (::stat(folder.c_str(), &facts) != 0) return {};
+  // Groups: a new folder may well be writable for its user's own one, but not the private daemon's.
+  const bool is_private = socket_path == PrivateSocketPath();
+  const mode_t others = is_private ? S_IWGRP | S_IWOTH : S_IWOTH;
+  if ((facts.st_mode & others) != 0 && (is_private || (facts.st_mode & S_ISVTX) == 0)) {
+    return {FailureCode::kPermissionDenied, kNoRank,
+            folder + ", mlxcommd's folder, of user " + std::to_string(facts.st_uid) +
+                ", may be written to by other users, who could put a socket of their own there: "
+                "chmod " +
+                (is_private ? "go-w " : "o-w ") + folder};
+  }
+  return CheckOwner(socket_path, ", mlxcommd's socket,", socket_path);
+}
+
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
              std::uint64_t timeout_ns, Dialed& dialed, const std::function<bool()>& interrupted) {
   dialed = Dialed{};
   const Patience patience(timeout_ns, interrupted);
+  if (Failure failure = CheckSocketPlace(socket_path); !failure.ok()) return failure;
   dialed.connection = ConnectUnix(socket_path, patience);
   if (dialed.connection < 0) return NotReached(socket_path, errno, "");
   if (Failure failure = CheckListener(socket_path, dialed.connection); !failure.ok()) {

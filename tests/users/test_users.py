@@ -210,8 +210,13 @@ def test_users_who_share_are_one(users):
 # in /tmp, where any user can be there first. He would get the memory of all who take it for their own.
 # How: a socket of Bob's, to which all may connect, waits where Ann's and root's private daemons would be. It
 # must not even hear a hello.
+@pytest.mark.parametrize("alien", ["folder", "socket", "listener", "all of a namespace"])
 @pytest.mark.parametrize("uid", [0, ANN])
-def test_another_users_daemon_is_not_taken_for_ones_own(users, uid):
+def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
+    """In a user namespace that maps nobody all users look alike, the own one too."""
+    before = ["unshare", "--user"] if alien == "all of a namespace" else []
+    if before and subprocess.run([*before, "true"], user=ANN, group=ANN, check=False).returncode != 0:
+        pytest.skip("this user may not make a user namespace")
     c = users(0)
     folder = c.public / f"mlxcommd-{uid}"
     folder.mkdir()
@@ -222,19 +227,29 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid):
         impostor.bind(str(path))
         impostor.listen()
     path.chmod(0o666)
+    if alien != "folder":
+        os.chown(folder, uid, uid)
+    if alien in ("listener", "all of a namespace"):
+        os.chown(path, uid, uid)
     here = {"XDG_RUNTIME_DIR": str(c.public), "HOME": "/", "PATH": os.environ["PATH"],
             "LD_LIBRARY_PATH": str(c.public), "DYLD_LIBRARY_PATH": str(c.public)}
+    said = {"folder": f"{folder}, mlxcommd's folder, belongs to user {BOB}, not to user {uid}:",
+            "socket": f"{path}, mlxcommd's socket, belongs to user {BOB}, not to user {uid}:",
+            "listener": f"mlxcommd at {path} is run by user {BOB}, not by user {uid}:",
+            "all of a namespace": "In a user namespace this may be anybody"}[alien]
     for program in (["mlxcommctl", "status"], ["lab_rank", "0", "1", "job", "sum:64"]):
-        victim = subprocess.Popen([str(c.public / program[0]), *program[1:]], env=here, cwd="/",
+        victim = subprocess.Popen([*before, str(c.public / program[0]), *program[1:]], env=here, cwd="/",
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=uid,
                                   group=uid, extra_groups=[])
-        connection = impostor.accept()[0]
-        assert connection.recv(4096) == b"", "it hears not a byte"
-        connection.close()
         told = victim.communicate(timeout=PATIENCE)[0]
         assert victim.returncode != 0, told
-        assert f"mlxcommd at {path} is run by user {BOB}, not by user {uid} or root" in told
-        assert str(folder) + " removed" in told
+        assert said in told and str(folder) + " removed" in told
+        impostor.setblocking(False)
+        if alien == "listener":  # Whose it is shows only once it is there.
+            assert impostor.accept()[0].recv(4096) == b"", "it hears not a byte"
+        else:
+            with pytest.raises(BlockingIOError):
+                impostor.accept()
     impostor.close()
 
 

@@ -401,6 +401,11 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     if (IsLinked(dialer)) {
       dialer.detail.clear();
       dialer.reason = LinkReason::kNone;
+      // Another start of the daemon there, perhaps an upgrade: what its former connections came to says
+      // nothing of this one's.
+      const std::uint64_t incarnation = links_.IncarnationOf(dialer.peer);
+      if (std::exchange(dialer.incarnation, incarnation) != incarnation)
+        dialer.delay_ns = options_.reconnect_delay_min_ns;
       const std::uint64_t since = platform::MonotonicNow();
       dialer.pause.expires_at(asio::steady_timer::time_point::max());
       dialer.waits = Dialer::Waits::kForRailToGo;

@@ -103,7 +103,8 @@ class TcpFabric final {
     enum class Waits : std::uint8_t { kNot, kForRailToGo, kForAnswer, kInBackOff };
     Waits waits = Waits::kNot;
     std::uint64_t delay_ns = 0;
-    std::string detail;  // Why it is not connected, for people and for programs.
+    std::uint64_t incarnation = 0;  // Of the daemon that it was connected with last.
+    std::string detail;             // Why it is not connected, for people and for programs.
     LinkReason reason = LinkReason::kNone;
     bool added = false;    // Not of the options.
     bool removed = false;  // Its loop ends, and with it the dialer.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -94,6 +95,37 @@ TEST_F(ArrivalOrderTest, RefusesToKeepMoreThanAnHonestPeerSends) {
   }
   ASSERT_EQ(order.OnArrived(sequence), Arrival::kEarly);
   EXPECT_FALSE(Keep(sequence, std::vector<std::byte>(1)));
+}
+
+// Why: one neighbour may keep a window's worth of frames waiting for the one before them; sixty-four identities
+// that all do so, which no honest cluster does, made a daemon hold more than a gigabyte.
+TEST_F(ArrivalOrderTest, KeepsOfManyPeersTogetherWhatAFewMaySendAndGivesItBack) {
+  EarlyBudget budget;
+  std::vector<std::unique_ptr<ArrivalClaims>> ranges;
+  std::vector<std::unique_ptr<ArrivalOrder>> peers;
+  std::uint64_t held = 0;
+  for (int peer = 0; peer < 64; ++peer) {
+    ranges.push_back(std::make_unique<ArrivalClaims>());
+    peers.push_back(std::make_unique<ArrivalOrder>(*ranges.back(), &budget));
+    const std::vector<std::byte> eager(1000);  // In a slot, which is larger.
+    std::uint64_t kept = 0;
+    for (std::uint64_t sequence = 2; sequence < wire::kWindow; ++sequence, ++kept) {
+      wire::FrameHeader header;
+      header.sequence = sequence;
+      header.payload_bytes = 1000;
+      ASSERT_EQ(peers.back()->OnArrived(sequence), Arrival::kEarly);
+      if (!peers.back()->Keep(header, eager, nullptr)) break;
+    }
+    EXPECT_GE(kept * wire::kSlotBytesMax, EarlyBudget::kOwnBytes - wire::kSlotBytesMax)
+        << "whatever others have, peer " << peer;
+    held += kept * wire::kSlotBytesMax;
+  }
+  EXPECT_LE(held, EarlyBudget::kSharedBytesMax + 64 * EarlyBudget::kOwnBytes);
+  EXPECT_GT(budget.shared_bytes(), EarlyBudget::kSharedBytesMax - wire::kSlotBytesMax);
+  peers[0]->Reset();  // It has grown; now it goes on with its own share.
+  EXPECT_LT(budget.shared_bytes(), EarlyBudget::kSharedBytesMax - wire::kEarlyBytesMax / 2);
+  peers.clear();
+  EXPECT_EQ(budget.shared_bytes(), 0u);
 }
 
 // How: numbers in random order within the window, over many windows; the description must match

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -286,6 +287,31 @@ TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
   const Descriptor accepted(::accept(listener.get(), nullptr, nullptr));
   char byte = 0;
   EXPECT_EQ(::recv(accepted.get(), &byte, 1, 0), 0) << "it has left without a hello";
+  std::filesystem::remove_all(place.folder());
+}
+
+// Why: who may write to the folder may put his own socket, or a link to another daemon of root's, where the
+// daemon's has been, and the kernel says of whoever listens there that it is root.
+TEST(DialTest, ConnectsOnlyWhereNobodyElseMayPutASocket) {
+  const SocketPlace place;
+  EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "nothing is there yet";
+  EXPECT_TRUE(CheckSocketPlace(place.folder() + "/none/socket").ok());
+  ASSERT_EQ(::chmod(place.folder().c_str(), 0775), 0);
+  EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "a new folder may be the own group's as well";
+  ASSERT_EQ(::chmod(place.folder().c_str(), 0777), 0);
+  const Failure open = CheckSocketPlace(place.path());
+  EXPECT_EQ(open.code, FailureCode::kPermissionDenied);
+  EXPECT_THAT(open.message, AllOf(HasSubstr(place.folder() + ","), HasSubstr("chmod o-w")));
+  ASSERT_EQ(::chmod(place.folder().c_str(), 01777), 0);
+  EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "as /tmp: who has made a file keeps it";
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::symlink("/dev/null", place.path().c_str()), 0);
+    EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "a link of one's own";
+    ASSERT_EQ(::lchown(place.path().c_str(), 61001, 61001), 0);
+    const Failure lent = CheckSocketPlace(place.path());
+    EXPECT_EQ(lent.code, FailureCode::kPermissionDenied);
+    EXPECT_THAT(lent.message, AllOf(HasSubstr(place.path()), HasSubstr("belongs to user 61001")));
+  }
   std::filesystem::remove_all(place.folder());
 }
 

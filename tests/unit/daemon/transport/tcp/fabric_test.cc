@@ -248,7 +248,7 @@ struct RawPeer {
   }
   wire::Introduction OwnIntroduction(const std::string& name = "raw") const {
     wire::Introduction own{};
-    own.incarnation = 1;
+    own.incarnation = incarnation;
     own.session = session;
     own.next_expected = 1;
     PutText(name, own.node_name);
@@ -297,6 +297,7 @@ struct RawPeer {
   std::unique_ptr<Tcp::socket> accepted;
   Proved proved;
   std::uint64_t session = 77;
+  std::uint64_t incarnation = 1;
   int steps = 0;
   bool introduced = false;
 };
@@ -318,6 +319,24 @@ TEST_F(FabricTest, KeepsItsRailWhenAStaleIntroductionArrives) {
   EXPECT_FALSE(peer.introduced);
   EXPECT_EQ(a.fabric->Snapshot().at(0).state, LinkState::kUp);
   EXPECT_THAT(a.lost, testing::IsEmpty());
+}
+
+// Why: a node that is upgraded several times in a row ends each of its daemons' connections soon, and pauses that
+// grow meanwhile would add up. How: twenty daemons in turn; with growing pauses it would take many minutes.
+TEST_F(FabricTest, DialsADaemonThatWasStartedAnewWithoutTheFormerOnesPauses) {
+  RawPeer peer(io);
+  Node a(io, "a", 1, {peer.address()}, 7, [](FabricOptions& options) {
+    options.reconnect_delay_min_ns = 1'000'000;
+    options.reconnect_delay_max_ns = 3'600'000'000'000;
+  });
+  for (std::size_t start = 1; start <= 20; ++start) {
+    peer.incarnation = start;
+    peer.session = 77 + start;
+    peer.Spawn(peer.Accept());
+    ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == start; })) << start;
+    peer.accepted->close();
+    ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->Snapshot().at(0).state != LinkState::kUp; }));
+  }
 }
 
 TEST_F(FabricTest, ReplacesItsRailWhenThePeerSaysThatItHasNone) {
