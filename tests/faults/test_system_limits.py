@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 
@@ -80,6 +81,31 @@ def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
                     held.callback(os.close, file)
                 clients += bool(files)
             assert b"Too many open files" in answer and 1 < clients < 16, (clients, answer)
+        job_is_fine(path)
+    finally:
+        daemon.end()
+
+
+# Why: one that was welcomed was left by a daemon that had no file for the other side of its calls, and said
+# "Transport closed". How: each connection that says nothing takes one file more.
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of descriptors differ")
+def test_a_tool_near_the_limit_of_files_is_served_or_told_of_it(tmp_path):
+    config, place = config_in(tmp_path, "clients { hello_timeout_ms: 60000 }")
+    daemon = limited(config, resource.RLIMIT_NOFILE, 64)
+    path = str(place / "d.sock")
+    try:
+        daemon.wait_for("is ready")
+        served = 0
+        with contextlib.ExitStack() as held:
+            while True:
+                done = subprocess.run([find_program("mlxcommctl"), "status", "--socket", path],
+                                      capture_output=True, text=True, timeout=PATIENCE)
+                if done.returncode != 0:
+                    break
+                served += 1
+                silent = held.enter_context(socket.socket(socket.AF_UNIX))
+                silent.connect(path)
+            assert "Too many open files" in done.stderr and 1 < served < 60, (served, done)
         job_is_fine(path)
     finally:
         daemon.end()
