@@ -150,7 +150,7 @@ def test_an_arena_that_does_not_fit_is_refused_with_both_remedies(tmp_path):
         assert client.finish() == 3, client.lines
         said = client.lines[-1]
         assert "RESOURCE_EXHAUSTED" in said and "arena_bytes" in said, said
-        assert f"ulimit -v: {2 << 30} bytes" in said, said
+        assert f"ulimit -v: {2 << 20} KiB" in said, said
         _, answer, files = say_hello(str(place / "d.sock"), A_CLIENT, 3)
         assert len(files) == 3, answer
         for file in files:
