@@ -1,13 +1,7 @@
 #include "daemon/control/control_server.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -19,7 +13,6 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
-#include <spdlog/spdlog.h>
 #include <asio/post.hpp>
 #include <asio/thread_pool.hpp>
 
@@ -38,7 +31,6 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
-#include "proto/queue/no_signal.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::control {
@@ -284,28 +276,6 @@ class DiagnosticsCalls {
   std::set<uid_t> reading_users_;  // Whose record is under way; the queue's thread.
 };
 
-// macOS gives a socket of its own accord 8 KiB, which one long request fills. Best effort.
-void MakeRoom(int socket) {
-  constexpr int kBytes = 256 * 1024;
-  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kBytes, sizeof kBytes);
-  ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kBytes, sizeof kBytes);
-}
-
-// A pair of connected sockets that do not block: one replaces what `at` is, under its number.
-bool MakePairAt(const platform::FileDescriptor& at, platform::FileDescriptor& other) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return false;
-  const platform::FileDescriptor one(ends[0]);
-  other.Reset(ends[1]);
-  for (const int end : ends) {
-    ::fcntl(end, F_SETFL, O_NONBLOCK);
-    MakeRoom(end);
-  }
-  ::fcntl(other.get(), F_SETFD, FD_CLOEXEC);
-  queue::SilenceSignals(one.get());
-  return ::dup2(one.get(), at.get()) >= 0 && ::fcntl(at.get(), F_SETFD, FD_CLOEXEC) == 0;
-}
-
 class GrpcControlServer final : public ControlServer {
  public:
   GrpcControlServer(ControlPort& port, const intake::Intake& intake,
@@ -335,7 +305,7 @@ class GrpcControlServer final : public ControlServer {
   ~GrpcControlServer() override { Shutdown(0); }
 
   // gRPC needs a third of a millisecond for a connection, which the loop has not: it moves payload.
-  void Adopt(platform::FileDescriptor connection) override {
+  void Adopt(intake::ControlConnection connection) override {
     relay_.Post(
         [this, connection = std::move(connection)]() mutable { Serve(std::move(connection)); });
   }
@@ -351,21 +321,11 @@ class GrpcControlServer final : public ControlServer {
   }
 
  private:
-  void Serve(platform::FileDescriptor connection) {
+  void Serve(intake::ControlConnection connection) {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
-    platform::FileDescriptor process(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
-    platform::FileDescriptor inner;
-    // gRPC gets the connection's number for its end: the intake knows a session's calls by it (Intake::Find).
-    if (!process.valid() || !MakePairAt(connection, inner)) {
-      spdlog::error("cannot serve the calls of a process: no descriptor left: {}",
-                    std::strerror(errno));
-      ::shutdown(connection.get(), SHUT_RDWR);
-      return;
-    }
-    MakeRoom(process.get());
-    grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
-    relay_.Carry(std::move(process), std::move(inner));
+    grpc::AddInsecureChannelFromFd(server_.get(), connection.grpc.Release());
+    relay_.Carry(std::move(connection.process), std::move(connection.relay));
   }
   // In this order: the server is destroyed before its queue, and what answers before both.
   v1::Control::AsyncService control_service_;

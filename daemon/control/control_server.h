@@ -11,7 +11,7 @@
 
 #include "daemon/control/control_port.h"
 #include "daemon/control/end_reason.h"
-#include "daemon/platform/file_descriptor.h"
+#include "daemon/intake/control_connection.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 
@@ -25,7 +25,7 @@ class ControlServer {
                                                const record::EventLog& events);
   virtual ~ControlServer() = default;
   // Serves the connection, soon; once Shutdown has begun it is closed instead.
-  virtual void Adopt(platform::FileDescriptor connection) = 0;
+  virtual void Adopt(intake::ControlConnection connection) = 0;
   // Connections that were ended for what came on them; from any thread.
   virtual EndCounts ended() const = 0;
   // Call it once. Calls that are open after timeout_ns are cancelled; returns when every call has

@@ -51,6 +51,7 @@ struct AcceptorOptions {
   std::uint64_t hello_timeout_ns = 0;
   bool all_users = false;
   UserOptions users;
+  UserDirectory::Lookup lookup = &UserDirectory::AskSystem;
 };
 
 class Acceptor {
@@ -66,7 +67,7 @@ class Acceptor {
         listener_(listener),
         file_(options_.socket_path, options_.all_users),
         acceptor_(io),
-        users_(io, options_.users),
+        users_(io, options_.users, options_.lookup),
         window_(io) {}
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

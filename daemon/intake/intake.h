@@ -31,11 +31,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/intake/arena_pages.h"
+#include "daemon/intake/control_connection.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/intake/submission.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/shared_memory.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
@@ -57,7 +57,7 @@ class IntakeListener {
   virtual ~IntakeListener() = default;
   virtual void OnSessionOpened(SessionId session, const Peer& peer) = 0;
   // The connection after the hello, for gRPC; its owner from here on.
-  virtual void OnConnection(SessionId session, platform::FileDescriptor connection) = 0;
+  virtual void OnConnection(SessionId session, ControlConnection connection) = 0;
   virtual void OnSubmission(SessionId session, const Submission& submission) = 0;
   // The process has gone, or its session was ended. Its memory stays mapped until
   // ReleaseMemory(session). Called once for each opened session.

@@ -133,7 +133,8 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer, std::ui
   }
   Session& session = **created;
   platform::FileDescriptor duplicate(::fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0));
-  if (!duplicate.valid()) {
+  ControlConnection connection;
+  if (!duplicate.valid() || !connection.MakePair()) {
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("no descriptor left: ", std::strerror(errno))};
   }
@@ -159,19 +160,18 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer, std::ui
     return {FailureCode::kUnavailable, kNoRank, "it left during the hello"};
   }
   asio::error_code ignored;
-  platform::FileDescriptor connection(socket.release(ignored));
-  ::fcntl(connection.get(), F_SETFL, O_NONBLOCK);
+  connection.SetProcess(platform::FileDescriptor(socket.release(ignored)));
   Adopt(*std::move(created), std::move(connection));
   return {};
 }
 
-void LocalIntake::Adopt(std::unique_ptr<Session> opened, platform::FileDescriptor connection) {
+void LocalIntake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection) {
   Session& session = *opened;
   const SessionId id = next_session_++;
   {
     const std::lock_guard lock(known_mutex_);
     known_[TokenKey(session.token())] = {{id, session.peer()},
-                                         absl::StrCat("fd:", connection.get())};
+                                         absl::StrCat("fd:", connection.grpc.get())};
   }
   if (session.is_client()) {
     ++clients_;

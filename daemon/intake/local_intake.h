@@ -72,7 +72,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   // `use`: a client's, which counts it already.
   Failure Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
                UserUse* use);
-  void Adopt(std::unique_ptr<Session> session, platform::FileDescriptor connection);
+  void Adopt(std::unique_ptr<Session> session, ControlConnection connection);
   void OnRung(SessionId session) override;
   void OnProcessGone(SessionId session) override;
   void HearRings();

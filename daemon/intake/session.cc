@@ -36,7 +36,7 @@ absl::Status NoArena(const absl::Status& reason) {
       "arena: ", reason.message(), ". Ask for less (arena_bytes)",
       memory == 0 ? std::string()
                   : absl::StrCat(", or raise mlxcommd's limit of address space (ulimit -v: ",
-                                 memory, " bytes)")));
+                                 memory / 1024, " KiB)")));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ absl::Status NoThread(const std::string& why) {
   const std::uint64_t memory = platform::AddressSpaceMax();
   return absl::ResourceExhaustedError(
       absl::StrCat("no thread: ", why, ": raise mlxcommd's limit of ",
-                   memory != 0 ? absl::StrCat("memory (ulimit -v: ", memory, " bytes)")
+                   memory != 0 ? absl::StrCat("memory (ulimit -v: ", memory / 1024, " KiB)")
                                : "threads (ulimit -u, TasksMax)"));
 }
 

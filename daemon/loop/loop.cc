@@ -318,7 +318,7 @@ void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) 
   spdlog::debug("client {} attached (session {})", peer.pid, session);
 }
 
-void Loop::OnConnection(intake::SessionId, platform::FileDescriptor connection) {
+void Loop::OnConnection(intake::SessionId, intake::ControlConnection connection) {
   control_->Adopt(std::move(connection));
 }
 

@@ -105,7 +105,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
  private:
   // IntakeListener
   void OnSessionOpened(intake::SessionId session, const intake::Peer& peer) override;
-  void OnConnection(intake::SessionId session, platform::FileDescriptor connection) override;
+  void OnConnection(intake::SessionId session, intake::ControlConnection connection) override;
   void OnSubmission(intake::SessionId session, const intake::Submission& submission) override;
   void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
   // NodePort

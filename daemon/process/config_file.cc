@@ -262,15 +262,9 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
   };
   CheckName(config, tree, "cluster", config.cluster(), bounds);
   if (config.has_node_name()) CheckName(config, tree, "node_name", config.node_name(), bounds);
-  if (config.socket_path().size() > kSocketPathBytesMax) {
-    bounds.Report(config, &tree, "socket_path",
-                  absl::StrCat("socket_path: expected at most ", kSocketPathBytesMax,
-                               " bytes, got ", config.socket_path().size()));
-  }
-  if (!config.socket_path().empty() && config.socket_path().front() != '/') {
-    bounds.Report(config, &tree, "socket_path",
-                  absl::StrCat("socket_path: expected a path that begins with /, got \"",
-                               MakePrintable(config.socket_path()), "\""));
+  if (config.has_socket_path()) {
+    const std::string mistake = MistakeInSocketPath(config.socket_path());
+    if (!mistake.empty()) bounds.Report(config, &tree, "socket_path", "socket_path: " + mistake);
   }
   bounds.CheckNumbers(config, &tree);
   for (int i = 0; i < config.GetDescriptor()->field_count(); ++i) {
@@ -301,7 +295,7 @@ void FillDefaults(v1::DaemonConfig& config) {
   if (!config.clients().has_all_users()) {
     config.mutable_clients()->set_all_users(::geteuid() == 0);
   }
-  if (config.socket_path().empty()) config.set_socket_path(platform::DefaultSocketPath());
+  if (!config.has_socket_path()) config.set_socket_path(platform::DefaultSocketPath());
 }
 
 int HexDigit(char c) {
@@ -407,6 +401,14 @@ absl::Status ReadNodeId(const std::string& path, NodeId& id) {
 }
 
 }  // namespace
+
+std::string MistakeInSocketPath(const std::string& path) {
+  if (path.size() > kSocketPathBytesMax) {
+    return absl::StrCat("expected at most ", kSocketPathBytesMax, " bytes, got ", path.size());
+  }
+  if (path.starts_with('/')) return {};
+  return absl::StrCat("expected a path that begins with /, got \"", MakePrintable(path), "\"");
+}
 
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name) {
   return Parse(text, name, /*key_place=*/nullptr);

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "daemon/process/config_file.h"
+
 namespace mlxcomm {
 namespace {
 
@@ -23,7 +25,8 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   app.name("mlxcommd");
   app.set_version_flag("--version", MLXCOMM_VERSION);
   app.add_option("--config", options.config_file, "Configuration file (protobuf text format)");
-  app.add_option("--socket", options.socket_path, "Unix socket for local processes");
+  app.add_option("--socket", options.socket_path, "Unix socket for local processes")
+      ->check(CLI::Validator(MistakeInSocketPath, ""));
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
   std::string scheduling;

@@ -87,6 +87,16 @@ def test_an_operator_that_a_type_lacks_is_an_error_and_no_table(cluster):
     assert "INVALID_ARGUMENT" in done.stderr
 
 
+# Why: a program that reads standard output alone got nothing. Which rank fails first is left to chance; each
+# time there is one object.
+def test_a_rank_that_fails_is_told_to_programs_too(cluster):
+    done = bench(cluster(1).socket(0), "-n", "2", "-d", "complex64", "-o", "or", "--json", *SMALL)
+    assert done.returncode == 1
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "FAILED" and error["exit_code"] == 1
+    assert "on standard error" in error["message"] and "INVALID_ARGUMENT" in done.stderr
+
+
 # Why: a user who reads only the first lines must not leave ranks behind.
 def test_ranks_end_when_nobody_reads_the_table(cluster):
     made = cluster(1)

@@ -109,7 +109,7 @@ class GuardedDoor final : IntakeListener {
     }
   }
   const Intake& intake() const { return *intake_; }
-  const std::map<SessionId, FileDescriptor>& connections() const { return connections_; }
+  const std::map<SessionId, ControlConnection>& connections() const { return connections_; }
   std::uint64_t submissions() const { return submissions_; }
 
  private:
@@ -117,7 +117,7 @@ class GuardedDoor final : IntakeListener {
     MLXCOMM_MUST(peer.uid == ::geteuid() && peer.pid == ::getpid(),
                  "a peer is who the kernel says");
   }
-  void OnConnection(SessionId session, FileDescriptor connection) override {
+  void OnConnection(SessionId session, ControlConnection connection) override {
     connections_.emplace(session, std::move(connection));
   }
   void OnSubmission(SessionId session, const Submission& submission) override {
@@ -132,7 +132,7 @@ class GuardedDoor final : IntakeListener {
   asio::io_context io_;
   std::string folder_;
   std::unique_ptr<Intake> intake_;
-  std::map<SessionId, FileDescriptor> connections_;
+  std::map<SessionId, ControlConnection> connections_;
   std::uint64_t submissions_ = 0;
 };
 
@@ -284,8 +284,8 @@ void CheckProcess(GuardedDoor& door, Input& input) {
   const std::string behind = text.substr(sizeof hello);
   MLXCOMM_MUST(door.connections().size() == 1, "the connection is handed on");
   std::string left(behind.size() + 1, '\0');
-  const ssize_t got =
-      ::recv(door.connections().begin()->second.get(), left.data(), left.size(), MSG_DONTWAIT);
+  const ssize_t got = ::recv(door.connections().begin()->second.process.get(), left.data(),
+                             left.size(), MSG_DONTWAIT);
   left.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   MLXCOMM_MUST(left == behind, "not one byte behind the hello is read");
   const bool is_client = hello.role == queue::ProcessRole::kClient;

@@ -72,6 +72,9 @@ def test_launch_has_that_of_the_rank_that_failed():
 # meant.
 def test_a_value_that_is_empty_is_wrong_usage():
     options = [(verb, "--socket") for verb, command in verbs().items() if has(command, "--socket")]
-    for verb, option in [*options, ("launch", "--hosts"), ("launch", "--nodes"), ("launch", "--hostfile")]:
+    options += [("launch", "--hosts"), ("launch", "--nodes"), ("launch", "--hostfile"),
+                ("hosts export", "--nodes"), ("hosts export", "--rank-order"),
+                ("doctor --ssh", "--hosts"), ("doctor --ssh", "--hostfile")]
+    for verb, option in options:
         done = mlxcommctl(*verb.split(), option, "", *ARGUMENTS.get(verb, []))
         assert done.returncode == 2 and f"{option}: expected" in done.stderr, (verb, option, done)

@@ -90,7 +90,8 @@ def test_a_verb_without_schema_is_told_those_that_have_one():
 
 
 # Why: a program that reads standard output alone got nothing from a verb that failed.
-@pytest.mark.parametrize("verb", ["status", "topology", "record", "trace", "events", "ping", "hosts export"])
+@pytest.mark.parametrize("verb", ["status", "topology", "record", "trace", "events", "ping", "hosts export",
+                                  "bench", "plan"])
 def test_a_verb_that_fails_says_so_in_json_too(verb, tmp_path):
     socket = str(tmp_path / "nobody.sock")
     arguments = [] if verb == "record" else ARGUMENTS.get(verb, [])  # --tracks is for --json alone.

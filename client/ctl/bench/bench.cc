@@ -26,6 +26,7 @@
 #include "client/ctl/launch/launch.h"
 #include "client/ctl/status/render_status.h"
 #include "client/lib/find_place.h"
+#include "proto/queue/dial.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -52,6 +53,7 @@ struct BenchOptions {
 };
 
 constexpr char kProgramName[] = "mlxcomm-bench";
+constexpr char kSaidByRank[] = "rank 0 failed, and has said why on standard error";
 constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
 
 bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& error) {
@@ -76,6 +78,14 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   return true;
 }
 
+// A program gets the daemon's own words, which the ranks say on standard error alone. Where no socket is
+// named the ranks start a private daemon.
+Failure AskDaemonFirst(const BenchOptions& options) {
+  v1::StatusReply status;
+  if (!options.json || queue::SocketCandidates(options.socket_path).size() > 1) return {};
+  return FetchStatus(options.socket_path, status);
+}
+
 // All ranks here, as `launch` starts them; only rank 0 prints.
 int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   LaunchOptions launch;
@@ -96,6 +106,7 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   if (!options.check) launch.command.push_back("--no-check");
   if (options.in_place) launch.command.push_back("--in-place");
   if (options.json) launch.command.push_back("--json");
+  launch.reports_failure = options.json;
   return RunLaunch(launch);
 }
 
@@ -272,6 +283,7 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
       return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
   }
   const int code = rank.Finish();
+  if (code != 0 && options.json) return Fail(code, kSaidByRank);
   if (code != 0) return code;
   if (!table.End())
     return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
@@ -291,7 +303,10 @@ int RunBench(const BenchOptions& options) {
         "first to the last, a factor of at least 1.01, at least one iteration");
   }
   const std::string own_path = OwnPath(options.called);
-  if (options.ranks > 0) return LaunchRanks(options, own_path);
+  if (options.ranks > 0) {
+    const Failure failure = AskDaemonFirst(options);
+    return failure.ok() ? LaunchRanks(options, own_path) : ReportFailure(failure);
+  }
   client::PlaceGiven given{.job = options.job, .rank = options.rank, .size = options.size};
   client::Place place;
   const Failure failure = client::FindPlace(client::ProcessEnvironment, given, place);
@@ -314,6 +329,7 @@ int RunBench(const BenchOptions& options) {
   const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
   const auto command = CommandOfRanks(options, program, subject, place, counts);
   if (place.rank != 0) Become(command);
+  if (const Failure reached = AskDaemonFirst(options); !reached.ok()) return ReportFailure(reached);
   return RunRankZero(options, command, subject, counts.size());
 }
 

@@ -199,9 +199,11 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
       doctor
           .add_option("--hosts", options.hosts,
                       "These: mac-1,mac-2 or mac-[1-4] (the cluster's other nodes)")
+          ->check(NotEmpty("hosts; leave --hosts out for the cluster's other nodes"))
           ->needs(ssh);
   doctor
       .add_option("--hostfile", options.hostfile, "Those in a file of MLX, MPI or `hosts export`")
+      ->check(NotEmpty("a file"))
       ->type_name("FILE")
       ->needs(ssh)
       ->excludes(hosts);

@@ -111,9 +111,11 @@ Run AddHostsExport(CLI::App& verb, const Invocation&) {
   verb.add_flag("--force", options.force, "Write over a file that is there");
   CLI::Option* const nodes =
       verb.add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)")
+          ->check(NotEmpty("all, or nodes"))
           ->type_name("NODES");
   verb.add_option("--rank-order", options.rank_order,
                   "These nodes in this order: a,b (such that neighbours share a cable)")
+      ->check(NotEmpty("nodes; leave --rank-order out for the order of the cables"))
       ->type_name("NODES")
       ->excludes(nodes);
   verb.add_option("--backend", options.backend,

@@ -70,9 +70,11 @@ class Launch : public RankListener {
   void FailWith(int code) {
     if (exit_code_ == 0) exit_code_ = code;
   }
+  bool has_printed() const { return has_printed_; }
 
   void OnOutput(unsigned rank, int stream, std::string_view bytes) override {
     if (bytes.empty()) return lines_.End(rank, stream);
+    has_printed_ = has_printed_ || stream == 0;
     lines_.Print(rank, stream, bytes);
   }
   void OnEnded(const RankEnd& end) override {
@@ -192,6 +194,7 @@ class Launch : public RankListener {
   };
   std::vector<Reader> readers_;  // For our input, where no rank has it itself.
   int exit_code_ = 0;
+  bool has_printed_ = false;  // A rank has, on standard output.
   bool begun_ = false;
   bool ending_ = false;
 };
@@ -316,7 +319,9 @@ int RunLaunch(const LaunchOptions& options) {
     }
     launch.Add(std::move(host), !readers.empty());
   }
-  return launch.Run();
+  const int code = launch.Run();
+  if (code == 0 || !options.reports_failure || launch.has_printed()) return code;
+  return Fail(code, "a rank failed, and has said why on standard error");
 }
 
 Run AddLaunch(CLI::App& launch, const Invocation& invocation) {

@@ -24,6 +24,7 @@ struct LaunchOptions {
   std::vector<std::string> command;
   bool prefix = true;  // Lines are shown with their rank.
   bool verbose = false;
+  bool reports_failure = false;  // For a verb with --json whose ranks have printed nothing.
 };
 // Starts ranks here and by ssh, prefixes their output, forwards signals, ends all when one fails;
 // the exit code is that of the first that failed (128 + signal).

@@ -95,6 +95,17 @@ TEST_F(PrivateDaemonTest, SaysThatItCannotLock) {
   EXPECT_THAT(failure.message, AllOf(HasSubstr("cannot open"), HasSubstr("/lock")));
 }
 
+// Why: TMPDIR may be relative, and the daemon refuses a socket's path that is.
+TEST_F(PrivateDaemonTest, IsGivenAPathThatDoesNotDependOnTheWorkingDirectory) {
+  SetScript("echo \"at $3\" >&2; exit 1");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  const std::string here = std::filesystem::current_path().string();
+  const Failure failure = StartPrivateDaemon("run/mlxcommd.sock", kPatienceNs);
+  std::filesystem::current_path(before);
+  EXPECT_THAT(failure.message, HasSubstr("at " + here + "/run/mlxcommd.sock"));
+}
+
 // Why: two daemons on one socket would each have some of the ranks.
 TEST_F(PrivateDaemonTest, StartsNoneWhileAnotherProcessDoes) {
   const int lock = ::open((folder_ + "/run/lock").c_str(), O_RDWR | O_CREAT, 0600);

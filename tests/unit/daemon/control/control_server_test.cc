@@ -221,13 +221,20 @@ class ScriptedEngine final : public ControlPort {
   std::uint64_t cancelled_call_ = 0;
 };
 
+intake::ControlConnection FromProcess(int connection) {
+  intake::ControlConnection made;
+  EXPECT_TRUE(made.MakePair());
+  made.SetProcess(platform::FileDescriptor(connection));
+  return made;
+}
+
 class ControlServerTest : public testing::Test {
  protected:
   ControlServerTest() : server_(ControlServer::Create(engine_, intake_, recorder_, events_)) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
-    server_->Adopt(platform::FileDescriptor(ends[0]));
+    server_->Adopt(FromProcess(ends[0]));
     channel_ = grpc::CreateInsecureChannelFromFd("test", ends[1]);
   }
   ~ControlServerTest() override {
@@ -506,13 +513,13 @@ TEST_F(ControlServerTest, ClosesWhatComesWhileItShutsDown) {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     const platform::FileDescriptor theirs(ends[1]);
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    server_->Adopt(platform::FileDescriptor(ends[0]));
+    server_->Adopt(FromProcess(ends[0]));
   }
   shutdown.join();
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const platform::FileDescriptor theirs(ends[1]);
-  server_->Adopt(platform::FileDescriptor(ends[0]));
+  server_->Adopt(FromProcess(ends[0]));
   char byte;
   EXPECT_EQ(::read(theirs.get(), &byte, 1), 0);
 }

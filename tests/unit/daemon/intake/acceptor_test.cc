@@ -24,7 +24,9 @@
 namespace mlxcomm::intake::acceptor_test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // Keeps the sockets of accepted processes.
 class Host : public HelloListener {
@@ -93,6 +95,22 @@ TEST_F(AcceptorTest, HandsOnAHelloThatComesByteByByte) {
   EXPECT_EQ(host.who.pid, ::getpid());
   EXPECT_EQ(host.who.uid, ::geteuid());
   EXPECT_EQ(acceptor->refused(), 0u);
+}
+
+// Why: under a small limit of memory the daemon gets no thread that asks, and the user directory, which
+// has no fault then, was to be mended.
+TEST_F(AcceptorTest, NamesTheLimitAndNotTheUserDirectoryWhereNoThreadCanAsk) {
+  options.users.naming = UserNaming::kByName;
+  options.lookup = [](uid_t, const UserOptions&) -> absl::StatusOr<User> {
+    return absl::ResourceExhaustedError("no thread: raise the limit (ulimit -v: 7 KiB)");
+  };
+  ASSERT_TRUE(Open().ok());
+  LocalProcess process(options.socket_path);
+  ASSERT_TRUE(process.Send(GoodHello()));
+  ASSERT_TRUE(AwaitRefusal(process));
+  EXPECT_EQ(process.answer().failure_code, FailureCode::kResourceExhausted);
+  EXPECT_THAT(process.answer().message,
+              AllOf(HasSubstr("ulimit -v: 7 KiB"), Not(HasSubstr("mend its user directory"))));
 }
 
 // Why: the bytes behind the hello are gRPC's.

@@ -28,7 +28,7 @@ class Diary : public IntakeListener {
     opened.push_back(session);
     peers[session] = peer;
   }
-  void OnConnection(SessionId session, platform::FileDescriptor connection) override {
+  void OnConnection(SessionId session, ControlConnection connection) override {
     connections[session] = std::move(connection);
   }
   void OnSubmission(SessionId session, const Submission& submission) override {
@@ -40,7 +40,7 @@ class Diary : public IntakeListener {
   }
   std::vector<SessionId> opened;
   std::map<SessionId, Peer> peers;
-  std::map<SessionId, platform::FileDescriptor> connections;
+  std::map<SessionId, ControlConnection> connections;
   std::vector<Taken> taken;
   std::map<SessionId, absl::Status> ended;
   std::function<void(SessionId, const Submission&)> on_submission;

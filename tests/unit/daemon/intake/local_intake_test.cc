@@ -54,7 +54,7 @@ TEST_F(IntakeTest, HandsTheConnectionOn) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
-  const int daemon_end = diary.connections.at(diary.opened.at(0)).get();
+  const int daemon_end = diary.connections.at(diary.opened.at(0)).process.get();
   ASSERT_EQ(::send(client->connection(), "rpc", 3, 0), 3);
   char bytes[8] = {};
   EXPECT_EQ(::recv(daemon_end, bytes, sizeof bytes, 0), 3);
@@ -412,7 +412,7 @@ TEST_F(IntakeTest, FindsASessionByTokenAndConnectionTogether) {
   const auto second = Connect();
   ASSERT_TRUE(first != nullptr && second != nullptr);
   const auto peer_of = [this](SessionId session) {
-    return "fd:" + std::to_string(diary.connections.at(session).get());
+    return "fd:" + std::to_string(diary.connections.at(session).grpc.get());
   };
   const SessionId session = diary.opened[0];
   const auto found = intake->Find(first->token(), peer_of(session));
@@ -435,7 +435,7 @@ TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
   ASSERT_TRUE(Open().ok());
   const auto stable = Connect();
   ASSERT_NE(stable, nullptr);
-  const std::string peer = "fd:" + std::to_string(diary.connections.at(diary.opened[0]).get());
+  const std::string peer = "fd:" + std::to_string(diary.connections.at(diary.opened[0]).grpc.get());
   const std::string token = stable->token();
   std::atomic<bool> stop{false};
   std::atomic<int> asked{0};

@@ -56,7 +56,7 @@ TEST(UserDirectoryThreadTest, SaysThatItCouldNotAskAndAsksLater) {
   EXPECT_EQ(learn()->name, "somebody");
 }
 
-// Why: the system gives the same reason for both, and each has a remedy of its own.
+// Why: the system gives the same reason for both, and each has a remedy of its own. The command takes KiB.
 TEST(UserDirectoryThreadTest, NamesTheLimitOfMemoryWhereThereIsOne) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
@@ -77,7 +77,7 @@ TEST(UserDirectoryThreadTest, NamesTheLimitOfMemoryWhereThereIsOne) {
   directory.StopWaiting(5, timer);
   const absl::StatusOr<User> none = *directory.Find(5, platform::MonotonicNow());
   EXPECT_THAT(std::string(none.status().message()),
-              testing::HasSubstr("ulimit -v: 70368744177664"));
+              testing::HasSubstr("ulimit -v: 68719476736 KiB"));
 }
 
 }  // namespace

@@ -256,6 +256,12 @@ TEST(ParseConfigTest, RefusesASocketPathThatDependsOnTheWorkingDirectory) {
                         "\"here/mlxcommd.sock\""));
 }
 
+// Why: what a template left empty meant the usual place.
+TEST(ParseConfigTest, RefusesASocketPathThatIsEmpty) {
+  EXPECT_THAT(MistakeIn("socket_path: \"\""),
+              HasSubstr("f:1:1: socket_path: expected a path that begins with /, got \"\""));
+}
+
 // Why: a machine that has joined needs no further statement of its cluster.
 TEST_F(ConfigFileTest, TakesTheNameThatCameWithTheKey) {
   const std::string key = Write("key", "cluster studio 2\n" + key_ + "\n");

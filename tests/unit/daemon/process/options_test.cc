@@ -1,13 +1,17 @@
 #include "daemon/process/options.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mlxcomm::options_test {
 namespace {
+
+using testing::HasSubstr;
 
 std::optional<int> Parse(std::vector<std::string> words, Options& options) {
   words.insert(words.begin(), "mlxcommd");
@@ -25,14 +29,29 @@ TEST(OptionsTest, AreEmptyWhereNothingIsSaid) {
 
 TEST(OptionsTest, TakeEveryWord) {
   Options options;
-  EXPECT_EQ(Parse({"--config", "c", "--socket", "s", "--log-level", "debug", "--private",
+  EXPECT_EQ(Parse({"--config", "c", "--socket", "/s", "--log-level", "debug", "--private",
                    "--check-config"},
                   options),
             std::nullopt);
   EXPECT_EQ(options.config_file, "c");
-  EXPECT_EQ(options.socket_path, "s");
+  EXPECT_EQ(options.socket_path, "/s");
   EXPECT_EQ(options.log_level, "debug");
   EXPECT_TRUE(options.is_private && options.check_config);
+}
+
+// Why: an empty variable of a script meant the usual socket, and a path of no folder another file in each
+// working directory. The configuration's is refused with the same words.
+TEST(OptionsTest, RefuseASocketPathThatTheConfigurationMayNotHave) {
+  for (const auto& [path, expected] :
+       {std::pair<std::string, std::string>("", "expected a path that begins with /, got \"\""),
+        {"here.sock", "expected a path that begins with /, got \"here.sock\""},
+        {"/" + std::string(120, 's'), "expected at most "}}) {
+    Options options;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(Parse({"--socket", path, "--check-config"}, options),
+              static_cast<int>(ExitCode::kUsage));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("--socket: " + expected));
+  }
 }
 
 TEST(OptionsTest, TakeASideOfSchedulingFromTheWordsOrElseTheEnvironment) {
