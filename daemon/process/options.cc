@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "proto/types/version.h"
+
 namespace mlxcomm {
 namespace {
 
@@ -21,7 +23,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
       "mlxcommd: the communication daemon of mlxcomm. Stays in the foreground; SIGTERM drains, a "
       "second one ends at once."};
   app.name("mlxcommd");
-  app.set_version_flag("--version", MLXCOMM_VERSION);
+  app.set_version_flag("--version", kSoftwareVersion);
   app.add_option("--config", options.config_file, "Configuration file (protobuf text format)");
   app.add_option("--socket", options.socket_path, "Unix socket for local processes");
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
