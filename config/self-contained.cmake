@@ -7,6 +7,11 @@
 # installed.
 set(MLXCOMM_STATIC_LIBRARIES "" CACHE PATH "Folder of static libraries that are taken before the system's")
 
+# What is compiled from here on calls this folder by this name.
+macro(mlxcomm_rename_folder folder name)
+  add_compile_options("-ffile-prefix-map=${folder}=${name}")
+endmacro()
+
 function(mlxcomm_static_file out shared)
   get_filename_component(folder "${shared}" DIRECTORY)
   get_filename_component(name "${shared}" NAME)

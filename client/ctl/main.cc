@@ -6,6 +6,7 @@
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/verbs.h"
+#include "proto/types/version.h"
 
 int main(int argc, char** argv) {
   using namespace mlxcomm::ctl;
@@ -16,7 +17,7 @@ int main(int argc, char** argv) {
       "warnings; launch and bench -n: that of the "
       "first rank that failed."};
   app.name("mlxcommctl");
-  app.set_version_flag("--version", MLXCOMM_VERSION);
+  app.set_version_flag("--version", mlxcomm::kSoftwareVersion);
   app.require_subcommand(1);
   app.failure_message(UsageError);
   const auto runs = AddVerbs(app, {argv[0], app});

@@ -12,6 +12,7 @@
 #include "client/lib/handles.h"
 #include "client/lib/mlxcomm.h"
 #include "proto/types/operation.h"
+#include "proto/types/version.h"
 
 using mlxcomm::Failure;
 using mlxcomm::FailureCode;
@@ -57,7 +58,7 @@ MLXCOMM_API const char* mlxcomm_code_name(mlxcomm_code code) {
   return mlxcomm::FailureCodeName(static_cast<FailureCode>(code));
 }
 
-MLXCOMM_API const char* mlxcomm_version(void) { return MLXCOMM_VERSION; }
+MLXCOMM_API const char* mlxcomm_version(void) { return mlxcomm::kSoftwareVersion; }
 
 MLXCOMM_API void mlxcomm_connect_options_init(mlxcomm_connect_options* options) {
   *options = mlxcomm_connect_options{};

@@ -11,7 +11,7 @@
 // What ends a connection is logged, a few lines a second, and counted. A while after such an end, or that of
 // a connection with many open calls, the memory that gRPC has freed is given back to the system.
 //
-// Owner: ControlServer. Thread: Post, Carry and ended() from any; the rest on its own, which is not the loop's.
+// Owner: ControlServer. Thread: Post, Carry and ended() from any; the rest on its own, not the loop's.
 // Memory: two pieces for each connection whose other side is slow; a meter for each user.
 #pragma once
 

@@ -9,6 +9,7 @@
 #include "proto/status_words.h"
 #include "proto/types/operation.h"
 #include "proto/types/plain_text.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::control {
 namespace {
@@ -219,7 +220,7 @@ std::vector<MetricFamily> WriteMetricFamilies(const std::optional<EngineMetrics>
                                               const record::OperationCounts& operations) {
   Families families;
   AddValue(Begin(families, "mlxcomm_build_info", MetricType::Gauge, "Always 1."),
-           {{"version", MLXCOMM_VERSION}}, 1);
+           {{"version", kSoftwareVersion}}, 1);
   AddOne(families, "mlxcomm_engine_responsive", MetricType::Gauge,
          "0 where the engine did not answer in time; then most of the rest is missing.",
          engine ? 1 : 0);

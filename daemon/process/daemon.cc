@@ -20,6 +20,7 @@
 #include "proto/queue/scheduling_policy.h"
 #include "proto/queue/usable_cores.h"
 #include "proto/types/plain_text.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm {
 namespace {
@@ -104,7 +105,7 @@ absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
     self.id = *id;
   }
   self.name = config.node_name();
-  self.software_version = MLXCOMM_VERSION;
+  self.software_version = kSoftwareVersion;
   self.incarnation = fabric::RandomNumber();
   return self;
 }
@@ -245,7 +246,7 @@ absl::Status Daemon::Start() {
   for (const std::string& address : fabric_->listening()) {
     spdlog::info("listening for peers on {}", address);
   }
-  spdlog::info("mlxcommd {} is ready: node {}, cluster {}", MLXCOMM_VERSION, config_.node_name(),
+  spdlog::info("mlxcommd {} is ready: node {}, cluster {}", kSoftwareVersion, config_.node_name(),
                config_.cluster());
   if (hellos_ != nullptr) hellos_->Start();
   loop_thread_ = std::thread([this] { loop_->Run(); });

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "daemon/process/config_file.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm {
 namespace {
@@ -23,7 +24,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
       "mlxcommd: the communication daemon of mlxcomm. Stays in the foreground; SIGTERM drains, a "
       "second one ends at once."};
   app.name("mlxcommd");
-  app.set_version_flag("--version", MLXCOMM_VERSION);
+  app.set_version_flag("--version", kSoftwareVersion);
   app.add_option("--config", options.config_file, "Configuration file (protobuf text format)");
   app.add_option("--socket", options.socket_path, "Unix socket for local processes")
       ->check(CLI::Validator(MistakeInSocketPath, ""));

@@ -19,6 +19,7 @@
 #include "daemon/platform/child_process.h"
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
+#include "proto/types/version.h"
 #include "proto/wire/versions.h"
 
 namespace mlxcomm {
@@ -95,7 +96,7 @@ absl::StatusOr<NextProgram> Successor::Examine() const {
 
 std::string DescribeAsSuccessor(const std::string& trouble) {
   if (!trouble.empty()) return trouble + "\n";
-  return absl::StrCat(kFits, "\n", MLXCOMM_VERSION, "\n", wire::TextOf(wire::SpokenVersions()),
+  return absl::StrCat(kFits, "\n", kSoftwareVersion, "\n", wire::TextOf(wire::SpokenVersions()),
                       "\n");
 }
 

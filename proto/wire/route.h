@@ -1,5 +1,4 @@
-// What nodes send so that frames reach nodes that are not neighbours: the payloads of kTopology and
-// of the circuit frames (frame.h).
+// How frames reach nodes that are not neighbours: payloads of kTopology and circuit frames (frame.h).
 //
 //   kTopology       Advertisement, then neighbour_count node ids: the origin's neighbours.
 //                   Flooded: a node passes on what is new to it.

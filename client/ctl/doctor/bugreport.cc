@@ -32,6 +32,7 @@
 #include "client/ctl/topology/render_topology.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_file.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -146,7 +147,7 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
 
   files.push_back(
       {"versions.txt", "versions of mlxcommctl and mlxcommd",
-       std::string("mlxcommctl ") + MLXCOMM_VERSION + "\n" + Said({"mlxcommd", "--version"})});
+       std::string("mlxcommctl ") + kSoftwareVersion + "\n" + Said({"mlxcommd", "--version"})});
   files.push_back(
       {"status.txt", "nodes, links, jobs",
        answered.ok() ? RenderStatusDetails(status, false) : Shown(answered.message) + "\n"});

@@ -19,6 +19,7 @@
 #include "client/ctl/launch/launch_hosts.h"
 #include "client/ctl/launch/rank_placement.h"
 #include "client/ctl/launch/ssh_command.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -127,7 +128,7 @@ Failure ChooseSsh(const DoctorOptions& options, SshExamination& chosen) {
 
 std::vector<Finding> Examine(const ExaminationOptions& options) {
   Facts facts;
-  facts.own_version = MLXCOMM_VERSION;
+  facts.own_version = kSoftwareVersion;
   facts.recent_ms = options.recent_ns / 1'000'000;
   facts.cluster = AskDaemon(options.socket_path);
   CollectOptions how;

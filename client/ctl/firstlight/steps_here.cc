@@ -18,6 +18,7 @@
 #include "client/ctl/doctor/program_output.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -52,7 +53,7 @@ void DescribeSystem(Notes& notes) {
   notes.system["release"] = FirstLine(Said({"uname", "-r"}));
   notes.system["machine"] = FirstLine(Said({"uname", "-m"}));
 #endif
-  notes.system["mlxcommctl"] = MLXCOMM_VERSION;
+  notes.system["mlxcommctl"] = kSoftwareVersion;
   notes.system["mlxcommd"] = FirstLine(Said({"mlxcommd", "--version"}));
 }
 

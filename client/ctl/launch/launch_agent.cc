@@ -16,6 +16,7 @@
 #include "client/ctl/cli/output.h"
 #include "client/ctl/launch/launch_frames.h"
 #include "client/ctl/launch/local_ranks.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -33,7 +34,7 @@ class Agent : public RankListener {
 
   int Run() {
     v1::LaunchFrame hello;
-    hello.mutable_hello()->set_version(MLXCOMM_VERSION);
+    hello.mutable_hello()->set_version(kSoftwareVersion);
     hello.mutable_hello()->set_pid(static_cast<std::uint64_t>(::getpid()));
     writer_.Begin();
     writer_.Add(hello);

@@ -12,6 +12,7 @@
 
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/ssh_command.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -178,9 +179,9 @@ bool SshHost::Has(unsigned rank) const {
 void SshHost::Take(const v1::LaunchFrame& frame) {
   switch (frame.what_case()) {
     case v1::LaunchFrame::kHello:
-      if (frame.hello().version() != MLXCOMM_VERSION) {
+      if (frame.hello().version() != kSoftwareVersion) {
         return Fail("mlxcommctl there is of release " + frame.hello().version().substr(0, 40) +
-                    ", here " + MLXCOMM_VERSION + ": install the same on both");
+                    ", here " + kSoftwareVersion + ": install the same on both");
       }
       said_hello_ = true;
       return;

@@ -27,8 +27,8 @@ std::uint64_t PhysicalMemoryBytes() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// RssAnon of proc(5), as resident less shared pages: status, which names it, takes the kernel and a reader ten
-// times as long, and who moves payload reads this. Clients' arenas are shared pages.
+// RssAnon of proc(5), as resident less shared pages: status, which names it, takes the kernel and a
+// reader ten times as long, and the thread that moves payload reads this. Clients' arenas are shared pages.
 std::uint64_t OwnMemoryBytes() {
   const FileDescriptor statm(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   char text[256];

@@ -32,6 +32,7 @@
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
 #include "proto/queue/ring.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -243,10 +244,10 @@ class Driver {
 
 absl::Status Driver::Open(const DriverRequest& request, DriverAnswer& answer) {
   const std::string_view version = TextOf(request.version);
-  if (version != MLXCOMM_VERSION) {
+  if (version != kSoftwareVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("mlxcommd was replaced: version ", std::string(version), " runs, and ",
-                     MLXCOMM_VERSION, " lies in its place. Start it anew"));
+                     kSoftwareVersion, " lies in its place. Start it anew"));
   }
   absl::StatusOr<std::unique_ptr<Library>> library =
       LoadLibrary(std::string(TextOf(request.library)));

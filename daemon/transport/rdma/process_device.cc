@@ -18,6 +18,7 @@
 #include "proto/queue/doorbell.h"
 #include "proto/queue/ring.h"
 #include "proto/types/plain_text.h"
+#include "proto/types/version.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -362,7 +363,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(const std::string& program
   absl::StatusOr<std::shared_ptr<DriverProcess>> process =
       DriverProcess::Start(program, name, call_ns);
   if (!process.ok()) return process.status();
-  PutText(MLXCOMM_VERSION, request.version);
+  PutText(kSoftwareVersion, request.version);
   PutText(library, request.library);
   PutText(name, request.device);
   request.limits = limits;

@@ -16,6 +16,7 @@
 #include "daemon/transport/rdma/process_device.h"
 #include "daemon/transport/rdma/shared_queue.h"
 #include "daemon/transport/tcp/authentication.h"
+#include "proto/types/version.h"
 #include "tests/unit/daemon/transport/rdma/fake_verbs_control.h"
 #include "tests/unit/looks.h"
 
@@ -231,7 +232,7 @@ TEST_F(DriverProcessTest, AnswersRequestsThatMakeNoSense) {
   ASSERT_TRUE(process.ok());
   DriverRequest open;
   open.kind = DriverRequest::Kind::kOpen;
-  PutText(MLXCOMM_VERSION, open.version);
+  PutText(kSoftwareVersion, open.version);
   PutText(FAKE_VERBS_LIBRARY, open.library);
   PutText("rdma_en1", open.device);
   ASSERT_TRUE((*process)->Call(open).ok());

@@ -1,0 +1,10 @@
+// Which mlxcomm this is: "0.1.0", or as config/release tells commits apart, "0.1.0.dev862+gb9f0e30a".
+//
+// Thread: any.
+#pragma once
+
+namespace mlxcomm {
+
+extern const char kSoftwareVersion[];
+
+}  // namespace mlxcomm
