@@ -142,7 +142,7 @@ def test_sigterm_drains_and_then_says_so(cluster):
 
 # Why: while it lets jobs end a daemon looked absent: processes were told to start it, and people could not
 # see for whom it waits.
-def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_for(cluster):
+def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_for(cluster, tmp_path):
     c = cluster(1, top_settings="drain_timeout_ms: 600000")
     ranks = [c.rank(rank, 2, RANK, arguments=["wait"]) for rank in range(2)]
     for rank in ranks:
@@ -168,8 +168,17 @@ def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_f
     assert re.search(rf"health: node node-0 is {left}: it takes no new jobs until", text), text
     code, text = told("doctor")
     assert "MC516" in text and re.search(rf"found +{left}", text), text
-    code, text = told("launch", "-n", "2", "--", sys.executable, "-c", "import mlxcomm; mlxcomm.init()")
-    assert code == 1 and "DaemonStoppingError" in text and "try again when it has been started" in text, text
+    # One line before any rank runs, instead of a traceback from each of them.
+    code, text = told("launch", "-n", "2", "--", "echo", "a rank runs")
+    assert code == 1 and re.fullmatch(
+        rf"mlxcommctl: mlxcommd on node-0 is {left}: it takes no new jobs until it is started again; nothing "
+        r"was started\n", text), text
+    # It is the daemon of the ranks that counts.
+    for path, code in ((c.socket(0), 1), (f"{tmp_path}/none.sock", 0)):
+        command = ["launch", "--env", f"MLXCOMM_SOCKET={path}", "--", "echo", "a rank runs"]
+        done = subprocess.run([find_program("mlxcommctl"), *command], capture_output=True, text=True,
+                              timeout=PATIENCE)
+        assert done.returncode == code and done.stdout == ("" if code else "[0] a rank runs\n"), done
     for rank in ranks:
         rank.end()
     assert c.daemons[0].finish() == 0

@@ -1,5 +1,5 @@
 """The hosts and the cables between them: pure data, made by ring(), chain(), pair(), mesh(),
-switch() and detour(), or from the same text by parse().
+switch(), detour() and crossed(), or from the same text by parse().
 
 Cables are named after what they join: "0-1" lies between node-0 and node-1; "0-1a" and "0-1b" where
 there are two; "0-s0" goes from node-0 to switch-0.
@@ -146,7 +146,15 @@ def detour(rate=""):
     return made
 
 
-KINDS = {made.__name__: made for made in (ring, chain, pair, mesh, switch, detour)}
+def crossed(rate=""):
+    """A ring of four in which the order is not that of names: 0, 2, 1, 3."""
+    made = Wiring(_described("crossed", rate=rate), 4)
+    for a, b in ((0, 2), (1, 2), (1, 3), (0, 3)):
+        made._join(a, b, 1, [rate])
+    return made
+
+
+KINDS = {made.__name__: made for made in (ring, chain, pair, mesh, switch, detour, crossed)}
 
 
 def parse(text):

@@ -221,4 +221,4 @@ def test_the_script_is_one_that_the_shell_can_read(shell, tmp_path):
 
 def test_another_shell_is_wrong_usage():
     done = mlxcommctl("completion", "tcsh")
-    assert done.returncode == 2 and "bash, zsh or fish" in done.stderr
+    assert done.returncode == 2 and "bash, zsh, fish" in done.stderr

@@ -47,10 +47,21 @@ def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
                                      "mlxcommctl cluster key --help"),
                 "status --jsn": ('The following argument was not expected: --jsn; did you mean "--json"?',
                                  "mlxcommctl status --help"),
+                "help": ('mlxcommctl has no verb "help"; did you mean "--help"?', "mlxcommctl --help"),
+                "version": ('mlxcommctl has no verb "version"; did you mean "--version"?',
+                            "mlxcommctl --help"),
+                "completion bsh": ('no completion for bsh; did you mean "bash"? '
+                                   "Expected one of bash, zsh, fish", ""),
+                "schema statuz": ('no schema of "statuz"; did you mean "status"? '
+                                  "Expected one of these verbs", "status\ntopology\n"),
+                "bench --op all_redcue": ('--op all_redcue; did you mean "all_reduce"? Expected one of '
+                                          "all_reduce, all_gather, ", ""),
                 "ping": ("node is required", "mlxcommctl ping --help")}
     for words, (what, where) in expected.items():
-        said = mlxcommctl(*words.split()).stderr
-        assert said.startswith(f"mlxcommctl: {what}\n") and where in said, (words, said)
+        done = mlxcommctl(*words.split())
+        said = done.stderr
+        assert done.returncode == 2, (words, said)
+        assert said.startswith(f"mlxcommctl: {what}") and where in said, (words, said)
 
 
 # Why: a script must be able to tell a missing daemon from one that refuses.

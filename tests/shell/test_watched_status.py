@@ -12,19 +12,29 @@ import subprocess
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program
+from conftest import PATIENCE, Process, find_program, wait_until
 
 OTHER_SCREEN, FIRST_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+
+
+WATCH = ("--watch", "--interval", "50ms")
+# All call all_sum until they are ended.
+RANK = """
+import mlx.core as mx, mlxcomm
+world = mlxcomm.init(timeout=300)
+while True:
+    mx.eval(mx.distributed.all_sum(mx.ones(100_000), group=world))
+"""
 
 
 class Watched:
     """mlxcommctl status --watch on a terminal of so many rows."""
 
-    def __init__(self, socket, rows=24, columns=80):
+    def __init__(self, socket, rows=24, columns=80, options=WATCH):
         self.ours, theirs = pty.openpty()
         subprocess.run(["stty", "rows", str(rows), "columns", str(columns)], stdin=theirs, check=True)
         self.child = subprocess.Popen(
-            [find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms", "--socket", socket],
+            [find_program("mlxcommctl"), "status", *options, "--socket", socket],
             stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm-256color"})
         os.close(theirs)
         self.said = ""
@@ -77,6 +87,28 @@ def test_a_small_terminal_gets_the_first_lines_and_the_last(cluster):
     lines = [line.replace("\x1b[2K", "") for line in frame.split("\r\n")]
     assert len(lines) == 3 and re.fullmatch(r"\.\.\. \d+ more lines", lines[1]), lines
     assert "health: " in lines[2], lines
+
+
+# Why: a terminal that scrolls has lost the first lines, and one that is watched the last ones.
+def test_of_a_mesh_of_eight_with_a_job_fits_80_columns_and_40_rows(cluster, tmp_path):
+    c = cluster(8)
+    script = tmp_path / "rank.py"
+    script.write_text(RANK)
+    for node in range(8):
+        c.rank(node, 8, script, node=node)
+    wait_until(lambda: any(job["state"] == "running" for job in c.status()["jobs"]), "the job runs")
+    said, code = Watched(c.socket(0), rows=40, options=()).finish()
+    lines = [re.sub("\x1b\\[[0-9]*m", "", line) for line in said.splitlines()]
+    print(*lines, sep="\n")
+    assert code == 0 and len(lines) <= 39 and max(map(len, lines)) <= 80, said
+    links = re.findall(r"\bnode-(\d) - node-(\d)\b", said)
+    assert sorted(links) == [(str(a), str(b)) for a in range(8) for b in range(a + 1, 8)], said
+    assert "more that are up" not in said and lines[-2].startswith("job job  running  8 ranks"), said
+
+    watched = Watched(c.socket(0), rows=40)
+    watched.until("health: ")
+    watched.child.send_signal(signal.SIGINT)
+    assert "more lines" not in watched.finish()[0]
 
 
 def test_in_a_pipe_nothing_is_for_terminals(cluster):

@@ -7,16 +7,19 @@ in build/web-page.
 
 import importlib.resources
 import json
+import math
+import pathlib
 import re
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
 
-from conftest import PATIENCE, Process, only_in_all, wait_until
+from conftest import PATIENCE, Process, find_program, only_in_all, wait_until
 from lab.cluster import PATIENT
-from lab.wiring import ring
+from lab.wiring import crossed
 from shell import chromium
 from shell.test_web import Web
 
@@ -101,6 +104,14 @@ def places(page):
         "one.getAttribute('transform')]))")
 
 
+def clockwise(points):
+    """Names in their order around the middle of all, from the top; y grows downwards."""
+    x, y = (sum(axis) / len(points) for axis in zip(*points.values(), strict=True))
+    # A node at the top may be a hair to its left.
+    return sorted(points, key=lambda name: round(math.atan2(points[name][0] - x, y - points[name][1]), 3)
+                  % (2 * math.pi))
+
+
 def assert_all_can_use_it(page, name):
     """axe-core finds nothing, and nothing is cut off, in both themes and in a narrow window."""
     axe = pytest.importorskip("axe_playwright_python", reason="there is no axe-core "
@@ -152,6 +163,21 @@ def test_the_page_shows_what_there_is(cluster, opened, tmp_path):
     page.reload()
     page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)
     assert page.trouble == []
+
+
+# Why: it had units and a rounding of its own, so that page and terminal seemed to contradict each other.
+def test_the_page_shows_figures_as_mlxcommctl_does(cluster, opened):
+    _, page = opened(cluster(1).socket(0))
+    table = pathlib.Path(__file__).parents[1] / "unit/client/ctl/cli/shown_quantities.def"
+    rows = re.findall(r'^SHOWN\((\w+), ([0-9.]+), "(.*)"\)$', table.read_text(encoding="utf-8"), re.MULTILINE)
+    names = {"rate_now": "rateNow"}
+    asked = [[names.get(kind, kind), float(figure)] for kind, figure, _ in rows]
+    said = page.evaluate("""async (asked) => {
+      const words = await import(new URL("words.js", location.href).href);
+      return asked.map(([kind, figure]) => words[kind](figure));
+    }""", asked)
+    assert len(rows) > 50
+    assert [(*row[:2], shown) for row, shown in zip(rows, said, strict=True)] == rows
 
 
 def scaled(text):
@@ -219,13 +245,21 @@ def test_what_is_broken_comes_with_its_remedy(cluster, opened):
     assert_all_can_use_it(page, "broken")
 
 
-# Why: between two looks lies more time than this test has, so only what the daemon tells can bring it.
+# Why: between two looks lies more time than this test has, so only what the daemon tells can bring it. The
+# ring has another order than the names: the page had the one, and the picture of `topology` the other.
 def test_a_pulled_cable_is_shown_by_the_event_and_no_node_moves(lab, opened, record_property):
-    c = lab(ring(4), peer_settings=PATIENT)
+    c = lab(crossed(), peer_settings=PATIENT)
     _, page = opened(c.socket(0), interval=f"{2 * PATIENCE}s")
     until(page, "document.querySelectorAll('#picture .cable').length === 4")
     keep_picture(page, "ring")
     before = places(page)
+    drawn = subprocess.run([find_program("mlxcommctl"), "topology", "--dot", "--socket", c.socket(0)],
+                           capture_output=True, text=True, timeout=PATIENCE).stdout
+    in_picture = {name: (float(x), -float(y)) for name, x, y in re.findall(
+        r'label="(node-\d)\\n[^\n]*pos="([-.0-9]+),([-.0-9]+)!"', drawn)}
+    on_page = {name: tuple(map(float, re.findall(r"[-.0-9e]+", place)[-2:]))
+               for name, place in before.items()}
+    assert clockwise(on_page) == clockwise(in_picture) == [f"node-{number}" for number in range(4)], drawn
     page.evaluate("""() => new MutationObserver((_, all) => {
       if (document.querySelector('#picture .cut') === null) return;
       window.seenAt = Date.now();
@@ -238,6 +272,9 @@ def test_a_pulled_cable_is_shown_by_the_event_and_no_node_moves(lab, opened, rec
     print(f"a pulled cable is on the page after {took:.0f} ms")
     record_property("pulled_cable_shown_after_ms", took)
     keep_picture(page, "pulled")
+    assert places(page) == before
+    page.reload()
+    page.wait_for_selector("#picture .cut", timeout=PATIENCE * 1000)
     assert places(page) == before
     assert page.trouble == []
     c.restore(c.wiring.cables[0].name)

@@ -19,6 +19,7 @@
 #include "client/ctl/bench/link_loads.h"
 #include "client/ctl/bench/render_bench.h"
 #include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/did_you_mean.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/quantities.h"
@@ -60,12 +61,13 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   const auto kind = FindBenchKind(options.operation);
   const auto type = FindDataType(options.data_type);
   const auto op = FindOperator(options.reduce_operator);
-  if (!kind) error = "--op " + options.operation + ": expected one of " + BenchKindNames(", ");
-  if (!type) error = "--dtype " + options.data_type + ": expected one of " + kDataTypes.Names(", ");
-  if (!op) {
-    error = "--operator " + options.reduce_operator + ": expected one of " +
-            kReduceOperators.Names(", ");
-  }
+  const auto wrong = [](const std::string& option, const std::string& given,
+                        const std::string& names) {
+    return option + " " + given + ExpectedOneOf(given, names);
+  };
+  if (!kind) error = wrong("--op", options.operation, BenchKindNames(", "));
+  if (!type) error = wrong("--dtype", options.data_type, kDataTypes.Names(", "));
+  if (!op) error = wrong("--operator", options.reduce_operator, kReduceOperators.Names(", "));
   if (kind && options.in_place && !MayBeInPlace(*kind)) {
     error = "--in-place: " + options.operation + " has no result over its input; expected --op " +
             kOperations.NamesWhere(", ",

@@ -5,6 +5,7 @@
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/command_table.h"
 #include "client/ctl/cli/complete.h"
+#include "client/ctl/cli/did_you_mean.h"
 #include "client/ctl/cli/embedded.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/daemon/daemon_call.h"
@@ -23,7 +24,10 @@ int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
   if (options.shell == "bash") return WriteOut(std::string(kCompleteBash), kWhat);
   if (options.shell == "zsh") return WriteOut(std::string(kCompleteZsh), kWhat);
   if (options.shell == "fish") return WriteOut(std::string(kCompleteFish), kWhat);
-  return Fail(kExitUsage, "completion for which shell? bash, zsh or fish");
+  if (options.shell.empty())
+    return Fail(kExitUsage, "completion for which shell? bash, zsh or fish");
+  return Fail(kExitUsage, "no completion for " + options.shell +
+                              ExpectedOneOf(options.shell, "bash, zsh, fish"));
 }
 
 // A person waits at the keyboard. A daemon answers after 300 ms, even if nodes are silent;

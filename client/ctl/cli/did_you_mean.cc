@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_split.h"
+
 namespace mlxcomm::ctl {
 namespace {
 
@@ -28,6 +30,12 @@ std::size_t Distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// An option is also found without its dashes: "version" for "--version".
+std::size_t DistanceOf(std::string_view word, std::string_view name) {
+  if (!word.starts_with('-') && name.starts_with("--")) name.remove_prefix(2);
+  return name.starts_with(word) ? 0 : Distance(word, name);
+}
+
 }  // namespace
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names) {
@@ -37,12 +45,17 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& na
   const std::string* nearest = nullptr;
   std::size_t least = word.size() / 3 + 1;
   for (const std::string& name : names) {
-    const std::size_t distance = name.starts_with(word) ? 0 : Distance(word, name);
+    const std::size_t distance = DistanceOf(word, name);
     if (distance >= least) continue;
     least = distance;
     nearest = &name;
   }
   return nearest == nullptr ? "" : "; did you mean \"" + *nearest + "\"?";
+}
+
+std::string ExpectedOneOf(std::string_view word, const std::string& names) {
+  const std::string meant = DidYouMean(word, absl::StrSplit(names, ", "));
+  return (meant.empty() ? ": expected one of " : meant + " Expected one of ") + names;
 }
 
 }  // namespace mlxcomm::ctl

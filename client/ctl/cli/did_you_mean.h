@@ -10,7 +10,10 @@
 namespace mlxcomm::ctl {
 
 // "; did you mean \"status\"?", of the nearest one of the names, or nothing where none is near: each
-// third letter may be wrong, missing or one too many, or two exchanged; or it has only begun.
+// third letter may be wrong, missing or one too many, or two exchanged; or it has only begun. An
+// option is also meant without its dashes.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names);
+// The same before all names, ", " between them: ": expected one of ring, tree" where none is near.
+std::string ExpectedOneOf(std::string_view word, const std::string& names);
 
 }  // namespace mlxcomm::ctl

@@ -1,6 +1,7 @@
 #include "client/ctl/cli/quantities.h"
 
 #include <cstdio>
+#include <iterator>
 #include <span>
 
 namespace mlxcomm::ctl {
@@ -98,6 +99,47 @@ std::string HumanNanoseconds(std::uint64_t ns) {
 std::string HumanRate(std::uint64_t bytes_per_second) {
   static constexpr const char* kUnits[] = {"B/s", "KB/s", "MB/s", "GB/s", "TB/s"};
   return Scaled(static_cast<double>(bytes_per_second), kUnits);
+}
+
+std::string RateOf(double bytes_per_second) {
+  return HumanRate(static_cast<std::uint64_t>(bytes_per_second));
+}
+
+std::string RateNow(double bytes_per_second) {
+  constexpr double kIdle = 10'000;
+  return bytes_per_second < kIdle ? "idle" : RateOf(bytes_per_second);
+}
+
+std::string HumanBytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  // Where it would be rounded to 1024 of a unit, it is one of the next.
+  while (bytes >= (unit == 0 ? 1024 : 1023.5) && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, bytes < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes,
+                kUnits[unit]);
+  return text;
+}
+
+std::string HumanTime(std::uint64_t milliseconds) {
+  char text[48];
+  const std::uint64_t seconds = milliseconds / 1000;
+  if (milliseconds < 1000) {
+    std::snprintf(text, sizeof text, "%u ms", static_cast<unsigned>(milliseconds));
+  } else if (seconds < 60) {
+    std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(milliseconds) / 1000);
+  } else if (seconds < 3600) {
+    std::snprintf(text, sizeof text, "%u min %u s", static_cast<unsigned>(seconds / 60),
+                  static_cast<unsigned>(seconds % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%llu h %u min",
+                  static_cast<unsigned long long>(seconds / 3600),
+                  static_cast<unsigned>(seconds / 60 % 60));
+  }
+  return text;
 }
 
 }  // namespace mlxcomm::ctl

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/did_you_mean.h"
 #include "client/ctl/cli/json_schema.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
@@ -36,8 +37,9 @@ int RunSchema(const SchemaOptions& options) {
   std::sort(names.begin(), names.end());
   const std::string lines = absl::StrJoin(names, "\n") + "\n";
   if (!wanted.empty()) {
-    std::fprintf(stderr, "mlxcommctl: no schema of \"%s\": expected one of these verbs\n%s",
-                 wanted.c_str(), lines.c_str());
+    const std::string meant = DidYouMean(wanted, names);
+    std::fprintf(stderr, "mlxcommctl: no schema of \"%s\"%s one of these verbs\n%s", wanted.c_str(),
+                 meant.empty() ? ": expected" : (meant + " Expected").c_str(), lines.c_str());
     return kExitUsage;
   }
   if (!options.json) return WriteOut(lines, "verbs");

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -38,6 +39,16 @@ std::size_t WidthOf(std::string_view text) {
     if (byte == 'm') in_sequence = false;
   }
   return width;
+}
+
+std::size_t RowsOf(std::string_view text, std::size_t columns) {
+  std::size_t rows = 0;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    rows += std::max<std::size_t>(1, (WidthOf(line) + columns - 1) / columns);
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+  }
+  return rows;
 }
 
 }  // namespace mlxcomm::ctl

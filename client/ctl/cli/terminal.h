@@ -22,5 +22,7 @@ TerminalSize SizeOfTerminal();
 
 // How many columns the text takes, where each letter takes one; sequences for colours take none.
 std::size_t WidthOf(std::string_view text);
+// How many rows its lines take on a terminal of this width.
+std::size_t RowsOf(std::string_view text, std::size_t columns);
 
 }  // namespace mlxcomm::ctl

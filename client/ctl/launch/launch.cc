@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "client/ctl/cli/command_line.h"
@@ -233,6 +234,15 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
   return {};
 }
 
+// Empty: it is not there, or set to be so.
+std::string ValueOf(const RankCommand& command, std::string_view variable) {
+  std::string value;
+  for (const auto& [name, given] : command.environment) {
+    if (name == variable) value = given;
+  }
+  return value;
+}
+
 // Other hosts try the current directory, as with mlx.launch, and do without if it is missing.
 RankCommand ForOtherHosts(RankCommand command) {
   std::array<char, 4096> here;
@@ -291,6 +301,11 @@ int RunLaunch(const LaunchOptions& options) {
   if (const Failure failure = MakeCommand(options, file, size, placement.size(), command);
       !failure.ok()) {
     return Fail(kExitUsage, failure.message);
+  }
+  const auto is_here = [](const PlacedRanks& placed) { return placed.local; };
+  if (std::any_of(placement.begin(), placement.end(), is_here)) {
+    const std::string why = WhyNoRanksHere(ValueOf(command, "MLXCOMM_SOCKET"));
+    if (!why.empty()) return Fail(kExitFailed, why);
   }
   HandleSignals();
   const std::string own_path = OwnPath(options.called);

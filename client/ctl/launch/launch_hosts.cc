@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdint>
 #include <cstdlib>
 #include <set>
 
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/launch/rank_placement.h"
+#include "client/ctl/status/health.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
@@ -92,6 +94,17 @@ NodeHosts HostsOfNodes(const v1::StatusReply& status) {
     }
   }
   return found;
+}
+
+std::string WhyNoRanksHere(const std::string& socket_path) {
+  constexpr std::uint64_t kPatienceNs = 1'000'000'000;
+  v1::StatusReply status;
+  if (!FetchStatus(socket_path, status, kPatienceNs).ok()) return {};
+  const v1::NodeStatus& own = OwnNode(status);
+  // One without jobs is about to end, as a private one does with its last client.
+  if (own.drain().jobs() == 0) return {};
+  return "mlxcommd on " + own.name() + " is draining, " + DrainText(own.drain()) +
+         ": it takes no new jobs until it is started again; nothing was started";
 }
 
 std::string OwnHostName() {

@@ -26,6 +26,10 @@ struct NodeHosts {
 };
 NodeHosts HostsOfNodes(const v1::StatusReply& status);
 
+// One line, where the daemon that ranks on this host would use drains: it takes no new jobs. Empty: it does
+// not, or there is none, or it does not answer at once, of which the ranks will tell.
+std::string WhyNoRanksHere(const std::string& socket_path);
+
 // This machine's; empty: it has none.
 std::string OwnHostName();
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/ctl/cli/did_you_mean.h"
 #include "daemon/collective/plans/plans.h"
 
 namespace mlxcomm::ctl {
@@ -25,8 +26,9 @@ absl::StatusOr<typename Table::Value> FindNamed(const char* what, const std::str
                                                 const Table& table) {
   const auto* const row = table.FindNamed(name);
   if (row != nullptr) return row->value;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "no such ", what, ": \"", name.substr(0, kShownMax), "\"; there are ", table.Names(", ")));
+  return absl::InvalidArgumentError(absl::StrCat("no such ", what, ": \"",
+                                                 name.substr(0, kShownMax), "\"",
+                                                 ExpectedOneOf(name, table.Names(", "))));
 }
 
 template <typename Number>

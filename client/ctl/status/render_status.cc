@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "client/ctl/cli/name_order.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/terminal.h"
 #include "client/ctl/status/status_parts.h"
@@ -16,14 +18,13 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Less is what two daemons tell each other anyway.
-constexpr double kIdleBytesPerSecond = 10'000;
-// More links stand in two columns where there is room, and beyond kLinkRowsMax rows those that are
-// up are only counted.
+// More links, or those that do not fit the screen so, stand in two columns.
 constexpr std::size_t kLinksInOneColumn = 12;
-constexpr std::size_t kLinkRowsMax = 28;
+constexpr std::size_t kLinkRowsMin = 8;   // Also where the screen has no room.
+constexpr std::size_t kPlainRowsMin = 2;  // Of links that are well, below those that are not.
 constexpr std::size_t kNoColour = ~std::size_t{0};  // No cell of a row.
 constexpr const char* kBetweenColumns = "   ";
+constexpr std::size_t kPromptRows = 1;
 
 // Rows of cells, aligned; two blanks between them.
 class AlignedRows {
@@ -117,6 +118,23 @@ void AddFigures(const v1::LinkStatus& link, PairOfNodes& pair) {
   }
 }
 
+// This node first, as the daemon has it; nodes and links by name, numbers as numbers.
+v1::StatusReply InOrder(v1::StatusReply status) {
+  auto& nodes = *status.mutable_nodes();
+  const auto others = std::stable_partition(
+      nodes.begin(), nodes.end(), [&](const auto& node) { return node.name() == status.node(); });
+  std::stable_sort(others, nodes.end(), [](const auto& a, const auto& b) {
+    return NumbersPadded(a.name()) < NumbersPadded(b.name());
+  });
+  for (v1::NodeStatus& node : nodes) {
+    std::stable_sort(node.mutable_links()->begin(), node.mutable_links()->end(),
+                     [](const auto& a, const auto& b) {
+                       return NumbersPadded(a.peer()) < NumbersPadded(b.peer());
+                     });
+  }
+  return status;
+}
+
 // In the order in which nodes and their links come.
 std::vector<PairOfNodes> PairsOf(const v1::StatusReply& status, const Painter& paint) {
   std::vector<PairOfNodes> pairs;
@@ -151,32 +169,97 @@ std::vector<PairOfNodes> PairsOf(const v1::StatusReply& status, const Painter& p
   return pairs;
 }
 
-std::string RateNow(const PairOfNodes& pair) {
-  if (pair.over.empty()) return {};
-  return pair.bytes_per_second < kIdleBytesPerSecond ? "idle" : RateOf(pair.bytes_per_second);
+std::string Now(const PairOfNodes& pair) {
+  return pair.over.empty() ? "" : RateNow(pair.bytes_per_second);
 }
 std::string RoundTrip(const PairOfNodes& pair) {
   return pair.round_trip_ns == 0 ? "" : HumanNanoseconds(pair.round_trip_ns);
 }
 
-// False: they are few, or do not fit side by side.
-bool RenderInTwoColumns(const std::vector<PairOfNodes>& pairs, const Painter& paint,
-                        std::size_t columns, std::string& out) {
-  if (pairs.size() <= kLinksInOneColumn) return false;
-  AlignedRows table;
-  for (const PairOfNodes& pair : pairs) {
-    table.Add({pair.names, pair.over, RateNow(pair), RoundTrip(pair)});
-  }
-  if (2 * table.width() + WidthOf(kBetweenColumns) > columns) return false;
-  const std::size_t rows = (pairs.size() + 1) / 2;
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::string line = table.Line(row, kNoColour, paint);
-    if (row + rows < pairs.size()) {
-      line += std::string(table.width() - WidthOf(line), ' ') + kBetweenColumns +
-              table.Line(row + rows, kNoColour, paint);
+// What rows of two columns say of a link: narrower ones say less.
+struct Layout {
+  bool over;  // Or links over the same kinds of rails stand below one line that names these.
+  bool round_trip;
+};
+constexpr Layout kLayouts[] = {{true, true}, {false, true}, {false, false}};
+
+// Those that stand below one line.
+std::map<std::string, std::vector<PairOfNodes>> GroupsOf(const std::vector<PairOfNodes>& pairs,
+                                                         const Layout& layout) {
+  std::map<std::string, std::vector<PairOfNodes>> groups;
+  for (const PairOfNodes& pair : pairs) groups[layout.over ? "" : pair.over].push_back(pair);
+  return groups;
+}
+
+// Leaves the busiest, in the order they have; returns what says how many there are besides.
+std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
+  if (plain.size() <= most) return {};
+  std::vector<std::size_t> order(plain.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&plain](std::size_t a, std::size_t b) {
+    return plain[a].bytes_per_second > plain[b].bytes_per_second;
+  });
+  order.resize(most);
+  std::sort(order.begin(), order.end());
+  std::vector<PairOfNodes> kept;
+  for (const std::size_t at : order) kept.push_back(plain[at]);
+  const std::string left_out = Plural(plain.size() - most, "link");
+  plain.swap(kept);
+  return "and " + left_out + " more that are up (-v shows all)\n";
+}
+
+// The same: as many links stay as two columns have room for.
+std::string KeepWhatFits(std::vector<PairOfNodes>& plain, const Layout& layout, std::size_t rows) {
+  const std::vector<PairOfNodes> all = plain;
+  const auto rows_needed = [&] {
+    std::size_t needed = plain.size() < all.size() ? 1 : 0;
+    for (const auto& [over, pairs] : GroupsOf(plain, layout)) {
+      needed += (layout.over ? 0 : 1) + (pairs.size() + 1) / 2;
     }
-    out += line + "\n";
+    return needed;
+  };
+  std::string left_out;
+  for (std::size_t most = std::min(plain.size(), 2 * rows); most > 0; --most) {
+    plain = all;
+    left_out = KeepBusiest(plain, most);
+    if (rows_needed() <= rows) break;
   }
+  return left_out;
+}
+
+// False: they do not fit side by side.
+bool RenderInTwoColumns(std::vector<PairOfNodes> plain, const Layout& layout, const Painter& paint,
+                        const TerminalSize& room, std::string& out) {
+  const std::string left_out = KeepWhatFits(plain, layout, room.rows);
+  const auto groups = GroupsOf(plain, layout);
+  AlignedRows table;  // One of all groups, so that their columns are aligned.
+  for (const auto& [over, pairs] : groups) {
+    for (const PairOfNodes& pair : pairs) {
+      AlignedRows::Row row{pair.names};
+      if (layout.over) row.push_back(pair.over);
+      row.push_back(Now(pair));
+      if (layout.round_trip) row.push_back(RoundTrip(pair));
+      table.Add(std::move(row));
+    }
+  }
+  if (2 * table.width() + WidthOf(kBetweenColumns) > room.columns) return false;
+  std::size_t first = 0;
+  for (const auto& [over, pairs] : groups) {
+    if (!layout.over) {
+      out += Plural(pairs.size(), "link") + " up" + (over.empty() ? "" : " over " + over) + ":\n";
+    }
+    const std::size_t rows = (pairs.size() + 1) / 2;
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::string line = table.Line(first + row, kNoColour, paint);
+      if (row + rows < pairs.size()) {
+        line += std::string(table.width() - WidthOf(line), ' ') + kBetweenColumns +
+                table.Line(first + row + rows, kNoColour, paint);
+      }
+      out += line + "\n";
+    }
+    first += pairs.size();
+  }
+  out += left_out;
   return true;
 }
 
@@ -187,7 +270,7 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
   for (const PairOfNodes& pair : pairs) {
     const std::string best =
         pair.best_bytes_per_second > 0 ? RateOf(pair.best_bytes_per_second) : "";
-    table.Add({pair.names, pair.state, pair.over, RateNow(pair), best, RoundTrip(pair)});
+    table.Add({pair.names, pair.state, pair.over, Now(pair), best, RoundTrip(pair)});
   }
   out += table.Line(0, kNoColour, paint) + "\n";
   for (std::size_t at = 0; at < pairs.size(); ++at) {
@@ -198,19 +281,8 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
   }
 }
 
-// Leaves the busiest of those that are up; returns what says how many there are besides.
-std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
-  if (plain.size() <= most) return {};
-  std::stable_sort(plain.begin(), plain.end(), [](const PairOfNodes& a, const PairOfNodes& b) {
-    return a.bytes_per_second > b.bytes_per_second;
-  });
-  const std::string left_out = Plural(plain.size() - most, "link");
-  plain.resize(most);
-  return "and " + left_out + " more that are up (-v shows all)\n";
-}
-
-// Those with something wrong come first.
-void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, std::size_t columns,
+// Those with something wrong come first, and are always there. The others take the room that is left.
+void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, TerminalSize room,
                  std::string& out) {
   std::vector<PairOfNodes> marked;
   std::vector<PairOfNodes> plain;
@@ -218,16 +290,37 @@ void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, st
     const bool is_plain = pair.is_up() && pair.detail.empty() && pair.faults.empty();
     (is_plain ? plain : marked).push_back(pair);
   }
-  const std::size_t rows = kLinkRowsMax - std::min(kLinkRowsMax, marked.size());
-  std::vector<PairOfNodes> busiest = plain;
-  std::string left_out = KeepBusiest(busiest, 2 * rows);
-  std::string side_by_side;
-  if (!RenderInTwoColumns(busiest, paint, columns, side_by_side)) {
-    left_out = KeepBusiest(plain, rows);
-    marked.insert(marked.end(), plain.begin(), plain.end());
+  room.rows = std::max(room.rows, kLinkRowsMin);
+  const auto in_rows = [&] {
+    std::vector<PairOfNodes> both = marked;
+    both.insert(both.end(), plain.begin(), plain.end());
+    std::string rows;
+    if (!both.empty()) RenderInRows(both, paint, rows);
+    return rows;
+  };
+  if (plain.empty() ||
+      (plain.size() <= kLinksInOneColumn && RowsOf(in_rows(), room.columns) <= room.rows)) {
+    out += in_rows();
+    return;
   }
-  if (!marked.empty()) RenderInRows(marked, paint, out);
-  out += side_by_side + left_out;
+  std::string of_marked;
+  if (!marked.empty()) RenderInRows(marked, paint, of_marked);
+  const std::size_t taken = RowsOf(of_marked, room.columns);
+  room.rows = std::max(room.rows - std::min(room.rows, taken), kPlainRowsMin);
+  std::string text;
+  for (const Layout& layout : kLayouts) {
+    if (!RenderInTwoColumns(plain, layout, paint, room, text)) continue;
+    out += of_marked + text;
+    return;
+  }
+  const std::vector<PairOfNodes> all = plain;
+  for (std::size_t most = std::min(all.size(), room.rows); most > 0; --most) {
+    plain = all;
+    const std::string left_out = KeepBusiest(plain, most);
+    text = in_rows() + left_out;
+    if (RowsOf(text, room.columns) <= taken + room.rows) break;
+  }
+  out += text;
 }
 
 void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::string& out) {
@@ -298,48 +391,25 @@ void RenderJobs(const v1::StatusReply& status, const Painter& paint, std::string
 
 std::string Shown(const std::string& text) { return MakePrintable(text); }
 
-std::string HumanBytes(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes,
-                kUnits[unit]);
-  return text;
-}
-
-std::string HumanTime(std::uint64_t milliseconds) {
-  char text[48];
-  const std::uint64_t seconds = milliseconds / 1000;
-  if (milliseconds < 1000) {
-    std::snprintf(text, sizeof text, "%u ms", static_cast<unsigned>(milliseconds));
-  } else if (seconds < 60) {
-    std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(milliseconds) / 1000);
-  } else if (seconds < 3600) {
-    std::snprintf(text, sizeof text, "%u min %u s", static_cast<unsigned>(seconds / 60),
-                  static_cast<unsigned>(seconds % 60));
-  } else {
-    std::snprintf(text, sizeof text, "%llu h %u min",
-                  static_cast<unsigned long long>(seconds / 3600),
-                  static_cast<unsigned>(seconds / 60 % 60));
-  }
-  return text;
-}
-
-std::string RenderStatus(const v1::StatusReply& status, bool colours, std::size_t columns) {
+std::string RenderStatus(const v1::StatusReply& told, bool colours, TerminalSize screen) {
+  const v1::StatusReply status = InOrder(told);
   const Painter paint(colours);
   const auto jobs = static_cast<std::uint64_t>(status.jobs_size());
-  std::string out = "cluster " + paint.Bold(status.cluster()) + ", " +
-                    Plural(static_cast<std::uint64_t>(status.nodes_size()), "node") + ", " +
-                    (jobs == 0 && status.jobs_of_others() == 0 ? "no jobs" : Plural(jobs, "job")) +
-                    "\n";
-  RenderNodes(status, paint, out);
-  RenderLinks(PairsOf(status, paint), paint, columns, out);
-  RenderJobs(status, paint, out);
-  return out + HealthLine(status, paint);
+  std::string above =
+      "cluster " + paint.Bold(status.cluster()) + ", " +
+      Plural(static_cast<std::uint64_t>(status.nodes_size()), "node") + ", " +
+      (jobs == 0 && status.jobs_of_others() == 0 ? "no jobs" : Plural(jobs, "job")) + "\n";
+  RenderNodes(status, paint, above);
+  std::string below;
+  RenderJobs(status, paint, below);
+  below += HealthLine(status, paint);
+  const std::size_t taken =
+      RowsOf(above, screen.columns) + RowsOf(below, screen.columns) + kPromptRows;
+  std::string links;
+  RenderLinks(PairsOf(status, paint), paint,
+              {.columns = screen.columns, .rows = screen.rows - std::min(screen.rows, taken)},
+              links);
+  return above + links + below;
 }
 
 }  // namespace mlxcomm::ctl

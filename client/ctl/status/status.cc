@@ -28,22 +28,26 @@ struct StatusOptions {
   std::uint64_t interval_ns = 1'000'000'000;
 };
 
+// What is written to a file or pipe has no screen to fit; it is not endless all the same.
+TerminalSize Screen() {
+  constexpr std::size_t kRowsElsewhere = 40;
+  TerminalSize size = SizeOfTerminal();
+  if (!IsScreen()) size.rows = kRowsElsewhere;
+  return size;
+}
+
 Failure Fetch(const StatusOptions& options, bool colours, std::string& text) {
   v1::StatusReply status;
   if (Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) return failure;
   if (!options.json) {
     text = options.details ? RenderStatusDetails(status, colours)
-                           : RenderStatus(status, colours, SizeOfTerminal().columns);
+                           : RenderStatus(status, colours, Screen());
     return {};
   }
   const Failure made =
       ToJson(status, text, options.watch ? JsonLayout::kCompact : JsonLayout::kIndented);
   if (made.ok() && options.watch) text += "\n";  // One line each.
   return made;
-}
-
-std::size_t RowsOf(const std::string& line, std::size_t columns) {
-  return std::max<std::size_t>(1, (WidthOf(line) + columns - 1) / columns);
 }
 
 // A terminal's other screen, so that what stood on the first one is there afterwards.

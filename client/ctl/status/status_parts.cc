@@ -50,10 +50,6 @@ std::string EndsOf(const v1::RailStatus& rail, const Painter& paint) {
          paint.State(WordOf(rail.state()));
 }
 
-std::string RateOf(double bytes_per_second) {
-  return HumanRate(static_cast<std::uint64_t>(bytes_per_second));
-}
-
 void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const Painter& paint,
                     std::string& out) {
   out += indent + EndsOf(rail, paint);

@@ -44,7 +44,6 @@ std::string RanksOf(const Numbers& ranks) {
 
 // "up"; "draining, 1 job, 3 s left".
 std::string StateOf(const v1::NodeStatus& node);
-std::string RateOf(double bytes_per_second);  // "5.6 GB/s"
 // What is wrong with a link that is up all the same: a line each.
 void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, const Painter& paint,
                       std::string& out);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/ctl/cli/name_order.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/status/render_status.h"
 #include "client/ctl/topology/render_topology.h"
@@ -39,24 +40,6 @@ std::string Short(const std::string& text) {
   constexpr std::size_t kMost = 24;
   const std::string shown = Shown(text);
   return shown.size() <= kMost ? shown : shown.substr(0, kMost - 2) + "..";
-}
-
-// For an order in which "mac-10" follows "mac-9".
-std::string NumbersPadded(const std::string& name) {
-  constexpr std::size_t kDigits = 20;
-  std::string padded;
-  std::string digits;
-  for (std::size_t at = 0; at <= name.size(); ++at) {
-    if (at < name.size() && name[at] >= '0' && name[at] <= '9') {
-      digits += name[at];
-      continue;
-    }
-    if (!digits.empty())
-      padded += std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
-    digits.clear();
-    if (at < name.size()) padded += name[at];
-  }
-  return padded;
 }
 
 using NodePair = std::pair<std::string, std::string>;

@@ -1,7 +1,7 @@
 // Links, jobs, findings, operations and events, from the same JSON that the verbs' --json prints.
-import {byId, bytes, element, milliseconds, nanoseconds, plural, ranks, rate, stateClass} from "./words.js";
+import {byId, byName, bytes, element, milliseconds, nanoseconds, plural, ranks, rate, rateNow,
+  stateClass} from "./words.js";
 
-const IDLE_BYTES_PER_SECOND = 1000; // Heartbeats.
 const LONG_WAIT_MS = 1000; // Ranks always wait for each other for a moment.
 
 /** columns: {title, of: row -> text or element, className} */
@@ -70,8 +70,10 @@ export function linksOf(status) {
   const ids = new Set(status.nodes.map((node) => node.id));
   const key = (id, name) => (id && ids.has(id) ? `id ${id}` : `name ${name}`);
   const pairs = new Map();
-  for (const node of status.nodes) {
-    for (const link of node.links) {
+  const own = (node) => node.name === status.node;
+  const nodes = [...status.nodes].sort((a, b) => own(b) - own(a) || byName(a.name, b.name));
+  for (const node of nodes) {
+    for (const link of [...node.links].sort((a, b) => byName(a.peer, b.peer))) {
       const ends = [key(node.id, node.name), key(link.peer_id, link.peer)].sort().join(" - ");
       const pair = pairs.get(ends) ??
         {names: `${node.name} - ${link.peer}`, state: link.state, over: "", faults: [],
@@ -95,7 +97,7 @@ export function showLinks(status) {
     {title: "state", of: (link) => link.state, classOf: (link) => stateClass(link.state)},
     {title: "over", of: (link) => link.over, className: "name"},
     {title: "now", className: "figure",
-      of: (link) => (!link.over ? "" : link.now < IDLE_BYTES_PER_SECOND ? "idle" : rate(link.now))},
+      of: (link) => (link.over ? rateNow(link.now) : "")},
     {title: "at best", of: (link) => (link.best > 0 ? rate(link.best) : ""), className: "figure"},
     {title: "round trip", of: (link) => (link.roundTrip > 0 ? nanoseconds(link.roundTrip) : ""),
       className: "figure"},

@@ -1,13 +1,12 @@
-// The picture of nodes and cables. Nodes stand on a circle and keep their places: these are chosen anew only
-// when a node comes that was not there before, never because a cable or a node went. Elements are changed, not
-// made again, so that the focus stays.
-import {byId, nanoseconds, rate, say} from "./words.js";
+// The picture of nodes and cables. Nodes stand on a circle by name, as `mlxcommctl topology --svg` has them,
+// whatever becomes of cables and ring. Their places are chosen anew only when a node comes that was not there
+// before, never because one went. Elements are changed, not made again, so that the focus stays.
+import {byId, byName, nanoseconds, rateNow, say} from "./words.js";
 
 const WIDTH = 640;
 const HEIGHT = 440;
 const BOX = {width: 124, height: 44};
 const MARGIN = 40; // Above and below the nodes.
-const IDLE_BYTES_PER_SECOND = 1000;
 
 const places = []; // Ids in their order on the circle.
 const shown = new Map(); // What is drawn, by what it stands for.
@@ -32,20 +31,8 @@ function write(of, text) {
 
 const short = (text) => (text.length <= 16 ? text : `${text.slice(0, 14)}..`);
 
-/** The ring from the node that is first by name, towards the one of its neighbours that is. */
-function inOrder(topology) {
-  const name = new Map(topology.nodes.map((node) => [node.id, node.name]));
-  const compare = (a, b) => (name.get(a) < name.get(b) ? -1 : 1);
-  let ring = topology.ring.filter((id) => name.has(id));
-  if (ring.length > 2) {
-    const first = ring.indexOf([...ring].sort(compare)[0]);
-    ring = [...ring.slice(first), ...ring.slice(0, first)];
-    if (compare(ring.at(-1), ring[1]) < 0) ring = [ring[0], ...ring.slice(1).reverse()];
-  } else {
-    ring.sort(compare);
-  }
-  return [...ring, ...topology.nodes.map((node) => node.id).filter((id) => !ring.includes(id)).sort(compare)];
-}
+const inOrder = (topology) => [...topology.nodes]
+  .sort((a, b) => byName(a.name, b.name) || (a.id < b.id ? -1 : 1)).map((node) => node.id);
 
 function choosePlaces(topology) {
   if (topology.nodes.every((node) => places.includes(node.id))) return;
@@ -130,8 +117,8 @@ function trafficOn(cable, status) {
 function labelOf(cable, status) {
   if (cable.state !== "up") return "down";
   const now = trafficOn(cable, status);
-  if (now >= IDLE_BYTES_PER_SECOND) return rate(now);
-  return Number(cable.round_trip_ns) > 0 ? `idle, ${nanoseconds(cable.round_trip_ns)}` : "idle";
+  if (rateNow(now) !== "idle" || Number(cable.round_trip_ns) === 0) return rateNow(now);
+  return `idle, ${nanoseconds(cable.round_trip_ns)}`;
 }
 
 /** From one place to another, bent aside where several cables join the same two. */

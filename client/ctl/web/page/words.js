@@ -1,34 +1,72 @@
 // Figures as mlxcommctl writes them (client/ctl/cli/quantities.h), and elements of the page. What others have
 // written becomes text, never markup: nothing here, nor anywhere on the page, reads HTML.
 
-const round = (value) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+const IDLE_BYTES_PER_SECOND = 10000; // Less is what two daemons tell each other anyway.
 
-function scaled(value, units, step) {
-  let unit = 0;
-  while (value >= step && unit + 1 < units.length) {
-    value /= step;
-    ++unit;
-  }
-  return `${unit === 0 ? Math.round(value) : round(value)} ${units[unit]}`;
+/** As printf rounds: a half to the even digit. toFixed alone would round it up. */
+function fixed(value, digits) {
+  const all = value.toFixed(60);
+  const isHalf = /^50*$/.test(all.slice(digits - 60));
+  const down = all.slice(0, digits - 60).replace(/\.$/, "");
+  return isHalf && /[02468]$/.test(down) ? down : value.toFixed(digits);
 }
 
-export const rate = (bytesPerSecond) => scaled(bytesPerSecond, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"], 1000);
-export const bytes = (count) => scaled(Number(count), ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
-export const nanoseconds = (ns) => scaled(Number(ns), ["ns", "us", "ms", "s"], 1000);
+function scaled(value, units) {
+  let unit = 0;
+  while (value >= 999.5 && unit + 1 < units.length) {
+    value /= 1000;
+    ++unit;
+  }
+  return `${fixed(value, unit === 0 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${units[unit]}`;
+}
+
+export const rate = (bytesPerSecond) =>
+  scaled(Math.trunc(bytesPerSecond), ["B/s", "KB/s", "MB/s", "GB/s", "TB/s"]);
+export const rateNow = (bytesPerSecond) =>
+  (bytesPerSecond < IDLE_BYTES_PER_SECOND ? "idle" : rate(bytesPerSecond));
+export const nanoseconds = (ns) => scaled(Number(ns), ["ns", "us", "ms", "s"]);
+
+export function bytes(given) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let count = Number(given);
+  let unit = 0;
+  while (count >= (unit === 0 ? 1024 : 1023.5) && unit + 1 < units.length) {
+    count /= 1024;
+    ++unit;
+  }
+  return `${fixed(count, count < 9.95 && unit > 0 ? 1 : 0)} ${units[unit]}`;
+}
+
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 export function milliseconds(given) {
   const ms = Number(given);
   const seconds = Math.floor(ms / 1000);
   if (ms < 1000) return `${ms} ms`;
-  if (seconds < 60) return `${(ms / 1000).toFixed(1)} s`;
+  if (seconds < 60) return `${fixed(ms / 1000, 1)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
 }
 
-/** "rank 3", "ranks 0, 1, 2" */
-export const ranks = (list) =>
-  `${list.length === 1 ? "rank" : "ranks"} ${[...list].sort((a, b) => a - b).join(", ")}`;
+/** "rank 3", "ranks 0, 2", "ranks 0-62, 64" */
+export function ranks(list) {
+  const runs = [];
+  for (const rank of [...list].sort((a, b) => a - b)) {
+    if (runs.length > 0 && runs.at(-1).at(-1) + 1 === rank) runs.at(-1).push(rank);
+    else runs.push([rank]);
+  }
+  const told = runs.map((run) => (run.length > 2 ? `${run[0]}-${run.at(-1)}` : run.join(", ")));
+  return `${list.length === 1 ? "rank" : "ranks"} ${told.join(", ")}`;
+}
+
+/** For an order in which "mac-10" follows "mac-9" (client/ctl/cli/name_order.h). */
+export const numbersPadded = (name) => name.replace(/[0-9]+/g, (digits) => digits.padStart(20, "0"));
+
+/** For sort(), of names. */
+export function byName(a, b) {
+  const [first, second] = [numbersPadded(a), numbersPadded(b)];
+  return first < second ? -1 : first > second ? 1 : 0;
+}
 
 /** An element; children are elements or texts. */
 export function element(name, className, ...children) {

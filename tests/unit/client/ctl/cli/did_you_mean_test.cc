@@ -17,6 +17,19 @@ TEST(DidYouMeanTest, FindsTheNearestName) {
   EXPECT_EQ(DidYouMean("--jsn", kNames), "; did you mean \"--json\"?");
 }
 
+// Why: other programs have "help" and "version" as words.
+TEST(DidYouMeanTest, FindsAnOptionWithoutItsDashes) {
+  EXPECT_EQ(DidYouMean("json", kNames), "; did you mean \"--json\"?");
+  EXPECT_EQ(DidYouMean("wach", kNames), "; did you mean \"--watch\"?");
+  EXPECT_EQ(DidYouMean("help", {"bench", "--help"}), "; did you mean \"--help\"?");
+}
+
+TEST(DidYouMeanTest, NamesTheNearestBeforeAll) {
+  EXPECT_EQ(ExpectedOneOf("rign", "ring, tree"),
+            "; did you mean \"ring\"? Expected one of ring, tree");
+  EXPECT_EQ(ExpectedOneOf("star", "ring, tree"), ": expected one of ring, tree");
+}
+
 TEST(DidYouMeanTest, SaysNothingWhereNoneIsNear) {
   for (const char* const word : {"", "x", "service", "pong!", "-", "--", "--verbose"}) {
     EXPECT_EQ(DidYouMean(word, kNames), "") << word;

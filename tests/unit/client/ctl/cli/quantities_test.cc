@@ -56,5 +56,21 @@ TEST(QuantitiesTest, ShowsThreeDigits) {
   EXPECT_EQ(HumanRate(999), "999 B/s");
 }
 
+// Why: the page of mlxcommctl web is tested with the same file.
+TEST(QuantitiesTest, ShowsWhatThePageShows) {
+  const auto rate = [](double value) { return RateOf(value); };
+  const auto rate_now = [](double value) { return RateNow(value); };
+  const auto bytes = [](double value) { return HumanBytes(value); };
+  const auto nanoseconds = [](double value) {
+    return HumanNanoseconds(static_cast<std::uint64_t>(value));
+  };
+  const auto milliseconds = [](double value) {
+    return HumanTime(static_cast<std::uint64_t>(value));
+  };
+#define SHOWN(kind, figure, text) EXPECT_EQ(kind(figure), text) << #kind " of " #figure;
+#include "tests/unit/client/ctl/cli/shown_quantities.def"
+#undef SHOWN
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl::quantities_test

@@ -19,5 +19,13 @@ TEST(TerminalTest, WantsNoColoursWhereSomethingSaysSo) {
   EXPECT_EQ(ColoursWanted(), ::isatty(STDOUT_FILENO) != 0);
 }
 
+TEST(TerminalTest, CountsTheRowsOfLinesThatAreWrapped) {
+  EXPECT_EQ(RowsOf("", 4), 0u);
+  EXPECT_EQ(RowsOf("a\n\nb", 4), 3u);
+  EXPECT_EQ(RowsOf("abcd\n", 4), 1u);
+  EXPECT_EQ(RowsOf("abcde\nabcdefghi\n", 4), 5u);
+  EXPECT_EQ(RowsOf("\x1b[31mabcd\x1b[0m\n", 4), 1u);
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl::terminal_test

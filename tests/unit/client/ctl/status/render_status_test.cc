@@ -15,14 +15,14 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::size_t kColumns = 80;
+constexpr TerminalSize kScreen{.columns = 80, .rows = 40};
 
 v1::StatusReply Parse(const std::string& text) {
   v1::StatusReply status;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &status));
   return status;
 }
-std::string Render(const v1::StatusReply& status) { return RenderStatus(status, false, kColumns); }
+std::string Render(const v1::StatusReply& status) { return RenderStatus(status, false, kScreen); }
 
 TEST(RenderStatusTest, HasARowForEachNodeAndLinkAndJob) {
   const v1::StatusReply status = Parse(
@@ -137,74 +137,169 @@ TEST(RenderStatusTest, ColoursStatesAlone) {
   const v1::StatusReply status = Parse(
       R"(node: "a" cluster: "c"
          nodes { name: "a" answered: true state: "up" links { peer: "b" state: lost } })");
-  const std::string text = RenderStatus(status, true, kColumns);
+  const std::string text = RenderStatus(status, true, kScreen);
   EXPECT_THAT(text, HasSubstr("\nlink   state  over"));
   EXPECT_THAT(text, HasSubstr("\na - b  \x1b[31mlost\x1b[0m"));
 }
 
-v1::StatusReply Mesh(int nodes, const std::string& prefix) {
+struct MeshOf {
+  int nodes = 8;
+  std::string prefix = "mac-";
+  bool rdma = false;
+  bool busy = true;
+  int jobs = 1;
+};
+
+v1::RailStatus Rail(v1::Transport::Value transport, bool busy) {
+  v1::RailStatus rail;
+  rail.set_transport(transport);
+  rail.set_state(v1::RailState::up);
+  rail.set_sent_bytes_per_second(busy ? 1'234'000'000.0 : 320.0);
+  rail.set_round_trip_ns(123'000);
+  rail.set_delivery_bytes_per_second_best(2'345'000'000.0);
+  return rail;
+}
+
+v1::StatusReply Mesh(const MeshOf& given) {
   v1::StatusReply status;
   status.set_cluster("studio");
-  for (int a = 0; a < nodes; ++a) {
+  status.set_node(given.prefix + "1");
+  for (int a = 1; a <= given.nodes; ++a) {
     v1::NodeStatus& node = *status.add_nodes();
-    node.set_name(prefix + std::to_string(a));
+    node.set_name(given.prefix + std::to_string(a));
     node.set_state("up");
     node.set_answered(true);
     node.set_version("0.1.0");
-    for (int b = 0; b < nodes; ++b) {
+    node.set_uptime_ms(3'540'000);
+    node.set_clients(12);
+    node.set_memory_bytes(123'456'789);
+    for (int b = 1; b <= given.nodes; ++b) {
       if (a == b) continue;
       v1::LinkStatus& link = *node.add_links();
-      link.set_peer(prefix + std::to_string(b));
+      link.set_peer(given.prefix + std::to_string(b));
       link.set_state(v1::LinkState::up);
-      v1::RailStatus& rail = *link.add_rails();
-      rail.set_transport(v1::Transport::tcp);
-      rail.set_state(v1::RailState::up);
-      rail.set_sent_bytes_per_second(1'234'000'000.0);
-      rail.set_round_trip_ns(123'000);
+      *link.add_rails() = Rail(v1::Transport::tcp, given.busy);
+      if (given.rdma) *link.add_rails() = Rail(v1::Transport::rdma, given.busy);
     }
   }
-  v1::JobStatus& job = *status.add_jobs();
-  job.set_name("train");
-  job.set_state("running");
-  job.set_size(8);
-  for (std::uint32_t rank = 0; rank < 8; ++rank) job.add_ranks()->set_rank(rank);
+  for (int number = 0; number < given.jobs; ++number) {
+    v1::JobStatus& job = *status.add_jobs();
+    job.set_name("launch-" + given.prefix + "1-5013-179577491" + std::to_string(number));
+    job.set_state("running");
+    job.set_size(8);
+    for (std::uint32_t rank = 0; rank < 8; ++rank) job.add_ranks()->set_rank(rank);
+  }
   return status;
 }
 
-void ExpectFits(const std::string& text, std::size_t rows) {
+void ExpectFits(const std::string& text) {
   std::istringstream lines(text);
-  std::size_t count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    // The last one is a sentence, as long as it is.
-    const bool is_sentence = line.starts_with("health:");
-    EXPECT_TRUE(is_sentence || line.size() <= kColumns) << line;
+  for (std::string line; std::getline(lines, line);) {
+    // The last one is a sentence, as long as it is, and so is a reason.
+    const bool is_sentence = line.starts_with("health:") || line.ends_with("its daemon ended");
+    EXPECT_TRUE(is_sentence || line.size() <= kScreen.columns) << line;
   }
-  EXPECT_LE(count, rows) << text;
+  EXPECT_LT(RowsOf(text, kScreen.columns), kScreen.rows) << text;
 }
 
+void ExpectHasAllLinks(const std::string& text, const MeshOf& mesh) {
+  for (int a = 1; a <= mesh.nodes; ++a) {
+    for (int b = a + 1; b <= mesh.nodes; ++b) {
+      EXPECT_THAT(text, HasSubstr(mesh.prefix + std::to_string(a) + " - " + mesh.prefix +
+                                  std::to_string(b) + "  "));
+    }
+  }
+  EXPECT_THAT(text, Not(HasSubstr("more that are up")));
+}
+
+void Lose(v1::StatusReply& status, int node, int link) {
+  v1::LinkStatus& lost = *status.mutable_nodes(node)->mutable_links(link);
+  lost.set_state(v1::LinkState::lost);
+  lost.set_detail("its daemon ended");
+  for (v1::RailStatus& rail : *lost.mutable_rails()) rail.set_state(v1::RailState::down);
+}
+
+// Why: it once did for short names and TCP alone.
 TEST(RenderStatusTest, OfAMeshOfEightFitsATerminalOf40Rows) {
-  v1::StatusReply status = Mesh(8, "mac-");
-  ExpectFits(Render(status), 39);
-  // Each of the 28 links is there.
-  EXPECT_THAT(Render(status), HasSubstr("mac-6 - mac-7"));
-  // One that is down stands above the others, with its reason.
-  v1::LinkStatus& link = *status.mutable_nodes(3)->mutable_links(4);
-  link.set_state(v1::LinkState::lost);
-  link.set_detail("its daemon ended");
-  link.mutable_rails(0)->set_state(v1::RailState::down);
-  ExpectFits(Render(status), 39);
-  EXPECT_THAT(Render(status), HasSubstr("mac-3 - mac-5  lost"));
+  for (const std::string prefix : {"mac-", "node-", "studio-", "mac-studio-"}) {
+    for (const bool rdma : {false, true}) {
+      for (const bool busy : {false, true}) {
+        for (const int jobs : {0, 2}) {
+          const MeshOf mesh{.prefix = prefix, .rdma = rdma, .busy = busy, .jobs = jobs};
+          v1::StatusReply status = Mesh(mesh);
+          ExpectFits(Render(status));
+          ExpectHasAllLinks(Render(status), mesh);
+          // One that is down stands above the others, with its reason.
+          Lose(status, 3, 4);
+          ExpectFits(Render(status));
+          ExpectHasAllLinks(Render(status), mesh);
+          EXPECT_THAT(Render(status), HasSubstr("\n" + prefix + "4 - " + prefix + "6  lost"));
+          // A node that is gone: what is wrong is there, others are counted where they have no room.
+          status = Mesh(mesh);
+          for (int node = 0; node < 7; ++node) Lose(status, node, 6);
+          *status.mutable_nodes(7) = v1::NodeStatus();
+          status.mutable_nodes(7)->set_name(prefix + "8");
+          status.mutable_nodes(7)->set_state("lost");
+          ExpectFits(Render(status));
+          for (int node = 1; node < 8; ++node) {
+            const std::string name = prefix + std::to_string(node);
+            EXPECT_THAT(Render(status), HasSubstr("\n" + name + " - " + prefix + "8  lost "));
+            EXPECT_THAT(Render(status), HasSubstr("\n  " + name + ": tcp -   down\n"));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(RenderStatusTest, SaysOverWhatLinksAreAboveThemWhereTheirRowsHaveNoRoom) {
+  v1::StatusReply status = Mesh({.prefix = "studio-", .rdma = true});
+  EXPECT_THAT(Render(status), HasSubstr("\n28 links up over rdma, tcp:\n"
+                                        "studio-1 - studio-2  2.47 GB/s  123 us   "
+                                        "studio-3 - studio-5  2.47 GB/s  123 us\n"));
+  status.mutable_nodes(0)->mutable_links(1)->mutable_rails()->RemoveLast();
+  const std::string text = Render(status);
+  EXPECT_THAT(text, HasSubstr("\n27 links up over rdma, tcp:\n"));
+  EXPECT_THAT(text, HasSubstr("\n1 link up over tcp:\nstudio-1 - studio-3  1.23 GB/s  123 us\n"));
+  ExpectFits(text);
+}
+
+// Why: links came in the order in which they had been made.
+TEST(RenderStatusTest, HasNodesAndLinksInTheOrderOfNamesBehindItsOwn) {
+  const std::string text = Render(Parse(
+      R"(node: "m-5" cluster: "c"
+         nodes { name: "m-5" links { peer: "m-10" state: up } links { peer: "m-9" state: up } }
+         nodes { name: "m-10" links { peer: "m-9" state: up } links { peer: "m-5" state: up } }
+         nodes { name: "m-9" links { peer: "m-10" state: up } links { peer: "m-5" state: up } })"));
+  const auto at = [&text](const char* row) {
+    EXPECT_THAT(text, HasSubstr(row));
+    return text.find(row);
+  };
+  EXPECT_LT(at("\nm-5  ("), at("\nm-9  ("));
+  EXPECT_LT(at("\nm-9  ("), at("\nm-10  ("));
+  EXPECT_LT(at("\nm-5 - m-9 "), at("\nm-5 - m-10 "));
+  EXPECT_LT(at("\nm-5 - m-10 "), at("\nm-9 - m-10 "));
 }
 
 TEST(RenderStatusTest, CountsLinksThatAreUpWhereTheyWouldFillTheScreen) {
-  const std::string text = Render(Mesh(9, "a-rather-long-name-"));
-  EXPECT_THAT(text, HasSubstr("\nand 8 links more that are up (-v shows all)\n"));
-  EXPECT_THAT(Render(Mesh(20, "m")),
-              HasSubstr("\nand 134 links more that are up (-v shows all)\n"));
+  v1::StatusReply status = Mesh({.nodes = 9, .prefix = "a-rather-long-name-"});
+  ExpectHasAllLinks(RenderStatus(status, false, {.columns = 200, .rows = 40}),
+                    {.nodes = 9, .prefix = "a-rather-long-name-"});
+  const auto rows = [](const std::string& text) { return RowsOf(text, kScreen.columns); };
+  EXPECT_LT(rows(Render(status)), kScreen.rows);
+  EXPECT_THAT(Render(status), HasSubstr(" links more that are up (-v shows all)\n"));
+  // The busiest stay, and what is wrong.
+  status.mutable_nodes(7)->mutable_links(7)->mutable_rails(0)->set_sent_bytes_per_second(9e9);
+  Lose(status, 6, 7);
+  EXPECT_THAT(Render(status), HasSubstr("name-8 - a-rather-long-name-9  up "));
+  EXPECT_THAT(Render(status), HasSubstr("name-7 - a-rather-long-name-9  lost "));
+  // 20 nodes, a job, three other lines and the prompt leave 15 rows, one of which has the count.
+  EXPECT_THAT(Render(Mesh({.nodes = 20, .prefix = "m"})),
+              HasSubstr("\nand 162 links more that are up (-v shows all)\n"));
 }
 
 TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
-  v1::StatusReply status = Mesh(2, "a\x1b[31m");
+  v1::StatusReply status = Mesh({.nodes = 2, .prefix = "a\x1b[31m"});
   status.mutable_jobs(0)->set_name("j\n");
   status.mutable_jobs(0)->set_detail("d\r");
   const std::string text = Render(status);

@@ -1,0 +1,22 @@
+#include "client/ctl/cli/name_order.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mlxcomm::ctl::name_order_test {
+namespace {
+
+TEST(NameOrderTest, TakesNumbersAsNumbers) {
+  const auto is_before = [](const std::string& a, const std::string& b) {
+    return NumbersPadded(a) < NumbersPadded(b) && !(NumbersPadded(b) < NumbersPadded(a));
+  };
+  EXPECT_TRUE(is_before("mac-9", "mac-10"));
+  EXPECT_TRUE(is_before("mac-2-rack-10", "mac-10-rack-9"));
+  EXPECT_TRUE(is_before("mac", "mac-1"));
+  EXPECT_TRUE(is_before("mac-10", "mini-1"));
+  EXPECT_EQ(NumbersPadded(""), "");
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::name_order_test
