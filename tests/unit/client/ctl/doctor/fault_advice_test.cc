@@ -141,6 +141,9 @@ TEST(FaultAdviceTest, TellsANodeThatIsAloneThatOthersHaveAnotherKey) {
   EXPECT_EQ(Wrong(facts)[0].found,
             "2 connections without its key, the last 3.0 s ago, and no neighbour");
 }
+  EXPECT_NE(Wrong(facts)[0].remedy.find("mlxcommctl doctor --recent 1m"), std::string::npos);
+  facts.recent_ms = 3'000;
+  EXPECT_EQ(Ids(facts), Strings{}) << "no more come";
 
 // Why: it asked whether the cable was in, at both ends.
 TEST(FaultAdviceTest, NamesTheInterfaceThatIsSwitchedOffAtWhicheverEnd) {
@@ -166,6 +169,26 @@ TEST(FaultAdviceTest, NamesTheInterfaceThatIsSwitchedOffAtWhicheverEnd) {
 }
 
 // Why: "a cable between b and a would close it" was said of a ring whose cable was pulled.
+// Why: where the heartbeat's silence beat the carrier's event, it asked for ever whether mlxcommd was running
+// at the other end.
+TEST(FaultAdviceTest, NamesTheInterfaceWithoutACarrierHoweverTheLinkEnded) {
+  Facts facts = Ring();
+  v1::InterfaceCheckup& own = *facts.cluster.checkups.mutable_nodes(0)->mutable_interfaces(1);
+  v1::LinkStatus& link = LoseC(facts, Why::silent);
+  link.set_last_local_interface("a-c");
+  own.set_running(true);
+  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502"}));
+  own.set_running(false);
+  ASSERT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502/carrier"}));
+  const Finding found = Wrong(facts)[1];
+  EXPECT_EQ(found.found, "how it ended; interface a-c of a is connected to nothing now");
+  EXPECT_NE(found.remedy.find("is the cable in, at both ends, and the interface"),
+            std::string::npos);
+  EXPECT_EQ(found.remedy.find("mlxcommd"), std::string::npos) << found.remedy;
+  link.set_reason(Why::wrong_key);
+  EXPECT_EQ(Ids(facts), Strings{"MC209"}) << "it answers over another interface";
+}
+
 TEST(FaultAdviceTest, WantsNoCableWhereOneIsOnlyDown) {
   Facts facts = Ring();
   facts.cluster.topology.set_ring_closed(false);
