@@ -410,6 +410,15 @@ void CheckNodes(const Facts& facts, Findings& findings) {
   }
   if (by_version.size() > 1) {
     findings.Add("MC503", "cluster", {{"versions", Grouped(by_version, "")}});
+void CheckRestart(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
+  const v1::RestartStatus& restart = node.restart();
+  if (restart.refused().empty() || !IsRecent(facts, restart.refused_ms_ago())) return;
+  findings.Add("MC518", absl::StrCat("node ", node.name()),
+               {{"refused", restart.refused()},
+                {"ago", HumanTime(restart.refused_ms_ago())},
+                {"node", node.name()}});
+}
+
   }
   CheckKeys(cluster, findings);
   CheckCheckups(cluster, findings);
@@ -429,3 +438,4 @@ void CheckNodes(const Facts& facts, Findings& findings) {
 }
 
 }  // namespace mlxcomm::ctl
+    CheckRestart(facts, node, findings);

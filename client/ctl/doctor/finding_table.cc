@@ -520,6 +520,10 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "started again"},
     {"MC517", Severity::kNote, "a job waits for ranks", "{detail}", "all ranks of the job",
      "start those that are awaited, where that is not about to happen"},
+    {"MC518", Severity::kWarning, "a restart was refused", "{refused} ({ago} ago)",
+     "the program and configuration that lie on its disk, which it was told to go on as",
+     "mend that; then on {node}, as root: mlxcommctl service restart. Or let it stay as it is: "
+     "mlxcommctl service restart --cancel"},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",
