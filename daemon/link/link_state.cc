@@ -520,6 +520,7 @@ LinkSnapshot Link::Snapshot() const {
     const RailMeter& meter = channel_.flight(at).meter();
     rail.delivery_bytes_per_second = meter.bytes_per_second();
     rail.delivery_bytes_per_second_best = meter.bytes_per_second_best();
+    rail.delivery_busy_bytes = meter.busy_bytes();
     if (on.rail->is_direct()) {
       rail.local_interface = on.path.local;
       rail.remote_interface = on.path.remote;

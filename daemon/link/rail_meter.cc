@@ -76,6 +76,7 @@ bool RailMeter::WasBusy(const Delivery& delivery, std::uint64_t now_ns) const {
 
 void RailMeter::TakeSpan() {
   lone_frames_ = 0;
+  if (span_.full) busy_bytes_ += span_.bytes;
   const double rate = static_cast<double>(span_.bytes) * 1e9 / static_cast<double>(span_.ns);
   if (rate_ == 0) {
     rate_ = rate;

@@ -27,6 +27,7 @@ class RailMeter {
   bool measured() const { return rate_ > 0; }
   double bytes_per_second() const { return rate_; }  // 0: not yet known.
   double bytes_per_second_best() const { return best_; }
+  std::uint64_t busy_bytes() const { return busy_bytes_; }        // Delivered while it was full.
   std::uint64_t latency_ns() const;                               // 0: not yet known.
   std::uint64_t round_trip_ns() const { return round_trip_ns_; }  // Smoothed, with queueing.
 
@@ -74,6 +75,7 @@ class RailMeter {
 
   double rate_ = 0;
   double best_ = 0;
+  std::uint64_t busy_bytes_ = 0;
   Busy busy_;
   Span span_;
   std::uint64_t span_taken_ns_ = 0;

@@ -223,6 +223,8 @@ void Loop::ServeOn(const absl::Status& why) {
   ++restarts_asked_;
   next_taken_back_ = false;
   next_refused_ = std::string(why.message());
+  next_refused_ns_ = platform::MonotonicNow();
+  release_of_next_.clear();
   spdlog::warn("SIGUSR2: no restart: {}", next_refused_);
   record::LoggedEvent event;
   event.kind = "restart_refused";
@@ -239,9 +241,14 @@ void Loop::Stay() {
 
 void Loop::TakeBackNext() {
   asio::post(io_, [this] {
-    if (leaving_ == Leaving::kNo) return;
+    if (leaving_ == Leaving::kNo && next_refused_.empty()) return;
     next_taken_back_ = true;
-    spdlog::info("mlxcommd {} does not take over: that was taken back", release_of_next_);
+    if (next_refused_.empty()) {
+      spdlog::info("mlxcommd {} does not take over: that was taken back", release_of_next_);
+    } else {
+      spdlog::info("the restart that was refused was taken back");
+      next_refused_.clear();  // Nobody has to mend what it was refused for.
+    }
     Stay();
   });
 }
@@ -433,7 +440,8 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
     v1::RestartStatus& restart = *status.mutable_restart();
     restart.set_asked(restarts_asked_);
     restart.set_refused(next_refused_);
-    if (next_refused_.empty()) restart.set_release(release_of_next_);
+    if (!next_refused_.empty()) restart.set_refused_ms_ago(MsSince(next_refused_ns_));
+    restart.set_release(release_of_next_);
     restart.set_taken_back(next_taken_back_);
     restart.set_clients(static_cast<std::uint32_t>(clients_.size()));
   }

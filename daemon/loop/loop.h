@@ -90,7 +90,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context);
   // Serves on; status, an event and the log tell why.
   void RefuseNext(const absl::Status& why);
-  // Serves on, whatever LeaveWhenIdle was asked for before. Any thread.
+  // Serves on, whatever LeaveWhenIdle was asked for before, and says no more that it refused. Any thread.
   void TakeBackNext();
   // After on_idle, not on the loop's thread: what the next program goes on with. FAILED_PRECONDITION: a
   // neighbour and that program have no version of the protocol in common; then it serves on. CANCELLED: it is
@@ -190,7 +190,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   Leaving leaving_ = Leaving::kNo;
   std::uint32_t restarts_asked_ = 0;  // And answered: begun to wait, or refused.
   std::string release_of_next_;
-  std::string next_refused_;
+  std::string next_refused_;  // Why; empty: it was not, or that was taken back.
+  std::uint64_t next_refused_ns_ = 0;
   bool next_taken_back_ = false;
   void (*on_idle_)(void*) = nullptr;
   void* on_idle_context_ = nullptr;

@@ -239,6 +239,7 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
       told.set_remote_interface(rail.remote_interface);
       told.set_delivery_bytes_per_second(rail.delivery_bytes_per_second);
       told.set_delivery_bytes_per_second_best(rail.delivery_bytes_per_second_best);
+      told.set_delivery_busy_bytes(rail.delivery_busy_bytes);
       told.set_detail(rail.detail);
       told.set_origin(OriginOf(own, snapshot.peer_id, rail));
       told.set_security(rail.security);

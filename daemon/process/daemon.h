@@ -61,7 +61,7 @@ class Daemon {
   // When no client is left: examines it again, and ends this daemon for it. FAILED_PRECONDITION: it will not
   // do by now; this daemon serves on.
   absl::StatusOr<intake::Door> HandOver(const Successor& successor);
-  // At SIGUSR1: it stays, whether it was asked to make place or not.
+  // At SIGUSR1: it stays, whether it was asked to make place or has refused to.
   void TakeBackRestart();
 
  private:

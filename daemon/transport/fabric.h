@@ -170,9 +170,10 @@ struct RailSnapshot {
   std::uint64_t received_bytes = 0;
   double sent_bytes_per_second = 0;
   double received_bytes_per_second = 0;
-  // What it delivered while it was busy, measured: now and at best; 0: not yet known.
+  // What it delivered while it was busy, measured: now and at best (0: not yet known), and how much that was.
   double delivery_bytes_per_second = 0;
   double delivery_bytes_per_second_best = 0;
+  std::uint64_t delivery_busy_bytes = 0;
   std::uint64_t round_trip_ns = 0;      // Of the last heartbeat.
   std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
   std::uint32_t round_trips = 0;        // How many have been measured.

@@ -8,12 +8,12 @@ import pathlib
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
 
 import pytest
+from client_hello import HELLO, MAGIC, VERSION, say_hello, spoil_queue
 
 from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
 
@@ -278,21 +278,6 @@ def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
 
 # --- hostile neighbours -----------------------------------------------------------
 
-HELLO = struct.Struct("<QIIQQ")
-MAGIC = 0x6D6C78636F6D6D63
-VERSION = 2  # proto/queue/hello.h
-
-
-def say_hello(path, data, descriptors=0):
-    """The daemon's answer, raw, and its descriptors."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(30)
-    connection.connect(path)
-    connection.sendall(data)
-    answer, files, _, _ = socket.recv_fds(connection, 256, max(descriptors, 4))
-    return connection, answer, files
-
-
 @pytest.mark.parametrize("data, reason", [
     (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"not an mlxcomm hello"),
     (HELLO.pack(MAGIC, 99, 1, 0, 0), b"version"),
@@ -312,32 +297,11 @@ def test_silent_process_is_refused_when_its_time_is_over(cluster):
 
 
 def test_garbage_in_the_queue_ends_only_that_session(cluster):
-    import mmap
     c = cluster(1)
     ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
     ranks[0].wait_for("looping")
     for seed in range(20):
-        connection, _, files = say_hello(c.socket(0), HELLO.pack(MAGIC, VERSION, 1, 1 << 20, 0), 3)
-        assert len(files) == 3
-        arena, segment, doorbell = files
-        memory = mmap.mmap(segment, os.fstat(segment).st_size)
-        garbage = bytearray(os.urandom(64 * 16))
-        memory[4096:4096 + len(garbage)] = bytes(garbage)
-        # `written` of the submissions: 64 bytes into the header's ring positions.
-        written = struct.pack("<Q", 1 + seed if seed % 2 else 1 << 40)
-        memory[64:72] = written
-        bell = socket.socket(fileno=doorbell)
-        bell.settimeout(30)
-        try:
-            bell.send(b"x")
-            while bell.recv(64):  # Until end-of-file: the daemon has closed the session.
-                pass
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # It looked before the ring.
-        memory.close()
-        os.close(arena)
-        os.close(segment)
-        connection.close()
+        spoil_queue(c.socket(0), seed)
     status = c.status()["nodes"][0]
     assert status["sessions_ended_for_garbage"] == "20"
     assert all(rank.child.poll() is None for rank in ranks)

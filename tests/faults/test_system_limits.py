@@ -12,8 +12,8 @@ import subprocess
 import sys
 
 import pytest
+from client_hello import HELLO, MAGIC, VERSION, say_hello
 from daemon_resources import Resources, given_back
-from test_faults import HELLO, MAGIC, VERSION, say_hello
 
 from conftest import PATIENCE, POSIX, Process, find_program, find_test_program, wait_until
 

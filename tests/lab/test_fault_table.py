@@ -2,14 +2,17 @@
 wrong where that is known, and nothing that is wrong elsewhere; when its remedy was followed, all is well.
 
 A row is a generator: it makes the fault, yields what each node is to say (others: nothing), gets what they
-say, and follows the remedy. It returns the options with which doctor is to say nothing then."""
+say, and follows the remedy. It returns the options with which doctor is to say nothing then. `readme`:
+faults of that table that it makes (tests/unit/test_fault_rows.py)."""
 
 import os
 import pathlib
 import re
+import signal
 import sys
 
 import pytest
+from client_hello import say_hello, spoil_queue
 
 from conftest import SIGKILL, find_program, wait_until
 from lab.cluster import PATIENT, PORT, QUICK
@@ -19,19 +22,24 @@ from lab.test_mtu import in_packets, set_mtu
 from lab.wiring import pair, ring, switch
 
 STRANGER = pathlib.Path(__file__).with_name("stranger.py")
+FAULTY = pathlib.Path(__file__).with_name("faulty.py")
+FLOOD = pathlib.Path(__file__).parents[1] / "users" / "flood.py"
 # What was refused is told for ten minutes, unless somebody who has mended it asks for less.
 OF_JUST_NOW = ("--recent", "500ms")
 ROWS = []
+TRIED = {}  # Faults of the README's table, and the rows that make them.
 
 
-def row(wiring, **settings):
+def row(wiring, readme=(), **settings):
     def add(steps):
         ROWS.append(pytest.param(wiring, settings, steps, id=steps.__name__))
+        for fault in [readme] if isinstance(readme, str) else readme:
+            TRIED.setdefault(fault, []).append(steps.__name__)
         return steps
     return add
 
 
-@row(pair(), peer_settings=PATIENT)
+@row(pair(), peer_settings=PATIENT, readme="a rank's process dies, or its node or that node's daemon")
 def a_rank_dies(c, doctor):
     """Why: ranks that have ended are no fault of the cluster."""
     ranks = c.ranks([0, 1], "loop:8:100000:never")
@@ -52,7 +60,7 @@ def a_rank_is_missing(c, doctor):
     all_fine([*ranks, c.rank(1, 2, 1, "sum:8")])
 
 
-@row(pair(), peer_settings=PATIENT)
+@row(pair(), peer_settings=PATIENT, readme="a rank does not call")
 def a_rank_does_not_call(c, doctor):
     stop = c.folder / "stop"
     ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
@@ -67,7 +75,7 @@ def a_rank_does_not_call(c, doctor):
     all_fine(ranks)
 
 
-@row(switch(2, switches=2), peer_settings=PATIENT)
+@row(switch(2, switches=2), peer_settings=PATIENT, readme="one of several cables is pulled")
 def one_of_several_cables_is_pulled(c, doctor):
     c.cut("0-s0")
     told = yield {0: {"MC305"}, 1: {"MC305"}}
@@ -75,7 +83,7 @@ def one_of_several_cables_is_pulled(c, doctor):
     c.restore("0-s0")
 
 
-@row(switch(2), peer_settings=QUICK)
+@row(switch(2), peer_settings=QUICK, readme="the last cable is pulled")
 def the_last_cable_is_pulled(c, doctor):
     c.cut("0-s0")
     told = yield {0: {"MC501", "MC502"}, 1: {"MC501", "MC502"}}
@@ -132,7 +140,7 @@ def change_key(c, node):
     c.restart(node)
 
 
-@row(ring(3), peer_settings=QUICK)
+@row(ring(3), peer_settings=QUICK, readme="a stranger or a machine with another key connects")
 def a_node_that_dials_has_another_key(c, doctor):
     """Why: the others asked whether its machine was awake, and then whether its cable was in."""
     change_key(c, 2)
@@ -219,7 +227,8 @@ def others_can_read_a_key(c, doctor):
     doctor.run_command(1, only(told[1], "MC103"))
 
 
-@row(ring(3), peer_settings=QUICK)
+@row(ring(3), peer_settings=QUICK,
+     readme=("a rank's process dies, or its node or that node's daemon", "this machine's daemon dies"))
 def a_daemon_is_killed(c, doctor):
     c.kill(1)
     told = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
@@ -229,7 +238,7 @@ def a_daemon_is_killed(c, doctor):
     c.start_daemon(1)
 
 
-@row(ring(3), peer_settings=QUICK)
+@row(ring(3), peer_settings=QUICK, readme="this machine's daemon stands still")
 def a_daemon_stands_still(c, doctor):
     c.stop(1)
     told = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
@@ -249,7 +258,7 @@ def a_neighbour_was_never_there(c, doctor):
     c.start_daemon(0)
 
 
-@row(pair(), peer_settings=PATIENT)
+@row(pair(), peer_settings=PATIENT, readme="the daemon gets SIGTERM")
 def a_daemon_drains(c, doctor):
     stop = c.folder / "stop"
     ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
@@ -270,7 +279,7 @@ def the_ends_of_a_cable_have_different_mtus(c, doctor):
     assert doctor.run_remedy(only(told[0], "MC505")) == 1
 
 
-@row(switch(2), peer_settings=QUICK)
+@row(switch(2), peer_settings=QUICK, readme="an MTU becomes too small")
 def an_mtu_on_the_last_way_becomes_too_small(c, doctor):
     in_packets(c)
     ranks = c.ranks([0, 1], "loop:8:1000000:never")
@@ -282,7 +291,7 @@ def an_mtu_on_the_last_way_becomes_too_small(c, doctor):
     set_mtu(c, 1500)
 
 
-@row(pair(), peer_settings=PATIENT)
+@row(pair(), peer_settings=PATIENT, readme="a stranger or a machine with another key connects")
 def strangers_connect(c, doctor):
     """Why: doctor told of them until the daemon was started again."""
     stranger = c.run(1, [sys.executable, STRANGER, f"10.1.0.1:{PORT}", "garbage", 3])
@@ -292,6 +301,157 @@ def strangers_connect(c, doctor):
     assert only(told[1], "MC509")["found"].startswith("3 connections without proof of the key")
     assert "not an mlxcommd" in doctor.ctl(0, "events", "-n", "100")[1]
     return OF_JUST_NOW
+
+
+def faulty(c, what):
+    """Two ranks of a program with a fault, and the file that ends them."""
+    stop = c.folder / "stop"
+    ranks = [c.python_rank(FAULTY, rank, 2, rank, arguments=(what, stop)) for rank in (0, 1)]
+    until_looping(ranks)
+    return ranks, stop
+
+
+@row(pair(), peer_settings=PATIENT, readme="a rank's program ends with an exception")
+def a_program_ends_with_an_exception(c, doctor):
+    ranks, stop = faulty(c, "exception")
+    said = ranks[0].wait_for("raised")
+    assert "RANK_LOST" in said and "no such token" in said, said
+    assert ranks[1].finish() == 1
+    told = yield {0: {"MC510"}, 1: {"MC510"}}
+    for node in (0, 1):
+        assert "no such token" in only(told[node], "MC510")["found"]
+        assert "it is forgotten once its ranks have ended" in only(told[node], "MC510")["remedy"]
+    stop.touch()
+    assert ranks[0].finish() == 0
+
+
+@row(pair(), peer_settings=PATIENT, readme="ranks call different things")
+def ranks_call_different_things(c, doctor):
+    ranks, stop = faulty(c, "mismatch")
+    for rank in ranks:
+        assert "MISMATCH" in rank.wait_for("raised")
+    told = yield {0: {"MC510"}, 1: {"MC510"}}
+    for node in (0, 1):
+        found = only(told[node], "MC510")["found"]
+        assert "float32[8]" in found and "float32[9]" in found, found
+    stop.touch()
+    assert [rank.finish() for rank in ranks] == [0, 0]
+
+
+@row(pair(), peer_settings=PATIENT, readme="an argument is wrong")
+def an_argument_is_wrong(c, doctor):
+    ranks, stop = faulty(c, "argument")
+    for rank in ranks:
+        assert "INVALID_ARGUMENT" in rank.wait_for("raised")
+        rank.wait_for("fine")
+    yield {}
+    stop.touch()
+    assert [rank.finish() for rank in ranks] == [0, 0]
+
+
+@row(pair(), peer_settings=PATIENT, client_settings="arena_bytes_max: 1048576",
+     readme="a user reaches a limit")
+def a_user_reaches_a_limit(c, doctor):
+    for rank in c.ranks([0, 1], "sum:8000000"):
+        said = heard(rank)[1]
+        assert "RESOURCE_EXHAUSTED" in said and "arena_bytes_max" in said, said
+    yield {}
+
+
+@row(pair(), peer_settings=PATIENT, readme="a hello or queue holds garbage")
+def a_hello_and_a_queue_hold_garbage(c, doctor):
+    assert b"not an mlxcomm hello" in say_hello(c.socket(0), b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")[1]
+    spoil_queue(c.socket(0), 1)
+    own = c.own_part(0)
+    assert (own["clients_refused"], own["sessions_ended_for_garbage"]) == ("1", "1"), own
+    yield {}
+
+
+@row(pair(), peer_settings=PATIENT, readme="a process floods its control connection")
+def a_process_floods_its_control_connection(c, doctor):
+    flood = c.run(0, [sys.executable, FLOOD, os.getuid(), c.socket(0), "ping", 1])
+    assert flood.finish() == 0, flood.lines
+    assert [one["reason"] for one in c.own_part(0)["control_connections_ended"]] == ["pings"]
+    yield {}
+
+
+@row(pair(), peer_settings=PATIENT, readme="the disk that holds the daemon's log is full")
+def the_disk_of_a_log_is_full(c, doctor):
+    c.settings["top"] += ' log { file: "/dev/full" }'
+    c.restart(1)
+    c.wait_linked()
+    yield {}
+
+
+@row(pair(), peer_settings=PATIENT, readme="a cable or a port changes bytes")
+def bytes_change_on_the_way(c, doctor):
+    """How: a process that writes into a buffer while an operation uses it looks the same."""
+    def is_found():
+        codes = [rank.finish() for rank in c.ranks([0, 1], "scribble:16777216:8")]
+        assert codes == [0, 0], codes
+        return all(int(c.link(node, 1 - node).get("changed_frames", 0)) for node in (0, 1))
+
+    wait_until(is_found, "a sum was wrong, and both know")
+    told = yield {0: {"MC514"}, 1: {"MC514"}}
+    assert "last on to-" in any_of(told[0], "MC514")["found"]
+    assert "mlxcommctl doctor --recent 1m" in any_of(told[0], "MC514")["remedy"]
+    return OF_JUST_NOW
+
+
+@row(switch(2, switches=2), peer_settings=PATIENT, readme="an MTU becomes too small")
+def an_mtu_becomes_too_small_where_there_are_other_ways(c, doctor):
+    in_packets(c)
+    stop = c.folder / "stop"
+    ranks = c.ranks([0, 1], f"loop:100000:1000000:{stop}")
+    until_looping(ranks)
+    set_mtu(c, 1000)
+    told = yield {0: {"MC515"}, 1: {"MC515"}}
+    assert "all switches" in any_of(told[0], "MC515")["remedy"]
+    set_mtu(c, 1500)
+    yield {}
+    stop.touch()
+    all_fine(ranks)
+
+
+def refuse_a_restart(c, node):
+    """By a configuration that is wrong; returns it and what mends it."""
+    config = c.write_config(node)
+    right = config.read_text()
+    config.write_text(right + "no_such_setting: 1\n")
+    c.daemons[node].signal(signal.SIGUSR2)
+    return config, right
+
+
+@row(pair(), peer_settings=PATIENT)
+def a_restart_is_refused_and_asked_for_again(c, doctor):
+    """Why: doctor had no finding, and status said so for ever, on all nodes, with no remedy."""
+    start = c.own_part(1)["start"]
+    config, right = refuse_a_restart(c, 1)
+    told = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}
+    assert only(told[0], "MC518")["object"] == "node node-1"
+    assert "no_such_setting" in only(told[0], "MC518")["found"]
+    assert "then on node-1, as root: mlxcommctl service restart" in only(told[0], "MC518")["remedy"]
+    assert "mend that, then mlxcommctl service restart" in doctor.ctl(0, "status")[1]
+    config.write_text(right)
+    c.daemons[1].signal(signal.SIGUSR2)  # As mlxcommctl service restart.
+    wait_until(lambda: (c.own_part(1) or {"start": start})["start"] != start, "it has restarted")
+    c.wait_linked()
+    assert doctor.ctl(0, "status")[1].endswith("health: all is well\n")
+
+
+@row(pair(), peer_settings=PATIENT)
+def a_restart_is_refused_and_taken_back(c, doctor):
+    start = c.own_part(1)["start"]
+    config, right = refuse_a_restart(c, 1)
+    told = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}
+    assert "mlxcommctl service restart --cancel" in only(told[1], "MC518")["remedy"]
+    config.write_text(right)
+    yield {0: {"MC518"}, 1: {"MC518"}}
+    c.daemons[1].signal(signal.SIGUSR1)  # As mlxcommctl service restart --cancel.
+    yield {}
+    said = doctor.ctl(0, "status")[1]
+    assert said.endswith("health: all is well\n") and "restart" not in said, said
+    assert c.own_part(1)["start"] == start
 
 
 @pytest.mark.parametrize("wiring, settings, steps", ROWS)
@@ -309,6 +469,18 @@ def test_doctor_finds_it_and_its_remedy_mends_it(lab, wiring, settings, steps):
             expected, words = None, end.value or ()
     c.wait_linked()
     doctor.everywhere({}, *words)
+
+
+def test_a_light_job_shows_no_slow_link(lab):
+    """Why: of links that were never equally busy the least was called slow (MC506), and a direction that had
+    carried little (MC507).
+    How: one link of three has carried much; then all carry a little, many times."""
+    c = lab(ring(3))
+    doctor = Doctor(c)
+    all_fine(c.ranks([0, 1], *["sum:33554432"] * 4, job="heavy"))
+    all_fine(c.ranks(range(3), *["sum:8", "sum:600000", "sum:2000000"] * 30, job="light"))
+    for node in range(3):
+        doctor.says(node, set())
 
 
 def test_a_private_daemon_is_no_fault(lab):

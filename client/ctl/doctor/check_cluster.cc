@@ -114,9 +114,9 @@ void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1:
                 {"larger", std::to_string(std::max(own, theirs))}});
 }
 
-// The rate at which the other end delivers over the same cable.
-double BackwardsRate(const ClusterFacts& cluster, const std::string& node,
-                     const v1::LinkStatus& link, const v1::RailStatus& rail) {
+// Of the same cable, as the other end says; nullptr: it says nothing.
+const v1::RailStatus* BackwardsOf(const ClusterFacts& cluster, const std::string& node,
+                                  const v1::LinkStatus& link, const v1::RailStatus& rail) {
   for (const v1::NodeStatus& other : cluster.status.nodes()) {
     if (other.name() != link.peer()) continue;
     for (const v1::LinkStatus& back : other.links()) {
@@ -125,12 +125,19 @@ double BackwardsRate(const ClusterFacts& cluster, const std::string& node,
         if (theirs.transport() == rail.transport() &&
             theirs.local_interface() == rail.remote_interface() &&
             theirs.remote_interface() == rail.local_interface()) {
-          return theirs.delivery_bytes_per_second_best();
+          return &theirs;
         }
       }
     }
   }
-  return 0;
+  return nullptr;
+}
+
+// A best rate that is low tells of a slow cable only where so much was delivered while the cable was
+// full: else it had little to carry. One that is high has been reached, however much that was.
+bool WasFull(const v1::RailStatus& rail) {
+  constexpr std::uint64_t kTellingBytes = 64ULL << 20;
+  return rail.delivery_busy_bytes() >= kTellingBytes;
 }
 
 using Pair = std::pair<std::string, std::string>;
@@ -155,19 +162,51 @@ std::map<Pair, const v1::TopologyCable*> RingCables(const v1::TopologyReply& top
   return fastest;
 }
 
-void CheckSlowCables(const v1::TopologyReply& topology, Findings& findings) {
+using Ends = Pair;  // Of a cable: "node interface", and likewise.
+
+std::string EndOf(const std::string& node, const std::string& interface) {
+  return absl::StrCat(node, " ", interface);
+}
+
+// The best rate of each cable that was full, by its ends; of the slower direction, where both were. Its rails
+// share it, so it is as fast as the best of them.
+std::map<Ends, double> RatesOfFullCables(const ClusterFacts& cluster) {
+  std::map<Ends, double> by_direction;
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.state() != v1::RailState::up || !WasFull(rail)) continue;
+        double& rate = by_direction[{EndOf(node.name(), rail.local_interface()),
+                                     EndOf(link.peer(), rail.remote_interface())}];
+        rate = std::max(rate, rail.delivery_bytes_per_second_best());
+      }
+    }
+  }
+  std::map<Ends, double> rates;
+  for (const auto& [ends, rate] : by_direction) {
+    const auto [slower, is_first] = rates.try_emplace(std::minmax(ends.first, ends.second), rate);
+    if (!is_first) slower->second = std::min(slower->second, rate);
+  }
+  return rates;
+}
+
+void CheckSlowCables(const ClusterFacts& cluster, Findings& findings) {
   constexpr double kMuchSlower = 0.4;
+  const v1::TopologyReply& topology = cluster.topology;
   const std::map<Pair, const v1::TopologyCable*> ring = RingCables(topology);
+  const std::map<Ends, double> rates = RatesOfFullCables(cluster);
   double best = 0;
-  for (const auto& [ends, cable] : ring) best = std::max(best, cable->bytes_per_second_best());
-  for (const auto& [ends, cable] : ring) {
-    const double rate = cable->bytes_per_second_best();
-    if (rate <= 0 || rate >= kMuchSlower * best) continue;
+  for (const auto& [nodes, cable] : ring) best = std::max(best, cable->bytes_per_second_best());
+  for (const auto& [nodes, cable] : ring) {
+    const std::string from = NodeNameIn(topology, cable->from_node());
+    const std::string to = NodeNameIn(topology, cable->to_node());
+    const auto rate = rates.find(
+        std::minmax(EndOf(from, cable->from_interface()), EndOf(to, cable->to_interface())));
+    if (rate == rates.end() || rate->second >= kMuchSlower * best) continue;
     findings.Add("MC506",
-                 absl::StrCat("cable ", NodeNameIn(topology, cable->from_node()), " ",
-                              cable->from_interface(), " - ", cable->to_interface(), " ",
-                              NodeNameIn(topology, cable->to_node())),
-                 {{"rate", HumanRate(static_cast<std::uint64_t>(rate))},
+                 absl::StrCat("cable ", from, " ", cable->from_interface(), " - ",
+                              cable->to_interface(), " ", to),
+                 {{"rate", HumanRate(static_cast<std::uint64_t>(rate->second))},
                   {"best", HumanRate(static_cast<std::uint64_t>(best))}});
   }
 }
@@ -179,10 +218,12 @@ void CheckDirections(const ClusterFacts& cluster, Findings& findings) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
         if (!ShowsSpeed(link, rail) || !told.IsNew(node.name(), link, rail)) continue;
+        const v1::RailStatus* const backwards = BackwardsOf(cluster, node.name(), link, rail);
+        if (backwards == nullptr) continue;
         const double out = rail.delivery_bytes_per_second_best();
-        const double back = BackwardsRate(cluster, node.name(), link, rail);
-        if (out <= 0 || back <= 0 || std::min(out, back) >= kAsymmetric * std::max(out, back))
-          continue;
+        const double back = backwards->delivery_bytes_per_second_best();
+        if (!WasFull(out < back ? rail : *backwards)) continue;
+        if (std::min(out, back) >= kAsymmetric * std::max(out, back)) continue;
         findings.Add("MC507",
                      absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
                      {{"out", HumanRate(static_cast<std::uint64_t>(out))},
@@ -322,7 +363,7 @@ void CheckLinks(const Facts& facts, Findings& findings) {
       }
     }
   }
-  CheckSlowCables(cluster.topology, findings);
+  CheckSlowCables(cluster, findings);
   CheckDirections(cluster, findings);
   CheckPairing(cluster, findings);
 }
@@ -369,6 +410,15 @@ void CheckRefused(const Facts& facts, const v1::NodeStatus& node, Findings& find
   }
 }
 
+void CheckRestart(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
+  const v1::RestartStatus& restart = node.restart();
+  if (restart.refused().empty() || !IsRecent(facts, restart.refused_ms_ago())) return;
+  findings.Add("MC518", absl::StrCat("node ", node.name()),
+               {{"refused", restart.refused()},
+                {"ago", HumanTime(restart.refused_ms_ago())},
+                {"node", node.name()}});
+}
+
 // Ranks that are awaited: for long, or for a moment, as in most jobs that begin.
 void CheckJob(const v1::JobStatus& job, Findings& findings) {
   const std::string object = absl::StrCat("job ", job.name());
@@ -403,6 +453,7 @@ void CheckNodes(const Facts& facts, Findings& findings) {
     }
     if (node.has_drain()) findings.Add("MC516", object, {{"waits", DrainText(node.drain())}});
     CheckRefused(facts, node, findings);
+    CheckRestart(facts, node, findings);
   }
   for (const v1::TopologyNode& node : cluster.topology.nodes()) {
     if (node.state() != "lost" || IsLossExplained(facts, node.name())) continue;

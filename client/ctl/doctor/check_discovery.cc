@@ -61,7 +61,7 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
     findings.Add("MC212", object, {{"unused", unused.empty() ? "there is only loopback" : unused}});
   } else if (discovery.neighbours_size() > 0 || own.links_size() > 0) {
     return;
-  } else if (HearsForeignHellos(own)) {
+  } else if (HearsForeignHellos(facts, own)) {
     findings.Add("MC211", object, {{"hellos", std::to_string(discovery.foreign())}});
   } else if (discovery.hellos_sent() > 1) {
     findings.Add("MC214", object, {{"local_network", LocalNetworkRemedy(facts)}});
@@ -69,9 +69,9 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
 }
 
 // This node has a key and no neighbour; who comes has another key.
-void CheckRefusedOnes(const v1::NodeStatus& own, Findings& findings) {
+void CheckRefusedOnes(const Facts& facts, const v1::NodeStatus& own, Findings& findings) {
   if (own.links_size() > 0 || own.discovery().neighbours_size() > 0) return;
-  if (own.strangers_refused() == 0 || own.stranger_refused_ms_ago() >= kStillComingMs) return;
+  if (own.strangers_refused() == 0 || !IsStillComing(facts, own.stranger_refused_ms_ago())) return;
   findings.Add("MC211/refused", absl::StrCat("node ", own.name()),
                {{"strangers", Plural(own.strangers_refused(), "connection")},
                 {"ago", HumanTime(own.stranger_refused_ms_ago())}});
@@ -99,7 +99,7 @@ void CheckDiscovery(const Facts& facts, Findings& findings) {
   }
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
   if (own.has_discovery()) CheckSilence(facts, own, findings);
-  CheckRefusedOnes(own, findings);
+  CheckRefusedOnes(facts, own, findings);
 }
 
 }  // namespace mlxcomm::ctl

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "client/ctl/status/health.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
@@ -149,8 +150,8 @@ struct Facts {
   SystemFacts system;
   ClusterFacts cluster;
   SshFacts ssh;
-  std::string own_version;            // Of this mlxcommctl.
-  std::uint64_t recent_ms = 600'000;  // What was counted longer ago is over.
+  std::string own_version;              // Of this mlxcommctl.
+  std::uint64_t recent_ms = kRecentMs;  // What was counted longer ago is over.
 };
 
 inline bool IsMacos(const Facts& facts) { return facts.system.kind == SystemKind::kMacos; }

@@ -173,13 +173,15 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC211", Severity::kWarning, "other clusters are heard, but no neighbour",
      "{hellos} hellos of another key or cluster, none of its own", "neighbours with the same key",
      "if those are to be its neighbours: mlxcommctl cluster key show on one of them, mlxcommctl "
-     "cluster key rotate --take here. Where one of them is as alone, on one side only"},
+     "cluster key rotate --take here. Where one of them is as alone, on one side only. Whether "
+     "more are heard: mlxcommctl doctor --recent 1m"},
     {.id = "MC211/refused",
      .found = "{strangers} without its key, the last {ago} ago, and no neighbour",
      .expected = "neighbours with the same key",
      .remedy = "if those are to be its neighbours (mlxcommctl events says from where they come): "
                "mlxcommctl cluster key show on one of them, mlxcommctl cluster key rotate --take "
-               "here. Where one of them is as alone, on one side only",
+               "here. Where one of them is as alone, on one side only. Whether more come: "
+               "mlxcommctl doctor --recent 1m",
      .depends_on = {"MC211"}},  // Hellos tell the same.
     {.id = "MC212",
      .severity = Severity::kWarning,
@@ -417,6 +419,10 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = kLinkUp,
      .remedy = "is the cable in, at both ends, and the interface up?",
      .reasons = {Why::interface_down}},
+    {.id = "MC502/carrier",
+     .found = "{detail}; interface {interface} of {node} is connected to nothing now",
+     .expected = kLinkUp,
+     .remedy = "is the cable in, at both ends, and the interface up?"},
     {.id = "MC502/off",
      .found = "interface {interface} of {off_node} is switched off",
      .expected = kLinkUp,
@@ -446,8 +452,8 @@ constexpr auto kKinds = std::to_array<FindingKind>({
                "these, and whether mlxcommd runs there",
      .reasons = {Why::way_lost_link, Why::way_ended},
      .depends_on = {"MC205", "MC205/routed", "MC206", "MC207", "MC208", "MC209", "MC209/alone",
-                    "MC302/dialed", "MC502", "MC502/interface", "MC502/knocks", "MC502/off",
-                    "MC502/stranger", "MC502/version", "MC514/down", "MC515/down"}},
+                    "MC302/dialed", "MC502", "MC502/carrier", "MC502/interface", "MC502/knocks",
+                    "MC502/off", "MC502/stranger", "MC502/version", "MC514/down", "MC515/down"}},
     {"MC503", Severity::kWarning, "nodes run different versions", "{versions}",
      "the same mlxcommd on all nodes", "install the same version everywhere"},
     {"MC504", Severity::kWarning, "clocks of nodes differ", "its clock is {time} {direction}",
@@ -514,6 +520,10 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "started again"},
     {"MC517", Severity::kNote, "a job waits for ranks", "{detail}", "all ranks of the job",
      "start those that are awaited, where that is not about to happen"},
+    {"MC518", Severity::kWarning, "a restart was refused", "{refused} ({ago} ago)",
+     "the program and configuration that lie on its disk, which it was told to go on as",
+     "mend that; then on {node}, as root: mlxcommctl service restart. Or let it stay as it is: "
+     "mlxcommctl service restart --cancel"},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",

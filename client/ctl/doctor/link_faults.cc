@@ -20,16 +20,31 @@ bool IsOnTheCable(const v1::LinkStatus& link) {
          });
 }
 
-bool IsSwitchedOff(const ClusterFacts& cluster, const std::string& node,
-                   const std::string& interface) {
-  if (interface.empty()) return false;
+// As the node itself says it is now; nullptr: it does not.
+const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
+                                        const std::string& interface) {
+  if (interface.empty()) return nullptr;
   for (const v1::NodeCheckup& checkup : cluster.checkups.nodes()) {
     if (checkup.name() != node || !checkup.answered()) continue;
     for (const v1::InterfaceCheckup& found : checkup.interfaces()) {
-      if (found.name() == interface) return found.has_up() && !found.up();
+      if (found.name() == interface) return &found;
     }
   }
-  return false;
+  return nullptr;
+}
+
+bool IsSwitchedOff(const ClusterFacts& cluster, const std::string& node,
+                   const std::string& interface) {
+  const v1::InterfaceCheckup* const found = InterfaceOf(cluster, node, interface);
+  return found != nullptr && found->has_up() && !found->up();
+}
+
+// Nothing passes over it, however the connection on it has ended: its silence may have been noticed first.
+bool HasNoCarrier(const ClusterFacts& cluster, const v1::NodeStatus& node,
+                  const v1::LinkStatus& link) {
+  const v1::InterfaceCheckup* const own =
+      InterfaceOf(cluster, node.name(), link.last_local_interface());
+  return own != nullptr && !own->running();
 }
 
 std::optional<OffInterface> SwitchedOffAt(const ClusterFacts& cluster, const std::string& node,
@@ -97,6 +112,12 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
     fault.values.emplace_back("off_node", off->node);
     return fault;
   }
+  if (HasNoCarrier(facts.cluster, node, link) && !SaysWhoAnswers(cause.reason)) {
+    const bool is_said = cause.reason == v1::LinkReason::interface_down;
+    fault.id = is_said ? "MC502/interface" : "MC502/carrier";
+    fault.values.emplace_back("interface", link.last_local_interface());
+    return fault;
+  }
   const FindingKind* const kind = KindOfLink(cause.reason);
   fault.id = kind == nullptr ? "MC502" : kind->id;
   if (cause.reason == v1::LinkReason::no_route_to_host && !IsOnTheCable(link)) {
@@ -116,10 +137,14 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
 
 bool IsRecent(const Facts& facts, std::uint64_t ms_ago) { return ms_ago < facts.recent_ms; }
 
-bool HearsForeignHellos(const v1::NodeStatus& node) {
+bool IsStillComing(const Facts& facts, std::uint64_t ms_ago) {
+  return ms_ago < std::min(kStillComingMs, facts.recent_ms);
+}
+
+bool HearsForeignHellos(const Facts& facts, const v1::NodeStatus& node) {
   const auto& interfaces = node.discovery().interfaces();
-  return std::any_of(interfaces.begin(), interfaces.end(), [](const v1::DiscoveryInterface& one) {
-    return one.has_foreign_ms_ago() && one.foreign_ms_ago() < kStillComingMs;
+  return std::any_of(interfaces.begin(), interfaces.end(), [&](const v1::DiscoveryInterface& one) {
+    return one.has_foreign_ms_ago() && IsStillComing(facts, one.foreign_ms_ago());
   });
 }
 

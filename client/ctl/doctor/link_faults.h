@@ -32,6 +32,7 @@ std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
 bool IsRecent(const Facts& facts, std::uint64_t ms_ago);
 // Of hellos and connections that come without the key for as long as somebody has another one.
 inline constexpr std::uint64_t kStillComingMs = 60'000;
-bool HearsForeignHellos(const v1::NodeStatus& node);
+bool IsStillComing(const Facts& facts, std::uint64_t ms_ago);
+bool HearsForeignHellos(const Facts& facts, const v1::NodeStatus& node);
 
 }  // namespace mlxcomm::ctl

@@ -192,8 +192,7 @@ void AskDaemon(ServiceFacts& facts) {
   const v1::NodeStatus& own = OwnNode(reply);
   facts.start = own.start();
   facts.restarts_asked = own.restart().asked();
-  facts.restart_waits =
-      own.has_restart() && own.restart().refused().empty() && !own.restart().taken_back();
+  facts.restart_stands = own.has_restart() && !own.restart().taken_back();
 }
 
 }  // namespace

@@ -257,7 +257,7 @@ Run AddServiceRestart(CLI::App& verb, const Invocation& invocation) {
   CLI::Option* const no_wait = verb.add_flag(
       "--no-wait", made->wishes.no_wait, "Only ask for it: mlxcommd restarts once no job is left");
   verb.add_flag("--cancel", made->wishes.cancel,
-                "Take one back that still waits: mlxcommd goes on as it is")
+                "Take one back that still waits, or was refused: mlxcommd goes on as it is")
       ->excludes(no_wait)
       ->excludes("--force");
   return [made] { return Change(*made, "restart", PlanRestart); };

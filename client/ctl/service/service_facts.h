@@ -52,7 +52,7 @@ struct ServiceFacts {
   // Of its program (NodeStatus::start); 0: nobody answers, or a release that leaves its place to no other.
   std::uint64_t start = 0;
   std::uint32_t restarts_asked = 0;  // Of it, before this one.
-  bool restart_waits = false;        // One of these, for clients to end.
+  bool restart_stands = false;       // One waits for clients to end, or was refused.
 
   std::vector<std::string> trouble_with_folders;  // "/usr/local/bin: Read-only file system"
   // Of those and of what they lie in: others than root may write there.

@@ -480,10 +480,10 @@ ServicePlan PlanCancel(const ServiceFacts& facts, const ServiceWishes& wishes) {
   ServicePlan plan;
   Steps steps(facts, plan);
   CheckMachine(facts, wishes, "restart", plan);
-  if (!facts.restart_waits) {
+  if (!facts.restart_stands) {
     plan.problems.push_back(
         facts.socket_answers
-            ? "no restart waits: mlxcommctl status would say what it waits for"
+            ? "no restart waits, and none was refused: mlxcommctl status would say so"
             : absl::StrCat("mlxcommd does not answer at ", facts.socket, ": no restart can wait"));
   }
   AddSignal(facts, "SIGUSR1", steps);

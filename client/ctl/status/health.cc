@@ -91,9 +91,12 @@ std::string Draining(const v1::StatusReply& status) {
 
 std::string RefusesToRestart(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
-    if (node.restart().refused().empty()) continue;
+    const v1::RestartStatus& restart = node.restart();
+    if (restart.refused().empty() || restart.refused_ms_ago() >= kRecentMs) continue;
     return "node " + node.name() +
-           " was told to restart and goes on as it is: " + node.restart().refused();
+           " was told to restart and goes on as it is: " + restart.refused() +
+           ": mend that, then mlxcommctl service restart there; or mlxcommctl service restart "
+           "--cancel";
   }
   return {};
 }

@@ -14,6 +14,9 @@ struct Health {
 };
 Health HealthOf(const v1::StatusReply& status);
 
+// What happened once and left no trace counts for so long; doctor's --recent says another time.
+inline constexpr std::uint64_t kRecentMs = 600'000;
+
 // Others have then awaited a rank for long enough for it to be worth a look.
 inline constexpr std::uint64_t kLongMs = 10'000;
 // Which rank of the job is awaited for so long, and where to look; empty: none. One that takes part in the

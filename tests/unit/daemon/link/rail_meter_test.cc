@@ -40,6 +40,18 @@ TEST_F(RailMeterTest, MeasuresWhatIsAcknowledged) {
   EXPECT_NEAR(meter.bytes_per_second(), 1e9, 2e7);
 }
 
+TEST_F(RailMeterTest, CountsTheBytesBySpansThatWereFull) {
+  Busy(1e9, 100 * kMs);
+  const std::uint64_t busy = meter.busy_bytes();
+  EXPECT_NEAR(static_cast<double>(busy), 1e8, 1e7);
+  for (int i = 0; i < 1000; ++i) {  // Alone each time.
+    meter.OnHanded(0);
+    now += kMs;
+    meter.OnDelivered({kChunk, 0, 0, now - kMs / 2}, now);
+  }
+  EXPECT_LE(meter.busy_bytes(), busy + 32 * kChunk);
+}
+
 // Why: acknowledgements come for a MiB or sixteen frames at once.
 TEST_F(RailMeterTest, TakesBunchesNotForSpeed) {
   Busy(1e9, 200 * kMs, /*bunch=*/4);

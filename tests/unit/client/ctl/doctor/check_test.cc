@@ -26,11 +26,13 @@ Facts Well() {
          nodes { name: "a" version: "1" answered: true state: "up"
                  links { peer: "b" state: up
                          rails { transport: tcp state: up local_interface: "en2"
-                                 remote_interface: "en3" delivery_bytes_per_second_best: 3e9 } } }
+                                 remote_interface: "en3" delivery_bytes_per_second_best: 3e9
+                                 delivery_busy_bytes: 67108864 } } }
          nodes { name: "b" version: "1" answered: true state: "up"
                  links { peer: "a" state: up
                          rails { transport: tcp state: up local_interface: "en3"
-                                 remote_interface: "en2" delivery_bytes_per_second_best: 2.9e9 } } })",
+                                 remote_interface: "en2" delivery_bytes_per_second_best: 2.9e9
+                                 delivery_busy_bytes: 67108864 } } })",
       &facts.cluster.status));
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(node: "a" nodes { name: "a" answered: true open_files_max: 4096 listening: "0.0.0.0:1"
@@ -394,33 +396,81 @@ TEST(CheckTest, FindsOneSidedCables) {
   OwnLink(facts).mutable_rails(0)->set_delivery_bytes_per_second_best(1e9);
   EXPECT_EQ(Found(facts, "MC507").size(), 1u);
   OwnLink(facts).mutable_rails(0)->set_delivery_bytes_per_second_best(0);
+  OwnLink(facts).mutable_rails(0)->clear_delivery_busy_bytes();
   EXPECT_TRUE(Found(facts, "MC507").empty());  // Not measured is not slow.
 }
 
-v1::TopologyCable& AddCable(Facts& facts, const char* from, const char* to, double best) {
+// Why: of a cable that had little to carry one way, the rate there was that of the little.
+TEST(CheckTest, TakesADirectionForSlowOnlyWhereItWasFull) {
+  Facts facts = Well();
+  v1::RailStatus& rail = *OwnLink(facts).mutable_rails(0);
+  rail.set_delivery_bytes_per_second_best(1e9);
+  rail.set_delivery_busy_bytes((64 << 20) - 1);
+  EXPECT_TRUE(Found(facts, "MC507").empty());
+  rail.set_delivery_busy_bytes(64 << 20);
+  EXPECT_EQ(Found(facts, "MC507").size(), 1u);
+}
+
+// What a node says of its end of a cable.
+void AddRail(Facts& facts, const std::string& node, const std::string& peer, double best) {
+  v1::NodeStatus* status = nullptr;
+  for (v1::NodeStatus& one : *facts.cluster.status.mutable_nodes()) {
+    if (one.name() == node) status = &one;
+  }
+  if (status == nullptr) status = facts.cluster.status.add_nodes();
+  status->set_name(node);
+  v1::LinkStatus& link = *status->add_links();
+  link.set_peer(peer);
+  link.set_state(v1::LinkState::up);
+  v1::RailStatus& rail = *link.add_rails();
+  rail.set_transport(v1::Transport::tcp);
+  rail.set_state(v1::RailState::up);
+  rail.set_local_interface("eth0");
+  rail.set_remote_interface("eth0");
+  rail.set_delivery_bytes_per_second_best(best);
+  rail.set_delivery_busy_bytes(64 << 20);
+}
+
+// Between two of nodes a, b, d and e, by their ids.
+void AddCable(Facts& facts, int from, int to, double best) {
+  const auto name = [](int id) { return std::string(1, "abde"[id - 1]); };
   v1::TopologyCable& cable = *facts.cluster.topology.add_cables();
-  cable.set_from_node(from);
-  cable.set_to_node(to);
+  cable.set_from_node(std::to_string(from));
+  cable.set_to_node(std::to_string(to));
   cable.set_from_interface("eth0");
   cable.set_to_interface("eth0");
   cable.set_state(v1::RailState::up);
   cable.set_bytes_per_second_best(best);
-  return cable;
+  AddRail(facts, name(from), name(to), best);
+  AddRail(facts, name(to), name(from), best * 1.1);
+}
+
+v1::RailStatus& RailOf(Facts& facts, const std::string& node, const std::string& peer) {
+  for (v1::NodeStatus& one : *facts.cluster.status.mutable_nodes()) {
+    for (v1::LinkStatus& link : *one.mutable_links()) {
+      if (one.name() == node && link.peer() == peer) return *link.mutable_rails(0);
+    }
+  }
+  ADD_FAILURE() << "no link " << node << " to " << peer;
+  return *OwnLink(facts).mutable_rails(0);
+}
+
+void AddNode(Facts& facts, const char* id, const char* name) {
+  facts.cluster.topology.add_ring(id);
+  v1::TopologyNode& node = *facts.cluster.topology.add_nodes();
+  node.set_id(id);
+  node.set_name(name);
+  node.set_state("up");
 }
 
 // Three nodes in a ring of Thunderbolt cables.
 Facts Ring() {
   Facts facts = Well();
-  v1::TopologyReply& topology = facts.cluster.topology;
-  topology.set_shape("ring");
-  topology.set_ring_closed(true);
-  topology.add_ring("3");
-  v1::TopologyNode& third = *topology.add_nodes();
-  third.set_id("3");
-  third.set_name("d");
-  third.set_state("up");
-  AddCable(facts, "2", "3", 3e9);
-  AddCable(facts, "1", "3", 3e9);
+  facts.cluster.topology.set_shape("ring");
+  facts.cluster.topology.set_ring_closed(true);
+  AddNode(facts, "3", "d");
+  AddCable(facts, 2, 3, 3e9);
+  AddCable(facts, 1, 3, 3e9);
   return facts;
 }
 
@@ -429,18 +479,30 @@ Facts Ring() {
 TEST(CheckTest, FindsASlowCableOnlyWhereTheRingHasIt) {
   Facts facts = Ring();
   EXPECT_TRUE(Found(facts, "MC506").empty());
-  AddCable(facts, "1", "2", 1.2e8);  // Beside a fast one.
+  AddCable(facts, 1, 2, 1.2e8);  // Beside a fast one.
   EXPECT_TRUE(Found(facts, "MC506").empty());
-  v1::TopologyReply& topology = facts.cluster.topology;
-  topology.add_ring("4");  // Between 3 and 1: so their cable is no longer in the ring.
-  AddCable(facts, "3", "4", 3e9);
-  AddCable(facts, "1", "4", 3e9);
-  topology.mutable_cables(2)->set_bytes_per_second_best(1.2e8);
+  AddNode(facts, "4", "e");  // Between 3 and 1: so their cable is no longer in the ring.
+  AddCable(facts, 3, 4, 3e9);
+  AddCable(facts, 1, 4, 3e9);
+  RailOf(facts, "a", "d").set_delivery_bytes_per_second_best(1.2e8);
   EXPECT_TRUE(Found(facts, "MC506").empty());
-  topology.mutable_cables(1)->set_bytes_per_second_best(1.2e8);
+  RailOf(facts, "b", "d").set_delivery_bytes_per_second_best(1.2e8);
   ASSERT_EQ(Found(facts, "MC506").size(), 1u);
   EXPECT_EQ(Found(facts, "MC506")[0].object, "cable b eth0 - eth0 d");
   EXPECT_EQ(Found(facts, "MC506")[0].found, "has carried 120 MB/s at best");
+}
+
+// Why: on a healthy cluster a link that had carried a little was called slow beside one that had been full.
+TEST(CheckTest, FindsASlowCableOnlyWhereItWasFull) {
+  Facts facts = Ring();
+  RailOf(facts, "b", "d").set_delivery_bytes_per_second_best(1.2e8);
+  RailOf(facts, "d", "b").set_delivery_bytes_per_second_best(1.1e8);
+  EXPECT_EQ(Found(facts, "MC506").size(), 1u);
+  RailOf(facts, "d", "b").set_delivery_busy_bytes((64 << 20) - 1);
+  EXPECT_EQ(Found(facts, "MC506").size(), 1u) << "one direction is enough";
+  EXPECT_EQ(Found(facts, "MC506")[0].found, "has carried 120 MB/s at best");
+  RailOf(facts, "b", "d").set_delivery_busy_bytes((64 << 20) - 1);
+  EXPECT_TRUE(Found(facts, "MC506").empty());
 }
 
 TEST(CheckTest, NamesTheCableOnWhichBytesWereChanged) {
@@ -570,6 +632,7 @@ TEST(CheckTest, JudgesACableByTheRailThatCarriesIt) {
     rail.set_local_interface(local);
     rail.set_remote_interface(remote);
     rail.set_delivery_bytes_per_second_best(best);
+    rail.set_delivery_busy_bytes(64 << 20);
     v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(node)->mutable_links(0);
     *link.add_rails() = std::move(rail);
     if (node == 0) link.mutable_rails()->SwapElements(0, 1);

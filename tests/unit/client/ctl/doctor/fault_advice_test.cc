@@ -7,6 +7,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "client/ctl/doctor/check.h"
+#include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl::fault_advice_test {
 namespace {
@@ -140,6 +141,9 @@ TEST(FaultAdviceTest, TellsANodeThatIsAloneThatOthersHaveAnotherKey) {
   ASSERT_EQ(Ids(facts), (Strings{"MC211/refused", "MC509"}));
   EXPECT_EQ(Wrong(facts)[0].found,
             "2 connections without its key, the last 3.0 s ago, and no neighbour");
+  EXPECT_NE(Wrong(facts)[0].remedy.find("mlxcommctl doctor --recent 1m"), std::string::npos);
+  facts.recent_ms = 3'000;
+  EXPECT_EQ(Ids(facts), Strings{}) << "no more come";
 }
 
 // Why: it asked whether the cable was in, at both ends.
@@ -163,6 +167,26 @@ TEST(FaultAdviceTest, NamesTheInterfaceThatIsSwitchedOffAtWhicheverEnd) {
   facts.system.interfaces = {own};
   ASSERT_EQ(Ids(facts), (Strings{"MC502/off", "MC202"}));
   EXPECT_EQ(Wrong(facts)[0].found, "interface a-c of a is switched off");
+}
+
+// Why: where the heartbeat's silence beat the carrier's event, it asked for ever whether mlxcommd was running
+// at the other end.
+TEST(FaultAdviceTest, NamesTheInterfaceWithoutACarrierHoweverTheLinkEnded) {
+  Facts facts = Ring();
+  v1::InterfaceCheckup& own = *facts.cluster.checkups.mutable_nodes(0)->mutable_interfaces(1);
+  v1::LinkStatus& link = LoseC(facts, Why::silent);
+  link.set_last_local_interface("a-c");
+  own.set_running(true);
+  EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502"}));
+  own.set_running(false);
+  ASSERT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502/carrier"}));
+  const Finding found = Wrong(facts)[1];
+  EXPECT_EQ(found.found, "how it ended; interface a-c of a is connected to nothing now");
+  EXPECT_NE(found.remedy.find("is the cable in, at both ends, and the interface"),
+            std::string::npos);
+  EXPECT_EQ(found.remedy.find("mlxcommd"), std::string::npos) << found.remedy;
+  link.set_reason(Why::wrong_key);
+  EXPECT_EQ(Ids(facts), Strings{"MC209"}) << "it answers over another interface";
 }
 
 // Why: "a cable between b and a would close it" was said of a ring whose cable was pulled.
@@ -218,6 +242,26 @@ TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
   wait.set_age_ms(10'000);
   wait.set_operation("barrier");
   EXPECT_EQ(Ids(facts), Strings{"MC510/waits"});
+}
+
+// Why: doctor had no finding for it, and status said so for ever, with no remedy.
+TEST(FaultAdviceTest, SaysWhatBecomesOfARestartThatWasRefused) {
+  Facts facts = Ring();
+  v1::RestartStatus& restart = *facts.cluster.status.mutable_nodes(1)->mutable_restart();
+  restart.set_asked(1);
+  restart.set_refused("key_file: no such file");
+  restart.set_refused_ms_ago(599'999);
+  ASSERT_EQ(Ids(facts), Strings{"MC518"});
+  EXPECT_EQ(Wrong(facts)[0].object, "node b");
+  EXPECT_TRUE(Wrong(facts)[0].found.starts_with("key_file: no such file ("))
+      << Wrong(facts)[0].found;
+  for (const std::string& said : {Wrong(facts)[0].remedy, HealthOf(facts.cluster.status).text}) {
+    EXPECT_NE(said.find("mlxcommctl service restart"), std::string::npos) << said;
+    EXPECT_NE(said.find("mlxcommctl service restart --cancel"), std::string::npos) << said;
+  }
+  restart.set_refused_ms_ago(600'000);
+  EXPECT_EQ(Ids(facts), Strings{});
+  EXPECT_TRUE(HealthOf(facts.cluster.status).good) << HealthOf(facts.cluster.status).text;
 }
 
 TEST(FaultAdviceTest, WantsNoNeighboursForAPrivateDaemon) {

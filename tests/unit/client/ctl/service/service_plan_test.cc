@@ -332,13 +332,13 @@ TEST(ServicePlanTest, WaitsForJobsWhereTheDaemonLeavesItsPlaceToTheNextProgram) 
   }
 }
 
-TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaits) {
+TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaitsOrWasRefused) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
     ServiceFacts facts = Installed(manager);
     facts.start = 7;
     EXPECT_THAT(PlanRestart(facts, {.cancel = true}).problems,
                 ElementsAre(HasSubstr("no restart waits")));
-    facts.restart_waits = true;
+    facts.restart_stands = true;
     const ServicePlan plan = PlanRestart(facts, {.cancel = true});
     EXPECT_THAT(plan.problems, IsEmpty());
     EXPECT_THAT(
@@ -349,7 +349,7 @@ TEST(ServicePlanTest, TakesARestartBackOnlyWhereOneWaits) {
                     "wait until mlxcommd says that it goes on as it is"));
     EXPECT_EQ(plan.steps.back().start, 7u);
     facts.socket_answers = false;
-    facts.restart_waits = false;
+    facts.restart_stands = false;
     EXPECT_THAT(PlanRestart(facts, {.cancel = true}).problems,
                 ElementsAre(HasSubstr("does not answer")));
   }
