@@ -6,7 +6,7 @@ orders them, its hash tells apart those of two branches.
 
     of a commit             Python's packages            Debian's
     with the tag v0.1.0     0.1.0                        0.1.0
-    without                 0.1.0.dev862+gb9f0e30a       0.1.0~dev862.gb9f0e30a
+    without                 0.1.0.dev862+g0123abcd       0.1.0~dev862.g0123abcd
 
 A wheel is for one MLX, and says so behind the plus sign: 0.1.0+mlx.0.32.4. So wheels for different MLX
 have different names, mlxcomm==0.1.0 means all of them, and pip takes the one whose MLX fits what else is
@@ -29,7 +29,7 @@ class Refused(Exception):
 @dataclasses.dataclass
 class Version:
     number: str  # "0.1.0", as CMakeLists.txt has it.
-    suffix: str  # ".dev862+gb9f0e30a", or nothing for a release.
+    suffix: str  # ".dev862+g0123abcd", or nothing for a release.
     commit: str
 
     @property
@@ -57,6 +57,11 @@ def of_commit(root):
         if tag != f"v{number}":
             raise Refused(f"the commit has the tag {tag}, but CMakeLists.txt says project(VERSION {number}): "
                           f"move the tag, or raise the version and tag that commit")
+    released = [tag for tag in git("tag", "--merged", "HEAD").splitlines()
+                if is_of_version(tag) and tag not in tags and numbers(tag[1:]) >= numbers(number)]
+    if released:
+        raise Refused(f"{released[-1]} has been released, and CMakeLists.txt says project(VERSION {number}): "
+                      f"what comes after it needs a higher one")
     if tags:
         if not re.search(rf"^## {re.escape(number)}(?![0-9.])", git("show", f"HEAD:{CHANGES}"), re.MULTILINE):
             raise Refused(f"{CHANGES} has no section for this release: give what is below \"## Not "
@@ -65,11 +70,6 @@ def of_commit(root):
     if git("rev-parse", "--is-shallow-repository") == "true":
         raise Refused("the clone is shallow, and the number of commits is part of a version: "
                       "git fetch --unshallow --tags")
-    released = [tag for tag in git("tag", "--merged", "HEAD").splitlines()
-                if is_of_version(tag) and numbers(tag[1:]) >= numbers(number)]
-    if released:
-        raise Refused(f"{released[-1]} has been released, and CMakeLists.txt still says project(VERSION "
-                      f"{number}): what comes after it needs a higher one")
     return Version(number, f".dev{git('rev-list', '--count', 'HEAD')}+g{commit[:HASH_DIGITS]}", commit)
 
 

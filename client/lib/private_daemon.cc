@@ -67,6 +67,10 @@ Failure MakePrivateFolder(const std::string& socket_path) {
   struct stat facts{};
   if (::lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode))
     return Unavailable(folder + " is not a folder: remove it");
+  if (facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return {FailureCode::kPermissionDenied, kNoRank,
+            folder + " is not a folder of this user alone: chmod go-w " + folder};
+  }
   return queue::CheckSocketPlace(socket_path);
 }
 

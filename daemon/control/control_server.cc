@@ -1,5 +1,6 @@
 #include "daemon/control/control_server.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -304,10 +305,15 @@ class GrpcControlServer final : public ControlServer {
   }
   ~GrpcControlServer() override { Shutdown(0); }
 
-  // gRPC needs a third of a millisecond for a connection, which the loop has not: it moves payload.
+  // gRPC needs a third of a millisecond for a connection, which the loop has not: it moves payload. But who
+  // comes faster than that waits for it here, so that not all descriptors are such as wait.
   void Adopt(intake::ControlConnection connection) override {
-    relay_.Post(
-        [this, connection = std::move(connection)]() mutable { Serve(std::move(connection)); });
+    if (waiting_ >= kWaitingMax) return Serve(std::move(connection));
+    ++waiting_;
+    relay_.Post([this, connection = std::move(connection)]() mutable {
+      Serve(std::move(connection));
+      --waiting_;
+    });
   }
   EndCounts ended() const override { return relay_.ended(); }
   void Shutdown(std::uint64_t timeout_ns) override {
@@ -334,7 +340,9 @@ class GrpcControlServer final : public ControlServer {
   // Another thread shuts the server down; what the relay was given by then finds the lock until its end.
   std::mutex mutex_;
   bool ended_ = false;
-  ConnectionRelay relay_;  // Passes on the server's last answers.
+  static constexpr std::size_t kWaitingMax = 16;
+  std::atomic<std::size_t> waiting_ = 0;  // Connections, for the relay's thread.
+  ConnectionRelay relay_;                 // Passes on the server's last answers.
   std::unique_ptr<grpc::Server> server_;
   ControlCalls control_;
   DiagnosticsCalls diagnostics_;

@@ -46,16 +46,16 @@ bool ArrivalOrder::Describe(std::uint32_t block, wire::Arrived& arrived) const {
   return any != 0;
 }
 
-bool ArrivalOrder::Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
-                        std::unique_ptr<std::vector<std::byte>> control) {
-  if (kept_bytes_ + payload.size() > wire::kEarlyBytesMax) return false;
+ArrivalOrder::Keeping ArrivalOrder::Keep(const wire::FrameHeader& header,
+                                         std::span<const std::byte> payload,
+                                         std::unique_ptr<std::vector<std::byte>> control) {
+  if (kept_bytes_ + payload.size() > wire::kEarlyBytesMax) return Keeping::kBeyondWindow;
   if (kept_.empty()) kept_.resize(wire::kWindow);
   Kept& kept = kept_[header.sequence % wire::kWindow];
-  if (control == nullptr && !payload.empty() && payload.size() <= wire::kSlotBytesMax) {
-    if (!TakeSlot(kept)) return false;
+  if (control == nullptr && !payload.empty() && TakeSlot(kept, payload.size())) {
     std::memcpy(slots_[static_cast<std::size_t>(kept.slot)].get(), payload.data(), payload.size());
   } else {
-    if (!Hold(payload.size())) return false;
+    if (!Hold(payload.size())) return Keeping::kNoRoom;
     kept.control = std::move(control);
     if (kept.control == nullptr && !payload.empty())
       kept.control = std::make_unique<std::vector<std::byte>>(payload.begin(), payload.end());
@@ -63,7 +63,7 @@ bool ArrivalOrder::Keep(const wire::FrameHeader& header, std::span<const std::by
   kept.header = header;
   kept.used = true;
   kept_bytes_ += payload.size();
-  return true;
+  return Keeping::kKept;
 }
 
 bool ArrivalOrder::Hold(std::uint64_t bytes) {
@@ -77,15 +77,14 @@ void ArrivalOrder::Release(std::uint64_t bytes) {
   held_bytes_ -= bytes;
 }
 
-bool ArrivalOrder::TakeSlot(Kept& kept) {
+// Slots are of the own share alone, for they are not given back: what is beyond takes as much as it has.
+bool ArrivalOrder::TakeSlot(Kept& kept, std::size_t bytes) {
+  if (bytes > wire::kSlotBytesMax) return false;
   if (free_slots_.empty()) {
+    const bool has_room = held_bytes_ + wire::kSlotBytesMax <= EarlyBudget::kOwnBytes;
+    if (!has_room || !Hold(wire::kSlotBytesMax)) return false;
     free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
-    slots_.emplace_back();
-  }
-  std::unique_ptr<std::byte[]>& slot = slots_[static_cast<std::size_t>(free_slots_.back())];
-  if (slot == nullptr) {
-    if (!Hold(wire::kSlotBytesMax)) return false;
-    slot = std::make_unique_for_overwrite<std::byte[]>(wire::kSlotBytesMax);
+    slots_.push_back(std::make_unique_for_overwrite<std::byte[]>(wire::kSlotBytesMax));
   }
   kept.slot = free_slots_.back();
   free_slots_.pop_back();
@@ -114,10 +113,6 @@ const wire::FrameHeader* ArrivalOrder::NextDue(std::span<const std::byte>& paylo
 void ArrivalOrder::Free(Kept& kept) {
   kept_bytes_ -= kept.header.payload_bytes;
   if (kept.slot >= 0) {
-    if (held_bytes_ > EarlyBudget::kOwnBytes) {
-      slots_[static_cast<std::size_t>(kept.slot)].reset();
-      Release(wire::kSlotBytesMax);
-    }
     free_slots_.push_back(std::exchange(kept.slot, -1));
   } else {
     Release(kept.header.payload_bytes);

@@ -44,10 +44,11 @@ class ArrivalOrder {
   ArrivalOrder& operator=(const ArrivalOrder&) = delete;
 
   Arrival OnArrived(std::uint64_t sequence);
-  // For kEarly. `control` may own the payload, else it is copied. False: the peer sends
-  // more than it may, or all peers together do.
-  [[nodiscard]] bool Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
-                          std::unique_ptr<std::vector<std::byte>> control);
+  // For kEarly. `control` may own the payload, else it is copied. kBeyondWindow: the peer sends
+  // more than it may. kNoRoom: all peers together do; nothing was kept.
+  enum class Keeping : std::uint8_t { kKept, kBeyondWindow, kNoRoom };
+  [[nodiscard]] Keeping Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                             std::unique_ptr<std::vector<std::byte>> control);
   // After kNext, until there is none: a kept frame whose turn it is. Valid until the next
   // call. nullptr: none.
   const wire::FrameHeader* NextDue(std::span<const std::byte>& payload);
@@ -80,7 +81,7 @@ class ArrivalOrder {
   void Free(Kept& kept);
   bool Hold(std::uint64_t bytes);
   void Release(std::uint64_t bytes);
-  bool TakeSlot(Kept& kept);
+  bool TakeSlot(Kept& kept, std::size_t bytes);
 
   ArrivalClaims& claims_;
   EarlyBudget* const budget_;

@@ -1,6 +1,6 @@
-// How much all links together keep of what has come too early. One link may keep wire::kEarlyBytesMax, for so much
-// may an honest peer have under way while a frame before it is missing; of many at once only inventions do that.
-// Each link has a share of its own, so that others' cannot take all.
+// How much all links together keep of what has come too early. One link may keep wire::kEarlyBytesMax, for
+// so much may an honest peer have under way while a frame before it is missing; but many that do so at once
+// are more likely inventions. Each link has a share of its own, so that others' cannot take all.
 //
 // Owner: Links. Thread: the loop's.
 #pragma once
@@ -13,7 +13,7 @@ namespace mlxcomm::fabric {
 class EarlyBudget {
  public:
   static constexpr std::uint64_t kOwnBytes = 2 * 1024 * 1024;
-  static constexpr std::uint64_t kSharedBytesMax = 64 * 1024 * 1024;
+  static constexpr std::uint64_t kSharedBytesMax = 128 * 1024 * 1024;
 
   // For a link that has `held` bytes. False: there is no room, and nothing was taken.
   bool Take(std::uint64_t held, std::uint64_t bytes) {

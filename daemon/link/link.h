@@ -300,6 +300,7 @@ class Link {
   std::vector<ReceiveBudget*> free_budgets_;
   Channel channel_;
   ArrivalOrder arrivals_;
+  bool has_no_room_ = false;             // For a frame that came too early.
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
   std::vector<Kept> kept_;               // Oldest first.
   std::size_t rail_count_ = 0;

@@ -215,6 +215,12 @@ void Loop::LookWhetherToLeave() {
   }
 }
 
+void Loop::RefuseHandOver(const absl::Status& why) {
+  asio::post(io_, [this, why] {
+    if (leaving_ == Leaving::kReady) ServeOn(why);
+  });
+}
+
 void Loop::RefuseNext(const absl::Status& why) {
   asio::post(io_, [this, why] { ServeOn(why); });
 }

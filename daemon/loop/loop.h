@@ -90,6 +90,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context);
   // Serves on; status, an event and the log tell why.
   void RefuseNext(const absl::Status& why);
+  // As RefuseNext, of one that on_idle was called for; else nothing.
+  void RefuseHandOver(const absl::Status& why);
   // Serves on, whatever LeaveWhenIdle was asked for before, and says no more that it refused. Any thread.
   void TakeBackNext();
   // After on_idle, not on the loop's thread: what the next program goes on with. FAILED_PRECONDITION: a

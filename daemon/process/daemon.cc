@@ -378,7 +378,7 @@ absl::StatusOr<intake::Door> Daemon::HandOver(const Successor& successor) {
   absl::StatusOr<intake::Door> door =
       next.ok() ? loop_->HandOver(*next) : absl::StatusOr<intake::Door>(next.status());
   if (!door.ok()) {
-    if (!absl::IsCancelled(door.status())) loop_->RefuseNext(door.status());
+    loop_->RefuseHandOver(door.status());
     return door;
   }
   spdlog::info("no client is left: mlxcommd {} takes over", next->release);

@@ -14,7 +14,7 @@ namespace {
 
 // Of RequestStop and NotifyIdle, never unblocked: a private daemon whose last client leaves while
 // it drains must not be ended by its own request.
-// Nothing here has a timer that would send it. Others may send it: so on_idle looks whether it is idle.
+// Nothing here has a timer that would send it. Others may: so on_idle looks whether the daemon is idle.
 constexpr int kOwnSignal = SIGALRM;
 constexpr int kRestartSignal = SIGUSR2;
 constexpr int kTakeBackSignal = SIGUSR1;
@@ -40,6 +40,9 @@ void TerminationSignals::Block(bool is_private) {
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // macOS drops what is ignored even where it is blocked, and exec keeps what was ignored, and an alarm.
+  for (const int own : {kOwnSignal, kRestartSignal, kTakeBackSignal}) std::signal(own, SIG_DFL);
+  ::alarm(0);
   // nohup ignores SIGHUP; a log is reopened all the same.
   const bool survives = std::signal(SIGHUP, SIG_DFL) == SIG_IGN || is_private;
   ends_with_terminal_ = !survives && HasTerminal();

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <thread>
 
@@ -121,15 +122,13 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
 // What the kernel reports for all users that a user namespace does not map (user_namespaces(7)).
 constexpr uid_t kOverflowUser = 65534;
 
-// False: it stands for many users, this process's among them.
+// False: it stands for many users as well, whom this process's user namespace does not map.
 bool IsOneUser(uid_t user) {
   std::ifstream map("/proc/self/uid_map");
   if (user != kOverflowUser || !map) return true;
-  std::uint64_t inside = 0, outside = 0, count = 0;
-  while (map >> inside >> outside >> count) {
-    if (user >= inside && user - inside < count) return true;
-  }
-  return false;
+  std::uint64_t inside = 0, outside = 0, count = 0, mapped = 0;
+  while (map >> inside >> outside >> count) mapped += count;
+  return mapped >= std::numeric_limits<std::uint32_t>::max();
 }
 
 // Whom a process believes: its own user, and root but for the socket that is the user's alone.
@@ -252,10 +251,13 @@ std::vector<std::string> SocketCandidates(const std::string& named) {
 }
 
 Failure CheckSocketPlace(const std::string& socket_path) {
+  struct stat facts{};
+  // Without a service every process goes on to its private daemon, whoever has that folder.
+  const bool is_service = socket_path == kServiceSocket;
+  if (is_service && ::lstat(socket_path.c_str(), &facts) != 0) return {};
   const std::string folder = FolderOf(socket_path);
   if (Failure failure = CheckOwner(folder, ", mlxcommd's folder,", socket_path); !failure.ok())
     return failure;
-  struct stat facts{};
   if (::stat(folder.c_str(), &facts) != 0) return {};
   // Groups: a new folder may well be writable for its user's own one, but not the private daemon's.
   const bool is_private = socket_path == PrivateSocketPath();

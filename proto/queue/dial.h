@@ -35,14 +35,14 @@ struct Dialed {
   int descriptor_count = 0;
 };
 
-// PERMISSION_DENIED, with path and owner: another user than this one could put a socket there, in its folder or
-// by the folder. Root may, but not at the private daemon's path. What is not there yet is fine.
+// PERMISSION_DENIED, with path and owner: another user than this one could put a socket there, in its
+// folder or by the folder. Root may, but not at the private daemon's path. What is not there yet is fine.
 Failure CheckSocketPlace(const std::string& socket_path);
 
-// Connects to one socket and says hello. Only a listener of this process's user or of root (not at the private
-// daemon's path) is believed, at a place where only these may put one: it gets the process's memory, and in a
-// folder such as /tmp any user may put a socket at the expected path. On failure nothing is left open. `interrupted` may be empty, else it is asked about every 50 ms; true gives
-// CANCELLED.
+// Connects to one socket and says hello. Only a listener of this process's user or of root (not at the
+// private daemon's path) is believed, at a place where only these may put one: it gets the process's
+// memory, and in a folder such as /tmp any user may put a socket at the expected path. On failure nothing
+// is left open. `interrupted` may be empty, else it is asked about every 50 ms; true gives CANCELLED.
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
              std::uint64_t timeout_ns, Dialed& dialed,
              const std::function<bool()>& interrupted = {});

@@ -174,14 +174,14 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "{hellos} hellos of another key or cluster, none of its own", "neighbours with the same key",
      "if those are to be its neighbours: mlxcommctl cluster key show on one of them, mlxcommctl "
      "cluster key rotate --take here. Where one of them is as alone, on one side only. Whether "
-     "more are heard: mlxcommctl doctor --recent 1m"},
+     "more are heard: mlxcommctl doctor --recent 10s"},
     {.id = "MC211/refused",
      .found = "{strangers} without its key, the last {ago} ago, and no neighbour",
      .expected = "neighbours with the same key",
      .remedy = "if those are to be its neighbours (mlxcommctl events says from where they come): "
                "mlxcommctl cluster key show on one of them, mlxcommctl cluster key rotate --take "
                "here. Where one of them is as alone, on one side only. Whether more come: "
-               "mlxcommctl doctor --recent 1m",
+               "mlxcommctl doctor --recent 10s",
      .depends_on = {"MC211"}},  // Hellos tell the same.
     {.id = "MC212",
      .severity = Severity::kWarning,

@@ -99,6 +99,19 @@ std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
                        rail.remote_interface());
 }
 
+// What an end without a carrier says; other reasons come from a machine that has answered, or could.
+bool MayBeOfCarrier(v1::LinkReason::Value reason) {
+  switch (reason) {
+    case v1::LinkReason::none:
+    case v1::LinkReason::no_answer:
+    case v1::LinkReason::cut:
+    case v1::LinkReason::reset:
+    case v1::LinkReason::silent:
+    case v1::LinkReason::interface_down: return true;
+    default: return false;
+  }
+}
+
 LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link) {
   const LinkCause cause = CauseOf(link);
   LinkFault fault;
@@ -112,7 +125,7 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
     fault.values.emplace_back("off_node", off->node);
     return fault;
   }
-  if (HasNoCarrier(facts.cluster, node, link) && !SaysWhoAnswers(cause.reason)) {
+  if (MayBeOfCarrier(cause.reason) && HasNoCarrier(facts.cluster, node, link)) {
     const bool is_said = cause.reason == v1::LinkReason::interface_down;
     fault.id = is_said ? "MC502/interface" : "MC502/carrier";
     fault.values.emplace_back("interface", link.last_local_interface());

@@ -31,8 +31,10 @@ bool IsMacosPort(const std::string& name) {
 std::string StateOf(const v1::NodeStatus& node) {
   std::string state = Shown(node.state());
   if (node.has_drain()) state += ", " + DrainText(node.drain());
-  if (node.has_restart() && !node.restart().taken_back())
-    state += ", " + RestartText(node.restart());
+  const v1::RestartStatus& restart = node.restart();
+  const bool is_over =
+      restart.taken_back() || (!restart.refused().empty() && restart.refused_ms_ago() >= kRecentMs);
+  if (node.has_restart() && !is_over) state += ", " + RestartText(restart);
   return state;
 }
 

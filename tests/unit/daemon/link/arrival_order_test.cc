@@ -28,7 +28,7 @@ class ArrivalOrderTest : public testing::Test {
   }
   bool Keep(std::uint64_t sequence, std::vector<std::byte> payload) {
     return order.Keep(Header(sequence, static_cast<std::uint32_t>(payload.size())), payload,
-                      nullptr);
+                      nullptr) == ArrivalOrder::Keeping::kKept;
   }
   std::vector<std::uint64_t> Due() {
     std::vector<std::uint64_t> sequences;
@@ -78,7 +78,8 @@ TEST_F(ArrivalOrderTest, KeepsLargeControlMessagesWithoutCopy) {
   const std::byte* const at = control->data();
   EXPECT_EQ(order.OnArrived(2), Arrival::kEarly);
   const std::span<const std::byte> payload(*control);
-  ASSERT_TRUE(order.Keep(Header(2, 100'000), payload, std::move(control)));
+  ASSERT_EQ(order.Keep(Header(2, 100'000), payload, std::move(control)),
+            ArrivalOrder::Keeping::kKept);
   EXPECT_EQ(order.OnArrived(1), Arrival::kNext);
   std::span<const std::byte> kept;
   ASSERT_NE(order.NextDue(kept), nullptr);
@@ -97,8 +98,8 @@ TEST_F(ArrivalOrderTest, RefusesToKeepMoreThanAnHonestPeerSends) {
   EXPECT_FALSE(Keep(sequence, std::vector<std::byte>(1)));
 }
 
-// Why: one neighbour may keep a window's worth of frames waiting for the one before them; sixty-four identities
-// that all do so, which no honest cluster does, made a daemon hold more than a gigabyte.
+// Why: one neighbour may keep a window's worth of frames waiting for the one before them; sixty-four
+// identities that all do so, which no honest cluster does, made a daemon hold more than a gigabyte.
 TEST_F(ArrivalOrderTest, KeepsOfManyPeersTogetherWhatAFewMaySendAndGivesItBack) {
   EarlyBudget budget;
   std::vector<std::unique_ptr<ArrivalClaims>> ranges;
@@ -107,25 +108,37 @@ TEST_F(ArrivalOrderTest, KeepsOfManyPeersTogetherWhatAFewMaySendAndGivesItBack) 
   for (int peer = 0; peer < 64; ++peer) {
     ranges.push_back(std::make_unique<ArrivalClaims>());
     peers.push_back(std::make_unique<ArrivalOrder>(*ranges.back(), &budget));
-    const std::vector<std::byte> eager(1000);  // In a slot, which is larger.
+    const std::vector<std::byte> eager(16'000);
     std::uint64_t kept = 0;
     for (std::uint64_t sequence = 2; sequence < wire::kWindow; ++sequence, ++kept) {
-      wire::FrameHeader header;
-      header.sequence = sequence;
-      header.payload_bytes = 1000;
       ASSERT_EQ(peers.back()->OnArrived(sequence), Arrival::kEarly);
-      if (!peers.back()->Keep(header, eager, nullptr)) break;
+      const auto keeping = peers.back()->Keep(Header(sequence, 16'000), eager, nullptr);
+      if (keeping == ArrivalOrder::Keeping::kNoRoom) break;
+      ASSERT_EQ(keeping, ArrivalOrder::Keeping::kKept);
     }
-    EXPECT_GE(kept * wire::kSlotBytesMax, EarlyBudget::kOwnBytes - wire::kSlotBytesMax)
+    EXPECT_GE(kept * eager.size(), EarlyBudget::kOwnBytes * 9 / 10)
         << "whatever others have, peer " << peer;
-    held += kept * wire::kSlotBytesMax;
+    held += kept * eager.size();
   }
   EXPECT_LE(held, EarlyBudget::kSharedBytesMax + 64 * EarlyBudget::kOwnBytes);
-  EXPECT_GT(budget.shared_bytes(), EarlyBudget::kSharedBytesMax - wire::kSlotBytesMax);
-  peers[0]->Reset();  // It has grown; now it goes on with its own share.
+  EXPECT_GT(budget.shared_bytes(), EarlyBudget::kSharedBytesMax - 16'000);
+  peers[0]->Reset();  // Its own share has grown and stays.
   EXPECT_LT(budget.shared_bytes(), EarlyBudget::kSharedBytesMax - wire::kEarlyBytesMax / 2);
   peers.clear();
   EXPECT_EQ(budget.shared_bytes(), 0u);
+}
+
+// Why: beyond the own share small frames must not count as much as large ones, for honest peers may have a
+// window of them too.
+TEST_F(ArrivalOrderTest, CountsOfSmallFramesBeyondTheOwnShareWhatTheyHave) {
+  EarlyBudget budget;
+  ArrivalOrder small(claims, &budget);
+  for (std::uint64_t sequence = 2; sequence < wire::kWindow; ++sequence) {
+    ASSERT_EQ(small.OnArrived(sequence), Arrival::kEarly);
+    ASSERT_EQ(small.Keep(Header(sequence, 64), std::vector<std::byte>(64), nullptr),
+              ArrivalOrder::Keeping::kKept);
+  }
+  EXPECT_LT(budget.shared_bytes(), 64 * wire::kWindow);
 }
 
 // How: numbers in random order within the window, over many windows; the description must match

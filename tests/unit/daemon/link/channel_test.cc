@@ -468,7 +468,7 @@ class ChannelStory {
     if (header.type == wire::FrameType::kData || arrival == ArrivalOrder::Arrival::kNext) {
       Tell(header);
     } else {
-      ASSERT_TRUE(receiver_.Keep(header, {}, nullptr));
+      ASSERT_EQ(receiver_.Keep(header, {}, nullptr), ArrivalOrder::Keeping::kKept);
     }
     std::span<const std::byte> kept;
     while (arrival == ArrivalOrder::Arrival::kNext) {

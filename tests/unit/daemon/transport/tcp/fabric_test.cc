@@ -321,8 +321,9 @@ TEST_F(FabricTest, KeepsItsRailWhenAStaleIntroductionArrives) {
   EXPECT_THAT(a.lost, testing::IsEmpty());
 }
 
-// Why: a node that is upgraded several times in a row ends each of its daemons' connections soon, and pauses that
-// grow meanwhile would add up. How: twenty daemons in turn; with growing pauses it would take many minutes.
+// Why: a node that is upgraded several times in a row ends each of its daemons' connections soon, and
+// pauses that grow meanwhile would add up. How: twenty daemons in turn; with growing pauses it would take
+// many minutes.
 TEST_F(FabricTest, DialsADaemonThatWasStartedAnewWithoutTheFormerOnesPauses) {
   RawPeer peer(io);
   Node a(io, "a", 1, {peer.address()}, 7, [](FabricOptions& options) {
