@@ -26,7 +26,7 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
 // file in messages.
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name);
 
-// What is wrong with it as the daemon's socket, whoever names it; empty: nothing.
+// What is wrong with it as the daemon's socket, in the file or as an argument; empty: nothing.
 std::string MistakeInSocketPath(const std::string& path);
 
 // What is no mistake, but will not do what it seems to: sentences for people.

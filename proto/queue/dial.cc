@@ -167,7 +167,7 @@ Failure CheckListener(const std::string& path, int connection) {
 Failure CheckOwner(const std::string& file, const char* is_what, const std::string& socket_path) {
   struct stat facts{};
   for (const auto look : {::lstat, ::stat}) {
-    if (look(file.c_str(), &facts) != 0) return {};  // Whoever connects will hear why.
+    if (look(file.c_str(), &facts) != 0) return {};  // To connect will fail, and say why.
     if (IsBelieved(facts.st_uid, socket_path)) continue;
     return Disbelieved(file + is_what + " belongs to user ", facts.st_uid, "to", socket_path);
   }
@@ -252,7 +252,7 @@ std::vector<std::string> SocketCandidates(const std::string& named) {
 
 Failure CheckSocketPlace(const std::string& socket_path) {
   struct stat facts{};
-  // Without a service every process goes on to its private daemon, whoever has that folder.
+  // Without a service every process goes on to its private daemon, whatever that folder is.
   const bool is_service = socket_path == kServiceSocket;
   if (is_service && ::lstat(socket_path.c_str(), &facts) != 0) return {};
   const std::string folder = FolderOf(socket_path);

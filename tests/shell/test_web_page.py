@@ -169,7 +169,8 @@ def test_the_page_shows_what_there_is(cluster, opened, tmp_path):
 def test_the_page_shows_figures_as_mlxcommctl_does(cluster, opened):
     _, page = opened(cluster(1).socket(0))
     table = pathlib.Path(__file__).parents[1] / "unit/client/ctl/cli/shown_quantities.def"
-    rows = re.findall(r'^SHOWN\((\w+), ([0-9.]+), "(.*)"\)$', table.read_text(encoding="utf-8"), re.MULTILINE)
+    row = r'^MLXCOMM_SHOWN\((\w+), ([0-9.]+), "(.*)"\)$'
+    rows = re.findall(row, table.read_text(encoding="utf-8"), re.MULTILINE)
     names = {"rate_now": "rateNow"}
     asked = [[names.get(kind, kind), float(figure)] for kind, figure, _ in rows]
     said = page.evaluate("""async (asked) => {

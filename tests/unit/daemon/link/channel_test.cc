@@ -416,7 +416,7 @@ class ChannelStory {
         now_ += random_() % (100 * kMs);
         sender_.OnNow(now_);
         break;
-      case 11: CutOrMend(at); break;
+      default: CutOrMend(at); break;
     }
     for (const std::uint64_t cookie : sender_.released()) ++released_[cookie];
     sender_.released().clear();

@@ -291,7 +291,7 @@ TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
 }
 
 // Why: who may write to the folder may put his own socket, or a link to another daemon of root's, where the
-// daemon's has been, and the kernel says of whoever listens there that it is root.
+// daemon's has been, and the kernel says that root listens there.
 TEST(DialTest, ConnectsOnlyWhereNobodyElseMayPutASocket) {
   const SocketPlace place;
   EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "nothing is there yet";

@@ -67,9 +67,9 @@ TEST(QuantitiesTest, ShowsWhatThePageShows) {
   const auto milliseconds = [](double value) {
     return HumanTime(static_cast<std::uint64_t>(value));
   };
-#define SHOWN(kind, figure, text) EXPECT_EQ(kind(figure), text) << #kind " of " #figure;
+#define MLXCOMM_SHOWN(kind, figure, text) EXPECT_EQ(kind(figure), text) << #kind " of " #figure;
 #include "tests/unit/client/ctl/cli/shown_quantities.def"
-#undef SHOWN
+#undef MLXCOMM_SHOWN
 }
 
 }  // namespace

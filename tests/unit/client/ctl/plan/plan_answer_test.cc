@@ -125,7 +125,7 @@ TEST(PlanAnswerTest, SlowerLinksCostMore) {
   const std::uint64_t slow = Answer(request).predicted_ns();
   // Each node has 2 x 2 blocks of a MiB for each of three others, and fills two links; in
   // the ring one of the three is two cables away.
-  EXPECT_NEAR(static_cast<double>(slow - fast), 4 * 1048576 * 4 / 2 * 0.75, 10'000);
+  EXPECT_NEAR(static_cast<double>(slow - fast), 4 * 1048576 * 2 * 0.75, 10'000);
 }
 
 TEST(PlanAnswerTest, StepsAreListedWithTheirPlaces) {
