@@ -178,9 +178,10 @@ def test_files_that_differ_are_named(tmp_path):
         file = tmp_path / "file"
         file.write_text(content)
         file.chmod(mode)
+        os.utime(file, (1_700_000_000, 1_700_000_000))  # Times would differ, too.
         with zipfile.ZipFile(tmp_path / f"{name}.whl", "w") as archive:
             archive.write(file, "a/file")
-            archive.writestr("same", "same")
+            archive.writestr(zipfile.ZipInfo("same"), "same")
         with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as archive:
             archive.add(file, "a/file")
     for suffix in (".whl", ".tar.gz"):

@@ -129,14 +129,14 @@ def test_descriptors_that_nobody_asked_for_are_not_kept(beside, tmp_path, when):
     with beside() as c, contextlib.ExitStack() as kept:
         for kind in KINDS:
             sent = wrong_descriptors(kind, tmp_path, kept)
-            with connect_as_ann(c) as connection:
+            with connect_as_ann(c) as connection, contextlib.ExitStack() as kept_until_sent:
                 if when == "with the hello":
                     socket.send_fds(connection, [GOOD_HELLO], sent)
                 else:
                     connection.sendall(GOOD_HELLO)
                 answer, own, _, _ = socket.recv_fds(connection, ANSWER_BYTES, 4)
-                for descriptor in own:
-                    os.close(descriptor)
+                for descriptor in own:  # Until then: without them the session ends, and the connection.
+                    kept_until_sent.callback(os.close, descriptor)
                 assert len(answer) == ANSWER_BYTES and len(own) == 3, (kind, answer)
                 assert answer[FAILURE_CODE_AT] == 0, (kind, answer)
                 if when == "later":  # Where gRPC reads by now.
