@@ -58,8 +58,7 @@ std::string FindDaemon() {
 }
 
 // Only this user may have access to the socket's folder, else nothing in it can be trusted.
-Failure MakePrivateFolder(const std::string& socket_path) {
-  const std::string folder = socket_path.substr(0, socket_path.rfind('/'));
+Failure MakePrivateFolder(const std::string& folder, const std::string& socket_path) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return Unavailable("cannot make " + folder + " for a private daemon: " + std::strerror(errno) +
                        ". Set XDG_RUNTIME_DIR or TMPDIR to a folder that is there and yours");
@@ -67,11 +66,7 @@ Failure MakePrivateFolder(const std::string& socket_path) {
   struct stat facts{};
   if (::lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode))
     return Unavailable(folder + " is not a folder: remove it");
-  if (facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return {FailureCode::kPermissionDenied, kNoRank,
-            folder + " is not a folder of this user alone: chmod go-w " + folder};
-  }
-  return queue::CheckSocketPlace(socket_path);
+  return queue::CheckSocketPlace(socket_path, /*is_private=*/true);
 }
 
 std::string TailOf(const std::string& path) {
@@ -225,7 +220,7 @@ Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout
         "MLXCOMM_DAEMON");
   }
   const std::string folder = socket_path.substr(0, socket_path.rfind('/'));
-  if (Failure failure = MakePrivateFolder(socket_path); !failure.ok()) return failure;
+  if (Failure failure = MakePrivateFolder(folder, socket_path); !failure.ok()) return failure;
   constexpr std::uint64_t kTimeoutMostNs = 86'400'000'000'000;
   const auto deadline = std::chrono::steady_clock::now() +
                         std::chrono::nanoseconds(std::min(timeout_ns, kTimeoutMostNs));

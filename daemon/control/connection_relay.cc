@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/dispatch.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
@@ -95,7 +96,7 @@ ConnectionRelay::~ConnectionRelay() {
 void ConnectionRelay::Post(absl::AnyInvocable<void()> work) { asio::post(io_, std::move(work)); }
 
 void ConnectionRelay::Carry(platform::FileDescriptor process, platform::FileDescriptor grpc) {
-  asio::post(io_, [this, process = std::move(process), grpc = std::move(grpc)]() mutable {
+  asio::dispatch(io_, [this, process = std::move(process), grpc = std::move(grpc)]() mutable {
     Begin(std::move(process), std::move(grpc));
   });
 }

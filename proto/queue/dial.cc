@@ -124,23 +124,23 @@ constexpr uid_t kOverflowUser = 65534;
 
 // False: it stands for many users as well, whom this process's user namespace does not map.
 bool IsOneUser(uid_t user) {
+  if (user != kOverflowUser) return true;
   std::ifstream map("/proc/self/uid_map");
-  if (user != kOverflowUser || !map) return true;
+  if (!map) return true;
   std::uint64_t inside = 0, outside = 0, count = 0, mapped = 0;
   while (map >> inside >> outside >> count) mapped += count;
   return mapped >= std::numeric_limits<std::uint32_t>::max();
 }
 
 // Whom a process believes: its own user, and root but for the socket that is the user's alone.
-bool IsBelieved(uid_t user, const std::string& socket_path) {
+bool IsBelieved(uid_t user, bool is_private) {
   if (user == ::geteuid()) return IsOneUser(user);
-  return user == 0 && socket_path != PrivateSocketPath();
+  return user == 0 && !is_private;
 }
 
 // `what` ends with the user who is not believed.
 Failure Disbelieved(const std::string& what, uid_t user, const char* not_by,
-                    const std::string& socket_path) {
-  const bool is_private = socket_path == PrivateSocketPath();
+                    const std::string& socket_path, bool is_private) {
   return {FailureCode::kPermissionDenied, kNoRank,
           what + std::to_string(user) + ", not " + not_by + " user " + std::to_string(::geteuid()) +
               (is_private ? "" : " or root") +
@@ -153,23 +153,26 @@ Failure Disbelieved(const std::string& what, uid_t user, const char* not_by,
                    : "")};
 }
 
-Failure CheckListener(const std::string& path, int connection) {
+Failure CheckListener(const std::string& path, bool is_private, int connection) {
   const std::optional<PeerCredentials> listener = FindPeer(connection);
   if (!listener) {
     return Unavailable(path,
                        std::string("who listens there is not known: ") + std::strerror(errno));
   }
-  if (IsBelieved(listener->uid, path)) return {};
-  return Disbelieved("mlxcommd at " + path + " is run by user ", listener->uid, "by", path);
+  if (IsBelieved(listener->uid, is_private)) return {};
+  return Disbelieved("mlxcommd at " + path + " is run by user ", listener->uid, "by", path,
+                     is_private);
 }
 
 // Who owns a link may have it lead elsewhere.
-Failure CheckOwner(const std::string& file, const char* is_what, const std::string& socket_path) {
+Failure CheckOwner(const std::string& file, const char* is_what, const std::string& socket_path,
+                   bool is_private) {
   struct stat facts{};
   for (const auto look : {::lstat, ::stat}) {
     if (look(file.c_str(), &facts) != 0) return {};  // To connect will fail, and say why.
-    if (IsBelieved(facts.st_uid, socket_path)) continue;
-    return Disbelieved(file + is_what + " belongs to user ", facts.st_uid, "to", socket_path);
+    if (IsBelieved(facts.st_uid, is_private)) continue;
+    return Disbelieved(file + is_what + " belongs to user ", facts.st_uid, "to", socket_path,
+                       is_private);
   }
   return {};
 }
@@ -250,36 +253,39 @@ std::vector<std::string> SocketCandidates(const std::string& named) {
   return {kServiceSocket, PrivateSocketPath()};
 }
 
-Failure CheckSocketPlace(const std::string& socket_path) {
+Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
   struct stat facts{};
   // Without a service every process goes on to its private daemon, whatever that folder is.
   const bool is_service = socket_path == kServiceSocket;
   if (is_service && ::lstat(socket_path.c_str(), &facts) != 0) return {};
   const std::string folder = FolderOf(socket_path);
-  if (Failure failure = CheckOwner(folder, ", mlxcommd's folder,", socket_path); !failure.ok())
-    return failure;
+  Failure failure = CheckOwner(folder, ", mlxcommd's folder,", socket_path, is_private);
+  if (!failure.ok()) return failure;
   if (::stat(folder.c_str(), &facts) != 0) return {};
-  // Groups: a new folder may well be writable for its user's own one, but not the private daemon's.
-  const bool is_private = socket_path == PrivateSocketPath();
-  const mode_t others = is_private ? S_IWGRP | S_IWOTH : S_IWOTH;
-  if ((facts.st_mode & others) != 0 && (is_private || (facts.st_mode & S_ISVTX) == 0)) {
+  if (is_private && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return {FailureCode::kPermissionDenied, kNoRank,
+            folder + " is not a folder of this user alone: chmod go-w " + folder};
+  }
+  // Not the group: a new folder may well be writable for its user's own one.
+  if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
     return {FailureCode::kPermissionDenied, kNoRank,
             folder + ", mlxcommd's folder, of user " + std::to_string(facts.st_uid) +
                 ", may be written to by other users, who could put a socket of their own there: "
-                "chmod " +
-                (is_private ? "go-w " : "o-w ") + folder};
+                "chmod o-w " +
+                folder};
   }
-  return CheckOwner(socket_path, ", mlxcommd's socket,", socket_path);
+  return CheckOwner(socket_path, ", mlxcommd's socket,", socket_path, is_private);
 }
 
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
              std::uint64_t timeout_ns, Dialed& dialed, const std::function<bool()>& interrupted) {
   dialed = Dialed{};
   const Patience patience(timeout_ns, interrupted);
-  if (Failure failure = CheckSocketPlace(socket_path); !failure.ok()) return failure;
+  const bool is_private = socket_path == PrivateSocketPath();
+  if (Failure failure = CheckSocketPlace(socket_path, is_private); !failure.ok()) return failure;
   dialed.connection = ConnectUnix(socket_path, patience);
   if (dialed.connection < 0) return NotReached(socket_path, errno, "");
-  if (Failure failure = CheckListener(socket_path, dialed.connection); !failure.ok()) {
+  if (Failure failure = CheckListener(socket_path, is_private, dialed.connection); !failure.ok()) {
     CloseAll(dialed);
     return failure;
   }

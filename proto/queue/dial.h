@@ -36,8 +36,9 @@ struct Dialed {
 };
 
 // PERMISSION_DENIED, with path and owner: another user than this one could put a socket there, in its
-// folder or by the folder. Root may, but not at the private daemon's path. What is not there yet is fine.
-Failure CheckSocketPlace(const std::string& socket_path);
+// folder or by the folder. Root may, but not where the private daemon's is, nor its folder's group. What is
+// not there yet is fine.
+Failure CheckSocketPlace(const std::string& socket_path, bool is_private);
 
 // Connects to one socket and says hello. Only a listener of this process's user or of root (not at the
 // private daemon's path) is believed, at a place where only these may put one: it gets the process's

@@ -412,7 +412,7 @@ void CheckRefused(const Facts& facts, const v1::NodeStatus& node, Findings& find
 
 void CheckRestart(const Facts& facts, const v1::NodeStatus& node, Findings& findings) {
   const v1::RestartStatus& restart = node.restart();
-  if (restart.refused().empty() || !IsRecent(facts, restart.refused_ms_ago())) return;
+  if (!IsRefused(restart, facts.recent_ms)) return;
   findings.Add("MC518", absl::StrCat("node ", node.name()),
                {{"refused", restart.refused()},
                 {"ago", HumanTime(restart.refused_ms_ago())},

@@ -92,7 +92,7 @@ std::string Draining(const v1::StatusReply& status) {
 std::string RefusesToRestart(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     const v1::RestartStatus& restart = node.restart();
-    if (restart.refused().empty() || restart.refused_ms_ago() >= kRecentMs) continue;
+    if (!IsRefused(restart)) continue;
     return "node " + node.name() +
            " was told to restart and goes on as it is: " + restart.refused() +
            ": mend that, then mlxcommctl service restart there; or mlxcommctl service restart "
@@ -142,6 +142,10 @@ std::string DrainText(const v1::DrainStatus& drain) {
   const std::string left =
       seconds < 60 ? std::to_string(seconds) + " s" : HumanTime(1000 * seconds);
   return Plural(drain.jobs(), "job") + ", " + left + " left";
+}
+
+bool IsRefused(const v1::RestartStatus& restart, std::uint64_t recent_ms) {
+  return !restart.refused().empty() && restart.refused_ms_ago() < recent_ms;
 }
 
 std::string RestartText(const v1::RestartStatus& restart) {

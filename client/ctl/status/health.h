@@ -17,6 +17,9 @@ Health HealthOf(const v1::StatusReply& status);
 // What happened once and left no trace counts for so long; doctor's --recent says another time.
 inline constexpr std::uint64_t kRecentMs = 600'000;
 
+// Whether the node has refused to restart, no longer ago than that.
+bool IsRefused(const v1::RestartStatus& restart, std::uint64_t recent_ms = kRecentMs);
+
 // Others have then awaited a rank for long enough for it to be worth a look.
 inline constexpr std::uint64_t kLongMs = 10'000;
 // Which rank of the job is awaited for so long, and where to look; empty: none. One that takes part in the

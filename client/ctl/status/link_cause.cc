@@ -1,11 +1,15 @@
 #include "client/ctl/status/link_cause.h"
 
 namespace mlxcomm::ctl {
+namespace {
 
+// These say who answers now, which outweighs how the link has ended.
 bool SaysWhoAnswers(v1::LinkReason::Value reason) {
   return IsOfAnotherKey(reason) || reason == v1::LinkReason::version_too_far ||
          reason == v1::LinkReason::not_a_daemon || reason == v1::LinkReason::own_node;
 }
+
+}  // namespace
 
 bool IsOfAnotherKey(v1::LinkReason::Value reason) {
   return reason == v1::LinkReason::wrong_key || reason == v1::LinkReason::wrong_cluster ||

@@ -14,8 +14,6 @@ struct LinkCause {
 };
 LinkCause CauseOf(const v1::LinkStatus& link);
 
-// These say who answers now, which outweighs how the link has ended.
-bool SaysWhoAnswers(v1::LinkReason::Value reason);
 // What answers is of another cluster, or has another key.
 bool IsOfAnotherKey(v1::LinkReason::Value reason);
 

@@ -208,21 +208,15 @@ std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
   return "and " + left_out + " more that are up (-v shows all)\n";
 }
 
-// The same: as many links stay as two columns have room for.
-std::string KeepWhatFits(std::vector<PairOfNodes>& plain, const Layout& layout, std::size_t rows) {
+// The same: as many stay, at most `most`, as `fits` finds room for, with what says that others were left out.
+template <typename Fits>
+std::string KeepWhatFits(std::vector<PairOfNodes>& plain, std::size_t most, const Fits& fits) {
   const std::vector<PairOfNodes> all = plain;
-  const auto rows_needed = [&] {
-    std::size_t needed = plain.size() < all.size() ? 1 : 0;
-    for (const auto& [over, pairs] : GroupsOf(plain, layout)) {
-      needed += (layout.over ? 0 : 1) + (pairs.size() + 1) / 2;
-    }
-    return needed;
-  };
   std::string left_out;
-  for (std::size_t most = std::min(plain.size(), 2 * rows); most > 0; --most) {
+  for (most = std::min(most, all.size()); most > 0; --most) {
     plain = all;
     left_out = KeepBusiest(plain, most);
-    if (rows_needed() <= rows) break;
+    if (fits(left_out)) break;
   }
   return left_out;
 }
@@ -230,7 +224,14 @@ std::string KeepWhatFits(std::vector<PairOfNodes>& plain, const Layout& layout, 
 // False: they do not fit side by side.
 bool RenderInTwoColumns(std::vector<PairOfNodes> plain, const Layout& layout, const Painter& paint,
                         const TerminalSize& room, std::string& out) {
-  const std::string left_out = KeepWhatFits(plain, layout, room.rows);
+  const auto fits = [&](const std::string& left_out) {
+    std::size_t needed = left_out.empty() ? 0 : 1;
+    for (const auto& [over, pairs] : GroupsOf(plain, layout)) {
+      needed += (layout.over ? 0 : 1) + (pairs.size() + 1) / 2;
+    }
+    return needed <= room.rows;
+  };
+  const std::string left_out = KeepWhatFits(plain, 2 * room.rows, fits);
   const auto groups = GroupsOf(plain, layout);
   AlignedRows table;  // One of all groups, so that their columns are aligned.
   for (const auto& [over, pairs] : groups) {
@@ -313,14 +314,10 @@ void RenderLinks(const std::vector<PairOfNodes>& pairs, const Painter& paint, Te
     out += of_marked + text;
     return;
   }
-  const std::vector<PairOfNodes> all = plain;
-  for (std::size_t most = std::min(all.size(), room.rows); most > 0; --most) {
-    plain = all;
-    const std::string left_out = KeepBusiest(plain, most);
-    text = in_rows() + left_out;
-    if (RowsOf(text, room.columns) <= taken + room.rows) break;
-  }
-  out += text;
+  const std::string left_out = KeepWhatFits(plain, room.rows, [&](const std::string& others) {
+    return RowsOf(in_rows() + others, room.columns) <= taken + room.rows;
+  });
+  out += in_rows() + left_out;
 }
 
 void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::string& out) {

@@ -32,9 +32,8 @@ std::string StateOf(const v1::NodeStatus& node) {
   std::string state = Shown(node.state());
   if (node.has_drain()) state += ", " + DrainText(node.drain());
   const v1::RestartStatus& restart = node.restart();
-  const bool is_over =
-      restart.taken_back() || (!restart.refused().empty() && restart.refused_ms_ago() >= kRecentMs);
-  if (node.has_restart() && !is_over) state += ", " + RestartText(restart);
+  const bool waits = node.has_restart() && restart.refused().empty() && !restart.taken_back();
+  if (waits || IsRefused(restart)) state += ", " + RestartText(restart);
   return state;
 }
 

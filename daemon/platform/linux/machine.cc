@@ -1,19 +1,14 @@
 #include "daemon/platform/machine.h"
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
-
-#include "daemon/platform/file_descriptor.h"
 
 namespace mlxcomm::platform {
 namespace {
@@ -30,16 +25,10 @@ std::uint64_t PhysicalMemoryBytes() {
 // RssAnon of proc(5), as resident less shared pages: status, which names it, takes the kernel and a
 // reader ten times as long, and the thread that moves payload reads this. Clients' arenas are shared pages.
 std::uint64_t OwnMemoryBytes() {
-  const FileDescriptor statm(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
-  char text[256];
-  const ssize_t bytes = statm.valid() ? ::read(statm.get(), text, sizeof text - 1) : -1;
-  if (bytes <= 0) return 0;
-  text[bytes] = '\0';
   std::uint64_t size = 0;
   std::uint64_t resident = 0;
   std::uint64_t shared = 0;
-  if (std::sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &size, &resident, &shared) != 3)
-    return 0;
+  if (!(std::ifstream("/proc/self/statm") >> size >> resident >> shared)) return 0;
   return (resident - std::min(shared, resident)) *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }

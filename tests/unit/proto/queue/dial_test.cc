@@ -294,21 +294,23 @@ TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
 // daemon's has been, and the kernel says that root listens there.
 TEST(DialTest, ConnectsOnlyWhereNobodyElseMayPutASocket) {
   const SocketPlace place;
-  EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "nothing is there yet";
-  EXPECT_TRUE(CheckSocketPlace(place.folder() + "/none/socket").ok());
+  EXPECT_TRUE(CheckSocketPlace(place.path(), /*is_private=*/false).ok()) << "nothing is there yet";
+  EXPECT_TRUE(CheckSocketPlace(place.folder() + "/none/socket", /*is_private=*/false).ok());
   ASSERT_EQ(::chmod(place.folder().c_str(), 0775), 0);
-  EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "a new folder may be the own group's as well";
+  EXPECT_TRUE(CheckSocketPlace(place.path(), /*is_private=*/false).ok())
+      << "a new folder may be the own group's as well";
   ASSERT_EQ(::chmod(place.folder().c_str(), 0777), 0);
-  const Failure open = CheckSocketPlace(place.path());
+  const Failure open = CheckSocketPlace(place.path(), /*is_private=*/false);
   EXPECT_EQ(open.code, FailureCode::kPermissionDenied);
   EXPECT_THAT(open.message, AllOf(HasSubstr(place.folder() + ","), HasSubstr("chmod o-w")));
   ASSERT_EQ(::chmod(place.folder().c_str(), 01777), 0);
-  EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "as /tmp: who has made a file keeps it";
+  EXPECT_TRUE(CheckSocketPlace(place.path(), /*is_private=*/false).ok())
+      << "as /tmp: who has made a file keeps it";
   if (::geteuid() == 0) {
     ASSERT_EQ(::symlink("/dev/null", place.path().c_str()), 0);
-    EXPECT_TRUE(CheckSocketPlace(place.path()).ok()) << "a link of one's own";
+    EXPECT_TRUE(CheckSocketPlace(place.path(), /*is_private=*/false).ok()) << "a link of one's own";
     ASSERT_EQ(::lchown(place.path().c_str(), 61001, 61001), 0);
-    const Failure lent = CheckSocketPlace(place.path());
+    const Failure lent = CheckSocketPlace(place.path(), /*is_private=*/false);
     EXPECT_EQ(lent.code, FailureCode::kPermissionDenied);
     EXPECT_THAT(lent.message, AllOf(HasSubstr(place.path()), HasSubstr("belongs to user 61001")));
   }
