@@ -29,10 +29,13 @@ namespace mlxcomm::client {
 
 void Latch(mlxcomm_group& group, const Failure& failure) {
   const std::lock_guard lock(group.mutex);
-  if (group.failure.ok()) group.failure = failure;
+  if (!group.failure.ok()) return;
+  group.failure = failure;
+  group.failed.store(!failure.ok(), std::memory_order_release);
 }
 
 Failure Latched(const mlxcomm_group& group) {
+  if (!group.failed.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(group.mutex);
   return group.failure;
 }

@@ -101,21 +101,39 @@ bool ArenaAllocator::Free(std::uint64_t offset) {
   return true;
 }
 
-bool ArenaAllocator::Pin(std::uint64_t offset, std::uint64_t bytes) {
+const ArenaAllocator::Part* ArenaAllocator::Pin(std::span<const Part> parts, Pins& pins) {
   const std::lock_guard lock(mutex_);
-  const auto range = Containing(offset);
-  if (range == ranges_.end() || range->second.freed) return false;
-  const std::uint64_t before = offset - range->first;
-  if (before >= range->second.bytes || bytes > range->second.bytes - before) return false;
-  ++range->second.pins;
-  return true;
+  for (const Part& part : parts) {
+    const auto range = FindPinnable(part);
+    if (range == ranges_.end()) {
+      UnpinAll(pins);
+      return &part;
+    }
+    ++range->second.pins;
+    pins.ranges_[pins.count_++] = range;
+  }
+  return nullptr;
 }
 
-void ArenaAllocator::Unpin(std::uint64_t offset) {
+ArenaAllocator::Ranges::iterator ArenaAllocator::FindPinnable(const Part& part) {
+  const auto range = Containing(part.offset);
+  if (range == ranges_.end() || range->second.freed) return ranges_.end();
+  const std::uint64_t before = part.offset - range->first;
+  if (before >= range->second.bytes) return ranges_.end();
+  return part.bytes <= range->second.bytes - before ? range : ranges_.end();
+}
+
+void ArenaAllocator::Unpin(Pins& pins) {
+  if (pins.count_ == 0) return;
   const std::lock_guard lock(mutex_);
-  const auto range = Containing(offset);
-  if (range == ranges_.end() || range->second.pins == 0) return;
-  if (--range->second.pins == 0 && range->second.freed) Release(range);
+  UnpinAll(pins);
+}
+
+void ArenaAllocator::UnpinAll(Pins& pins) {
+  while (pins.count_ > 0) {
+    const auto range = pins.ranges_[--pins.count_];
+    if (--range->second.pins == 0 && range->second.freed) Release(range);
+  }
 }
 
 void ArenaAllocator::Release(Ranges::iterator range) {

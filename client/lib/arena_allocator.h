@@ -15,11 +15,13 @@
 // Owner: Connection. Thread: any, one mutex. Memory: a map entry for each range.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "proto/queue/layout.h"
 
@@ -33,6 +35,16 @@ inline constexpr const char kArenaRemedy[] =
     "the daemon gives, raise clients { arena_bytes_max } in its configuration.";
 
 class ArenaAllocator {
+  struct Range {
+    std::uint64_t bytes = 0;
+    std::uint64_t freed_at = 0;  // Free ranges: a counter, higher is warmer.
+    std::uint32_t pins = 0;
+    bool used = false;
+    bool freed = false;  // Used and pinned: the last unpin frees it.
+    bool warm = false;   // Free ranges: may have pages.
+  };
+  using Ranges = std::map<std::uint64_t, Range>;
+
  public:
   static constexpr std::uint64_t kWarmBytes = std::uint64_t{2} << 30;
 
@@ -47,11 +59,27 @@ class ArenaAllocator {
   // False: not the start of an allocated range.
   bool Free(std::uint64_t offset);
 
-  // False, and nothing is pinned: [offset, offset + bytes) does not lie in one range that is
-  // allocated and not freed.
-  [[nodiscard]] bool Pin(std::uint64_t offset, std::uint64_t bytes);
-  // Once for each Pin, with its offset.
-  void Unpin(std::uint64_t offset);
+  struct Part {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+  };
+  // What one operation has pinned: its input, its output and a table. It stays where it is, so that
+  // to unpin it nothing is looked for.
+  class Pins {
+   public:
+    static constexpr std::size_t kMost = 3;
+    std::size_t count() const { return count_; }
+
+   private:
+    friend class ArenaAllocator;
+    std::array<Ranges::iterator, kMost> ranges_;
+    std::size_t count_ = 0;
+  };
+  // Pins each of at most Pins::kMost parts. nullptr; or the first part that does not lie in one
+  // range that is allocated and not freed, and then nothing is pinned. `pins` are empty before.
+  [[nodiscard]] const Part* Pin(std::span<const Part> parts, Pins& pins);
+  // Leaves them empty.
+  void Unpin(Pins& pins);
 
   std::uint64_t used_bytes() const;
   // The largest piece of free memory, warm or not.
@@ -59,16 +87,9 @@ class ArenaAllocator {
   std::uint64_t total_bytes() const { return bytes_; }
 
  private:
-  struct Range {
-    std::uint64_t bytes = 0;
-    std::uint64_t freed_at = 0;  // Free ranges: a counter, higher is warmer.
-    std::uint32_t pins = 0;
-    bool used = false;
-    bool freed = false;  // Used and pinned: the last unpin frees it.
-    bool warm = false;   // Free ranges: may have pages.
-  };
-  using Ranges = std::map<std::uint64_t, Range>;
   Ranges::iterator Containing(std::uint64_t offset);
+  Ranges::iterator FindPinnable(const Part& part);
+  void UnpinAll(Pins& pins);
   Ranges::iterator FindFree(std::uint64_t bytes);
   Ranges::iterator JoinFree(std::uint64_t bytes);
   void SplitAfter(Ranges::iterator range, std::uint64_t bytes);

@@ -203,36 +203,18 @@ bool Connection::Interrupted() const {
 
 // With no bytes there is nothing to pin: offset 0 may be any buffer's.
 Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
-                              Pending& pending) {
-  pending.input_offset = entry.input_offset;
-  pending.output_offset = entry.output_offset;
-  const char* refused = nullptr;
-  if (extent.input_bytes > 0) {
-    pending.reads = allocator_->Pin(entry.input_offset, extent.input_bytes);
-    if (!pending.reads) refused = "input";
-  }
-  if (refused == nullptr && extent.output_bytes > 0) {
-    pending.writes = allocator_->Pin(entry.output_offset, extent.output_bytes);
-    if (!pending.writes) refused = "output";
-  }
-  if (refused != nullptr) {
-    UnpinRanges(pending);
-    return {FailureCode::kInvalidArgument, kNoRank,
-            std::string(refused) +
-                ": expected memory of one buffer that has not been freed "
-                "(mlxcomm_buffer_allocate)"};
-  }
-  if (has_table) {
-    pending.table_offset = entry.count;
-    pending.has_table = allocator_->Pin(entry.count, sizeof(std::uint64_t));
-  }
-  return {};
-}
-
-void Connection::UnpinRanges(Pending& pending) {
-  if (std::exchange(pending.reads, false)) allocator_->Unpin(pending.input_offset);
-  if (std::exchange(pending.writes, false)) allocator_->Unpin(pending.output_offset);
-  if (std::exchange(pending.has_table, false)) allocator_->Unpin(pending.table_offset);
+                              ArenaAllocator::Pins& pins) {
+  std::array<ArenaAllocator::Part, ArenaAllocator::Pins::kMost> parts;
+  std::size_t used = 0;
+  if (extent.input_bytes > 0) parts[used++] = {entry.input_offset, extent.input_bytes};
+  if (extent.output_bytes > 0) parts[used++] = {entry.output_offset, extent.output_bytes};
+  if (has_table) parts[used++] = {entry.count, sizeof(std::uint64_t)};
+  const ArenaAllocator::Part* const refused = allocator_->Pin({parts.data(), used}, pins);
+  if (refused == nullptr) return {};
+  const bool is_input = extent.input_bytes > 0 && refused == parts.data();
+  return {FailureCode::kInvalidArgument, kNoRank,
+          std::string(is_input ? "input" : "output") +
+              ": expected memory of one buffer that has not been freed (mlxcomm_buffer_allocate)"};
 }
 
 std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
@@ -249,7 +231,24 @@ std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
 Failure Connection::Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                            std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                            std::uint64_t& ticket) {
-  if (counts.empty()) return SubmitEntry(entry, caller, extent, false, timeout_ns, ticket);
+  return SubmitAll(entry, caller, extent, counts, timeout_ns, 0, ticket);
+}
+
+Connection::Outcome Connection::CarryOut(queue::SubmissionEntry& entry, Caller caller,
+                                         Extent extent, std::span<const std::uint64_t> counts,
+                                         std::uint64_t timeout_ns) {
+  std::uint64_t ticket = 0;
+  Failure failure =
+      SubmitAll(entry, caller, extent, counts, timeout_ns, page_looks_.UnderLocks(), ticket);
+  if (failure.ok()) return ticket == 0 ? Outcome{} : Wait(entry.group, ticket);
+  const bool lost = failure.code == FailureCode::kDaemonLost;
+  return {std::move(failure), lost};
+}
+
+Failure Connection::SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+                              std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
+                              int looks, std::uint64_t& ticket) {
+  if (counts.empty()) return SubmitEntry(entry, caller, extent, false, timeout_ns, looks, ticket);
   const auto table = Allocate(counts.size_bytes());
   if (!table.has_value()) {
     return {FailureCode::kResourceExhausted, kNoRank,
@@ -259,13 +258,14 @@ Failure Connection::Submit(queue::SubmissionEntry& entry, Caller caller, Extent 
   }
   std::memcpy(arena_ + *table, counts.data(), counts.size_bytes());
   entry.count = *table;
-  Failure failure = SubmitEntry(entry, caller, extent, true, timeout_ns, ticket);
+  Failure failure = SubmitEntry(entry, caller, extent, true, timeout_ns, looks, ticket);
   allocator_->Free(*table);  // At once, or when the operation has ended.
   return failure;
 }
 
 Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent,
-                                bool has_table, std::uint64_t timeout_ns, std::uint64_t& ticket) {
+                                bool has_table, std::uint64_t timeout_ns, int looks,
+                                std::uint64_t& ticket) {
   const std::lock_guard order(submit_mutex_);
   {
     const std::lock_guard lock(wait_mutex_);
@@ -280,10 +280,14 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
                   " operations are in flight: wait for some before submitting more"};
     }
     // Pinned before any thread can settle it.
-    Pending pending;
-    if (Failure failure = PinRanges(entry, extent, has_table, pending); !failure.ok()) {
+    ArenaAllocator::Pins pins;
+    if (Failure failure = PinRanges(entry, extent, has_table, pins); !failure.ok()) {
       return failure;
     }
+    ticket = pending_.Add();
+    entry.ticket = ticket;
+    Pending& pending = *pending_.Find(ticket);
+    pending.pins = pins;
     pending.group = entry.group;
     pending.kind = entry.kind;
     pending.bytes = extent.input_bytes + extent.output_bytes;
@@ -291,16 +295,21 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
     pending.began_ns = now;
     pending.ask_ns = now + kTellAfterNs;
     pending.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
-    ticket = next_ticket_++;
-    entry.ticket = ticket;
-    const meeting::Way way = NumberCollective(entry, caller, extent, now, pending);
-    pending_.Put(ticket, std::move(pending));
-    if (way == meeting::Way::kPage) return {};
+    pending.close_ns =
+        now + (timeout_ns == 0 ? Meeting::kPatienceNs : std::min(timeout_ns, Meeting::kPatienceNs));
+    if (NumberCollective(entry, caller, extent, now, pending) == meeting::Way::kPage) {
+      if (looks == 0 || !MeetsAtOnce(pending, looks)) return {};
+      pending_.Erase(std::exchange(ticket, 0));
+      return {};
+    }
   }
   // Never full: there are more slots than operations that may be in flight.
   if (submissions_->Push(entry) != queue::RingResult::kDone) {
     const std::lock_guard lock(wait_mutex_);
-    if (const auto found = pending_.Find(ticket); found != pending_.end()) pending_.Erase(found);
+    if (Pending* const pending = pending_.Find(ticket); pending != nullptr) {
+      allocator_->Unpin(pending->pins);
+      pending_.Erase(ticket);
+    }
     LoseDaemon("its queue is corrupt");
     return lost_;
   }
@@ -309,12 +318,12 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
 }
 
 Failure Connection::CopyAlone(const queue::SubmissionEntry& entry, Extent extent) {
-  Pending held;
-  if (Failure failure = PinRanges(entry, extent, false, held); !failure.ok()) return failure;
-  if (held.reads && held.writes) {
+  ArenaAllocator::Pins pins;
+  if (Failure failure = PinRanges(entry, extent, false, pins); !failure.ok()) return failure;
+  if (extent.input_bytes > 0 && extent.output_bytes > 0) {
     std::memmove(arena_ + entry.output_offset, arena_ + entry.input_offset, extent.output_bytes);
   }
-  UnpinRanges(held);
+  allocator_->Unpin(pins);
   return {};
 }
 
@@ -323,20 +332,12 @@ void Connection::Settle(const queue::CompletionEntry& entry) {
     close_asked_ = false;
     return settled_.notify_all();
   }
-  const auto found = pending_.Find(entry.ticket);
-  if (found == pending_.end()) return;
-  Pending& settled = found->second;
+  Pending* const found = pending_.Find(entry.ticket);
+  if (found == nullptr) return;
+  Pending& settled = *found;
   if (settled.meeting != nullptr) EndOnPage(settled, meeting::Progress::kAdopted, NowNs());
-  // What the daemon refuses to begin does not count as called.
   if (settled.is_collective && entry.failure_code != 0 && entry.group_failed == 0) {
-    if (const auto calls = calls_.Find(settled.group); calls != calls_.end()) {
-      GroupCalls& group = calls->second;
-      if (group.meeting != nullptr) {
-        group.meeting->TakeBack(settled.number);
-      } else if (group.called == settled.number + 1) {
-        --group.called;
-      }
-    }
+    TakeBack(settled);
   }
   Outcome outcome;
   outcome.group_failed = entry.group_failed != 0;
@@ -344,11 +345,11 @@ void Connection::Settle(const queue::CompletionEntry& entry) {
   outcome.failure.code = IsValid(code) ? code : FailureCode::kInternal;
   outcome.failure.rank = entry.rank_at_fault;
   outcome.failure.message.assign(entry.message, entry.message_bytes);
-  if (!found->second.outcome.has_value()) {
-    UnpinRanges(found->second);
-    found->second.outcome = std::move(outcome);
+  if (!settled.outcome.has_value()) {
+    allocator_->Unpin(settled.pins);
+    settled.outcome = std::move(outcome);
   }
-  if (found->second.abandoned) pending_.Erase(found);
+  if (settled.abandoned) pending_.Erase(entry.ticket);
   settled_.notify_all();  // It may be another thread's.
 }
 
@@ -369,11 +370,10 @@ void Connection::LoseDaemon(const std::string& why) {
              "the connection to mlxcommd is lost: " + why +
                  ". Buffers stay readable; connect anew once the daemon is back"};
   }
-  for (auto at = pending_.begin(); at != pending_.end();) {
-    Pending& pending = at->second;
+  pending_.EraseWhere([&](Pending& pending) {
     if (!pending.outcome.has_value()) pending.outcome = Outcome{lost_, true};
-    at = pending.abandoned ? pending_.Erase(at) : std::next(at);
-  }
+    return pending.abandoned;
+  });
   settled_.notify_all();
 }
 
@@ -421,20 +421,23 @@ void Connection::ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t u
 
 // Of a group that was left, only the end is awaited.
 Connection::Pending* Connection::Find(std::uint64_t group, std::uint64_t ticket) {
-  const auto found = pending_.Find(ticket);
-  if (found == pending_.end() || found->second.abandoned || found->second.group != group) {
-    return nullptr;
-  }
-  return &found->second;
+  Pending* const found = pending_.Find(ticket);
+  return found == nullptr || found->abandoned || found->group != group ? nullptr : found;
 }
 
 bool Connection::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
-  const auto found = pending_.Find(ticket);
-  if (found == pending_.end()) return false;
-  if (!found->second.outcome.has_value() && !reader_present_) TakeCompletions();
-  if (!found->second.outcome.has_value()) return false;
-  outcome = *std::move(found->second.outcome);
-  pending_.Erase(found);
+  const auto ended = [&]() -> Pending* {
+    Pending* const found = pending_.Find(ticket);
+    return found != nullptr && found->outcome.has_value() ? found : nullptr;
+  };
+  Pending* found = ended();
+  if (found == nullptr && !reader_present_) {
+    TakeCompletions();
+    found = ended();
+  }
+  if (found == nullptr) return false;
+  outcome = *std::move(found->outcome);
+  pending_.Erase(ticket);
   return true;
 }
 
@@ -500,7 +503,8 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     const std::uint64_t sleep_until_ns = std::min({deadline_ns, until_ns, ask_ns});
     if (pending->meeting != nullptr) {
       was_on_page = true;
-      WaitOnPage(lock, group, ticket, sleep_until_ns);
+      WaitOnPage(lock, group, ticket, now, sleep_until_ns);
+      if (TakeOutcome(ticket, outcome)) return Awaited::kEnded;
     } else {
       // Again and again while others' answers come, but in all not longer than spinning is worth.
       if (!reader_present_ && now - began <= spin.budget_ns()) {
@@ -549,14 +553,14 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
   attach_->cancel(attachment_, group, ticket, kCancelPatienceNs);
   lock.lock();
   // The daemon has closed the page: either all ranks had come, or it has taken the operation over.
-  if (const auto found = pending_.Find(ticket); found != pending_.end()) {
-    Pending& given_up = found->second;
+  if (Pending* const found = pending_.Find(ticket); found != nullptr) {
+    Pending& given_up = *found;
     if (given_up.meeting != nullptr && !given_up.waits) {
       EndOnPage(given_up, given_up.meeting->Look(given_up.met), NowNs());
     }
     if (given_up.outcome.has_value()) {
       outcome = *std::move(given_up.outcome);
-      pending_.Erase(found);
+      pending_.Erase(ticket);
       return outcome;
     }
   }
@@ -600,7 +604,7 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   if (pending->meeting != nullptr && !pending->waits) {
     const meeting::Progress progress = pending->meeting->Look(pending->met);
     EndOnPage(*pending, progress, now);
-    const bool late = waited_ns >= Meeting::kPatienceNs || progress == meeting::Progress::kDiffers;
+    const bool late = now >= pending->close_ns || progress == meeting::Progress::kDiffers;
     if (pending->meeting != nullptr && late) AskToClose(lock, group);
   }
   if (TakeOutcome(ticket, outcome)) return outcome;
@@ -627,10 +631,9 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   // DEADLINE_EXCEEDED: the ticket is still to be waited for.
   const auto ended = [&] {
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
-      Pending told;
+      Pending& told = pending_.AddAgain(ticket);
       told.group = group;
       told.outcome = outcome;
-      pending_.Put(ticket, std::move(told));
     }
     return outcome;
   };

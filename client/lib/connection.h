@@ -24,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "client/lib/arena_allocator.h"
@@ -31,7 +32,7 @@
 #include "client/lib/first_looks.h"
 #include "client/lib/meeting.h"
 #include "client/lib/mlxcomm.h"
-#include "client/lib/reusing_map.h"
+#include "client/lib/ticket_table.h"
 #include "proto/queue/adaptive_spin.h"
 #include "proto/queue/dial.h"
 #include "proto/queue/ring.h"
@@ -111,6 +112,9 @@ class Connection {
   Failure Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                  std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                  std::uint64_t& ticket);
+  // As Submit and Wait. Where all ranks meet at once, no other thread sees the operation.
+  Outcome CarryOut(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+                   std::span<const std::uint64_t> counts, std::uint64_t timeout_ns);
   // An operation of a group of one rank: its output is its input.
   Failure CopyAlone(const queue::SubmissionEntry& entry, Extent extent);
 
@@ -130,17 +134,14 @@ class Connection {
   struct Pending {
     std::uint64_t group = 0;
     OperationKind kind = OperationKind::kBarrier;
-    std::uint64_t input_offset = 0;
-    std::uint64_t output_offset = 0;
-    std::uint64_t table_offset = 0;
+    ArenaAllocator::Pins pins;      // Its input, its output and its table of counts.
     std::uint64_t bytes = 0;        // Read and written.
     std::uint64_t deadline_ns = 0;  // When it is overdue without an answer.
     std::uint64_t began_ns = 0;
     std::uint64_t ask_ns = 0;  // When to ask the daemon whom it waits for.
-    bool reads = false;        // Its input is pinned.
-    bool writes = false;       // Its output is pinned.
-    bool has_table = false;    // Its table of counts is pinned.
-    bool abandoned = false;    // No thread waits any more.
+    std::uint64_t close_ns =
+        0;                   // When a thread that waits for it on a page hands it to the daemon.
+    bool abandoned = false;  // No thread waits any more.
     bool is_collective = false;
     std::uint64_t number = 0;  // Of a collective.
     // Where it is on a page: until it has ended, or the daemon has taken it over.
@@ -151,16 +152,22 @@ class Connection {
   };
   // The collectives of a group that this rank has called.
   struct GroupCalls {
-    std::uint64_t called = 0;      // Before there was a page.
-    Meeting* meeting = nullptr;    // Once there is one.
-    std::uint64_t pages_seen = 0;  // Of pages_, when this group's was last looked for.
+    std::uint64_t called = 0;            // Before there was a page.
+    Meeting* meeting = nullptr;          // Once there is one.
+    std::uint64_t pages_seen = 0;        // Of pages_, when this group's was last looked for.
+    std::vector<std::uint64_t> refused;  // Numbers of calls that could not be taken back yet.
   };
 
   explicit Connection(mlxcomm_interrupt interrupt);
   Failure Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed);
   Failure Map(queue::Dialed& dialed);
+  // `looks`: so often it looks for the other ranks on a page before it returns. A ticket of 0: they
+  // have met.
+  Failure SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+                    std::span<const std::uint64_t> counts, std::uint64_t timeout_ns, int looks,
+                    std::uint64_t& ticket);
   Failure SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
-                      std::uint64_t timeout_ns, std::uint64_t& ticket);
+                      std::uint64_t timeout_ns, int looks, std::uint64_t& ticket);
   // The functions on pages are called with wait_mutex_ held.
   meeting::Way NumberCollective(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                                 std::uint64_t now, Pending& pending);
@@ -172,8 +179,11 @@ class Connection {
   void DecideOnPage(Pending& pending);
   void ForgetGroup(std::uint64_t group);
   void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);
+  bool MeetsAtOnce(Pending& pending, int looks_most);
+  void DropLeftPages();
+  void TakeBack(const Pending& refused);
   void WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
-                  std::uint64_t until_ns);
+                  std::uint64_t now, std::uint64_t until_ns);
   void AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t group);
   enum class Awaited : std::uint8_t { kEnded, kTimeout, kOverdue, kInterrupted, kUnknown };
   // kOverdue: its answer should have come long ago; it is still in flight.
@@ -187,8 +197,7 @@ class Connection {
   void Settle(const queue::CompletionEntry& entry);
   void LoseDaemon(const std::string& why);
   Failure PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
-                    Pending& pending);
-  void UnpinRanges(Pending& pending);
+                    ArenaAllocator::Pins& pins);
   queue::AdaptiveSpin& SpinFor(std::uint64_t bytes);
   bool LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
                  std::uint64_t until_ns);
@@ -214,8 +223,7 @@ class Connection {
   mutable std::mutex wait_mutex_;
   std::condition_variable settled_;
   std::optional<queue::CompletionConsumer> completions_;
-  ReusingMap<std::uint64_t, Pending> pending_{kInFlightMax};  // By ticket.
-  std::uint64_t next_ticket_ = 1;
+  TicketTable<Pending> pending_{kInFlightMax};
   bool reader_present_ = false;
   // By size: waits of milliseconds say nothing about waits of microseconds.
   std::array<queue::AdaptiveSpin, 3> spins_;
@@ -223,9 +231,12 @@ class Connection {
   FirstLooks page_looks_;
   bool meets_ = true;  // MLXCOMM_RANKS_MEET=0: no page is used.
   std::map<std::uint64_t, std::unique_ptr<Meeting>> pages_;  // By group.
+  std::vector<std::unique_ptr<Meeting>> left_pages_;  // Of groups that were left, still in use.
   std::uint64_t pages_taken_ = 0;
-  ReusingMap<std::uint64_t, GroupCalls> calls_{64};  // By group.
-  bool close_asked_ = false;                         // Of the daemon, which has not answered yet.
+  using CallsOfGroups = std::unordered_map<std::uint64_t, GroupCalls>;
+  CallsOfGroups calls_;
+  CallsOfGroups::value_type* recent_calls_ = nullptr;  // Of the group that called last.
+  bool close_asked_ = false;                           // Of the daemon, which has not answered yet.
   std::uint64_t doorbell_heard_ns_ = 0;
   Failure lost_;  // Latched.
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -28,12 +27,10 @@ constexpr std::uint64_t kDaemonsDeadlineNs = 10'000'000'000;
 meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller caller,
                                           Extent extent, std::uint64_t now, Pending& pending) {
   if (IsPointToPoint(entry.kind)) return meeting::Way::kDaemon;
-  auto found = calls_.Find(entry.group);
-  if (found == calls_.end()) {
-    calls_.Put(entry.group, {});
-    found = calls_.Find(entry.group);
+  if (recent_calls_ == nullptr || recent_calls_->first != entry.group) {
+    recent_calls_ = &*calls_.try_emplace(entry.group).first;
   }
-  GroupCalls& calls = found->second;
+  GroupCalls& calls = recent_calls_->second;
   if (calls.meeting == nullptr && calls.pages_seen != pages_taken_) {
     calls.pages_seen = pages_taken_;
     const auto page = pages_.find(entry.group);
@@ -67,20 +64,19 @@ void Connection::HearDoorbellNowAndThen(std::uint64_t now) {
 
 // Ends what has been met and that no thread waits for just now.
 void Connection::SweepPages() {
-  for (auto at = pending_.begin(); at != pending_.end();) {
-    Pending& pending = at->second;
+  pending_.EraseWhere([&](Pending& pending) {
     if (pending.meeting != nullptr && !pending.waits) {
       EndOnPage(pending, pending.meeting->Look(pending.met), NowNs());
     }
-    const bool is_over = pending.abandoned && pending.outcome.has_value();
-    at = is_over ? pending_.Erase(at) : std::next(at);
-  }
+    return pending.abandoned && pending.outcome.has_value();
+  });
 }
 
 void Connection::TakePage(int descriptor) {
   std::unique_ptr<Meeting> page = meets_ ? Meeting::Map(descriptor) : nullptr;
   if (!meets_) ::close(descriptor);
-  if (page == nullptr || pages_.size() >= kPagesMax) return;
+  DropLeftPages();
+  if (page == nullptr || pages_.size() + left_pages_.size() >= kPagesMax) return;
   const std::uint64_t group = page->group();
   if (pages_.emplace(group, std::move(page)).second) ++pages_taken_;
 }
@@ -105,17 +101,43 @@ bool Connection::HearDoorbell() {
   return state == queue::DoorbellState::kRung;
 }
 
-// Its page stays as long as operations on it have not ended.
+// Its page stays as long as operations on it have not ended, or a thread looks at it.
 void Connection::ForgetGroup(std::uint64_t group) {
   SweepPages();
-  const auto calls = calls_.Find(group);
-  if (calls != calls_.end()) calls_.Erase(calls);
+  recent_calls_ = nullptr;
+  calls_.erase(group);
   const auto page = pages_.find(group);
   if (page == pages_.end()) return;
-  for (const auto& [ticket, pending] : pending_) {
-    if (pending.meeting == page->second.get()) return;
-  }
+  left_pages_.push_back(std::move(page->second));
   pages_.erase(page);
+  DropLeftPages();
+}
+
+void Connection::DropLeftPages() {
+  std::erase_if(left_pages_, [&](const std::unique_ptr<Meeting>& page) {
+    bool is_used = page->waiting > 0;
+    pending_.ForEach(
+        [&](const Pending& pending) { is_used = is_used || pending.meeting == page.get(); });
+    return !is_used;
+  });
+}
+
+// The daemon has refused to begin it, so it does not count as called. Of several that were refused
+// the last one is taken back first, whichever was refused first.
+void Connection::TakeBack(const Pending& refused) {
+  const auto found = calls_.find(refused.group);
+  if (found == calls_.end()) return;
+  GroupCalls& calls = found->second;
+  if (calls.meeting == nullptr) {
+    --calls.called;
+    return;
+  }
+  if (calls.refused.size() >= kInFlightMax) calls.refused.erase(calls.refused.begin());
+  calls.refused.push_back(refused.number);
+  std::sort(calls.refused.begin(), calls.refused.end());
+  while (!calls.refused.empty() && calls.meeting->TakeBack(calls.refused.back())) {
+    calls.refused.pop_back();
+  }
 }
 
 // kMet: the operation has ended; kAdopted: it goes on as one of the daemon's, or has ended there.
@@ -124,7 +146,7 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
   if (progress == meeting::Progress::kMet && !pending.outcome.has_value()) {
     pending.meeting->Combine(pending.met, arena_);
     pending.meeting->End(pending.met, now);
-    UnpinRanges(pending);
+    allocator_->Unpin(pending.pins);
     pending.outcome = Outcome{};
   } else if (progress == meeting::Progress::kMet || progress == meeting::Progress::kAdopted) {
     pending.meeting->End(pending.met, 0);
@@ -138,6 +160,16 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
   pending.meeting = nullptr;
 }
 
+// True: all ranks have come within so many looks, and the operation has ended.
+bool Connection::MeetsAtOnce(Pending& pending, int looks_most) {
+  const int looks = pending.meeting->LookAtOnce(pending.met, looks_most);
+  if (looks == looks_most) return false;
+  page_looks_.Learn(looks, true);
+  if (pending.meeting->Look(pending.met) != meeting::Progress::kMet) return false;
+  EndOnPage(pending, meeting::Progress::kMet, NowNs());
+  return true;
+}
+
 // The daemon has closed the page, so all is decided there, unless somebody scribbles over it.
 void Connection::DecideOnPage(Pending& pending) {
   const bool met = pending.meeting->Look(pending.met) == meeting::Progress::kMet;
@@ -146,9 +178,8 @@ void Connection::DecideOnPage(Pending& pending) {
 
 // Returns when the operation has ended or been taken over, or after a while, to be called again.
 void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group,
-                            std::uint64_t ticket, std::uint64_t until_ns) {
+                            std::uint64_t ticket, std::uint64_t began, std::uint64_t until_ns) {
   Pending* pending = Find(group, ticket);
-  const std::uint64_t began = NowNs();
   if (std::exchange(pending->waits, true)) {  // Another thread does.
     const std::uint64_t left_ns = until_ns - std::min(until_ns, began);
     settled_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, kLookAgainNs)));
@@ -158,17 +189,19 @@ void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t gr
   const int looks_most = page_looks_.Next();
   Meeting& page = *pending->meeting;
   const Meeting::Operation operation = pending->met;
+  until_ns = std::min(until_ns, pending->close_ns);
+  ++page.waiting;  // So the page stays, though the operation may end meanwhile, and its group be left.
   lock.unlock();
   const int looks = page.LookAtOnce(operation, looks_most);
   if (looks == looks_most) page.Wait(operation, spin, until_ns);
   lock.lock();
+  --page.waiting;
   page_looks_.Learn(looks, looks < looks_most);
   const std::uint64_t now = NowNs();
   const meeting::Progress progress = page.Look(operation);
   page_spin_.Learn(progress == meeting::Progress::kMet ? now - began : UINT64_MAX);
-  const auto found = pending_.Find(ticket);
-  if (found == pending_.end()) return page.End(operation, 0);  // Another thread took its outcome.
-  pending = &found->second;
+  pending = pending_.Find(ticket);
+  if (pending == nullptr) return page.End(operation, 0);  // Another thread took its outcome.
   pending->waits = false;
   EndOnPage(*pending, pending->outcome.has_value() ? meeting::Progress::kAdopted : progress, now);
   if (pending->meeting == nullptr) return settled_.notify_all();

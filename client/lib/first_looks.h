@@ -16,11 +16,14 @@ class FirstLooks {
  public:
   static constexpr int kMany = 200;  // Two to ten microseconds.
   static constexpr int kFew = 8;
+  static constexpr int kUnderLocksMost = 40;  // One or two microseconds.
 
   int Next() {
     if (share_ >= kWorthwhile) return kMany;
     return ++few_ % kFewBeforeTrial == 0 ? kMany : kFew;
   }
+  // For a thread that keeps others of its process waiting meanwhile.
+  int UnderLocks() const { return share_ >= kWorthwhile ? kUnderLocksMost : kFew; }
   // What was found with a few, or not looked for any longer, says nothing of more: of two ranks on
   // one core, each finds at once what the other one has called while it had the core.
   void Learn(int looks, bool enough) {

@@ -41,6 +41,7 @@ struct mlxcomm_group {
   std::mutex split_mutex;    // Orders splits, so that their numbers are the same on all ranks.
   std::uint64_t splits = 0;  // Of this group, begun.
 
+  std::atomic<bool> failed = false;  // So that each operation can ask without the lock.
   mutable std::mutex mutex;
   mlxcomm::Failure failure;             // Latched.
   std::uint64_t local_tickets_end = 0;  // Groups of one rank: lower ones were given out.

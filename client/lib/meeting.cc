@@ -104,9 +104,8 @@ void Meeting::Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
   std::uint32_t rank = 0;
   Progress progress = Progress::kWaits;
   const std::uint64_t began_ns = NowNs();
-  until_ns = std::min(until_ns, began_ns + kPatienceNs);
   std::uint64_t now_ns = began_ns;
-  while (now_ns - began_ns < spin.budget_ns()) {
+  while (now_ns - began_ns < spin.budget_ns() && now_ns < until_ns) {
     progress = side_->Look(operation.number, operation.call, rank);
     if (progress != Progress::kWaits) return;
     queue::AdaptiveSpin::Pause(spin.limits());

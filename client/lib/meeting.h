@@ -22,7 +22,7 @@ namespace mlxcomm::client {
 
 class Meeting {
  public:
-  // After so long a rank asks the daemon to close the page.
+  // After so long, or at an earlier deadline, a rank that waits asks the daemon to close the page.
   static constexpr std::uint64_t kPatienceNs = 50'000'000;
 
   // Takes over the descriptor. nullptr: it is no page of this release's.
@@ -51,17 +51,19 @@ class Meeting {
   // Looks at most so often, and keeps the core meanwhile. Returns how often it has looked before there
   // was something else to do than to wait, `most` if there is nothing yet.
   int LookAtOnce(const Operation& operation, int most) const;
-  // Looks for as long as `spin` says, then sleeps; at most until the patience has ended.
+  // Looks for as long as `spin` says, then sleeps.
   void Wait(const Operation& operation, const queue::AdaptiveSpin& spin,
             std::uint64_t until_ns) const;
   // What this rank gets of an operation that all have called.
   void Combine(const Operation& operation, std::byte* arena) const;
   // This rank needs nothing of it any more. `ended_ns` 0: it did not end here.
   void End(const Operation& operation, std::uint64_t ended_ns);
-  // The daemon has refused the operation, so it has no number.
-  void TakeBack(std::uint64_t number) { side_->TakeBack(number); }
+  // The daemon has refused the operation, so it has no number. False: others were called after it.
+  bool TakeBack(std::uint64_t number) { return side_->TakeBack(number); }
   // Whether the next operation would have room; else it goes to the daemon, which closes the page.
   bool HasRoom() { return side_->HasRoom(); }
+
+  int waiting = 0;  // Threads that look at it without the connection's lock. Guarded by that lock.
 
  private:
   Meeting(std::byte* memory, std::size_t bytes, std::uint64_t group, std::uint32_t ranks)

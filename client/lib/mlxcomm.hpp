@@ -219,7 +219,7 @@ class Group {
   }
   void AllReduce(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                  mlxcomm_operator op = MLXCOMM_SUM, std::uint64_t timeout_ns = 0) {
-    AllReduceAsync(input, output, count, type, op, timeout_ns).Wait();
+    Run(mlxcomm_all_reduce, input, output, count, type, op, timeout_ns);
   }
   Ticket ReduceAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                      std::uint32_t root, mlxcomm_operator op = MLXCOMM_SUM,
@@ -228,7 +228,7 @@ class Group {
   }
   void Reduce(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
               std::uint32_t root, mlxcomm_operator op = MLXCOMM_SUM, std::uint64_t timeout_ns = 0) {
-    ReduceAsync(input, output, count, type, root, op, timeout_ns).Wait();
+    Run(mlxcomm_reduce, input, output, count, type, op, root, timeout_ns);
   }
   Ticket ReduceScatterAsync(const void* input, void* output, std::uint64_t count,
                             mlxcomm_data_type type, mlxcomm_operator op = MLXCOMM_SUM,
@@ -237,7 +237,7 @@ class Group {
   }
   void ReduceScatter(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                      mlxcomm_operator op = MLXCOMM_SUM, std::uint64_t timeout_ns = 0) {
-    ReduceScatterAsync(input, output, count, type, op, timeout_ns).Wait();
+    Run(mlxcomm_reduce_scatter, input, output, count, type, op, timeout_ns);
   }
   Ticket BroadcastAsync(const void* input, void* output, std::uint64_t count,
                         mlxcomm_data_type type, std::uint32_t root, std::uint64_t timeout_ns = 0) {
@@ -245,7 +245,7 @@ class Group {
   }
   void Broadcast(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                  std::uint32_t root, std::uint64_t timeout_ns = 0) {
-    BroadcastAsync(input, output, count, type, root, timeout_ns).Wait();
+    Run(mlxcomm_broadcast, input, output, count, type, root, timeout_ns);
   }
   Ticket AllGatherAsync(const void* input, void* output, std::uint64_t count,
                         mlxcomm_data_type type, std::uint64_t timeout_ns = 0) {
@@ -253,7 +253,7 @@ class Group {
   }
   void AllGather(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                  std::uint64_t timeout_ns = 0) {
-    AllGatherAsync(input, output, count, type, timeout_ns).Wait();
+    Run(mlxcomm_all_gather, input, output, count, type, timeout_ns);
   }
   Ticket AllGatherVAsync(const void* input, void* output, const std::uint64_t* counts,
                          mlxcomm_data_type type, std::uint64_t timeout_ns = 0) {
@@ -261,7 +261,7 @@ class Group {
   }
   void AllGatherV(const void* input, void* output, const std::uint64_t* counts,
                   mlxcomm_data_type type, std::uint64_t timeout_ns = 0) {
-    AllGatherVAsync(input, output, counts, type, timeout_ns).Wait();
+    Run(mlxcomm_all_gather_v, input, output, counts, type, timeout_ns);
   }
   Ticket GatherAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                      std::uint32_t root, std::uint64_t timeout_ns = 0) {
@@ -269,7 +269,7 @@ class Group {
   }
   void Gather(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
               std::uint32_t root, std::uint64_t timeout_ns = 0) {
-    GatherAsync(input, output, count, type, root, timeout_ns).Wait();
+    Run(mlxcomm_gather, input, output, count, type, root, timeout_ns);
   }
   Ticket ScatterAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                       std::uint32_t root, std::uint64_t timeout_ns = 0) {
@@ -277,7 +277,7 @@ class Group {
   }
   void Scatter(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                std::uint32_t root, std::uint64_t timeout_ns = 0) {
-    ScatterAsync(input, output, count, type, root, timeout_ns).Wait();
+    Run(mlxcomm_scatter, input, output, count, type, root, timeout_ns);
   }
   Ticket AllToAllAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                        std::uint64_t timeout_ns = 0) {
@@ -285,7 +285,7 @@ class Group {
   }
   void AllToAll(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                 std::uint64_t timeout_ns = 0) {
-    AllToAllAsync(input, output, count, type, timeout_ns).Wait();
+    Run(mlxcomm_all_to_all, input, output, count, type, timeout_ns);
   }
   Ticket AllToAllVAsync(const void* input, void* output, const std::uint64_t* send_counts,
                         const std::uint64_t* receive_counts, mlxcomm_data_type type,
@@ -296,7 +296,7 @@ class Group {
   void AllToAllV(const void* input, void* output, const std::uint64_t* send_counts,
                  const std::uint64_t* receive_counts, mlxcomm_data_type type,
                  std::uint64_t timeout_ns = 0) {
-    AllToAllVAsync(input, output, send_counts, receive_counts, type, timeout_ns).Wait();
+    Run(mlxcomm_all_to_all_v, input, output, send_counts, receive_counts, type, timeout_ns);
   }
   Ticket SendAsync(const void* input, std::uint64_t count, mlxcomm_data_type type,
                    std::uint32_t destination, std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
@@ -304,7 +304,7 @@ class Group {
   }
   void Send(const void* input, std::uint64_t count, mlxcomm_data_type type,
             std::uint32_t destination, std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
-    SendAsync(input, count, type, destination, tag, timeout_ns).Wait();
+    Run(mlxcomm_send, input, count, type, destination, tag, timeout_ns);
   }
   Ticket ReceiveAsync(void* output, std::uint64_t count, mlxcomm_data_type type,
                       std::uint32_t source, std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
@@ -312,7 +312,7 @@ class Group {
   }
   void Receive(void* output, std::uint64_t count, mlxcomm_data_type type, std::uint32_t source,
                std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
-    ReceiveAsync(output, count, type, source, tag, timeout_ns).Wait();
+    Run(mlxcomm_recv, output, count, type, source, tag, timeout_ns);
   }
   // Any of these, for a program that learns which one while it runs; struct_size is filled in here.
   Ticket Submit(mlxcomm_request request) {
@@ -320,7 +320,7 @@ class Group {
     return Begin(mlxcomm_submit, &request);
   }
   Ticket BarrierAsync(std::uint64_t timeout_ns = 0) { return Begin(mlxcomm_barrier, timeout_ns); }
-  void Barrier(std::uint64_t timeout_ns = 0) { BarrierAsync(timeout_ns).Wait(); }
+  void Barrier(std::uint64_t timeout_ns = 0) { Run(mlxcomm_barrier, timeout_ns); }
 
  private:
   explicit Group(mlxcomm_group* handle) : handle_(handle) {}
@@ -330,6 +330,12 @@ class Group {
     std::uint64_t ticket = 0;
     Check(call(handle_, arguments..., &ticket, &error), error);
     return {handle_, ticket};
+  }
+  // Waits in the same call.
+  template <typename Call, typename... Arguments>
+  void Run(Call call, Arguments... arguments) {
+    mlxcomm_error error;
+    Check(call(handle_, arguments..., nullptr, &error), error);
   }
 
   mlxcomm_group* handle_ = nullptr;

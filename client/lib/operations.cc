@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/lib/answer.h"
@@ -44,7 +46,11 @@ struct Meant {
   ReduceOperator op;  // kNone where the kind does not reduce.
 };
 
-Failure CheckTypes(const Request& request, Meant& meant) {
+// Why a request is refused; mostly nothing. Each small operation passes all checks, and an empty
+// Failure takes many times as long to return.
+using Refusal = std::optional<Failure>;
+
+Refusal CheckTypes(const Request& request, Meant& meant) {
   meant.kind = NumberAs<OperationKind>(request.kind);
   if (!IsValid(meant.kind)) {
     return Invalid("kind " + std::to_string(request.kind) + ": expected one of mlxcomm_kind");
@@ -55,54 +61,54 @@ Failure CheckTypes(const Request& request, Meant& meant) {
     return Invalid("type " + std::to_string(request.type) + ": expected one of mlxcomm_data_type");
   }
   meant.op = Reduces(meant.kind) ? NumberAs<ReduceOperator>(request.op) : ReduceOperator::kNone;
-  if (!Reduces(meant.kind)) return {};
+  if (!Reduces(meant.kind)) return std::nullopt;
   if (!IsValid(meant.op) || meant.op == ReduceOperator::kNone) {
     return Invalid("op " + std::to_string(request.op) + ": expected one of mlxcomm_operator");
   }
-  if (HasMeaning(meant.type, meant.op)) return {};
+  if (HasMeaning(meant.type, meant.op)) return std::nullopt;
   return Invalid(std::string("op ") + ReduceOperatorName(meant.op) + ": has no meaning for " +
                  DataTypeName(meant.type) + ", expected " + MeaningOf(meant.op) + " type");
 }
 
-Failure CheckPeer(const mlxcomm_group& group, OperationKind kind, const Request& request) {
+Refusal CheckPeer(const mlxcomm_group& group, OperationKind kind, const Request& request) {
   const std::string size = std::to_string(group.size());
   if (HasRoot(kind) && request.peer >= group.size()) {
     return Invalid("root " + std::to_string(request.peer) + ": expected a rank below " + size);
   }
-  if (!IsPointToPoint(kind)) return {};
+  if (!IsPointToPoint(kind)) return std::nullopt;
   const char* const name = kind == OperationKind::kSend ? "destination " : "source ";
   if (group.alone()) {
     return Invalid(name + std::to_string(request.peer) +
                    ": expected another rank, and the group has one alone");
   }
-  if (request.peer < group.size() && request.peer != group.rank()) return {};
+  if (request.peer < group.size() && request.peer != group.rank()) return std::nullopt;
   return Invalid(name + std::to_string(request.peer) + ": expected another rank than " +
                  std::to_string(group.rank()) + ", below " + size);
 }
 
 // The table as the daemon reads it.
-Failure ReadCounts(const mlxcomm_group& group, OperationKind kind, const Request& request,
+Refusal ReadCounts(const mlxcomm_group& group, OperationKind kind, const Request& request,
                    std::vector<std::uint64_t>& counts) {
-  if (!HasCounts(kind)) return {};
+  if (!HasCounts(kind)) return std::nullopt;
   const bool both = CountsPerRank(kind) == 2;
   if (request.counts == nullptr || (both && request.receive_counts == nullptr)) {
     return Invalid(std::string(both ? "send_counts and receive_counts" : "counts") +
                    ": expected a table of " + std::to_string(group.size()) + " entries, got NULL");
   }
   counts.assign(request.counts, request.counts + group.size());
-  if (!both) return {};
+  if (!both) return std::nullopt;
   counts.insert(counts.end(), request.receive_counts, request.receive_counts + group.size());
   const std::uint64_t sent = counts[group.rank()];
   const std::uint64_t received = counts[group.size() + group.rank()];
-  if (sent == received) return {};
+  if (sent == received) return std::nullopt;
   return Invalid("send_counts[" + std::to_string(group.rank()) + "] is " + std::to_string(sent) +
                  ", receive_counts of the same is " + std::to_string(received) +
                  ": expected the same, for a rank receives what it sends itself");
 }
 
-Failure CheckBuffer(const mlxcomm_group& group, const char* name, const void* data,
+Refusal CheckBuffer(const mlxcomm_group& group, const char* name, const void* data,
                     std::uint64_t elements, std::uint64_t element_bytes) {
-  if (elements == 0) return {};
+  if (elements == 0) return std::nullopt;
   Connection& session = *group.connection->session;
   const std::uint64_t most = session.arena().total_bytes();
   if (elements > most / element_bytes) {
@@ -122,19 +128,19 @@ Failure CheckBuffer(const mlxcomm_group& group, const char* name, const void* da
     return Invalid(std::string(name) + ": expected alignment to its elements of " +
                    std::to_string(element_bytes) + " bytes");
   }
-  return {};
+  return std::nullopt;
 }
 
-Failure CheckOverlap(OperationKind kind, const Request& request, Connection::Extent extent) {
+Refusal CheckOverlap(OperationKind kind, const Request& request, Connection::Extent extent) {
   const auto* const in = static_cast<const std::byte*>(request.input);
   const auto* const out = static_cast<const std::byte*>(request.output);
-  if (extent.input_bytes == 0 || extent.output_bytes == 0) return {};
-  if (in >= out + extent.output_bytes || out >= in + extent.input_bytes) return {};
+  if (extent.input_bytes == 0 || extent.output_bytes == 0) return std::nullopt;
+  if (in >= out + extent.output_bytes || out >= in + extent.input_bytes) return std::nullopt;
   if (!MayBeInPlace(kind)) {
     return Invalid(std::string("output: overlaps the input, which ") + OperationKindName(kind) +
                    " does not allow");
   }
-  if (in == out) return {};
+  if (in == out) return std::nullopt;
   return Invalid("output: overlaps the input; expected the same place or another one");
 }
 
@@ -144,12 +150,11 @@ std::uint64_t CountOf(OperationKind kind, const Request& request) {
 }
 
 // All checks that are possible before a request is submitted.
-Failure CheckRequest(const mlxcomm_group& group, const Request& request, Meant& meant,
+Refusal CheckRequest(const mlxcomm_group& group, const Request& request, Meant& meant,
                      std::vector<std::uint64_t>& counts, Connection::Extent& extent) {
-  if (Failure failure = CheckTypes(request, meant); !failure.ok()) return failure;
-  if (Failure failure = CheckPeer(group, meant.kind, request); !failure.ok()) return failure;
-  if (Failure failure = ReadCounts(group, meant.kind, request, counts); !failure.ok())
-    return failure;
+  if (Refusal refusal = CheckTypes(request, meant)) return refusal;
+  if (Refusal refusal = CheckPeer(group, meant.kind, request)) return refusal;
+  if (Refusal refusal = ReadCounts(group, meant.kind, request, counts)) return refusal;
   OperationShape shape;
   if (!ShapeOf({meant.kind, CountOf(meant.kind, request), group.rank(), group.size(), request.peer,
                 counts},
@@ -158,27 +163,34 @@ Failure CheckRequest(const mlxcomm_group& group, const Request& request, Meant& 
                    std::to_string(kElementsMax) + " elements in all");
   }
   const std::uint64_t bytes = DataTypeBytes(meant.type);
-  Failure failure = CheckBuffer(group, "input", request.input, shape.input_elements, bytes);
-  if (failure.ok()) {
-    failure = CheckBuffer(group, "output", request.output, shape.output_elements, bytes);
+  if (Refusal refusal = CheckBuffer(group, "input", request.input, shape.input_elements, bytes)) {
+    return refusal;
   }
-  if (!failure.ok()) return failure;
+  if (Refusal refusal =
+          CheckBuffer(group, "output", request.output, shape.output_elements, bytes)) {
+    return refusal;
+  }
   extent = {shape.input_elements * bytes, shape.output_elements * bytes};
   return CheckOverlap(meant.kind, request, extent);
 }
 
-}  // namespace
+// A request as the connection takes it.
+struct Prepared {
+  queue::SubmissionEntry entry{};
+  Connection::Extent extent;
+  std::vector<std::uint64_t> counts;
+  std::uint64_t timeout_ns = 0;  // 0: without one.
+};
 
-Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticket) {
+Refusal Prepare(const mlxcomm_group& group, const Request& request, Prepared& prepared) {
   if (Failure failure = Latched(group); !failure.ok()) return failure;
   Meant meant{};
-  std::vector<std::uint64_t> counts;
-  Connection::Extent extent;
-  if (Failure failure = CheckRequest(group, request, meant, counts, extent); !failure.ok()) {
-    return failure;
+  Connection::Extent& extent = prepared.extent;
+  if (Refusal refusal = CheckRequest(group, request, meant, prepared.counts, extent)) {
+    return refusal;
   }
-  Connection& session = *group.connection->session;
-  queue::SubmissionEntry entry{};
+  const Connection& session = *group.connection->session;
+  queue::SubmissionEntry& entry = prepared.entry;
   entry.group = group.facts.id;
   if (extent.input_bytes > 0) entry.input_offset = session.OffsetOf(request.input);
   if (extent.output_bytes > 0) entry.output_offset = session.OffsetOf(request.output);
@@ -191,17 +203,30 @@ Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticke
   entry.data_type = meant.type;
   entry.reduce_operator = meant.op;
   entry.plan = group.plan.load();
+  const std::uint64_t timeout_ns =
+      entry.timeout_ns == 0 ? group.facts.timeout_default_ns : entry.timeout_ns;
+  prepared.timeout_ns = std::min(timeout_ns, kTimeoutNsMax);
+  return std::nullopt;
+}
+
+Connection::Caller CallerOf(const mlxcomm_group& group) { return {group.rank(), group.size()}; }
+
+}  // namespace
+
+Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticket) {
+  Prepared prepared;
+  if (Refusal refusal = Prepare(group, request, prepared)) return *std::move(refusal);
+  Connection& session = *group.connection->session;
   if (group.alone()) {
-    if (Failure failure = session.CopyAlone(entry, extent); !failure.ok()) return failure;
+    if (Failure failure = session.CopyAlone(prepared.entry, prepared.extent); !failure.ok()) {
+      return failure;
+    }
     const std::lock_guard lock(group.mutex);
     ticket = kLocalTicket | group.local_tickets_end++;
     return {};
   }
-  const std::uint64_t timeout_ns =
-      entry.timeout_ns == 0 ? group.facts.timeout_default_ns : entry.timeout_ns;
-  Failure failure = session.Submit(entry, {group.rank(), group.size()}, extent, counts,
-                                   std::min(timeout_ns, kTimeoutNsMax),  // 0: without one.
-                                   ticket);
+  Failure failure = session.Submit(prepared.entry, CallerOf(group), prepared.extent,
+                                   prepared.counts, prepared.timeout_ns, ticket);
   if (failure.code == FailureCode::kDaemonLost) Latch(group, failure);
   return failure;
 }
@@ -215,16 +240,25 @@ bool HasEndedAlone(const mlxcomm_group& group, std::uint64_t ticket) {
   return (ticket & ~kLocalTicket) < group.local_tickets_end;
 }
 
-Failure Settled(mlxcomm_group& group, const Connection::Outcome& outcome) {
+Failure Settled(mlxcomm_group& group, Connection::Outcome outcome) {
   if (outcome.group_failed) Latch(group, outcome.failure);
-  return outcome.failure;
+  return std::move(outcome.failure);
+}
+
+Failure CarryOut(mlxcomm_group& group, const Request& request) {
+  Prepared prepared;
+  if (Refusal refusal = Prepare(group, request, prepared)) return *std::move(refusal);
+  Connection& session = *group.connection->session;
+  if (group.alone()) return session.CopyAlone(prepared.entry, prepared.extent);
+  return Settled(group, session.CarryOut(prepared.entry, CallerOf(group), prepared.extent,
+                                         prepared.counts, prepared.timeout_ns));
 }
 
 mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t* ticket,
                     mlxcomm_error* error) {
   return Guarded(error, [&] {
     if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-    if (ticket == nullptr) return Tell(Invalid("ticket: expected a pointer, got NULL"), error);
+    if (ticket == nullptr) return Tell(CarryOut(*group, request), error);
     return Tell(Begin(*group, request, *ticket), error);
   });
 }

@@ -70,7 +70,7 @@ class RankSide {
       const bool open =
           turn.mode == TurnMode::kOpen ||
           (turn.mode == TurnMode::kReopening && number >= Steps::Load(page_.header().reopens_at));
-      const bool free = open && number + 1 != taken_back_plus_one_ && IsFree(number);
+      const bool free = open && number >= taken_back_below_ && IsFree(number);
       const bool meets = free && brings.may_meet;
       if (free) WriteSlot(number, meets ? brings.call : kByDaemon, brings);
       WriteOffer(number, meets, brings.called_ns, entry);
@@ -123,19 +123,23 @@ class RankSide {
     if (plus_one != number + 1) return;
     plus_one = 0;
     StoreDone();
+    // The others have read what lies there from their caches: it is fetched back before it is written.
+    __builtin_prefetch(&page_.slot(rank_, number + 1), 1);
   }
-  // An operation that went to the daemon, which has refused it, so that it does not count. Nothing
-  // happens if the rank has called another one since. Its number goes to the daemon once more: it
-  // may have been announced, and others would take what is not there yet for the new call.
-  void TakeBack(std::uint64_t number) {
+  // An operation that went to the daemon, which has refused it, so that it does not count. False, and
+  // nothing happens, if the rank has called another one since. Its number goes to the daemon once
+  // more: it may have been announced, and others would take what is not there yet for the new call.
+  bool TakeBack(std::uint64_t number) {
     std::atomic<std::uint64_t>& turn = page_.area(rank_).turn;
     std::uint64_t word = Steps::Load(turn);
     for (Turn now = Turn::Of(word); now.called == number + 1; now = Turn::Of(word)) {
       if (!Steps::CompareExchange(turn, word, Turn{number, now.mode, now.opening}.word())) continue;
       called_ = number;
-      taken_back_plus_one_ = number + 1;
-      return StoreDone();
+      taken_back_below_ = std::max(taken_back_below_, number + 1);
+      StoreDone();
+      return true;
     }
+    return false;
   }
   void Record(const MetRecord& record) {
     RankArea& own = page_.area(rank_);
@@ -231,9 +235,9 @@ class RankSide {
   std::uint32_t rank_;
   std::uint64_t called_ = 0;
   std::uint64_t met_ = 0;
-  std::uint64_t taken_back_plus_one_ = 0;
-  std::uint64_t done_;      // As in the page.
-  std::uint64_t all_done_;  // What the others' `done` were at least, when last read.
+  std::uint64_t taken_back_below_ = 0;  // Operations below it go to the daemon.
+  std::uint64_t done_;                  // As in the page.
+  std::uint64_t all_done_;              // What the others' `done` were at least, when last read.
   // By slot: the number, plus one, of the operation that has been called and has not ended.
   std::array<std::uint64_t, kGenerations> under_way_plus_one_{};
   // By cell: once all ranks have ended the operations below it, nobody reads there.

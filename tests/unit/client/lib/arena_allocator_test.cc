@@ -4,11 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <random>
+#include <vector>
 
 namespace mlxcomm::client::arena_allocator_test {
 namespace {
+
+bool Pin(ArenaAllocator& arena, ArenaAllocator::Pins& pins,
+         const std::vector<ArenaAllocator::Part>& parts) {
+  return arena.Pin(parts, pins) == nullptr;
+}
 
 constexpr std::uint64_t kPage = 4096;
 
@@ -41,10 +48,11 @@ TEST(ArenaAllocatorTest, ReusesTheRangeThatWasFreedLast) {
 TEST(ArenaAllocatorTest, KeepsAFreedRangeWhileAnOperationUsesIt) {
   ArenaAllocator arena(nullptr, 4 * kPage, kPage);
   const auto range = *arena.Allocate(4 * kPage);
-  ASSERT_TRUE(arena.Pin(range + 100, 1));
+  ArenaAllocator::Pins pins;
+  ASSERT_TRUE(Pin(arena, pins, {{range + 100, 1}}));
   EXPECT_TRUE(arena.Free(range));
   EXPECT_FALSE(arena.Allocate(kPage).has_value());
-  arena.Unpin(range + 100);
+  arena.Unpin(pins);
   EXPECT_TRUE(arena.Allocate(kPage).has_value());
 }
 
@@ -70,18 +78,41 @@ TEST(ArenaAllocatorTest, JoinsWarmAndColdNeighboursForWhatFitsIntoNeither) {
 // remove another operation's protection.
 TEST(ArenaAllocatorTest, PinsOnlyWhatLiesInOneRangeThatIsAllocated) {
   ArenaAllocator arena(nullptr, 8 * kPage, kPage);
-  EXPECT_FALSE(arena.Pin(0, 1));
+  ArenaAllocator::Pins pins;
+  EXPECT_FALSE(Pin(arena, pins, {{0, 1}}));
   const auto a = *arena.Allocate(kPage);
   const auto b = *arena.Allocate(kPage);
   ASSERT_EQ(b, a + kPage);
-  EXPECT_FALSE(arena.Pin(a, 2 * kPage));  // Two buffers, of which it would hold one.
-  EXPECT_FALSE(arena.Pin(b + 10, kPage));
-  EXPECT_FALSE(arena.Pin(8 * kPage, 0));
-  ASSERT_TRUE(arena.Pin(a, kPage));
+  EXPECT_FALSE(Pin(arena, pins, {{a, 2 * kPage}}));  // Two buffers, of which it would hold one.
+  EXPECT_FALSE(Pin(arena, pins, {{b + 10, kPage}}));
+  EXPECT_FALSE(Pin(arena, pins, {{8 * kPage, 0}}));
+  ASSERT_TRUE(Pin(arena, pins, {{a, kPage}}));
   EXPECT_TRUE(arena.Free(a));
-  EXPECT_FALSE(arena.Pin(a, kPage));  // The caller has given it up.
-  arena.Unpin(a);
-  EXPECT_FALSE(arena.Pin(a, kPage));
+  ArenaAllocator::Pins more;
+  EXPECT_FALSE(Pin(arena, more, {{a, kPage}}));  // The caller has given it up.
+  arena.Unpin(pins);
+  EXPECT_FALSE(Pin(arena, more, {{a, kPage}}));
+}
+
+// Why: an operation has an input and an output; if it cannot have both, it must not keep one.
+TEST(ArenaAllocatorTest, PinsAllPartsOrNone) {
+  ArenaAllocator arena(nullptr, 8 * kPage, kPage);
+  const auto input = *arena.Allocate(kPage);
+  const auto output = *arena.Allocate(kPage);
+  const std::array<ArenaAllocator::Part, 2> parts{{{input, kPage}, {output, kPage + 1}}};
+  ArenaAllocator::Pins pins;
+  EXPECT_EQ(arena.Pin(parts, pins), &parts[1]);
+  EXPECT_EQ(pins.count(), 0u);
+  EXPECT_TRUE(arena.Free(input));
+  EXPECT_EQ(*arena.Allocate(kPage), input) << "nobody holds it";
+
+  ASSERT_TRUE(Pin(arena, pins, {{input, kPage}, {output, kPage}, {input + 1, 1}}));
+  EXPECT_TRUE(arena.Free(input));
+  EXPECT_TRUE(arena.Free(output));
+  EXPECT_EQ(arena.largest_free_bytes(), 6 * kPage);
+  arena.Unpin(pins);
+  EXPECT_EQ(arena.largest_free_bytes(), 8 * kPage);
+  arena.Unpin(pins);  // They are empty.
 }
 
 #if defined(__linux__)

@@ -142,6 +142,12 @@ class FakeDaemon {
     Demand(completions_->Push(entry) == queue::RingResult::kDone);
     if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_[0]);
   }
+  // A page of a group's, over the doorbell.
+  void PassPage(int descriptor) {
+    const char byte = 1;
+    Demand(
+        queue::SendWithDescriptors(doorbell_[0], &byte, sizeof byte, &descriptor, 1, kPatienceNs));
+  }
   // The client's buffers, as the daemon sees them.
   template <typename T>
   T* At(std::uint64_t offset) {

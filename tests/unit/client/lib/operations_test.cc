@@ -307,7 +307,8 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
   float* const out = output;
   ExpectRefused({
       {[&] { return mlxcomm_barrier(nullptr, 0, t, e); }, "group: expected a pointer"},
-      {[&] { return mlxcomm_barrier(g, 0, nullptr, e); }, "ticket: expected a pointer"},
+      // Without a ticket it is the call itself that waits.
+      {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, nullptr, e); }, "type 15"},
       {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, t, e); }, "type 15"},
       {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, bad_op, 0, t, e); }, "op 0"},
       {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, MLXCOMM_AND, 0, t, e); },

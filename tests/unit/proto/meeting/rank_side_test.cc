@@ -201,6 +201,24 @@ TEST_F(RankSideTest, WritesOverNothingWhileAnOlderOneOfItsOwnIsUnderWay) {
   EXPECT_EQ(Call(zero_).way, Way::kPage);
 }
 
+// Why: a call that the daemon refuses does not count, and is made again with its number. The first time it
+// may have been announced, so the second goes to the daemon as well.
+TEST_F(RankSideTest, TakesBackTheLastCallsOneByOneAndMakesThemAgainByTheDaemon) {
+  Open();
+  const std::uint64_t number = Call(zero_, kSum, /*may_meet=*/false).number;
+  Call(zero_, kSum, /*may_meet=*/false);
+  EXPECT_FALSE(zero_.TakeBack(number)) << "another one was called after it";
+  EXPECT_TRUE(zero_.TakeBack(number + 1));
+  EXPECT_FALSE(zero_.TakeBack(number + 1)) << "it has been taken back";
+  EXPECT_TRUE(zero_.TakeBack(number));
+  for (std::uint64_t again = number; again < number + 2; ++again) {
+    const Called called = Call(zero_);
+    EXPECT_EQ(called.number, again);
+    EXPECT_NE(called.way, Way::kPage);
+  }
+  EXPECT_EQ(Call(zero_).way, Way::kPage);
+}
+
 TEST_F(RankSideTest, LooksOnWhereItWas) {
   PageMemory memory(3);
   SupervisorSide<> supervisor(memory.view(), 1);

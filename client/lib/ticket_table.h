@@ -1,0 +1,114 @@
+// What is in flight, by its ticket: found without a hash, and added without an allocation.
+//
+//   ticket % kTickets ─▶ places_ ─▶ entry      A ticket whose place another one still has is left
+//                                              out; so tickets rise, mostly by one.
+//
+// Entries are used again, the one erased last first, since it lies in the caches. They do not move.
+//
+// Owner: Connection. Thread: one at a time. Memory: `entries_max` entries, made once.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+namespace mlxcomm::client {
+
+template <typename Value>
+class TicketTable {
+ public:
+  // At most 65535.
+  explicit TicketTable(std::uint32_t entries_max)
+      : places_(PlacesFor(entries_max), kNone), entries_(entries_max) {
+    held_.reserve(entries_max);
+    free_.resize(entries_max);
+    std::iota(free_.begin(), free_.end(), std::uint16_t{0});
+  }
+
+  std::size_t size() const { return held_.size(); }
+
+  // Gives out a ticket, with a value as it is made by default. Requires that there is room.
+  std::uint64_t Add() {
+    do {
+      ++last_ticket_;
+    } while (PlaceOf(last_ticket_) != kNone);
+    Put(last_ticket_);
+    return last_ticket_;
+  }
+  // Under a ticket that was given out and has been erased since. Requires that there is room, and
+  // that none has been given out meanwhile.
+  Value& AddAgain(std::uint64_t ticket) {
+    assert(PlaceOf(ticket) == kNone);
+    return Put(ticket);
+  }
+
+  // nullptr: there is none. Valid until it is erased.
+  Value* Find(std::uint64_t ticket) {
+    const std::uint16_t place = PlaceOf(ticket);
+    if (place == kNone || entries_[place].ticket != ticket) return nullptr;
+    return &entries_[place].value;
+  }
+  // Requires that there is one.
+  void Erase(std::uint64_t ticket) {
+    std::uint16_t& place = PlaceOf(ticket);
+    Entry& entry = entries_[place];
+    std::destroy_at(&entry.value);  // Its resources are released now.
+    std::construct_at(&entry.value);
+    entries_[held_.back()].held_at = entry.held_at;
+    held_[entry.held_at] = held_.back();
+    held_.pop_back();
+    free_.push_back(place);
+    place = kNone;
+  }
+
+  // Calls visit(value) for each, in no order.
+  template <typename Visitor>
+  void ForEach(Visitor visit) const {
+    for (const std::uint16_t entry : held_) visit(entries_[entry].value);
+  }
+  // The same, and erases it where that returns true.
+  template <typename Visitor>
+  void EraseWhere(Visitor visit) {
+    for (std::size_t at = held_.size(); at-- > 0;) {
+      Entry& entry = entries_[held_[at]];
+      if (visit(entry.value)) Erase(entry.ticket);
+    }
+  }
+
+ private:
+  static constexpr std::uint16_t kNone = UINT16_MAX;
+  struct Entry {
+    std::uint64_t ticket = 0;
+    std::uint16_t held_at = 0;  // Where held_ has it.
+    Value value;
+  };
+
+  static std::size_t PlacesFor(std::uint32_t entries_max) {
+    std::size_t places = 1;
+    while (places < 2 * std::size_t{entries_max}) places *= 2;
+    return places;
+  }
+  std::uint16_t& PlaceOf(std::uint64_t ticket) { return places_[ticket & (places_.size() - 1)]; }
+
+  Value& Put(std::uint64_t ticket) {
+    const std::uint16_t place = free_.back();
+    free_.pop_back();
+    PlaceOf(ticket) = place;
+    Entry& entry = entries_[place];
+    entry.ticket = ticket;
+    entry.held_at = static_cast<std::uint16_t>(held_.size());
+    held_.push_back(place);
+    return entry.value;
+  }
+
+  std::uint64_t last_ticket_ = 0;
+  std::vector<std::uint16_t> places_;  // By the lower bits of the ticket.
+  std::vector<Entry> entries_;
+  std::vector<std::uint16_t> free_;
+  std::vector<std::uint16_t> held_;
+};
+
+}  // namespace mlxcomm::client

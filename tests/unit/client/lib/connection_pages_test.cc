@@ -1,0 +1,195 @@
+// Operations that the ranks of a group carry out by themselves, through the C interface: the test makes the
+// daemon's moves (fake_daemon.h) and those of the other rank, on a page that both share.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "client/lib/meeting.h"
+#include "daemon/platform/shared_memory.h"
+#include "proto/meeting/rank_side.h"
+#include "proto/meeting/supervisor_side.h"
+#include "tests/unit/client/lib/session_fixture.h"
+
+namespace mlxcomm::client::connection_pages_test {
+namespace {
+
+using meeting::Way;
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr auto kRefused = static_cast<std::uint8_t>(FailureCode::kResourceExhausted);
+
+// Rank 0 of 2, joined, with a page that it has mapped.
+class ConnectionPagesTest : public SessionTest {
+ protected:
+  ConnectionPagesTest() : SessionTest(0, 2) {
+    auto made = platform::SharedSegment::Create("page", meeting::PageBytes(2));
+    EXPECT_TRUE(made.ok());
+    page = std::make_unique<platform::SharedSegment>(*std::move(made));
+    const meeting::PageView view(page->data(), 2);
+    supervisor = std::make_unique<meeting::SupervisorSide<>>(view, kWorld);
+    other = std::make_unique<meeting::RankSide<>>(view, 1, 0);
+    buffer = Allocate(4096);
+    daemon.PassPage(page->descriptor());
+    // The client looks at its doorbell when it asks for an operation that has not ended.
+    const std::uint64_t first = Barrier();
+    int done = 0;
+    EXPECT_EQ(mlxcomm_test(group, first, &done, &error), MLXCOMM_OK) << error.message;
+    daemon.Complete(daemon.Take().ticket);
+    EXPECT_EQ(Wait(first), MLXCOMM_OK) << error.message;
+    OtherCalls(OperationKind::kBarrier);
+    // From its next call on it uses the page, as soon as that is open.
+    EndByDaemon();
+  }
+
+  // A barrier of both ranks that the daemon carries out.
+  void EndByDaemon() {
+    const std::uint64_t ticket = Barrier();
+    daemon.Complete(daemon.Take().ticket);
+    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+    OtherCalls(OperationKind::kBarrier);
+  }
+  void Open() {
+    ASSERT_TRUE(supervisor->IsReady(0)) << "it has not mapped the page";
+    ASSERT_TRUE(supervisor->Reopen());
+    EndByDaemon();
+    EndByDaemon();
+  }
+  // The other rank brings that number, twice.
+  meeting::Called OtherCalls(OperationKind kind, float number = 0) {
+    numbers.assign(2, number);
+    queue::SubmissionEntry entry{};
+    const bool sums = kind == OperationKind::kAllReduce;
+    const meeting::CallWords call =
+        meeting::WordsOf(kind, DataType::kFloat32,
+                         sums ? ReduceOperator::kSum : ReduceOperator::kNone, 0, sums ? 2 : 0);
+    const std::uint64_t bytes = sums ? numbers.size() * sizeof(float) : 0;
+    return other->Call({call, true, reinterpret_cast<const std::byte*>(numbers.data()), bytes, 1},
+                       entry);
+  }
+  // Asks for a sum and does not wait.
+  std::uint64_t Begin(std::uint64_t timeout_ns = 0) {
+    std::uint64_t ticket = 0;
+    EXPECT_EQ(mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, timeout_ns,
+                                 &ticket, &error),
+              MLXCOMM_OK)
+        << error.message;
+    return ticket;
+  }
+  mlxcomm_code Sum() {
+    return mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0, nullptr,
+                              &error);
+  }
+
+  std::unique_ptr<platform::SharedSegment> page;
+  std::unique_ptr<meeting::SupervisorSide<>> supervisor;
+  std::unique_ptr<meeting::RankSide<>> other;
+  std::vector<float> numbers;
+  float* buffer = nullptr;
+};
+
+TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsTheOtherRankAtOnce) {
+  Open();
+  for (int round = 1; round < 100; ++round) {
+    buffer[0] = buffer[1] = static_cast<float>(round);
+    const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 0.5F);
+    ASSERT_EQ(theirs.way, Way::kPage) << round;
+    ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
+    ASSERT_EQ(buffer[1], static_cast<float>(round) + 0.5F);
+    other->End(theirs.number);
+  }
+}
+
+TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsARankThatComesLate) {
+  Open();
+  buffer[0] = buffer[1] = 1;
+  std::thread caller([&] { EXPECT_EQ(Sum(), MLXCOMM_OK) << error.message; });
+  // It has called once it has announced.
+  while (supervisor->CalledBy(0) != 5) std::this_thread::yield();
+  EXPECT_EQ(OtherCalls(OperationKind::kAllReduce, 2).way, Way::kPage);
+  caller.join();
+  EXPECT_EQ(buffer[0], 3);
+}
+
+TEST_F(ConnectionPagesTest, ACallThatWaitsReturnsWhatTheDaemonSays) {
+  std::thread caller([&] {
+    EXPECT_EQ(Sum(), MLXCOMM_MISMATCH);
+    EXPECT_STREQ(error.message, "they differ");
+  });
+  daemon.Complete(daemon.Take().ticket, static_cast<std::uint8_t>(FailureCode::kMismatch),
+                  "they differ", 1, /*group_failed=*/true);
+  caller.join();
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_MISMATCH);
+}
+
+// Why: a deadline that is shorter than a rank's patience counts all the same; the daemon keeps it, and knows
+// of the operation only once the page is closed. How: of many the one that is handed over soonest, since a
+// busy machine may hold up any of them.
+TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
+  Open();
+  std::uint64_t soonest_ns = UINT64_MAX;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const auto began = std::chrono::steady_clock::now();
+    std::thread caller([&] {
+      EXPECT_EQ(mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM,
+                                   /*timeout_ns=*/kMs, nullptr, &error),
+                MLXCOMM_OK)
+          << error.message;
+    });
+    ASSERT_EQ(daemon.Take().purpose, queue::SubmissionPurpose::kClose);
+    const auto took = std::chrono::steady_clock::now() - began;
+    soonest_ns = std::min<std::uint64_t>(
+        soonest_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+    const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 1);
+    daemon.Complete(0);  // It has looked: the other rank has just come.
+    caller.join();
+    other->End(theirs.number);
+  }
+  EXPECT_LT(soonest_ns, Meeting::kPatienceNs);
+}
+
+// Why: an operation may end, and its group be left, while a thread sleeps over the page.
+TEST_F(ConnectionPagesTest, APageStaysWhileAThreadLooksAtIt) {
+  Open();
+  const std::uint64_t ticket = Begin();
+  std::thread waiter([&] { (void)mlxcomm_wait(group, ticket, nullptr); });
+  const meeting::PageView view(page->data(), 2);
+  const std::uint64_t number = supervisor->CalledBy(0) - 1;
+  while (view.offer(1, number).sleepers.load() == 0) std::this_thread::yield();
+  // The daemon fails it; another thread hears of it, and leaves the job.
+  daemon.Complete(ticket, static_cast<std::uint8_t>(FailureCode::kRankLost), "rank 1 is lost", 1,
+                  /*group_failed=*/true);
+  int done = 0;
+  while (done == 0) (void)mlxcomm_test(group, ticket, &done, &error);
+  mlxcomm_leave(group, "it has lost a rank");
+  waiter.join();
+}
+
+// Why: what the daemon refuses to begin does not count, and the same calls come again. The other ranks have
+// called them once.
+TEST_F(ConnectionPagesTest, OfCallsThatWereRefusedNoneKeepsItsNumber) {
+  Open();
+  std::vector<meeting::Adopted> adopted;
+  supervisor->Close(adopted);
+  const std::uint64_t called = supervisor->CalledBy(0);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    std::vector<std::uint64_t> tickets;
+    for (int call = 0; call < 3; ++call) {
+      tickets.push_back(Begin());
+      EXPECT_EQ(daemon.Take().tag, called + static_cast<std::uint64_t>(call));
+    }
+    for (const std::uint64_t ticket : tickets) daemon.Complete(ticket, kRefused, "too many");
+    for (const std::uint64_t ticket : tickets) {
+      EXPECT_EQ(Wait(ticket), MLXCOMM_RESOURCE_EXHAUSTED);
+    }
+    EXPECT_EQ(supervisor->CalledBy(0), called);
+  }
+}
+
+}  // namespace
+}  // namespace mlxcomm::client::connection_pages_test

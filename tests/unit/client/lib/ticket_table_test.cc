@@ -1,0 +1,114 @@
+// Entries that come and go at the pace of operations.
+#include "client/lib/ticket_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mlxcomm::client::ticket_table_test {
+namespace {
+
+using Table = TicketTable<std::string>;
+
+TEST(TicketTableTest, HasWhatWasAddedAndNotErased) {
+  Table table(4);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<std::uint64_t> tickets;
+    for (int entry = 0; entry < 4; ++entry) {
+      tickets.push_back(table.Add());
+      EXPECT_EQ(*table.Find(tickets.back()), "") << "a new one's is as it is made by default";
+      *table.Find(tickets.back()) = std::to_string(entry);
+    }
+    EXPECT_EQ(table.size(), 4u);
+    EXPECT_EQ(*table.Find(tickets[0]), "0");
+    EXPECT_EQ(*table.Find(tickets[3]), "3");
+    for (const std::uint64_t ticket : tickets) table.Erase(ticket);
+    EXPECT_EQ(table.size(), 0u);
+    EXPECT_EQ(table.Find(tickets[0]), nullptr);
+  }
+}
+
+// Why: a caller may ask for any number, and 0 and those to come are nobody's.
+TEST(TicketTableTest, DoesNotKnowTicketsThatItHasNotGivenOut) {
+  Table table(4);
+  const std::uint64_t ticket = table.Add();
+  for (const std::uint64_t other : {std::uint64_t{0}, ticket + 1, ticket + 8, ticket + 16,
+                                    ticket + (std::uint64_t{1} << 40), UINT64_MAX}) {
+    EXPECT_EQ(table.Find(other), nullptr) << other;
+  }
+}
+
+// Why: an operation may take as long as a million others of its process.
+TEST(TicketTableTest, NeverGivesOutTwiceWhatIsHeldForLong) {
+  Table table(4);
+  const std::uint64_t first = table.Add();
+  const std::uint64_t second = table.Add();
+  *table.Find(first) = "first";
+  *table.Find(second) = "second";
+  std::uint64_t last = second;
+  for (int other = 0; other < 1000; ++other) {
+    const std::uint64_t ticket = table.Add();
+    EXPECT_GT(ticket, last);
+    last = ticket;
+    table.Erase(ticket);
+  }
+  EXPECT_EQ(*table.Find(first), "first");
+  EXPECT_EQ(*table.Find(second), "second");
+}
+
+// Why: the next entry must lie where the last one was, in the caches.
+TEST(TicketTableTest, AddsTheNextWhereOneWasErased) {
+  Table table(8);
+  const std::uint64_t ticket = table.Add();
+  const std::string* const place = table.Find(ticket);
+  table.Erase(ticket);
+  EXPECT_EQ(table.Find(table.Add()), place);
+}
+
+TEST(TicketTableTest, EndsWhatAnErasedEntryHeld) {
+  TicketTable<std::shared_ptr<int>> table(2);
+  const auto held = std::make_shared<int>(0);
+  const std::uint64_t ticket = table.Add();
+  *table.Find(ticket) = held;
+  table.Erase(ticket);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(TicketTableTest, AddsAgainUnderTheTicketThatWasErased) {
+  Table table(2);
+  const std::uint64_t ticket = table.Add();
+  table.Erase(ticket);
+  table.AddAgain(ticket) = "told";
+  EXPECT_EQ(*table.Find(ticket), "told");
+  EXPECT_NE(table.Add(), ticket);
+}
+
+TEST(TicketTableTest, VisitsEachOnceAndErasesThoseThatItIsAskedTo) {
+  Table table(16);
+  std::vector<std::uint64_t> tickets;
+  for (int entry = 0; entry < 16; ++entry) {
+    tickets.push_back(table.Add());
+    *table.Find(tickets.back()) = std::to_string(entry);
+  }
+  std::multiset<std::string> seen;
+  table.EraseWhere([&](const std::string& value) {
+    seen.insert(value);
+    return std::stoi(value) % 3 == 0;
+  });
+  EXPECT_EQ(seen.size(), 16u);
+  EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), 16u);
+  EXPECT_EQ(table.size(), 10u);
+  for (int entry = 0; entry < 16; ++entry) {
+    const std::string* const value = table.Find(tickets[entry]);
+    EXPECT_EQ(value != nullptr, entry % 3 != 0) << entry;
+    if (value == nullptr) continue;
+    EXPECT_EQ(*value, std::to_string(entry));
+  }
+}
+
+}  // namespace
+}  // namespace mlxcomm::client::ticket_table_test
