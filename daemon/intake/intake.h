@@ -132,6 +132,8 @@ class Intake {
   virtual void AnswerClose(SessionId session, std::uint64_t group) = 0;
   // Passes a descriptor to the client, over its doorbell. False: not now, or there is none.
   virtual bool PassDescriptor(SessionId session, int descriptor) = 0;
+  // False: processes of several accounts of this machine, or a session has ended.
+  virtual bool AreOfOneAccount(const std::vector<SessionId>& sessions) const = 0;
 
   // Ends a session: its doorbell and connection are closed; OnSessionEnded
   // follows, always later.

@@ -286,6 +286,18 @@ bool LocalIntake::PassDescriptor(SessionId id, int descriptor) {
   return found->second->PassDescriptor(descriptor);
 }
 
+bool LocalIntake::AreOfOneAccount(const std::vector<SessionId>& sessions) const {
+  std::optional<uid_t> account;
+  for (const SessionId id : sessions) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || found->second->ended()) return false;
+    const uid_t own = found->second->peer().uid;
+    if (account.value_or(own) != own) return false;
+    account = own;
+  }
+  return true;
+}
+
 void LocalIntake::EndForGarbage(Session& session, const std::string& what) {
   ++garbage_;
   End(session.id(), absl::InvalidArgumentError(absl::StrCat("garbage in its queue: ", what)));

@@ -44,6 +44,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
                                      const queue::SubmissionEntry& entry) override;
   void AnswerClose(SessionId session, std::uint64_t group) override;
   bool PassDescriptor(SessionId session, int descriptor) override;
+  bool AreOfOneAccount(const std::vector<SessionId>& sessions) const override;
   void End(SessionId session, const absl::Status& why) override;
   std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const override;
   std::shared_ptr<ArenaPages> PagesOf(SessionId session) const override;

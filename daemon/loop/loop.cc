@@ -377,8 +377,12 @@ bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
 
 // --- use ----------------------------------------------------------------------------------
 
-std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes) {
+std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes,
+                          const std::vector<intake::SessionId>& sessions) {
   if (!options_.ranks_meet) return nullptr;
+  // All may write to it. Where one job may have processes of several accounts, they trust no memory
+  // of each other.
+  if (!intake_->AreOfOneAccount(sessions)) return nullptr;
   auto segment = platform::SharedSegment::Create("mlxcomm-page", bytes);
   if (!segment.ok()) {
     spdlog::warn("group {} has no page, so its ranks do not meet by themselves: {}", group,

@@ -114,7 +114,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
   void Complete(const collective::Action& action) override;
   void ReleaseMemory(intake::SessionId session) override;
-  std::byte* MakePage(std::uint64_t group, std::size_t bytes) override;
+  std::byte* MakePage(std::uint64_t group, std::size_t bytes,
+                      const std::vector<intake::SessionId>& sessions) override;
   void GivePage(std::uint64_t group, const std::vector<intake::SessionId>& sessions) override;
   void DropPage(std::uint64_t group) override { pages_.erase(group); }
   void AnswerClose(intake::SessionId session, std::uint64_t group) override {

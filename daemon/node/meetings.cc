@@ -57,31 +57,38 @@ void Meetings::OnGroupMade(std::uint64_t group) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     sessions.push_back(membership_.HolderOf(group, rank));
     if (sessions.back() == 0) return;  // It has gone already.
-    if (UnreadyPagesOf(sessions.back()) >= kUnreadyPagesMax) return;
   }
-  std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks));
+  const collective::GroupOrigin* const origin = membership_.OriginOf(group);
+  if (origin == nullptr || !HasRoomFor(origin->job.user, sessions)) return;
+  std::byte* const memory = port_.MakePage(group, meeting::PageBytes(ranks), sessions);
   if (memory == nullptr) return;
   auto page = std::make_unique<Page>(group, meeting::PageView(memory, ranks));
+  page->user = origin->job.user;
   page->sessions = std::move(sessions);
   port_.GivePage(group, page->sessions);
   pages_.emplace(group, std::move(page));
 }
 
-std::size_t Meetings::UnreadyPagesOf(SessionId session) const {
-  std::size_t unready = 0;
+bool Meetings::HasRoomFor(const std::string& user, const std::vector<SessionId>& sessions) const {
+  std::size_t of_user = 0;
+  absl::flat_hash_map<SessionId, std::size_t> unready;
+  for (const SessionId session : sessions) unready[session] = 0;
   for (const auto& [group, page] : pages_) {
+    if (page->user != user) continue;
+    ++of_user;
     for (std::uint32_t rank = 0; rank < page->view.ranks(); ++rank) {
-      if (page->sessions[rank] == session && !page->side.IsReady(rank)) ++unready;
+      const auto found = unready.find(page->sessions[rank]);
+      if (found == unready.end() || page->side.IsReady(rank)) continue;
+      if (++found->second >= kUnreadyPagesMax) return false;
     }
   }
-  return unready;
+  return of_user < kPagesPerUserMax;
 }
 
 void Meetings::OnGroupRemoved(std::uint64_t group) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
-  if (found->second->side.open()) --open_pages_;
-  HarvestNow(*found->second, now_ns_ - found->second->harvested_ns);
+  HarvestNow(*found->second);
   for (Page::Partly& partly : found->second->partly) Tell(*found->second, partly);
   pages_.erase(found);
   port_.DropPage(group);
@@ -112,8 +119,8 @@ void Meetings::AfterSubmission(std::uint64_t group) {
   if (page.closed_ns != 0 && now_ns_ - page.closed_ns < kClosedLeastNs) return;
   if (!page.side.Reopen()) return;
   MakeRoom(page);
-  ++open_pages_;
-  harvest_ns_ = std::min(harvest_ns_, now_ns_ + kHarvestNs);
+  harvest_ns_ = all_harvested_ ? now_ns_ + kHarvestNs : std::min(harvest_ns_, now_ns_ + kHarvestNs);
+  all_harvested_ = false;
   page.is_harvested = false;
   page.met_at_opening = MetOn(page);
 }
@@ -134,8 +141,12 @@ void Meetings::Close(std::uint64_t group) {
 void Meetings::CloseForGood(std::uint64_t group) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
-  found->second->for_good = true;
-  Close(*found->second);
+  Page& page = *found->second;
+  page.for_good = true;
+  if (!page.side.open()) return;
+  Close(page);
+  // What ends with it is told at once, for example how many operations a lost rank had finished.
+  HarvestNow(page);
 }
 
 void Meetings::CloseAllOf(SessionId session) {
@@ -151,7 +162,6 @@ void Meetings::CloseAllOf(SessionId session) {
 
 void Meetings::Close(Page& page) {
   if (!page.side.open()) return;
-  --open_pages_;
   std::vector<meeting::Adopted> adopted = std::exchange(adopted_, {});
   page.side.Close(adopted);
   page.closed_ns = now_ns_;
@@ -191,16 +201,17 @@ void Meetings::OnTime() {
   std::sort(waited_on.begin(), waited_on.end());
   for (const std::uint64_t group : waited_on) Close(group);
   Harvest();
+  all_harvested_ = std::all_of(pages_.begin(), pages_.end(),
+                               [](const auto& page) { return page.second->is_harvested; });
 }
 
 void Meetings::Harvest(Page& page) {
-  const std::uint64_t elapsed_ns = now_ns_ - page.harvested_ns;
-  if (page.is_harvested || (page.harvested_ns != 0 && elapsed_ns < kHarvestLeastNs)) return;
-  page.harvested_ns = now_ns_;
-  HarvestNow(page, elapsed_ns);
+  if (page.is_harvested) return;
+  if (page.harvested_ns == 0 || now_ns_ - page.harvested_ns >= kHarvestLeastNs) HarvestNow(page);
 }
 
-void Meetings::HarvestNow(Page& page, std::uint64_t elapsed_ns) {
+void Meetings::HarvestNow(Page& page) {
+  const std::uint64_t elapsed_ns = now_ns_ - std::exchange(page.harvested_ns, now_ns_);
   told_ = 0;
   // After its closing a rank may still end what it had called; a second later it has, or never will.
   page.is_harvested = !page.side.open() && now_ns_ - page.closed_ns > kHarvestNs;

@@ -9,7 +9,8 @@
 // While a page is open the daemon takes no part. Where it has to come back soon after each opening,
 // it opens the page after more and more submissions.
 //
-// Owner: Node. Thread: the node's. Memory: a page for each group, at most kPagesMax.
+// Owner: Node. Thread: the node's. Memory: a page for each group, at most kPagesMax, of which one
+// user has three quarters at most.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -32,6 +34,7 @@ namespace mlxcomm::node {
 class Meetings {
  public:
   static constexpr std::size_t kPagesMax = 1024;
+  static constexpr std::size_t kPagesPerUserMax = kPagesMax / 4 * 3;
   // Between two looks at what has ended on open pages.
   static constexpr std::uint64_t kHarvestNs = 1'000'000'000;
 
@@ -65,11 +68,12 @@ class Meetings {
   void Harvest();
   // Also closes pages on which somebody has waited, or should have, for long.
   void OnTime();
-  std::uint64_t NextDeadline() const { return open_pages_ == 0 ? collective::kNever : harvest_ns_; }
+  std::uint64_t NextDeadline() const { return all_harvested_ ? collective::kNever : harvest_ns_; }
 
  private:
   struct Page {
     std::uint64_t group = 0;
+    std::string user;
     std::vector<SessionId> sessions;  // By rank.
     meeting::PageView view;
     meeting::SupervisorSide<> side;
@@ -79,7 +83,7 @@ class Meetings {
     std::uint64_t met_at_opening = 0;
     std::uint64_t closed_ns = 0;
     std::uint64_t harvested_ns = 0;
-    bool is_harvested = false;                             // Nothing more can have ended on it.
+    bool is_harvested = true;                              // Nothing more can have ended on it.
     std::vector<record::OperationCounts::Counts> counted;  // By kind and type.
     // What some ranks have recorded, until all have: by number % kRecords, with room for each rank.
     struct Partly {
@@ -95,9 +99,9 @@ class Meetings {
 
   void Close(Page& page);
   void Harvest(Page& page);
-  void HarvestNow(Page& page, std::uint64_t elapsed_ns);
+  void HarvestNow(Page& page);
   void CountTallies(Page& page, std::uint64_t elapsed_ns);
-  std::size_t UnreadyPagesOf(SessionId session) const;
+  bool HasRoomFor(const std::string& user, const std::vector<SessionId>& sessions) const;
   void TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record);
   // Tells the record of an operation of which no more ranks are awaited.
   void Tell(Page& page, Page::Partly& partly);
@@ -112,7 +116,7 @@ class Meetings {
   const std::uint64_t& now_ns_;
   Submit submit_;
   Pages pages_;
-  std::size_t open_pages_ = 0;
+  bool all_harvested_ = true;  // No page is open, nor can anything have ended on one.
   std::uint64_t harvest_ns_ = 0;
   std::size_t told_ = 0;  // Operations that this harvest has written to the record.
   std::vector<meeting::Adopted> adopted_;

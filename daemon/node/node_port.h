@@ -33,7 +33,10 @@ class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
   virtual void ReleaseMemory(SessionId session) = 0;
   // Memory of zeros that these sessions' processes will share, in order of rank; nullptr: none is
   // available, as where there are no processes. GivePage hands it to them; it stays until DropPage.
-  virtual std::byte* MakePage(std::uint64_t /*group*/, std::size_t /*bytes*/) { return nullptr; }
+  virtual std::byte* MakePage(std::uint64_t /*group*/, std::size_t /*bytes*/,
+                              const std::vector<SessionId>& /*sessions*/) {
+    return nullptr;
+  }
   virtual void GivePage(std::uint64_t /*group*/, const std::vector<SessionId>& /*sessions*/) {}
   virtual void DropPage(std::uint64_t /*group*/) {}
   // The page of the group has been closed, as the session's process has asked.

@@ -14,6 +14,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -204,6 +205,23 @@ def test_users_who_share_are_one(users):
     c = users(1, "users: SHARED")
     ranks = [c.rank_as(uid, rank, 2, "sum:64") for rank, uid in enumerate((ANN, BOB))]
     assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_ranks_of_several_accounts_share_no_memory_with_each_other(users):
+    """They may be of one job, but to the page on which ranks meet any of them could write."""
+    def has_page(rank):
+        return "mlxcomm-page" in pathlib.Path(f"/proc/{rank.child.pid}/maps").read_text()
+    c = users(1, "users: SHARED")
+    stop = c.public / "stop"
+    of_one = job_of_two(c, ANN, stop)
+    of_two = [c.rank_as(uid, rank, 2, "sum:64", f"await:{stop}", "sum:64", job="mixed")
+              for rank, uid in enumerate((ANN, BOB))]
+    for rank in of_two:
+        rank.wait_for("summed")
+    assert [has_page(rank) for rank in of_one + of_two] == [True, True, False, False]
+    stop.touch()
+    assert [rank.finish() for rank in of_one + of_two] == [0] * 4
 
 
 # Why: where neither XDG_RUNTIME_DIR nor TMPDIR is set (cron, su, containers) a private daemon's socket lies

@@ -41,6 +41,7 @@ class KnownSessions final : public intake::Intake {
   }
   void AnswerClose(intake::SessionId, std::uint64_t) override {}
   bool PassDescriptor(intake::SessionId, int) override { return false; }
+  bool AreOfOneAccount(const std::vector<intake::SessionId>&) const override { return true; }
   void End(intake::SessionId, const absl::Status&) override {}
   std::shared_ptr<intake::ArenaPages> PagesOf(intake::SessionId) const override { return nullptr; }
   intake::CopiedResults ResultsCopiedBy(intake::SessionId) const override { return {}; }

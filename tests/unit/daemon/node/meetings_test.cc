@@ -31,7 +31,7 @@ constexpr std::uint64_t kMs = 1'000'000;
 // Shared memory is memory of the test's.
 class MemoryPort final : public StillPort {
  public:
-  std::byte* MakePage(std::uint64_t, std::size_t bytes) override {
+  std::byte* MakePage(std::uint64_t, std::size_t bytes, const std::vector<SessionId>&) override {
     if (!makes_pages) return nullptr;
     page.assign(bytes / sizeof(Line), Line{});
     return reinterpret_cast<std::byte*>(page.data());
@@ -349,6 +349,73 @@ TEST_F(MeetingsTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
   now_ns += 900 * kMs;
   Turn();
   EXPECT_EQ(CodeOf(0), FailureCode::kDeadlineExceeded);
+}
+
+// Why: the last operations of a job must not stay untold for as long as nothing else happens.
+TEST_F(MeetingsTest, LooksOnceMoreAtAPageThatWasClosed) {
+  FormJob();
+  OpenPage();
+  now_ns += 1'100 * kMs;
+  Turn();
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
+  AskToClose(0);
+  EndMet(0);
+  EndMet(1);
+  EXPECT_LE(node.NextDeadline(), now_ns + 1'000 * kMs);
+  std::vector<collective::RankActivity> activity;
+  now_ns = node.NextDeadline();
+  node.AdvanceTo(now_ns);
+  node.EndTurn();
+  node.collectives().ForEach([&](const auto& one) { activity = one.Activity(); });
+  EXPECT_EQ(activity[0].operations_done, tickets[0]);
+  EXPECT_EQ(activity[1].operations_done, tickets[1]);
+}
+
+// Why: RANK_LOST says how many operations the lost rank had finished.
+TEST_F(MeetingsTest, KnowsOfALostRankWhatItHadFinishedUpToItsEnd) {
+  FormJob();
+  OpenPage();
+  now_ns += 1'100 * kMs;
+  Turn();
+  for (int more = 0; more < 5; ++more) {
+    ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+    ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
+    EndMet(0);
+    EndMet(1);
+  }
+  ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
+  const std::uint64_t finished = tickets[1];
+  node.OnSessionEnded(SessionOf(1), "its process ended");
+  Turn();
+  ASSERT_EQ(CodeOf(0), FailureCode::kRankLost);
+  EXPECT_NE(Completed(0)->message.find(std::to_string(finished) + " operations"),
+            std::string::npos)
+      << Completed(0)->message;
+}
+
+// Why: one user's groups must not keep another's ranks from meeting.
+TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
+  SessionId session = 1'000;
+  const auto form = [&](const std::string& user, int job) {
+    port.given = false;
+    std::array<Heard<v1::AttachReply>, kRanks> heard;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      node.OnSessionOpened(++session, {session, user, false});
+      v1::AttachRequest request;
+      request.set_job("job-" + std::to_string(job));
+      request.set_rank(rank);
+      request.set_size(kRanks);
+      node.Attach(session, 1, request, std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
+    }
+    node.EndTurn();
+    EXPECT_TRUE(heard[0].reply.has_value());
+    return port.given;
+  };
+  int pages = 0;
+  while (form("anna", pages) && pages < 2'000) ++pages;
+  EXPECT_EQ(pages, static_cast<int>(Meetings::kPagesPerUserMax));
+  EXPECT_TRUE(form("bob", 0));
 }
 
 // Why: a group's number is no secret, and a page that is closed again and again is of no use.
