@@ -2,25 +2,26 @@
 // (proto/meeting/README.md), and what the others say of it.
 //
 //   meeting_attack SOCKET step FIRST LAST STRIDE kill|stop
-//       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce 8 bytes
-//       without an end; one of them executes that many instructions of its next operation, a single
-//       step each, and is killed there, or stopped for a while and let go on.
+//       For each number of instructions in [FIRST, LAST] by STRIDE: three ranks all_reduce without an
+//       end; one of them executes that many instructions of its next operation, a single step each,
+//       and is killed there, or stopped for a while and let go on.
 //   meeting_attack SOCKET random SEED JOBS
 //       In each of that many jobs a rank is killed at a random moment.
-//   meeting_attack SOCKET scribble SEED
+//   meeting_attack SOCKET scribble SEED [UID OTHER_UID]
 //       One rank writes random bytes all over the page that it shares with the others, while another
-//       job computes.
-//
+//       job computes: another user's, if there are numbers.
 //   meeting_attack SOCKET lost PID
 //       The daemon, which is process PID, is killed while two ranks compute: both get an error.
 //
-// After a kill, both survivors must report the same number of operations that ended well, and the
+// Jobs take turns: 8 bytes, which lie in a slot, or 4096, in a cell; with a ticket, or in one call
+// (FormOf). After a kill, both survivors must report the same number of operations that ended well, and the
 // rank that was lost. Every value is checked. The last line says how much was done.
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -41,6 +42,14 @@ constexpr std::uint32_t kVictim = 2;
 // By then the ranks meet by themselves.
 constexpr std::uint64_t kWarmUp = 40;
 constexpr std::uint64_t kAfterStop = 40;
+constexpr std::uint64_t kElementsMax = 512;
+
+// How a job calls its operations.
+struct Form {
+  std::uint64_t elements = 1;
+  bool has_ticket = true;
+};
+Form FormOf(std::uint64_t job) { return {job % 4 < 2 ? 1 : kElementsMax, job % 2 == 0}; }
 
 [[noreturn]] void Die(const std::string& why) {
   std::fprintf(stderr, "%s\n", why.c_str());
@@ -71,6 +80,8 @@ struct Orders {
   bool scribbles = false;
   std::uint64_t seed = 0;
   std::uint64_t timeout_ns = 0;  // Of an operation; 0: none.
+  Form form;
+  uid_t user = 0;  // 0: as the program's.
 };
 
 std::vector<std::pair<std::byte*, std::byte*>> PagesHere() {
@@ -114,28 +125,31 @@ void Compute(const Orders& orders, Verdict& verdict) {
   if (note(mlxcomm_connect(&options, &connection, &error))) return;
   if (note(mlxcomm_join(connection, orders.job.c_str(), orders.rank, orders.size, 0, &world,
                         &error)) ||
-      note(mlxcomm_buffer_allocate(connection, 8, &input, &error)) ||
-      note(mlxcomm_buffer_allocate(connection, 8, &output, &error))) {
+      note(mlxcomm_buffer_allocate(connection, kElementsMax * 8, &input, &error)) ||
+      note(mlxcomm_buffer_allocate(connection, kElementsMax * 8, &output, &error))) {
     return;
   }
+  auto* const brought = static_cast<std::int64_t*>(input);
+  const auto* const got = static_cast<const std::int64_t*>(output);
   const char joined = 'j';
   Demand(::write(orders.tells, &joined, 1) == 1, "write");
   std::mt19937_64 random(orders.seed);
   while (verdict.done < orders.most) {
     const auto value = static_cast<std::int64_t>(verdict.done * 8);
-    *static_cast<std::int64_t*>(input) = value + orders.rank;
+    std::fill_n(brought, orders.form.elements, value + orders.rank);
     if (orders.is_victim && verdict.done == kWarmUp) ::raise(SIGTRAP);
     if (orders.scribbles && verdict.done >= kWarmUp) Scribble(random);
     std::uint64_t ticket = 0;
-    if (note(mlxcomm_all_reduce(world, input, output, 1, MLXCOMM_INT64, MLXCOMM_SUM,
-                                orders.timeout_ns, &ticket, &error)) ||
-        note(mlxcomm_wait(world, ticket, &error))) {
+    if (note(mlxcomm_all_reduce(world, input, output, orders.form.elements, MLXCOMM_INT64,
+                                MLXCOMM_SUM, orders.timeout_ns,
+                                orders.form.has_ticket ? &ticket : nullptr, &error)) ||
+        (orders.form.has_ticket && note(mlxcomm_wait(world, ticket, &error)))) {
       return;
     }
     const std::int64_t size = orders.size;
-    if (*static_cast<std::int64_t*>(output) != size * value + size * (size - 1) / 2) {
-      ++verdict.wrong;
-    }
+    const std::int64_t sum = size * value + size * (size - 1) / 2;
+    verdict.wrong += static_cast<std::uint64_t>(std::count_if(
+        got, got + orders.form.elements, [&](std::int64_t one) { return one != sum; }));
     ++verdict.done;
   }
   mlxcomm_group_close(world);
@@ -158,6 +172,9 @@ Rank Start(const Orders& orders) {
     Verdict verdict;
     Orders own = orders;
     own.tells = ends[1];
+    if (own.user != 0) {
+      Demand(::setgid(own.user) == 0 && ::setuid(own.user) == 0, "to become another user");
+    }
     Compute(own, verdict);
     const bool told = ::write(ends[1], &verdict, sizeof verdict) == sizeof verdict;
     std::_Exit(told ? 0 : 1);
@@ -224,6 +241,7 @@ void StepAndEnd(const char* socket, std::uint64_t instructions, bool kills) {
   Orders orders;
   orders.socket = socket;
   orders.job = "step-" + std::to_string(::getpid()) + "-" + std::to_string(instructions);
+  orders.form = FormOf(instructions);
   if (!kills) orders.most = kWarmUp + kAfterStop;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     orders.rank = rank;
@@ -278,6 +296,7 @@ int KillAtRandom(const char* socket, std::uint64_t seed, std::uint64_t jobs_want
     Orders orders;
     orders.socket = socket;
     orders.job = name;
+    orders.form = FormOf(jobs);
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       orders.rank = rank;
       ranks.push_back(Start(orders));
@@ -294,16 +313,18 @@ int KillAtRandom(const char* socket, std::uint64_t seed, std::uint64_t jobs_want
   return 0;
 }
 
-int ScribbleOverPages(const char* socket, std::uint64_t seed) {
+int ScribbleOverPages(const char* socket, std::uint64_t seed, uid_t user, uid_t other_user) {
   std::vector<Rank> victims;
   std::vector<Rank> others;
   Orders orders;
   orders.socket = socket;
   orders.most = 2'000;
   orders.job = "others-" + std::to_string(::getpid());
+  orders.user = other_user;
   orders.size = 2;
   for (orders.rank = 0; orders.rank < orders.size; ++orders.rank) others.push_back(Start(orders));
   orders.job = "victims-" + std::to_string(::getpid());
+  orders.user = user;
   orders.size = kRanks;
   orders.seed = seed;
   orders.timeout_ns = 2'000'000'000;
@@ -358,8 +379,12 @@ int main(int count, char** words) {
                         std::strtoull(words[4], nullptr, 10));
   }
   if (mode == "lost" && count == 4) return LoseDaemon(words[1], std::atoi(words[3]));
-  if (mode == "scribble" && count == 4) {
-    return ScribbleOverPages(words[1], std::strtoull(words[3], nullptr, 10));
+  if (mode == "scribble" && (count == 4 || count == 6)) {
+    const auto user_of = [&](int word) {
+      return count == 6 ? static_cast<uid_t>(std::strtoul(words[word], nullptr, 10)) : 0;
+    };
+    return ScribbleOverPages(words[1], std::strtoull(words[3], nullptr, 10), user_of(4),
+                             user_of(5));
   }
   std::fprintf(stderr, "meeting_attack SOCKET step|random|scribble ...; see its beginning\n");
   return 2;

@@ -17,6 +17,15 @@ from conftest import SHORT, Process, find_test_program, only_in_all
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace's single steps")
 # An operation takes fewer; the rest are steps of the next ones.
 INSTRUCTIONS = 4000
+RANK_WITHOUT_MEETING = """
+import pathlib
+import mlx.core as mx
+import mlxcomm
+group = mlxcomm.init()
+sums = all(mx.distributed.all_sum(mx.array([n, 1.0]), group=group).tolist() == [2 * n, 2] for n in range(100))
+page = "mlxcomm-page" in pathlib.Path("/proc/self/maps").read_text()
+print(f"has a page: {page}, sums: {sums}")
+"""
 
 
 def attack(c, *words):
@@ -61,6 +70,18 @@ def test_a_rank_that_scribbles_over_the_shared_page_harms_its_own_job_alone(clus
 def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(cluster):
     c = cluster(1)
     attack(c, "lost", c.daemons[0].child.pid)
+
+
+def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path):
+    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: the page stays closed for all of them."""
+    c = cluster(1)
+    script = tmp_path / "rank.py"
+    script.write_text(RANK_WITHOUT_MEETING)
+    ranks = [c.rank(rank, 2, script, environment={"MLXCOMM_RANKS_MEET": "0"} if rank == 1 else None)
+             for rank in range(2)]
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+    assert [rank.lines[-1] for rank in ranks] == ["has a page: True, sums: True",
+                                                  "has a page: False, sums: True"]
 
 
 @only_in_all

@@ -207,6 +207,18 @@ def test_users_who_share_are_one(users):
     assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
 
 
+def test_a_rank_that_scribbles_over_its_page_harms_no_other_user(users):
+    """As in tests/faults/test_meeting.py, where the other job is of the same user."""
+    c = users(1)
+    process = Process([find_test_program("faults", "meeting_attack"), c.socket(0), "scribble", "7", str(ANN),
+                       str(BOB)])
+    c.ranks.append(process)
+    assert process.finish() == 0, process.lines
+    assert "the other job was exact" in process.lines[-1]
+    status = c.status()
+    assert status["nodes"][0]["state"] == "up" and not status["jobs"], status
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_ranks_of_several_accounts_share_no_memory_with_each_other(users):
     """They may be of one job, but to the page on which ranks meet any of them could write."""
