@@ -118,10 +118,9 @@ std::uint64_t Channel::EarlyBytes(const Outgoing& frame) {
 bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail) {
   double rate_unmeasured = 0;
   bool any_reliable = false;
-  int open = 0;
-  for (const RailFlight& flight : flights_) {
-    if (!flight.is_open()) continue;
-    ++open;
+  const bool alone = open_.size() == 1;
+  for (const std::size_t at : open_) {
+    const RailFlight& flight = flights_[at];
     any_reliable = any_reliable || flight.is_reliable();
     rate_unmeasured = std::max(rate_unmeasured, flight.meter().bytes_per_second());
   }
@@ -129,17 +128,17 @@ bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t&
   const std::uint64_t bytes = WireBytes(frame.header);
   std::uint64_t soonest = kNever;
   std::uint64_t soonest_with_room = kNever;
-  for (std::size_t i = 0; i < kRailsMax; ++i) {
+  for (const std::size_t i : open_) {
     RailFlight& flight = flights_[i];
-    if (!flight.is_open() || (reliable_only && any_reliable && !flight.is_reliable())) continue;
+    if (reliable_only && any_reliable && !flight.is_reliable()) continue;
     const std::uint64_t arrival = flight.ArrivalNs(bytes, rate_unmeasured, now_ns_);
-    if (!flight.IsFull(open == 1)) soonest_with_room = std::min(soonest_with_room, arrival);
+    if (!flight.IsFull(alone)) soonest_with_room = std::min(soonest_with_room, arrival);
     if (arrival >= soonest) continue;
     soonest = arrival;
     rail = i;
   }
   if (soonest == kNever) return false;
-  if (soonest_with_room == soonest && !flights_[rail].IsFull(open == 1)) return true;
+  if (soonest_with_room == soonest && !flights_[rail].IsFull(alone)) return true;
   // It is worth the wait until its oldest frame has been waiting for longer than that.
   if (soonest_with_room != kNever) {
     RailFlight& best = flights_[rail];
@@ -269,9 +268,9 @@ void Channel::OnWanted(std::uint64_t sequence) {
 // Rails keep order: what was handed before a frame that has arrived has not been lost only
 // if it has arrived as well.
 void Channel::FindLost() {
-  for (std::size_t rail = 0; rail < kRailsMax; ++rail) {
+  for (const std::size_t rail : open_) {
     RailFlight& flight = flights_[rail];
-    if (!flight.is_open() || flight.is_reliable()) continue;
+    if (flight.is_reliable()) continue;
     while (flight.Oldest() < flight.acknowledged_end()) GiveUpOn(rail, flight.Oldest());
   }
 }
@@ -281,6 +280,7 @@ void Channel::OnRailDown(std::size_t rail) {
   while (flight.has_unwritten()) OnReadNoMore(flight.OnWritten());
   while (flight.Oldest() < flight.end()) GiveUpOn(rail, flight.Oldest());
   flight.Close();
+  open_.Remove(rail);
   PopDone();
   waits_until_ns_ = kNever;  // If there is another rail, NextToHand chooses again.
 }
@@ -288,9 +288,8 @@ void Channel::OnRailDown(std::size_t rail) {
 void Channel::OnNow(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   probe_ns_ = kNever;
-  for (std::size_t rail = 0; rail < kRailsMax; ++rail) {
+  for (const std::size_t rail : open_) {
     RailFlight& flight = flights_[rail];
-    if (!flight.is_open()) continue;
     flight.OnNow(now_ns);
     if (flight.is_reliable()) continue;
     // All that have waited so long: what is handed again may go on another rail, and its
@@ -305,8 +304,10 @@ void Channel::OnNow(std::uint64_t now_ns) {
 
 std::uint64_t Channel::deadline_ns() const {
   std::uint64_t deadline = std::min(probe_ns_, waits_until_ns_);
-  for (const RailFlight& flight : flights_) {
-    if (flight.is_open() && !flight.is_reliable() && flight.has_untimed()) {
+  if (frames_.empty()) return deadline;
+  for (const std::size_t rail : open_) {
+    const RailFlight& flight = flights_[rail];
+    if (!flight.is_reliable() && flight.has_untimed()) {
       deadline = std::min(deadline, now_ns_ + kJudgeAgainNs);
     }
   }
@@ -331,7 +332,8 @@ void Channel::Reset() {
   }
   frames_.clear();
   lost_.clear();
-  for (RailFlight& flight : flights_) flight.Close();
+  for (const std::size_t rail : open_) flights_[rail].Close();
+  open_ = {};
   next_sequence_ = 1;
   next_new_ = 1;
   acknowledged_ = 0;
@@ -348,6 +350,7 @@ void Channel::GiveBackMemory() {
   frames_ = GrowingRing<Outgoing>();
   lost_ = GrowingRing<std::uint64_t>();
   flights_ = {};
+  open_ = {};
   released_ = std::vector<std::uint64_t>();
   for (Slots& slots : slots_) slots = Slots();
 }

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/link/rail_flight.h"
+#include "daemon/link/rail_set.h"
 #include "daemon/transport/growing_ring.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
@@ -56,6 +57,7 @@ class Channel {
   void OnRailUp(std::size_t rail, bool reliable) {
     released_.reserve(wire::kWindow);
     flights_[rail].Open(reliable);
+    open_.Add(rail);
   }
   // The rail touches no payload any more.
   void OnRailDown(std::size_t rail);
@@ -148,6 +150,7 @@ class Channel {
   GrowingRing<Outgoing> frames_;     // Not yet gone, in order of their numbers.
   GrowingRing<std::uint64_t> lost_;  // Numbers to be handed again.
   std::array<RailFlight, kRailsMax> flights_;
+  RailSet open_;  // Of flights_.
   std::uint64_t next_sequence_ = 1;
   std::uint64_t next_new_ = 1;      // The first that was never handed.
   std::uint64_t acknowledged_ = 0;  // All up to here.

@@ -58,11 +58,9 @@ void Link::Pump() {
 // For the choice between rails: sooner than acknowledgements tell it, which come back behind
 // what the other side sends.
 void Link::LookAtHeld() {
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
+  for (const std::size_t at : present_) {
     const RailFlight& flight = channel_.flight(at);
-    if (rails_[at].rail == nullptr || !flight.is_reliable() || flight.bytes_under_way() == 0) {
-      continue;
-    }
+    if (!flight.is_reliable() || flight.bytes_under_way() == 0) continue;
     if (const auto held = rails_[at].rail->held(); held) channel_.OnHeld(at, *held);
   }
 }
@@ -76,8 +74,9 @@ void Link::Give(std::size_t at, const RailCommand& command) {
 }
 
 void Link::GiveWaiting() {
-  for (OnRail& on : rails_) {
-    while (on.rail != nullptr && !on.waiting.empty() && on.rail->Give(on.waiting.front())) {
+  for (const std::size_t at : present_) {
+    OnRail& on = rails_[at];
+    while (!on.waiting.empty() && on.rail->Give(on.waiting.front())) {
       on.waiting.pop_front();
       --waiting_count_;
     }
@@ -116,14 +115,12 @@ absl::Status Link::PostReceive(const PostedReceive& receive) {
   posted.receive = receive;
   posted.budget = TakeBudget();
   posted.share = posted.budget->Open(receive.bytes);
-  posted.on_several = rail_count_ > 1;
+  posted.on_several = present_.size() > 1;
   RailCommand command;
   command.kind = RailCommand::Kind::kPostReceive;
   command.receive = receive;
   command.share = posted.share;
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail != nullptr) Give(at, command);
-  }
+  for (const std::size_t at : present_) Give(at, command);
   return absl::OkStatus();
 }
 
@@ -133,14 +130,12 @@ void Link::Withdraw(const OperationKey& key) {
     GiveBackBudget(entry.second);
     return true;
   });
-  if (rail_count_ == 0) return withdrawn_.push_back(key);
-  withdrawals_.emplace_back() = {key, static_cast<std::uint32_t>(rail_count_)};
+  if (present_.size() == 0) return withdrawn_.push_back(key);
+  withdrawals_.emplace_back() = {key, static_cast<std::uint32_t>(present_.size())};
   RailCommand command;
   command.kind = RailCommand::Kind::kWithdraw;
   command.key = key;
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail != nullptr) Give(at, command);
-  }
+  for (const std::size_t at : present_) Give(at, command);
 }
 
 // Rails answer in the order of the commands, and one that is new has fewer to answer, so
@@ -219,7 +214,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   const bool due = now_ns >= channel_.deadline_ns();
   channel_.OnNow(now_ns);
   std::size_t count = 0;
-  for (std::size_t at = 0; at < kRailsMax; ++at) count += PollRail(at, now_ns);
+  for (const std::size_t at : present_) count += PollRail(at, now_ns);
   if (!kept_.empty()) CloseKept();
   if (LookForLarge(now_ns)) ++count;
   if (!withdrawn_.empty()) {
@@ -277,7 +272,7 @@ void Link::AcknowledgeBeforeSleep() {
 // acknowledgement of it that an unreliable one has lost.
 bool Link::SaysForSure(std::size_t at) const {
   if (channel_.flight(at).is_reliable()) return true;
-  for (std::size_t other = 0; other < kRailsMax; ++other) {
+  for (const std::size_t other : present_) {
     if (rails_[other].carries && channel_.flight(other).is_reliable()) return false;
   }
   return true;
@@ -462,8 +457,8 @@ bool Link::OnData(const RailEvent& event) {
     acknowledge_now_ = true;
     GiveBackBudget(posted);
     posted_.erase(found);
-    for (std::size_t at = 0; on_several && at < kRailsMax; ++at) {
-      if (rails_[at].rail != nullptr) Give(at, command);
+    if (on_several) {
+      for (const std::size_t at : present_) Give(at, command);
     }
   }
   listener_.OnDataReceived(peer_.id, event.header);
@@ -472,7 +467,7 @@ bool Link::OnData(const RailEvent& event) {
 
 bool Link::HandTheRest() {
   RailEvent event;
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
+  for (const std::size_t at : present_) {
     while (rails_[at].rail != nullptr && rails_[at].rail->Pop(event)) {
       channel_.OnTransmitted(at, event.transmitted);
       if (event.kind == RailEvent::Kind::kFrame) (void)OnAcknowledgement(event.header);
@@ -483,7 +478,7 @@ bool Link::HandTheRest() {
   }
   channel_.released().clear();
   withdrawn_.clear();
-  if (rail_count_ == 0) {
+  if (present_.size() == 0) {
     state_ = State::kLost;
     reason_ = LinkReason::kStopped;
     detail_ = "this daemon has stopped";
@@ -496,20 +491,18 @@ bool Link::HandTheRest() {
 }
 
 bool Link::PrepareToSleep() {
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr || rails_[at].rail->PrepareToSleep()) continue;
-    while (at > 0) {
-      if (rails_[--at].rail != nullptr) rails_[at].rail->WakeUp();
+  for (const std::size_t at : present_) {
+    if (rails_[at].rail->PrepareToSleep()) continue;
+    for (const std::size_t before : present_) {
+      if (before == at) return false;
+      rails_[before].rail->WakeUp();
     }
-    return false;
   }
   return true;
 }
 
 void Link::WakeUp() {
-  for (OnRail& on : rails_) {
-    if (on.rail != nullptr) on.rail->WakeUp();
-  }
+  for (const std::size_t at : present_) rails_[at].rail->WakeUp();
 }
 
 }  // namespace mlxcomm::fabric

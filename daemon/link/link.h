@@ -26,6 +26,7 @@
 #include "daemon/link/asked_frames.h"
 #include "daemon/link/channel.h"
 #include "daemon/link/large_frames.h"
+#include "daemon/link/rail_set.h"
 #include "daemon/link/received_ranges.h"
 #include "daemon/transport/arrival_claims.h"
 #include "daemon/transport/fabric.h"
@@ -71,16 +72,14 @@ class Link {
   bool has_rail() const { return carrying_ > 0; }
   bool is_neighbour() const;
   // Also those that do not carry.
-  std::size_t direct_rails() const;
+  std::size_t direct_rails() const { return direct_.size(); }
   // Since the link was made, however they went.
   std::uint64_t direct_rails_gone() const { return direct_rails_gone_; }
   bool HasRailOver(const RailPath& path) const { return PlaceOf(path) != kNoRail; }
   // visitor(path, rail)
   template <typename Visitor>
   void ForEachConnection(Visitor visitor) const {
-    for (const OnRail& on : rails_) {
-      if (on.rail != nullptr && on.rail->is_direct()) visitor(on.path, *on.rail);
-    }
+    for (const std::size_t at : direct_) visitor(rails_[at].path, *rails_[at].rail);
   }
 
   // For our introduction.
@@ -303,8 +302,9 @@ class Link {
   bool has_no_room_ = false;             // For a frame that came too early.
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
   std::vector<Kept> kept_;               // Oldest first.
-  std::size_t rail_count_ = 0;
-  std::size_t carrying_ = 0;  // Of them.
+  RailSet present_;                      // Of rails_: those that are there,
+  RailSet direct_;                       // and of them those that are no circuits.
+  std::size_t carrying_ = 0;             // Of them.
   std::uint64_t direct_rails_gone_ = 0;
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;

@@ -36,7 +36,8 @@ void Link::OpenAndTell(std::size_t at, std::uint64_t now_ns) {
 // Link). True: one carries from now on.
 bool Link::LookForLarge(std::uint64_t now_ns) {
   bool opened = false;
-  for (std::size_t at = 0; carrying_ < rail_count_ && at < kRailsMax; ++at) {
+  if (carrying_ == present_.size()) return false;
+  for (const std::size_t at : present_) {
     const OnRail& on = rails_[at];
     if (on.rail == nullptr || on.carries || !on.rail->has_passed_large()) continue;
     OpenAndTell(at, now_ns);
@@ -60,8 +61,8 @@ bool Link::IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const {
 
 // One does, or has time to pass a large frame.
 bool Link::MayCarry(std::uint64_t now_ns) const {
-  return std::any_of(rails_.begin(), rails_.end(), [&](const OnRail& on) {
-    return on.rail != nullptr && !IsSmallOnly(on, now_ns) && !large_.AreLostOn(on.path);
+  return std::any_of(present_.begin(), present_.end(), [&](std::size_t at) {
+    return !IsSmallOnly(rails_[at], now_ns) && !large_.AreLostOn(rails_[at].path);
   });
 }
 
@@ -75,8 +76,9 @@ void Link::OnSmallOnlyGone(const OnRail& on, std::uint64_t now_ns) {
 // failed in it.
 bool Link::GivesTimeForLarge(std::uint64_t now_ns) {
   std::uint64_t until_ns = 0;
-  for (const OnRail& on : rails_) {
-    if (on.rail == nullptr || large_.HasFailedSince(on.path, grace_began_ns_)) continue;
+  for (const std::size_t at : present_) {
+    const OnRail& on = rails_[at];
+    if (large_.HasFailedSince(on.path, grace_began_ns_)) continue;
     until_ns = std::max(until_ns, on.since_ns + options_.heartbeat_timeout_ns / 2);
   }
   until_ns = std::min(until_ns, grace_limit_ns_);
@@ -114,7 +116,8 @@ void Link::StayInGrace(const RailEnd& end, std::uint64_t now_ns) {
 void Link::EndGrace(std::uint64_t now_ns) {
   if (LookForLarge(now_ns)) Pump();
   if (state_ != State::kGrace || GivesTimeForLarge(now_ns)) return;
-  for (const OnRail& on : rails_) {
+  for (const std::size_t at : present_) {
+    const OnRail& on = rails_[at];
     if (IsSmallOnly(on, now_ns)) large_.OnLost(on.path, now_ns);
   }
   if (large_.AreLostSince(grace_began_ns_)) {
@@ -140,8 +143,8 @@ void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
     return std::min(now_ns + options_.heartbeat_interval_ns,
                     first_ns + options_.heartbeat_timeout_ns * 3 / 2);
   };
-  for (OnRail& on : rails_) {
-    if (on.rail == nullptr) continue;
+  for (const std::size_t at : present_) {
+    OnRail& on = rails_[at];
     on.since_ns += late_ns;
     on.silent_from_ns = time_to_answer(on.paused_ns, on.rail->last_received_ns() >= on.paused_ns);
   }

@@ -22,20 +22,14 @@ Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& lis
   peer_.id = peer;
 }
 
-std::size_t Link::direct_rails() const {
-  std::size_t count = 0;
-  for (const OnRail& on : rails_) count += on.rail != nullptr && on.rail->is_direct() ? 1 : 0;
-  return count;
-}
-
 bool Link::is_neighbour() const {
-  return std::any_of(rails_.begin(), rails_.end(),
-                     [](const OnRail& on) { return on.carries && on.rail->is_direct(); });
+  return carrying_ > 0 && std::any_of(direct_.begin(), direct_.end(),
+                                      [this](std::size_t at) { return rails_[at].carries; });
 }
 
 std::size_t Link::PlaceOf(const RailPath& path) const {
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail != nullptr && rails_[at].path == path) return at;
+  for (const std::size_t at : present_) {
+    if (rails_[at].path == path) return at;
   }
   return kNoRail;
 }
@@ -46,8 +40,8 @@ void Link::RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t no
 
 void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
   large_.OnInterfaceDown(interface);
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr || rails_[at].path.local != interface) continue;
+  for (const std::size_t at : present_) {
+    if (!present_.Has(at) || rails_[at].path.local != interface) continue;
     RemoveRailAt(at,
                  {absl::StrCat("interface ", interface, " is down"), DownCause::kCut,
                   LinkReason::kInterfaceDown},
@@ -61,7 +55,8 @@ void Link::DropRail(std::size_t at) {
   if (on.rail->is_direct()) ++direct_rails_gone_;
   OnSmallOnlyGone(on, now_ns_);
   on.rail.reset();
-  --rail_count_;
+  present_.Remove(at);
+  direct_.Remove(at);
   if (std::exchange(on.carries, false)) {
     --carrying_;
     channel_.OnRailDown(at);
@@ -97,9 +92,8 @@ void Link::KeepEndOf(std::size_t at, std::uint64_t now_ns) {
 
 // Those given up before the other side was last heard on a connection.
 void Link::CloseKept() {
-  for (const OnRail& on : rails_) {
-    while (!kept_.empty() && on.rail != nullptr && on.rail->is_direct() &&
-           HasHeard(on, kept_.front().since_ns)) {
+  for (const std::size_t at : direct_) {
+    while (!kept_.empty() && HasHeard(rails_[at], kept_.front().since_ns)) {
       kept_.erase(kept_.begin());
     }
   }
@@ -120,9 +114,10 @@ void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns
   if (carried) TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
   DropRail(at);
   if (end.cause == DownCause::kReset) AskThoseBeside(end, now_ns);
-  if (rail_count_ > 0) {
+  if (present_.size() > 0) {
     if (carried) {
-      spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why, rail_count_);
+      spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why,
+                   present_.size());
     } else {
       spdlog::info("link to {}: no large frame had passed on a rail that has gone ({})", peer_.name,
                    end.why);
@@ -139,11 +134,11 @@ void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns
 // Side rails hear of no end: where no connection is left they are asked for a sign of life, and
 // go as well if there soon is none.
 void Link::AskThoseBeside(const RailEnd& end, std::uint64_t now_ns) {
-  for (const OnRail& on : rails_) {
-    if (on.rail != nullptr && on.rail->is_direct() && !on.path.is_beside()) return;
+  for (const std::size_t at : direct_) {
+    if (!rails_[at].path.is_beside()) return;
   }
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr || !rails_[at].path.is_beside()) continue;
+  for (const std::size_t at : present_) {
+    if (!rails_[at].path.is_beside()) continue;
     GiveSignOfLife(at, now_ns);
     asked_since_ns_ = now_ns;
     asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
@@ -153,8 +148,8 @@ void Link::AskThoseBeside(const RailEnd& end, std::uint64_t now_ns) {
 
 void Link::RemoveTheSilent(std::uint64_t now_ns) {
   asked_until_ns_ = kNever;
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr || !rails_[at].path.is_beside() ||
+  for (const std::size_t at : present_) {
+    if (!present_.Has(at) || !rails_[at].path.is_beside() ||
         rails_[at].rail->last_received_ns() > asked_since_ns_) {
       continue;
     }
@@ -201,7 +196,7 @@ absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::In
     return WithReason(absl::AbortedError("another connection was faster"),
                       LinkReason::kAnotherConnection);
   }
-  if (rail_count_ == kRailsMax && GoesOnWith(theirs)) {
+  if (present_.size() == kRailsMax && GoesOnWith(theirs)) {
     return WithReason(absl::ResourceExhaustedError(absl::StrCat(
                           "there are ", kRailsMax, " rails to it already, the most there may be")),
                       LinkReason::kTooMany);
@@ -231,7 +226,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   session_ = told.session;  // What we sent to the peer holds.
   if (!goes_on) ForgetChannel();
   std::size_t at = 0;
-  while (rails_[at].rail != nullptr) ++at;
+  while (present_.Has(at)) ++at;
   for (auto& [key, posted] : posted_) {
     rail->Expect(posted.receive, posted.share);
     posted.on_several = true;  // Some of it may have come on an earlier one.
@@ -240,7 +235,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   if (absl::Status status = rail->Start(/*resumed=*/goes_on, claims_); !status.ok()) return status;
   TakeRail(at, std::move(rail), path, goes_on, heard_ns, now_ns);
   if (goes_on) {
-    spdlog::info("link to {}: a rail has joined, {} in all", peer_.name, rail_count_);
+    spdlog::info("link to {}: a rail has joined, {} in all", peer_.name, present_.size());
     if (state_ == State::kGrace) {
       detail_ = "a connection is back, and no large frame has passed on it yet";
     }
@@ -267,6 +262,8 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
                     std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
   on.rail = std::move(rail);
+  present_.Add(at);
+  if (on.rail->is_direct()) direct_.Add(at);
   on.path = path;
   on.withdrawals_taken = first_withdrawal_ + withdrawals_.size();
   on.resumed = resumed;
@@ -279,7 +276,6 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.silent_from_ns = on.paused_ns = 0;
   on.sent_rate = 0;
   on.received_rate = 0;
-  ++rail_count_;
   on.carries = false;
   if (!on.rail->has_passed_large()) GiveSignOfLife(at, now_ns, /*padded=*/true);
   if (prepared_) on.rail->Prepare();
@@ -287,15 +283,13 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
 
 void Link::Prepare() {
   if (!reachable() || std::exchange(prepared_, true)) return;
-  for (const OnRail& on : rails_) {
-    if (on.rail != nullptr) on.rail->Prepare();
-  }
+  for (const std::size_t at : present_) rails_[at].rail->Prepare();
 }
 
 // The way that has just come takes their place.
 void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (at == newest || rails_[at].rail == nullptr || rails_[at].rail->is_direct()) continue;
+  for (const std::size_t at : present_) {
+    if (at == newest || direct_.Has(at) || !present_.Has(at)) continue;
     RemoveRailAt(at, {"a better way has been found", DownCause::kCut, LinkReason::kReplaced},
                  now_ns);
   }
@@ -346,9 +340,7 @@ void Link::Lose(const absl::Status& why) {
   detail_ = std::string(why.message());
   spdlog::warn("node {} is lost: {}", peer_.name, std::string(why.message()));
   StopRails();
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail != nullptr) DropRail(at);
-  }
+  for (const std::size_t at : present_) DropRail(at);
   ForgetChannel();
   has_grown_ = true;
   withdrawn_.clear();
@@ -359,15 +351,13 @@ void Link::Lose(const absl::Status& why) {
 }
 
 void Link::FinishRails(bool direct) {
-  for (OnRail& on : rails_) {
-    if (on.rail != nullptr && on.rail->is_direct() == direct) on.rail->Finish();
+  for (const std::size_t at : present_) {
+    if (direct_.Has(at) == direct) rails_[at].rail->Finish();
   }
 }
 
 void Link::StopRails() {
-  for (OnRail& on : rails_) {
-    if (on.rail != nullptr) on.rail->Stop();
-  }
+  for (const std::size_t at : present_) rails_[at].rail->Stop();
   kept_.clear();
 }
 
@@ -393,8 +383,8 @@ bool Link::OnTime(std::uint64_t now_ns) {
 bool Link::OnTick(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   bool one_not_asked = false;
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr) continue;
+  for (const std::size_t at : present_) {
+    if (!present_.Has(at)) continue;
     TickRail(at, now_ns);
     one_not_asked = one_not_asked || rails_[at].not_asked > 0;
   }
@@ -469,21 +459,22 @@ void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded) {
 }
 
 // Ways through others have no latency of their own that plans are made by.
-bool Link::IsNew(const OnRail& on) {
-  return on.rail != nullptr && on.rail->is_direct() && on.asked < kAskedMin;
+bool Link::IsNew(const OnRail& on) { return on.rail != nullptr && on.asked < kAskedMin; }
+
+bool Link::has_new_rail() const {
+  return std::any_of(direct_.begin(), direct_.end(),
+                     [this](std::size_t at) { return IsNew(rails_[at]); });
 }
 
-bool Link::has_new_rail() const { return std::any_of(rails_.begin(), rails_.end(), IsNew); }
-
 void Link::AskNewRails(std::uint64_t now_ns) {
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
+  for (const std::size_t at : direct_) {
     if (IsNew(rails_[at])) AskForSign(at, now_ns);
   }
 }
 
 bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
-  return std::all_of(rails_.begin(), rails_.end(), [since_ns](const OnRail& on) {
-    return on.rail == nullptr || on.rail->last_received_ns() >= since_ns;
+  return std::all_of(present_.begin(), present_.end(), [&](std::size_t at) {
+    return rails_[at].rail->last_received_ns() >= since_ns;
   });
 }
 
@@ -511,9 +502,8 @@ LinkSnapshot Link::Snapshot() const {
     snapshot.last_remote = last_path_.remote;
   }
   snapshot.large_lost_on = large_.PathsText();
-  for (std::size_t at = 0; at < kRailsMax; ++at) {
+  for (const std::size_t at : present_) {
     const OnRail& on = rails_[at];
-    if (on.rail == nullptr) continue;
     RailSnapshot& rail = snapshot.rails.emplace_back(on.rail->Snapshot());
     rail.sent_bytes_per_second = on.sent_rate;
     rail.received_bytes_per_second = on.received_rate;

@@ -6,7 +6,6 @@ namespace mlxcomm::fabric {
 
 void RailFlight::Open(bool reliable) {
   Close();
-  open_ = true;
   reliable_ = reliable;
 }
 
@@ -25,7 +24,6 @@ void RailFlight::Close() {
   probed_end_ = 0;
   knows_held_ = false;
   meter_ = {};
-  open_ = false;
 }
 
 std::uint64_t RailFlight::OnHanded(std::uint64_t sequence, std::uint64_t bytes) {

@@ -51,7 +51,6 @@ class RailFlight {
 
   void Open(bool reliable);
   void Close();
-  bool is_open() const { return open_; }
   bool is_reliable() const { return reliable_; }
 
   // Its ordinal on this rail.
@@ -116,7 +115,6 @@ class RailFlight {
   std::uint64_t HandedBytesMax() const;
   double AheadBytes(double rate, std::uint64_t now_ns) const;
 
-  bool open_ = false;
   bool reliable_ = true;
   GrowingRing<Entry> entries_;
   std::uint64_t first_ = 0;

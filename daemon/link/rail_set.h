@@ -1,0 +1,56 @@
+// Some of a link's rails, by their numbers. Most links have one or two of eight, and what a link keeps for each
+// is large: to go through those that are there must not touch the others.
+//
+//   for (const std::size_t at : present_) ...   Over a copy: the set may change meanwhile.
+//
+// Owner: Link, Channel. Thread: theirs. Memory: a word.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+namespace mlxcomm::fabric {
+
+class RailSet {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = std::size_t;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const std::size_t*;
+    using reference = std::size_t;
+
+    explicit Iterator(std::uint32_t left) : left_(left) {}
+    std::size_t operator*() const { return static_cast<std::size_t>(std::countr_zero(left_)); }
+    Iterator& operator++() {
+      left_ &= left_ - 1;
+      return *this;
+    }
+    Iterator operator++(int) {
+      const Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    friend bool operator==(Iterator, Iterator) = default;
+
+   private:
+    std::uint32_t left_;
+  };
+
+  void Add(std::size_t at) { rails_ |= std::uint32_t{1} << at; }
+  void Remove(std::size_t at) { rails_ &= ~(std::uint32_t{1} << at); }
+  bool Has(std::size_t at) const { return (rails_ >> at & 1) != 0; }
+  std::size_t size() const { return static_cast<std::size_t>(std::popcount(rails_)); }
+
+  // Of those that there were when it was called.
+  Iterator begin() const { return Iterator(rails_); }
+  Iterator end() const { return Iterator(0); }
+
+ private:
+  std::uint32_t rails_ = 0;
+};
+
+}  // namespace mlxcomm::fabric
