@@ -52,6 +52,7 @@ struct RankActivity {
   std::uint32_t rank = 0;
   bool gone = false;
   std::uint64_t operations_done = 0;
+  std::uint64_t operations_met = 0;  // Of these: without the daemon.
   bool busy = false;
   OperationKey key;  // Of the oldest operation that has not ended.
   std::string call;

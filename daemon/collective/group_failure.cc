@@ -460,6 +460,7 @@ std::vector<RankActivity> Group::Activity() const {
     activity.rank = layout_.local_ranks()[i];
     activity.gone = local_[i].gone;
     activity.operations_done = local_[i].operations_done + local_[i].met;
+    activity.operations_met = local_[i].met;
     const Operation* const oldest = OldestOf(i);
     if (oldest == nullptr) continue;
     activity.busy = true;

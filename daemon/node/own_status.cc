@@ -33,6 +33,7 @@ void WriteRank(const OwnState& own, const collective::Group& group,
     rank.set_copied_result_ns(copied.nanoseconds);
   }
   rank.set_operations_done(activity.operations_done);
+  rank.set_operations_met(activity.operations_met);
   if (!activity.busy) return;
   const std::string operation =
       absl::StrCat(activity.call, ", ", collective::DescribeKey(activity.key));

@@ -119,6 +119,9 @@ void RenderRanks(const Group& group, const std::string& indent, std::string& out
            std::to_string(rank.pid());
     if (!rank.program().empty()) out += " (" + Shown(rank.program()) + ")";
     out += "  " + Plural(rank.operations_done(), "operation") + " done";
+    if (rank.operations_met() > 0) {
+      out += ", " + std::to_string(rank.operations_met()) + " of them by the ranks themselves";
+    }
     if (!rank.operation().empty()) {
       out += ", in " + Shown(rank.operation()) + " for " + HumanTime(rank.operation_age_ms());
     }

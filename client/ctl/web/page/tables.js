@@ -132,6 +132,7 @@ function showRanks(job) {
     {title: "node", of: (rank) => rank.node, className: "name"},
     {title: "pid", of: (rank) => `${rank.pid} ${rank.program}`, className: "name"},
     {title: "done", of: (rank) => rank.operations_done, className: "figure"},
+    {title: "by the ranks themselves", of: (rank) => Number(rank.operations_met) || "", className: "figure"},
     {title: "now in", of: (rank) => (rank.operation ?
       `${rank.operation} for ${milliseconds(rank.operation_age_ms)}` : "")},
   ], job.ranks);

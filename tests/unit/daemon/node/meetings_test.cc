@@ -331,6 +331,8 @@ TEST_F(MeetingsTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
   ASSERT_EQ(activity.size(), kRanks);
   EXPECT_EQ(activity[0].operations_done, tickets[0]);
   EXPECT_EQ(activity[1].operations_done, tickets[1]);
+  EXPECT_GT(activity[0].operations_met, 0u);
+  EXPECT_LT(activity[0].operations_met, tickets[0]) << "the first ones went to the daemon";
 }
 
 // Why: a program may call, compute for long, and only then wait; its deadline counts from its call.

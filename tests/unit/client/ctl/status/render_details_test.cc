@@ -30,7 +30,7 @@ TEST(RenderDetailsTest, ReadsLikeASummary) {
                                  remote_address: "127.0.0.2:6" local_interface: "127.0.0.1"
                                  remote_interface: "127.0.0.2" } } }
          jobs { name: "train" size: 3 state: "running"
-                ranks { rank: 0 node: "a" pid: 8 program: "python" operations_done: 5
+                ranks { rank: 0 node: "a" pid: 8 program: "python" operations_done: 5 operations_met: 3
                         operation: "barrier, operation 5" operation_age_ms: 3200 }
                 waits { waiting: 0 awaited: 2 operation: "barrier, operation 5" age_ms: 3200 }
                 waits { waiting: 1 awaited: 2 operation: "barrier, operation 5" age_ms: 100 } })",
@@ -45,7 +45,8 @@ TEST(RenderDetailsTest, ReadsLikeASummary) {
             "      tcp 127.0.0.1:5 - 127.0.0.2:6  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
             "jobs\n"
             "  train  running  1 of 3 ranks\n"
-            "    rank 0  a, pid 8 (python)  5 operations done, in barrier, operation 5 for 3.2 s\n"
+            "    rank 0  a, pid 8 (python)  5 operations done, 3 of them by the ranks themselves, "
+            "in barrier, operation 5 for 3.2 s\n"
             "    ranks 0, 1 wait for rank 2 in barrier, operation 5 for 3.2 s\n"
             "health: link a to b is slower than it could be: en3 is down: is its cable in, at both "
             "ends?\n");
