@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "daemon/platform/child_process.h"
 #include "daemon/platform/machine.h"
+#include "proto/system/program.h"
 #include "proto/types/plain_text.h"
 #include "proto/types/version.h"
 #include "proto/wire/versions.h"
@@ -28,8 +28,6 @@ namespace {
 constexpr char kDoorVariable[] = "MLXCOMMD_DOOR";
 constexpr char kFits[] = "mlxcommd fits";
 constexpr std::uint64_t kAnswerNs = 10'000'000'000;
-constexpr std::uint64_t kDieNs = 1'000'000'000;
-constexpr std::size_t kAnswerBytesMax = 16 * 1024;
 
 // exec keeps what is not marked; a library may have opened something without the mark.
 void MarkAllOthers(const intake::Door& door) {
@@ -54,35 +52,20 @@ Successor::Successor(int argc, char** argv) : arguments_(argv + 1, argv + argc) 
 }
 
 absl::StatusOr<NextProgram> Successor::Examine() const {
-  platform::FileDescriptor reader, writer;
-  if (!platform::MakePipe(reader, writer)) return absl::UnavailableError(std::strerror(errno));
-  std::vector<std::string> arguments = arguments_;
-  arguments.emplace_back("--examined");
-  const absl::StatusOr<pid_t> started =
-      platform::StartProgram(program_, arguments, {-1, writer.get(), -1});
-  writer.Reset();
-  if (!started.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(program_, ": ", started.status().message()));
-  }
-  constexpr int kRuns = -1;
-  int status = kRuns;
-  std::string said;
-  const std::uint64_t end_ns = platform::MonotonicNow() + kAnswerNs;
-  if (platform::ReadOutput(reader.get(), end_ns, kAnswerBytesMax, said) ==
-      platform::Reading::kAll) {
-    platform::AwaitEnd(*started, end_ns, status);
-  }
-  if (status == kRuns) {
-    ::kill(*started, SIGKILL);
-    platform::AwaitEnd(*started, platform::MonotonicNow() + kDieNs, status);
+  std::vector<std::string> words = arguments_;
+  words.insert(words.begin(), program_);
+  words.emplace_back("--examined");
+  const auto said = RunProgram(words, {.timeout_ns = kAnswerNs, .own_errors = true});
+  if (absl::IsDeadlineExceeded(said.status()) || absl::IsAborted(said.status())) {
     return absl::FailedPreconditionError(absl::StrCat(
         program_, " does not say whether it fits within ", kAnswerNs / 1'000'000'000, " s"));
   }
-  const std::vector<std::string> lines = absl::StrSplit(said, '\n');
+  if (!said.ok()) return absl::FailedPreconditionError(said.status().message());
+  const std::vector<std::string> lines = absl::StrSplit(said->text, '\n');
   const std::string& first = lines.front();
   if (first != kFits || lines.size() < 3) {
     return absl::FailedPreconditionError(absl::StrCat(
-        program_, first.empty() ? " does not say whether it fits (" + platform::HowEnded(status) +
+        program_, first.empty() ? " does not say whether it fits (" + HowEnded(said->exit_code) +
                                       "): a release before this one cannot take over"
                                 : ": " + MakePrintable(first)));
   }

@@ -202,7 +202,7 @@ def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
     expect_refused("drain_timeout")
     config.write_text(right)
     c.path(0).unlink()
-    expect_refused(str(c.path(0)), "No such file")
+    expect_refused(str(c.path(0)), "no such program")
     c.path(0).write_text("#!/bin/sh\nexit 0\n")
     c.path(0).chmod(0o755)
     expect_refused(str(c.path(0)), "cannot take over")

@@ -1,12 +1,9 @@
 // mlxcommctl bench: its ranks, and on rank 0 the table. A rank is mlxcomm-bench, a separate program
 // beside this one: it needs the client library, this one the daemon's messages, and neither should
 // affect the other.
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -24,10 +21,13 @@
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/launch.h"
 #include "client/ctl/status/render_status.h"
 #include "client/lib/find_place.h"
 #include "proto/queue/dial.h"
+#include "proto/system/file_descriptor.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -142,38 +142,21 @@ std::vector<std::string> CommandOfRanks(const BenchOptions& options, const std::
   return command;
 }
 
-[[noreturn]] void Become(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execv(arguments[0], arguments.data());
-  ::_exit(Fail(kExitFailed, "cannot start " + command[0] + ": " + std::strerror(errno)));
-}
-
 // Rank 0's process; it exchanges lines with this one.
 class RankZero {
  public:
   explicit RankZero(const std::vector<std::string>& command) {
-    std::array<int, 2> in{-1, -1};
-    std::array<int, 2> out{-1, -1};
-    if (::pipe(in.data()) != 0 || ::pipe(out.data()) != 0) return;
-    for (const int end : {in[0], in[1], out[0], out[1]}) ::fcntl(end, F_SETFD, FD_CLOEXEC);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::dup2(in[0], STDIN_FILENO);
-      ::dup2(out[1], STDOUT_FILENO);
-      Become(command);
-    }
-    ::close(in[0]);
-    ::close(out[1]);
-    to_ = ::fdopen(in[1], "w");
-    from_ = ::fdopen(out[0], "r");
+    FileDescriptor in, to, from, out;
+    if (!MakePipe(in, to) || !MakePipe(from, out)) return;
+    program_ = StartProgram(command, {.input = in.get(), .output = out.get()});
+    to_ = ::fdopen(to.Release(), "w");
+    from_ = ::fdopen(from.Release(), "r");
   }
   ~RankZero() { Finish(); }
   RankZero(const RankZero&) = delete;
   RankZero& operator=(const RankZero&) = delete;
 
-  bool started() const { return pid_ > 0 && to_ != nullptr && from_ != nullptr; }
+  const absl::Status& started() const { return program_.status(); }
   // False: it has ended.
   bool Read(std::string& line) {
     char text[512];
@@ -190,16 +173,16 @@ class RankZero {
   int Finish() {
     if (to_ != nullptr) std::fclose(std::exchange(to_, nullptr));
     if (from_ != nullptr) std::fclose(std::exchange(from_, nullptr));
-    if (pid_ <= 0) return kExitFailed;
+    if (!program_.ok()) return kExitFailed;
     int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    while (::waitpid(*program_, &status, 0) < 0 && errno == EINTR) {
     }
-    pid_ = -1;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    program_ = absl::CancelledError();
+    return ExitCodeOf(status);
   }
 
  private:
-  pid_t pid_ = -1;
+  absl::StatusOr<pid_t> program_ = absl::ResourceExhaustedError("no pipe");
   FILE* to_ = nullptr;
   FILE* from_ = nullptr;
 };
@@ -259,8 +242,8 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
                 const BenchSubject& subject, std::size_t sizes) {
   std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails.
   RankZero rank(command);
-  if (!rank.started())
-    return Fail(kExitFailed, std::string("cannot start a rank: ") + std::strerror(errno));
+  if (!rank.started().ok())
+    return Fail(kExitFailed, absl::StrCat("cannot start a rank: ", rank.started().message()));
   BenchRun run{.subject = subject,
                .iterations = options.iterations,
                .warm_up = options.warm_up,
@@ -330,7 +313,7 @@ int RunBench(const BenchOptions& options) {
   }
   const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
   const auto command = CommandOfRanks(options, program, subject, place, counts);
-  if (place.rank != 0) Become(command);
+  if (place.rank != 0) Become(command, -1, STDOUT_FILENO, STDERR_FILENO);
   if (const Failure reached = AskDaemonFirst(options); !reached.ok()) return ReportFailure(reached);
   return RunRankZero(options, command, subject, counts.size());
 }

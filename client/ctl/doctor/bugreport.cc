@@ -32,6 +32,7 @@
 #include "client/ctl/topology/render_topology.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_file.h"
+#include "proto/system/program.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::ctl {

@@ -19,6 +19,7 @@
 #include "client/ctl/doctor/macos_text.h"
 #include "client/ctl/doctor/program_output.h"
 #include "proto/key/key_file.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {

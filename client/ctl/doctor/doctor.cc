@@ -14,11 +14,11 @@
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/examination.h"
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/launch/launch_hosts.h"
 #include "client/ctl/launch/rank_placement.h"
 #include "client/ctl/launch/ssh_command.h"
+#include "proto/system/program.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::ctl {

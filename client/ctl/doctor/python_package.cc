@@ -131,7 +131,7 @@ PythonFacts ReadSelfTest(const ProgramOutput& output) {
   const int wanted = facts.results == ResultsKind::kWrong ? 1 : 0;
   if (facts.results != ResultsKind::kNotAsked && output.exit_code == wanted) return facts;
   facts.results = ResultsKind::kUntold;
-  std::vector<std::string> lines = {HowItEnded(output)};
+  std::vector<std::string> lines = {"ended " + HowEnded(output.exit_code)};
   for (const absl::string_view line : last) lines.push_back(Cut(line));
   facts.said = absl::StrJoin(lines, "\n");
   return facts;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "client/ctl/doctor/facts.h"
-#include "client/ctl/doctor/program_output.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/status/render_status.h"
 #include "proto/status_words.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {

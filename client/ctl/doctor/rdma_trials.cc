@@ -9,8 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/status/render_status.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -48,7 +48,7 @@ Outcome Try(const RdmaTrialsOptions& options, const std::string& name,
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(output->text, absl::MaxSplits('\n', 1));
   if (output->exit_code != 0 || (parts.first != "worked" && parts.first != "refused")) {
-    return {"crashed", HowItEnded(*output)};
+    return {"crashed", "ended " + HowEnded(output->exit_code)};
   }
   return {std::string(parts.first), std::string(absl::StripSuffix(parts.second, "\n"))};
 }

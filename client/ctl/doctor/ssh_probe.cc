@@ -146,7 +146,8 @@ SshHostFacts ReadSshProbe(const std::string& host, const absl::StatusOr<ProgramO
     facts.answer = by_ssh ? WhyNot(output->text) : SshAnswer::kFailed;
     facts.said = LastLines(output->text);
     if (!by_ssh || facts.said.empty())
-      absl::StrAppend(&facts.said, facts.said.empty() ? "" : "\n", HowItEnded(*output));
+      absl::StrAppend(&facts.said, facts.said.empty() ? "" : "\n", "ended ",
+                      HowEnded(output->exit_code));
     return facts;
   }
   facts.answer = SshAnswer::kReached;

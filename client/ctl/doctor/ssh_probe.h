@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/ctl/doctor/facts.h"
-#include "client/ctl/doctor/program_output.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/ctl/doctor/program_output.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 

@@ -15,9 +15,9 @@
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/examination.h"
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
+#include "proto/system/program.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::ctl {

@@ -12,6 +12,7 @@
 
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/ssh_command.h"
+#include "proto/system/program.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
@@ -20,11 +21,6 @@ namespace {
 // From ssh's start to the agent's first word. ssh's own limits end before it.
 constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
-
-std::string HowItEnded(int status) {
-  return WIFSIGNALED(status) ? "ssh ended with signal " + std::to_string(WTERMSIG(status))
-                             : "ssh ended with exit code " + std::to_string(WEXITSTATUS(status));
-}
 
 std::string Listed(const std::vector<unsigned>& ranks) {
   std::string text;
@@ -207,10 +203,11 @@ void SshHost::Reap() {
   reaped_ = true;
   ReadText();
   CloseDescriptor(to_);
-  if (!begun_ && !ending_) return Fail(HowItEnded(status_));
+  if (!begun_ && !ending_) return Fail("ssh ended " + HowEnded(ExitCodeOf(status_)));
   if (begun_ && !running_.empty() &&
       !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
-    Fail("the connection is lost (" + HowItEnded(status_) + "), and so " + Listed(running_));
+    Fail("the connection is lost (ssh ended " + HowEnded(ExitCodeOf(status_)) + "), and so " +
+         Listed(running_));
   }
 }
 

@@ -17,9 +17,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/service/collect_service.h"
 #include "client/ctl/service/macos_programs.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -117,7 +117,7 @@ std::string RunWords(const ServiceStep& step) {
   if (step.may_fail) return {};
   if (!output.ok()) return std::string(output.status().message());
   if (output->exit_code == 0) return {};
-  return absl::StrCat(absl::StrJoin(step.words, " "), " ", HowItEnded(*output), ": ",
+  return absl::StrCat(absl::StrJoin(step.words, " "), " ended ", HowEnded(output->exit_code), ": ",
                       absl::StripAsciiWhitespace(output->text),
                       step.remedy.empty() ? "" : absl::StrCat("\n", step.remedy));
 }

@@ -19,6 +19,7 @@
 #include "client/ctl/service/service_plan.h"
 #include "client/ctl/status/health.h"
 #include "proto/queue/dial.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -104,7 +105,8 @@ void CheckConfig(ServiceFacts& facts) {
     facts.config_trouble = std::string(checked.status().message());
   } else if (checked->exit_code != 0) {
     facts.config_trouble = std::string(absl::StripAsciiWhitespace(checked->text));
-    if (facts.config_trouble.empty()) facts.config_trouble = HowItEnded(*checked);
+    if (facts.config_trouble.empty())
+      facts.config_trouble = "ended " + HowEnded(checked->exit_code);
   }
 }
 
@@ -115,9 +117,9 @@ std::optional<std::string> AskOtool(const char* what, const std::string& file,
   with_errors.with_errors = true;
   const auto said = RunProgram(OfMacos({"otool", what, file}), with_errors);
   if (said.ok() && said->exit_code == 0) return said->text;
-  const std::string why =
-      said.ok() ? absl::StrCat(HowItEnded(*said), ": ", absl::StripAsciiWhitespace(said->text))
-                : std::string(said.status().message());
+  const std::string why = said.ok() ? absl::StrCat("ended ", HowEnded(said->exit_code), ": ",
+                                                   absl::StripAsciiWhitespace(said->text))
+                                    : std::string(said.status().message());
   facts.trouble_with_loads.push_back(absl::StrCat("otool ", what, " ", file, ": ", why));
   return std::nullopt;
 }

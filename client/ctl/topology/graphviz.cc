@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "client/ctl/doctor/program_output.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 
@@ -31,8 +31,8 @@ absl::StatusOr<std::string> SvgOf(const std::string& dot) {
   }
   if (!drawn.ok()) return drawn.status();
   if (drawn->exit_code != 0)
-    return absl::InternalError(
-        absl::StrCat("Graphviz's dot ", HowItEnded(*drawn), "; --dot shows what it was given"));
+    return absl::InternalError(absl::StrCat("Graphviz's dot ended ", HowEnded(drawn->exit_code),
+                                            "; --dot shows what it was given"));
   if (drawn->text.find("</svg>") == std::string::npos) {
     return absl::ResourceExhaustedError(
         "the picture is larger than mlxcommctl takes: draw what --dot prints with dot -Tsvg");

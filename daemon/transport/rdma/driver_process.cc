@@ -11,12 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/platform/child_process.h"
-#include "daemon/platform/machine.h"
 #include "daemon/transport/status_reason.h"
 #include "daemon/transport/tcp/authentication.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
+#include "proto/system/program.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -75,9 +74,9 @@ absl::StatusOr<std::shared_ptr<DriverProcess>> DriverProcess::Start(const std::s
     return absl::ResourceExhaustedError(absl::StrCat(
         "no pipe for the process that drives RDMA device ", device, ": ", std::strerror(errno)));
   }
-  const absl::StatusOr<pid_t> pid =
-      platform::StartProgram(program, {kDriverArgument, device}, {reader.get(), -1, theirs.get()});
-  if (!pid.ok()) return pid.status();
+  const absl::StatusOr<pid_t> pid = StartProgram({program, kDriverArgument, device},
+                                                 {.input = reader.get(), .third = theirs.get()});
+  if (!pid.ok()) return absl::UnavailableError(pid.status().message());
   return std::shared_ptr<DriverProcess>(
       new DriverProcess(device, *pid, std::move(socket), std::move(lifeline), call_ns));
 }
@@ -96,22 +95,15 @@ void DriverProcess::Kill() {
 
 // True: it has ended, and `ended_` says how.
 bool DriverProcess::Reap(std::uint64_t wait_ns) {
-  const std::uint64_t end = platform::MonotonicNow() + wait_ns;
   int status = 0;
-  for (;;) {
-    const pid_t got = ::waitpid(pid_, &status, WNOHANG);
-    if (got != 0 && !(got < 0 && errno == EINTR)) {
-      reaped_ = true;
-      if (ended_.ok()) {
-        ended_ = absl::AbortedError(
-            absl::StrCat("the process that drives RDMA device ", device_, " (", pid_, ") ended ",
-                         got == pid_ ? platform::HowEnded(status) : "unseen"));
-      }
-      return true;
-    }
-    if (platform::MonotonicNow() >= end) return false;
-    ::poll(nullptr, 0, 1);
+  if (!AwaitProgram(pid_, std::chrono::nanoseconds(wait_ns), status)) return false;
+  reaped_ = true;
+  if (ended_.ok()) {
+    ended_ = absl::AbortedError(absl::StrCat("the process that drives RDMA device ", device_, " (",
+                                             pid_, ") ended ",
+                                             status < 0 ? "unseen" : HowEnded(ExitCodeOf(status))));
   }
+  return true;
 }
 
 absl::Status DriverProcess::EndedLocked(std::uint64_t wait_ns) {

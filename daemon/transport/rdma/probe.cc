@@ -1,25 +1,20 @@
 #include "daemon/transport/rdma/probe.h"
 
-#include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "daemon/platform/child_process.h"
-#include "daemon/platform/file_descriptor.h"
-#include "daemon/platform/machine.h"
+#include "proto/system/program.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -27,10 +22,6 @@ namespace {
 
 constexpr std::size_t kAnswerBytesMax = 64 * 1024;
 constexpr char kEnd[] = "end";
-// In place of what waitpid tells.
-constexpr int kRuns = -1;
-// Until one that was killed has ended, unless it cannot.
-constexpr std::uint64_t kDieNs = 1'000'000'000;
 // The probe's process ends by itself after so long, should nobody be left to kill it.
 constexpr unsigned kAliveSecondsMax = 120;
 // Of a device's port.
@@ -93,18 +84,17 @@ absl::Status Reason(absl::string_view text) {
                                                 : absl::UnavailableError(text);
 }
 
-absl::StatusOr<std::vector<DeviceFacts>> Parse(const std::string& answer, int status) {
+absl::StatusOr<std::vector<DeviceFacts>> Parse(const ProgramOutput& answer) {
   std::vector<DeviceFacts> devices;
-  for (const absl::string_view line : absl::StrSplit(answer, '\n')) {
+  for (const absl::string_view line : absl::StrSplit(answer.text, '\n')) {
     if (line == kEnd) return devices;
     if (line.substr(0, 4) == "why\t") return Reason(line.substr(4));
     if (!line.empty() && !ReadLine(line, devices)) break;
   }
-  return absl::UnavailableError(
-      status != kRuns && WIFSIGNALED(status)
-          ? absl::StrCat("the RDMA driver ended the process that asked it, by signal ",
-                         WTERMSIG(status))
-          : "the process that asks the RDMA driver gave no answer");
+  return absl::UnavailableError(answer.exit_code > 128
+                                    ? "the RDMA driver ended the process that asked it, " +
+                                          HowEnded(answer.exit_code)
+                                    : "the process that asks the RDMA driver gave no answer");
 }
 
 }  // namespace
@@ -134,38 +124,26 @@ int RunProbe(const std::string& library, const Limits& limits) {
 absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
                                                const std::string& library,
                                                std::uint64_t timeout_ns) {
-  int status = kRuns;
   if (const pid_t last = undead.load(); last != 0) {
-    if (::waitpid(last, &status, WNOHANG) == 0) {
+    if (::waitpid(last, nullptr, WNOHANG) == 0) {
       return absl::DeadlineExceededError("the RDMA driver still does not answer");
     }
     undead.store(0);
   }
-  platform::FileDescriptor input;
-  platform::FileDescriptor output;
-  if (!platform::MakePipe(input, output)) {
-    return absl::ResourceExhaustedError("no pipe for the probe of RDMA");
-  }
-  const absl::StatusOr<pid_t> pid =
-      platform::StartProgram(program, {kProbeArgument, library}, {-1, output.get(), -1});
-  if (!pid.ok()) {
-    return absl::UnavailableError(absl::StrCat("RDMA cannot be probed: ", pid.status().message()));
-  }
-  output.Reset();
-  std::string answer;
-  const std::uint64_t end_ns = platform::MonotonicNow() + timeout_ns;
-  const platform::Reading reading =
-      platform::ReadOutput(input.get(), end_ns, kAnswerBytesMax, answer);
-  if (reading == platform::Reading::kAll) platform::AwaitEnd(*pid, end_ns, status);
-  if (status == kRuns) {
-    ::kill(*pid, SIGKILL);
-    platform::AwaitEnd(*pid, platform::MonotonicNow() + kDieNs, status);
-  }
-  if (status == kRuns) undead.store(*pid);
-  if (reading == platform::Reading::kAll) return Parse(answer, status);
-  if (reading == platform::Reading::kTooMuch) {
+  ProgramOutput answer;
+  const ProgramOptions options{
+      .timeout_ns = timeout_ns, .own_errors = true, .killed_above = kAnswerBytesMax};
+  const absl::Status done = RunProgram({program, kProbeArgument, library}, options, answer);
+  if (answer.undead != 0) undead.store(answer.undead);
+  if (absl::IsOutOfRange(done)) {
     return absl::UnavailableError("the process that asks the RDMA driver says too much");
   }
+  const bool in_time = !absl::IsDeadlineExceeded(done) && !absl::IsAborted(done);
+  if (in_time && !done.ok()) {
+    return absl::UnavailableError(absl::StrCat("RDMA cannot be probed: ", done.message()));
+  }
+  // To unload the library may hang, when all has been said.
+  if (in_time || absl::EndsWith(answer.text, absl::StrCat(kEnd, "\n"))) return Parse(answer);
   return absl::DeadlineExceededError(
       absl::StrCat("the RDMA driver does not answer within ", timeout_ns / 1'000'000, " ms"));
 }

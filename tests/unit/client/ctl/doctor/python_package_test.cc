@@ -112,25 +112,25 @@ TEST(ReadSelfTestTest, FindsTheOutcomeAmongOtherLines) {
 
 TEST(ReadSelfTestTest, TellsTheLastLinesOfOneThatFails) {
   EXPECT_EQ(ReadSelfTest({1, "Traceback\n  a\n  b\n\n  c\nImportError: another MLX\n"}).said,
-            "ended with 1\nb\nc\nImportError: another MLX");
-  EXPECT_EQ(ReadSelfTest({0, ""}).said, "ended with 0");
+            "ended with exit code 1\nb\nc\nImportError: another MLX");
+  EXPECT_EQ(ReadSelfTest({0, ""}).said, "ended with exit code 0");
   EXPECT_EQ(ReadSelfTest({1, ""}).results, ResultsKind::kUntold);
   // Its output and its exit code disagree: it crashed on its way out, or the output is another's.
   const PythonFacts crashed = ReadSelfTest({128 + 11, "shared\n"});
   EXPECT_EQ(crashed.results, ResultsKind::kUntold);
-  EXPECT_EQ(crashed.said, "ended by signal 11\nshared");
+  EXPECT_EQ(crashed.said, "ended by signal 11 (Segmentation fault)\nshared");
   EXPECT_EQ(ReadSelfTest({0, "wrong: x\n"}).results, ResultsKind::kUntold);
 }
 
 TEST(ReadSelfTestTest, CutsWhatIsLongAndShowsWhatIsNotText) {
   const std::string noise(5000, 'x');
   const PythonFacts facts = ReadSelfTest({1, noise + "\n\x1b[2J\xff\n" + noise});
-  EXPECT_EQ(facts.said, "ended with 1\n" + noise.substr(0, 300) + " ...\n?[2J?\n" +
+  EXPECT_EQ(facts.said, "ended with exit code 1\n" + noise.substr(0, 300) + " ...\n?[2J?\n" +
                             noise.substr(0, 300) + " ...");
   EXPECT_EQ(ReadSelfTest({0, "copied: \x1b]0;t\a" + noise + "\n"}).said,
             "?]0;t?" + noise.substr(0, 294) + " ...");
   EXPECT_EQ(ReadSelfTest({0, std::string(kOutputBytesMax, '\0')}).said.size(),
-            std::string("ended with 0\n").size() + 300 + 4);
+            std::string("ended with exit code 0\n").size() + 300 + 4);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST(SshProbeTest, LastComplaintCounts) {
 TEST(SshProbeTest, WhatRunsInItsPlaceIsTold) {
   const SshHostFacts nologin = Said("This account is currently not available.\n", 1);
   EXPECT_EQ(nologin.answer, SshAnswer::kFailed);
-  EXPECT_EQ(nologin.said, "This account is currently not available.\nended with 1");
+  EXPECT_EQ(nologin.said, "This account is currently not available.\nended with exit code 1");
   // ssh's own messages in a command's output are the command's.
   EXPECT_EQ(Said("scp: Connection refused\n", 1).answer, SshAnswer::kFailed);
   EXPECT_EQ(Code(nologin), "MC607");

@@ -1,4 +1,4 @@
-#include "client/ctl/doctor/program_output.h"
+#include "proto/system/program.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-namespace mlxcomm::ctl::program_output_test {
+namespace mlxcomm::program_test {
 namespace {
 
-TEST(ProgramOutputTest, ReadsWhatAProgramSaysAndHowItEnds) {
+TEST(ProgramTest, ReadsWhatAProgramSaysAndHowItEnds) {
   const auto said = RunProgram({"sh", "-c", "echo one; echo two >&2; exit 3"});
   ASSERT_TRUE(said.ok()) << said.status();
   EXPECT_EQ(said->text, "one\n");
@@ -27,7 +27,7 @@ TEST(ProgramOutputTest, ReadsWhatAProgramSaysAndHowItEnds) {
 
 // Why: connections that mlxcommctl web has accepted are not close-on-exec, and programs of doctor
 // held them open.
-TEST(ProgramOutputTest, GivesNoDescriptorButItsOwn) {
+TEST(ProgramTest, GivesNoDescriptorButItsOwn) {
   const int kept = ::fcntl(STDERR_FILENO, F_DUPFD, 50);
   ASSERT_GE(kept, 50);
   const auto said = RunProgram({"ls", "/dev/fd"});
@@ -37,14 +37,14 @@ TEST(ProgramOutputTest, GivesNoDescriptorButItsOwn) {
   EXPECT_EQ(said->text.find(std::to_string(kept)), std::string::npos) << said->text;
 }
 
-TEST(ProgramOutputTest, SaysThatThereIsNoSuchProgram) {
+TEST(ProgramTest, SaysThatThereIsNoSuchProgram) {
   const auto said = RunProgram({"no-such-program-anywhere"});
   EXPECT_TRUE(absl::IsNotFound(said.status())) << said.status();
 }
 
 // Why: system_profiler has been seen to hang. How: a program that closes its output and goes on,
 // and one whose child keeps the output open.
-TEST(ProgramOutputTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
+TEST(ProgramTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
   ProgramOptions options;
   options.timeout_ns = 50'000'000;
   for (const char* script : {"exec >&-; exec sleep 1000", "sleep 1000 & wait"}) {
@@ -54,7 +54,7 @@ TEST(ProgramOutputTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
 }
 
 // Why: an ssh that others share stays in the background, with its output open.
-TEST(ProgramOutputTest, WaitsForTheProgramAloneWhereThatIsEnough) {
+TEST(ProgramTest, WaitsForTheProgramAloneWhereThatIsEnough) {
   ProgramOptions options;
   options.until_exit = true;
   const auto said = RunProgram(
@@ -72,7 +72,7 @@ TEST(ProgramOutputTest, WaitsForTheProgramAloneWhereThatIsEnough) {
 
 // How: each lists what it has open; another one's pipe would be one more. A program that goes on
 // would hold the other's output open.
-TEST(ProgramOutputTest, ProgramsOfSeveralThreadsHaveNothingOfEachOther) {
+TEST(ProgramTest, ProgramsOfSeveralThreadsHaveNothingOfEachOther) {
   const std::vector<std::string> words = {"sh", "-c", "ls /dev/fd | wc -l"};
   const auto alone = RunProgram(words);
   ASSERT_TRUE(alone.ok()) << alone.status();
@@ -90,18 +90,18 @@ TEST(ProgramOutputTest, ProgramsOfSeveralThreadsHaveNothingOfEachOther) {
   EXPECT_EQ(well, 4 * 50);
 }
 
-TEST(ProgramOutputTest, KeepsABoundedOutputAndGivesNoInput) {
+TEST(ProgramTest, KeepsABoundedOutputAndGivesNoInput) {
   const auto said = RunProgram({"sh", "-c", "head -c 6000000 /dev/zero; cat"});
   ASSERT_TRUE(said.ok()) << said.status();
   EXPECT_EQ(said->text.size(), kOutputBytesMax);
 }
 
-TEST(ProgramOutputTest, SpeaksTheLanguageThatIsParsed) {
+TEST(ProgramTest, SpeaksTheLanguageThatIsParsed) {
   ::setenv("LC_MESSAGES", "de_DE.UTF-8", 1);
   EXPECT_EQ(RunProgram({"sh", "-c", "echo $LC_ALL$LC_MESSAGES"})->text, "C\n");
 }
 
-TEST(ProgramOutputTest, GivesVariablesInPlaceOfItsOwn) {
+TEST(ProgramTest, GivesVariablesInPlaceOfItsOwn) {
   ::setenv("MLXCOMM_TEST_VARIABLE", "own", 1);
   ::setenv("MLXCOMM_TEST_VARIABLE_2", "kept", 1);
   ProgramOptions options;
@@ -112,4 +112,4 @@ TEST(ProgramOutputTest, GivesVariablesInPlaceOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl::program_output_test
+}  // namespace mlxcomm::program_test

@@ -1,5 +1,5 @@
 // One owner for each descriptor.
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace mlxcomm::platform::file_descriptor_test {
+namespace mlxcomm::file_descriptor_test {
 namespace {
 
 bool IsOpen(int descriptor) { return ::fcntl(descriptor, F_GETFD) >= 0; }
@@ -40,4 +40,4 @@ TEST(FileDescriptorTest, MovesItsOwnership) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform::file_descriptor_test
+}  // namespace mlxcomm::file_descriptor_test
