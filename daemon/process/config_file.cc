@@ -29,6 +29,7 @@
 #include "daemon/platform/machine.h"
 #include "daemon/process/settings.h"
 #include "proto/key/key_file.h"
+#include "proto/system/small_file.h"
 #include "proto/types/plain_text.h"
 #include "proto/types/utf8.h"
 #include "proto/wire/hello.h"
@@ -494,18 +495,9 @@ absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
   id = MakeNodeId();
   // Written aside and linked into place: it is there whole or not at all, and of two
   // daemons that start at once the second takes what the first has made.
-  std::string fresh = path + ".XXXXXX";
-  const platform::FileDescriptor file(::mkstemp(fresh.data()));  // 0600.
-  const std::string text = id.ToString() + "\n";
-  const bool written =
-      file.valid() &&
-      ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::fsync(file.get()) == 0;
-  const bool linked = written && ::link(fresh.c_str(), path.c_str()) == 0;
+  if (WriteWhole(path, id.ToString() + "\n", Placing::kOnlyNew)) return id;
   const int why = errno;
-  if (file.valid()) ::unlink(fresh.c_str());
-  if (linked) return id;
-  if (written && why == EEXIST && ReadNodeId(path, id).ok()) return id;
+  if (why == EEXIST && ReadNodeId(path, id).ok()) return id;
   return absl::FailedPreconditionError(
       absl::StrCat("cannot write ", path, ": ", std::strerror(why), " (set state_directory)"));
 }

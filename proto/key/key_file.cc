@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/key/key_code.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm {
 namespace {
@@ -118,29 +118,6 @@ absl::StatusOr<ClusterKeys> Parse(const std::string& text, const std::string& pa
   return found;
 }
 
-absl::Status WriteAll(int file, const std::string& text, const std::string& path) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t put = ::write(file, text.data() + done, text.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return Refused(path, "cannot be written: ", std::strerror(errno));
-    done += static_cast<std::size_t>(put);
-  }
-  if (::fsync(file) == 0) return absl::OkStatus();
-  return Refused(path, "cannot be written: ", std::strerror(errno));
-}
-
-absl::Status PutInPlace(const std::string& fresh, const std::string& path, KeyFileMode mode) {
-  if (mode == KeyFileMode::kReplace) {
-    if (::rename(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
-    return Refused(path, "cannot be replaced: ", std::strerror(errno));
-  }
-  // Unlike rename, a link never replaces a file.
-  if (::link(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  if (errno == EEXIST) return absl::AlreadyExistsError(absl::StrCat("there is a key in ", path));
-  return Refused(path, "cannot be made: ", std::strerror(errno));
-}
-
 }  // namespace
 
 std::string KeyFilePlace(bool is_root, const char* config_home, const char* home) {
@@ -182,11 +159,8 @@ absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyF
   const mode_t before = ::umask(077);
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  std::string fresh = path + ".XXXXXX";
-  const OpenFile file(error ? -1 : ::mkstemp(fresh.data()));  // 0600.
-  const int why = error ? error.value() : errno;
   ::umask(before);
-  if (file.get() < 0) return Refused(path, "cannot be made: ", std::strerror(why));
+  if (error) return Refused(path, "cannot be made: ", error.message());
   std::string text = keys.cluster.empty() ? "" : absl::StrCat(kClusterWord, keys.cluster, "\n");
   // Room for both keys: a string that grows would leave copies of them behind.
   text.reserve(text.size() + 2 * (2 * keys.current.bytes().size() + 1));
@@ -196,11 +170,14 @@ absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyF
     AppendHex(*keys.previous, text);
     text.push_back('\n');
   }
-  absl::Status status = WriteAll(file.get(), text, path);
+  const bool is_new = mode == KeyFileMode::kOnlyNew;
+  const bool written = WriteWhole(path, text, is_new ? Placing::kOnlyNew : Placing::kReplace);
+  const int why = errno;
   OPENSSL_cleanse(text.data(), text.size());
-  if (status.ok()) status = PutInPlace(fresh, path, mode);
-  if (!status.ok() || mode == KeyFileMode::kOnlyNew) ::unlink(fresh.c_str());
-  return status;
+  if (written) return absl::OkStatus();
+  if (is_new && why == EEXIST)
+    return absl::AlreadyExistsError(absl::StrCat("there is a key in ", path));
+  return Refused(path, "cannot be written: ", std::strerror(why));
 }
 
 }  // namespace mlxcomm

@@ -3,22 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <ctime>
+
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 
 bool WriteNewFile(const std::string& path, const std::string& text) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) return false;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const ssize_t count = ::write(descriptor, text.data() + at, text.size() - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    at += static_cast<std::size_t>(count);
-  }
-  return ::close(descriptor) == 0 && at == text.size();
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  return file.valid() && WriteAll(file, text) && ::close(file.Release()) == 0;
 }
 
 std::string TimeForName() {

@@ -1,6 +1,4 @@
 // mlxcommctl hosts export: MLX's host file from the fabric that the daemons have found.
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "client/ctl/cli/output.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/hosts/exported_hosts.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -57,20 +56,9 @@ Failure ReadWishes(const HostsExportOptions& options, ExportWishes& wishes) {
   return {};
 }
 
-// Writes beside it first, so that a reader gets the old file or the new one.
-bool Replace(const std::string& path, const std::string& text) {
-  const std::string beside = path + "." + std::to_string(::getpid()) + ".new";
-  if (!WriteNewFile(beside, text)) return false;
-  if (std::rename(beside.c_str(), path.c_str()) == 0) return true;
-  const int why = errno;
-  ::unlink(beside.c_str());
-  errno = why;
-  return false;
-}
-
 int Write(const HostsExportOptions& options, const std::string& text) {
-  const bool written =
-      options.force ? Replace(options.output, text) : WriteNewFile(options.output, text);
+  const bool written = options.force ? WriteWhole(options.output, text, Placing::kReplace)
+                                     : WriteNewFile(options.output, text);
   if (written) return 0;
   if (errno == EEXIST && !options.force) {
     return Fail(kExitFailed,

@@ -20,6 +20,7 @@
 #include "client/ctl/service/collect_service.h"
 #include "client/ctl/service/macos_programs.h"
 #include "proto/system/program.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -47,38 +48,18 @@ std::string MakeFolder(const std::string& path, std::uint32_t mode) {
   return ::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0 ? std::string() : Errno(path);
 }
 
-bool WriteAll(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(file, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
 // Beside it first, so that it is never half written.
 std::string WriteText(const ServiceStep& step) {
-  const std::string beside = step.path + ".new";
-  ::unlink(beside.c_str());
   const mode_t mode = static_cast<mode_t>(step.mode);
-  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (file < 0) return Errno(beside);
-  const bool written = WriteAll(file, step.text) && ::fchmod(file, mode) == 0 && ::fsync(file) == 0;
-  std::string trouble = written ? std::string() : Errno(beside);
-  ::close(file);
-  if (trouble.empty() && ::rename(beside.c_str(), step.path.c_str()) != 0)
-    trouble = Errno(step.path);
-  if (!trouble.empty()) ::unlink(beside.c_str());
-  return trouble;
+  return WriteWhole(step.path, step.text, Placing::kReplace, mode) ? "" : Errno(step.path);
 }
 
 // False: `errno` says why.
-bool CopyAll(int from, int to) {
+bool CopyAll(const FileDescriptor& from, const FileDescriptor& to) {
   constexpr std::size_t kBytes = 1024 * 1024;
   std::string bytes(kBytes, '\0');
   for (;;) {
-    const ssize_t count = ::read(from, bytes.data(), bytes.size());
+    const ssize_t count = ::read(from.get(), bytes.data(), bytes.size());
     if (count == 0) return true;
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return false;
@@ -90,21 +71,22 @@ bool CopyAll(int from, int to) {
 // Into a new file that only root can read until it is whole. It is never named twice, because
 // others that may write to the folder could put another one there in between.
 std::string CopyFile(const ServiceStep& step) {
-  const int from = ::open(step.from.c_str(), O_RDONLY | O_CLOEXEC);
-  if (from < 0) return Errno(step.from);
+  const FileDescriptor from(::open(step.from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!from.valid()) return Errno(step.from);
   ::unlink(step.path.c_str());  // Not into what a program has open, nor behind a link.
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int to = ::open(step.path.c_str(), kNew, S_IRUSR | S_IWUSR);
-  const bool is_copied = to >= 0 && CopyAll(from, to) &&
-                         ::fchmod(to, static_cast<mode_t>(step.mode)) == 0 && ::fsync(to) == 0;
+  FileDescriptor to(::open(step.path.c_str(), kNew, S_IRUSR | S_IWUSR));
+  const bool is_made = to.valid();
+  const bool is_copied = is_made && CopyAll(from, to) &&
+                         ::fchmod(to.get(), static_cast<mode_t>(step.mode)) == 0 &&
+                         ::fsync(to.get()) == 0;
   std::string trouble;
   if (!is_copied) {
     trouble =
         absl::StrCat("cannot copy ", step.from, " to ", step.path, ": ", std::strerror(errno));
   }
-  ::close(from);
-  if (to >= 0 && ::close(to) != 0 && trouble.empty()) trouble = Errno(step.path);
-  if (to >= 0 && !trouble.empty()) ::unlink(step.path.c_str());  // It might be put back.
+  if (is_made && ::close(to.Release()) != 0 && trouble.empty()) trouble = Errno(step.path);
+  if (is_made && !trouble.empty()) ::unlink(step.path.c_str());  // It might be put back.
   return trouble;
 }
 
