@@ -1,7 +1,6 @@
 #include "daemon/process/config_file.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,7 +24,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
 #include "daemon/process/settings.h"
 #include "proto/key/key_file.h"
@@ -319,28 +317,8 @@ bool FromHex(const std::string& text, std::uint8_t* bytes, std::size_t count) {
   return true;
 }
 
-// A file that is open, so that what was checked is what is read. Bounded, for all of
-// ours are small.
-absl::StatusOr<std::string> ReadAll(const platform::FileDescriptor& file) {
-  constexpr std::size_t kFileBytesMax = 1024 * 1024;
-  std::string text;
-  char bytes[4096];
-  for (;;) {
-    const ssize_t got = ::read(file.get(), bytes, sizeof bytes);
-    if (got == 0) return text;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::InvalidArgumentError(std::strerror(errno));
-    if (text.size() + static_cast<std::size_t>(got) > kFileBytesMax) {
-      return absl::InvalidArgumentError("expected at most a mebibyte");
-    }
-    text.append(bytes, static_cast<std::size_t>(got));
-  }
-}
-
-// Does not wait for the other end of a pipe; what kind of file it is is asked after.
-platform::FileDescriptor OpenToRead(const std::string& path) {
-  return platform::FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-}
+// All of ours are small.
+constexpr std::size_t kFileBytesMax = 1024 * 1024;
 
 // Where it is, if nobody says so.
 void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
@@ -389,14 +367,15 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
 
 // NOT_FOUND where there is no such file.
 absl::Status ReadNodeId(const std::string& path, NodeId& id) {
-  const platform::FileDescriptor file = OpenToRead(path);
+  const FileDescriptor file = OpenToRead(path);
   if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return absl::NotFoundError(path);
   if (!file.valid()) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": ", std::strerror(errno), " (set state_directory)"));
   }
-  const absl::StatusOr<std::string> text = ReadAll(file);
-  if (text.ok() && FromHex(*text, id.bytes.data(), id.bytes.size())) return absl::OkStatus();
+  std::string text;
+  if (ReadAtMost(file, kFileBytesMax, text) && FromHex(text, id.bytes.data(), id.bytes.size()))
+    return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path, ": expected 32 hexadecimal digits; remove it to get a new identity"));
 }
@@ -418,7 +397,7 @@ absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std:
 absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
                                                 const std::string& key_place) {
   if (path.empty()) return Parse("", "defaults", &key_place);
-  const platform::FileDescriptor file = OpenToRead(path);
+  const FileDescriptor file = OpenToRead(path);
   struct stat facts{};
   if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
     return absl::InvalidArgumentError(
@@ -428,11 +407,12 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a configuration file: it is no regular file"));
   }
-  const absl::StatusOr<std::string> text = ReadAll(file);
-  if (!text.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", text.status().message()));
+  std::string text;
+  if (!ReadAtMost(file, kFileBytesMax, text)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": ", errno == EFBIG ? "expected at most a mebibyte" : std::strerror(errno)));
   }
-  return Parse(*text, path, &key_place);
+  return Parse(text, path, &key_place);
 }
 
 std::vector<std::string> DoubtsOf(const v1::DaemonConfig& config) {

@@ -1,6 +1,5 @@
 #include "proto/key/key_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,21 +23,6 @@ namespace {
 constexpr char kClusterWord[] = "cluster ";
 constexpr std::size_t kClusterWordBytes = sizeof kClusterWord - 1;
 constexpr std::size_t kFileBytesMax = 4096;
-
-// Closes its file.
-class OpenFile {
- public:
-  explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 // A path quoted for a shell.
 std::string Quoted(const std::string& path) {
@@ -70,23 +54,6 @@ absl::Status CheckIsPrivate(int file, const std::string& path) {
     return Refused(path, "others may read or write it; mend it with: chmod 600 ", Quoted(path));
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> ReadAll(int file, const std::string& path) {
-  std::string text(kFileBytesMax + 1, '\0');
-  std::size_t have = 0;
-  while (have < text.size()) {
-    const ssize_t got = ::read(file, text.data() + have, text.size() - have);
-    if (got == 0) break;
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Refused(path, std::strerror(errno));
-    have += static_cast<std::size_t>(got);
-  }
-  if (have > kFileBytesMax) {
-    return Refused(path, "expected a few lines, found more than ", kFileBytesMax, " bytes");
-  }
-  text.resize(have);
-  return text;
 }
 
 absl::StatusOr<ClusterKeys> Parse(const std::string& text, const std::string& path) {
@@ -134,23 +101,26 @@ std::string DefaultKeyFile() {
 }
 
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {
-  // O_NONBLOCK: does not wait for the other end of a pipe. The kind of file is checked later.
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0 && errno == EACCES) {
+  const FileDescriptor file = OpenToRead(path);
+  if (!file.valid() && errno == EACCES) {
     return Refused(path, std::strerror(errno), "; mend it with: sudo chown ", ::geteuid(), " ",
                    Quoted(path));
   }
-  if (file.get() < 0 && errno == ENOENT) {
+  if (!file.valid() && errno == ENOENT) {
     return absl::NotFoundError(absl::StrCat(
         "key_file ", path, ": ", std::strerror(errno),
         " (mlxcommctl cluster create makes one, cluster join takes that of another machine)"));
   }
-  if (file.get() < 0) return Refused(path, std::strerror(errno));
+  if (!file.valid()) return Refused(path, std::strerror(errno));
   if (absl::Status status = CheckIsPrivate(file.get(), path); !status.ok()) return status;
-  absl::StatusOr<std::string> text = ReadAll(file.get(), path);
-  if (!text.ok()) return text.status();
-  absl::StatusOr<ClusterKeys> keys = Parse(*text, path);
-  OPENSSL_cleanse(text->data(), text->size());
+  std::string text;
+  const bool is_read = ReadAtMost(file, kFileBytesMax, text);
+  if (!is_read && errno == EFBIG) {
+    return Refused(path, "expected a few lines, found more than ", kFileBytesMax, " bytes");
+  }
+  if (!is_read) return Refused(path, std::strerror(errno));
+  absl::StatusOr<ClusterKeys> keys = Parse(text, path);
+  OPENSSL_cleanse(text.data(), text.size());
   return keys;
 }
 

@@ -22,7 +22,6 @@
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/examination.h"
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/doctor/rdma_report.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/events/render_event.h"
@@ -33,6 +32,7 @@
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_file.h"
 #include "proto/system/program.h"
+#include "proto/system/small_file.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::ctl {

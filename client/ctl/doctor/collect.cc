@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"
-#include "client/ctl/doctor/program_output.h"
 #include "proto/key/key_file.h"
 #include "proto/system/program.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {

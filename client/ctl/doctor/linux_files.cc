@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -14,10 +15,23 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "client/ctl/doctor/macos_text.h"
-#include "client/ctl/doctor/program_output.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// Names in a folder, sorted; at most 4096.
+std::vector<std::string> ListFolder(const std::string& path) {
+  constexpr std::size_t kNamesMax = 4096;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error), end;
+       !error && at != end && names.size() < kNamesMax; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 std::string LineOf(const std::string& path) {
   const std::string text = ReadFileText(path, 4096);

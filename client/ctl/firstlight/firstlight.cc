@@ -21,10 +21,10 @@
 #include "client/ctl/cluster/secrets.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
 #include "proto/key/key_file.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {

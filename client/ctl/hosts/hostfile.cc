@@ -1,9 +1,11 @@
 #include "client/ctl/hosts/hostfile.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -11,8 +13,8 @@
 
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/hosts/host_list.h"
+#include "proto/system/small_file.h"
 #include "proto/types/plain_text.h"
-#include "proto/types/read_at_most.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -379,11 +381,12 @@ Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& 
 }
 
 Failure ReadHostfile(const std::string& path, Hostfile& file) {
-  std::ifstream stream(path, std::ios::binary);
+  const FileDescriptor stream(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
-  const bool is_read = ReadAtMost(stream, kFileBytesMax, text);
-  if (text.size() > kFileBytesMax) return Invalid(path, "the file has more than 16 MiB");
-  if (!stream.is_open() || !is_read) return Invalid(path, "the file cannot be read");
+  if (!ReadAtMost(stream, kFileBytesMax, text)) {
+    return Invalid(path,
+                   errno == EFBIG ? "the file has more than 16 MiB" : "the file cannot be read");
+  }
   return ParseHostfile(path, text, file);
 }
 

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/doctor/program_output.h"
 #include "client/ctl/service/macos_programs.h"
 #include "client/ctl/service/object_files.h"
 #include "client/ctl/service/service_files.h"
@@ -20,6 +19,7 @@
 #include "client/ctl/status/health.h"
 #include "proto/queue/dial.h"
 #include "proto/system/program.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -22,8 +22,44 @@ class SmallFileTest : public testing::Test {
     return static_cast<std::size_t>(
         std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
+  // A new file with that many bytes.
+  FileDescriptor Opened(std::size_t bytes) const {
+    EXPECT_TRUE(WriteWhole(folder_ + "/read", std::string(bytes, 'x'), Placing::kReplace));
+    return OpenToRead(folder_ + "/read");
+  }
   std::string folder_;
 };
+
+TEST_F(SmallFileTest, IsReadWhole) {
+  for (const std::size_t bytes : {0u, 1u, 16u * 1024, 16u * 1024 + 1, 100'000u}) {
+    std::string text = "before";
+    EXPECT_TRUE(ReadAtMost(Opened(bytes), 100'000, text));
+    EXPECT_EQ(text, std::string(bytes, 'x'));
+  }
+}
+
+// Why: 16 MiB were set to zero in every rank to read a host file of 100 bytes.
+TEST_F(SmallFileTest, TakesMemoryForWhatThereIs) {
+  std::string text;
+  EXPECT_TRUE(ReadAtMost(Opened(2), 16u << 20, text));
+  EXPECT_LT(text.capacity(), 64u * 1024);
+}
+
+TEST_F(SmallFileTest, TellsMoreThanIsWantedAndStopsThere) {
+  std::string text;
+  EXPECT_FALSE(ReadAtMost(Opened(1u << 20), 10'000, text));
+  EXPECT_EQ(errno, EFBIG);
+  EXPECT_EQ(text.size(), 10'001u);
+  EXPECT_EQ(ReadFileText(folder_ + "/read", 10'000).size(), 10'000u);
+}
+
+TEST_F(SmallFileTest, OneThatIsNotThereOrIsAFolderHasNoText) {
+  std::string text = "before";
+  EXPECT_FALSE(ReadAtMost(OpenToRead("/nowhere/at/all"), 100, text));
+  EXPECT_EQ(text, "");
+  EXPECT_FALSE(ReadAtMost(OpenToRead(folder_), 100, text));
+  EXPECT_EQ(errno, EISDIR);
+}
 
 TEST_F(SmallFileTest, IsWrittenWholeOrNotAtAll) {
   const std::string path = folder_ + "/file";
