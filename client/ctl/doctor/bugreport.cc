@@ -26,6 +26,7 @@
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/events/render_event.h"
 #include "client/ctl/record/render_record.h"
+#include "client/ctl/service/service_files.h"
 #include "client/ctl/status/render_status.h"
 #include "client/ctl/topology/draw_topology.h"
 #include "client/ctl/topology/render_topology.h"
@@ -221,7 +222,7 @@ int RunBugreport(const BugreportOptions& options) {
   }
   if (config_file.empty()) config_file = "/etc/mlxcommd/mlxcommd.textproto";
   const std::string config = ReadFileText(config_file);
-  take_key(KeyFileIn(config));
+  take_key(SettingIn(config, "key_file"));
   take_key(DefaultKeyFile());
 
   const std::string name = "mlxcomm-bugreport-" + TimeForName();

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"
+#include "client/ctl/service/service_files.h"
 #include "proto/key/key_file.h"
 #include "proto/system/program.h"
 #include "proto/system/small_file.h"
@@ -162,7 +163,7 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
 
 // A key file that is not configured is examined only if it exists: a node may have none.
 void CollectKey(const CollectOptions& options, SystemFacts& facts) {
-  facts.key_file = KeyFileIn(ReadFileText(facts.config_file));
+  facts.key_file = SettingIn(ReadFileText(facts.config_file), "key_file");
   if (facts.key_file.empty()) facts.key_file = options.key_file;
   if (facts.key_file.empty()) {
     const std::string usual = DefaultKeyFile();
@@ -244,24 +245,6 @@ std::string WindowProgram(const char* term_program) {
   if (name == "iTerm.app") return "iTerm";
   if (name == "vscode") return "VS Code";
   return std::string(name);
-}
-
-std::string KeyFileIn(const std::string& config) {
-  std::size_t at = 0;
-  while (at < config.size()) {
-    std::size_t end = config.find('\n', at);
-    if (end == std::string::npos) end = config.size();
-    std::string line = config.substr(at, end - at);
-    at = end + 1;
-    line = line.substr(0, line.find('#'));
-    const std::size_t field = line.find("key_file");
-    if (field == std::string::npos) continue;
-    const std::size_t open = line.find_first_of("\"'", field);
-    if (open == std::string::npos) continue;
-    const std::size_t close = line.find(line[open], open + 1);
-    if (close != std::string::npos) return line.substr(open + 1, close - open - 1);
-  }
-  return {};
 }
 
 SystemFacts CollectSystem(const CollectOptions& options) {

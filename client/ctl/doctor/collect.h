@@ -31,7 +31,5 @@ LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
                                   const std::string& folder);
 // The program that owns this terminal window, by TERM_PROGRAM; empty: not known.
 std::string WindowProgram(const char* term_program);
-// The key_file of a configuration; empty: none.
-std::string KeyFileIn(const std::string& config);
 
 }  // namespace mlxcomm::ctl

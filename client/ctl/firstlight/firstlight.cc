@@ -23,6 +23,7 @@
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
+#include "client/ctl/service/service_files.h"
 #include "proto/key/key_file.h"
 #include "proto/system/small_file.h"
 
@@ -96,7 +97,7 @@ std::vector<std::string> KnownKeys(const std::string& socket_path, std::string& 
     take(checkups.nodes(0).key_file());
     if (config_file.empty()) config_file = checkups.nodes(0).config_file();
   }
-  take(KeyFileIn(ReadFileText(config_file)));
+  take(SettingIn(ReadFileText(config_file), "key_file"));
   take(DefaultKeyFile());
   return keys;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/embedded.h"
+#include "mlxcomm/v1/config.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -126,11 +127,10 @@ std::string SettingIn(std::string_view config, std::string_view name) {
 }
 
 int EndsWithinS(std::string_view config) {
-  constexpr int kDrainMs = 5000;  // config.proto's default.
   constexpr int kMoreS = 10;
-  int drain_ms = kDrainMs;
+  int drain_ms = 0;
   if (!absl::SimpleAtoi(SettingIn(config, "drain_timeout_ms"), &drain_ms) || drain_ms < 0) {
-    drain_ms = kDrainMs;
+    drain_ms = static_cast<int>(v1::DaemonConfig().drain_timeout_ms());
   }
   return drain_ms / 1000 + (drain_ms % 1000 != 0 ? 1 : 0) + kMoreS;
 }

@@ -40,7 +40,8 @@ std::string_view RotationText(ServiceManager manager);
 // daemon has a log file of its own, which can be turned while it runs.
 std::string FirstConfig(ServiceManager manager);
 
-// The last value of a setting in a configuration; empty: it is not set. `name` is unique in all of it.
+// The last value of a setting in a configuration; empty: it is not set. `name` is unique in all of it. Read
+// by lines, for what cannot be parsed has a key all the same, which a report must not show.
 std::string SettingIn(std::string_view config, std::string_view name);
 // How long the system waits for the daemon's end: as long as jobs may take, and a little more.
 int EndsWithinS(std::string_view config);

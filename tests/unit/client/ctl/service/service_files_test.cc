@@ -16,6 +16,8 @@ TEST(ServiceFilesTest, FindsASettingButNotInCommentsNorInLongerNames) {
   EXPECT_EQ(SettingIn("key_file: \"/k\"\nlog { file: '/var/#1' }", "file"), "/var/#1");
   EXPECT_EQ(SettingIn("key_file: \"/k\"", "file"), "");
   EXPECT_EQ(SettingIn("socket_path: \"/a\"\nsocket_path: \"/b\"", "socket_path"), "/b");
+  // A report must not show the key of a configuration that is half written.
+  EXPECT_EQ(SettingIn("peers { unknown 7 key_file: \"/k\" # mine", "key_file"), "/k");
   EXPECT_EQ(SettingIn("", "file"), "");
   EXPECT_EQ(SettingIn("file", "file"), "");
   EXPECT_EQ(SettingIn("file: \"open", "file"), "");
