@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"
+#include "client/ctl/service/object_files.h"
 #include "client/ctl/service/service_files.h"
 #include "proto/key/key_file.h"
 #include "proto/system/program.h"
@@ -24,12 +25,6 @@
 
 namespace mlxcomm::ctl {
 namespace {
-
-constexpr const char* kServiceFiles[] = {"/etc/systemd/system/mlxcommd.service",
-                                         "/lib/systemd/system/mlxcommd.service",
-                                         "/Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist"};
-constexpr char kServiceProgram[] = "/usr/local/bin/mlxcommd";
-constexpr char kServiceConfig[] = "/etc/mlxcommd/mlxcommd.textproto";
 
 // Its output, or empty with the reason in `facts`.
 std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
@@ -42,24 +37,8 @@ std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
   return {};
 }
 
-// Since macOS 11 these are in a cache of the linker, not in the file system.
-bool IsOfSystem(const std::string& library) {
-  return library.starts_with("/usr/lib/") || library.starts_with("/System/");
-}
-
-std::string ResolveLibrary(const std::string& library, const std::string& folder) {
-  constexpr std::string_view kLoader = "@loader_path";
-  return library.starts_with(kLoader) ? folder + library.substr(kLoader.size()) : library;
-}
-
 void AddNew(const std::string& one, std::vector<std::string>& all) {
   if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
-}
-
-bool OthersMayWrite(const std::string& path) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return false;  // A missing one is reported elsewhere.
-  return status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
 void JoinPortsToInterfaces(SystemFacts& facts) {
@@ -86,14 +65,14 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
       facts.unknown.emplace_back(absl::StrCat("otool -L ", files[i], " tells nothing"));
       return;
     }
-    std::vector<std::string> loaded = ParseLoadedLibraries(told->text);
+    std::vector<std::string> loaded = LibrariesIn(told->text);
     const std::string folder = files[i].substr(0, files[i].rfind('/'));
-    for (std::string& library : loaded) library = ResolveLibrary(library, folder);
+    for (std::string& library : loaded) library = WithLoaderPath(library, folder);
     const LibraryTrouble trouble = FindLibraryTrouble(loaded, folder);
     for (const std::string& one : trouble.missing) AddNew(one, facts.libraries_missing);
     for (const std::string& one : trouble.of_users) AddNew(one, facts.libraries_of_users);
     for (const std::string& one : loaded) {
-      if (!IsOfSystem(one) && ::access(one.c_str(), R_OK) == 0) AddNew(one, files);
+      if (::access(one.c_str(), R_OK) == 0) AddNew(one, files);
     }
   }
 }
@@ -179,7 +158,9 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
                                                    : "";
   const auto version = RunProgram({"mlxcommd", "--version"});
   if (version.ok()) facts.daemon_program = "mlxcommd";
-  for (const char* const unit : kServiceFiles) {
+  for (const char* const unit :
+       {DefinitionPath(ServiceManager::kSystemd), DefinitionPath(ServiceManager::kLaunchd),
+        kPackagedUnits[0], kPackagedUnits[1]}) {
     facts.service_installed = facts.service_installed || ::access(unit, F_OK) == 0;
   }
   CollectKey(options, facts);
@@ -224,12 +205,18 @@ KeyTrouble FindKeyTrouble(const std::string& path) {
   return {absl::StrCat("others can use it (mode ", mode, ")"), /*others_can_use_it=*/true};
 }
 
+bool OthersMayWrite(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return false;  // A missing one is reported elsewhere.
+  return status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
 LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
                                   const std::string& folder) {
   LibraryTrouble trouble;
   for (const std::string& named : libraries) {
-    const std::string library = ResolveLibrary(named, folder);
-    if (IsOfSystem(library) || library.starts_with("@")) continue;  // @rpath: not resolved here.
+    const std::string library = WithLoaderPath(named, folder);
+    if (library.starts_with("@")) continue;  // @rpath: not resolved here.
     if (::access(library.c_str(), F_OK) != 0) {
       trouble.missing.push_back(library);
     } else if (OthersMayWrite(library) || OthersMayWrite(library.substr(0, library.rfind('/')))) {

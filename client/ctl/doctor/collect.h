@@ -20,9 +20,10 @@ struct CollectOptions {
 SystemFacts CollectSystem(const CollectOptions& options);
 
 KeyTrouble FindKeyTrouble(const std::string& path);
-// The libraries that a program in `folder` loads, according to otool: those that are missing, and
-// those that users other than root may change, or replace in their folder. The system's own
-// libraries are no files.
+// Others than root. One that is not there: false.
+bool OthersMayWrite(const std::string& path);
+// The libraries that a program in `folder` loads (LibrariesIn): those that are missing, and those that
+// users other than root may change, or replace in their folder.
 struct LibraryTrouble {
   std::vector<std::string> missing;
   std::vector<std::string> of_users;

@@ -153,16 +153,6 @@ std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view tex
   return by_device;
 }
 
-std::vector<std::string> ParseLoadedLibraries(absl::string_view text) {
-  std::vector<std::string> libraries;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::size_t open = line.find(" (compatibility version");
-    if (open == absl::string_view::npos) continue;
-    libraries.emplace_back(absl::StripAsciiWhitespace(line.substr(0, open)));
-  }
-  return libraries;
-}
-
 std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text) {
   std::vector<InterfaceFacts> all;
   std::map<std::string, std::string> bridge_of;

@@ -1,5 +1,5 @@
 // The output of macOS's own programs, parsed: system_profiler, networksetup, ifconfig, pmset,
-// socketfilterfw, systemsetup, ibv_devinfo, otool. Unexpected text gives fewer facts, never a wrong
+// socketfilterfw, systemsetup, ibv_devinfo. Unexpected text gives fewer facts, never a wrong
 // one.
 #pragma once
 
@@ -24,8 +24,6 @@ struct NetworkService {
   bool enabled = true;
 };
 std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view text);
-// `otool -L PROGRAM`: the libraries that it loads, as it names them.
-std::vector<std::string> ParseLoadedLibraries(absl::string_view text);
 // `ifconfig -a`, with the bridges' members marked.
 std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text);
 // `pmset -g custom`: whether it sleeps when idle, on mains power where the output distinguishes

@@ -20,7 +20,6 @@
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cluster/secrets.h"
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/doctor/collect.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
 #include "client/ctl/service/service_files.h"

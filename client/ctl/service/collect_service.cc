@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/doctor/collect.h"
 #include "client/ctl/service/macos_programs.h"
 #include "client/ctl/service/object_files.h"
 #include "client/ctl/service/service_files.h"
@@ -70,8 +71,8 @@ void AskManager(ServiceFacts& facts) {
   facts.is_running = EndsWell({"systemctl", "is-active", "--quiet", kSystemdUnit});
   facts.is_enabled = EndsWell({"systemctl", "is-enabled", "--quiet", kSystemdUnit});
   if (facts.is_installed) return;
-  for (const char* const folder : {"/usr/lib/systemd/system/", "/lib/systemd/system/"}) {
-    facts.is_packaged = facts.is_packaged || Exists(absl::StrCat(folder, kSystemdUnit));
+  for (const char* const unit : kPackagedUnits) {
+    facts.is_packaged = facts.is_packaged || Exists(unit);
   }
 }
 
@@ -143,12 +144,6 @@ void AskLibraries(const std::string& file, ServiceFacts& facts) {
   }
 }
 
-bool IsOfOthers(const std::filesystem::path& folder) {
-  struct stat found{};
-  if (::stat(folder.c_str(), &found) != 0) return false;
-  return found.st_uid != 0 || (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-}
-
 // Of a folder that is to be made, the one above it.
 void CheckFolders(ServiceFacts& facts) {
   for (const std::string& wanted : WrittenFolders(facts.manager)) {
@@ -165,7 +160,7 @@ void CheckFolders(ServiceFacts& facts) {
       facts.trouble_with_folders.push_back(absl::StrCat(folder, ": ", std::strerror(errno)));
     }
     for (; !facts.only_files && path.has_relative_path(); path = path.parent_path()) {
-      if (IsOfOthers(path)) facts.folders_of_others.insert(path.string());
+      if (OthersMayWrite(path.string())) facts.folders_of_others.insert(path.string());
     }
   }
 }

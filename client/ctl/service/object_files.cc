@@ -14,7 +14,6 @@ std::string Before(const std::string& line, const char* behind) {
   return end == std::string::npos || begin >= end ? std::string() : line.substr(begin, end - begin);
 }
 
-constexpr std::string_view kLoader = "@loader_path";
 constexpr std::string_view kRunPath = "@rpath/";
 
 }  // namespace
@@ -41,17 +40,22 @@ std::vector<std::string> RunPathsIn(const std::string& otool_commands) {
   return all;
 }
 
+std::string WithLoaderPath(const std::string& named, const std::string& folder) {
+  constexpr std::string_view kLoader = "@loader_path";
+  return named.starts_with(kLoader) ? folder + named.substr(kLoader.size()) : named;
+}
+
 std::string FileNamed(const std::string& named, const std::string& folder,
                       const std::vector<std::string>& run_paths,
                       const std::function<bool(const std::string&)>& is_file) {
-  const auto placed = [&folder](const std::string& path) {
-    return path.starts_with(kLoader) ? folder + path.substr(kLoader.size()) : path;
-  };
-  if (!named.starts_with(kRunPath)) return is_file(placed(named)) ? placed(named) : std::string();
+  if (!named.starts_with(kRunPath)) {
+    std::string path = WithLoaderPath(named, folder);
+    return is_file(path) ? path : std::string();
+  }
   std::vector<std::string> folders{folder};
   folders.insert(folders.end(), run_paths.begin(), run_paths.end());
   for (const std::string& one : folders) {
-    std::string path = placed(one) + "/" + named.substr(kRunPath.size());
+    std::string path = WithLoaderPath(one, folder) + "/" + named.substr(kRunPath.size());
     if (is_file(path)) return path;
   }
   return {};

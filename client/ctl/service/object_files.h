@@ -12,6 +12,8 @@ namespace mlxcomm::ctl {
 std::vector<std::string> LibrariesIn(const std::string& otool_loads);
 // Of `otool -l`: where names that begin with @rpath are looked for.
 std::vector<std::string> RunPathsIn(const std::string& otool_commands);
+// In a file of `folder`.
+std::string WithLoaderPath(const std::string& named, const std::string& folder);
 // The file that `named` means in a file of `folder`; empty: it is not there.
 std::string FileNamed(const std::string& named, const std::string& folder,
                       const std::vector<std::string>& run_paths,

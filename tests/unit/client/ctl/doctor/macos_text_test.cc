@@ -82,17 +82,6 @@ TEST(MacosTextTest, KnowsTheNetworkServiceOfADevice) {
   EXPECT_TRUE(ParseNetworkServices("(Hardware Port: x, Device: en9)\n()\n(1\n").empty());
 }
 
-TEST(MacosTextTest, ReadsWhatAProgramLoads) {
-  EXPECT_EQ(
-      ParseLoadedLibraries(
-          "/usr/local/bin/mlxcommd:\n"
-          "\t@loader_path/../lib/mlxcomm/libgrpc.44.dylib (compatibility version 44.0.0, "
-          "current version 44.2.0)\n"
-          "\t/usr/lib/libSystem.B.dylib (compatibility version 1.0.0, current version 1.0.0)\n"),
-      (std::vector<std::string>{"@loader_path/../lib/mlxcomm/libgrpc.44.dylib",
-                                "/usr/lib/libSystem.B.dylib"}));
-}
-
 // Why: no text may lead to a wrong fact.
 TEST(MacosTextTest, TakesNoFactFromATextOfAnotherForm) {
   for (const char* text : {"", "[]", "{}", "{\"SPThunderboltDataType\": 7}", "{\"SPThunder"}) {
