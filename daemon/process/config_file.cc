@@ -1,7 +1,5 @@
 #include "daemon/process/config_file.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +16,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 #include <openssl/rand.h>
+#include <asio/ip/address.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -26,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/platform/machine.h"
 #include "daemon/process/settings.h"
+#include "proto/key/key_code.h"
 #include "proto/key/key_file.h"
 #include "proto/system/small_file.h"
 #include "proto/types/plain_text.h"
@@ -119,14 +119,19 @@ void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
                              " bytes of UTF-8 without control characters"));
 }
 
+// Not of this form: 0.0.0.0. The interface behind '%' need not exist.
+asio::ip::address AddressOf(const std::string& host) {
+  asio::error_code ignored;
+  return asio::ip::make_address(host, ignored);
+}
+
 // Every interface has such addresses, so one alone says not where it is, nor does one with nothing
 // behind its '%'.
 bool LacksInterface(const std::string& host) {
   const std::size_t percent = host.find('%');
   if (percent != std::string::npos && percent + 1 < host.size()) return false;
-  in6_addr six{};
-  return ::inet_pton(AF_INET6, host.substr(0, percent).c_str(), &six) == 1 &&
-         IN6_IS_ADDR_LINKLOCAL(&six);
+  const asio::ip::address address = AddressOf(host.substr(0, percent));
+  return address.is_v6() && address.to_v6().is_link_local();
 }
 
 // The host in "HOST:PORT" or "[ADDRESS]:PORT", of what names and addresses are made of
@@ -155,10 +160,9 @@ std::string HostIn(const std::string& text, bool any_port) {
 
 // Of this machine, so a number: a name might mean another machine tomorrow.
 bool IsNumericAddress(const std::string& host) {
-  in_addr four{};
-  in6_addr six{};
-  return ::inet_pton(AF_INET, host.c_str(), &four) == 1 ||
-         ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &six) == 1;
+  asio::error_code error;
+  asio::ip::make_address(host, error);
+  return !error;
 }
 
 void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
@@ -210,13 +214,6 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
   }
 }
 
-bool IsLoopback(const std::string& host) {
-  in_addr four{};
-  in6_addr six{};
-  if (::inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
-  return ::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
-}
-
 void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoTree* tree,
                   BoundsCheck& bounds) {
   if (!metrics.has_listen()) return;
@@ -231,7 +228,7 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
                   absl::StrCat("listen: expected an interface of this machine with a link-local "
                                "address, such as \"[fe80::1%en2]:9477\", got \"",
                                absl::CHexEscape(metrics.listen()), "\""));
-  } else if (!IsLoopback(host) && !metrics.allow_other_machines()) {
+  } else if (!AddressOf(host).is_loopback() && !metrics.allow_other_machines()) {
     bounds.Report(metrics, tree, "listen",
                   absl::StrCat("listen: ", host,
                                " is no loopback address, and whoever reaches it "
@@ -297,26 +294,6 @@ void FillDefaults(v1::DaemonConfig& config) {
   if (!config.has_socket_path()) config.set_socket_path(platform::DefaultSocketPath());
 }
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// Whole bytes from hexadecimal digits, white space at the end allowed.
-bool FromHex(const std::string& text, std::uint8_t* bytes, std::size_t count) {
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  if (end == std::string::npos || end + 1 != 2 * count) return false;
-  for (std::size_t i = 0; i < count; ++i) {
-    const int high = HexDigit(text[2 * i]);
-    const int low = HexDigit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
-  }
-  return true;
-}
-
 // All of ours are small.
 constexpr std::size_t kFileBytesMax = 1024 * 1024;
 
@@ -374,8 +351,9 @@ absl::Status ReadNodeId(const std::string& path, NodeId& id) {
         absl::StrCat(path, ": ", std::strerror(errno), " (set state_directory)"));
   }
   std::string text;
-  if (ReadAtMost(file, kFileBytesMax, text) && FromHex(text, id.bytes.data(), id.bytes.size()))
-    return absl::OkStatus();
+  const bool is_read = ReadAtMost(file, kFileBytesMax, text);
+  text.resize(text.find_last_not_of(" \t\r\n") + 1);
+  if (is_read && ReadHex(text, id.bytes)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path, ": expected 32 hexadecimal digits; remove it to get a new identity"));
 }

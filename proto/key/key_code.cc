@@ -162,7 +162,7 @@ std::string WriteHex(const ClusterKey& key) {
   return text;
 }
 
-bool ReadHex(std::string_view text, ClusterKey::Bytes& bytes) {
+bool ReadHex(std::string_view text, std::span<std::uint8_t> bytes) {
   if (text.size() != 2 * bytes.size()) return false;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const int high = HexDigit(text[2 * i]);

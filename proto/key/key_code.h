@@ -11,6 +11,8 @@
 // Thread: any. Memory: strings, which the callers should not keep.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -31,8 +33,8 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code);
 // Where `text` has the room, nothing in it moves: no copy of a key stays behind.
 void AppendHex(const ClusterKey& key, std::string& text);
 std::string WriteHex(const ClusterKey& key);
-// False: these are not 64 hexadecimal digits.
-bool ReadHex(std::string_view text, ClusterKey::Bytes& bytes);
+// False: these are not two hexadecimal digits for each byte.
+bool ReadHex(std::string_view text, std::span<std::uint8_t> bytes);
 
 // What a cluster may be called: 1 to 63 bytes of UTF-8 without control characters, and no
 // space at the ends.

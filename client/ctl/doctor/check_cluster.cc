@@ -59,12 +59,6 @@ bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
   return IsBeside(rail.transport()) == with_side_rail;
 }
 
-bool IsRouted(const v1::LinkStatus& link) {
-  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
-    return rail.transport() == v1::Transport::route;
-  });
-}
-
 bool AnyLink(const ClusterFacts& cluster, bool (*is)(const v1::LinkStatus&)) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     if (std::any_of(node.links().begin(), node.links().end(), is)) return true;

@@ -10,7 +10,7 @@
 
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/plan/render_plan.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/topology/draw_topology.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -23,50 +23,22 @@ constexpr int kLabelledLinksMax = 64;
 std::string Number(std::uint64_t value) { return std::to_string(value); }
 std::string BytesLabel(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
-// A quoted string; a line break in `text` stays one.
-std::string DotLabel(const std::string& text) {
-  std::string quoted = "\"";
-  std::string line;
-  for (const char c : text + "\n") {
-    if (c != '\n') {
-      line += c;
-      continue;
-    }
-    if (quoted.size() > 1) quoted += "\\n";
-    for (const char shown : Shown(line)) {
-      if (shown == '"' || shown == '\\') quoted += '\\';
-      quoted += shown;
-    }
-    line.clear();
-  }
-  return quoted + "\"";
-}
-
 std::string Head(const v1::PlanReply& plan) {
   std::string title =
       plan.operation() + ", " + BytesLabel(plan.bytes()) + " a rank\n" + DescribePlan(plan);
   if (plan.predicted_ns() > 0) title += "\npredicted " + HumanNanoseconds(plan.predicted_ns());
-  return "digraph plan {\n  label=" + DotLabel(title) +
+  return "digraph plan {\n  label=" + DotString(title) +
          ";\n  labelloc=t;\n  fontname=\"Helvetica\";\n"
          "  node [fontname=\"Helvetica\", fontsize=10, shape=box, style=filled, fillcolor=white];\n"
          "  edge [fontname=\"Helvetica\", fontsize=9];\n";
 }
 
 std::string OpenCluster(std::uint64_t node, const std::string& label) {
-  return "  subgraph cluster_" + Number(node) + " {\n    label=" + DotLabel(label) +
+  return "  subgraph cluster_" + Number(node) + " {\n    label=" + DotString(label) +
          ";\n    style=\"rounded,filled\";\n    fillcolor=\"#eef3f8\";\n";
 }
 
-struct Point {
-  double x;
-  double y;
-};
-
-std::string At(const Point& point) {
-  char text[64];
-  std::snprintf(text, sizeof text, "pos=\"%.2f,%.2f!\"", point.x, point.y);
-  return text;
-}
+using Point = std::pair<double, double>;
 
 // The first node at the top, the others clockwise, far enough apart.
 Point PlaceOf(std::uint32_t node, const v1::PlanReply& plan) {
@@ -84,16 +56,16 @@ std::string DrawNode(std::uint32_t node, const v1::PlanReply& plan) {
   const double turn = 2 * std::numbers::pi * node / plan.nodes();
   const auto outwards = [&](double by, double across) {
     // Boxes are wider than high.
-    return Point{place.x + 1.35 * by * std::sin(turn) + across * std::cos(turn),
-                 place.y + 0.7 * by * std::cos(turn) - across * std::sin(turn)};
+    return Point{place.first + 1.35 * by * std::sin(turn) + across * std::cos(turn),
+                 place.second + 0.7 * by * std::cos(turn) - across * std::sin(turn)};
   };
   const std::uint32_t ranks = plan.ranks_per_node();
   const std::string memory = "m" + Number(node);
   std::string out =
       OpenCluster(node, "") + "    " + memory + " [label=\"shared memory\", " +
-      "fillcolor=\"#d7e6f5\", " + At(place) + "];\n    t" + Number(node) +
-      " [shape=plaintext, style=\"\", fontsize=12, label=" + DotLabel("node " + Number(node)) +
-      ", " + At(outwards(1.75, 0)) + "];\n";
+      "fillcolor=\"#d7e6f5\", " + DotAt(place) + "];\n    t" + Number(node) +
+      " [shape=plaintext, style=\"\", fontsize=12, label=" + DotString("node " + Number(node)) +
+      ", " + DotAt(outwards(1.75, 0)) + "];\n";
   const std::uint32_t boxes = ranks > kRankBoxesMax ? 1 : ranks;
   for (std::uint32_t i = 0; i < boxes; ++i) {
     const std::uint64_t first = std::uint64_t{node} * ranks + i;
@@ -101,9 +73,9 @@ std::string DrawNode(std::uint32_t node, const v1::PlanReply& plan) {
                                   ? "rank " + Number(first)
                                   : "ranks " + Number(first) + "-" + Number(first + ranks - 1);
     const std::string name = "r" + Number(first);
-    out += "    " + name + " [label=" + DotLabel(label) + ", " +
-           At(outwards(1, 0.95 * (i - (boxes - 1) / 2.0))) + "];\n    " + name + " -> " + memory +
-           " [dir=both, color=gray60, arrowsize=0.5];\n";
+    out += "    " + name + " [label=" + DotString(label) + ", " +
+           DotAt(outwards(1, 0.95 * (i - (boxes - 1) / 2.0))) + "];\n    " + name + " -> " +
+           memory + " [dir=both, color=gray60, arrowsize=0.5];\n";
   }
   return out + "  }\n";
 }
@@ -120,7 +92,7 @@ std::string DrawLinks(const v1::PlanReply& plan) {
     out += "  m" + Number(ends.first) + " -> m" + Number(ends.second) + " [color=\"#2060a0\"" +
            (both ? ", dir=both" : "");
     if (plan.links_size() <= kLabelledLinksMax) {
-      out += ", label=" + DotLabel(BytesLabel(carried) + (both ? " each way" : ""));
+      out += ", label=" + DotString(BytesLabel(carried) + (both ? " each way" : ""));
     }
     out += "];\n";
   }
@@ -165,7 +137,7 @@ std::string DrawSteps(const v1::PlanReply& plan) {
       const v1::PlanStep& step = node.steps(i);
       const std::string name = StepName(node.node(), static_cast<std::uint64_t>(i));
       out += "    " + name + " [label=" +
-             DotLabel(Number(static_cast<std::uint64_t>(i)) + ": " + DescribeStep(step)) +
+             DotString(Number(static_cast<std::uint64_t>(i)) + ": " + DescribeStep(step)) +
              ", fillcolor=\"" + ColourOf(step.kind()) + "\"" +
              (step.finishes() ? ", penwidth=2" : "") + "];\n";
       for (const std::uint32_t before : step.after()) {

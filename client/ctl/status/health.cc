@@ -11,12 +11,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-bool IsRouted(const v1::LinkStatus& link) {
-  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
-    return rail.transport() == v1::Transport::route && rail.state() == v1::RailState::up;
-  });
-}
-
 // For a link that is up all the same; empty: there is none.
 std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
@@ -159,6 +153,12 @@ std::string RestartText(const v1::RestartStatus& restart) {
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
   return std::any_of(node.links().begin(), node.links().end(),
                      [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
+}
+
+bool IsRouted(const v1::LinkStatus& link) {
+  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+    return rail.transport() == v1::Transport::route && rail.state() == v1::RailState::up;
+  });
 }
 
 Health HealthOf(const v1::StatusReply& status) {

@@ -34,6 +34,9 @@ std::string DrainText(const v1::DrainStatus& drain);
 // What a node waits for before it restarts: "restarts as 0.2.0 once 2 clients have ended".
 std::string RestartText(const v1::RestartStatus& restart);
 
+// It goes through other nodes.
+bool IsRouted(const v1::LinkStatus& link);
+
 // A link leads to that node, whose state is shown there.
 bool IsLinked(const v1::NodeStatus& node, const std::string& id);
 

@@ -20,21 +20,6 @@ namespace {
 constexpr double kApart = 4.2;          // Inches between neighbours: room for a cable's labels.
 constexpr int kLabelledCablesMax = 16;  // Of more, only those in the ring and those that are down.
 
-// A quoted string; a line break in `text` stays one.
-std::string DotString(const std::string& text) {
-  std::string out = "\"";
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    if (at > 0) out += "\\n";
-    for (const char c : Shown(text.substr(at, end - at))) {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
-    }
-    at = end + 1;
-  }
-  return out + "\"";
-}
-
 // A long name would push everything else out of the picture.
 std::string Short(const std::string& text) {
   constexpr std::size_t kMost = 24;
@@ -70,7 +55,7 @@ class Picture {
     for (std::size_t i = 0; i < order.size(); ++i) out += DrawNode(*order[i], i, order.size());
     for (std::uint32_t i = 1; i <= switches_; ++i) {
       out += "  " + Switch(i) + " [shape=box, style=filled, " +
-             At({(i - 1 - (switches_ - 1) / 2.0) * 1.8, order.size() <= 2 ? 1.4 : 0}) + "];\n";
+             DotAt({(i - 1 - (switches_ - 1) / 2.0) * 1.8, order.size() <= 2 ? 1.4 : 0}) + "];\n";
     }
     for (const v1::TopologyCable& cable : topology_.cables()) out += DrawCable(cable);
     return out + "}\n";
@@ -102,12 +87,6 @@ class Picture {
     return order;
   }
 
-  static std::string At(std::pair<double, double> place) {
-    char text[64];
-    std::snprintf(text, sizeof text, "pos=\"%.2f,%.2f!\"", place.first, place.second);
-    return text;
-  }
-
   // On a circle, the first at the top; two of them beside each other.
   std::string DrawNode(const v1::TopologyNode& node, std::size_t number, std::size_t count) const {
     const double radius =
@@ -124,7 +103,7 @@ class Picture {
     if (node.state() != "up" || silent)
       look = ", color=\"#c62828\", fillcolor=\"#fbe9e7\", style=\"rounded,filled,dashed\"";
     return "  " + DotString(node.id()) + " [label=" + DotString(Short(node.name()) + "\n" + state) +
-           look + ", " + At({radius * std::sin(turn), radius * std::cos(turn)}) + "];\n";
+           look + ", " + DotAt({radius * std::sin(turn), radius * std::cos(turn)}) + "];\n";
   }
 
   std::string Look(const v1::TopologyCable& cable, bool in_ring) const {
@@ -184,6 +163,26 @@ class Picture {
 };
 
 }  // namespace
+
+std::string DotString(const std::string& text) {
+  std::string out = "\"";
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (at > 0) out += "\\n";
+    for (const char c : Shown(text.substr(at, end - at))) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    at = end + 1;
+  }
+  return out + "\"";
+}
+
+std::string DotAt(std::pair<double, double> place) {
+  char text[64];
+  std::snprintf(text, sizeof text, "pos=\"%.2f,%.2f!\"", place.first, place.second);
+  return text;
+}
 
 std::string DrawTopology(const v1::TopologyReply& topology) { return Picture(topology).Draw(); }
 

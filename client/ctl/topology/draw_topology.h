@@ -4,10 +4,16 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
+
+// A quoted string; a line break in `text` stays one.
+std::string DotString(const std::string& text);
+// That attribute of a node.
+std::string DotAt(std::pair<double, double> place);
 
 std::string DrawTopology(const v1::TopologyReply& topology);
 

@@ -1,13 +1,13 @@
 #include "client/ctl/web/gate.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <asio/ip/address.hpp>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -16,19 +16,11 @@
 namespace mlxcomm::ctl {
 namespace {
 
-bool IsAddress(const std::string& text) {
-  in_addr four{};
-  in6_addr six{};
-  return ::inet_pton(AF_INET, text.c_str(), &four) == 1 ||
-         ::inet_pton(AF_INET6, text.c_str(), &six) == 1;
-}
-
-// All of this machine's addresses.
-bool IsWildcard(const std::string& bind) {
-  in_addr four{};
-  in6_addr six{};
-  if (::inet_pton(AF_INET, bind.c_str(), &four) == 1) return four.s_addr == INADDR_ANY;
-  return ::inet_pton(AF_INET6, bind.c_str(), &six) == 1 && IN6_IS_ADDR_UNSPECIFIED(&six);
+// Nothing: it is a name.
+std::optional<asio::ip::address> AddressOf(const std::string& text) {
+  asio::error_code error;
+  const asio::ip::address address = asio::ip::make_address(text, error);
+  return error ? std::nullopt : std::optional(address);
 }
 
 bool IsNameOfMachine(const std::string& name, const std::string& host_name) {
@@ -72,7 +64,8 @@ bool IsOwnHost(const Gate& gate, std::string_view host) {
     return true;
   if (name.empty()) return false;
   if (absl::EqualsIgnoreCase(name, gate.bind)) return true;
-  return !IsLoopback(gate.bind) && (IsAddress(name) || IsNameOfMachine(name, gate.host_name));
+  return !IsLoopback(gate.bind) &&
+         (AddressOf(name).has_value() || IsNameOfMachine(name, gate.host_name));
 }
 
 std::string_view CookieIn(std::string_view cookies, std::string_view name) {
@@ -101,16 +94,15 @@ Admission Admit(const Gate& gate, const Visit& visit) {
 }
 
 bool IsLoopback(const std::string& bind) {
-  in_addr four{};
-  in6_addr six{};
-  if (::inet_pton(AF_INET, bind.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
-  if (::inet_pton(AF_INET6, bind.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
-  return absl::EqualsIgnoreCase(bind, "localhost");
+  const auto address = AddressOf(bind);
+  return address.has_value() ? address->is_loopback() : absl::EqualsIgnoreCase(bind, "localhost");
 }
 
 std::string HostOfUrl(const Gate& gate) {
   const bool is_six = gate.bind.find(':') != std::string::npos;
-  if (!IsWildcard(gate.bind)) return is_six ? absl::StrCat("[", gate.bind, "]") : gate.bind;
+  const auto address = AddressOf(gate.bind);
+  if (!address.has_value() || !address->is_unspecified())
+    return is_six ? absl::StrCat("[", gate.bind, "]") : gate.bind;
   if (!gate.host_name.empty()) return gate.host_name;
   return is_six ? "[::1]" : "127.0.0.1";
 }
