@@ -381,8 +381,7 @@ bool IsLossExplained(const Facts& facts, const std::string& lost) {
   for (const v1::NodeStatus& node : facts.cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       if (link.peer() != lost || link.state() == v1::LinkState::up) continue;
-      const std::string id = FaultOf(facts, node, link).id;
-      if (id == "MC502/off" || id == "MC502/knocks" || id.starts_with("MC209")) return true;
+      if (KindOf(FaultOf(facts, node, link).id)->explains_loss) return true;
     }
   }
   return false;

@@ -146,23 +146,25 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      kLinkUp,
      "is the name right? IPv6 link-local addresses need the interface: [fe80::1%en2]:7470",
      {Why::unknown_host}},
-    {"MC209",
-     Severity::kError,
-     "a neighbour has another key or cluster",
-     "{detail}",
-     kOneKey,
-     "{node} is linked with others, so {peer} is the one to change: there, mlxcommctl cluster key "
-     "rotate --take, with the code of mlxcommctl cluster key show on {node}, and the same cluster "
-     "in "
-     "its configuration",
-     {Why::wrong_key, Why::wrong_cluster, Why::not_proved}},
+    {.id = "MC209",
+     .severity = Severity::kError,
+     .title = "a neighbour has another key or cluster",
+     .found = "{detail}",
+     .expected = kOneKey,
+     .remedy =
+         "{node} is linked with others, so {peer} is the one to change: there, mlxcommctl cluster "
+         "key rotate --take, with the code of mlxcommctl cluster key show on {node}, and the same "
+         "cluster in its configuration",
+     .reasons = {Why::wrong_key, Why::wrong_cluster, Why::not_proved},
+     .explains_loss = true},
     {.id = "MC209/alone",
      .found = "{detail}",
      .expected = kOneKey,
      .remedy =
          "{node} has no other link, so it is the one to change, unless {peer} has none either "
          "and is to: on {node}, mlxcommctl cluster key rotate --take, with the code of "
-         "mlxcommctl cluster key show on {peer}, and the same cluster in its configuration"},
+         "mlxcommctl cluster key show on {peer}, and the same cluster in its configuration",
+     .explains_loss = true},
     {"MC210", Severity::kWarning, "hellos cannot be sent on an interface", "{detail}",
      "hellos that can be sent", "is the interface up, and has it an IPv6 link-local address?"},
     {.id = "MC210/no_route",
@@ -428,13 +430,15 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = kLinkUp,
      .remedy =
          "on {off_node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} "
-         "up)"},
+         "up)",
+     .explains_loss = true},
     {.id = "MC502/knocks",
      .found = "{detail}; {who}",
      .expected = kLinkUp,
      .remedy = "if they are of {peer}, it has another key: there, mlxcommctl cluster key rotate "
                "--take, with the code of mlxcommctl cluster key show on {node}. Else is mlxcommd "
-               "running there, and the cable in?"},
+               "running there, and the cable in?",
+     .explains_loss = true},
     {.id = "MC502/stranger",
      .found = "{detail}",
      .expected = kLinkUp,
