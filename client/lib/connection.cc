@@ -228,12 +228,6 @@ std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
   return allocator_->Allocate(bytes);
 }
 
-Failure Connection::Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
-                           std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
-                           std::uint64_t& ticket) {
-  return SubmitAll(entry, caller, extent, counts, timeout_ns, 0, ticket);
-}
-
 Connection::Outcome Connection::CarryOut(queue::SubmissionEntry& entry, Caller caller,
                                          Extent extent, std::span<const std::uint64_t> counts,
                                          std::uint64_t timeout_ns) {

@@ -111,7 +111,9 @@ class Connection {
   // of one buffer.
   Failure Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                  std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
-                 std::uint64_t& ticket);
+                 std::uint64_t& ticket) {
+    return SubmitAll(entry, caller, extent, counts, timeout_ns, 0, ticket);
+  }
   // As Submit and Wait. Where all ranks meet at once, no other thread sees the operation.
   Outcome CarryOut(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                    std::span<const std::uint64_t> counts, std::uint64_t timeout_ns);

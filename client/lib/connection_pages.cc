@@ -160,7 +160,7 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
   pending.meeting = nullptr;
 }
 
-// True: all ranks have come within so many looks, and the operation has ended.
+// True: all ranks came within so many looks, so the operation has ended.
 bool Connection::MeetsAtOnce(Pending& pending, int looks_most) {
   const int looks = pending.meeting->LookAtOnce(pending.met, looks_most);
   if (looks == looks_most) return false;

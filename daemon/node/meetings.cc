@@ -145,7 +145,7 @@ void Meetings::CloseForGood(std::uint64_t group) {
   page.for_good = true;
   if (!page.side.open()) return;
   Close(page);
-  // What ends with it is told at once, for example how many operations a lost rank had finished.
+  // The reason that is given next says how many operations the rank had finished.
   HarvestNow(page);
 }
 

@@ -391,8 +391,7 @@ TEST_F(MeetingsTest, KnowsOfALostRankWhatItHadFinishedUpToItsEnd) {
   node.OnSessionEnded(SessionOf(1), "its process ended");
   Turn();
   ASSERT_EQ(CodeOf(0), FailureCode::kRankLost);
-  EXPECT_NE(Completed(0)->message.find(std::to_string(finished) + " operations"),
-            std::string::npos)
+  EXPECT_NE(Completed(0)->message.find(std::to_string(finished) + " operations"), std::string::npos)
       << Completed(0)->message;
 }
 
