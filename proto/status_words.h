@@ -1,18 +1,28 @@
-// The names of links' states, rails and reasons in messages: the daemon's values as those of
-// diagnostics.proto, and the words that releases before these enums used. A daemon of such a
-// release may be a neighbour, or older than mlxcommctl; its states are then shown as always, its
-// reasons only by their sentences.
+// The states of links and rails, and their reasons, in messages: the daemon's values as those of
+// diagnostics.proto, and these as words.
 #pragma once
 
 #include <string>
-#include <string_view>
-
-#include <google/protobuf/message.h>
 
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/link_reason.h"
 
 namespace mlxcomm {
+
+#define MLXCOMM_SAME(ours, told) \
+  static_assert(static_cast<int>(LinkReason::ours) == static_cast<int>(v1::LinkReason::told));
+MLXCOMM_LINK_REASONS(MLXCOMM_SAME)
+#undef MLXCOMM_SAME
+static_assert(kLinkReasons == v1::LinkReason::Value_ARRAYSIZE);
+#define MLXCOMM_SAME(ours, told) \
+  static_assert(static_cast<int>(Transport::ours) == static_cast<int>(v1::Transport::told));
+MLXCOMM_TRANSPORTS(MLXCOMM_SAME)
+#undef MLXCOMM_SAME
+static_assert(kTransports == v1::Transport::Value_ARRAYSIZE);
+static_assert(static_cast<int>(LinkState::kConnecting) == v1::LinkState::connecting &&
+              static_cast<int>(LinkState::kUp) == v1::LinkState::up &&
+              static_cast<int>(LinkState::kGrace) == v1::LinkState::grace &&
+              static_cast<int>(LinkState::kLost) == v1::LinkState::lost);
 
 inline v1::LinkReason::Value Told(LinkReason reason) {
   return static_cast<v1::LinkReason::Value>(reason);
@@ -36,6 +46,9 @@ inline std::string WordOf(v1::LinkState::Value state) {
 inline std::string WordOf(v1::RailState::Value state) {
   return std::string(v1::RailState::Value_Name(state));
 }
+inline std::string WordOf(v1::LinkReason::Value reason) {
+  return std::string(v1::LinkReason::Value_Name(reason));
+}
 inline std::string WordOf(v1::Transport::Value transport) {
   return std::string(v1::Transport::Value_Name(transport));
 }
@@ -44,14 +57,5 @@ inline std::string WordOf(v1::Transport::Value transport) {
 inline bool GoesThroughOthers(v1::LinkReason::Value reason) {
   return reason == v1::LinkReason::way_lost_link || reason == v1::LinkReason::way_ended;
 }
-
-// RdmaRailStatus.reason.
-std::string_view RdmaWord(v1::LinkReason::Value reason, bool peers_reason);
-
-// Sets values for an older daemon's words, in an answer and all that it holds, and clears the
-// words.
-void ReadOlderWords(google::protobuf::Message& answer);
-// Adds the words, so that an older daemon understands the answer too.
-void WriteOlderWords(google::protobuf::Message& answer);
 
 }  // namespace mlxcomm

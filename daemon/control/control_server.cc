@@ -32,7 +32,6 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
-#include "proto/status_words.h"
 
 namespace mlxcomm::control {
 namespace {
@@ -202,7 +201,6 @@ class DiagnosticsCalls {
           reply.set_shape(topology.shape());
           *reply.mutable_ring() = topology.ring();
           HideOthers(viewer, reply);
-          WriteOlderWords(reply);
           return reply;
         }));
   }
@@ -210,11 +208,7 @@ class DiagnosticsCalls {
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
     if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     // Only nodes and cables, which all users see.
-    port_.Status(Merged(merging_, call.MakeAnswer(), [](const v1::StatusReply& status) {
-      v1::TopologyReply topology = cluster::TopologyOf(status);
-      WriteOlderWords(topology);
-      return topology;
-    }));
+    port_.Status(Merged(merging_, call.MakeAnswer(), cluster::TopologyOf));
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {

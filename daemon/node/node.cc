@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/node/own_status.h"
-#include "proto/status_words.h"
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::node {
@@ -404,7 +403,6 @@ void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
   v1::StatusAnswer& answer = *message.mutable_status_answer();
   answer.set_query(query);
   WriteNode(Own(), *answer.mutable_node());
-  WriteOlderWords(*answer.mutable_node());
   v1::StatusReply jobs;
   WriteJobs(Own(), jobs);
   answer.mutable_jobs()->Swap(jobs.mutable_jobs());
@@ -446,7 +444,6 @@ void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answ
     for (const v1::LinkStatus& link : links.links()) {
       if (link.peer() == node.name) way = link;
     }
-    WriteOlderWords(way);
     return probes_.Ping(node, request, std::move(way), port_.ReadClocks(), std::move(answer));
   }
   answer->Fail({FailureCode::kInvalidArgument, kNoRank,

@@ -252,7 +252,6 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
       rdma.set_device(rail.device);
       rdma.set_service(rail.service);
       rdma.set_lost_messages(rail.lost_messages);
-      rdma.set_reason(std::string(RdmaWord(told.reason(), rail.peers_reason)));
     }
   }
 }

@@ -4,7 +4,6 @@
 #include <tuple>
 
 #include "daemon/collective/membership.h"
-#include "proto/status_words.h"
 
 namespace mlxcomm::node {
 namespace {
@@ -54,7 +53,6 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusR
     const std::string name = other.name();
     const std::string version = other.version();
     other = answer.node();
-    ReadOlderWords(other);
     other.set_id(id);  // As it has proved it: links and cables are identified by these ids.
     other.set_name(name);
     other.set_version(version);

@@ -3,7 +3,7 @@
 // (mlxcomm/v1/diagnostics.proto); daemons send them to each other as numbers. Sentences for people
 // go beside them.
 //
-// The fabric has no protobuf, so the list stands here as well; proto/status_words.cc does not
+// The fabric has no protobuf, so the list stands here as well; proto/status_words.h does not
 // compile where the two differ. A number never changes its meaning.
 #pragma once
 

@@ -13,7 +13,6 @@
 
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/dial.h"
-#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -59,12 +58,6 @@ Failure FailureOf(const grpc::Status& status) {
   }
 }
 
-// The daemon may be older than this mlxcommctl.
-grpc::Status Read(grpc::Status status, google::protobuf::Message& reply) {
-  if (status.ok()) ReadOlderWords(reply);
-  return status;
-}
-
 using Invoke = std::function<grpc::Status(v1::Diagnostics::Stub&, grpc::ClientContext&)>;
 
 Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Invoke& invoke) {
@@ -95,7 +88,7 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
                     std::uint64_t timeout_ns) {
   return Call(socket_path, timeout_ns,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return Read(stub.Status(&context, v1::StatusRequest(), &reply), reply);
+                return stub.Status(&context, v1::StatusRequest(), &reply);
               });
 }
 
@@ -124,7 +117,7 @@ Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordReques
 Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply) {
   return Call(socket_path, kTimeoutNs,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return Read(stub.Topology(&context, v1::TopologyRequest(), &reply), reply);
+                return stub.Topology(&context, v1::TopologyRequest(), &reply);
               });
 }
 
@@ -140,7 +133,7 @@ Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request
   const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;
   return Call(socket_path, timeout_ns,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return Read(stub.Ping(&context, request, &reply), reply);
+                return stub.Ping(&context, request, &reply);
               });
 }
 

@@ -61,7 +61,7 @@ std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link,
                      Shown(link.peer()) + " " + Shown(rail.remote_interface()) + ": " +
                      WordOf(rail.state());
   if (rail.state() != v1::RailState::up) {
-    return text + ", " + Shown(rail.rdma().reason()) + ": " + Shown(rail.detail()) + "\n";
+    return text + ", " + WordOf(rail.reason()) + ": " + Shown(rail.detail()) + "\n";
   }
   return text + ", " + Shown(rail.local_address()) + " - " + Shown(rail.remote_address()) + ", " +
          Shown(rail.rdma().service()) + ", sent " +

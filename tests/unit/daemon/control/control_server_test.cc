@@ -153,7 +153,6 @@ class ScriptedEngine final : public ControlPort {
     parts->own.set_node("here");
     v1::NodeStatus& own = *parts->own.add_nodes();
     own.set_name("here");
-    own.add_links()->set_state(v1::LinkState::up);
     parts->own.add_nodes()->set_name("there");
     for (const char* const user : {"tools-user", "clients-user"}) {
       v1::JobStatus& job = *parts->own.add_jobs();
@@ -287,13 +286,6 @@ TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
   ASSERT_TRUE(Status(kClientToken).ok());
   ASSERT_EQ(status_.jobs_size(), 1);
   EXPECT_EQ(status_.jobs(0).user(), "clients-user");
-}
-
-// Why: an mlxcommctl from before the enums reads words alone.
-TEST_F(ControlServerTest, SaysStatesAlsoInTheWordsOfEarlierReleases) {
-  ASSERT_TRUE(Status(kToolToken).ok());
-  EXPECT_EQ(status_.nodes(0).links(0).state(), v1::LinkState::up);
-  EXPECT_EQ(status_.nodes(0).links(0).state_word(), "up");
 }
 
 // Why: ordinary users could take all places, and no operator would see what happens.
