@@ -23,8 +23,6 @@
 namespace mlxcomm::collective {
 
 inline constexpr std::uint32_t kEagerCredits = 16;
-// Credits are returned in lots, so that not every frame is answered by another.
-inline constexpr std::uint32_t kCreditLot = kEagerCredits / 4;
 inline constexpr std::uint32_t kSolicitedMax = 1024;
 
 // The same on all nodes.
@@ -33,7 +31,8 @@ struct CreditOptions {
   // Tests only: of each this many lots one is not returned, a bug that must be found; 0: never.
   std::uint32_t forgotten_lots = 0;
 
-  std::uint32_t lot() const { return each < 4 ? 1 : each / 4; }
+  // Credits are returned in lots, so that not every frame is answered by another.
+  constexpr std::uint32_t lot() const { return each < 4 ? 1 : each / 4; }
 };
 
 class EagerStash {

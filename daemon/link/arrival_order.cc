@@ -7,10 +7,7 @@ namespace mlxcomm::fabric {
 
 ArrivalOrder::Arrival ArrivalOrder::OnArrived(std::uint64_t sequence) {
   if (sequence > received_ + wire::kWindow) return Arrival::kViolation;
-  if (sequence <= received_ || BitOf(sequence)) {
-    ++duplicates_;
-    return Arrival::kDuplicate;
-  }
+  if (sequence <= received_ || BitOf(sequence)) return Arrival::kDuplicate;
   if (sequence != received_ + 1) {
     FlipBit(sequence);
     ++beyond_;

@@ -60,7 +60,6 @@ class ArrivalOrder {
   bool has_gaps() const { return beyond_ > 0; }
   // False: none of this block has.
   bool Describe(std::uint32_t block, wire::Arrived& arrived) const;
-  std::uint64_t duplicates() const { return duplicates_; }
   std::uint64_t kept_bytes() const { return kept_bytes_; }
   void Reset();  // Begins again at sequence 1; no rail may be there.
   // After Reset: all that it has grown to.
@@ -89,7 +88,6 @@ class ArrivalOrder {
   std::uint64_t told_ = 0;                                   // Up to here all have gone up.
   std::uint64_t beyond_ = 0;                                 // How many have come beyond received_.
   std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // Of those, by number % kWindow.
-  std::uint64_t duplicates_ = 0;
   std::uint64_t kept_bytes_ = 0;
   std::uint64_t held_bytes_ = 0;  // Of slots, used or not, and of messages without one.
   std::vector<Kept> kept_;        // By number % kWindow; empty until needed.

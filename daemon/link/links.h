@@ -185,8 +185,6 @@ class Links final : private RouterPort, private RailSetupListener {
   }
   static bool IsNoPlace(const absl::Status& status);
 
-  const Router& router() const { return router_; }
-
  private:
   // Of a neighbour, ours and its own; 0: it is none.
   struct Sessions {

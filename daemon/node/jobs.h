@@ -147,8 +147,6 @@ class Jobs final : private cluster::RendezvousPort,
   void OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) override;
   void GiveUpPlace(SessionId session, std::uint64_t new_group) override;
 
-  void BeginShrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
-                   std::unique_ptr<GroupAnswer> answer);
   void OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups);
   void OnGroupMade(std::uint64_t group);
   void RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,

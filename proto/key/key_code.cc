@@ -155,13 +155,6 @@ void AppendHex(const ClusterKey& key, std::string& text) {
   }
 }
 
-std::string WriteHex(const ClusterKey& key) {
-  std::string text;
-  text.reserve(2 * key.bytes().size());
-  AppendHex(key, text);
-  return text;
-}
-
 bool ReadHex(std::string_view text, std::span<std::uint8_t> bytes) {
   if (text.size() != 2 * bytes.size()) return false;
   for (std::size_t i = 0; i < bytes.size(); ++i) {

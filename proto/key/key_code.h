@@ -32,7 +32,6 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code);
 
 // Where `text` has the room, nothing in it moves: no copy of a key stays behind.
 void AppendHex(const ClusterKey& key, std::string& text);
-std::string WriteHex(const ClusterKey& key);
 // False: these are not two hexadecimal digits for each byte.
 bool ReadHex(std::string_view text, std::span<std::uint8_t> bytes);
 

@@ -94,12 +94,18 @@ std::string WrittenCarelessly(const std::string& code, std::uint64_t how) {
   return " " + text + "\n";
 }
 
+std::string Hex(const ClusterKey& key) {
+  std::string text;
+  AppendHex(key, text);
+  return text;
+}
+
 void CheckKey(Input& input) {
   const NamedKey key{"", ClusterKey(input.Take<ClusterKey::Bytes>())};
   const auto how = input.Take<std::uint64_t>();
   const NamedKey named{input.TakeRest(), key.key};
   ClusterKey::Bytes bytes{};
-  MLXCOMM_MUST(ReadHex(WriteHex(key.key), bytes) && ClusterKey(bytes) == key.key,
+  MLXCOMM_MUST(ReadHex(Hex(key.key), bytes) && ClusterKey(bytes) == key.key,
                "hexadecimal digits read as they were written");
   MLXCOMM_MUST(IsSame(ReadKeyCode(WrittenCarelessly(WriteKeyCode(key), how)), key),
                "a code without a name reads as it was written");
@@ -148,8 +154,8 @@ void CheckFile(const std::string& text) {
   MLXCOMM_MUST(keys->cluster.empty() || IsClusterName(keys->cluster),
                "a file's name is one that a cluster may have");
   std::string written = keys->cluster.empty() ? "" : "cluster " + keys->cluster + "\n";
-  written += WriteHex(keys->current) + "\n";
-  if (keys->previous.has_value()) written += WriteHex(*keys->previous) + "\n";
+  written += Hex(keys->current) + "\n";
+  if (keys->previous.has_value()) written += Hex(*keys->previous) + "\n";
   file.Put(written);
   const absl::StatusOr<ClusterKeys> again = ReadKeyFile(file.path());
   MLXCOMM_MUST(again.ok() && *again == *keys, "a file reads as it was written");

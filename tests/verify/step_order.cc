@@ -15,8 +15,8 @@ bool IsReceive(const Step& step) {
 }
 
 // Frames that may wait at the receiver without harm: credits come back in lots, so
-// up to kCreditLot - 1 may be held back, and one must be left.
-constexpr std::size_t kWaitingFramesMax = kEagerCredits - kCreditLot;
+// all of one but the last may be held back, and one must be left.
+constexpr std::size_t kWaitingFramesMax = kEagerCredits - CreditOptions{}.lot();
 
 }  // namespace
 

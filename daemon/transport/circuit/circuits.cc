@@ -89,12 +89,6 @@ bool Circuits::MayCross(const NodeId& neighbour) const {
   return crossing < kCircuitsPerNeighbourMax;
 }
 
-std::size_t Circuits::forwarded() const {
-  return static_cast<std::size_t>(
-      std::count_if(circuits_.begin(), circuits_.end(),
-                    [](const auto& entry) { return entry.second.place == Place::kBetween; }));
-}
-
 absl::flat_hash_set<NodeId> Circuits::Opened() const {
   absl::flat_hash_set<NodeId> nodes;
   for (const auto& [id, circuit] : circuits_) {

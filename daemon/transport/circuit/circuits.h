@@ -72,7 +72,6 @@ class Circuits final : public CircuitPort {
   std::uint64_t deadline_ns() const;
 
   std::size_t size() const { return circuits_.size(); }
-  std::size_t forwarded() const;
   // When a frame of others' operations was last passed on, 0: none was. Signs of life of the ends, and
   // what daemons say to each other, pass as long as a circuit is there, and that is between jobs too.
   std::uint64_t operations_passed_ns() const { return operations_passed_ns_; }

@@ -14,16 +14,17 @@ constexpr std::array<std::byte, 3> kPayload = {std::byte{1}, std::byte{2}, std::
 
 TEST(EagerStashTest, CreditEndsAndComesBackInLots) {
   EagerStash sender(2), receiver(2);
+  constexpr std::uint32_t kLot = CreditOptions{}.lot();
   std::vector<std::int32_t> slots;
   while (sender.TakeCredit(1)) slots.push_back(receiver.Put(0, kPayload));
   ASSERT_EQ(slots.size(), kEagerCredits);
   EXPECT_TRUE(receiver.Starved(0));
-  for (std::uint32_t i = 0; i + 1 < kCreditLot; ++i) EXPECT_EQ(receiver.Free(slots[i]), 0u);
+  for (std::uint32_t i = 0; i + 1 < kLot; ++i) EXPECT_EQ(receiver.Free(slots[i]), 0u);
   // Freed but not yet given back: the sender still has none.
   EXPECT_TRUE(receiver.Starved(0));
-  EXPECT_EQ(receiver.Free(slots[kCreditLot - 1]), kCreditLot);
+  EXPECT_EQ(receiver.Free(slots[kLot - 1]), kLot);
   EXPECT_FALSE(receiver.Starved(0));
-  EXPECT_TRUE(sender.ReturnCredit(1, kCreditLot));
+  EXPECT_TRUE(sender.ReturnCredit(1, kLot));
   EXPECT_TRUE(sender.TakeCredit(1));
 }
 

@@ -56,7 +56,6 @@ TEST_F(ArrivalOrderTest, TellsWhatIsNextEarlyTwiceAndBeyondTheWindow) {
   EXPECT_EQ(order.received(), 1u);
   EXPECT_EQ(order.OnArrived(2), Arrival::kNext);
   EXPECT_EQ(order.received(), 3u);
-  EXPECT_EQ(order.duplicates(), 2u);
 }
 
 TEST_F(ArrivalOrderTest, GivesWhatCameEarlyInItsTurn) {

@@ -167,7 +167,7 @@ TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
   node.HearsPiece(6, 9);
   node.Hears(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax);
   EXPECT_THAT(node.Says(), ElementsAre("opened>4", "frame>6", "frame>4", "credit>4"));
-  EXPECT_EQ(node.circuits.forwarded(), 1u);
+  EXPECT_EQ(node.circuits.size(), 1u);
   node.Hears(4, Type::kCircuitClosed, 9);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 0u);
@@ -268,7 +268,7 @@ TEST_F(CircuitsTest, KeepsACircuitToItsOwnNeighbours) {
   node.HearsPiece(8, 9);
   node.Hears(8, Type::kCircuitClosed, 9);
   EXPECT_THAT(node.Says(), IsEmpty());
-  EXPECT_EQ(node.circuits.forwarded(), 1u);
+  EXPECT_EQ(node.circuits.size(), 1u);
   EXPECT_EQ(node.circuits.violations(), 2u);
 }
 
