@@ -1,11 +1,10 @@
-// One operation as all ranks of a group have called it, and the plans of all its nodes: no node has
-// all of this, and it proves that their plans fit together.
+// One operation as all ranks of a group have called it: no node has all of this. It is there to show the
+// plans of all nodes, and to prove that they fit together.
 //
-// Owner: the code that verifies plans. Thread: any. Memory: tables for every rank.
+// Owner: who plans for all nodes. Thread: any. Memory: tables for every rank.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "daemon/collective/plan.h"
@@ -29,17 +28,9 @@ struct WholeOperation {
   // The same for all ranks; with tables of counts, in each of their entries.
   void SetCount(std::uint64_t count);
   GroupLayout LayoutAt(std::uint16_t node) const;
-  // The elements that the rank reads and writes.
-  OperationShape ShapeAt(std::uint32_t rank) const;
-  std::uint64_t InputBytes(std::uint32_t rank) const;
-  std::uint64_t OutputBytes(std::uint32_t rank) const;
-  // "node 1: step 7 (send 4096 bytes to node 2, tag 3)"
-  std::string Describe(std::uint16_t node, std::size_t index, const Step& step) const;
 };
 
 // The plan of that node.
 Plan MakePlanOf(const WholeOperation& operation, std::uint16_t node);
-// By node.
-std::vector<Plan> MakePlans(const WholeOperation& operation);
 
 }  // namespace mlxcomm::collective

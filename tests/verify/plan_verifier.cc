@@ -21,13 +21,35 @@ struct Access {
   StepRef step;
 };
 
+// The elements that the rank reads and writes.
+OperationShape ShapeAt(const WholeOperation& operation, std::uint32_t rank) {
+  const Signature& signature = operation.signature;
+  ShapeRequest request;
+  request.kind = signature.kind;
+  request.count = signature.count;
+  request.rank = rank;
+  request.size = operation.size();
+  request.root = signature.root;
+  const std::uint32_t tables = CountsPerRank(signature.kind);
+  if (tables > 0) request.counts = operation.counts[tables == 1 ? 0 : rank];
+  OperationShape shape;
+  if (!ShapeOf(request, shape)) return {};
+  if (!IsPointToPoint(signature.kind)) return shape;
+  // Both ends of the operation at once.
+  shape.reads = rank == operation.ends.source_rank;
+  shape.writes = rank == operation.ends.destination_rank;
+  shape.input_elements = shape.reads ? signature.count : 0;
+  shape.output_elements = shape.writes ? signature.count : 0;
+  return shape;
+}
+
 class Verifier {
  public:
   Verifier(const WholeOperation& operation, std::span<const Plan> plans)
       : operation_(operation),
         plans_(plans),
         layout_(operation.members, operation.members.front().node),
-        order_(operation, plans) {}
+        order_(plans) {}
 
   absl::StatusOr<PlanReport> Verify() {
     if (plans_.size() != layout_.node_count()) {
@@ -47,17 +69,21 @@ class Verifier {
   void MakeBuffers() {
     const std::uint32_t size = operation_.size();
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      buffers_.emplace_back(operation_.InputBytes(rank));
-      if (operation_.InputBytes(rank) == 0) continue;
-      buffers_.back().Write(0, {{operation_.InputBytes(rank), expressions_.Leaf(rank), 0}});
+      const std::uint64_t bytes =
+          ShapeAt(operation_, rank).input_elements * operation_.element_bytes();
+      buffers_.emplace_back(bytes);
+      if (bytes > 0) buffers_.back().Write(0, {{bytes, expressions_.Leaf(rank), 0}});
     }
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      buffers_.emplace_back(operation_.OutputBytes(rank));
-      const OperationShape shape = operation_.ShapeAt(rank);
+      buffers_.emplace_back(OutputBytes(rank));
+      const OperationShape shape = ShapeAt(operation_, rank);
       aliased_.push_back(operation_.in_place && shape.reads && shape.writes);
       if (aliased_.back()) std::swap(buffers_[rank], buffers_.back());
     }
     for (const Plan& plan : plans_) buffers_.emplace_back(plan.scratch_bytes);
+  }
+  std::uint64_t OutputBytes(std::uint32_t rank) const {
+    return ShapeAt(operation_, rank).output_elements * operation_.element_bytes();
   }
   std::size_t BufferOf(std::uint16_t node, const Place& place, std::int32_t local) const {
     if (place.side == Place::Side::kScratch) return 2 * operation_.size() + node;
@@ -284,7 +310,7 @@ class Verifier {
 
   absl::Status CheckOutputs() {
     for (std::uint32_t rank = 0; rank < operation_.size(); ++rank) {
-      const std::uint64_t bytes = operation_.OutputBytes(rank);
+      const std::uint64_t bytes = OutputBytes(rank);
       const SymbolicBuffer& buffer = buffers_[operation_.size() + rank];
       absl::StatusOr<Pieces> output = buffer.Read(0, bytes);
       if (!output.ok()) {
@@ -302,7 +328,7 @@ class Verifier {
 
   // Equal expressions: combined from the same parts in the same order, so equal bits.
   absl::Status CheckSameAsFirst(std::uint32_t rank, const Pieces& output) const {
-    const Pieces first = *buffers_[operation_.size()].Read(0, operation_.OutputBytes(0));
+    const Pieces first = *buffers_[operation_.size()].Read(0, OutputBytes(0));
     const bool same = std::equal(
         first.begin(), first.end(), output.begin(), output.end(),
         [](const Piece& a, const Piece& b) { return a.bytes == b.bytes && a.value == b.value; });
@@ -358,6 +384,15 @@ class Verifier {
 };
 
 }  // namespace
+
+std::vector<Plan> MakePlans(const WholeOperation& operation) {
+  const std::uint16_t nodes = operation.LayoutAt(0).node_count();
+  std::vector<Plan> plans(nodes);
+  for (std::uint16_t node = 0; node < nodes; ++node) {
+    plans[node] = MakePlanOf(operation, node);
+  }
+  return plans;
+}
 
 absl::StatusOr<PlanReport> VerifyPlans(const WholeOperation& operation,
                                        std::span<const Plan> plans) {

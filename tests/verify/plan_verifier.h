@@ -34,7 +34,9 @@ struct PlanReport {
   std::uint64_t scratch_bytes_max = 0;  // Of any node.
 };
 
-// `plans` by node, as MakePlans() has them.
+// The plans of all nodes, by node.
+std::vector<Plan> MakePlans(const WholeOperation& operation);
+// `plans` as MakePlans has them.
 absl::StatusOr<PlanReport> VerifyPlans(const WholeOperation& operation,
                                        std::span<const Plan> plans);
 

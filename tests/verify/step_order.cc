@@ -20,6 +20,24 @@ constexpr std::size_t kWaitingFramesMax = kEagerCredits - CreditOptions{}.lot();
 
 }  // namespace
 
+std::string StepOrder::Describe(const StepRef& ref) const {
+  const Step& step = At(ref);
+  std::string text = absl::StrCat("node ", ref.node, ": step ", ref.index, " (");
+  switch (step.kind) {
+    case StepKind::kLocal: absl::StrAppend(&text, "local, ", step.bytes, " bytes)"); break;
+    case StepKind::kSend:
+      absl::StrAppend(&text, "send ", step.bytes, " bytes to node ", step.node, ", tag ", step.tag,
+                      ")");
+      break;
+    case StepKind::kReceive:
+    case StepKind::kReduceReceived:
+      absl::StrAppend(&text, step.kind == StepKind::kReceive ? "receive " : "reduce ", step.bytes,
+                      " bytes from node ", step.node, ", tag ", step.tag, ")");
+      break;
+  }
+  return text;
+}
+
 absl::Status StepOrder::Build() {
   std::size_t steps = 0;
   for (const Plan& plan : plans_) {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/collective/whole_operation.h"
+#include "daemon/collective/plan.h"
 
 namespace mlxcomm::collective {
 
@@ -31,8 +31,7 @@ class StepOrder {
  public:
   enum class Event : std::uint8_t { kAllowed = 0, kTouches = 1, kDone = 2 };
 
-  StepOrder(const WholeOperation& operation, std::span<const Plan> plans)
-      : operation_(operation), plans_(plans) {}
+  explicit StepOrder(std::span<const Plan> plans) : plans_(plans) {}
 
   // Pairs sends with receives, then orders all events. An error names a message
   // without its counterpart, or a step that waits for itself.
@@ -54,9 +53,8 @@ class StepOrder {
   absl::Status CheckBarrier() const;
 
   const Step& At(const StepRef& ref) const { return plans_[ref.node].steps[ref.index]; }
-  std::string Describe(const StepRef& ref) const {
-    return operation_.Describe(ref.node, ref.index, At(ref));
-  }
+  // "node 1: step 7 (send 4096 bytes to node 2, tag 3)"
+  std::string Describe(const StepRef& ref) const;
 
  private:
   std::size_t Number(const StepRef& ref) const { return first_step_[ref.node] + ref.index; }
@@ -82,7 +80,6 @@ class StepOrder {
   bool Reaches(std::size_t before, std::size_t after) const;
   bool MayWaitForMessages(const StepRef& receive) const;
 
-  const WholeOperation& operation_;
   std::span<const Plan> plans_;
   std::vector<std::size_t> first_step_;                     // By node.
   std::vector<std::size_t> first_event_;                    // By step of all nodes.
