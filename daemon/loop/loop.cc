@@ -42,11 +42,6 @@ constexpr std::uint64_t kIoIntervalNs = 20'000;
 // What the last group has left is kept for so long, for the next one.
 constexpr std::uint64_t kNoGroupNs = 1'000'000'000;
 
-std::uint64_t MsSince(std::uint64_t then_ns) {
-  const std::uint64_t now_ns = platform::MonotonicNow();
-  return (now_ns - std::min(now_ns, then_ns)) / 1'000'000;
-}
-
 }  // namespace
 
 Loop::Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& recorder,
@@ -441,6 +436,7 @@ void Loop::OnViolation(const NodeId& node, const std::string& what) {
 // --- facts of this machine ----------------------------------------------------------------
 
 std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
+  const std::uint64_t now_ns = platform::MonotonicNow();
   status.set_pid(static_cast<std::uint64_t>(::getpid()));
   status.set_memory_bytes(platform::OwnMemoryBytes());
   std::vector<std::string> users = DescribeUse(*intake_, status);
@@ -450,7 +446,8 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
     v1::RestartStatus& restart = *status.mutable_restart();
     restart.set_asked(restarts_asked_);
     restart.set_refused(next_refused_);
-    if (!next_refused_.empty()) restart.set_refused_ms_ago(MsSince(next_refused_ns_));
+    if (!next_refused_.empty())
+      restart.set_refused_ms_ago(node::MsBetween(next_refused_ns_, now_ns));
     restart.set_release(release_of_next_);
     restart.set_taken_back(next_taken_back_);
     restart.set_clients(static_cast<std::uint32_t>(clients_.size()));
@@ -459,9 +456,10 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_strangers_refused(fabric_->strangers_refused());
   status.set_nodes_refused(links.nodes_refused());
   if (fabric_->strangers_refused() > 0)
-    status.set_stranger_refused_ms_ago(MsSince(fabric_->stranger_refused_ns()));
+    status.set_stranger_refused_ms_ago(node::MsBetween(fabric_->stranger_refused_ns(), now_ns));
   status.set_ends_with_last_client(options_.ends_with_last_client);
-  if (links.nodes_refused() > 0) status.set_node_refused_ms_ago(MsSince(links.node_refused_ns()));
+  if (links.nodes_refused() > 0)
+    status.set_node_refused_ms_ago(node::MsBetween(links.node_refused_ns(), now_ns));
   status.set_nodes_linked(links.nodes());
   status.set_nodes_linked_max(node_->options().fabric.nodes_max);
   for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);

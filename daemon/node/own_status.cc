@@ -15,10 +15,6 @@ namespace {
 
 using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
 
-std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
-  return (now_ns - std::min(now_ns, then_ns)) / 1'000'000;
-}
-
 void WriteRank(const OwnState& own, const collective::Group& group,
                const collective::RankActivity& activity, v1::RankStatus& rank, Waits& waits) {
   const collective::Member& member = group.layout().member(activity.rank);
@@ -37,7 +33,7 @@ void WriteRank(const OwnState& own, const collective::Group& group,
   if (!activity.busy) return;
   const std::string operation =
       absl::StrCat(activity.call, ", ", collective::DescribeKey(activity.key));
-  const std::uint64_t age_ms = (own.now_ns - activity.submitted_ns) / 1'000'000;
+  const std::uint64_t age_ms = MsBetween(activity.submitted_ns, own.now_ns);
   rank.set_operation(operation);
   rank.set_operation_age_ms(age_ms);
   if (activity.awaited.empty()) return;
@@ -57,7 +53,7 @@ void WriteShrinking(const OwnState& own, std::uint64_t group, Waits& waits) {
   wait.mutable_waiting()->Add(waiting.begin(), waiting.end());
   wait.mutable_awaited()->Add(awaited.begin(), awaited.end());
   wait.set_operation("shrink");
-  wait.set_age_ms((own.now_ns - since_ns) / 1'000'000);
+  wait.set_age_ms(MsBetween(since_ns, own.now_ns));
 }
 
 void WriteMainGroup(const OwnState& own, const collective::Group& group,
@@ -129,7 +125,7 @@ void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
     told.set_local_interface(one->local_interface);
     told.set_remote_interface(one->remote_interface);
     told.set_address(cluster::AddressText(one->address, one->local_interface, one->port));
-    told.set_heard_ms_ago((now_ns - std::min(now_ns, one->heard_ns)) / 1'000'000);
+    told.set_heard_ms_ago(MsBetween(one->heard_ns, now_ns));
     told.set_state(one->IsLost(std::max(now_ns, one->heard_ns)) ? "lost" : "heard");
   }
   std::sort(status.mutable_neighbours()->begin(), status.mutable_neighbours()->end(),
@@ -156,6 +152,10 @@ void WriteDrain(const OwnState& own, v1::DrainStatus& drain) {
 }
 
 }  // namespace
+
+std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
+  return (now_ns - std::min(now_ns, then_ns)) / 1'000'000;
+}
 
 // A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
 // which represents the job.
@@ -261,7 +261,7 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
   node.set_name(self.name);
   node.set_id(self.id.ToString());
   node.set_version(self.software_version);
-  node.set_uptime_ms((own.now_ns - own.started_ns) / 1'000'000);
+  node.set_uptime_ms(MsBetween(own.started_ns, own.now_ns));
   node.set_answered(true);
   node.set_state(own.jobs.draining() ? "draining" : "up");
   if (own.jobs.draining()) WriteDrain(own, *node.mutable_drain());

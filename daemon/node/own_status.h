@@ -29,6 +29,8 @@ struct OwnState {
 
 inline constexpr std::size_t kGroupsListedMax = 64;
 
+// 0 where `then_ns` is later.
+std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns);
 void WriteNode(const OwnState& own, v1::NodeStatus& node);
 void WriteJobs(const OwnState& own, v1::StatusReply& reply);
 // Jobs of all nodes whose ranks are not complete yet.
