@@ -318,12 +318,6 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
       if (rails_[at].carries) delivered_last_ = at;
       rails_[at].delivered = true;
       if (OnFrame(event)) return;
-      if (has_no_room_) {  // Not by its fault alone.
-        return Lose(WithReason(
-            absl::ResourceExhaustedError("too many nodes at once send frames that come too early, "
-                                         "and no more of them are kept"),
-            LinkReason::kCut));
-      }
       return OnViolation(absl::StrCat("frame ", static_cast<int>(event.header.type),
                                       " with sequence ", event.header.sequence, ", acknowledging ",
                                       event.header.acknowledged));
@@ -400,8 +394,13 @@ bool Link::OnNumbered(RailEvent& event) {
     Tell(header, event.payload);
   } else {
     const auto keeping = arrivals_.Keep(header, event.payload, std::move(event.control));
-    has_no_room_ = keeping == ArrivalOrder::Keeping::kNoRoom;
-    if (keeping != ArrivalOrder::Keeping::kKept) return false;
+    if (keeping == ArrivalOrder::Keeping::kNoRoom) {  // Not by its fault alone.
+      Lose(WithReason(
+          absl::ResourceExhaustedError("too many nodes at once send frames that come too early, "
+                                       "and no more of them are kept"),
+          LinkReason::kCut));
+    }
+    if (keeping == ArrivalOrder::Keeping::kBeyondWindow) return false;
   }
   if (arrival == ArrivalOrder::Arrival::kNext) TellWhatIsDue();
   return true;

@@ -299,7 +299,6 @@ class Link {
   std::vector<ReceiveBudget*> free_budgets_;
   Channel channel_;
   ArrivalOrder arrivals_;
-  bool has_no_room_ = false;             // For a frame that came too early.
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
   std::vector<Kept> kept_;               // Oldest first.
   RailSet present_;                      // Of rails_: those that are there,

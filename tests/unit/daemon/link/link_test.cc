@@ -20,6 +20,7 @@
 namespace mlxcomm::fabric::link_test {
 namespace {
 
+using testing::_;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -77,7 +78,8 @@ class PaperRail final : public Rail {
 
 // One side: a link, and the calls of its listener.
 struct Side : FabricListener {
-  explicit Side(RoutingListener* routing = nullptr) : link(options, NodeId{}, *this, routing) {}
+  explicit Side(RoutingListener* routing = nullptr, EarlyBudget* early = nullptr)
+      : link(options, NodeId{}, *this, routing, nullptr, early) {}
 
   void OnNodeUp(const NodeIdentity&) override { ++ups; }
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
@@ -415,6 +417,30 @@ TEST(LinkTest, LosesAPeerThatBreaksTheProtocol) {
     EXPECT_THAT(side.lost, ElementsAre(HasSubstr("broke the protocol"))) << kind;
     EXPECT_TRUE(side.paper->down) << kind;
   }
+}
+
+// Why: a node that sent one frame too early while all room was taken was held to be at no fault ever after.
+TEST(LinkTest, LosesAPeerForTheRoomOnceAndForItsOwnFaultThen) {
+  EarlyBudget taken;
+  const std::uint64_t own = EarlyBudget::kOwnBytes;
+  while (taken.Take(own, 1024 * 1024)) {
+  }
+  Side side(nullptr, &taken);
+  const auto deliver_early = [&](std::uint64_t sequence) {
+    RailEvent event;
+    event.header.type = wire::FrameType::kControl;
+    event.header.sequence = sequence;
+    event.control = std::make_unique<std::vector<std::byte>>(own + 1);
+    event.payload = *event.control;
+    side.paper->events.push_back(std::move(event));
+    side.link.Poll(0);
+  };
+  ASSERT_TRUE(side.Join(NewPeer(77)).ok());
+  deliver_early(2);
+  EXPECT_THAT(side.lost, ElementsAre(HasSubstr("too many nodes at once")));
+  ASSERT_TRUE(side.Join(NewPeer(78)).ok());
+  side.Deliver(wire::FrameType::kGrant, 2 + wire::kWindow);
+  EXPECT_THAT(side.lost, ElementsAre(_, HasSubstr("broke the protocol")));
 }
 
 // Why: a rail that was given up on the other side may have delivered after all.
