@@ -1,4 +1,4 @@
-// What scripts read of links, and what is taken of another release's numbers.
+// What scripts read of links, and what a number of another release stands for.
 #include "proto/status_words.h"
 
 #include <gtest/gtest.h>

@@ -405,7 +405,7 @@ TEST(LinkTest, LosesAPeerThatBreaksTheProtocol) {
     switch (kind) {
       case 0: side.Deliver(wire::FrameType::kGrant, 2 + wire::kWindow); break;
       case 1: side.Deliver(wire::FrameType::kData, 2, 1, 59, 60); break;  // Data again.
-      case 2: {                                                           // Never sent.
+      default: {                                                          // Never sent.
         RailEvent event;
         event.header.type = wire::FrameType::kAck;
         event.header.acknowledged = 1;
@@ -488,7 +488,7 @@ class Pair {
 
   // The message contains its session and its place in it.
   void Send(int from) {
-    Side& side = sides_[from];
+    Side& side = sides[from];
     if (side.ups != ups_seen_[from]) {
       ups_seen_[from] = side.ups;
       sent_[from] = 0;
@@ -504,37 +504,37 @@ class Pair {
   // A connection: both introduce themselves, then each adds its rail or fails to.
   void Connect(bool sound) {
     const int dialer = static_cast<int>(random_() % 2);
-    if (sides_[dialer].link.has_rail()) return;
-    Side& acceptor = sides_[1 - dialer];
+    if (sides[dialer].link.has_rail()) return;
+    Side& acceptor = sides[1 - dialer];
     acceptor.link.RemoveRail(acceptor.path, {"replaced", DownCause::kCut}, 0);
     CheckReceived(1 - dialer);
     wire_[0].clear();
     wire_[1].clear();
-    const wire::Introduction told[2] = {sides_[0].Introduction(), sides_[1].Introduction()};
-    const Link::Standing standing[2] = {sides_[0].link.standing(), sides_[1].link.standing()};
+    const wire::Introduction told[2] = {sides[0].Introduction(), sides[1].Introduction()};
+    const Link::Standing standing[2] = {sides[0].link.standing(), sides[1].link.standing()};
     bool joined[2] = {false, false};
     for (const int side : {1 - dialer, dialer}) {
       if (!sound && random_() % 5 == 0) GiveUp(side);
       if (!sound && random_() % 5 == 0) continue;
-      joined[side] = sides_[side].Join(told[1 - side], standing[side]).ok();
+      joined[side] = sides[side].Join(told[1 - side], standing[side]).ok();
     }
     for (const int side : {0, 1}) {
-      if (joined[side] && !joined[1 - side]) sides_[side].paper->GoDown();
+      if (joined[side] && !joined[1 - side]) sides[side].paper->GoDown();
     }
   }
   void GiveUp(int at) {
-    Link& link = sides_[at].link;
+    Link& link = sides[at].link;
     if (link.state() == Link::State::kGrace) link.OnTime(link.deadline_ns());
   }
   // One side's end: what it has written may still arrive, up to some frame.
   void Cut(int at) {
-    if (!sides_[at].link.has_rail()) return;
-    sides_[at].paper->GoDown();
+    if (!sides[at].link.has_rail()) return;
+    sides[at].paper->GoDown();
     wire_[at].resize(random_() % (wire_[at].size() + 1));
     wire_[1 - at].clear();
   }
   void Write(int from) {
-    Side& side = sides_[from];
+    Side& side = sides[from];
     if (!side.link.has_rail() || side.paper->given.empty()) return;
     const RailCommand command = side.paper->given.front();
     side.paper->given.pop_front();
@@ -548,25 +548,25 @@ class Pair {
     frame.control = std::make_unique<std::vector<std::byte>>(
         command.frame.payload, command.frame.payload + command.frame.header.payload_bytes);
     frame.payload = *frame.control;
-    if (!side.paper->down && !sides_[1 - from].paper->down) wire_[from].push_back(std::move(frame));
+    if (!side.paper->down && !sides[1 - from].paper->down) wire_[from].push_back(std::move(frame));
   }
   void Carry(int from) {
-    Paper& to = *sides_[1 - from].paper;
+    Paper& to = *sides[1 - from].paper;
     if (wire_[from].empty()) {
-      if (sides_[from].paper->down) to.GoDown();
+      if (sides[from].paper->down) to.GoDown();
       return;
     }
     if (!to.down) to.events.push_back(std::move(wire_[from].front()));
     wire_[from].pop_front();
   }
   void Poll(int at) {
-    sides_[at].link.Poll(0);
+    sides[at].link.Poll(0);
     CheckReceived(at);
-    if (random_() % 4 == 0) sides_[at].link.FlushAcknowledgement();
+    if (random_() % 4 == 0) sides[at].link.FlushAcknowledgement();
   }
   // Everything that was sent in this session has come, in order.
   void CheckReceived(int at) {
-    Side& side = sides_[at];
+    Side& side = sides[at];
     if (side.ups != ups_checked_[at]) {
       ups_checked_[at] = side.ups;
       received_[at] = 0;
@@ -579,11 +579,11 @@ class Pair {
     side.lost.clear();
   }
   bool Quiet() const {
-    return sides_[0].link.has_rail() && sides_[1].link.has_rail() && received_[0] == sent_[1] &&
+    return sides[0].link.has_rail() && sides[1].link.has_rail() && received_[0] == sent_[1] &&
            received_[1] == sent_[0];
   }
 
-  Side sides_[2];
+  Side sides[2];
 
  private:
   static std::string Tag(const Link::Standing& standing, bool received) {
@@ -630,7 +630,7 @@ TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
       }
     }
     for (const int side : {0, 1}) pair.Cut(side), pair.Poll(side);
-    while (!(pair.sides_[0].link.has_rail() && pair.sides_[1].link.has_rail())) pair.Connect(true);
+    while (!(pair.sides[0].link.has_rail() && pair.sides[1].link.has_rail())) pair.Connect(true);
     for (const int side : {0, 1}) pair.Send(side);
     for (int turn = 0; turn < 10'000 && !pair.Quiet() && !HasFatalFailure(); ++turn) {
       for (const int side : {0, 1}) pair.Write(side), pair.Carry(side), pair.Poll(side);
