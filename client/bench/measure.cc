@@ -53,7 +53,7 @@ class Rank {
     request.input = input_.data();
     request.output = output_;
     request.count = count;
-    group_.Submit(request).Wait();
+    group_.CarryOut(request);
   }
   void PassOn(std::uint64_t count) {
     const std::uint32_t next = (measured_.rank + 1) % measured_.size;

@@ -63,8 +63,8 @@ class ArenaAllocator {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
   };
-  // What one operation has pinned: its input, its output and a table. It stays where it is, so that
-  // to unpin it nothing is looked for.
+  // What one operation has pinned: its input, its output and a table. A pinned range stays where it
+  // is, so unpinning needs no search.
   class Pins {
    public:
     static constexpr std::size_t kMost = 3;

@@ -55,6 +55,12 @@ struct GroupFacts {
   std::vector<Member> members;  // In order of rank.
 };
 
+// How long a daemon may take to answer beyond an operation's own deadline, which it keeps.
+inline constexpr std::uint64_t kAnswerMarginNs = 10'000'000'000;
+// When a wait is reported on standard error, first and again.
+inline constexpr std::uint64_t kTellAfterNs = 10'000'000'000;
+inline constexpr std::uint64_t kTellAgainNs = 60'000'000'000;
+
 class Connection {
  public:
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
@@ -112,7 +118,7 @@ class Connection {
   Failure Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                  std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                  std::uint64_t& ticket) {
-    return SubmitAll(entry, caller, extent, counts, timeout_ns, 0, ticket);
+    return SubmitAll(entry, caller, extent, counts, timeout_ns, /*waits=*/false, ticket);
   }
   // As Submit and Wait. Where all ranks meet at once, no other thread sees the operation.
   Outcome CarryOut(queue::SubmissionEntry& entry, Caller caller, Extent extent,
@@ -141,9 +147,8 @@ class Connection {
     std::uint64_t deadline_ns = 0;  // When it is overdue without an answer.
     std::uint64_t began_ns = 0;
     std::uint64_t ask_ns = 0;  // When to ask the daemon whom it waits for.
-    std::uint64_t close_ns =
-        0;                   // When a thread that waits for it on a page hands it to the daemon.
-    bool abandoned = false;  // No thread waits any more.
+    std::uint64_t due_ns = 0;  // Its own deadline, which the daemon keeps unless it is on a page.
+    bool abandoned = false;    // No thread waits any more.
     bool is_collective = false;
     std::uint64_t number = 0;  // Of a collective.
     // Where it is on a page: until it has ended, or the daemon has taken it over.
@@ -163,14 +168,16 @@ class Connection {
   explicit Connection(mlxcomm_interrupt interrupt);
   Failure Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed);
   Failure Map(queue::Dialed& dialed);
-  // `looks`: so often it looks for the other ranks on a page before it returns. A ticket of 0: they
-  // have met.
+  // `waits`: the caller will wait for it, so the other ranks are looked for at once. A ticket of 0:
+  // they have met, and it has ended.
   Failure SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
-                    std::span<const std::uint64_t> counts, std::uint64_t timeout_ns, int looks,
+                    std::span<const std::uint64_t> counts, std::uint64_t timeout_ns, bool waits,
                     std::uint64_t& ticket);
   Failure SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
-                      std::uint64_t timeout_ns, int looks, std::uint64_t& ticket);
+                      std::uint64_t timeout_ns, bool waits, std::uint64_t& ticket);
+  void GiveUp(std::uint64_t ticket);
   // The functions on pages are called with wait_mutex_ held.
+  GroupCalls& CallsOf(std::uint64_t group);
   meeting::Way NumberCollective(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                                 std::uint64_t now, Pending& pending);
   void TakePage(int descriptor);
@@ -181,11 +188,11 @@ class Connection {
   void DecideOnPage(Pending& pending);
   void ForgetGroup(std::uint64_t group);
   void EndOnPage(Pending& pending, meeting::Progress progress, std::uint64_t now);
-  bool MeetsAtOnce(Pending& pending, int looks_most);
+  bool MeetsAtOnce(Pending& pending);
   void DropLeftPages();
   void TakeBack(const Pending& refused);
   void WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
-                  std::uint64_t now, std::uint64_t until_ns);
+                  std::uint64_t began, std::uint64_t until_ns);
   void AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t group);
   enum class Awaited : std::uint8_t { kEnded, kTimeout, kOverdue, kInterrupted, kUnknown };
   // kOverdue: its answer should have come long ago; it is still in flight.
@@ -244,5 +251,7 @@ class Connection {
 };
 
 std::uint64_t NowNs();
+// MLXCOMM_QUIET: nothing is written to standard error.
+bool IsQuiet();
 
 }  // namespace mlxcomm::client

@@ -22,15 +22,19 @@ constexpr std::uint64_t kDaemonsDeadlineNs = 10'000'000'000;
 
 }  // namespace
 
+Connection::GroupCalls& Connection::CallsOf(std::uint64_t group) {
+  if (recent_calls_ == nullptr || recent_calls_->first != group) {
+    recent_calls_ = &*calls_.try_emplace(group).first;
+  }
+  return recent_calls_->second;
+}
+
 // Numbers a collective, and calls it on its group's page if there is one. Any other operation goes
 // to the daemon as it is.
 meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller caller,
                                           Extent extent, std::uint64_t now, Pending& pending) {
   if (IsPointToPoint(entry.kind)) return meeting::Way::kDaemon;
-  if (recent_calls_ == nullptr || recent_calls_->first != entry.group) {
-    recent_calls_ = &*calls_.try_emplace(entry.group).first;
-  }
-  GroupCalls& calls = recent_calls_->second;
+  GroupCalls& calls = CallsOf(entry.group);
   if (calls.meeting == nullptr && calls.pages_seen != pages_taken_) {
     calls.pages_seen = pages_taken_;
     const auto page = pages_.find(entry.group);
@@ -48,6 +52,8 @@ meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller 
   if (!calls.meeting->HasRoom()) SweepPages();
   const meeting::Way way = calls.meeting->Call(arena_, extent.input_bytes, now, entry, pending.met);
   pending.number = pending.met.number;
+  // Called anew, it may be taken back anew.
+  std::erase_if(calls.refused, [&](std::uint64_t number) { return number >= pending.number; });
   if (way == meeting::Way::kPage) pending.meeting = calls.meeting;
   if (way == meeting::Way::kDaemonCloses) {
     entry.purpose = queue::SubmissionPurpose::kOperateAndClose;
@@ -70,6 +76,7 @@ void Connection::SweepPages() {
     }
     return pending.abandoned && pending.outcome.has_value();
   });
+  DropLeftPages();
 }
 
 void Connection::TakePage(int descriptor) {
@@ -161,7 +168,8 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
 }
 
 // True: all ranks came within so many looks, so the operation has ended.
-bool Connection::MeetsAtOnce(Pending& pending, int looks_most) {
+bool Connection::MeetsAtOnce(Pending& pending) {
+  const int looks_most = page_looks_.UnderLocks();
   const int looks = pending.meeting->LookAtOnce(pending.met, looks_most);
   if (looks == looks_most) return false;
   page_looks_.Learn(looks, true);
@@ -189,7 +197,7 @@ void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t gr
   const int looks_most = page_looks_.Next();
   Meeting& page = *pending->meeting;
   const Meeting::Operation operation = pending->met;
-  until_ns = std::min(until_ns, pending->close_ns);
+  until_ns = std::min({until_ns, began + Meeting::kPatienceNs, pending->due_ns});
   ++page.waiting;  // So the page stays, though the operation may end meanwhile, and its group be left.
   lock.unlock();
   const int looks = page.LookAtOnce(operation, looks_most);

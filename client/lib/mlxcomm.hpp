@@ -319,6 +319,10 @@ class Group {
     request.struct_size = sizeof request;
     return Begin(mlxcomm_submit, &request);
   }
+  void CarryOut(mlxcomm_request request) {
+    request.struct_size = sizeof request;
+    Run(mlxcomm_submit, &request);
+  }
   Ticket BarrierAsync(std::uint64_t timeout_ns = 0) { return Begin(mlxcomm_barrier, timeout_ns); }
   void Barrier(std::uint64_t timeout_ns = 0) { Run(mlxcomm_barrier, timeout_ns); }
 

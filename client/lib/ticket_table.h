@@ -30,7 +30,7 @@ class TicketTable {
 
   std::size_t size() const { return held_.size(); }
 
-  // Gives out a ticket, with a value as it is made by default. Requires that there is room.
+  // Gives out a ticket, never 0, with a value as it is made by default. Requires that there is room.
   std::uint64_t Add() {
     do {
       ++last_ticket_;

@@ -39,9 +39,7 @@ mx::Stream DaemonGroup::communication_stream(mx::StreamOrDevice s) {
 mlxcomm_code DaemonGroup::Barrier(std::uint64_t timeout_ns, mlxcomm_error& error) {
   const GroupUse use;
   const client::UnderWay under_way;
-  std::uint64_t ticket = 0;
-  const mlxcomm_code code = mlxcomm_barrier(handle(), timeout_ns, &ticket, &error);
-  return code == MLXCOMM_OK ? mlxcomm_wait(handle(), ticket, &error) : code;
+  return mlxcomm_barrier(handle(), timeout_ns, nullptr, &error);
 }
 
 mlxcomm_code DaemonGroup::Split(std::int32_t color, std::int32_t key, const char* name,

@@ -54,7 +54,7 @@ class ArenaInput {
   const void* data_ = nullptr;
 };
 
-// Submits and waits, on MLX's stream thread.
+// Carries it out, on MLX's stream thread.
 void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* input,
          std::uint64_t input_bytes, ResultMemory* result) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
@@ -62,10 +62,8 @@ void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* inp
   const ArenaInput arena_input(joined.connected, input, input_bytes,
                                InPlaceOf(joined, bound.operation, input_bytes), output);
   mlxcomm_error error{};
-  std::uint64_t ticket = 0;
-  CheckOperation(bound.Start(joined.group, arena_input.data(), output, &ticket, &error), error,
-                 joined.group);
-  CheckOperation(mlxcomm_wait(joined.group, ticket, &error), error, joined.group);
+  CheckOperation(bound.Start(joined.group, arena_input.data(), output, /*ticket=*/nullptr, &error),
+                 error, joined.group);
   if (result != nullptr) result->End();
 }
 

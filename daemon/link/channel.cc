@@ -304,7 +304,7 @@ void Channel::OnNow(std::uint64_t now_ns) {
 
 std::uint64_t Channel::deadline_ns() const {
   std::uint64_t deadline = std::min(probe_ns_, waits_until_ns_);
-  if (frames_.empty()) return deadline;
+  if (frames_.empty()) return deadline;  // Nothing is left that could be lost.
   for (const std::size_t rail : open_) {
     const RailFlight& flight = flights_[rail];
     if (!flight.is_reliable() && flight.has_untimed()) {

@@ -303,7 +303,7 @@ class Link {
   std::vector<Kept> kept_;               // Oldest first.
   RailSet present_;                      // Of rails_: those that are there,
   RailSet direct_;                       // and of them those that are no circuits.
-  std::size_t carrying_ = 0;             // Of them.
+  std::size_t carrying_ = 0;             // Of those that are there.
   std::uint64_t direct_rails_gone_ = 0;
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;

@@ -440,7 +440,8 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
 bool Link::MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const {
   const std::uint64_t asked_ns = on.rail->last_asked_ns();
   return asked_ns != 0 && now_ns < asked_ns + options_.heartbeat_interval_ns / 2 &&
-         options_.may_ask_seldom() && !IsNew(on) && on.not_asked < kNotAskedMax;
+         options_.may_ask_seldom() && (!on.rail->is_direct() || !IsNew(on)) &&
+         on.not_asked < kNotAskedMax;
 }
 
 void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {
@@ -458,9 +459,9 @@ void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded) {
   Give(at, command);
 }
 
-// Ways through others have no latency of their own that plans are made by.
-bool Link::IsNew(const OnRail& on) { return on.rail != nullptr && on.asked < kAskedMin; }
+bool Link::IsNew(const OnRail& on) { return on.asked < kAskedMin; }
 
+// Ways through others have no latency of their own that plans are made by.
 bool Link::has_new_rail() const {
   return std::any_of(direct_.begin(), direct_.end(),
                      [this](std::size_t at) { return IsNew(rails_[at]); });

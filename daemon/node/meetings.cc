@@ -143,10 +143,9 @@ void Meetings::CloseForGood(std::uint64_t group) {
   if (found == pages_.end()) return;
   Page& page = *found->second;
   page.for_good = true;
-  if (!page.side.open()) return;
   Close(page);
   // The reason that is given next says how many operations the rank had finished.
-  HarvestNow(page);
+  if (!page.is_harvested && page.harvested_ns != now_ns_) HarvestNow(page);
 }
 
 void Meetings::CloseAllOf(SessionId session) {
@@ -213,8 +212,9 @@ void Meetings::Harvest(Page& page) {
 void Meetings::HarvestNow(Page& page) {
   const std::uint64_t elapsed_ns = now_ns_ - std::exchange(page.harvested_ns, now_ns_);
   told_ = 0;
-  // After its closing a rank may still end what it had called; a second later it has, or never will.
-  page.is_harvested = !page.side.open() && now_ns_ - page.closed_ns > kHarvestNs;
+  // After its closing a rank may still end what it had called. One that is lost never will.
+  page.is_harvested = !page.side.open() && now_ns_ - page.closed_ns > kHarvestNs &&
+                      (page.for_good || page.side.AllHaveEnded());
   collective::Group* const group = collectives_.Find(page.group);
   for (std::uint32_t rank = 0; rank < page.view.ranks() && group != nullptr; ++rank) {
     if (page.side.IsReady(rank)) {

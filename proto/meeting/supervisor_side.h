@@ -91,6 +91,14 @@ class SupervisorSide {
     return true;
   }
 
+  // Whether nothing that was called before the last Close is still to be ended.
+  bool AllHaveEnded() const {
+    for (std::uint32_t rank = 0; rank < called_.size(); ++rank) {
+      if (Steps::Load(page_.area(rank).done) < called_[rank]) return false;
+    }
+    return true;
+  }
+
   // Appends to `adopted`, in order of number and rank.
   void Close(std::vector<Adopted>& adopted) {
     if (!open_) return;

@@ -73,7 +73,7 @@ def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(cluster):
 
 
 def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path):
-    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: the page stays closed for all of them."""
+    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so that the group's never opens."""
     c = cluster(1)
     script = tmp_path / "rank.py"
     script.write_text(RANK_WITHOUT_MEETING)

@@ -116,6 +116,38 @@ TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsARankThatComesLate) {
   EXPECT_EQ(buffer[0], 3);
 }
 
+// Why: what a session has learnt of its waits is shared by its threads.
+TEST_F(ConnectionPagesTest, CallsThatWaitInTwoThreadsMeetTheSameOfTheOtherRank) {
+  Open();
+  constexpr int kRounds = 200;
+  const auto call = [&](float* own) {
+    for (int round = 0; round < kRounds; ++round) {
+      own[0] = own[1] = 1;
+      mlxcomm_error failure{};
+      ASSERT_EQ(mlxcomm_all_reduce(group, own, own, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0, nullptr,
+                                   &failure),
+                MLXCOMM_OK)
+          << failure.message;
+      ASSERT_EQ(own[0], 3);
+    }
+  };
+  float* const another = Allocate(4096);
+  std::thread one([&] { call(buffer); });
+  std::thread two([&] { call(another); });
+  for (int number = 0; number < 2 * kRounds; ++number) {
+    // It calls as the second one, so each of its calls finds room.
+    while (supervisor->CalledBy(0) <= supervisor->CalledBy(1)) {
+      if (daemon.HasSubmission() && daemon.Take().ticket == 0) daemon.Complete(0);
+      std::this_thread::yield();
+    }
+    const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 2);
+    EXPECT_EQ(theirs.way, Way::kPage);
+    other->End(theirs.number);
+  }
+  one.join();
+  two.join();
+}
+
 TEST_F(ConnectionPagesTest, ACallThatWaitsReturnsWhatTheDaemonSays) {
   std::thread caller([&] {
     EXPECT_EQ(Sum(), MLXCOMM_MISMATCH);
@@ -154,13 +186,19 @@ TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
 }
 
 // Why: an operation may end, and its group be left, while a thread sleeps over the page.
+// How: the thread sleeps for 50 ms, if it gets a core soon enough; else it asks the daemon, which has not
+// looked, and begins again.
 TEST_F(ConnectionPagesTest, APageStaysWhileAThreadLooksAtIt) {
+  if (!meeting::CanPark()) GTEST_SKIP() << "nobody sleeps over a page here";
   Open();
   const std::uint64_t ticket = Begin();
   std::thread waiter([&] { (void)mlxcomm_wait(group, ticket, nullptr); });
   const meeting::PageView view(page->data(), 2);
   const std::uint64_t number = supervisor->CalledBy(0) - 1;
-  while (view.offer(1, number).sleepers.load() == 0) std::this_thread::yield();
+  while (view.offer(1, number).sleepers.load() == 0) {
+    if (daemon.HasSubmission() && daemon.Take().ticket == 0) daemon.Complete(0);
+    std::this_thread::yield();
+  }
   // The daemon fails it; another thread hears of it, and leaves the job.
   daemon.Complete(ticket, static_cast<std::uint8_t>(FailureCode::kRankLost), "rank 1 is lost", 1,
                   /*group_failed=*/true);

@@ -119,6 +119,7 @@ class FakeDaemon {
     ::close(std::exchange(doorbell_[1], -1));
   }
 
+  bool HasSubmission() const { return submissions_->HasNext(); }
   queue::SubmissionEntry Take() {
     queue::SubmissionEntry entry{};
     for (;;) {

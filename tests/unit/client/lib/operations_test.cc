@@ -423,6 +423,24 @@ class AloneTest : public SessionTest {
   AloneTest() : SessionTest(0, 1) {}
 };
 
+// Why: a call without a ticket is one call in place of two, for every kind.
+TEST_F(AloneTest, WaitsInTheCallItselfWhereThereIsNoPlaceForATicket) {
+  float* const input = Allocate(sizeof(float));
+  float* const output = Allocate(sizeof(float));
+  input[0] = 5;
+  ASSERT_EQ(mlxcomm_all_gather(group, input, output, 1, kFloat, 0, nullptr, &error), MLXCOMM_OK)
+      << error.message;
+  EXPECT_EQ(output[0], 5);
+  mlxcomm_request request{};
+  request.struct_size = sizeof request;
+  request.kind = MLXCOMM_BROADCAST;
+  request.type = kFloat;
+  request.input = request.output = input;
+  request.count = 1;
+  EXPECT_EQ(mlxcomm_submit(group, &request, nullptr, &error), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(mlxcomm_barrier(group, 0, nullptr, &error), MLXCOMM_OK) << error.message;
+}
+
 TEST_F(AloneTest, CopiesTheInputWhateverTheKind) {
   float* const input = Allocate(6 * sizeof(float));
   float* const output = Allocate(6 * sizeof(float));
