@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "daemon/control/control_port.h"
+#include "daemon/node/answer.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::control {
@@ -30,7 +30,7 @@ class Aside {
   }
 
   // Refused with `busy` while another answer is being worked out.
-  void Start(std::unique_ptr<Answer<Reply>> answer, Work work, const char* busy) {
+  void Start(std::unique_ptr<node::Answer<Reply>> answer, Work work, const char* busy) {
     if (busy_.exchange(true)) {
       return answer->Fail({FailureCode::kResourceExhausted, kNoRank, busy});
     }
@@ -51,14 +51,14 @@ class Aside {
   void Run() {
     Reply reply;
     const Failure failure = work_(reply);
-    const std::unique_ptr<Answer<Reply>> answer = std::move(answer_);
+    const std::unique_ptr<node::Answer<Reply>> answer = std::move(answer_);
     busy_ = false;  // The caller that has its answer may ask again at once.
     failure.ok() ? answer->Succeed(reply) : answer->Fail(failure);
   }
 
   std::atomic<bool> busy_{false};
   // Belongs to the thread that has set busy_.
-  std::unique_ptr<Answer<Reply>> answer_;
+  std::unique_ptr<node::Answer<Reply>> answer_;
   Work work_;
   std::thread thread_;
 };

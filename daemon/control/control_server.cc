@@ -23,10 +23,12 @@
 #include "daemon/control/call_queue.h"
 #include "daemon/control/connection_relay.h"
 #include "daemon/control/event_stream.h"
+#include "daemon/control/posted_calls.h"
 #include "daemon/control/record_reply.h"
 #include "daemon/control/refusal.h"
 #include "daemon/control/unary_call.h"
 #include "daemon/control/visibility.h"
+#include "daemon/node/status_parts.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "mlxcomm/v1/control.grpc.pb.h"
@@ -46,66 +48,59 @@ std::optional<intake::SessionIdentity> Identify(const intake::Intake& intake,
 
 class ControlCalls {
  public:
-  ControlCalls(ControlPort& port, const intake::Intake& intake) : port_(port), intake_(intake) {}
+  ControlCalls(PostedCalls& calls, const intake::Intake& intake) : calls_(calls), intake_(intake) {}
 
   void Serve(CallQueue& queue, v1::Control::AsyncService& service) {
     using Service = v1::Control::AsyncService;
-    ServeUnary(queue, service, &Service::RequestAttach, *this, &ControlCalls::Attach);
-    ServeUnary(queue, service, &Service::RequestDetach, *this, &ControlCalls::Detach);
-    ServeUnary(queue, service, &Service::RequestSplit, *this, &ControlCalls::Split);
-    ServeUnary(queue, service, &Service::RequestRelease, *this, &ControlCalls::Release);
-    ServeUnary(queue, service, &Service::RequestShrink, *this, &ControlCalls::Shrink);
+    using node::Jobs;
+    ServeUnary(queue, service, &Service::RequestAttach, *this,
+               &ControlCalls::Wait<&Jobs::Attach, &Jobs::CancelAttach>);
+    ServeUnary(queue, service, &Service::RequestDetach, *this, &ControlCalls::Do<&Jobs::Detach>);
+    ServeUnary(queue, service, &Service::RequestSplit, *this, &ControlCalls::Do<&Jobs::Split>);
+    ServeUnary(queue, service, &Service::RequestRelease, *this, &ControlCalls::Do<&Jobs::Release>);
+    ServeUnary(queue, service, &Service::RequestShrink, *this,
+               &ControlCalls::Wait<&Jobs::Shrink, &Jobs::CancelShrink>);
     ServeUnary(queue, service, &Service::RequestCancel, *this, &ControlCalls::Cancel);
-    ServeUnary(queue, service, &Service::RequestAwaited, *this, &ControlCalls::Awaited);
+    ServeUnary(queue, service, &Service::RequestAwaited, *this, &ControlCalls::Do<&Jobs::Awaited>);
   }
 
  private:
-  void Attach(UnaryCall<v1::AttachRequest, v1::AttachReply>& call) {
+  // What is answered at once.
+  template <auto kCall, typename Request, typename Reply>
+  void Do(UnaryCall<Request, Reply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    calls_.Ask(call.MakeAnswer(),
+               [session = who->session, request = call.request()](node::Node& node, auto answer) {
+                 node.Call(kCall, session, request, *answer);
+               });
+  }
+
+  // What waits for other ranks, unless its caller gives up or goes. Its number differs from those before, so
+  // that the end of one is never mistaken for that of the next on the same session.
+  template <auto kCall, auto kCancel, typename Request, typename Reply>
+  void Wait(UnaryCall<Request, Reply>& call) {
     const auto who = IdentifyClient(call.context());
     if (!who) return call.Refuse(RefuseStranger());
     const std::uint64_t number = ++long_calls_;
-    call.set_on_cancelled(
-        [this, session = who->session, number] { port_.CancelAttach(session, number); });
-    port_.Attach(*who, number, call.request(), call.MakeAnswer());
+    call.set_on_cancelled([this, session = who->session, number] {
+      calls_.Tell([session, number](node::Node& node) { node.Call(kCancel, session, number); });
+    });
+    calls_.Ask(call.MakeAnswer(), [session = who->session, number, request = call.request()](
+                                      node::Node& node, auto answer) {
+      node.Call(kCall, session, number, request, std::move(answer));
+    });
   }
 
-  void Detach(UnaryCall<v1::DetachRequest, v1::DetachReply>& call) {
-    const auto who = IdentifyClient(call.context());
-    if (!who) return call.Refuse(RefuseStranger());
-    port_.Detach(who->session, call.request(), call.MakeAnswer());
-  }
-
-  void Split(UnaryCall<v1::SplitRequest, v1::GroupReply>& call) {
-    const auto who = IdentifyClient(call.context());
-    if (!who) return call.Refuse(RefuseStranger());
-    port_.Split(who->session, call.request(), call.MakeAnswer());
-  }
-
-  void Release(UnaryCall<v1::ReleaseRequest, v1::ReleaseReply>& call) {
-    const auto who = IdentifyClient(call.context());
-    if (!who) return call.Refuse(RefuseStranger());
-    port_.Release(who->session, call.request().group(), call.MakeAnswer());
-  }
-
-  void Shrink(UnaryCall<v1::ShrinkRequest, v1::GroupReply>& call) {
-    const auto who = IdentifyClient(call.context());
-    if (!who) return call.Refuse(RefuseStranger());
-    const std::uint64_t number = ++long_calls_;
-    call.set_on_cancelled(
-        [this, session = who->session, number] { port_.CancelShrink(session, number); });
-    port_.Shrink(who->session, number, call.request(), call.MakeAnswer());
-  }
-
+  // Operations that it gives up may still be in the process's queue.
   void Cancel(UnaryCall<v1::CancelRequest, v1::CancelReply>& call) {
     const auto who = IdentifyClient(call.context());
     if (!who) return call.Refuse(RefuseStranger());
-    port_.Cancel(who->session, call.request(), call.MakeAnswer());
-  }
-
-  void Awaited(UnaryCall<v1::AwaitedRequest, v1::AwaitedReply>& call) {
-    const auto who = IdentifyClient(call.context());
-    if (!who) return call.Refuse(RefuseStranger());
-    port_.Awaited(who->session, call.request(), call.MakeAnswer());
+    calls_.Ask(call.MakeAnswer(), [this, session = who->session, request = call.request()](
+                                      node::Node& node, auto answer) {
+      calls_.TakeSubmissions();
+      node.Call(&node::Jobs::Cancel, session, request, *answer);
+    });
   }
 
   // A training process, not a tool.
@@ -115,7 +110,7 @@ class ControlCalls {
     return who;
   }
 
-  ControlPort& port_;
+  PostedCalls& calls_;
   const intake::Intake& intake_;
   std::uint64_t long_calls_ = 0;
 };
@@ -145,9 +140,9 @@ class StatusThread {
 
 // The parts of a status have come: makes a `Reply` of them, on the other thread.
 template <typename Reply, typename Make>
-class MergedAnswer final : public StatusAnswer {
+class MergedAnswer final : public node::StatusAnswer {
  public:
-  MergedAnswer(StatusThread& thread, std::unique_ptr<Answer<Reply>> answer, Make make)
+  MergedAnswer(StatusThread& thread, std::unique_ptr<node::Answer<Reply>> answer, Make make)
       : thread_(thread), answer_(std::move(answer)), make_(std::move(make)) {}
   void Succeed(const std::shared_ptr<const node::StatusParts>& parts) override {
     if (!thread_.Start()) {
@@ -162,21 +157,21 @@ class MergedAnswer final : public StatusAnswer {
 
  private:
   StatusThread& thread_;
-  std::unique_ptr<Answer<Reply>> answer_;
+  std::unique_ptr<node::Answer<Reply>> answer_;
   Make make_;
 };
 
 template <typename Reply, typename Make>
-std::unique_ptr<StatusAnswer> Merged(StatusThread& thread, std::unique_ptr<Answer<Reply>> answer,
-                                     Make make) {
+std::unique_ptr<node::StatusAnswer> Merged(StatusThread& thread,
+                                           std::unique_ptr<node::Answer<Reply>> answer, Make make) {
   return std::make_unique<MergedAnswer<Reply, Make>>(thread, std::move(answer), std::move(make));
 }
 
 class DiagnosticsCalls {
  public:
-  DiagnosticsCalls(ControlPort& port, const intake::Intake& intake,
+  DiagnosticsCalls(PostedCalls& calls, const intake::Intake& intake,
                    const record::FlightRecorder& recorder, const record::EventLog& events)
-      : port_(port), intake_(intake), recorder_(recorder), events_(events) {}
+      : calls_(calls), intake_(intake), recorder_(recorder), events_(events) {}
 
   void Serve(CallQueue& queue, v1::Diagnostics::AsyncService& service) {
     using Service = v1::Diagnostics::AsyncService;
@@ -195,7 +190,7 @@ class DiagnosticsCalls {
   void Status(UnaryCall<v1::StatusRequest, v1::StatusReply>& call) {
     const auto who = IdentifyCaller(call);
     if (!who) return call.Refuse(RefuseStranger());
-    port_.Status(
+    AskForStatus(
         Merged(merging_, call.MakeAnswer(), [viewer = who->peer.user](v1::StatusReply reply) {
           const v1::TopologyReply topology = cluster::TopologyOf(reply);
           reply.set_shape(topology.shape());
@@ -208,22 +203,26 @@ class DiagnosticsCalls {
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
     if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     // Only nodes and cables, which all users see.
-    port_.Status(Merged(merging_, call.MakeAnswer(), cluster::TopologyOf));
+    AskForStatus(Merged(merging_, call.MakeAnswer(), cluster::TopologyOf));
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {
     if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
-    port_.Ping(call.request(), call.MakeAnswer());
+    calls_.Ask(call.MakeAnswer(), [request = call.request()](node::Node& node, auto answer) {
+      node.Ping(request, std::move(answer));
+    });
   }
 
   void Doctor(UnaryCall<v1::DoctorRequest, v1::DoctorReply>& call) {
     if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
-    port_.Doctor(call.MakeAnswer());
+    calls_.Ask(call.MakeAnswer(),
+               [](node::Node& node, auto answer) { node.Doctor(std::move(answer)); });
   }
 
   void Costs(UnaryCall<v1::CostsRequest, v1::LinkCosts>& call) {
     if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
-    port_.MeasureLinks(call.MakeAnswer());
+    calls_.Ask(call.MakeAnswer(),
+               [](node::Node& node, auto answer) { answer->Succeed(node.MeasureLinks()); });
   }
 
   // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as
@@ -247,6 +246,12 @@ class DiagnosticsCalls {
         "another record is being read: ask again");
   }
 
+  // The parts, of all nodes and of all users.
+  void AskForStatus(std::unique_ptr<node::StatusAnswer> parts) {
+    calls_.Ask(std::move(parts),
+               [](node::Node& node, auto answer) { node.Status(std::move(answer)); });
+  }
+
   // Whose answers are counted. Those of training processes are not: each has few, and needs them.
   template <typename Call>
   std::optional<intake::SessionIdentity> IdentifyCaller(Call& call) {
@@ -260,7 +265,8 @@ class DiagnosticsCalls {
     if (!who) return std::nullopt;
     return EventReader{recorder_.node(), who->peer.uid, who->peer.user};
   }
-  ControlPort& port_;
+
+  PostedCalls& calls_;
   const intake::Intake& intake_;
   const record::FlightRecorder& recorder_;
   const record::EventLog& events_;
@@ -273,9 +279,9 @@ class DiagnosticsCalls {
 
 class GrpcControlServer final : public ControlServer {
  public:
-  GrpcControlServer(ControlPort& port, const intake::Intake& intake,
+  GrpcControlServer(PostedCalls& calls, const intake::Intake& intake,
                     const record::FlightRecorder& recorder, const record::EventLog& events)
-      : control_(port, intake), diagnostics_(port, intake, recorder, events) {
+      : control_(calls, intake), diagnostics_(calls, intake, recorder, events) {
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
     constexpr int kMetadataBytesMax = 8 * 1024;
@@ -344,11 +350,11 @@ class GrpcControlServer final : public ControlServer {
 
 }  // namespace
 
-std::unique_ptr<ControlServer> ControlServer::Create(ControlPort& port,
+std::unique_ptr<ControlServer> ControlServer::Create(PostedCalls& calls,
                                                      const intake::Intake& intake,
                                                      const record::FlightRecorder& recorder,
                                                      const record::EventLog& events) {
-  return std::make_unique<GrpcControlServer>(port, intake, recorder, events);
+  return std::make_unique<GrpcControlServer>(calls, intake, recorder, events);
 }
 
 }  // namespace mlxcomm::control

@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "daemon/control/control_port.h"
 #include "daemon/control/end_reason.h"
+#include "daemon/control/posted_calls.h"
 #include "daemon/intake/control_connection.h"
+#include "daemon/intake/intake.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 
@@ -20,7 +21,7 @@ namespace mlxcomm::control {
 class ControlServer {
  public:
   // `recorder` and `events` are read from the server's threads.
-  static std::unique_ptr<ControlServer> Create(ControlPort& port, const intake::Intake& intake,
+  static std::unique_ptr<ControlServer> Create(PostedCalls& calls, const intake::Intake& intake,
                                                const record::FlightRecorder& recorder,
                                                const record::EventLog& events);
   virtual ~ControlServer() = default;

@@ -8,10 +8,14 @@
 
 #include <prometheus/metric_family.h>
 
-#include "daemon/control/control_port.h"
+#include "daemon/node/node.h"
 #include "daemon/record/operation_counts.h"
 
 namespace mlxcomm::control {
+
+struct EngineMetrics : node::NodeMetrics {
+  std::uint64_t wakeups = 0;
+};
 
 // `engine`: nothing where the loop did not answer in time; then only the rest is written.
 std::vector<prometheus::MetricFamily> WriteMetricFamilies(

@@ -19,7 +19,7 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(2);  // For the loop; scrapers have ten.
 
 // The loop's answer to a thread that waits for it, and may have given up meanwhile.
-class PromisedMetrics final : public MetricsAnswer {
+class PromisedMetrics final : public node::Answer<EngineMetrics> {
  public:
   explicit PromisedMetrics(std::promise<std::optional<EngineMetrics>> promise)
       : promise_(std::move(promise)) {}
@@ -40,11 +40,14 @@ class PromisedMetrics final : public MetricsAnswer {
   bool told_ = false;
 };
 
-std::vector<prometheus::MetricFamily> Collect(ControlPort& port,
+std::vector<prometheus::MetricFamily> Collect(PostedCalls& calls,
                                               const record::OperationCounts& operations) {
   std::promise<std::optional<EngineMetrics>> promise;
   std::future<std::optional<EngineMetrics>> told = promise.get_future();
-  port.Metrics(std::make_unique<PromisedMetrics>(std::move(promise)));
+  calls.Ask(std::make_unique<PromisedMetrics>(std::move(promise)),
+            [&calls](node::Node& node, auto answer) {
+              answer->Succeed({node.Metrics(), calls.wakeups()});
+            });
   const bool answered = told.wait_for(kPatience) == std::future_status::ready;
   return WriteMetricFamilies(answered ? told.get() : std::nullopt, operations);
 }
@@ -55,23 +58,23 @@ std::vector<std::string> ServerOptions(const std::string& address) {
 
 class Collector final : public prometheus::Collectable {
  public:
-  Collector(ControlPort& port, const record::OperationCounts& operations)
-      : port_(port), operations_(operations) {}
+  Collector(PostedCalls& calls, const record::OperationCounts& operations)
+      : calls_(calls), operations_(operations) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
-    return control::Collect(port_, operations_);
+    return control::Collect(calls_, operations_);
   }
 
  private:
-  ControlPort& port_;
+  PostedCalls& calls_;
   const record::OperationCounts& operations_;
 };
 
 class HttpMetricsEndpoint final : public MetricsEndpoint {
  public:
-  HttpMetricsEndpoint(const std::string& address, ControlPort& port,
+  HttpMetricsEndpoint(const std::string& address, PostedCalls& calls,
                       const record::OperationCounts& operations)
-      : collector_(std::make_shared<Collector>(port, operations)),
+      : collector_(std::make_shared<Collector>(calls, operations)),
         exposer_(ServerOptions(address)) {
     exposer_.RegisterCollectable(collector_);
   }
@@ -85,9 +88,9 @@ class HttpMetricsEndpoint final : public MetricsEndpoint {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(
-    const std::string& address, ControlPort& port, const record::OperationCounts& operations) {
+    const std::string& address, PostedCalls& calls, const record::OperationCounts& operations) {
   try {
-    return std::make_unique<HttpMetricsEndpoint>(address, port, operations);
+    return std::make_unique<HttpMetricsEndpoint>(address, calls, operations);
   } catch (const std::exception& error) {  // CivetException; its text does not have the reason.
     return absl::FailedPreconditionError(absl::StrCat("metrics { listen: \"", address,
                                                       "\" }: cannot listen there (is the port "

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "daemon/control/control_port.h"
+#include "daemon/control/posted_calls.h"
 #include "daemon/record/operation_counts.h"
 
 namespace mlxcomm::control {
@@ -23,7 +23,7 @@ class MetricsEndpoint {
  public:
   // FAILED_PRECONDITION: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
-      const std::string& address, ControlPort& port, const record::OperationCounts& operations);
+      const std::string& address, PostedCalls& calls, const record::OperationCounts& operations);
   // The loop must still run, else a request that waits for it ends at its deadline.
   virtual ~MetricsEndpoint() = default;
   virtual int port() const = 0;

@@ -17,8 +17,8 @@
 
 #include "daemon/control/answer_budget.h"
 #include "daemon/control/call_queue.h"
-#include "daemon/control/control_port.h"
 #include "daemon/control/refusal.h"
+#include "daemon/node/answer.h"
 
 namespace mlxcomm::control {
 
@@ -42,7 +42,7 @@ class UnaryCall : public AsyncCall {
     uid_ = uid;
   }
   // Either of the two, once.
-  std::unique_ptr<Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }
+  std::unique_ptr<node::Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }
   void Refuse(const grpc::Status& status) { writer_.FinishWithError(status, &answered_); }
 
  protected:
@@ -59,7 +59,7 @@ class UnaryCall : public AsyncCall {
   grpc::ServerAsyncResponseWriter<Reply> writer_{&context_};
 
  private:
-  class CallAnswer final : public Answer<Reply> {
+  class CallAnswer final : public node::Answer<Reply> {
    public:
     explicit CallAnswer(UnaryCall* call) : call_(call) {}
     ~CallAnswer() override {

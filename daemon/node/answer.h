@@ -1,5 +1,5 @@
-// The answer to one control call: given exactly once, from the node's thread. An answer that is dropped
-// unused says that the daemon is stopping (control/unary_call.h).
+// The answer to one control call: given exactly once, from the node's thread. One that is dropped unused
+// says that the daemon is stopping (control/unary_call.h), so nothing else drops one.
 //
 // Owner: the part of the node that owes the answer. Thread: the node's. Memory: one object for each call.
 #pragma once

@@ -31,6 +31,10 @@ std::uint64_t TimeoutNs(std::uint64_t asked_ms, std::uint64_t default_ns) {
   return asked_ms != 0 ? std::min(asked_ms, kTimeoutMsMax) * 1'000'000 : default_ns;
 }
 
+Failure SessionHasEnded() {
+  return {FailureCode::kCancelled, kNoRank, "the session that asked has ended: connect anew"};
+}
+
 Failure NotItsGroup(std::uint64_t group) {
   return {FailureCode::kInvalidArgument, kNoRank,
           absl::StrCat("group ", group, " is not one of this process's groups")};
@@ -72,8 +76,9 @@ void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   rendezvous_.Leave(session);
   meetings_.CloseAllOf(session);
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
-  found->second.attaching.reset();
-  sessions_.erase(found);
+  const Session ended = std::move(sessions_.extract(found).mapped());
+  if (ended.attaching != nullptr) ended.attaching->Fail(SessionHasEnded());
+  for (const auto& [group, waiting] : ended.shrinking) waiting.answer->Fail(SessionHasEnded());
   ended_sessions_.push_back(session);
 }
 
@@ -97,8 +102,7 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
                   std::unique_ptr<AttachAnswer> answer) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) {
-    return answer->Fail(
-        {FailureCode::kCancelled, kNoRank, "the session that asked has ended: connect anew"});
+    return answer->Fail(SessionHasEnded());
   }
   Session& asking = found->second;
   if (draining_) {
@@ -140,13 +144,14 @@ void Jobs::OnAttachRefused(SessionId session, const Failure& failure) {
   std::exchange(found->second.attaching, nullptr)->Fail(failure);
 }
 
-void Jobs::Detach(SessionId session, const v1::DetachRequest& request) {
+void Jobs::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
   const std::string why = MakePrintable(Shortened(request.why(), kWhyBytesMax));
   rendezvous_.Leave(session);
   meetings_.CloseAllOf(session);
   OnGroupsLeft(session, why.empty() ? membership_.LeaveAll(session, now_ns_)
                                     : membership_.OnSessionEnded(
                                           session, "its program ended by " + why, now_ns_));
+  answer.Succeed(v1::DetachReply());
 }
 
 void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer) {
@@ -173,7 +178,8 @@ void Jobs::OnGroupMade(std::uint64_t group) {
   }
 }
 
-void Jobs::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer) {
+void Jobs::Release(SessionId session, const v1::ReleaseRequest& request, ReleaseAnswer& answer) {
+  const std::uint64_t group = request.group();
   if (membership_.RankOf(session, group) != nullptr) meetings_.CloseForGood(group);
   const std::vector<std::uint64_t> left = membership_.Release(session, group, now_ns_);
   if (left.empty()) return answer.Fail(NotItsGroup(group));
@@ -181,6 +187,25 @@ void Jobs::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer
   // The rank of the job is free again when its process is in none of its groups.
   if (!membership_.HasPlaces(session)) rendezvous_.Leave(session);
   answer.Succeed(v1::ReleaseReply());
+}
+
+void Jobs::Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer) {
+  if (membership_.RankOf(session, request.group()) != nullptr) {
+    meetings_.Close(request.group());
+    collectives_.Find(request.group())->Cancel(session, request.ticket(), now_ns_);
+  }
+  answer.Succeed(v1::CancelReply());
+}
+
+void Jobs::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
+  v1::AwaitedReply reply;
+  if (membership_.RankOf(session, request.group()) != nullptr) {
+    meetings_.Close(request.group());
+    reply.set_text(
+        collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_));
+  }
+  reply.set_ended(reply.text().empty());
+  answer.Succeed(reply);
 }
 
 void Jobs::RefuseNew(const Failure& failure, std::uint64_t drains_until_ns) {

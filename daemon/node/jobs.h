@@ -54,17 +54,19 @@ class Jobs final : private cluster::RendezvousPort,
   // Its memory is released once no operation names it.
   void OnSessionEnded(SessionId session, const std::string& why);
 
-  // Control calls (proto/mlxcomm/v1/control.proto). `call` differs for each Attach and Shrink, so that
-  // cancelling one never cancels the next on the same session.
+  // Control calls (proto/mlxcomm/v1/control.proto), made through Node::Call. `call` differs for each Attach
+  // and Shrink, so that cancelling one never cancels the next on the same session.
   void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
               std::unique_ptr<AttachAnswer> answer);
   void CancelAttach(SessionId session, std::uint64_t call);
-  void Detach(SessionId session, const v1::DetachRequest& request);
+  void Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer);
   void Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer);
-  void Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer);
+  void Release(SessionId session, const v1::ReleaseRequest& request, ReleaseAnswer& answer);
   void Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
               std::unique_ptr<GroupAnswer> answer);
   void CancelShrink(SessionId session, std::uint64_t call);
+  void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
+  void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
   // From now on processes that join or shrink are refused; those that wait to join are refused at once.
   // Groups are failed at that time, if they are still there.
   void RefuseNew(const Failure& failure, std::uint64_t drains_until_ns);

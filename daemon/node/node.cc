@@ -190,74 +190,7 @@ void Node::Submit(SessionId session, std::uint32_t rank, const intake::Submissio
   collectives_.Submit(entry.group, call, now_ns_);
 }
 
-// --- control calls ------------------------------------------------------------------------
-
-void Node::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
-                  std::unique_ptr<AttachAnswer> answer) {
-  ReadClock();
-  jobs_.Attach(session, call, request, std::move(answer));
-  CarryOut();
-}
-
-void Node::CancelAttach(SessionId session, std::uint64_t call) {
-  ReadClock();
-  jobs_.CancelAttach(session, call);
-  CarryOut();
-}
-
-void Node::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
-  ReadClock();
-  jobs_.Detach(session, request);
-  answer.Succeed(v1::DetachReply());
-  CarryOut();
-}
-
-void Node::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer) {
-  ReadClock();
-  jobs_.Split(session, request, answer);
-  CarryOut();
-}
-
-void Node::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer) {
-  ReadClock();
-  jobs_.Release(session, group, answer);
-  CarryOut();
-}
-
-void Node::Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
-                  std::unique_ptr<GroupAnswer> answer) {
-  ReadClock();
-  jobs_.Shrink(session, call, request, std::move(answer));
-  CarryOut();
-}
-
-void Node::CancelShrink(SessionId session, std::uint64_t call) {
-  ReadClock();
-  jobs_.CancelShrink(session, call);
-  CarryOut();
-}
-
-void Node::Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer) {
-  ReadClock();
-  if (membership_.RankOf(session, request.group()) != nullptr) {
-    meetings_.Close(request.group());
-    collectives_.Find(request.group())->Cancel(session, request.ticket(), now_ns_);
-  }
-  answer.Succeed(v1::CancelReply());
-  CarryOut();
-}
-
-void Node::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
-  ReadClock();
-  v1::AwaitedReply reply;
-  if (membership_.RankOf(session, request.group()) != nullptr) {
-    meetings_.Close(request.group());
-    reply.set_text(
-        collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_));
-  }
-  reply.set_ended(reply.text().empty());
-  answer.Succeed(reply);
-}
+// --- the end ------------------------------------------------------------------------------
 
 void Node::FailAll(const Failure& failure) {
   ReadClock();

@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/cluster/discovery.h"
@@ -92,18 +93,13 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void SetHelloKeys(const std::vector<DerivedKey>& keys);
   const std::optional<cluster::Discovery>& discovery() const { return discovery_; }
 
-  // Control calls, as Jobs has them; each also carries out the actions that it causes.
-  void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
-              std::unique_ptr<AttachAnswer> answer);
-  void CancelAttach(SessionId session, std::uint64_t call);
-  void Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer);
-  void Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer);
-  void Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer);
-  void Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
-              std::unique_ptr<GroupAnswer> answer);
-  void CancelShrink(SessionId session, std::uint64_t call);
-  void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
-  void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
+  // A control call, as Jobs has it, and the actions that it causes.
+  template <typename... Parameters, typename... Arguments>
+  void Call(void (Jobs::*call)(Parameters...), Arguments&&... arguments) {
+    ReadClock();
+    (jobs_.*call)(std::forward<Arguments>(arguments)...);
+    CarryOut();
+  }
 
   // Diagnostics.
   void Status(std::unique_ptr<StatusAnswer> answer);

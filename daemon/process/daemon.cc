@@ -217,8 +217,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
   if (*looks) daemon->LookForNeighbours();
-  daemon->calls_ = std::make_unique<PostedCalls>(daemon->io_, *daemon->node_, *daemon->intake_,
-                                                 daemon->loop_->wakeups());
+  daemon->calls_ = std::make_unique<control::PostedCalls>(
+      daemon->io_, *daemon->node_, *daemon->intake_, daemon->loop_->wakeups());
   daemon->control_ = control::ControlServer::Create(*daemon->calls_, *daemon->intake_,
                                                     *daemon->recorder_, daemon->events_);
   daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,

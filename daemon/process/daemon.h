@@ -20,7 +20,6 @@
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
 #include "daemon/loop/loop.h"
-#include "daemon/loop/posted_calls.h"
 #include "daemon/node/node.h"
 #include "daemon/process/options.h"
 #include "daemon/process/signals.h"
@@ -87,7 +86,7 @@ class Daemon {
   std::unique_ptr<node::Node> node_;
   std::unique_ptr<fabric::TcpFabric> fabric_;
   std::unique_ptr<HelloSockets> hellos_;  // nullptr: discovery is off.
-  std::unique_ptr<PostedCalls> calls_;
+  std::unique_ptr<control::PostedCalls> calls_;
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<control::MetricsEndpoint> metrics_;  // Where it is configured.
   std::thread loop_thread_;

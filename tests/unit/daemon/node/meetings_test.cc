@@ -90,8 +90,8 @@ class MeetingsTest : public testing::Test {
       request.set_job("train");
       request.set_rank(rank);
       request.set_size(kRanks);
-      node.Attach(SessionOf(rank), 1, request,
-                  std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
+      node.Call(&Jobs::Attach, SessionOf(rank), 1, request,
+                std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
     }
     node.EndTurn();
     for (const auto& one : heard) ASSERT_TRUE(one.reply.has_value());
@@ -291,7 +291,7 @@ TEST_F(MeetingsTest, ARankThatLeavesIsMissedByTheNextOperationAlone) {
   ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
   Heard<v1::DetachReply> heard;
   KeptAnswer<v1::DetachReply> answer(heard);
-  node.Detach(SessionOf(1), {}, answer);
+  node.Call(&Jobs::Detach, SessionOf(1), v1::DetachRequest(), answer);
   EndMet(0);
   Call(0, Sum(1));
   EXPECT_EQ(CodeOf(0), FailureCode::kRankLost);
@@ -407,7 +407,8 @@ TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
       request.set_job("job-" + std::to_string(job));
       request.set_rank(rank);
       request.set_size(kRanks);
-      node.Attach(session, 1, request, std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
+      node.Call(&Jobs::Attach, session, 1, request,
+                std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
     }
     node.EndTurn();
     EXPECT_TRUE(heard[0].reply.has_value());
@@ -434,7 +435,7 @@ TEST_F(MeetingsTest, OthersCanNeitherCloseThePageNorAskAboutIt) {
   request.set_group(group);
   Heard<v1::AwaitedReply> heard;
   KeptAnswer<v1::AwaitedReply> answer(heard);
-  node.Awaited(kStranger, request, answer);
+  node.Call(&Jobs::Awaited, kStranger, request, answer);
   EXPECT_EQ(Look(0), meeting::Progress::kWaits);
   // It is answered without counting as the end of an operation.
   EXPECT_EQ(port.closed_for, std::vector<SessionId>{kStranger});
