@@ -435,7 +435,7 @@ void Link::Tell(const wire::FrameHeader& header, std::span<const std::byte> payl
       }
       return;
     case wire::FrameType::kRailSetup:
-      if (setups_ != nullptr && is_neighbour()) setups_->OnRailSetup(node, payload);
+      if (on_rail_setup_ && is_neighbour()) on_rail_setup_(node, payload);
       return;
     default: return;
   }

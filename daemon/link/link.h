@@ -13,9 +13,12 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,13 +49,9 @@ class RoutingListener {
                          std::span<const std::byte> payload, std::uint64_t now_ns) = 0;
 };
 
-// What a neighbour says of a side rail to be made (wire/rail_setup.h).
-class RailSetupListener {
- public:
-  virtual ~RailSetupListener() = default;
-  // Payload is valid only during the call.
-  virtual void OnRailSetup(const NodeId& neighbour, std::span<const std::byte> payload) = 0;
-};
+// A neighbour says it of a side rail to be made (wire/rail_setup.h); payload is valid only during the call.
+using OnRailSetup =
+    std::function<void(const NodeId& neighbour, std::span<const std::byte> payload)>;
 
 class Link {
  public:
@@ -60,9 +59,9 @@ class Link {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::size_t kRailsMax = Channel::kRailsMax;
 
-  // `routing` and `setups` may be null: then what neighbours send for them is dropped.
+  // `routing` may be null and `on_rail_setup` empty: then what neighbours send for them is dropped.
   Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
-       RoutingListener* routing = nullptr, RailSetupListener* setups = nullptr,
+       RoutingListener* routing = nullptr, OnRailSetup on_rail_setup = {},
        EarlyBudget* early = nullptr);
 
   State state() const { return state_; }
@@ -287,7 +286,7 @@ class Link {
   const FabricOptions& options_;
   FabricListener& listener_;
   RoutingListener* routing_;
-  RailSetupListener* setups_;
+  const OnRailSetup on_rail_setup_;
   NodeIdentity peer_;
   State state_ = State::kLost;
   std::string detail_ = "not connected yet";

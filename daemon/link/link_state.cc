@@ -11,11 +11,11 @@
 namespace mlxcomm::fabric {
 
 Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
-           RoutingListener* routing, RailSetupListener* setups, EarlyBudget* early)
+           RoutingListener* routing, OnRailSetup on_rail_setup, EarlyBudget* early)
     : options_(options),
       listener_(listener),
       routing_(routing),
-      setups_(setups),
+      on_rail_setup_(std::move(on_rail_setup)),
       session_(options.random()),
       channel_({options.queued_frames_max, options.copied_bytes_max}),
       arrivals_(claims_, early) {

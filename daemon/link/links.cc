@@ -54,8 +54,12 @@ Link* Links::LinkTo(const NodeId& node) {
 Links::Peer& Links::MakePeer(const NodeId& node) {
   std::unique_ptr<Peer>& peer = peers_[node];
   peer = std::make_unique<Peer>();
-  peer->link = std::make_unique<Link>(options_, node, listener_, &router_,
-                                      static_cast<RailSetupListener*>(this), &early_);
+  peer->link = std::make_unique<Link>(
+      options_, node, listener_, &router_,
+      [this](const NodeId& from, std::span<const std::byte> payload) {
+        port_.OnRailSetup(from, payload);
+      },
+      &early_);
   in_order_.push_back(peer.get());
   return *peer;
 }

@@ -43,7 +43,7 @@ class LinksPort {
   virtual void OnMemoryFreed() {}
 };
 
-class Links final : private RouterPort, private RailSetupListener {
+class Links final : private RouterPort {
  public:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // How long a link is kept of which there is nothing but the memory.
@@ -246,10 +246,6 @@ class Links final : private RouterPort, private RailSetupListener {
   bool IsJoining(const NodeId& node) const override;
   wire::Introduction OwnIntroduction(const Link::Standing& standing) const override;
   void OnDeadlineChanged() override { port_.OnDeadlineChanged(); }
-  // RailSetupListener
-  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
-    port_.OnRailSetup(node, payload);
-  }
 
   const FabricOptions& options_;
   FabricListener& listener_;

@@ -15,6 +15,7 @@
 #include "daemon/platform/system_facts.h"
 #include "daemon/process/config_file.h"
 #include "daemon/process/transports.h"
+#include "daemon/record/rail_recorder.h"
 #include "daemon/transport/tcp/authentication.h"
 #include "proto/key/key_file.h"
 #include "proto/queue/scheduling_policy.h"
@@ -189,9 +190,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
 
   daemon->recorder_ = std::make_unique<record::FlightRecorder>(self->name);
   daemon->operation_counts_ = std::make_unique<record::OperationCounts>();
-  daemon->rail_recorder_ = std::make_unique<RailRecorder>(*daemon->recorder_);
   daemon->scratch_ = std::make_unique<ScratchPool>(config.scratch_bytes_max());
-  fabric_options->rail_observers = daemon->rail_recorder_.get();
+  fabric_options->rail_observers = [&recorder = *daemon->recorder_](const std::string& name) {
+    return RecordRail(recorder, name);
+  };
 
   LoopOptions loop_options;
   loop_options.scheduling = scheduling;

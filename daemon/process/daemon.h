@@ -27,7 +27,6 @@
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 #include "daemon/record/operation_counts.h"
-#include "daemon/record/rail_recorder.h"
 #include "daemon/transport/tcp/tcp_fabric.h"
 #include "daemon/work/scratch_pool.h"
 #include "mlxcomm/v1/config.pb.h"
@@ -79,7 +78,6 @@ class Daemon {
   std::unique_ptr<record::FlightRecorder> recorder_;
   std::unique_ptr<record::OperationCounts> operation_counts_;
   record::EventLog events_;
-  std::unique_ptr<RailRecorder> rail_recorder_;
   std::unique_ptr<ScratchPool> scratch_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<intake::Intake> intake_;

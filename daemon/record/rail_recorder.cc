@@ -42,10 +42,11 @@ class RecordedRail final : public fabric::RailObserver {
 
 }  // namespace
 
-std::unique_ptr<fabric::RailObserver> RailRecorder::ObserverFor(const std::string& name) {
-  record::EventRing* const track = recorder_.AddTrack(record::TrackKind::kRail, name);
+std::unique_ptr<fabric::RailObserver> RecordRail(record::FlightRecorder& recorder,
+                                                 const std::string& name) {
+  record::EventRing* const track = recorder.AddTrack(record::TrackKind::kRail, name);
   if (track == nullptr) return nullptr;
-  return std::make_unique<RecordedRail>(recorder_, *track);
+  return std::make_unique<RecordedRail>(recorder, *track);
 }
 
 }  // namespace mlxcomm

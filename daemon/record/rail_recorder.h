@@ -1,8 +1,8 @@
 // Gives each rail a track of the flight recorder, where its thread writes the frames that
 // carry an operation's payload.
 //
-// Owner: Daemon. Thread: ObserverFor on the loop's; its result on the rail's, destroyed when that thread has
-// ended. Memory: the recorder's.
+// Owner: the rail. Thread: RecordRail on the loop's; its result on the rail's, destroyed when that thread has
+// ended. Memory: the recorder's, which outlives it.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,8 @@
 
 namespace mlxcomm {
 
-class RailRecorder final : public fabric::RailObserverMaker {
- public:
-  explicit RailRecorder(record::FlightRecorder& recorder) : recorder_(recorder) {}
-  std::unique_ptr<fabric::RailObserver> ObserverFor(const std::string& name) override;
-
- private:
-  record::FlightRecorder& recorder_;
-};
+// nullptr: the recorder has no track left.
+std::unique_ptr<fabric::RailObserver> RecordRail(record::FlightRecorder& recorder,
+                                                 const std::string& name);
 
 }  // namespace mlxcomm

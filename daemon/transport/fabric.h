@@ -138,9 +138,9 @@ struct FabricOptions {
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
   queue::SchedulingPolicy scheduling;
-  bool routes = true;                           // Nodes that are no neighbours are reached.
-  PlantedBug planted_bug = PlantedBug::kNone;   // For tests of the tests.
-  RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
+  bool routes = true;                          // Nodes that are no neighbours are reached.
+  PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
+  RailObserverMaker rail_observers;            // Empty: nobody looks.
 
   // The limit of silence bears that a rail is asked at every second interval, or a little later.
   bool may_ask_seldom() const { return heartbeat_timeout_ns >= 4 * heartbeat_interval_ns; }

@@ -1,11 +1,11 @@
 // Observes the frames that a rail has moved, to show what carried what.
 //
-// Owner: a rail has its observer until it is destroyed; FabricOptions borrows the maker,
-// which outlives the fabric. Thread: the rail's own, between two frames, so an observer
-// neither waits nor allocates.
+// Owner: a rail has its observer until it is destroyed; FabricOptions have the maker. Thread: the rail's own,
+// between two frames, so an observer neither waits nor allocates.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,11 +24,7 @@ class RailObserver {
                           std::uint64_t end_ns) = 0;
 };
 
-class RailObserverMaker {
- public:
-  virtual ~RailObserverMaker() = default;
-  // The loop's thread. `name` is for people; nullptr: nobody wants to know of this rail.
-  virtual std::unique_ptr<RailObserver> ObserverFor(const std::string& name) = 0;
-};
+// The loop's thread. `name` is for people; nullptr: nobody wants to know of this rail.
+using RailObserverMaker = std::function<std::unique_ptr<RailObserver>(const std::string& name)>;
 
 }  // namespace mlxcomm::fabric

@@ -93,8 +93,8 @@ class Recording {
   mlxcomm::record::OperationCounts counts_;
   mlxcomm::OperationRecorder recorder_{flight_recorder_, counts_, now_ns_,
                                        &mlxcomm::platform::MonotonicNow};
-  mlxcomm::RailRecorder rails_{flight_recorder_};
-  std::unique_ptr<mlxcomm::fabric::RailObserver> rail_ = rails_.ObserverFor("rail");
+  std::unique_ptr<mlxcomm::fabric::RailObserver> rail_ =
+      mlxcomm::RecordRail(flight_recorder_, "rail");
 };
 
 class Rank {

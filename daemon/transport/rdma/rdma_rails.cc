@@ -91,9 +91,7 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
     return rail.status();
   }
   (*rail)->SetProvedWith(key);
-  if (owner.fabric_.rail_observers != nullptr) {
-    (*rail)->Observe(owner.fabric_.rail_observers->ObserverFor(name));
-  }
+  if (owner.fabric_.rail_observers) (*rail)->Observe(owner.fabric_.rail_observers(name));
   return owner.links_.AddRailBeside(peer, *std::move(rail), rdma_path, now_ns);
 }
 

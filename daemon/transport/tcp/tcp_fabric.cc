@@ -348,9 +348,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
     links_.Abandon(join);
     return rail.status();
   }
-  if (options_.rail_observers != nullptr) {
-    (*rail)->Observe(options_.rail_observers->ObserverFor(name));
-  }
+  if (options_.rail_observers) (*rail)->Observe(options_.rail_observers(name));
   const ClusterKeyId key = proved.key->id();
   (*rail)->SetProvedWith(key);
   (*rail)->SetPeersVersions(proved.versions);
