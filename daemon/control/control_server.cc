@@ -38,17 +38,17 @@
 namespace mlxcomm::control {
 namespace {
 
-std::optional<intake::SessionIdentity> Identify(const intake::Intake& intake,
+std::optional<intake::SessionIdentity> Identify(const FindSession& find,
                                                 const grpc::ServerContext& context) {
   const auto& metadata = context.client_metadata();
   const auto token = metadata.find(queue::kTokenMetadataKey);
   if (token == metadata.end()) return std::nullopt;
-  return intake.Find(std::string_view(token->second.data(), token->second.size()), context.peer());
+  return find(std::string_view(token->second.data(), token->second.size()), context.peer());
 }
 
 class ControlCalls {
  public:
-  ControlCalls(PostedCalls& calls, const intake::Intake& intake) : calls_(calls), intake_(intake) {}
+  ControlCalls(PostedCalls& calls, const FindSession& find) : calls_(calls), find_(find) {}
 
   void Serve(CallQueue& queue, v1::Control::AsyncService& service) {
     using Service = v1::Control::AsyncService;
@@ -105,13 +105,13 @@ class ControlCalls {
 
   // A training process, not a tool.
   std::optional<intake::SessionIdentity> IdentifyClient(const grpc::ServerContext& context) const {
-    auto who = Identify(intake_, context);
+    auto who = Identify(find_, context);
     if (who && who->peer.role != queue::ProcessRole::kClient) return std::nullopt;
     return who;
   }
 
   PostedCalls& calls_;
-  const intake::Intake& intake_;
+  const FindSession& find_;
   std::uint64_t long_calls_ = 0;
 };
 
@@ -169,9 +169,9 @@ std::unique_ptr<node::StatusAnswer> Merged(StatusThread& thread,
 
 class DiagnosticsCalls {
  public:
-  DiagnosticsCalls(PostedCalls& calls, const intake::Intake& intake,
+  DiagnosticsCalls(PostedCalls& calls, const FindSession& find,
                    const record::FlightRecorder& recorder, const record::EventLog& events)
-      : calls_(calls), intake_(intake), recorder_(recorder), events_(events) {}
+      : calls_(calls), find_(find), recorder_(recorder), events_(events) {}
 
   void Serve(CallQueue& queue, v1::Diagnostics::AsyncService& service) {
     using Service = v1::Diagnostics::AsyncService;
@@ -228,7 +228,7 @@ class DiagnosticsCalls {
   // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as
   // large as the record, so a user has one at a time until it has gone out.
   void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
-    const auto who = Identify(intake_, call.context());
+    const auto who = Identify(find_, call.context());
     if (!who) return call.Refuse(RefuseStranger());
     const uid_t uid = who->peer.uid;
     if (!reading_users_.insert(uid).second) {
@@ -255,19 +255,19 @@ class DiagnosticsCalls {
   // Whose answers are counted. Those of training processes are not: each has few, and needs them.
   template <typename Call>
   std::optional<intake::SessionIdentity> IdentifyCaller(Call& call) {
-    auto who = Identify(intake_, call.context());
+    auto who = Identify(find_, call.context());
     if (who) call.set_budget(answers_, who->peer.uid);
     return who;
   }
 
   std::optional<EventReader> IdentifyReader(const grpc::ServerContext& context) const {
-    const auto who = Identify(intake_, context);
+    const auto who = Identify(find_, context);
     if (!who) return std::nullopt;
     return EventReader{recorder_.node(), who->peer.uid, who->peer.user};
   }
 
   PostedCalls& calls_;
-  const intake::Intake& intake_;
+  const FindSession& find_;
   const record::FlightRecorder& recorder_;
   const record::EventLog& events_;
   AnswerBudget answers_;
@@ -279,9 +279,11 @@ class DiagnosticsCalls {
 
 class GrpcControlServer final : public ControlServer {
  public:
-  GrpcControlServer(PostedCalls& calls, const intake::Intake& intake,
-                    const record::FlightRecorder& recorder, const record::EventLog& events)
-      : control_(calls, intake), diagnostics_(calls, intake, recorder, events) {
+  GrpcControlServer(PostedCalls& calls, FindSession find, const record::FlightRecorder& recorder,
+                    const record::EventLog& events)
+      : find_(std::move(find)),
+        control_(calls, find_),
+        diagnostics_(calls, find_, recorder, events) {
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
     constexpr int kMetadataBytesMax = 8 * 1024;
@@ -333,6 +335,7 @@ class GrpcControlServer final : public ControlServer {
     grpc::AddInsecureChannelFromFd(server_.get(), connection.grpc.Release());
     relay_.Carry(std::move(connection.process), std::move(connection.relay));
   }
+  const FindSession find_;
   // In this order: the server is destroyed before its queue, and what answers before both.
   v1::Control::AsyncService control_service_;
   v1::Diagnostics::AsyncService diagnostics_service_;
@@ -350,11 +353,10 @@ class GrpcControlServer final : public ControlServer {
 
 }  // namespace
 
-std::unique_ptr<ControlServer> ControlServer::Create(PostedCalls& calls,
-                                                     const intake::Intake& intake,
+std::unique_ptr<ControlServer> ControlServer::Create(PostedCalls& calls, FindSession find,
                                                      const record::FlightRecorder& recorder,
                                                      const record::EventLog& events) {
-  return std::make_unique<GrpcControlServer>(calls, intake, recorder, events);
+  return std::make_unique<GrpcControlServer>(calls, std::move(find), recorder, events);
 }
 
 }  // namespace mlxcomm::control

@@ -7,21 +7,28 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "daemon/control/end_reason.h"
 #include "daemon/control/posted_calls.h"
 #include "daemon/intake/control_connection.h"
-#include "daemon/intake/intake.h"
+#include "daemon/intake/session.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 
 namespace mlxcomm::control {
 
+// Intake's: the session that may use this token on this connection; from any thread.
+using FindSession = std::function<std::optional<intake::SessionIdentity>(
+    std::string_view token, std::string_view grpc_peer)>;
+
 class ControlServer {
  public:
   // `recorder` and `events` are read from the server's threads.
-  static std::unique_ptr<ControlServer> Create(PostedCalls& calls, const intake::Intake& intake,
+  static std::unique_ptr<ControlServer> Create(PostedCalls& calls, FindSession find,
                                                const record::FlightRecorder& recorder,
                                                const record::EventLog& events);
   virtual ~ControlServer() = default;

@@ -7,15 +7,17 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
-#include "daemon/intake/intake.h"
 #include "daemon/node/node.h"
+#include "proto/queue/layout.h"
 
 namespace mlxcomm::control {
 
@@ -23,10 +25,10 @@ class PostedCalls {
  public:
   static constexpr std::uint32_t kCallsMax = 1024;
 
-  // All outlive it. `wakeups`: how often the loop has slept, for metrics.
-  PostedCalls(asio::io_context& io, node::Node& node, intake::Intake& intake,
+  // `poll`: Intake's. `wakeups`: how often the loop has slept, for metrics. All outlive it.
+  PostedCalls(asio::io_context& io, node::Node& node, std::function<std::size_t()> poll,
               const std::uint64_t& wakeups)
-      : io_(io), node_(node), intake_(intake), wakeups_(wakeups) {}
+      : io_(io), node_(node), poll_(std::move(poll)), wakeups_(wakeups) {}
 
   // `body` gets the node and the answer. If it is destroyed unrun, as at the daemon's end, so is its answer,
   // which reports the stop.
@@ -49,15 +51,14 @@ class PostedCalls {
 
   // The node gets what lies in the queues, of which each holds at most this many.
   void TakeSubmissions() {
-    for (std::uint32_t i = 0; i < queue::kSubmissionSlots && intake_.Poll() > 0; ++i)
-      node_.CarryOut();
+    for (std::uint32_t i = 0; i < queue::kSubmissionSlots && poll_() > 0; ++i) node_.CarryOut();
   }
   std::uint64_t wakeups() const { return wakeups_; }
 
  private:
   asio::io_context& io_;
   node::Node& node_;
-  intake::Intake& intake_;
+  const std::function<std::size_t()> poll_;
   const std::uint64_t& wakeups_;
   std::atomic<std::uint32_t> calls_{0};
 };

@@ -10,7 +10,7 @@
 // kAcceptsPerTurn are accepted before the next OnTurn(), so that a flood does not hold up the loop.
 // Refusals beyond a few a second are summed up in one log line.
 //
-// Owner: LocalIntake. Thread: the loop's; refused() from any. Memory: kHellosMax hellos. The io_context
+// Owner: Intake. Thread: the loop's; refused() from any. Memory: kHellosMax hellos. The io_context
 // must not run again once the acceptor has been destroyed.
 #pragma once
 

@@ -10,15 +10,16 @@
 // client could write ends the session; one that is wrong but possible is answered with
 // INVALID_ARGUMENT (see README.md, Intake).
 //
-// Owner: Daemon. Thread: the loop's, for calls and callbacks; Find() and counters() from any thread.
-// Memory: arenas and queues are the intake's until ReleaseMemory(); no allocation for a submission or
-// completion.
+// Owner: Daemon. Thread: the loop's; Find() and counters() from any, so what Find() reads has a mutex.
+// Memory: at most clients_max + kToolsMax sessions, their arenas and queues until ReleaseMemory(), and what
+// the acceptor has. The io_context must not run again afterwards.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,14 +29,18 @@
 
 #include <asio/io_context.hpp>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/intake/acceptor.h"
 #include "daemon/intake/arena_pages.h"
 #include "daemon/intake/control_connection.h"
+#include "daemon/intake/session.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/intake/submission.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
+#include "daemon/platform/peer_credentials.h"
 #include "daemon/platform/shared_memory.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
@@ -43,14 +48,6 @@
 #include "proto/types/failure.h"
 
 namespace mlxcomm::intake {
-
-struct Peer {
-  queue::ProcessRole role = queue::ProcessRole::kClient;
-  uid_t uid = 0;
-  gid_t gid = 0;
-  pid_t pid = 0;
-  User user;
-};
 
 class IntakeListener {
  public:
@@ -94,78 +91,122 @@ struct IntakeCounters {
   std::uint64_t arena_bytes = 0;  // Address space given to open clients.
 };
 
-// What control needs to know about the calling session.
-struct SessionIdentity {
-  SessionId session = 0;
-  Peer peer;
-};
-
-class Intake {
+class Intake final : private HelloListener {
  public:
+  static constexpr std::uint32_t kToolsMax = 64;
+  static constexpr std::uint32_t kToolsPerUserMax = 16;  // For users who see only their own jobs.
+  static constexpr std::size_t kSubmissionsPerTurn = 64;
+  // A doorbell is emptied before the loop sleeps again, and at the latest after this many turns:
+  // its end shows that a process has gone.
+  static constexpr std::uint32_t kTurnsUnheardMax = 64;
+
   // Listens on the socket (made 0600, or 0666 with all_users; a missing folder is created; a lock
   // lies beside it). ALREADY_EXISTS: another daemon has it. A stale socket file is replaced. `door`: of the
   // program whose place this one takes.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
                                                         IntakeListener& listener, Door door = {});
-  virtual ~Intake() = default;  // Removes the socket file.
+  ~Intake() override;  // Removes the socket file.
 
   // Takes up to a fixed number of submissions from each queue and passes them to the listener.
   // Returns how many there were. Call it once each turn: between two calls, only a limited number
   // of new processes is accepted, too.
-  virtual std::size_t Poll() = 0;
+  std::size_t Poll();
   // Empties the doorbells that rang, which may end sessions, and announces on all queues that the
   // loop will sleep in the io_context; false: something has come in between. While announced,
   // doorbells wake it.
-  virtual bool PrepareToSleep() = 0;
-  virtual void WakeUp() = 0;
+  bool PrepareToSleep();
+  void WakeUp();
 
   // Publishes the end of an operation and rings the doorbell if the client sleeps. Does nothing for
   // a session that has ended.
-  virtual void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
-                        const Failure& failure, bool group_failed) = 0;
+  void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
+                const Failure& failure, bool group_failed);
 
   // As if the entry had come from the client's queue, which has written it elsewhere; none: it was
   // refused or has ended the session, or there is no such session any more.
-  virtual std::optional<Submission> TakeOver(SessionId session,
-                                             const queue::SubmissionEntry& entry) = 0;
+  std::optional<Submission> TakeOver(SessionId session, const queue::SubmissionEntry& entry);
   // Answers a SubmissionPurpose::kClose: a completion without a ticket.
-  virtual void AnswerClose(SessionId session, std::uint64_t group) = 0;
+  void AnswerClose(SessionId session, std::uint64_t group);
   // Passes a descriptor to the client, over its doorbell. False: not now, or there is none.
-  virtual bool PassDescriptor(SessionId session, int descriptor) = 0;
+  bool PassDescriptor(SessionId session, int descriptor);
   // False: processes of several accounts of this machine, or a session has ended.
-  virtual bool AreOfOneAccount(const std::vector<SessionId>& sessions) const = 0;
+  bool AreOfOneAccount(const std::vector<SessionId>& sessions) const;
 
   // Ends a session: its doorbell and connection are closed; OnSessionEnded
   // follows, always later.
-  virtual void End(SessionId session, const absl::Status& why) = 0;
+  void End(SessionId session, const absl::Status& why);
   // A client's arena, until its memory is released; null for others. It stays mapped as long as the
   // pointer lives.
-  virtual std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const = 0;
+  std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const;
   // As ArenaOf.
-  virtual std::shared_ptr<ArenaPages> PagesOf(SessionId session) const = 0;
+  std::shared_ptr<ArenaPages> PagesOf(SessionId session) const;
   // For a client, until its memory is released; zeros for others.
-  virtual CopiedResults ResultsCopiedBy(SessionId session) const = 0;
+  CopiedResults ResultsCopiedBy(SessionId session) const;
   // Releases an ended session's memory: no part of the daemon may touch it any more.
-  virtual void ReleaseMemory(SessionId session) = 0;
+  void ReleaseMemory(SessionId session);
 
   // The session that may use this token on this connection, as gRPC names it: "fd:N" up to 1.5x.
   // Later releases call every Unix socket "unix:"; there the token alone decides, 128 random bits
   // that only the process has got.
-  virtual std::optional<SessionIdentity> Find(std::string_view token,
-                                              std::string_view grpc_peer) const = 0;
-  virtual IntakeCounters counters() const = 0;
-  virtual UseOfLimits use() const = 0;  // On the loop's thread.
+  std::optional<SessionIdentity> Find(std::string_view token, std::string_view grpc_peer) const;
+  IntakeCounters counters() const;
+  UseOfLimits use() const;  // On the loop's thread.
 
   // New clients get this; tools, and those that are connected, are served on. On the loop's thread.
-  virtual void RefuseClients(const Failure& failure) = 0;
+  void RefuseClients(const Failure& failure) { refusal_ = failure; }
   // No new processes at all; the socket has gone.
-  virtual void StopAccepting() = 0;
+  void StopAccepting() { acceptor_.Stop(); }
 
   // As of the acceptor: new processes wait outside, for this program or the next one.
-  virtual void Rest() = 0;
-  virtual bool is_at_rest() const = 0;
-  virtual void GoOn() = 0;
-  virtual absl::StatusOr<Door> HandOver() = 0;
+  void Rest() { acceptor_.Rest(); }
+  bool is_at_rest() const { return acceptor_.is_at_rest(); }
+  void GoOn() { acceptor_.GoOn(); }
+  absl::StatusOr<Door> HandOver() { return acceptor_.HandOver(); }
+
+  // Of a session: its process rang, which is not told again until TakeRings() and ListenForRings() have been
+  // called; or has gone.
+  void OnRung(SessionId session);
+  void OnProcessGone(SessionId session);
+
+ private:
+  Intake(asio::io_context& io, IntakeOptions options, IntakeListener& listener);
+  struct Known {
+    SessionIdentity identity;
+    std::string grpc_peer;
+  };
+
+  // HelloListener
+  Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
+                  const platform::PeerCredentials& credentials, const User& user) override;
+  Failure CheckTools(const Peer& peer) const;
+  // `use`: a client's, which counts it already.
+  Failure Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
+               UserUse* use);
+  void Adopt(std::unique_ptr<Session> session, ControlConnection connection);
+  void HearRings();
+  bool TakeSubmission(Session& session);
+  std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry,
+                                  bool adopted);
+  void EndForGarbage(Session& session, const std::string& what);
+  std::uint64_t ArenaBytes(std::uint64_t wanted) const;
+
+  asio::io_context& io_;
+  IntakeOptions options_;
+  IntakeListener& listener_;
+  Acceptor acceptor_;
+  Failure refusal_;  // Of new clients; ok: they are served.
+  SessionId next_session_ = 1;
+  absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
+  std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
+  std::vector<SessionId> rung_;   // Those whose doorbell rang and was not emptied since.
+  std::uint32_t turns_unheard_ = 0;
+  mutable std::mutex known_mutex_;
+  absl::flat_hash_map<std::string, Known> known_;  // By token.
+  std::atomic<std::uint64_t> clients_{0};
+  std::uint32_t tools_ = 0;
+  UserLimits limits_;
+  std::atomic<std::uint64_t> garbage_{0};
+  std::atomic<std::uint64_t> arena_bytes_{0};
 };
 
 }  // namespace mlxcomm::intake

@@ -20,12 +20,12 @@ namespace {
 
 // With memory of its own, because it waits again after every ring.
 struct Rung : platform::UsesHandlerMemory {
-  SessionObserver& observer;
+  Intake& intake;
   SessionId id;
 
-  Rung(SessionObserver& to, SessionId session) : observer(to), id(session) {}
+  Rung(Intake& to, SessionId session) : intake(to), id(session) {}
   void operator()(const asio::error_code& failed) const {
-    if (failed != asio::error::operation_aborted) observer.OnRung(id);
+    if (failed != asio::error::operation_aborted) intake.OnRung(id);
   }
 };
 
@@ -45,8 +45,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, S
                                                          const Peer& peer, const Token& token,
                                                          platform::FileDescriptor doorbell,
                                                          std::uint64_t arena_bytes,
-                                                         SessionObserver& observer) {
-  std::unique_ptr<Session> session(new Session(io, id, peer, token, observer));
+                                                         Intake& intake) {
+  std::unique_ptr<Session> session(new Session(io, id, peer, token, intake));
   if (session->is_client()) {
     if (absl::Status status = session->MakeSegments(arena_bytes); !status.ok()) return status;
   }
@@ -86,7 +86,7 @@ absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
 // The handlers hold the session's number, because it may be gone when they run.
 void Session::Watch() {
   ListenForRings();
-  const auto gone = [&observer = observer_, id = id_] { observer.OnProcessGone(id); };
+  const auto gone = [&intake = intake_, id = id_] { intake.OnProcessGone(id); };
   platform::ProcessExit exit = platform::ProcessExit::Watch(peer_.pid);
   if (!exit.valid()) {
     // The process has gone already, and a child of it may hold the doorbell; reported in a later
@@ -112,7 +112,7 @@ void Session::ForgetExit() {
 }
 
 void Session::ListenForRings() {
-  doorbell_.async_wait(asio::posix::descriptor_base::wait_read, Rung(observer_, id_));
+  doorbell_.async_wait(asio::posix::descriptor_base::wait_read, Rung(intake_, id_));
 }
 
 bool Session::TakeRings() {

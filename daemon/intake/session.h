@@ -12,28 +12,41 @@
 #include <optional>
 #include <string>
 
+#include <sys/types.h>
+
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/intake/intake.h"
+#include "daemon/intake/arena_pages.h"
+#include "daemon/intake/submission.h"
+#include "daemon/intake/user_directory.h"
+#include "daemon/intake/user_limits.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/process_exit.h"
 #include "daemon/platform/shared_memory.h"
+#include "proto/queue/hello.h"
+#include "proto/queue/layout.h"
 #include "proto/queue/ring.h"
 
 namespace mlxcomm::intake {
 
-// The receiver of a session's events: its process rang, or has gone. It outlives the io_context's
-// last turn; the session itself need not.
-class SessionObserver {
- public:
-  virtual ~SessionObserver() = default;
-  // Not called again until TakeRings() and ListenForRings() have been called.
-  virtual void OnRung(SessionId session) = 0;
-  virtual void OnProcessGone(SessionId session) = 0;
+struct Peer {
+  queue::ProcessRole role = queue::ProcessRole::kClient;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  pid_t pid = 0;
+  User user;
 };
+
+// What control needs to know about the calling session.
+struct SessionIdentity {
+  SessionId session = 0;
+  Peer peer;
+};
+
+class Intake;
 
 class Session {
  public:
@@ -41,12 +54,12 @@ class Session {
   // Operations without completion: their completions always find a slot.
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
 
-  // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair.
+  // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair. The intake hears
+  // of rings and of the process's end; it outlives the io_context's last turn, which the session need not.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
                                                          platform::FileDescriptor doorbell,
-                                                         std::uint64_t arena_bytes,
-                                                         SessionObserver& observer);
+                                                         std::uint64_t arena_bytes, Intake& intake);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -97,16 +110,15 @@ class Session {
   bool PassDescriptor(int descriptor);
 
  private:
-  Session(asio::io_context& io, SessionId id, const Peer& peer, const Token& token,
-          SessionObserver& observer)
-      : id_(id), peer_(peer), token_(token), observer_(observer), doorbell_(io), exit_(io) {}
+  Session(asio::io_context& io, SessionId id, const Peer& peer, const Token& token, Intake& intake)
+      : id_(id), peer_(peer), token_(token), intake_(intake), doorbell_(io), exit_(io) {}
   absl::Status MakeSegments(std::uint64_t arena_bytes);
   void ForgetExit();
 
   SessionId id_;
   Peer peer_;
   Token token_;
-  SessionObserver& observer_;
+  Intake& intake_;
   asio::posix::stream_descriptor doorbell_;
   platform::ProcessExit process_exit_;
   asio::posix::stream_descriptor exit_;  // Does not own its descriptor.

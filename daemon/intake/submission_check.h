@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/intake/intake.h"
+#include "daemon/intake/submission.h"
 
 namespace mlxcomm::intake {
 

@@ -6,7 +6,7 @@
 // A user is a number of this machine, whatever name its jobs have: users who share jobs have limits
 // of their own all the same.
 //
-// Owner: LocalIntake. Thread: the loop's. Memory: an entry for each user with any use.
+// Owner: Intake. Thread: the loop's. Memory: an entry for each user with any use.
 #pragma once
 
 #include <cstdint>

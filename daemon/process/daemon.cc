@@ -219,10 +219,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
   if (*looks) daemon->LookForNeighbours();
+  intake::Intake& from = *daemon->intake_;
   daemon->calls_ = std::make_unique<control::PostedCalls>(
-      daemon->io_, *daemon->node_, *daemon->intake_, daemon->loop_->wakeups());
-  daemon->control_ = control::ControlServer::Create(*daemon->calls_, *daemon->intake_,
-                                                    *daemon->recorder_, daemon->events_);
+      daemon->io_, *daemon->node_, [&from] { return from.Poll(); }, daemon->loop_->wakeups());
+  daemon->control_ = control::ControlServer::Create(
+      *daemon->calls_, [&from](auto token, auto peer) { return from.Find(token, peer); },
+      *daemon->recorder_, daemon->events_);
   daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
                        *daemon->scratch_, daemon->hellos_.get(), DescribeSideRails});
   return daemon;

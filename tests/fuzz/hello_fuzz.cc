@@ -2,7 +2,7 @@
 //
 // Hostile: any process that may connect to the socket. What it sends, in how many pieces, with
 // which descriptors, when it leaves, and, once accepted, the positions in its queue.
-// Read by: intake::Acceptor and LocalIntake (daemon/intake/acceptor.cc, local_intake.cc,
+// Read by: intake::Acceptor and Intake (daemon/intake/acceptor.cc, intake.cc,
 // session.cc), on a real socket in a folder of its own, driven without threads.
 //
 // Must hold:

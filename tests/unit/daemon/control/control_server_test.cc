@@ -8,7 +8,9 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -39,59 +41,28 @@ constexpr char kToolToken[] = "tool---token-16b";
 constexpr intake::SessionId kClient = 7;
 constexpr intake::SessionId kAnotherClient = 9;  // Its calls are made on the node itself.
 
-// Knows two sessions: a training process, and 8, a tool.
-class KnownSessions final : public intake::Intake {
- public:
-  std::size_t Poll() override { return 0; }
-  bool PrepareToSleep() override { return true; }
-  void WakeUp() override {}
-  void Complete(intake::SessionId, std::uint64_t, std::uint64_t, const Failure&, bool) override {}
-  std::optional<intake::Submission> TakeOver(intake::SessionId,
-                                             const queue::SubmissionEntry&) override {
-    return std::nullopt;
-  }
-  void AnswerClose(intake::SessionId, std::uint64_t) override {}
-  bool PassDescriptor(intake::SessionId, int) override { return false; }
-  bool AreOfOneAccount(const std::vector<intake::SessionId>&) const override { return true; }
-  void End(intake::SessionId, const absl::Status&) override {}
-  std::shared_ptr<intake::ArenaPages> PagesOf(intake::SessionId) const override { return nullptr; }
-  intake::CopiedResults ResultsCopiedBy(intake::SessionId) const override { return {}; }
-  std::shared_ptr<const platform::SharedSegment> ArenaOf(intake::SessionId) const override {
-    return nullptr;
-  }
-  void ReleaseMemory(intake::SessionId) override {}
-  std::optional<intake::SessionIdentity> Find(std::string_view token,
-                                              std::string_view grpc_peer) const override {
-    // Names up to 1.5x; later releases only give the kind of socket.
-    if (!grpc_peer.starts_with("fd:") && !grpc_peer.starts_with("unix:")) return std::nullopt;
-    if (token == kClientToken) return Identity(kClient, queue::ProcessRole::kClient);
-    if (token == kToolToken) return Identity(8, queue::ProcessRole::kTool);
-    return std::nullopt;
-  }
-  intake::IntakeCounters counters() const override { return {}; }
-  intake::UseOfLimits use() const override { return {}; }
-  void RefuseClients(const Failure&) override {}
-  void StopAccepting() override {}
-  void Rest() override {}
-  bool is_at_rest() const override { return false; }
-  void GoOn() override {}
-  absl::StatusOr<intake::Door> HandOver() override { return absl::UnimplementedError(""); }
+intake::SessionIdentity Identity(intake::SessionId session, queue::ProcessRole role) {
+  intake::SessionIdentity identity;
+  identity.session = session;
+  identity.peer.role = role;
+  const bool tool = role == queue::ProcessRole::kTool;
+  identity.peer.user = {tool ? "tools-user" : "clients-user", /*sees_all=*/tool};
+  return identity;
+}
 
- private:
-  static intake::SessionIdentity Identity(intake::SessionId session, queue::ProcessRole role) {
-    intake::SessionIdentity identity;
-    identity.session = session;
-    identity.peer.role = role;
-    const bool tool = role == queue::ProcessRole::kTool;
-    identity.peer.user = {tool ? "tools-user" : "clients-user", /*sees_all=*/tool};
-    return identity;
-  }
-};
+// Two sessions are known: a training process, and 8, a tool.
+std::optional<intake::SessionIdentity> Find(std::string_view token, std::string_view grpc_peer) {
+  // Names up to 1.5x; later releases only give the kind of socket.
+  if (!grpc_peer.starts_with("fd:") && !grpc_peer.starts_with("unix:")) return std::nullopt;
+  if (token == kClientToken) return Identity(kClient, queue::ProcessRole::kClient);
+  if (token == kToolToken) return Identity(8, queue::ProcessRole::kTool);
+  return std::nullopt;
+}
 
 // A node without neighbours, and the thread of its loop.
 class NodeOnALoop {
  public:
-  explicit NodeOnALoop(intake::Intake& intake) : calls(io_, node_, intake, wakeups_) {
+  NodeOnALoop() {
     node_.OnSessionOpened(kClient, {100, "clients-user", false});
     node_.OnSessionOpened(kAnotherClient, {101, "clients-user", false});
     thread_ = std::thread([this] {
@@ -139,7 +110,7 @@ class NodeOnALoop {
   std::thread thread_;
 
  public:
-  PostedCalls calls;
+  PostedCalls calls{io_, node_, [] { return std::size_t{0}; }, wakeups_};
 };
 
 v1::AttachRequest Joining(std::uint32_t rank, std::uint32_t size) {
@@ -167,7 +138,7 @@ intake::ControlConnection FromProcess(int connection) {
 
 class ControlServerTest : public testing::Test {
  protected:
-  ControlServerTest() : server_(ControlServer::Create(loop_.calls, intake_, recorder_, events_)) {
+  ControlServerTest() : server_(ControlServer::Create(loop_.calls, &Find, recorder_, events_)) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
@@ -216,8 +187,7 @@ class ControlServerTest : public testing::Test {
     return refusal;
   }
 
-  KnownSessions intake_;
-  NodeOnALoop loop_{intake_};
+  NodeOnALoop loop_;
   record::FlightRecorder recorder_{"node"};
   record::EventLog events_;
   std::unique_ptr<ControlServer> server_;

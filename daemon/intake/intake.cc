@@ -1,4 +1,4 @@
-#include "daemon/intake/local_intake.h"
+#include "daemon/intake/intake.h"
 
 #include <fcntl.h>
 
@@ -56,12 +56,12 @@ std::string TokenKey(const Session::Token& token) {
 
 absl::StatusOr<std::unique_ptr<Intake>> Intake::Create(asio::io_context& io, IntakeOptions options,
                                                        IntakeListener& listener, Door door) {
-  auto intake = std::make_unique<LocalIntake>(io, std::move(options), listener);
-  if (absl::Status status = intake->Listen(std::move(door)); !status.ok()) return status;
-  return std::unique_ptr<Intake>(std::move(intake));
+  std::unique_ptr<Intake> intake(new Intake(io, std::move(options), listener));
+  if (absl::Status status = intake->acceptor_.Listen(std::move(door)); !status.ok()) return status;
+  return intake;
 }
 
-LocalIntake::LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener)
+Intake::Intake(asio::io_context& io, IntakeOptions options, IntakeListener& listener)
     : io_(io),
       options_(std::move(options)),
       listener_(listener),
@@ -70,12 +70,12 @@ LocalIntake::LocalIntake(asio::io_context& io, IntakeOptions options, IntakeList
           *this),
       limits_(LimitsPerUser(options_), LimitsOfAll(options_)) {}
 
-LocalIntake::~LocalIntake() {
+Intake::~Intake() {
   StopAccepting();
   for (const auto& [id, session] : sessions_) session->End();
 }
 
-Failure LocalIntake::CheckTools(const Peer& peer) const {
+Failure Intake::CheckTools(const Peer& peer) const {
   if (tools_ >= kToolsMax) {
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("it serves ", tools_, " tools already, its limit: end some of them")};
@@ -90,8 +90,8 @@ Failure LocalIntake::CheckTools(const Peer& peer) const {
                        " already, the limit: end some of them")};
 }
 
-Failure LocalIntake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                             const platform::PeerCredentials& credentials, const User& user) {
+Failure Intake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
+                        const platform::PeerCredentials& credentials, const User& user) {
   const Peer peer{hello.role, credentials.uid, credentials.gid, credentials.pid, user};
   if (hello.role == queue::ProcessRole::kTool) {
     const Failure failure = CheckTools(peer);
@@ -109,13 +109,13 @@ Failure LocalIntake::OnHello(LocalStream::socket& socket, const queue::ClientHel
   return failure;
 }
 
-std::uint64_t LocalIntake::ArenaBytes(std::uint64_t wanted) const {
+std::uint64_t Intake::ArenaBytes(std::uint64_t wanted) const {
   const std::uint64_t limit = std::min(ArenaBytesMax(options_), limits_.per_user().arena_bytes);
   return std::max<std::uint64_t>(wanted == 0 ? limit : std::min(wanted, limit), 1);
 }
 
-Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
-                          UserUse* use) {
+Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
+                     UserUse* use) {
   Session::Token token{};
   if (RAND_bytes(token.data(), static_cast<int>(token.size())) != 1) {
     return {FailureCode::kInternal, kNoRank, "no random numbers for a token"};
@@ -165,7 +165,7 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer, std::ui
   return {};
 }
 
-void LocalIntake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection) {
+void Intake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection) {
   Session& session = *opened;
   const SessionId id = next_session_++;
   {
@@ -187,7 +187,7 @@ void LocalIntake::Adopt(std::unique_ptr<Session> opened, ControlConnection conne
   listener_.OnConnection(id, std::move(connection));
 }
 
-std::size_t LocalIntake::Poll() {
+std::size_t Intake::Poll() {
   acceptor_.OnTurn();
   if (!rung_.empty() && ++turns_unheard_ >= kTurnsUnheardMax) HearRings();
   std::size_t taken = 0;
@@ -202,7 +202,7 @@ std::size_t LocalIntake::Poll() {
   return taken;
 }
 
-bool LocalIntake::TakeSubmission(Session& session) {
+bool Intake::TakeSubmission(Session& session) {
   queue::SubmissionEntry entry;
   switch (session.PopSubmission(entry)) {
     case queue::RingResult::kNothing: return false;
@@ -225,8 +225,8 @@ bool LocalIntake::TakeSubmission(Session& session) {
 }
 
 // An entry that counts as in flight.
-std::optional<Submission> LocalIntake::Check(Session& session, const queue::SubmissionEntry& entry,
-                                             bool adopted) {
+std::optional<Submission> Intake::Check(Session& session, const queue::SubmissionEntry& entry,
+                                        bool adopted) {
   const Failure too_many = limits_.BeginOperation(*session.use());
   // A client library waits for a completion before it goes beyond its limit.
   if (session.in_flight() > Session::kInFlightMax) {
@@ -253,7 +253,7 @@ std::optional<Submission> LocalIntake::Check(Session& session, const queue::Subm
   return std::nullopt;
 }
 
-std::optional<Submission> LocalIntake::TakeOver(SessionId id, const queue::SubmissionEntry& entry) {
+std::optional<Submission> Intake::TakeOver(SessionId id, const queue::SubmissionEntry& entry) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second->is_client()) return std::nullopt;
   Session& session = *found->second;
@@ -268,7 +268,7 @@ std::optional<Submission> LocalIntake::TakeOver(SessionId id, const queue::Submi
   return Check(session, entry, /*adopted=*/true);
 }
 
-void LocalIntake::AnswerClose(SessionId id, std::uint64_t group) {
+void Intake::AnswerClose(SessionId id, std::uint64_t group) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second->ended()) return;
   queue::CompletionEntry entry{};
@@ -280,13 +280,13 @@ void LocalIntake::AnswerClose(SessionId id, std::uint64_t group) {
   }
 }
 
-bool LocalIntake::PassDescriptor(SessionId id, int descriptor) {
+bool Intake::PassDescriptor(SessionId id, int descriptor) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second->ended()) return false;
   return found->second->PassDescriptor(descriptor);
 }
 
-bool LocalIntake::AreOfOneAccount(const std::vector<SessionId>& sessions) const {
+bool Intake::AreOfOneAccount(const std::vector<SessionId>& sessions) const {
   std::optional<uid_t> account;
   for (const SessionId id : sessions) {
     const auto found = sessions_.find(id);
@@ -298,12 +298,12 @@ bool LocalIntake::AreOfOneAccount(const std::vector<SessionId>& sessions) const 
   return true;
 }
 
-void LocalIntake::EndForGarbage(Session& session, const std::string& what) {
+void Intake::EndForGarbage(Session& session, const std::string& what) {
   ++garbage_;
   End(session.id(), absl::InvalidArgumentError(absl::StrCat("garbage in its queue: ", what)));
 }
 
-bool LocalIntake::PrepareToSleep() {
+bool Intake::PrepareToSleep() {
   HearRings();
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i]->ended() || polled_[i]->PrepareToSleep()) continue;
@@ -313,14 +313,14 @@ bool LocalIntake::PrepareToSleep() {
   return true;
 }
 
-void LocalIntake::WakeUp() {
+void Intake::WakeUp() {
   for (Session* const session : polled_) {
     if (!session->ended()) session->WakeUp();
   }
 }
 
-void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t group,
-                           const Failure& failure, bool group_failed) {
+void Intake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t group,
+                      const Failure& failure, bool group_failed) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second->ended()) return;
   queue::CompletionEntry entry;
@@ -341,12 +341,12 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
 
 // A doorbell needs only a turn of the loop, which it has caused: submissions are read first, the
 // bell is emptied later.
-void LocalIntake::OnRung(SessionId id) {
+void Intake::OnRung(SessionId id) {
   const auto found = sessions_.find(id);
   if (found != sessions_.end() && !found->second->ended()) rung_.push_back(id);
 }
 
-void LocalIntake::HearRings() {
+void Intake::HearRings() {
   for (const SessionId id : rung_) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end() || found->second->ended()) continue;
@@ -360,12 +360,12 @@ void LocalIntake::HearRings() {
   turns_unheard_ = 0;
 }
 
-void LocalIntake::OnProcessGone(SessionId session) {
+void Intake::OnProcessGone(SessionId session) {
   End(session, absl::UnavailableError("its process ended"));
 }
 
 // The listener is called in a later turn, so that it may end a session from inside any callback.
-void LocalIntake::End(SessionId id, const absl::Status& why) {
+void Intake::End(SessionId id, const absl::Status& why) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || found->second->ended()) return;
   Session& session = *found->second;
@@ -384,23 +384,23 @@ void LocalIntake::End(SessionId id, const absl::Status& why) {
   asio::post(io_, [this, id, why] { listener_.OnSessionEnded(id, why); });
 }
 
-std::shared_ptr<const platform::SharedSegment> LocalIntake::ArenaOf(SessionId id) const {
+std::shared_ptr<const platform::SharedSegment> Intake::ArenaOf(SessionId id) const {
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? nullptr : found->second->arena_segment();
 }
 
-std::shared_ptr<ArenaPages> LocalIntake::PagesOf(SessionId id) const {
+std::shared_ptr<ArenaPages> Intake::PagesOf(SessionId id) const {
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? nullptr : found->second->arena_pages();
 }
 
-CopiedResults LocalIntake::ResultsCopiedBy(SessionId id) const {
+CopiedResults Intake::ResultsCopiedBy(SessionId id) const {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second->is_client()) return {};
   return found->second->results_copied();
 }
 
-void LocalIntake::ReleaseMemory(SessionId id) {
+void Intake::ReleaseMemory(SessionId id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second->ended()) return;
   const Session& session = *found->second;
@@ -412,8 +412,8 @@ void LocalIntake::ReleaseMemory(SessionId id) {
   sessions_.erase(found);
 }
 
-std::optional<SessionIdentity> LocalIntake::Find(std::string_view token,
-                                                 std::string_view grpc_peer) const {
+std::optional<SessionIdentity> Intake::Find(std::string_view token,
+                                            std::string_view grpc_peer) const {
   const std::lock_guard lock(known_mutex_);
   const auto found = known_.find(std::string(token));
   if (found == known_.end()) return std::nullopt;
@@ -422,11 +422,11 @@ std::optional<SessionIdentity> LocalIntake::Find(std::string_view token,
   return found->second.identity;
 }
 
-IntakeCounters LocalIntake::counters() const {
+IntakeCounters Intake::counters() const {
   return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
 }
 
-UseOfLimits LocalIntake::use() const {
+UseOfLimits Intake::use() const {
   return {limits_.used(), limits_.all(), limits_.per_user(), limits_.Users()};
 }
 

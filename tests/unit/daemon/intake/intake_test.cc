@@ -1,5 +1,5 @@
 // Sessions of local processes, with their real segments, in one process.
-#include "daemon/intake/local_intake.h"
+#include "daemon/intake/intake.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/unit/daemon/intake/intake_fixture.h"
 
-namespace mlxcomm::intake::local_intake_test {
+namespace mlxcomm::intake::intake_test {
 namespace {
 
 using testing::HasSubstr;
@@ -184,7 +184,7 @@ TEST_F(IntakeTest, HearsADoorbellBeforeSleepOrAfterSomeTurns) {
     io.poll();
     return rings();
   };
-  constexpr int kMost = LocalIntake::kTurnsUnheardMax;
+  constexpr int kMost = Intake::kTurnsUnheardMax;
   io.restart();
   EXPECT_FALSE(has_room_after(kMost - 1, false));
   EXPECT_TRUE(has_room_after(1, false));
@@ -233,7 +233,7 @@ TEST_F(IntakeTest, HearsOfAProcesssEndWithoutEverSleeping) {
   const auto busy = Connect();
   ASSERT_TRUE(leaves != nullptr && busy != nullptr);
   leaves->CloseDoorbell();
-  for (std::uint64_t turn = 0; turn <= LocalIntake::kTurnsUnheardMax + 1; ++turn) {
+  for (std::uint64_t turn = 0; turn <= Intake::kTurnsUnheardMax + 1; ++turn) {
     io.restart();
     io.poll();
     ASSERT_TRUE(busy->Submit(Sum(turn)));
@@ -255,7 +255,7 @@ TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
   ASSERT_TRUE(busy != nullptr && modest != nullptr);
   for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(busy->Submit(Sum(i)));
   ASSERT_TRUE(modest->Submit(Sum(1)));
-  EXPECT_EQ(intake->Poll(), LocalIntake::kSubmissionsPerTurn + 1);
+  EXPECT_EQ(intake->Poll(), Intake::kSubmissionsPerTurn + 1);
   EXPECT_EQ(diary.taken.back().session, diary.opened[1]);
 }
 
@@ -348,7 +348,7 @@ TEST_F(IntakeTest, RefusesClientsBeyondTheLimitUntilOneLeaves) {
 TEST_F(IntakeTest, RefusesToolsBeyondTheirLimit) {
   ASSERT_TRUE(Open().ok());
   std::vector<std::unique_ptr<LocalProcess>> tools;
-  for (std::uint32_t i = 0; i <= LocalIntake::kToolsMax; ++i) {
+  for (std::uint32_t i = 0; i <= Intake::kToolsMax; ++i) {
     tools.push_back(Connect(GoodHello(queue::ProcessRole::kTool, 0)));
     ASSERT_NE(tools.back(), nullptr);
   }
@@ -494,4 +494,4 @@ TEST_F(IntakeTest, ServesThoseItHasAfterItStoppedAccepting) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake::local_intake_test
+}  // namespace mlxcomm::intake::intake_test
