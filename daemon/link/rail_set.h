@@ -1,5 +1,5 @@
-// Some of a link's rails, by their numbers. Most links have one or two of eight, and what a link keeps for each
-// is large, so a loop over those that are there should not touch the rest.
+// Some of a link's rails, by their numbers. Most links have one or two of eight, and what a link keeps for
+// each is large, so a loop over those that are there should not touch the rest.
 //
 //   for (const std::size_t at : present_) ...   Over a copy: the set may change meanwhile.
 //
