@@ -145,7 +145,7 @@ void Meetings::CloseForGood(std::uint64_t group) {
   page.for_good = true;
   Close(page);
   // The reason that is given next says how many operations the rank had finished.
-  if (!page.is_harvested && page.harvested_ns != now_ns_) HarvestNow(page);
+  if (!page.is_harvested) HarvestNow(page);
 }
 
 void Meetings::CloseAllOf(SessionId session) {
@@ -224,7 +224,8 @@ void Meetings::HarvestNow(Page& page) {
   page.side.TakeRecords([&](std::uint32_t rank, const meeting::MetRecord& record) {
     TakeRecord(page, rank, record);
   });
-  CountTallies(page, elapsed_ns);
+  // What is new at the same moment would be more than a rank can do in no time; it is counted the next time.
+  if (elapsed_ns > 0) CountTallies(page, elapsed_ns);
 }
 
 void Meetings::MakeRoom(Page& page) {
