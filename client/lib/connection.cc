@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
+#include <utility>
 
 #include "client/lib/own_process.h"
 #include "proto/queue/doorbell.h"

@@ -251,7 +251,8 @@ MLXCOMM_API void mlxcomm_note_copied_result(mlxcomm_connection* connection, uint
  * returned (or mlxcomm_test has said so). Where `ticket` is NULL the call itself waits, and returns
  * what mlxcomm_wait would: the fastest way for small operations. Such a call can be neither tested nor
  * cancelled, and two ranks that both send to each other first in this way wait for each other.
- * RESOURCE_EXHAUSTED: more than 1023 in flight. Calls of all ranks of a group must come in the same order; several threads may call, on
+ * RESOURCE_EXHAUSTED: more than 1023 in flight.
+ * Calls of all ranks of a group must come in the same order; several threads may call, on
  * several groups without any order between them.
  *
  * Reductions. The order depends on the plan and the layout of ranks on nodes alone, so

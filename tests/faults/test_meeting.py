@@ -22,7 +22,8 @@ import pathlib
 import mlx.core as mx
 import mlxcomm
 group = mlxcomm.init()
-sums = all(mx.distributed.all_sum(mx.array([n, 1.0]), group=group).tolist() == [2 * n, 2] for n in range(100))
+sums = all(mx.distributed.all_sum(mx.array([n, 1.0]), group=group).tolist() == [2 * n, 2]
+           for n in range(100))
 page = "mlxcomm-page" in pathlib.Path("/proc/self/maps").read_text()
 print(f"has a page: {page}, sums: {sums}")
 """
@@ -73,7 +74,7 @@ def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(cluster):
 
 
 def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path):
-    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so that the group's never opens."""
+    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so the group's never opens."""
     c = cluster(1)
     script = tmp_path / "rank.py"
     script.write_text(RANK_WITHOUT_MEETING)
