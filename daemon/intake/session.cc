@@ -9,6 +9,7 @@
 #include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/intake/intake.h"
 #include "daemon/platform/handler_memory.h"
 #include "daemon/platform/process_exit.h"
 #include "daemon/platform/system_facts.h"

@@ -169,8 +169,8 @@ TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
     });
     ASSERT_EQ(daemon.Take().purpose, queue::SubmissionPurpose::kClose);
     const auto took = std::chrono::steady_clock::now() - began;
-    soonest_ns = std::min<std::uint64_t>(
-        soonest_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+    soonest_ns =
+        std::min(soonest_ns, static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count()));
     const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 1);
     daemon.Complete(0);  // It has looked: the other rank has just come.
     caller.join();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -90,7 +91,7 @@ TEST(TicketTableTest, AddsAgainUnderTheTicketThatWasErased) {
 TEST(TicketTableTest, VisitsEachOnceAndErasesThoseThatItIsAskedTo) {
   Table table(16);
   std::vector<std::uint64_t> tickets;
-  for (int entry = 0; entry < 16; ++entry) {
+  for (std::size_t entry = 0; entry < 16; ++entry) {
     tickets.push_back(table.Add());
     *table.Find(tickets.back()) = std::to_string(entry);
   }
@@ -102,7 +103,7 @@ TEST(TicketTableTest, VisitsEachOnceAndErasesThoseThatItIsAskedTo) {
   EXPECT_EQ(seen.size(), 16u);
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), 16u);
   EXPECT_EQ(table.size(), 10u);
-  for (int entry = 0; entry < 16; ++entry) {
+  for (std::size_t entry = 0; entry < 16; ++entry) {
     const std::string* const value = table.Find(tickets[entry]);
     EXPECT_EQ(value != nullptr, entry % 3 != 0) << entry;
     if (value == nullptr) continue;

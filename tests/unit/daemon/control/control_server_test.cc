@@ -163,7 +163,7 @@ class ControlServerTest : public testing::Test {
   // The other client's.
   void AttachAnother(const v1::AttachRequest& request) {
     loop_.Do([&](node::Node& node) {
-      node.Call(&node::Jobs::Attach, kAnotherClient, 1, request,
+      node.Call(&node::Jobs::Attach, kAnotherClient, std::uint64_t{1}, request,
                 std::make_unique<Unheard<v1::AttachReply>>());
     });
   }

@@ -56,14 +56,14 @@ TEST_F(JobsTest, TellsACallOfASessionThatHasEnded) {
 TEST_F(JobsTest, CancelsTheCallThatIsNamedAndNoOther) {
   Heard<v1::AttachReply> first;
   Attach(1, first);
-  node.Call(&Jobs::CancelAttach, kSession, 1);
+  node.Call(&Jobs::CancelAttach, kSession, std::uint64_t{1});
   ASSERT_TRUE(first.failure);
   EXPECT_EQ(first.failure->code, FailureCode::kCancelled);
   Heard<v1::AttachReply> second;
   Attach(2, second);
-  node.Call(&Jobs::CancelAttach, kSession, 1);
+  node.Call(&Jobs::CancelAttach, kSession, std::uint64_t{1});
   EXPECT_FALSE(second.failure);
-  node.Call(&Jobs::CancelAttach, kSession, 2);
+  node.Call(&Jobs::CancelAttach, kSession, std::uint64_t{2});
   EXPECT_TRUE(second.failure);
 }
 

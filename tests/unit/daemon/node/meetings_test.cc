@@ -90,7 +90,7 @@ class MeetingsTest : public testing::Test {
       request.set_job("train");
       request.set_rank(rank);
       request.set_size(kRanks);
-      node.Call(&Jobs::Attach, SessionOf(rank), 1, request,
+      node.Call(&Jobs::Attach, SessionOf(rank), std::uint64_t{1}, request,
                 std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
     }
     node.EndTurn();
@@ -407,7 +407,7 @@ TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
       request.set_job("job-" + std::to_string(job));
       request.set_rank(rank);
       request.set_size(kRanks);
-      node.Call(&Jobs::Attach, session, 1, request,
+      node.Call(&Jobs::Attach, session, std::uint64_t{1}, request,
                 std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
     }
     node.EndTurn();
