@@ -402,7 +402,8 @@ TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
     port.given = false;
     std::array<Heard<v1::AttachReply>, kRanks> heard;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      node.OnSessionOpened(++session, {session, user, false});
+      ++session;
+      node.OnSessionOpened(session, {session, user, false});
       v1::AttachRequest request;
       request.set_job("job-" + std::to_string(job));
       request.set_rank(rank);
