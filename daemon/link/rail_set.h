@@ -17,11 +17,13 @@ class RailSet {
  public:
   class Iterator {
    public:
+    // NOLINTBEGIN(readability-identifier-naming): what std::iterator_traits looks for.
     using iterator_category = std::input_iterator_tag;
     using value_type = std::size_t;
     using difference_type = std::ptrdiff_t;
     using pointer = const std::size_t*;
     using reference = std::size_t;
+    // NOLINTEND(readability-identifier-naming)
 
     explicit Iterator(std::uint32_t left) : left_(left) {}
     std::size_t operator*() const { return static_cast<std::size_t>(std::countr_zero(left_)); }
