@@ -30,11 +30,11 @@ void CopyText(std::string_view text, char* out, std::size_t capacity) {
 
 mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
   const auto code = static_cast<mlxcomm_code>(failure.code);
-  if (error == nullptr) return code;
-  error->code = code;
-  error->rank = failure.rank;
-  error->message[0] = '\0';
-  if (!failure.message.empty()) CopyText(failure.message, error->message, sizeof error->message);
+  if (error != nullptr) {
+    error->code = code;
+    error->rank = failure.rank;
+    CopyText(failure.message, error->message, sizeof error->message);
+  }
   return code;
 }
 
@@ -50,7 +50,7 @@ mlxcomm_code TellException(mlxcomm_error* error) noexcept {
   } catch (const std::system_error&) {
     code = MLXCOMM_RESOURCE_EXHAUSTED;
     text = "no thread: raise this process's limit of threads (ulimit -u) or of memory";
-  } catch (...) {  // it is reported already.
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it is reported already.
   }
   if (error != nullptr) {
     error->code = code;
