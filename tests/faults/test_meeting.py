@@ -6,26 +6,32 @@ stops it after every number of single instructions, or at random moments, or has
 page.
 """
 
+import json
 import os
 import platform
 import sys
 
 import pytest
 
-from conftest import SHORT, Process, find_test_program, only_in_all
+from conftest import SHORT, Process, find_program, find_test_program, only_in_all
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace's single steps")
 # An operation takes fewer; the rest are steps of the next ones.
 INSTRUCTIONS = 4000
-RANK_WITHOUT_MEETING = """
-import pathlib
+# All are still in the job while rank 0 asks: the last sum holds the others.
+RANK_THAT_ASKS = """
+import json, os, subprocess, sys
 import mlx.core as mx
 import mlxcomm
 group = mlxcomm.init()
 sums = all(mx.distributed.all_sum(mx.array([n, 1.0]), group=group).tolist() == [2 * n, 2]
            for n in range(100))
-page = "mlxcomm-page" in pathlib.Path("/proc/self/maps").read_text()
-print(f"has a page: {page}, sums: {sums}")
+print("sums:", sums)
+if group.rank() == 0:
+    told = subprocess.run([sys.argv[1], "status", "--json"], capture_output=True, check=True).stdout
+    status = json.loads(told)
+    print("met:", [int(rank.get("operations_met", 0)) for rank in status["jobs"][0]["ranks"]])
+mx.eval(mx.distributed.all_sum(mx.array([1.0]), group=group))
 """
 
 
@@ -73,16 +79,20 @@ def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(cluster):
     attack(c, "lost", c.daemons[0].child.pid)
 
 
-def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path):
-    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so the group's never opens."""
+@pytest.mark.parametrize("meet", ["1", "0"])
+def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path, meet):
+    """MLXCOMM_RANKS_MEET=0 in the environment of any rank: it takes no page, so the group's never opens, and
+    the daemon carries out all that the ranks call."""
     c = cluster(1)
     script = tmp_path / "rank.py"
-    script.write_text(RANK_WITHOUT_MEETING)
-    ranks = [c.rank(rank, 2, script, environment={"MLXCOMM_RANKS_MEET": "0"} if rank == 1 else None)
+    script.write_text(RANK_THAT_ASKS)
+    ranks = [c.rank(rank, 2, script, arguments=[find_program("mlxcommctl")],
+                    environment={"MLXCOMM_RANKS_MEET": meet} if rank == 1 else None)
              for rank in range(2)]
     assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
-    assert [rank.lines[-1] for rank in ranks] == ["has a page: True, sums: True",
-                                                  "has a page: False, sums: True"]
+    assert [rank.lines[0] for rank in ranks] == ["sums: True"] * 2
+    met = json.loads(ranks[0].lines[1].removeprefix("met: "))
+    assert len(met) == 2 and all((count > 0) == (meet == "1") for count in met), met
 
 
 @only_in_all

@@ -121,8 +121,8 @@ def test_connection_that_dies_is_told_and_ends_all(hosts):
     found = hosts.cluster.namespaces.call(["pgrep", "-f", "ssh -F .* node-2 exec"]).split()
     hosts.cluster.namespaces.call(["kill", "-9", found[0]])
     assert process.finish() == 1
-    assert any("host node-2: the connection is lost (ssh ended with signal 9), and so rank 2" in line
-               for line in process.lines), process.lines
+    lost = "host node-2: the connection is lost (ssh ended by signal 9 (Killed)), and so rank 2"
+    assert any(lost in line for line in process.lines), process.lines
     all_gone(hosts, pids)
 
 
