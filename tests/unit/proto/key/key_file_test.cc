@@ -5,18 +5,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/unit/seeds.h"
 
 namespace mlxcomm::key_file_test {
 namespace {
 
 using testing::HasSubstr;
 
+constexpr char kMask = 0x55;
 class KeyFileTest : public testing::Test {
  protected:
   KeyFileTest() {
@@ -52,6 +59,58 @@ TEST_F(KeyFileTest, ReadsWhatItWrites) {
     EXPECT_TRUE(*read == keys);
   }
 }
+
+// Sanitizers have a heap of their own.
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !MLXCOMM_HAS_FEATURE(address_sanitizer) && !MLXCOMM_HAS_FEATURE(thread_sanitizer)
+// How often the heap holds the second half of `masked` (a free block's first bytes are the allocator's). The
+// digits are only ever there masked, so that none that are found are this test's own.
+int TimesInHeap(const std::string& masked) {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  while (std::getline(maps, line) && line.find("[heap]") == std::string::npos) continue;
+  if (!maps) return 0;
+  const std::uint64_t begin = std::stoull(line, nullptr, 16);
+  const std::uint64_t end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
+  std::vector<char> heap(end - begin);  // Too large to be in it.
+  std::ifstream memory("/proc/self/mem", std::ios::binary);
+  memory.seekg(static_cast<std::streamoff>(begin));
+  memory.read(heap.data(), static_cast<std::streamsize>(heap.size()));
+  const std::string_view wanted = std::string_view(masked).substr(masked.size() / 2);
+  const auto same = [](char in_heap, char digit) { return (in_heap ^ kMask) == digit; };
+  int times = 0;
+  for (auto at = heap.begin();; ++at, ++times) {
+    at = std::search(at, heap.end(), wanted.begin(), wanted.end(), same);
+    if (at == heap.end()) return times;
+  }
+}
+
+std::string MaskedDigits(const ClusterKey& key) {
+  std::string masked;
+  for (const std::uint8_t byte : key.bytes()) {
+    for (const int digit : {byte >> 4, byte & 15}) {
+      masked.push_back(static_cast<char>("0123456789abcdef"[digit] ^ kMask));
+    }
+  }
+  return masked;
+}
+
+// Why: strings that grow, and temporary ones, leave their text behind in freed memory, from where it gets
+// into core files.
+TEST_F(KeyFileTest, LeavesNoKeyInMemoryThatIsFree) {
+  const ClusterKeys keys{ClusterKey::MakeRandom(), ClusterKey::MakeRandom(), "studio 2"};
+  const std::string current = MaskedDigits(keys.current);
+  const std::string previous = MaskedDigits(*keys.previous);
+  ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kOnlyNew).ok());
+  EXPECT_EQ(TimesInHeap(current) + TimesInHeap(previous), 0) << "after it was written";
+  ASSERT_TRUE(ReadKeyFile(Path("key")).ok());
+  EXPECT_EQ(TimesInHeap(current) + TimesInHeap(previous), 0) << "after it was read";
+  // That the search would find it.
+  std::string plain = current;
+  for (char& digit : plain) digit = static_cast<char>(digit ^ kMask);
+  EXPECT_GE(TimesInHeap(current), 1) << plain.size();
+}
+#endif
 
 // Why: a umask that lets others read, and missing folders, are the usual state of a machine.
 TEST_F(KeyFileTest, IsPrivateFromTheFirstMoment) {
@@ -93,6 +152,7 @@ TEST_F(KeyFileTest, TheCommandWorksForAnyPath) {
   const std::string why = WhyNot(path);
   const std::size_t command = why.find("chmod 600 ");
   ASSERT_NE(command, std::string::npos) << why;
+  // NOLINTNEXTLINE(bugprone-command-processor): the message says what to type.
   ASSERT_EQ(std::system(why.substr(command).c_str()), 0);
   EXPECT_TRUE(ReadKeyFile(path).ok());
 }

@@ -10,7 +10,11 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -22,6 +26,15 @@
 
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/presence.h"
+
+#if defined(__linux__)
+// With which flags the last socket of this program was made.
+std::atomic<int> g_last_socket_type = 0;
+extern "C" int socket(int domain, int type, int protocol) noexcept {
+  g_last_socket_type = type;
+  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+}
+#endif
 
 namespace mlxcomm::queue::dial_test {
 namespace {
@@ -199,6 +212,19 @@ TEST(DialTest, BringsTheDescriptorsOfAWelcome) {
   for (const int descriptor : dialed.descriptors) EXPECT_EQ(::close(descriptor), 0);
   EXPECT_EQ(::close(dialed.connection), 0);
 }
+
+#if defined(__linux__)
+// Why: between socket() and a later fcntl another thread may fork and exec, and its child would hold the
+// connection of a process that has ended.
+TEST(DialTest, MakesAConnectionThatNoChildEverHolds) {
+  const FakeDaemon daemon(Answering(Welcome(), kClientDescriptors));
+  Dialed dialed;
+  ASSERT_TRUE(DialOnce(daemon, dialed).ok());
+  EXPECT_NE(g_last_socket_type & SOCK_CLOEXEC, 0);
+  for (const int descriptor : dialed.descriptors) ::close(descriptor);
+  ::close(dialed.connection);
+}
+#endif
 
 TEST(DialTest, RefusesAWelcomeWithTooFewDescriptors) {
   const FakeDaemon daemon(Answering(Welcome(), 2));
