@@ -32,6 +32,8 @@ struct Operation {
   std::uint64_t what = 1;
   std::uint64_t bytes = 8;  // A multiple of 8.
   bool may_meet = true;
+  // Of what goes to the daemon: it refuses it once, and another one is called instead, which may meet.
+  bool refused_once = false;
 };
 
 struct RankScript {
@@ -264,11 +266,19 @@ class MeetingWorld : public World {
     const Operation& operation = CallOf(rank, number);
     std::array<std::byte, kBytesMost> data;
     for (std::size_t at = 0; at < operation.bytes; ++at) data[at] = Brought(rank, number, at);
-    const Called called =
-        side.Call({WordsOf(operation), operation.may_meet, data.data(), operation.bytes},
-                  Entry(rank, number));
-    explorer_.Read(static_cast<std::uint64_t>(called.way));
-    if (called.number != number) explorer_.Violated(Named(rank, number) + " has another number");
+    const auto call = [&](bool may_meet) {
+      const Called called = side.Call({WordsOf(operation), may_meet, data.data(), operation.bytes},
+                                      Entry(rank, number));
+      explorer_.Read(static_cast<std::uint64_t>(called.way));
+      if (called.number != number) explorer_.Violated(Named(rank, number) + " has another number");
+      return called;
+    };
+    Called called = call(operation.may_meet);
+    if (called.way != Way::kPage && operation.refused_once) {
+      explorer_.WaitUntil([] { return true; }, true);  // Until the rank hears of it.
+      if (!side.TakeBack(number)) explorer_.Violated(Named(rank, number) + " is not taken back");
+      called = call(true);
+    }
     state_.ranks[rank].called = number + 1;
     if (called.way != Way::kPage) Submit(rank, number);
     if (called.way == Way::kDaemonCloses) state_.asked = true;

@@ -61,6 +61,7 @@ std::vector<Named> Scenarios() {
   holds_3.last = 3;
   const RankScript cells{Calls(4, kInlineBytes + 8)};
   const RankScript by_daemon = WithOne(4, 2, {2, 8, false});
+  const RankScript refused = WithOne(4, 2, {3, 8, false, true});
   return {
       {"ClosesAtAnyPoint", {{Blocking(4), Blocking(4)}, {kReopen, kClose}, true, 2}, 2, 1},
       {"ReopensAtAnyPoint",
@@ -86,14 +87,16 @@ std::vector<Named> Scenarios() {
        0},
       {"CallsWhatMayNotMeet", {{by_daemon, by_daemon}, {kReopen, kClose}, true, 2}, 2, 1},
       {"OneMayNotMeet", {{Blocking(4), by_daemon}, {kReopen, kClose}, true, 2}, 2, 0},
+      {"OneIsRefused", {{Blocking(4), refused}, {kReopen, kClose}, true, 2}, 2, 1},
+      {"BothAreRefused", {{refused, refused}, {kReopen, kClose}, true, 2}, 2, 1},
       {"CallsMoreThanThereAreSlots",
        {{Ahead(12, 9), Ahead(12, 9)}, {kReopen, kClose}, true, 10},
        1,
        0},
       {"OneIsAllSlotsBehind", {{Ahead(11, 8), Blocking(11)}, {kReopen, kClose}, true, 9}, 2, 0},
       {"OneWaitsForAnOldOneLast", {{holds_2, Blocking(12)}, {kReopen, kClose}, true, 10}, 3, 0},
-      {"ThreeRanks", {{Blocking(4), Blocking(4), Blocking(4)}, {kReopen, kClose}, true, 3}, 1, 0},
-      {"ThreeRanksSleep", {{Asleep(4), Asleep(4), Asleep(4)}, {kReopen, kClose}, true, 3}, 1, 0},
+      {"ThreeRanks", {{Blocking(4), Blocking(4), Blocking(4)}, {kReopen, kClose}, true, 3}, 2, 1},
+      {"ThreeRanksSleep", {{Asleep(4), Asleep(4), Asleep(4)}, {kReopen, kClose}, true, 3}, 2, 1},
   };
 }
 
