@@ -216,30 +216,30 @@ void AddOperations(const record::OperationCounts& operations, Families& families
 
 }  // namespace
 
-std::vector<MetricFamily> WriteMetricFamilies(const std::optional<EngineMetrics>& engine,
+std::vector<MetricFamily> WriteMetricFamilies(const std::optional<LoopMetrics>& loop,
                                               const record::OperationCounts& operations) {
   Families families;
   AddValue(Begin(families, "mlxcomm_build_info", MetricType::Gauge, "Always 1."),
            {{"version", kSoftwareVersion}}, 1);
   AddOne(families, "mlxcomm_engine_responsive", MetricType::Gauge,
          "0 where the engine did not answer in time; then most of the rest is missing.",
-         engine ? 1 : 0);
+         loop ? 1 : 0);
   AddOperations(operations, families);
-  if (!engine) return families;
-  AddNode(engine->node, families);
-  AddLinks(engine->node, families);
-  AddRails(engine->node, families);
+  if (!loop) return families;
+  AddNode(loop->node, families);
+  AddLinks(loop->node, families);
+  AddRails(loop->node, families);
   MetricFamily& jobs = Begin(families, "mlxcomm_jobs", MetricType::Gauge,
                              "Jobs with ranks on this node, or that wait for them, by state.");
   for (const char* const state : {"forming", "running", "failed"}) {
-    const auto found = engine->jobs.find(state);
+    const auto found = loop->jobs.find(state);
     AddValue(jobs, {{"state", state}},
-             found == engine->jobs.end() ? 0 : static_cast<double>(found->second));
+             found == loop->jobs.end() ? 0 : static_cast<double>(found->second));
   }
   AddOne(families, "mlxcomm_engine_wakeups_total", MetricType::Counter,
-         "How often the engine slept and was woken.", engine->wakeups);
+         "How often the engine slept and was woken.", loop->wakeups);
   AddOne(families, "mlxcomm_peer_violations_total", MetricType::Counter,
-         "Messages from nodes that no well-behaved daemon sends.", engine->violations);
+         "Messages from nodes that no well-behaved daemon sends.", loop->violations);
   return families;
 }
 

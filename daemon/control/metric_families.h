@@ -13,12 +13,12 @@
 
 namespace mlxcomm::control {
 
-struct EngineMetrics : node::NodeMetrics {
+struct LoopMetrics : node::NodeMetrics {
   std::uint64_t wakeups = 0;
 };
 
-// `engine`: nothing where the loop did not answer in time; then only the rest is written.
+// `loop`: nothing where the loop did not answer in time; then only the rest is written.
 std::vector<prometheus::MetricFamily> WriteMetricFamilies(
-    const std::optional<EngineMetrics>& engine, const record::OperationCounts& operations);
+    const std::optional<LoopMetrics>& loop, const record::OperationCounts& operations);
 
 }  // namespace mlxcomm::control

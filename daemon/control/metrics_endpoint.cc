@@ -19,14 +19,14 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(2);  // For the loop; scrapers have ten.
 
 // The loop's answer to a thread that waits for it, and may have given up meanwhile.
-class PromisedMetrics final : public node::Answer<EngineMetrics> {
+class PromisedMetrics final : public node::Answer<LoopMetrics> {
  public:
-  explicit PromisedMetrics(std::promise<std::optional<EngineMetrics>> promise)
+  explicit PromisedMetrics(std::promise<std::optional<LoopMetrics>> promise)
       : promise_(std::move(promise)) {}
   ~PromisedMetrics() override {
     if (!told_) promise_.set_value(std::nullopt);
   }
-  void Succeed(const EngineMetrics& metrics) override {
+  void Succeed(const LoopMetrics& metrics) override {
     told_ = true;
     promise_.set_value(metrics);
   }
@@ -36,14 +36,14 @@ class PromisedMetrics final : public node::Answer<EngineMetrics> {
   }
 
  private:
-  std::promise<std::optional<EngineMetrics>> promise_;
+  std::promise<std::optional<LoopMetrics>> promise_;
   bool told_ = false;
 };
 
 std::vector<prometheus::MetricFamily> Collect(PostedCalls& calls,
                                               const record::OperationCounts& operations) {
-  std::promise<std::optional<EngineMetrics>> promise;
-  std::future<std::optional<EngineMetrics>> told = promise.get_future();
+  std::promise<std::optional<LoopMetrics>> promise;
+  std::future<std::optional<LoopMetrics>> told = promise.get_future();
   calls.Ask(std::make_unique<PromisedMetrics>(std::move(promise)),
             [&calls](node::Node& node, auto answer) {
               answer->Succeed({node.Metrics(), calls.wakeups()});

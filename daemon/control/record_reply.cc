@@ -196,8 +196,8 @@ void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequ
   reply.set_node(recorder.node());
   reply.set_taken_ns(now.unix_ns);
   std::vector<OperationLife> lives;
-  for (const TrackCopy& engine : recorder.Copy(TrackKind::kEngine, FlightRecorder::kEngineEvents)) {
-    lives = record::LivesOf(engine.events);  // There is one loop.
+  for (const TrackCopy& loop : recorder.Copy(TrackKind::kLoop, FlightRecorder::kLoopEvents)) {
+    lives = record::LivesOf(loop.events);  // There is one loop.
   }
   reply.set_operations_of_others(static_cast<std::uint64_t>(std::count_if(
       lives.begin(), lives.end(),

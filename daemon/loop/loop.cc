@@ -95,7 +95,7 @@ void Loop::Run() {
       spin.Found(now_ns_);
     } else if (!workers_->Help()) {
       const bool others_work = workers_->IsUnderWay();
-      if (!spin.LookAgain(now_ns_, options_.scheduling.engine_awaits_workers && others_work)) {
+      if (!spin.LookAgain(now_ns_, options_.scheduling.loop_awaits_workers && others_work)) {
         Sleep();
       }
     }

@@ -6,7 +6,7 @@
 namespace mlxcomm::record {
 std::size_t FlightRecorder::EventsOf(TrackKind kind) const {
   switch (kind) {
-    case TrackKind::kEngine: return engine_events_;
+    case TrackKind::kLoop: return loop_events_;
     case TrackKind::kRail: return kRailEvents;
     case TrackKind::kWorker: return kWorkerEvents;
   }

@@ -29,7 +29,7 @@
 
 namespace mlxcomm::record {
 
-enum class TrackKind : std::uint8_t { kEngine, kRail, kWorker };
+enum class TrackKind : std::uint8_t { kLoop, kRail, kWorker };
 
 // A group, with the names that readers of its events show.
 struct GroupName {
@@ -45,7 +45,7 @@ struct GroupName {
 };
 
 struct TrackCopy {
-  TrackKind kind = TrackKind::kEngine;
+  TrackKind kind = TrackKind::kLoop;
   std::string name;
   bool open = false;          // Its writer has not ended.
   std::uint64_t written = 0;  // Events since it was opened.
@@ -57,7 +57,7 @@ struct TrackCopy {
 
 class FlightRecorder {
  public:
-  static constexpr std::size_t kEngineEvents = 16384;
+  static constexpr std::size_t kLoopEvents = 16384;
   static constexpr std::size_t kRailEvents = 2048;
   static constexpr std::size_t kWorkerEvents = 2048;
   static constexpr std::size_t kTracksMax = 64;
@@ -65,9 +65,9 @@ class FlightRecorder {
   static constexpr std::size_t kGroupsGoneNamed = 256;
   static constexpr std::size_t kNodesNamedMax = 64;
 
-  // Keeps the last `engine_events` events of operations' lives, a power of two.
-  explicit FlightRecorder(std::string node, std::size_t engine_events = kEngineEvents)
-      : node_(std::move(node)), engine_events_(engine_events) {}
+  // Keeps the last `loop_events` events of operations' lives, a power of two.
+  explicit FlightRecorder(std::string node, std::size_t loop_events = kLoopEvents)
+      : node_(std::move(node)), loop_events_(loop_events) {}
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
@@ -88,7 +88,7 @@ class FlightRecorder {
 
  private:
   struct Track {
-    TrackKind kind = TrackKind::kEngine;
+    TrackKind kind = TrackKind::kLoop;
     std::string name;
     bool open = true;
     std::uint64_t closed_at = 0;  // The number of its closing; 0: it has nothing to show.
@@ -100,7 +100,7 @@ class FlightRecorder {
   std::size_t EventsOf(TrackKind kind) const;
 
   const std::string node_;
-  const std::size_t engine_events_;
+  const std::size_t loop_events_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::uint64_t closings_ = 0;

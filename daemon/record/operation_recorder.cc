@@ -42,7 +42,7 @@ OperationRecorder::OperationRecorder(record::FlightRecorder& recorder,
       counts_(counts),
       now_ns_(now_ns),
       clock_(std::move(clock)),
-      track_(recorder.AddTrack(record::TrackKind::kEngine, "engine")) {}
+      track_(recorder.AddTrack(record::TrackKind::kLoop, "loop")) {}
 
 OperationRecorder::~OperationRecorder() { recorder_.CloseTrack(track_); }
 
@@ -194,11 +194,11 @@ void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& na
 
 // The failed operation and the two before it, or else the group's last three.
 std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& operation) const {
-  constexpr std::size_t kEngineEventsRead = 4096;
+  constexpr std::size_t kLoopEventsRead = 4096;
   constexpr std::size_t kRailEventsRead = 512;
   constexpr std::size_t kOperationsTold = 3;
   std::vector<Event> events;
-  if (track_ != nullptr) track_->Copy(kEngineEventsRead, 0, events);
+  if (track_ != nullptr) track_->Copy(kLoopEventsRead, 0, events);
   std::erase_if(events, [group](const Event& event) { return event.group != group; });
   std::vector<record::OperationLife> lives = record::LivesOf(events);
   const record::Name failed = RecordedName(operation);

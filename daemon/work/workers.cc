@@ -37,16 +37,16 @@ void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_
 
 }  // namespace
 
-Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
                  record::FlightRecorder& recorder, std::uint64_t cache_bytes)
     : scheduling_(scheduling),
-      engine_bell_(engine_bell),
+      loop_bell_(loop_bell),
       recorder_(recorder),
       slots_(std::make_unique<Slot[]>(kWorksMax)),
       store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes()) {
   done_here_.reserve(kWorksMax);
   if (scheduling.workers > 0)
-    engine_.track = recorder.AddTrack(record::TrackKind::kWorker, "engine");
+    loop_hand_.track = recorder.AddTrack(record::TrackKind::kWorker, "engine");
   for (std::uint32_t i = 0; i < scheduling.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>());
     workers_[i]->hand.track =
@@ -65,7 +65,7 @@ Workers::~Workers() {
     worker->thread.join();
     recorder_.CloseTrack(worker->hand.track);
   }
-  recorder_.CloseTrack(engine_.track);
+  recorder_.CloseTrack(loop_hand_.track);
 }
 
 void Workers::Do(const collective::LocalWork& work) {
@@ -80,7 +80,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   // The slot's last work is done, so nothing is left there, but front_ may not have moved past it yet.
   if (written - front_.load(std::memory_order_acquire) >= kWorksMax) HasPieces();
   slot.used = true;
-  engine_core_.store(platform::CurrentCore(), std::memory_order_relaxed);
+  loop_core_.store(platform::CurrentCore(), std::memory_order_relaxed);
   slot.work = work;
   slot.cookie = cookie;
   slot.operation = operation;
@@ -179,7 +179,7 @@ bool Workers::Help() {
   std::uint64_t now = platform::MonotonicNow();
   const std::uint64_t enough = now + kEnoughNs;
   do {
-    if (DoPiece(piece, engine_, now)) done_here_.push_back(IndexOf(*piece.slot));
+    if (DoPiece(piece, loop_hand_, now)) done_here_.push_back(IndexOf(*piece.slot));
   } while (now < enough && Take(End::kFront, piece));
   return true;
 }
@@ -223,7 +223,7 @@ Workers::Traffic Workers::traffic() const {
     traffic.bytes_read += hand.bytes_read.load(std::memory_order_relaxed);
     traffic.bytes_written += hand.bytes_written.load(std::memory_order_relaxed);
   };
-  add(engine_);
+  add(loop_hand_);
   for (const auto& worker : workers_) add(worker->hand);
   return traffic;
 }
@@ -236,19 +236,19 @@ void Workers::Run(Worker& worker) {
   while (!stop_.load(std::memory_order_acquire)) {
     if (Take(End::kBack, piece)) {
       spin.Found(now);
-      const bool moved = AvoidEngine();
+      const bool moved = AvoidLoop();
       const bool woke = piece.more && WakeOne();
       if (moved || woke) now = platform::MonotonicNow();
       if (!DoPiece(piece, worker.hand, now)) continue;
       worker.done.Push(IndexOf(*piece.slot));
       if (!worker.done.ConsumerSleeps()) continue;
-      engine_bell_.Ring();
+      loop_bell_.Ring();
       now = platform::MonotonicNow();
       continue;
     }
     // A worker that waits on the loop's core would see work only after the loop had done all of it.
     const bool came = spin.Saw(written_.load(std::memory_order_relaxed), now);
-    if (came) AvoidEngine();
+    if (came) AvoidLoop();
     if (!spin.LookAgain(now)) Sleep(worker);
     now = platform::MonotonicNow();
   }
@@ -256,10 +256,10 @@ void Workers::Run(Worker& worker) {
 
 // When every thread spins and yields, the scheduler sees no idle core and may leave two busy threads sharing
 // one. True: that took a moment.
-bool Workers::AvoidEngine() {
-  if (!scheduling_.workers_avoid_engine) return false;
+bool Workers::AvoidLoop() {
+  if (!scheduling_.workers_avoid_loop) return false;
   const std::uint32_t core = platform::CurrentCore();
-  if (core != engine_core_.load(std::memory_order_relaxed)) return false;
+  if (core != loop_core_.load(std::memory_order_relaxed)) return false;
   platform::LeaveCore(core);
   return true;
 }

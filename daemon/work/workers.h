@@ -35,7 +35,7 @@ class Workers {
 
   // Each worker records its work in a track of `recorder`, which outlives them.
   // cache_bytes 0: of this machine's last-level cache.
-  Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+  Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
           record::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
   ~Workers();
   Workers(const Workers&) = delete;
@@ -63,7 +63,7 @@ class Workers {
   };
   Traffic traffic() const;
   const reduce::StoreChoice& store_choice() const { return store_choice_; }
-  void CountOwn(const collective::LocalWork& work) { engine_.Count(work, work.elements); }
+  void CountOwn(const collective::LocalWork& work) { loop_hand_.Count(work, work.elements); }
 
  private:
   struct alignas(64) Slot {
@@ -98,7 +98,7 @@ class Workers {
   };
   void Run(Worker& worker);
   void Sleep(Worker& worker);
-  bool AvoidEngine();
+  bool AvoidLoop();
   Slot* FirstWithPieces(std::uint64_t& at);  // Also returns its number in `at`; nullptr: none.
   bool HasPieces();
   enum class End : std::uint8_t { kFront, kBack };
@@ -111,15 +111,15 @@ class Workers {
   }
 
   const queue::SchedulingPolicy scheduling_;
-  platform::Wakeup& engine_bell_;
+  platform::Wakeup& loop_bell_;
   record::FlightRecorder& recorder_;
   std::unique_ptr<Slot[]> slots_;
   alignas(64) std::atomic<std::uint64_t> written_{0};  // Works submitted.
   alignas(64) std::atomic<std::uint64_t> front_{0};    // No piece before it is left.
   alignas(64) std::atomic<bool> stop_{false};
-  std::atomic<std::uint32_t> engine_core_{0};  // When it last submitted.
+  std::atomic<std::uint32_t> loop_core_{0};  // When it last submitted.
   std::vector<std::unique_ptr<Worker>> workers_;
-  Hand engine_;
+  Hand loop_hand_;
   reduce::StoreChoice store_choice_;
   std::uint64_t polled_ = 0;              // Works.
   std::vector<std::uint32_t> done_here_;  // Slots whose last piece the loop has done.

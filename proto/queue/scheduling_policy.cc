@@ -16,12 +16,12 @@ SchedulingPolicy SchedulingPolicy::Choose(Scheduling asked, std::uint32_t cores)
   if (asked == Scheduling::kFewCores) cores = std::min(cores, kFewCoresMost);
   if (asked == Scheduling::kManyCores) cores = std::max(cores, kFewCoresMost + 1);
   SchedulingPolicy policy;
-  policy.engine_awaits_workers = cores > 1;
+  policy.loop_awaits_workers = cores > 1;
   policy.workers = std::clamp(cores / 2, 1u, kWorkersMost);
   if (cores <= kFewCoresMost) return policy;
   policy.waiting = {5'000, 200'000, false};
-  policy.engine_drives_all = false;
-  policy.workers_avoid_engine = false;
+  policy.loop_drives_all = false;
+  policy.workers_avoid_loop = false;
   policy.rail_spin_ns = 50'000;
   policy.rail_in_flight_spin_ns = 500'000;
   return policy;

@@ -29,11 +29,11 @@ struct SchedulingPolicy {
   // A thread that waits for an operation, or for work: the loop, a worker, a client.
   SpinLimits waiting{2'000, 250'000, true};
   // The loop pauses between two looks, but keeps its core, while others do the last pieces of work.
-  bool engine_awaits_workers = false;
+  bool loop_awaits_workers = false;
   // The loop carries all of a TCP rail's data; else the rail's thread takes over large data.
-  bool engine_drives_all = true;
+  bool loop_drives_all = true;
   // A worker that finds itself on the loop's core goes to another one.
-  bool workers_avoid_engine = true;
+  bool workers_avoid_loop = true;
   std::uint32_t workers = 1;  // The loop is one more.
   // How long a rail's thread spins before it sleeps; and how long while an operation of an RDMA rail
   // is in flight, because then something will come.

@@ -125,7 +125,7 @@ def test_guard_bites(tmp_path):
     try:
         cluster.start()
         cluster.arm(True)
-        cluster.status(0)  # Answered by the engine, which writes a message for it.
+        cluster.status(0)  # Answered by the loop, which writes a message for it.
         assert cluster.daemons[0].finish() == -6
         assert any("payload guard: " in line for line in cluster.daemons[0].lines)
     finally:

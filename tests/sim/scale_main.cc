@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   app.add_option("--bytes-per-second", options.bytes_per_second, "of a cable or a port");
   app.add_option("--latency-ns", options.latency_ns, "of a cable");
   app.add_option("--uplink-hosts", options.uplink_hosts, "an uplink carries so many ports' worth");
-  app.add_option("--event-ns", options.event_ns, "the engine's time for each event");
+  app.add_option("--event-ns", options.event_ns, "the loop's time for each event");
   app.add_option("--repeats", options.repeats, "the last one counts");
   app.add_flag("--in-place", options.in_place, "the output is the input's memory");
   CLI11_PARSE(app, argc, argv);

@@ -39,11 +39,11 @@ MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives, std::
 RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
                        std::uint32_t peer_receives, std::uint64_t connection, Service service,
                        const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
-                       platform::Wakeup& engine_bell)
+                       platform::Wakeup& loop_bell)
     : scheduling_(scheduling),
       pair_(std::move(pair)),
       bell_(std::move(bell)),
-      engine_bell_(engine_bell),
+      loop_bell_(loop_bell),
       heard_ns_(platform::MonotonicNow()),
       regions_(std::move(regions)),
       stream_(ShapeOf(*pair_, peer_receives, connection, regions_, service),
@@ -298,11 +298,11 @@ void RailThread::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool has_room = events_.Push(std::move(event));
   MLXCOMM_INVARIANT(has_room);
-  WakeEngine();
+  WakeLoop();
 }
 
-void RailThread::WakeEngine() {
-  if (events_.ConsumerSleeps()) engine_bell_.Ring();
+void RailThread::WakeLoop() {
+  if (events_.ConsumerSleeps()) loop_bell_.Ring();
 }
 
 void RailThread::GoDown(std::string reason, LinkReason link_reason) {

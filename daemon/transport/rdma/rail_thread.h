@@ -29,12 +29,12 @@ namespace mlxcomm::fabric::rdma {
 
 class RailThread final : private FrameReaderPort {
  public:
-  // `pair` is connected, its receives are posted. `engine_bell` is there until Stop returns.
+  // `pair` is connected, its receives are posted. `loop_bell` is there until Stop returns.
   // `regions`: may be null.
   RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
              std::uint32_t peer_receives, std::uint64_t connection, Service service,
              const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
-             platform::Wakeup& engine_bell);
+             platform::Wakeup& loop_bell);
 
   // Before Run.
   void Observe(std::unique_ptr<RailObserver> observer);
@@ -83,7 +83,7 @@ class RailThread final : private FrameReaderPort {
   bool ObeyCommands();
   void TellTransmitted();
   void Emit(RailEvent&& event);
-  void WakeEngine();
+  void WakeLoop();
   void GoDown(std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
@@ -95,7 +95,7 @@ class RailThread final : private FrameReaderPort {
   const queue::SchedulingPolicy scheduling_;
   std::unique_ptr<QueuePair> pair_;
   platform::Wakeup bell_;
-  platform::Wakeup& engine_bell_;
+  platform::Wakeup& loop_bell_;
   const platform::FileDescriptor no_socket_;
   SpscRing<RailCommand> commands_{kRingSlots};
   SpscRing<RailEvent> events_{kRingSlots};

@@ -10,12 +10,12 @@
 namespace mlxcomm::fabric::rdma {
 
 absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
-                                                           platform::Wakeup& engine_bell) {
+                                                           platform::Wakeup& loop_bell) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
   auto thread = std::make_shared<RailThread>(std::move(ready.pair), ready.regions,
                                              ready.peer_receives, ready.connection, ready.service,
-                                             ready.scheduling, *std::move(bell), engine_bell);
+                                             ready.scheduling, *std::move(bell), loop_bell);
   return std::unique_ptr<RdmaRail>(new RdmaRail(std::move(thread), std::move(ready)));
 }
 

@@ -46,7 +46,7 @@ class RdmaRail final : public Rail {
   };
   // Takes it, or leaves the queue pair where it is: to destroy that is the driver's.
   static absl::StatusOr<std::unique_ptr<RdmaRail>> Create(Ready& ready,
-                                                          platform::Wakeup& engine_bell);
+                                                          platform::Wakeup& loop_bell);
   ~RdmaRail() override;
 
   // Before Start; may be nullptr.

@@ -48,7 +48,7 @@ int MillisecondsUntil(std::uint64_t deadline_ns) {
 
 absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
     platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-    const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+    const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
     SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
@@ -56,17 +56,17 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
   if (stream == nullptr) stream = std::make_unique<PlainStream>();
   return std::unique_ptr<TcpRail>(
       new TcpRail(std::move(socket), std::move(local_address), std::move(remote_address),
-                  scheduling, engine_bell, *std::move(bell), std::move(watch), std::move(stream)));
+                  scheduling, loop_bell, *std::move(bell), std::move(watch), std::move(stream)));
 }
 
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
                  std::string remote_address, const queue::SchedulingPolicy& scheduling,
-                 platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch,
+                 platform::Wakeup& loop_bell, platform::Wakeup bell, SocketWatches::Handle watch,
                  std::unique_ptr<ByteStream> stream)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),
       remote_address_(std::move(remote_address)),
-      engine_bell_(engine_bell),
+      loop_bell_(loop_bell),
       bell_(std::move(bell)),
       scheduling_(scheduling),
       watch_(std::move(watch)),
@@ -90,9 +90,8 @@ void TcpRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
 absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   reader_.posted().ShareClaims(claims);
   if (resumed) reader_.posted().DoNotKnowAllWithdrawn();
-  if (may_change_hands_ && !IsForThread())
-    driver_.store(Driver::kEngine, std::memory_order_release);
-  if (!EngineDrives()) {
+  if (may_change_hands_ && !IsForThread()) driver_.store(Driver::kLoop, std::memory_order_release);
+  if (!LoopDrives()) {
     if (absl::Status status = StartThread(); !status.ok()) return status;
   }
   started_ = true;
@@ -112,7 +111,7 @@ absl::Status TcpRail::StartThread() {
 
 // If there can be none now, the first large frame tries again, and says so.
 void TcpRail::Prepare() {
-  if (scheduling_.engine_drives_all || thread_.joinable() || ends_ || down_) return;
+  if (scheduling_.loop_drives_all || thread_.joinable() || ends_ || down_) return;
   (void)StartThread();
 }
 
@@ -150,7 +149,7 @@ std::unique_ptr<KeptEnd> TcpRail::KeepEnd() {
 
 bool TcpRail::Give(const RailCommand& command) {
   const bool given = commands_.Push(RailCommand(command));
-  if (EngineDrives()) {
+  if (LoopDrives()) {
     TakeGiven(command);
     return given;
   }
@@ -163,7 +162,7 @@ bool TcpRail::Pop(RailEvent& event) {
   if (std::exchange(popped_slot_, false)) reader_.OnSlotFreed();
   if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
   // One look a turn, which ends when there is nothing to pop.
-  if (EngineDrives() && events_.IsEmpty() && !std::exchange(looked_, true)) Look();
+  if (LoopDrives() && events_.IsEmpty() && !std::exchange(looked_, true)) Look();
   if (events_.Pop(event)) {
     popped_large_control_ = event.control != nullptr;
     popped_slot_ =
@@ -211,7 +210,7 @@ void TcpRail::FitToRate() {
 
 // Only the thread that drives may touch the socket: it may be closed at its end.
 std::optional<HeldBytes> TcpRail::held() const {
-  if (EngineDrives()) {
+  if (LoopDrives()) {
     if (down_) return std::nullopt;
     const std::optional<std::uint64_t> bytes = UnacknowledgedBytes(socket_.get());
     if (!bytes) return std::nullopt;
@@ -234,7 +233,7 @@ void TcpRail::LookAtHeld() {
 }
 
 bool TcpRail::PrepareToSleep() {
-  if (EngineDrives()) {
+  if (LoopDrives()) {
     const bool waits = events_.IsEmpty() && writer_.transmitted() == 0 &&
                        !reader_.may_take_read_ahead() && !reader_.has_unseen() && watch_->is_open();
     const bool all_given = commands_.IsEmpty() && writer_.is_empty();
@@ -243,7 +242,7 @@ bool TcpRail::PrepareToSleep() {
   }
   if (!events_.PrepareToSleep()) return false;
   // The thread may have given it up just now: either it sees that we sleep, or we see that.
-  if (!EngineDrives() || watch_->is_armed()) return true;
+  if (!LoopDrives() || watch_->is_armed()) return true;
   events_.WakeUp();
   return false;
 }
@@ -299,7 +298,7 @@ void TcpRail::Look() {
   if (looks_ || !writer_.is_blocked()) writer_.Write();
   if (looks_ || writer_.error() != 0) LookAtSocket();
   // It may have been too much: then nothing of the driver's is to be touched any more.
-  if (!EngineDrives() || down_) return;
+  if (!LoopDrives() || down_) return;
   TellTransmitted();
   if (IsForThread()) HandOver();
 }
@@ -317,7 +316,7 @@ void TcpRail::LookAtSocket() {
   }
   writer_.Write();  // An echo.
   const bool too_much = reader_.received_bytes() - read_before > kLookBytesMax;
-  if (!scheduling_.engine_drives_all && too_much) return HandOver();
+  if (!scheduling_.loop_drives_all && too_much) return HandOver();
   const bool moved = reader_.received_bytes() + writer_.sent_bytes() > before;
   empty_looks_ = moved ? 0 : empty_looks_ + 1;
   if (empty_looks_ >= kEmptyLooksMax && !reader_.has_unseen()) WatchSocket();
@@ -327,7 +326,7 @@ void TcpRail::Run() {
   platform::ServeWhoWaits();
   std::uint64_t idle_since = 0;
   while (!stop_.load(std::memory_order_acquire)) {
-    if (driver_.load(std::memory_order_acquire) == Driver::kEngine) {
+    if (driver_.load(std::memory_order_acquire) == Driver::kLoop) {
       Park();
       idle_since = 0;
       continue;
@@ -342,7 +341,7 @@ void TcpRail::Run() {
     if (idle_since == 0) idle_since = now;
     if (now - idle_since < scheduling_.rail_spin_ns) continue;
     if (may_change_hands_ && IsQuiet(now)) {
-      GiveToEngine();
+      GiveToLoop();
     } else {
       Sleep();
     }
@@ -370,7 +369,7 @@ bool TcpRail::Turn() {
   }
   if (moved && writer_.transmitted() < kUntoldFramesMax) return true;
   TellTransmitted();
-  if (!moved && untold_bytes_ > 0) WakeEngine();
+  if (!moved && untold_bytes_ > 0) WakeLoop();
   return moved;
 }
 
@@ -390,7 +389,7 @@ void TcpRail::EndByReader() {
 // The loop drives.
 void TcpRail::Park() {
   while (!stop_.load(std::memory_order_acquire) &&
-         driver_.load(std::memory_order_acquire) == Driver::kEngine) {
+         driver_.load(std::memory_order_acquire) == Driver::kLoop) {
     pollfd bell = {bell_.descriptor(), POLLIN, 0};
     ::poll(&bell, 1, -1);
     bell_.Drain();
@@ -410,9 +409,9 @@ bool TcpRail::IsQuiet(std::uint64_t now_ns) {
 }
 
 // The last thing the thread does with what is the driver's.
-void TcpRail::GiveToEngine() {
-  driver_.store(Driver::kEngine, std::memory_order_release);
-  if (events_.ConsumerSleeps()) engine_bell_.Ring();
+void TcpRail::GiveToLoop() {
+  driver_.store(Driver::kLoop, std::memory_order_release);
+  if (events_.ConsumerSleeps()) loop_bell_.Ring();
 }
 
 void TcpRail::Sleep() {
@@ -504,12 +503,12 @@ void TcpRail::Emit(RailEvent&& event) {
   untold_bytes_ += event.header.payload_bytes;
   const bool has_room = events_.Push(std::move(event));
   MLXCOMM_INVARIANT(has_room);
-  if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeEngine();
+  if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeLoop();
 }
 
-void TcpRail::WakeEngine() {
+void TcpRail::WakeLoop() {
   untold_bytes_ = 0;
-  if (events_.ConsumerSleeps()) engine_bell_.Ring();
+  if (events_.ConsumerSleeps()) loop_bell_.Ring();
 }
 
 void TcpRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason) {

@@ -38,11 +38,11 @@ namespace mlxcomm::fabric {
 
 class TcpRail final : public Rail, private FrameReaderPort {
  public:
-  // `socket` is connected and non-blocking. `engine_bell` wakes the loop. Without a watch
+  // `socket` is connected and non-blocking. `loop_bell` wakes the loop. Without a watch
   // the thread always drives; without a stream the connection is plain.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
       platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-      const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+      const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
       SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
   ~TcpRail() override;
 
@@ -86,22 +86,22 @@ class TcpRail final : public Rail, private FrameReaderPort {
   static constexpr std::uint64_t kLookBytesMax = 128 * 1024;
   // Looks without anything until the socket has to call.
   static constexpr int kEmptyLooksMax = 64;
-  enum class Driver : std::uint8_t { kThread, kEngine };
+  enum class Driver : std::uint8_t { kThread, kLoop };
 
   TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-          const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+          const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
           platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream);
 
   // The loop, driving.
-  bool EngineDrives() const {
-    return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kEngine;
+  bool LoopDrives() const {
+    return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kLoop;
   }
   void TakeGiven(const RailCommand& command);
   void Look();
   void LookAtSocket();
-  bool IsTooHeavy() const { return !scheduling_.engine_drives_all && IsHeavy(); }
+  bool IsTooHeavy() const { return !scheduling_.loop_drives_all && IsHeavy(); }
   // After what was given has been written, as far as the socket takes it.
-  bool IsForThread() const { return !scheduling_.engine_drives_all && (IsHeavy() || IsStuck()); }
+  bool IsForThread() const { return !scheduling_.loop_drives_all && (IsHeavy() || IsStuck()); }
   void WatchSocket();
   void HandOver();
   absl::Status StartThread();
@@ -113,7 +113,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool Turn();
   void Park();
   bool IsQuiet(std::uint64_t now_ns);
-  void GiveToEngine();
+  void GiveToLoop();
   void Sleep();
   int SleepMs() const;
   void SendTheRest();
@@ -127,7 +127,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void FitToRate();
   void TellTransmitted();
   void Emit(RailEvent&& event);
-  void WakeEngine();
+  void WakeLoop();
   void GoDown(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
@@ -139,7 +139,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   platform::FileDescriptor socket_;
   std::string local_address_;
   std::string remote_address_;
-  platform::Wakeup& engine_bell_;
+  platform::Wakeup& loop_bell_;
   platform::Wakeup bell_;
   SpscRing<RailCommand> commands_{kRingSlots};
   SpscRing<RailEvent> events_{kRingSlots};

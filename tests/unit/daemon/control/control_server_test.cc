@@ -399,7 +399,7 @@ TEST_F(ControlServerTest, ReadsTheRecordWithoutTheLoopAndToNobodyUnknown) {
   record::Event event;
   event.kind = record::EventKind::kSubmitted;
   event.time_ns = 1;
-  recorder_.AddTrack(record::TrackKind::kEngine, "engine")->Write(event);
+  recorder_.AddTrack(record::TrackKind::kLoop, "loop")->Write(event);
   const auto read = [&](const std::string& token, v1::FlightRecordReply& record) {
     grpc::ClientContext context;
     Identify(context, token);

@@ -21,10 +21,10 @@ using testing::Not;
 constexpr auto kAllReduce = static_cast<std::uint8_t>(OperationKind::kAllReduce);
 constexpr auto kFloat32 = static_cast<std::uint8_t>(DataType::kFloat32);
 
-std::string Text(const std::optional<EngineMetrics>& engine,
+std::string Text(const std::optional<LoopMetrics>& loop,
                  const record::OperationCounts& operations = {}) {
   std::ostringstream out;
-  prometheus::TextSerializer().Serialize(out, WriteMetricFamilies(engine, operations));
+  prometheus::TextSerializer().Serialize(out, WriteMetricFamilies(loop, operations));
   return out.str();
 }
 
@@ -38,7 +38,7 @@ v1::RailStatus Rail(const std::string& address, v1::RailState::Value state, std:
   return rail;
 }
 
-TEST(MetricFamiliesTest, AnEngineThatDoesNotAnswerIsToldWithWhatIsKnownWithoutIt) {
+TEST(MetricFamiliesTest, ALoopThatDoesNotAnswerIsToldWithWhatIsKnownWithoutIt) {
   record::OperationCounts counts;
   counts.Add(kAllReduce, kFloat32, false, 8, 1'000);
   const std::string text = Text(std::nullopt, counts);
@@ -51,15 +51,15 @@ TEST(MetricFamiliesTest, AnEngineThatDoesNotAnswerIsToldWithWhatIsKnownWithoutIt
 // Why: two samples with the same name and labels make a whole scrape fail.
 // How: a rail that was cut and its successor differ only in their ports.
 TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
-  EngineMetrics engine;
-  v1::LinkStatus& link = *engine.node.add_links();
+  LoopMetrics loop;
+  v1::LinkStatus& link = *loop.node.add_links();
   link.set_peer("b");
   link.set_state(v1::LinkState::up);
   link.set_changed_frames(3);
   *link.add_rails() = Rail("10.0.0.1:7470", v1::RailState::up, 100);
   *link.add_rails() = Rail("10.0.0.1:40112", v1::RailState::down, 20);
-  engine.node.add_links()->set_peer("b");
-  const std::string text = Text(engine);
+  loop.node.add_links()->set_peer("b");
+  const std::string text = Text(loop);
   const std::string labels =
       "{peer=\"b\",transport=\"tcp\",local_interface=\"en2\",remote_interface=\"\"} ";
   EXPECT_THAT(text, HasSubstr("mlxcomm_rail_sent_bytes_total" + labels + "120"));
@@ -75,11 +75,11 @@ TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
 }
 
 TEST(MetricFamiliesTest, TellsConnectionsThatWereEndedByEachReason) {
-  EngineMetrics engine;
-  v1::EndedConnections& told = *engine.node.add_control_connections_ended();
+  LoopMetrics loop;
+  v1::EndedConnections& told = *loop.node.add_control_connections_ended();
   told.set_reason("pings");
   told.set_count(3);
-  const std::string text = Text(engine);
+  const std::string text = Text(loop);
   const std::string name = "mlxcomm_control_connections_ended_total{reason=";
   EXPECT_THAT(text, HasSubstr(name + "\"pings\"} 3"));
   EXPECT_THAT(text,
@@ -88,16 +88,16 @@ TEST(MetricFamiliesTest, TellsConnectionsThatWereEndedByEachReason) {
 }
 
 TEST(MetricFamiliesTest, NamesOfOtherNodesBreakNoLine) {
-  EngineMetrics engine;
-  engine.node.add_links()->set_peer("b\"} 1\nmlxcomm_evil 1\n");
-  EXPECT_THAT(Text(engine), Not(HasSubstr("\nmlxcomm_evil")));
+  LoopMetrics loop;
+  loop.node.add_links()->set_peer("b\"} 1\nmlxcomm_evil 1\n");
+  EXPECT_THAT(Text(loop), Not(HasSubstr("\nmlxcomm_evil")));
 }
 
 TEST(MetricFamiliesTest, CountsJobsByStateAndTellsNoNames) {
-  EngineMetrics engine;
-  engine.jobs["running"] = 2;
-  engine.node.add_users()->set_user("ann");
-  const std::string text = Text(engine);
+  LoopMetrics loop;
+  loop.jobs["running"] = 2;
+  loop.node.add_users()->set_user("ann");
+  const std::string text = Text(loop);
   EXPECT_THAT(text, HasSubstr("mlxcomm_jobs{state=\"running\"} 2"));
   EXPECT_THAT(text, HasSubstr("mlxcomm_jobs{state=\"failed\"} 0"));
   EXPECT_THAT(text, Not(HasSubstr("ann")));

@@ -18,7 +18,7 @@ constexpr RecordClocks kNow{1'000'000, 1'700'000'000'000'000'000};
 
 class RecordReplyTest : public testing::Test {
  protected:
-  RecordReplyTest() : engine_(recorder_.AddTrack(TrackKind::kEngine, "engine")) {
+  RecordReplyTest() : loop_(recorder_.AddTrack(TrackKind::kLoop, "loop")) {
     recorder_.NameGroup({1, "ann", "train", "train", {{0, "a"}, {2, "b"}}});
     recorder_.NameGroup({2, "ann", "train", "train/rows", {}});
     recorder_.NameGroup({3, "bob", "other", "other", {}});
@@ -39,13 +39,13 @@ class RecordReplyTest : public testing::Test {
     event.data_type = static_cast<std::uint8_t>(DataType::kFloat32);
     event.reduce_operator = static_cast<std::uint8_t>(ReduceOperator::kSum);
     event.bytes = 20;
-    engine_->Write(event);
+    loop_->Write(event);
   }
   void Happen(std::uint64_t group, std::uint64_t number, EventKind kind, std::uint64_t time_ns,
               std::uint32_t party = record::kNobody) {
     Event event = Of(group, number, kind, time_ns);
     event.party = party;
-    engine_->Write(event);
+    loop_->Write(event);
   }
   v1::FlightRecordReply Read(const v1::FlightRecordRequest& request = {},
                              const intake::User& viewer = {"root", true}) {
@@ -55,7 +55,7 @@ class RecordReplyTest : public testing::Test {
   }
 
   record::FlightRecorder recorder_{"a"};
-  record::EventRing* const engine_;
+  record::EventRing* const loop_;
 };
 
 TEST_F(RecordReplyTest, TellsALifeWithNamesAndTheDate) {
@@ -187,7 +187,7 @@ TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
 
 // Why: gRPC accepts 4 MiB, and a full recorder must still be readable.
 TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
-  for (std::size_t i = 0; i < record::FlightRecorder::kEngineEvents; ++i) {
+  for (std::size_t i = 0; i < record::FlightRecorder::kLoopEvents; ++i) {
     Call(1, i, 0, 1000 + i);
   }
   for (std::size_t k = 0; k + 1 < record::FlightRecorder::kTracksMax; ++k) {
@@ -206,7 +206,7 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
   request.set_with_tracks(true);
   const v1::FlightRecordReply reply = Read(request);
   EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()) + reply.operations_left_out(),
-            record::FlightRecorder::kEngineEvents);
+            record::FlightRecorder::kLoopEvents);
   EXPECT_GT(reply.tracks(0).spans_left_out(), 0u);
   EXPECT_EQ(reply.tracks(0).since_ns(), reply.tracks(0).spans(0).begin_ns());
   EXPECT_LT(reply.ByteSizeLong(), std::size_t{4} << 20);
@@ -214,7 +214,7 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
 
 // Why: names are the jobs' own and may be long; the newest operations are those asked for.
 TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
-  constexpr std::size_t kEvents = record::FlightRecorder::kEngineEvents;
+  constexpr std::size_t kEvents = record::FlightRecorder::kLoopEvents;
   recorder_.NameGroup({1, "ann", std::string(100, 'j'), std::string(300, 'g'), {{0, "a"}}});
   for (std::size_t i = 0; i < kEvents; ++i) Call(1, i, 0, 1000 + i);
   const v1::FlightRecordReply reply = Read();
@@ -230,7 +230,7 @@ TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
 TEST_F(RecordReplyTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
   Happen(1, 57, EventKind::kFirstByte, 100'000);
   std::vector<Event> events;
-  engine_->Copy(100, 0, events);
+  loop_->Copy(100, 0, events);
   const std::string text = record::DescribeLives(record::LivesOf(events), {}, 1'100'000);
   EXPECT_NE(text.find("called before the record begins"), std::string::npos) << text;
   EXPECT_EQ(text.find("nobody"), std::string::npos) << text;
@@ -241,9 +241,9 @@ TEST_F(RecordReplyTest, TextTellsTheLastMomentsInOneBoundedLine) {
   Happen(1, 57, EventKind::kMatched, 112'000);
   Event failed = Of(1, 57, EventKind::kFailed, 600'000);
   failed.code = static_cast<std::uint8_t>(FailureCode::kRankLost);
-  engine_->Write(failed);
+  loop_->Write(failed);
   std::vector<Event> events;
-  engine_->Copy(100, 0, events);
+  loop_->Copy(100, 0, events);
   auto lives = record::LivesOf(events);
   EXPECT_EQ(record::DescribeLives(lives, {}, 1'100'000),
             "operation 57, all_reduce sum float32[5], began 1.0 ms ago: called by rank 0 +0.0 us, "

@@ -180,7 +180,7 @@ TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
 // Why: a loop that is busy with other jobs is never idle; a job with little traffic would wait for
 // its buffers as long as that goes on.
 // How: a's loop takes turns without end and never sleeps.
-TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheEngineNeverSleeps) {
+TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheLoopNeverSleeps) {
   TwoSides two;
   auto& rail = two.Join("rail");
   two.Run();

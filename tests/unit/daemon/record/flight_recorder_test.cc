@@ -22,16 +22,16 @@ std::string NameOf(int number) { return "rail " + std::to_string(number); }
 
 TEST(FlightRecorderTest, KeepsATrackOfAKindForEachWriter) {
   FlightRecorder recorder("node");
-  EventRing* const engine = recorder.AddTrack(TrackKind::kEngine, "engine");
+  EventRing* const loop = recorder.AddTrack(TrackKind::kLoop, "loop");
   EventRing* const rail = recorder.AddTrack(TrackKind::kRail, "rail");
-  engine->Write(At(1));
+  loop->Write(At(1));
   rail->Write(At(2));
   rail->Write(At(3));
-  const auto engines = recorder.Copy(TrackKind::kEngine, 10);
+  const auto loops = recorder.Copy(TrackKind::kLoop, 10);
   const auto rails = recorder.Copy(TrackKind::kRail, 1);
-  ASSERT_EQ(engines.size(), 1u);
+  ASSERT_EQ(loops.size(), 1u);
   ASSERT_EQ(rails.size(), 1u);
-  EXPECT_EQ(engines[0].events.size(), 1u);
+  EXPECT_EQ(loops[0].events.size(), 1u);
   ASSERT_EQ(rails[0].events.size(), 1u);
   EXPECT_EQ(rails[0].events[0].time_ns, 3u);
   EXPECT_EQ(rails[0].written, 2u);

@@ -71,8 +71,8 @@ class OperationRecorderTest : public testing::Test {
     }
   }
   std::vector<record::OperationLife> Lives() {
-    const auto engines = flight_recorder_.Copy(record::TrackKind::kEngine, 100'000);
-    return record::LivesOf(engines.at(0).events);
+    const auto loops = flight_recorder_.Copy(record::TrackKind::kLoop, 100'000);
+    return record::LivesOf(loops.at(0).events);
   }
 
   NodeId self_{};

@@ -85,7 +85,7 @@ TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
 
 // Why: each result must wake a loop that has announced its sleep, however the two threads meet.
 // How: one piece at a time, so that both sides spin, announce and sleep.
-TEST_F(WorkersTest, WakeAnEngineThatSleeps) {
+TEST_F(WorkersTest, WakeALoopThatSleeps) {
   const Sums sums(1, 16);
   Workers workers(Scheduling(1), bell, recorder);
   std::vector<std::uint64_t> done;
@@ -134,7 +134,7 @@ TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
 // Why: free threads take a work piece by piece, and it is done when its last piece is, whichever
 // thread did that; every element must be combined once.
 // How: works of many pieces, with a rest, done by workers and the loop in any mixture.
-TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
+TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheLoop) {
   constexpr std::size_t kElements = 1'000'003;
   constexpr std::size_t kWorks = 6;
   const Sums sums(kWorks, kElements);
@@ -153,7 +153,7 @@ TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
 }
 
 // Why: on one core the worker may not run before all is done.
-TEST_F(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
+TEST_F(WorkersTest, LetTheLoopDoAllOfItWhereItComesFirst) {
   const Sums sums(2, 300'000);
   Workers workers(Scheduling(1), bell, recorder);
   std::vector<std::uint64_t> done;
@@ -161,7 +161,7 @@ TEST_F(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
     ASSERT_TRUE(workers.Submit(sums[round % 2], round, {}));
     while (workers.Help()) {
     }
-    ASSERT_TRUE(workers.IsUnderWay()) << "the engine has not heard that it is done";
+    ASSERT_TRUE(workers.IsUnderWay()) << "the loop has not heard that it is done";
     while (workers.Poll(done) == 0) {
     }
     ASSERT_FALSE(workers.IsUnderWay());

@@ -24,17 +24,17 @@ SchedulingPolicy Auto(std::uint32_t cores) {
 
 void ExpectFew(const SchedulingPolicy& policy) {
   EXPECT_TRUE(policy.waiting.gives_way);
-  EXPECT_TRUE(policy.engine_drives_all);
-  EXPECT_TRUE(policy.workers_avoid_engine);
+  EXPECT_TRUE(policy.loop_drives_all);
+  EXPECT_TRUE(policy.workers_avoid_loop);
   EXPECT_LT(policy.rail_spin_ns, Many(2).rail_spin_ns);
   EXPECT_EQ(policy.rail_in_flight_spin_ns, policy.rail_spin_ns);
 }
 
 void ExpectMany(const SchedulingPolicy& policy) {
   EXPECT_FALSE(policy.waiting.gives_way);
-  EXPECT_FALSE(policy.engine_drives_all);
-  EXPECT_FALSE(policy.workers_avoid_engine);
-  EXPECT_TRUE(policy.engine_awaits_workers);
+  EXPECT_FALSE(policy.loop_drives_all);
+  EXPECT_FALSE(policy.workers_avoid_loop);
+  EXPECT_TRUE(policy.loop_awaits_workers);
   EXPECT_GT(policy.rail_in_flight_spin_ns, policy.rail_spin_ns);
 }
 
@@ -52,11 +52,11 @@ TEST(SchedulingPolicyTest, TakesTheSideThatIsNamedWhateverTheCores) {
 }
 
 // Why: a thread that keeps its core while the only other one could do the work waits for itself.
-TEST(SchedulingPolicyTest, LetsTheEngineKeepItsCoreOnlyWhereThereIsAnother) {
-  EXPECT_FALSE(Auto(1).engine_awaits_workers);
-  EXPECT_FALSE(Few(1).engine_awaits_workers);
-  EXPECT_TRUE(Auto(2).engine_awaits_workers);
-  EXPECT_TRUE(Few(12).engine_awaits_workers);
+TEST(SchedulingPolicyTest, LetsTheLoopKeepItsCoreOnlyWhereThereIsAnother) {
+  EXPECT_FALSE(Auto(1).loop_awaits_workers);
+  EXPECT_FALSE(Few(1).loop_awaits_workers);
+  EXPECT_TRUE(Auto(2).loop_awaits_workers);
+  EXPECT_TRUE(Few(12).loop_awaits_workers);
 }
 
 TEST(SchedulingPolicyTest, HasAWorkerForEverySecondCoreButNotTooMany) {

@@ -32,7 +32,7 @@ struct Moved {
 };
 class MovedBy final : public RailObserver {
  public:
-  MovedBy(Moved& engine, Moved& thread) : engine_(engine), thread_(thread) {}
+  MovedBy(Moved& loop, Moved& thread) : loop_(loop), thread_(thread) {}
   void OnSent(const wire::FrameHeader& header, std::uint64_t, std::uint64_t) override {
     if (header.sequence != 0) ++Who(header).sent;
   }
@@ -42,12 +42,12 @@ class MovedBy final : public RailObserver {
 
  private:
   Moved& Who(const wire::FrameHeader& header) {
-    Moved& who = std::this_thread::get_id() == test_ ? engine_ : thread_;
+    Moved& who = std::this_thread::get_id() == test_ ? loop_ : thread_;
     if (header.type == wire::FrameType::kData) ++who.data;
     return who;
   }
   const std::thread::id test_ = std::this_thread::get_id();
-  Moved& engine_;
+  Moved& loop_;
   Moved& thread_;
 };
 
@@ -56,7 +56,7 @@ class TcpRailDriverTest : public OneRailTest {
   void SetUp() override { Make(queue::Scheduling::kManyCores); }
   void Make(queue::Scheduling scheduling) {
     MakeRail(watches_.Take(), scheduling);
-    rail_->Observe(std::make_unique<MovedBy>(by_engine_, by_thread_));
+    rail_->Observe(std::make_unique<MovedBy>(by_loop_, by_thread_));
   }
   // Before the things that it uses are gone.
   void TearDown() override { rail_.reset(); }
@@ -124,13 +124,13 @@ class TcpRailDriverTest : public OneRailTest {
 
   asio::io_context io_;
   SocketWatches watches_{io_};
-  Moved by_engine_, by_thread_;
+  Moved by_loop_, by_thread_;
   std::function<bool()> tired_;
   int sleeps_ = 0;
 };
 
 // Why: each thread that must be woken for a small frame costs as much as the frame.
-TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheEngineItself) {
+TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheLoopItself) {
   Start();
   for (std::uint64_t i = 1; i <= 100; ++i) {
     ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
@@ -143,8 +143,8 @@ TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheEngineItself) {
   }
   while (transmitted_ < 100) Next(RailEvent::Kind::kTransmitted);
   rail_->Stop();
-  EXPECT_EQ(by_engine_.sent, 100);
-  EXPECT_EQ(by_engine_.received, 100);
+  EXPECT_EQ(by_loop_.sent, 100);
+  EXPECT_EQ(by_loop_.received, 100);
 }
 
 // Why: a holder of the key may make any number of rails; those that carry little cost no thread.
@@ -173,7 +173,7 @@ TEST_F(TcpRailDriverTest, HasItsThreadOnceItIsPreparedForLargeData) {
   SendFromFar(Header(wire::FrameType::kEager, 1, 1000));
   EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, 1u);
   rail_->Stop();
-  EXPECT_EQ(by_engine_.received, 1);
+  EXPECT_EQ(by_loop_.received, 1);
 }
 
 TEST_F(TcpRailDriverTest, MakesItsThreadForTheFirstLargeFrame) {
@@ -215,7 +215,7 @@ TEST_F(TcpRailDriverTest, HasNoThreadWhereTheLoopDrivesWhateverTheSize) {
 
 // Why: data that is sent while the loop sleeps must wake it, and so must data that came just
 // before.
-TEST_F(TcpRailDriverTest, TheSocketEndsTheEnginesSleep) {
+TEST_F(TcpRailDriverTest, TheSocketEndsTheLoopsSleep) {
   Start();
   std::thread far([this] {
     for (std::uint64_t i = 1; i <= 200; ++i) {
@@ -248,13 +248,13 @@ TEST_F(TcpRailDriverTest, TellsWhatTheKernelHoldsOnceItWasAsked) {
   rail_->Stop();  // The far side may have read the last frame before the call that sent it returns.
   EXPECT_LE(held->bytes, 2 * source.size());
   EXPECT_LE(held->at_ns, platform::MonotonicNow());
-  EXPECT_EQ(by_engine_.data, 0);
+  EXPECT_EQ(by_loop_.data, 0);
 }
 
 // Why: the loop never places or sends large payload, however the rail changes hands; and when that
 // has passed, it drives small frames again.
 // How: small frames and large data in turn, with pauses in which the rail comes back.
-TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine) {
+TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheLoop) {
   Start();
   std::uint64_t ours = 0, theirs = 0;
   std::vector<std::byte> target(300'000), source(300'000, std::byte{9});
@@ -289,14 +289,14 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine
       EXPECT_EQ(read.sequence, ours);
     }
   }
-  EXPECT_EQ(by_engine_.data, 0);
+  EXPECT_EQ(by_loop_.data, 0);
   EXPECT_EQ(by_thread_.data, 40);
 }
 
 // Why: where cores are scarce no thread runs beside the loop, and handing over only costs time.
 // How: large data in both directions at once, more than the socket takes, of a size that no read
 // ends with.
-TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereCoresAreFew) {
+TEST_F(TcpRailDriverTest, TheLoopMovesLargeDataWhereCoresAreFew) {
   Make(queue::Scheduling::kFewCores);
   Start();
   constexpr std::uint64_t kFrames = 20;
@@ -322,14 +322,14 @@ TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereCoresAreFew) {
   }
   while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
   far.join();
-  EXPECT_EQ(by_engine_.data, 2 * static_cast<int>(kFrames));
+  EXPECT_EQ(by_loop_.data, 2 * static_cast<int>(kFrames));
   EXPECT_EQ(by_thread_.data, 0);
 }
 
 // Why: the loop never waits for a socket, and must not look at a full one again and again either;
 // and when it has room, nothing else would notice.
 // How: the far side does not read until the loop sleeps with waiting data; then it reads all.
-TEST_F(TcpRailDriverTest, TheEngineSleepsWhileTheSocketIsFullAndGoesOnWhenItHasRoom) {
+TEST_F(TcpRailDriverTest, TheLoopSleepsWhileTheSocketIsFullAndGoesOnWhenItHasRoom) {
   Make(queue::Scheduling::kFewCores);
   Start();
   constexpr std::uint64_t kFrames = 8;
@@ -351,7 +351,7 @@ TEST_F(TcpRailDriverTest, TheEngineSleepsWhileTheSocketIsFullAndGoesOnWhenItHasR
   while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
   far.join();
   EXPECT_GT(sleeps_, 0);
-  EXPECT_EQ(by_engine_.data, static_cast<int>(kFrames));
+  EXPECT_EQ(by_loop_.data, static_cast<int>(kFrames));
 }
 
 // Why: it could not be written at once, and the loop never waits for a socket.
@@ -379,7 +379,7 @@ TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
 }
 
 // Why: nothing else would notice.
-TEST_F(TcpRailDriverTest, TheEngineSeesTheEndAndGarbage) {
+TEST_F(TcpRailDriverTest, TheLoopSeesTheEndAndGarbage) {
   Start();
   SendFromFar(Header(wire::FrameType::kGrant, 1));
   far_.Reset();
@@ -449,7 +449,7 @@ TEST_F(TcpRailDriverTest, LeavesItsEndOpenWhenItIsStopped) {
 
 // Why: whichever thread reads, no byte that a device has changed may count; and the loop, which never
 // waits for the socket, has to tell the other side of it.
-TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheEngineDrives) {
+TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheLoopDrives) {
   Make(queue::Scheduling::kFewCores);
   constexpr std::uint32_t kBytes = 100'000;
   std::vector<std::byte> target(kBytes);

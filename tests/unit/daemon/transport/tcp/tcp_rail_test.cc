@@ -61,7 +61,7 @@ class TcpRailTest : public OneRailTest {
 // a byte may be skipped.
 // How: far more small frames than the ring holds, taken out one by one at times, so that room comes
 // and goes while the reader looks.
-TEST_F(TcpRailTest, LosesNoFrameWhenTheEngineIsSlow) {
+TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
   Start();
   constexpr std::uint64_t kFrames = 20'000;
   std::thread far([this] {
