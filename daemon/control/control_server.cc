@@ -19,7 +19,7 @@
 
 #include "daemon/cluster/topology_reply.h"
 #include "daemon/control/answer_budget.h"
-#include "daemon/control/aside.h"
+#include "daemon/control/answer_thread.h"
 #include "daemon/control/call_queue.h"
 #include "daemon/control/connection_relay.h"
 #include "daemon/control/event_stream.h"
@@ -273,7 +273,7 @@ class DiagnosticsCalls {
   AnswerBudget answers_;
   EventStreams event_streams_;
   StatusThread merging_;
-  Aside<v1::FlightRecordReply> reading_;
+  AnswerThread<v1::FlightRecordReply> reading_;
   std::set<uid_t> reading_users_;  // Whose record is under way; the queue's thread.
 };
 

@@ -2,8 +2,9 @@
 // every call that it comes from the session it claims.
 //
 // Owner: Daemon. Thread: Adopt and Shutdown from any, also at the same time; calls on one of its
-// own (call_queue.h), statuses and the record on others (aside.h), bytes on the relay's. Memory: requests
-// are bounded by a resource quota, and what the quota does not count by the relay (connection_relay.h).
+// own (call_queue.h), statuses on another, the record on a third (answer_thread.h), bytes on the relay's.
+// Memory: requests are bounded by a resource quota, and what the quota does not count by the relay
+// (connection_relay.h).
 #pragma once
 
 #include <cstdint>

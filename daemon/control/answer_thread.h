@@ -18,14 +18,14 @@
 namespace mlxcomm::control {
 
 template <typename Reply>
-class Aside {
+class AnswerThread {
  public:
   using Work = std::function<Failure(Reply&)>;
 
-  Aside() = default;
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
-  ~Aside() {
+  AnswerThread() = default;
+  AnswerThread(const AnswerThread&) = delete;
+  AnswerThread& operator=(const AnswerThread&) = delete;
+  ~AnswerThread() {
     if (thread_.joinable()) thread_.join();
   }
 
