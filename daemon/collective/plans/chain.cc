@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "daemon/collective/plans/circle.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/ring.h"
 
 namespace mlxcomm::collective {
 namespace {
@@ -13,35 +13,35 @@ constexpr std::uint64_t kSegmentBytes = 4 * 1024 * 1024;
 constexpr std::uint64_t kSegmentsMax = 32 * 1024;  // Each has a tag.
 constexpr std::uint64_t kSegmentSlots = 4;
 
-void Broadcast(PlanWriter& writer, int way, const Part& elements) {
-  const Circle circle{writer.nodes(), way};
-  const int place = circle.PlaceOf(writer.self());
-  const int distance = circle.Around(place - circle.PlaceOf(writer.RootNode()));
+void Broadcast(PlanWriter& writer, int direction, const Part& elements) {
+  const Ring ring{writer.nodes(), direction};
+  const int place = ring.PlaceOf(writer.self());
+  const int distance = ring.Around(place - ring.PlaceOf(writer.RootNode()));
   const std::uint64_t offset = elements.offset * writer.element_bytes();
   const std::uint64_t bytes = elements.count * writer.element_bytes();
   PlanWriter::Value value{InputOf(writer.RootLocal(), offset), Step::kNone};
   if (distance > 0) {
     value.place = OutputOf(0, offset);
-    value.step = writer.Receive(circle.NodeAt(place - 1), 0, value.place, bytes);
+    value.step = writer.Receive(ring.NodeAt(place - 1), 0, value.place, bytes);
   }
-  if (distance + 1 < circle.nodes) {
-    writer.Send(circle.NodeAt(place + 1), 0, value.place, bytes, {value.step});
+  if (distance + 1 < ring.nodes) {
+    writer.Send(ring.NodeAt(place + 1), 0, value.place, bytes, {value.step});
   }
   if (distance > 0) writer.Deliver(offset, bytes, value.step);
 }
 
-void Reduce(PlanWriter& writer, int way, const Part& elements) {
-  const Circle circle{writer.nodes(), way};
-  const int place = circle.PlaceOf(writer.self());
-  const int distance = circle.Around(circle.PlaceOf(writer.RootNode()) - place);  // To the root.
-  const int next = circle.NodeAt(place + 1);
-  const int previous = circle.NodeAt(place - 1);
+void Reduce(PlanWriter& writer, int direction, const Part& elements) {
+  const Ring ring{writer.nodes(), direction};
+  const int place = ring.PlaceOf(writer.self());
+  const int distance = ring.Around(ring.PlaceOf(writer.RootNode()) - place);  // To the root.
+  const int next = ring.NodeAt(place + 1);
+  const int previous = ring.NodeAt(place - 1);
   const std::uint64_t bytes = elements.count * writer.element_bytes();
   const std::uint64_t segments = std::min(
       std::max<std::uint64_t>((bytes + kSegmentBytes - 1) / kSegmentBytes, 1), kSegmentsMax);
   const std::uint64_t segment_bytes_max =
       PartOf(elements.count, segments, 0).count * writer.element_bytes();
-  const bool first = distance == circle.nodes - 1;
+  const bool first = distance == ring.nodes - 1;
   const bool has_scratch = distance > 0 && (!first || writer.several_local());
   const std::uint64_t scratch =
       has_scratch ? writer.plan().AddScratch(segment_bytes_max * std::min(kSegmentSlots, segments))
@@ -67,16 +67,6 @@ void Reduce(PlanWriter& writer, int way, const Part& elements) {
   }
 }
 
-template <typename OneWay>
-void BothWays(PlanWriter& writer, OneWay one_way) {
-  const int ways = WaysAround(writer.nodes());
-  for (int way = 0; way < ways; ++way) {
-    one_way(
-        writer, way,
-        PartOf(writer.count(), static_cast<std::uint64_t>(ways), static_cast<std::uint64_t>(way)));
-  }
-}
-
 }  // namespace
 
 void RingBroadcast(const PlanRequest& request, Plan& plan) {
@@ -84,12 +74,16 @@ void RingBroadcast(const PlanRequest& request, Plan& plan) {
   if (writer.AtRoot()) {
     writer.Copy(InputOf(writer.RootLocal(), 0), Everyones(OutputOf(0, 0)), writer.bytes());
   }
-  BothWays(writer, Broadcast);
+  ForEachDirection(writer.nodes(), writer.count(), [&](int direction, const Part& elements) {
+    Broadcast(writer, direction, elements);
+  });
 }
 
 void RingReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  BothWays(writer, Reduce);
+  ForEachDirection(writer.nodes(), writer.count(), [&](int direction, const Part& elements) {
+    Reduce(writer, direction, elements);
+  });
 }
 
 }  // namespace mlxcomm::collective

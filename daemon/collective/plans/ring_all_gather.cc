@@ -1,25 +1,25 @@
 #include "daemon/collective/plans/blocks.h"
-#include "daemon/collective/plans/circle.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/ring.h"
 
 namespace mlxcomm::collective {
 namespace {
 
 // One way: the blocks of each node go half-way round. Where the number of nodes is
 // even, the node opposite gets half of each block from either side.
-class AllGatherWay {
+class OneWayAllGather {
  public:
-  AllGatherWay(PlanWriter& writer, const Blocks& blocks, int way)
+  OneWayAllGather(PlanWriter& writer, const Blocks& blocks, int direction)
       : writer_(writer),
         blocks_(blocks),
-        circle_{writer.nodes(), way},
-        place_(circle_.PlaceOf(writer.self())) {
+        ring_{writer.nodes(), direction},
+        place_(ring_.PlaceOf(writer.self())) {
     arrived_.assign(writer.layout().rank_count(), Step::kNone);
   }
 
   void Fill() {
-    for (int hop = 1; hop * 2 <= circle_.nodes; ++hop) {
+    for (int hop = 1; hop * 2 <= ring_.nodes; ++hop) {
       for (const std::uint32_t rank : RanksOn(place_ - hop + 1)) Send(rank, hop);
       for (const std::uint32_t rank : RanksOn(place_ - hop)) Receive(rank, hop);
     }
@@ -27,13 +27,14 @@ class AllGatherWay {
 
  private:
   const std::vector<std::uint32_t>& RanksOn(int place) const {
-    return writer_.RanksOn(circle_.NodeAt(place));
+    return writer_.RanksOn(ring_.NodeAt(place));
   }
   // The part of the rank's block that makes this hop in this direction, in bytes.
   Part Share(std::uint32_t rank, int hop) const {
-    const bool halved = hop * 2 == circle_.nodes && WaysAround(circle_.nodes) == 2;
+    const bool halved = hop * 2 == ring_.nodes && DirectionCount(ring_.nodes) == 2;
     if (!halved) return {0, blocks_.BytesOf(rank)};
-    const Part half = PartOf(blocks_.ElementsOf(rank), 2, static_cast<std::uint64_t>(circle_.way));
+    const Part half =
+        PartOf(blocks_.ElementsOf(rank), 2, static_cast<std::uint64_t>(ring_.direction));
     return {half.offset * blocks_.element_bytes(), half.count * blocks_.element_bytes()};
   }
 
@@ -41,7 +42,7 @@ class AllGatherWay {
     const Part share = Share(rank, hop);
     const Place block = hop == 1 ? InputOf(writer_.layout().LocalIndexOf(rank), 0)
                                  : OutputOf(0, blocks_.OffsetOf(rank));
-    writer_.Send(circle_.NodeAt(place_ + 1), rank, Behind(block, share.offset), share.count,
+    writer_.Send(ring_.NodeAt(place_ + 1), rank, Behind(block, share.offset), share.count,
                  {arrived_[rank]});
   }
 
@@ -49,13 +50,13 @@ class AllGatherWay {
     const Part share = Share(rank, hop);
     const std::uint64_t offset = blocks_.OffsetOf(rank) + share.offset;
     arrived_[rank] =
-        writer_.Receive(circle_.NodeAt(place_ - 1), rank, OutputOf(0, offset), share.count);
+        writer_.Receive(ring_.NodeAt(place_ - 1), rank, OutputOf(0, offset), share.count);
     writer_.Deliver(offset, share.count, arrived_[rank]);
   }
 
   PlanWriter& writer_;
   const Blocks& blocks_;
-  Circle circle_;
+  Ring ring_;
   int place_;
   SmallTable<std::int32_t> arrived_;  // By rank: the step in which its block came.
 };
@@ -70,8 +71,8 @@ void RingAllGather(const PlanRequest& request, Plan& plan) {
     writer.Copy(InputOf(local, 0), Everyones(OutputOf(0, blocks.OffsetOf(rank))),
                 blocks.BytesOf(rank));
   }
-  for (int way = 0; way < WaysAround(writer.nodes()); ++way)
-    AllGatherWay(writer, blocks, way).Fill();
+  for (int direction = 0; direction < DirectionCount(writer.nodes()); ++direction)
+    OneWayAllGather(writer, blocks, direction).Fill();
 }
 
 }  // namespace mlxcomm::collective

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "daemon/collective/plans/circle.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/ring.h"
 #include "daemon/collective/plans/slices.h"
 
 namespace mlxcomm::collective {
@@ -46,13 +46,13 @@ Course CourseOf(const PlanWriter& writer, const PlanRequest& request) {
 // where nothing is in place, unfinished blocks lie in scratch memory, which the slices under way
 // use in turns: then results may come from the beginning on, and no link is idle between the two
 // passes. For very large blocks that time is a small part, and they would need much memory.
-class AllReduceWay {
+class OneWayAllReduce {
  public:
-  AllReduceWay(PlanWriter& writer, const Course& course, int way, const Part& elements)
+  OneWayAllReduce(PlanWriter& writer, const Course& course, int direction, const Part& elements)
       : writer_(writer),
         course_(course),
-        circle_{writer.nodes(), way},
-        place_(circle_.PlaceOf(writer.self())),
+        ring_{writer.nodes(), direction},
+        place_(ring_.PlaceOf(writer.self())),
         elements_(elements) {
     const std::uint64_t slots = course.overwrites ? 0 : course.granted * Turns();
     if (slots > 0) scratch_ = writer.plan().AddScratch(slots * course.stride);
@@ -68,18 +68,18 @@ class AllReduceWay {
     contributions_.clear();
     // The next slice's may be combined while these are under way.
     const std::int32_t earlier = CompleteBefore(course_.window + 1);
-    for (int block = 0; block < circle_.nodes; ++block) {
+    for (int block = 0; block < ring_.nodes; ++block) {
       contributions_.push_back(
           writer_.Contribution(OffsetOf(block), Result(block), BytesOf(block), {earlier}));
     }
-    sent_.assign(static_cast<std::size_t>(circle_.nodes), Step::kNone);
+    sent_.assign(static_cast<std::size_t>(ring_.nodes), Step::kNone);
     const std::int32_t last = AllGather(ReduceScatter());
     complete_[slice % complete_.size()] = last;
   }
 
  private:
   Part PartAt(int block) const {
-    return PartOf(slice_elements_.count, static_cast<std::uint64_t>(circle_.nodes),
+    return PartOf(slice_elements_.count, static_cast<std::uint64_t>(ring_.nodes),
                   static_cast<std::uint64_t>(block));
   }
   std::uint64_t OffsetOf(int block) const {
@@ -88,16 +88,16 @@ class AllReduceWay {
   std::uint64_t BytesOf(int block) const { return PartAt(block).count * writer_.element_bytes(); }
   Place Result(int block) const { return OutputOf(0, OffsetOf(block)); }
   // Turns of a reduce-scatter that leave a block unfinished.
-  std::size_t Turns() const { return static_cast<std::size_t>(circle_.nodes - 2); }
+  std::size_t Turns() const { return static_cast<std::size_t>(ring_.nodes - 2); }
   // A place in scratch memory, for turn s of this slice.
   std::size_t Slot(int s) const {
     return static_cast<std::size_t>(slice_ % course_.granted) * Turns() +
            static_cast<std::size_t>(s);
   }
-  int Next() const { return circle_.NodeAt(place_ + 1); }
-  int Previous() const { return circle_.NodeAt(place_ - 1); }
+  int Next() const { return ring_.NodeAt(place_ + 1); }
+  int Previous() const { return ring_.NodeAt(place_ - 1); }
   std::uint64_t Tag(int turn) const {
-    return slice_ * 2 * static_cast<std::uint64_t>(circle_.nodes - 1) +
+    return slice_ * 2 * static_cast<std::uint64_t>(ring_.nodes - 1) +
            static_cast<std::uint64_t>(turn);
   }
   // The step that completed here the slice this many before this one.
@@ -110,9 +110,9 @@ class AllReduceWay {
   // holds block place+1 complete; returns the step that completed it.
   std::int32_t ReduceScatter() {
     PlanWriter::Value value = contributions_[static_cast<std::size_t>(place_)];
-    for (int s = 0; s + 1 < circle_.nodes; ++s) {
-      const int outgoing = circle_.Around(place_ - s);
-      const int incoming = circle_.Around(place_ - s - 1);
+    for (int s = 0; s + 1 < ring_.nodes; ++s) {
+      const int outgoing = ring_.Around(place_ - s);
+      const int incoming = ring_.Around(place_ - s - 1);
       const std::int32_t sent =
           writer_.Send(Next(), Tag(s), value.place, BytesOf(outgoing),
                        {value.step, s == 0 ? CompleteBefore(course_.window) : Step::kNone});
@@ -121,7 +121,7 @@ class AllReduceWay {
       Place to = Result(incoming);
       std::int32_t last_reader = Step::kNone;
       if (!course_.overwrites && s > 0) scratch_sent_[Slot(s - 1)] = sent;
-      if (!course_.overwrites && s + 2 < circle_.nodes) {
+      if (!course_.overwrites && s + 2 < ring_.nodes) {
         to = ScratchAt(scratch_ + Slot(s) * course_.stride);
         last_reader = scratch_sent_[Slot(s)];
       }
@@ -134,12 +134,12 @@ class AllReduceWay {
 
   // Returns the last step.
   std::int32_t AllGather(std::int32_t received) {
-    const int complete = circle_.Around(place_ + 1);
+    const int complete = ring_.Around(place_ + 1);
     writer_.Deliver(OffsetOf(complete), BytesOf(complete), received);
-    for (int s = 0; s + 1 < circle_.nodes; ++s) {
-      const int turn = circle_.nodes - 1 + s;
-      const int outgoing = circle_.Around(place_ + 1 - s);
-      const int incoming = circle_.Around(place_ - s);
+    for (int s = 0; s + 1 < ring_.nodes; ++s) {
+      const int turn = ring_.nodes - 1 + s;
+      const int outgoing = ring_.Around(place_ + 1 - s);
+      const int incoming = ring_.Around(place_ - s);
       writer_.Send(Next(), Tag(turn), Result(outgoing), BytesOf(outgoing), {received});
       // Over data that was sent from there before.
       const std::int32_t over =
@@ -153,7 +153,7 @@ class AllReduceWay {
 
   PlanWriter& writer_;
   const Course& course_;
-  Circle circle_;
+  Ring ring_;
   int place_;
   Part elements_;
   std::uint64_t scratch_ = 0;
@@ -171,12 +171,12 @@ class AllReduceWay {
 void RingAllReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
   const Course course = CourseOf(writer, request);
-  absl::InlinedVector<AllReduceWay, 2> ways;
-  ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
-    ways.emplace_back(writer, course, way, elements);
+  absl::InlinedVector<OneWayAllReduce, 2> ways;
+  ForEachDirection(writer.nodes(), writer.count(), [&](int direction, const Part& elements) {
+    ways.emplace_back(writer, course, direction, elements);
   });
   for (std::uint64_t slice = 0; slice < course.slices.count; ++slice) {
-    for (AllReduceWay& way : ways) way.Fill(slice);
+    for (OneWayAllReduce& way : ways) way.Fill(slice);
   }
 }
 

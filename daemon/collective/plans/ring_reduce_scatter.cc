@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "daemon/collective/plans/circle.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/ring.h"
 
 namespace mlxcomm::collective {
 namespace {
@@ -13,18 +13,18 @@ namespace {
 constexpr int kBlockSlots = 3;
 
 // One direction, for some elements of every block.
-class ReduceScatterWay {
+class OneWayReduceScatter {
  public:
-  ReduceScatterWay(PlanWriter& writer, int way, const Part& elements)
+  OneWayReduceScatter(PlanWriter& writer, int direction, const Part& elements)
       : writer_(writer),
-        circle_{writer.nodes(), way},
-        place_(circle_.PlaceOf(writer.self())),
+        ring_{writer.nodes(), direction},
+        place_(ring_.PlaceOf(writer.self())),
         offset_(elements.offset * writer.element_bytes()),
         bytes_(elements.count * writer.element_bytes()) {
-    for (int node = 0; node < circle_.nodes; ++node) {
+    for (int node = 0; node < ring_.nodes; ++node) {
       blocks_max_ = std::max(blocks_max_, writer.RanksOn(node).size());
     }
-    slots_ = IsEager(bytes_) ? circle_.nodes : std::min(kBlockSlots, circle_.nodes);
+    slots_ = IsEager(bytes_) ? ring_.nodes : std::min(kBlockSlots, ring_.nodes);
     const auto slots = static_cast<std::uint64_t>(slots_);
     scratch_ = writer.plan().AddScratch(slots * blocks_max_ * bytes_);
     last_reader_.assign(slots * blocks_max_, Step::kNone);
@@ -33,8 +33,8 @@ class ReduceScatterWay {
   // Turn t: the blocks of the ranks t+1 places back, until those of this node's own ranks. All
   // nodes on the way have added to the data that comes.
   void Fill() {
-    for (int turn = 0; turn < circle_.nodes; ++turn) {
-      const int node = circle_.NodeAt(place_ - 1 - turn);
+    for (int turn = 0; turn < ring_.nodes; ++turn) {
+      const int node = ring_.NodeAt(place_ - 1 - turn);
       std::size_t index = 0;
       for (const std::uint32_t rank : writer_.RanksOn(node)) FillBlock(turn, rank, index++);
     }
@@ -42,7 +42,7 @@ class ReduceScatterWay {
 
  private:
   void FillBlock(int turn, std::uint32_t rank, std::size_t index) {
-    const bool last = turn == circle_.nodes - 1;
+    const bool last = turn == ring_.nodes - 1;
     const std::size_t slot = static_cast<std::size_t>(turn % slots_) * blocks_max_ + index;
     const Place work = ScratchAt(scratch_ + slot * bytes_);
     std::int32_t& last_reader = last_reader_[slot];
@@ -50,19 +50,18 @@ class ReduceScatterWay {
         writer_.Contribution(rank * writer_.bytes() + offset_, work, bytes_, {last_reader});
     if (turn > 0) {
       const Place to = last ? OutputOf(writer_.layout().LocalIndexOf(rank), offset_) : work;
-      value = {to, writer_.ReduceReceived(circle_.NodeAt(place_ - 1), rank, value.place, to, bytes_,
+      value = {to, writer_.ReduceReceived(ring_.NodeAt(place_ - 1), rank, value.place, to, bytes_,
                                           {value.step, last ? Step::kNone : last_reader})};
     }
     if (last) {
       writer_.Finish(value.step);
     } else {
-      last_reader =
-          writer_.Send(circle_.NodeAt(place_ + 1), rank, value.place, bytes_, {value.step});
+      last_reader = writer_.Send(ring_.NodeAt(place_ + 1), rank, value.place, bytes_, {value.step});
     }
   }
 
   PlanWriter& writer_;
-  Circle circle_;
+  Ring ring_;
   int place_;
   std::uint64_t offset_;  // In every block.
   std::uint64_t bytes_;
@@ -76,8 +75,8 @@ class ReduceScatterWay {
 
 void RingReduceScatter(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
-    ReduceScatterWay(writer, way, elements).Fill();
+  ForEachDirection(writer.nodes(), writer.count(), [&](int direction, const Part& elements) {
+    OneWayReduceScatter(writer, direction, elements).Fill();
   });
 }
 

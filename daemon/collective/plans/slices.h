@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "daemon/collective/plan.h"
-#include "daemon/collective/plans/circle.h"
+#include "daemon/collective/plans/ring.h"
 
 namespace mlxcomm::collective {
 
@@ -66,7 +66,7 @@ inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t elem
   constexpr std::uint64_t kStepsMost = 4 * 1024;
   constexpr std::uint64_t kStepsOfABlock = 8;  // At most, where nodes have several ranks.
   const auto blocks =
-      static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(WaysAround(nodes));
+      static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(DirectionCount(nodes));
   // Whole chunks, because a short one costs as much as a long one.
   const std::uint64_t chunks = std::max<std::uint64_t>(kSliceBytes / kChunkBytes / blocks, 1);
   const std::uint64_t wanted = blocks * chunks * kChunkBytes / element_bytes;
@@ -78,8 +78,9 @@ inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t elem
   slices.count = std::min((chosen + wanted - 1) / wanted, most);
   // Two would both be under way at once.
   if (slices.count <= 2) slices.count = 1;
-  const Part way = PartOf(elements, static_cast<std::uint64_t>(WaysAround(nodes)), 0);
-  const Part longest = PartOf(slices.At(way.count, 0).count, static_cast<std::uint64_t>(nodes), 0);
+  const Part one_way = PartOf(elements, static_cast<std::uint64_t>(DirectionCount(nodes)), 0);
+  const Part longest =
+      PartOf(slices.At(one_way.count, 0).count, static_cast<std::uint64_t>(nodes), 0);
   slices.block_bytes = longest.count * element_bytes;
   return slices;
 }

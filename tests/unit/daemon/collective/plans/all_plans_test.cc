@@ -107,7 +107,8 @@ TEST(AllPlansTest, AreProvedForManySlices) {
         operation.chosen_for = operation.signature.count;
         const int nodes = operation.LayoutAt(0).node_count();
         const Slices slices = SlicesOfRing(nodes, operation.signature.count, sizeof(float));
-        operation.SetCount(slices.count * static_cast<std::uint64_t>(nodes * WaysAround(nodes)) *
+        operation.SetCount(slices.count *
+                               static_cast<std::uint64_t>(nodes * DirectionCount(nodes)) *
                                (kEagerBytes / sizeof(float) + 1000) +
                            77);
         for (const bool in_place : {false, true}) {
