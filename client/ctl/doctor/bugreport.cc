@@ -21,7 +21,7 @@
 #include "client/ctl/cluster/secrets.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
-#include "client/ctl/doctor/examination.h"
+#include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/doctor/rdma_report.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/events/render_event.h"
@@ -145,7 +145,7 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   });
   if (!read.ok()) events += Shown(read.message) + "\n";
   const std::vector<Finding> findings =
-      Examine({OwnPath(options.called), options.socket_path, config_file});
+      Diagnose({OwnPath(options.called), options.socket_path, config_file});
 
   files.push_back(
       {"versions.txt", "versions of mlxcommctl and mlxcommd",

@@ -13,7 +13,7 @@
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/doctor/collect.h"
-#include "client/ctl/doctor/examination.h"
+#include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/launch/launch_hosts.h"
 #include "client/ctl/launch/rank_placement.h"
@@ -93,7 +93,7 @@ bool Mend(const std::vector<Finding>& findings, bool yes) {
   return well;
 }
 
-SshFacts TrySsh(const SshExamination& wanted, const ClusterFacts& cluster) {
+SshFacts TrySsh(const SshTargets& wanted, const ClusterFacts& cluster) {
   SshFacts facts;
   facts.asked = true;
   facts.of_cluster = wanted.of_cluster;
@@ -106,7 +106,7 @@ SshFacts TrySsh(const SshExamination& wanted, const ClusterFacts& cluster) {
 }
 
 // The hosts for which launch would call ssh, each once.
-Failure ChooseSsh(const DoctorOptions& options, SshExamination& chosen) {
+Failure ChooseSsh(const DoctorOptions& options, SshTargets& chosen) {
   chosen.how.command = SshCommand(options.ssh_command);
   chosen.how.own_path = OwnPath(options.called);
   chosen.how.socket_path = options.socket_path;
@@ -126,7 +126,7 @@ Failure ChooseSsh(const DoctorOptions& options, SshExamination& chosen) {
 
 }  // namespace
 
-std::vector<Finding> Examine(const ExaminationOptions& options) {
+std::vector<Finding> Diagnose(const DiagnosisOptions& options) {
   Facts facts;
   facts.own_version = kSoftwareVersion;
   facts.recent_ms = options.recent_ns / 1'000'000;
@@ -151,7 +151,7 @@ namespace {
 
 int RunDoctor(const DoctorOptions& options) {
   if (options.codes) return WriteOut(RenderCodes(), "codes");
-  ExaminationOptions how{OwnPath(options.called), options.socket_path, options.config_file};
+  DiagnosisOptions how{OwnPath(options.called), options.socket_path, options.config_file};
   how.recent_ns = options.recent_ns;
   if (options.ssh) {
     if (options.ssh_command.find_first_not_of(" \t\n") == std::string::npos)
@@ -159,13 +159,13 @@ int RunDoctor(const DoctorOptions& options) {
     const Failure failure = ChooseSsh(options, how.ssh.emplace());
     if (!failure.ok()) return Fail(kExitUsage, failure.message);
   }
-  std::vector<Finding> findings = Examine(how);
+  std::vector<Finding> findings = Diagnose(how);
   const std::string text = options.json ? FindingsAsJson(findings)
                                         : RenderFindings(findings, options.all, ColoursWanted());
   if (const int code = WriteOut(text, "findings"); code != 0) return code;
   if (options.fix) {
     if (!Mend(findings, options.yes)) return kExitFailed;
-    if (options.yes) findings = Examine(how);
+    if (options.yes) findings = Diagnose(how);
   }
   const auto any = [&findings](Severity severity) {
     for (const Finding& finding : findings) {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/doctor/collect.h"
-#include "client/ctl/doctor/examination.h"
+#include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
 #include "proto/system/program.h"
@@ -129,7 +129,7 @@ std::string StepSystem(Lit& lit) {
   CollectOptions options;
   options.config_file = lit.config_file;
   lit.notes.interfaces = CollectSystem(options).interfaces;
-  for (const Finding& finding : Examine({lit.own_path, lit.socket_path, lit.config_file})) {
+  for (const Finding& finding : Diagnose({lit.own_path, lit.socket_path, lit.config_file})) {
     lit.notes.findings.push_back(
         absl::StrCat(finding.code, " ", finding.object, ": ", finding.found));
   }

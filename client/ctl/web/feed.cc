@@ -10,7 +10,7 @@
 
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/doctor/examination.h"
+#include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/status/health.h"
 #include "client/ctl/web/server_sent_event.h"
@@ -24,8 +24,8 @@ constexpr std::uint32_t kEventsShown = 50;
 constexpr std::uint32_t kOperationsShown = 20;
 // A cluster in which much happens is not asked for all of it each time.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
-constexpr auto kBetweenExaminations = std::chrono::seconds(10);
-constexpr std::uint64_t kExaminationNs = 60'000'000'000;
+constexpr auto kBetweenDiagnoses = std::chrono::seconds(10);
+constexpr std::uint64_t kDiagnosisNs = 60'000'000'000;
 // Until the daemon is asked for its events again; twice as long each time, while it tells none.
 constexpr auto kPauseMin = std::chrono::milliseconds(300);
 constexpr auto kPauseMax = std::chrono::milliseconds(10'000);
@@ -51,7 +51,7 @@ void SetError(Message& message, const Failure& failure) {
 void Feed::Start() {
   std::thread([this] { FollowEvents(); }).detach();
   std::thread([this] { LookAgainAndAgain(); }).detach();
-  std::thread([this] { ExamineAgainAndAgain(); }).detach();
+  std::thread([this] { DiagnoseAgainAndAgain(); }).detach();
 }
 
 std::optional<Feed::Viewer> Feed::Enter() {
@@ -210,15 +210,15 @@ void Feed::PublishFollowing(const Failure& failure) {
 }
 
 // Without the Python packages' self tests, which would run a program of each again and again.
-void Feed::ExamineAgainAndAgain() {
-  ExaminationOptions how;
+void Feed::DiagnoseAgainAndAgain() {
+  DiagnosisOptions how;
   how.socket_path = options_.socket_path;
   how.python = false;
   std::uint64_t done = 0;
   for (;;) {
-    WaitFor(kExaminationNs, done);
-    Publish("doctor", FindingsAsJson(Examine(how)));
-    std::this_thread::sleep_for(kBetweenExaminations);
+    WaitFor(kDiagnosisNs, done);
+    Publish("doctor", FindingsAsJson(Diagnose(how)));
+    std::this_thread::sleep_for(kBetweenDiagnoses);
   }
 }
 

@@ -58,7 +58,7 @@ class Feed {
 
   void FollowEvents();
   void LookAgainAndAgain();
-  void ExamineAgainAndAgain();
+  void DiagnoseAgainAndAgain();
   void Look();
   void PublishLook(const Failure& failure, std::uint64_t unix_ns);
   void PublishFollowing(const Failure& failure);
