@@ -33,7 +33,7 @@ class GuardedCluster(Cluster):
             self.guard.write_text("0")
         self.daemons[node] = Process(
             [daemon_program(), "--config", str(self.write_config(node))],
-            {"LD_PRELOAD": find_test_program("payload_way", "libpayload_guard.so"),
+            {"LD_PRELOAD": find_test_program("hot_path", "libpayload_guard.so"),
              "MLXCOMM_GUARD": str(self.guard),
              **({"MLXCOMM_GUARD_SPARES": self.spares} if self.spares else {})})
         return self.daemons[node]
@@ -83,7 +83,7 @@ def run_warm(cluster, security="plain"):
             ranks[0].wait_for("ready")
             if size == WARM_ROUNDS * len(SIZES):
                 cluster.arm(True)
-            if size == (WARM_ROUNDS + 1) * len(SIZES):  # Leaving is not the payload's way.
+            if size == (WARM_ROUNDS + 1) * len(SIZES):  # Leaving is not on the hot path.
                 cluster.arm(False)
             ranks[0].child.stdin.write("go\n")
             ranks[0].child.stdin.flush()
@@ -139,8 +139,8 @@ def run_clients(cluster, *arguments):
         flag = cluster.folder / f"guard-{rank}"
         flag.write_text("0")
         ranks.append(Process(
-            [find_test_program("payload_way", "warm_client"), flag, *arguments],
-            {"LD_PRELOAD": find_test_program("payload_way", "libpayload_guard.so"),
+            [find_test_program("hot_path", "warm_client"), flag, *arguments],
+            {"LD_PRELOAD": find_test_program("hot_path", "libpayload_guard.so"),
              "MLXCOMM_GUARD": str(flag), "MLXCOMM_SOCKET": cluster.socket(rank % cluster.count),
              "MLXCOMM_JOB": "warm", "MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2"}))
     try:
