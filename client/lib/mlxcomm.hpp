@@ -1,4 +1,5 @@
-// mlxcomm.hpp: mlxcomm.h for C++20. Header-only; errors are exceptions. ¶
+// mlxcomm.hpp: mlxcomm.h for C++20. Header-only; errors are exceptions.
+//
 //   group.AllReduce(in, out, count, MLXCOMM_FLOAT32);              // Blocks.
 //   Ticket ticket = group.AllReduceAsync(in, out, count, ...);     // Begins.
 //   ... work that leaves both buffers alone ...

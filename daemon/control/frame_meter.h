@@ -7,8 +7,8 @@
 //         counted against the connection (too many: it ends) and the user (too many: it waits)
 //
 // Only headers of frames are read (RFC 9113, 4.1), never what is in them; of gRPC's answers, which call each
-// ends. What one connection may not do, no
-// honest process ever does; what a user's connections do together may be honest work, and is slowed.
+// ends. What one connection may not do, no honest process ever does; what a user's connections do together
+// may be honest work, and is slowed.
 //
 // Sans-I/O: bytes and the time come in. Owner: ConnectionRelay. Thread: its owner's. Memory: itself.
 #pragma once

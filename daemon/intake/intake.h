@@ -53,7 +53,7 @@ class IntakeListener {
  public:
   virtual ~IntakeListener() = default;
   virtual void OnSessionOpened(SessionId session, const Peer& peer) = 0;
-  // The connection after the hello, for gRPC; its owner from here on.
+  // The connection after the hello, for control; its owner from here on.
   virtual void OnConnection(SessionId session, ControlConnection connection) = 0;
   virtual void OnSubmission(SessionId session, const Submission& submission) = 0;
   // The process has gone, or its session was ended. Its memory stays mapped until

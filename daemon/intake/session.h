@@ -90,7 +90,7 @@ class Session {
   // The next OnRung() comes only after this, so that a process that rings without end is heard only
   // now and then. Watch() includes the first call.
   void ListenForRings();
-  // Keeps a duplicate of the connection that gRPC owns, to be able to cut it.
+  // Keeps a duplicate of the process's connection, which control owns, to be able to cut it.
   void KeepConnection(platform::FileDescriptor duplicate) { connection_ = std::move(duplicate); }
   bool ended() const { return ended_; }
   void End();

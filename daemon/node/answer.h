@@ -1,7 +1,8 @@
-// The answer to one control call: given exactly once, from the node's thread. One that is dropped unused
-// says that the daemon is stopping (control/unary_call.h), so nothing else drops one.
+// The answer to one control call: given exactly once. One that is dropped unused says that the daemon is
+// stopping (control/unary_call.h), so nothing else drops one.
 //
-// Owner: the part of the node that owes the answer. Thread: the node's. Memory: one object for each call.
+// Owner: the part of the node that owes the answer, or the thread that works it out
+// (control/answer_thread.h). Thread: its owner's. Memory: one object for each call.
 #pragma once
 
 #include "mlxcomm/v1/control.pb.h"

@@ -8,9 +8,8 @@
 //
 // They leave nothing behind, and send nothing but a hello to a port that no program uses.
 //
-// Thread: main, of a process that does nothing else; some start another. Memory: some megabytes;
-// much
-// address space for a moment.
+// Thread: main, of a process that does nothing else; some start another. Memory: some megabytes; much address
+// space for a moment.
 #pragma once
 
 #include <cstdint>

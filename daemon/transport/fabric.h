@@ -1,16 +1,10 @@
-// The fabric: everything between this daemon and the other nodes.
+// What the node, the links and the transports have in common: who a node is, where received data goes, what
+// the node hears of the others (FabricListener), the options, and what status shows of links and rails.
 //
-//   Fabric ── Link (one for each node) ── Channel (numbers, acks, sends again; sans-I/O)
-//     │              └── Rail: one TCP connection and its thread, to a neighbour;
-//     └── Router             or a circuit through neighbours, to a node further away
+// None of it knows of collectives: data goes where a posted receive says. README.md has the parts between
+// this daemon and the other nodes, which together are the fabric.
 //
-// The fabric keeps links up, moves frames, and tells its listener what has arrived. It knows nothing of
-// collectives: data goes where a posted receive says. README.md, Fabric, has the states of a node.
-//
-// Owner: Daemon. Thread: all calls and callbacks on the loop's thread. Rail threads belong to the fabric
-// and touch only memory of posted receives and of frames being sent. Circuits have no thread of their own.
-// Memory: frames are copied up to wire::kEagerBytesMax (control: kControlBytesMax) and referenced above;
-// nothing is allocated for a frame once the queues are warm.
+// Thread: a listener's calls on the loop's; `place` of a posted receive says which.
 #pragma once
 
 #include <cstddef>
@@ -142,7 +136,8 @@ struct FabricOptions {
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
   RailObserverMaker rail_observers;            // Empty: nobody looks.
 
-  // The limit of silence bears that a rail is asked at every second interval, or a little later.
+  // Ticks may be two intervals apart, or a little more, and leave out a rail on which the other side has just
+  // asked (Link::OnTick): the limit of silence leaves time for the next one's answer.
   bool may_ask_seldom() const { return heartbeat_timeout_ns >= 4 * heartbeat_interval_ns; }
 };
 

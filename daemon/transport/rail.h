@@ -92,10 +92,10 @@ struct RailEvent {
   LinkReason link_reason = LinkReason::kNone;
 };
 
-// What is left of a rail that this side has given up: neither read nor written, but there.
-// To the other side a connection that is closed is a daemon that has ended, which waits for
-// nobody. A side that gives up only a rail keeps its end until the other side has another or is
-// lost; meanwhile the other side comes to its own verdict, by silence.
+// What is left of a rail that this side has given up: neither read nor written, but open. If it were closed,
+// the other side would take this daemon for one that has ended, and wait only a reset grace for it. So the
+// link keeps it until the other side is heard on another connection, or is lost, or too many are kept;
+// meanwhile the other side comes to its own verdict, by silence.
 class KeptEnd {
  public:
   virtual ~KeptEnd() = default;  // Closes it.

@@ -264,7 +264,8 @@ bool Workers::AvoidLoop() {
   return true;
 }
 
-// As in ring.h: the submitting thread stores the work, then reads `sleeps`; this one does the reverse.
+// As in proto/queue/ring.h: the submitting thread stores the work, then reads `sleeps`; this one does the
+// reverse.
 void Workers::Sleep(Worker& worker) {
   worker.sleeps.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,4 +1,4 @@
-// The sockets of a node's links (links.h). Listens, dials, proves the key, makes rails of what has been
+// The sockets of a node's links (link/links.h). Listens, dials, proves the key, makes rails of what has been
 // proved, and watches the machine's interfaces. See README.md, TcpFabric.
 //
 //   dialer:   prove ─▶ TLS ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
