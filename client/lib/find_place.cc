@@ -1,11 +1,13 @@
 #include "client/lib/find_place.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -13,8 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proto/system/small_file.h"
 #include "proto/types/plain_text.h"
-#include "proto/types/read_at_most.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -116,11 +118,11 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
   const auto wrong = [&](const std::string& what) {
     return Invalid(Assignment(name, path) + ": " + what);
   };
-  std::ifstream file(path, std::ios::binary);
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
-  const bool is_read = ReadAtMost(file, kFileBytesMax, text);
-  if (text.size() > kFileBytesMax) return wrong("the file has more than 16 MiB");
-  if (!file.is_open() || !is_read) return wrong("the file cannot be read");
+  if (!ReadAtMost(file, kFileBytesMax, text)) {
+    return wrong(errno == EFBIG ? "the file has more than 16 MiB" : "the file cannot be read");
+  }
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) text = "[null]";
   try {
     entries = json::parse(text);
