@@ -95,7 +95,7 @@ ConnectionRelay::~ConnectionRelay() {
 
 void ConnectionRelay::Post(absl::AnyInvocable<void()> work) { asio::post(io_, std::move(work)); }
 
-void ConnectionRelay::Carry(platform::FileDescriptor process, platform::FileDescriptor grpc) {
+void ConnectionRelay::Carry(FileDescriptor process, FileDescriptor grpc) {
   asio::dispatch(io_, [this, process = std::move(process), grpc = std::move(grpc)]() mutable {
     Begin(std::move(process), std::move(grpc));
   });
@@ -116,7 +116,7 @@ ConnectionRelay::User& ConnectionRelay::Arrive(uid_t uid, std::uint64_t now_ns) 
   return user;
 }
 
-void ConnectionRelay::Begin(platform::FileDescriptor process, platform::FileDescriptor grpc) {
+void ConnectionRelay::Begin(FileDescriptor process, FileDescriptor grpc) {
   if (!work_.owns_work()) return;
   const auto who = platform::GetPeerCredentials(process.get());
   const uid_t uid = who.ok() ? who->uid : kNobodyKnown;

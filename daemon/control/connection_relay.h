@@ -34,7 +34,7 @@
 #include "absl/functional/any_invocable.h"
 #include "daemon/control/end_reason.h"
 #include "daemon/control/frame_meter.h"
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::control {
 
@@ -58,7 +58,7 @@ class ConnectionRelay {
   // Runs `work` on the relay's thread, unless it has ended.
   void Post(absl::AnyInvocable<void()> work);
   // `process` and `grpc` do not block. Both are closed when either side ends.
-  void Carry(platform::FileDescriptor process, platform::FileDescriptor grpc);
+  void Carry(FileDescriptor process, FileDescriptor grpc);
   EndCounts ended() const;
 
  private:
@@ -68,7 +68,7 @@ class ConnectionRelay {
     std::uint32_t connections = 0;
   };
 
-  void Begin(platform::FileDescriptor process, platform::FileDescriptor grpc);
+  void Begin(FileDescriptor process, FileDescriptor grpc);
   User& Arrive(uid_t uid, std::uint64_t now_ns);
   asio::awaitable<void> CarryRequests(Connection& connection);
   asio::awaitable<void> CarryAnswers(Connection& connection);

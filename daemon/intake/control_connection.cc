@@ -31,7 +31,7 @@ bool ControlConnection::MakePair() {
   return true;
 }
 
-void ControlConnection::SetProcess(platform::FileDescriptor connection) {
+void ControlConnection::SetProcess(FileDescriptor connection) {
   process = std::move(connection);
   Prepare(process.get());
 }

@@ -8,19 +8,18 @@
 // Owner: the intake, then control. Thread: any. Memory: three descriptors.
 #pragma once
 
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::intake {
 
 struct ControlConnection {
-  platform::FileDescriptor process;  // None until the hello is answered.
-  platform::FileDescriptor relay;    // What is sent on it comes out of `grpc`.
-  platform::FileDescriptor
-      grpc;  // By its number the intake knows a session's calls (Intake::Find).
+  FileDescriptor process;  // None until the hello is answered.
+  FileDescriptor relay;    // What is sent on it comes out of `grpc`.
+  FileDescriptor grpc;     // By its number the intake knows a session's calls (Intake::Find).
 
   // Makes the pair; none of it blocks. False: errno says why.
   bool MakePair();
-  void SetProcess(platform::FileDescriptor connection);
+  void SetProcess(FileDescriptor connection);
 };
 
 }  // namespace mlxcomm::intake

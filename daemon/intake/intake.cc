@@ -125,14 +125,14 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("no doorbell: ", std::strerror(errno))};
   }
-  const platform::FileDescriptor theirs(ends[1]);
-  auto created = Session::Create(io_, next_session_, peer, token, platform::FileDescriptor(ends[0]),
-                                 arena_bytes, *this);
+  const FileDescriptor theirs(ends[1]);
+  auto created =
+      Session::Create(io_, next_session_, peer, token, FileDescriptor(ends[0]), arena_bytes, *this);
   if (!created.ok()) {
     return {FailureCode::kResourceExhausted, kNoRank, std::string(created.status().message())};
   }
   Session& session = **created;
-  platform::FileDescriptor duplicate(::fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0));
+  FileDescriptor duplicate(::fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0));
   ControlConnection connection;
   if (!duplicate.valid() || !connection.MakePair()) {
     return {FailureCode::kResourceExhausted, kNoRank,
@@ -160,7 +160,7 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
     return {FailureCode::kUnavailable, kNoRank, "it left during the hello"};
   }
   asio::error_code ignored;
-  connection.SetProcess(platform::FileDescriptor(socket.release(ignored)));
+  connection.SetProcess(FileDescriptor(socket.release(ignored)));
   Adopt(*std::move(created), std::move(connection));
   return {};
 }

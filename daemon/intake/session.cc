@@ -44,7 +44,7 @@ absl::Status NoArena(const absl::Status& reason) {
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
-                                                         platform::FileDescriptor doorbell,
+                                                         FileDescriptor doorbell,
                                                          std::uint64_t arena_bytes,
                                                          Intake& intake) {
   std::unique_ptr<Session> session(new Session(io, id, peer, token, intake));

@@ -23,12 +23,12 @@
 #include "daemon/intake/submission.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/process_exit.h"
 #include "daemon/platform/shared_memory.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
 #include "proto/queue/ring.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::intake {
 
@@ -58,7 +58,7 @@ class Session {
   // of rings and of the process's end; it outlives the io_context's last turn, which the session need not.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
-                                                         platform::FileDescriptor doorbell,
+                                                         FileDescriptor doorbell,
                                                          std::uint64_t arena_bytes, Intake& intake);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -91,7 +91,7 @@ class Session {
   // now and then. Watch() includes the first call.
   void ListenForRings();
   // Keeps a duplicate of the process's connection, which control owns, to be able to cut it.
-  void KeepConnection(platform::FileDescriptor duplicate) { connection_ = std::move(duplicate); }
+  void KeepConnection(FileDescriptor duplicate) { connection_ = std::move(duplicate); }
   bool ended() const { return ended_; }
   void End();
 
@@ -122,7 +122,7 @@ class Session {
   asio::posix::stream_descriptor doorbell_;
   platform::ProcessExit process_exit_;
   asio::posix::stream_descriptor exit_;  // Does not own its descriptor.
-  platform::FileDescriptor connection_;
+  FileDescriptor connection_;
   std::shared_ptr<const platform::SharedSegment> arena_;  // Rails may keep it.
   std::shared_ptr<const platform::SharedSegment> queue_;
   std::shared_ptr<ArenaPages> arena_pages_;

@@ -121,7 +121,7 @@ absl::Status SocketFile::ClearPath() const {
         path_, " exists and is not a socket: remove it, or choose another socket_path"));
   }
   const sockaddr_un address = AddressOf(path_);
-  const platform::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM, 0));
+  const FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM, 0));
   ::fcntl(probe.get(), F_SETFL, O_NONBLOCK);  // A full backlog must not hold us up.
   const bool connected =
       ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
@@ -200,7 +200,7 @@ absl::Status SocketFile::Adopt(Door& door) {
   return status.ok() ? TellOfPresence() : status;
 }
 
-platform::FileDescriptor SocketFile::HandOver() {
+FileDescriptor SocketFile::HandOver() {
   bound_ = false;
   presence_.Reset();
   return std::move(lock_);

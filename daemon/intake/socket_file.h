@@ -15,15 +15,15 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::intake {
 
 // What one daemon keeps open for the program that takes its place: those who connect in between wait in the
 // socket's backlog, and no other daemon can claim the path.
 struct Door {
-  platform::FileDescriptor socket;  // Listening; not valid: there is none.
-  platform::FileDescriptor lock;
+  FileDescriptor socket;  // Listening; not valid: there is none.
+  FileDescriptor lock;
 };
 
 class SocketFile {
@@ -44,7 +44,7 @@ class SocketFile {
   // Removes the socket that Bind() made, and releases the lock.
   void Remove();
   // Leaves the socket where it is; the lock goes along.
-  platform::FileDescriptor HandOver();
+  FileDescriptor HandOver();
 
  private:
   absl::Status MakeFolder() const;
@@ -56,8 +56,8 @@ class SocketFile {
 
   std::string path_;
   bool all_users_;
-  platform::FileDescriptor lock_;
-  platform::FileDescriptor presence_;
+  FileDescriptor lock_;
+  FileDescriptor presence_;
   bool bound_ = false;
 };
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/interfaces.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
 

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
 

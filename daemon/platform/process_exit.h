@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
 

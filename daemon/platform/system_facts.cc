@@ -17,7 +17,7 @@
 #include <cstring>
 #include <limits>
 
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
 

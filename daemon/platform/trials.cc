@@ -21,7 +21,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/interface_watch.h"
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"
@@ -32,6 +31,7 @@
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/wakeup.h"
 #include "proto/queue/descriptor_passing.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
 namespace {

@@ -18,7 +18,7 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm {
 
@@ -36,14 +36,12 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
  private:
-  using File = platform::FileDescriptor;
-
-  static File OpenFile(const std::string& path) {
+  static FileDescriptor OpenFile(const std::string& path) {
     std::error_code error;
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if (!folder.empty()) std::filesystem::create_directories(folder, error);
     if (error) throw spdlog::spdlog_ex("cannot make its folder: " + error.message());
-    File file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+    FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
     if (!file.valid()) throw spdlog::spdlog_ex("cannot open it", errno);
     return file;
   }
@@ -87,7 +85,7 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   std::string path_;
-  File file_;
+  FileDescriptor file_;
   bool begins_line_ = true;  // False: a line was cut short.
   std::uint64_t lost_ = 0;   // Lines since the last one that was written.
 };

@@ -107,12 +107,12 @@ intake::Door TakeDoor() {
     int number = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     const bool is_number = error == std::errc() && end == word.data() + word.size();
-    if (!is_number || number < 3) return platform::FileDescriptor();
+    if (!is_number || number < 3) return FileDescriptor();
     const int flags = ::fcntl(number, F_GETFD);
     if (flags < 0 || ::fcntl(number, F_SETFD, flags | FD_CLOEXEC) < 0) {
-      return platform::FileDescriptor();
+      return FileDescriptor();
     }
-    return platform::FileDescriptor(number);
+    return FileDescriptor(number);
   };
   if (comma != both.npos) {
     door.socket = take(both.substr(0, comma));

@@ -24,8 +24,7 @@ const char* ErrorText(int error) {
 
 }  // namespace
 
-FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& stream,
-                         FrameReaderPort& port)
+FrameReader::FrameReader(const FileDescriptor& socket, ByteStream& stream, FrameReaderPort& port)
     : socket_(socket),
       stream_(stream),
       port_(port),

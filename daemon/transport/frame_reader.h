@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/sparse_memory.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/posted_receives.h"
 #include "daemon/transport/rail.h"
 #include "daemon/transport/rail_observer.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::fabric {
 
@@ -48,7 +48,7 @@ class FrameReaderPort {
 class FrameReader {
  public:
   // All outlive it.
-  FrameReader(const platform::FileDescriptor& socket, ByteStream& stream, FrameReaderPort& port);
+  FrameReader(const FileDescriptor& socket, ByteStream& stream, FrameReaderPort& port);
 
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }
@@ -131,7 +131,7 @@ class FrameReader {
   void End(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
   void EndAndTell(std::string reason, LinkReason link_reason);
 
-  const platform::FileDescriptor& socket_;
+  const FileDescriptor& socket_;
   ByteStream& stream_;
   FrameReaderPort& port_;
   RailObserver* observer_ = nullptr;

@@ -11,7 +11,7 @@
 #include "daemon/transport/posted_receives.h"
 
 namespace mlxcomm::fabric {
-FrameWriter::FrameWriter(const platform::FileDescriptor& socket, ByteStream& stream)
+FrameWriter::FrameWriter(const FileDescriptor& socket, ByteStream& stream)
     : socket_(socket),
       stream_(stream),
       has_sums_(!stream.is_encrypted()),

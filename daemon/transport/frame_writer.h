@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "daemon/link/channel.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/rail_observer.h"
+#include "proto/system/file_descriptor.h"
 #include "proto/types/link_reason.h"
 
 struct iovec;
@@ -31,7 +31,7 @@ namespace mlxcomm::fabric {
 class FrameWriter {
  public:
   // Both outlive it.
-  FrameWriter(const platform::FileDescriptor& socket, ByteStream& stream);
+  FrameWriter(const FileDescriptor& socket, ByteStream& stream);
 
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }
@@ -95,7 +95,7 @@ class FrameWriter {
   void PutInFront(const Channel::Frame& frame);
   void PutSignOfLife();
 
-  const platform::FileDescriptor& socket_;
+  const FileDescriptor& socket_;
   ByteStream& stream_;
   RailObserver* observer_ = nullptr;
   const bool has_sums_;            // Frames get them: the stream is not encrypted.

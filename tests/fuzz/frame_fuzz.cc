@@ -535,7 +535,7 @@ class ReadRail final : FrameReaderPort {
   static constexpr std::size_t kStreamMax = 512 * 1024;
 
   Input& input_;
-  platform::FileDescriptor socket_;
+  FileDescriptor socket_;
   Stream stream_;
   const std::unique_ptr<ArrivalClaims> claims_ = std::make_unique<ArrivalClaims>();
   std::array<ReceiveBudget, kReceives> budgets_;

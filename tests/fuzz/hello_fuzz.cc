@@ -36,10 +36,10 @@
 #include <asio/io_context.hpp>
 
 #include "daemon/intake/intake.h"
-#include "daemon/platform/file_descriptor.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
+#include "proto/system/file_descriptor.h"
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -47,7 +47,6 @@ namespace mlxcomm::intake {
 namespace {
 
 using fuzz::Input;
-using platform::FileDescriptor;
 
 constexpr std::uint64_t kArenaMax = 1 << 20;
 constexpr std::uint64_t kRendezvousNs = 4711;

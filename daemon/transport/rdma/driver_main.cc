@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/thread_quality.h"
 #include "daemon/transport/rdma/driver_messages.h"
@@ -32,6 +31,7 @@
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
 #include "proto/queue/ring.h"
+#include "proto/system/file_descriptor.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -58,7 +58,7 @@ using Regions = std::array<std::atomic<const Region*>, kRegionsMax>;
 class Pump {
  public:
   Pump(std::unique_ptr<QueuePair> pair, std::shared_ptr<const MessageMemory> segment,
-       const QueueLayout& layout, platform::FileDescriptor doorbell, std::uint32_t slot_bytes,
+       const QueueLayout& layout, FileDescriptor doorbell, std::uint32_t slot_bytes,
        const Regions& regions, const queue::SchedulingPolicy& scheduling)
       : scheduling_(scheduling),
         segment_(std::move(segment)),
@@ -111,7 +111,7 @@ class Pump {
   // Before the queue pair, which uses it until it has been destroyed.
   const std::shared_ptr<const MessageMemory> segment_;
   const std::unique_ptr<QueuePair> pair_;
-  const platform::FileDescriptor doorbell_;
+  const FileDescriptor doorbell_;
   const std::uint32_t slot_bytes_;
   const Regions& regions_;
   QueueHeader* const header_;
@@ -222,15 +222,15 @@ void Pump::Sleep() {
 // What the daemon asks for, one after the other.
 class Driver {
  public:
-  DriverAnswer Do(const DriverRequest& request, std::vector<platform::FileDescriptor> descriptors);
+  DriverAnswer Do(const DriverRequest& request, std::vector<FileDescriptor> descriptors);
 
  private:
   absl::Status Open(const DriverRequest& request, DriverAnswer& answer);
-  absl::Status Make(const DriverRequest& request, std::vector<platform::FileDescriptor> descriptors,
+  absl::Status Make(const DriverRequest& request, std::vector<FileDescriptor> descriptors,
                     DriverAnswer& answer);
   absl::Status Destroy(std::uint32_t id);
   absl::Status Register(const DriverRequest& request,
-                        const std::vector<platform::FileDescriptor>& descriptors);
+                        const std::vector<FileDescriptor>& descriptors);
 
   std::unique_ptr<Library> library_;
   std::shared_ptr<Device> device_;
@@ -269,8 +269,8 @@ bool HasBytes(int descriptor, std::uint64_t bytes) {
          static_cast<std::uint64_t>(its.st_size) >= bytes;
 }
 
-absl::Status Driver::Make(const DriverRequest& request,
-                          std::vector<platform::FileDescriptor> descriptors, DriverAnswer& answer) {
+absl::Status Driver::Make(const DriverRequest& request, std::vector<FileDescriptor> descriptors,
+                          DriverAnswer& answer) {
   const QueuePairShape& shape = request.shape;
   const bool sound = descriptors.size() == 2 && shape.messages >= kMessagesMin &&
                      shape.messages <= limits_.frames_max && shape.message_bytes > 0 &&
@@ -308,7 +308,7 @@ absl::Status Driver::Destroy(std::uint32_t id) {
 }
 
 absl::Status Driver::Register(const DriverRequest& request,
-                              const std::vector<platform::FileDescriptor>& descriptors) {
+                              const std::vector<FileDescriptor>& descriptors) {
   const bool sound = descriptors.size() == 1 && request.id < kRegionsMax &&
                      !mapped_.contains(request.id) && request.bytes > 0 &&
                      request.bytes <= limits_.region_bytes_max &&
@@ -327,8 +327,7 @@ absl::Status Driver::Register(const DriverRequest& request,
   return absl::OkStatus();
 }
 
-DriverAnswer Driver::Do(const DriverRequest& request,
-                        std::vector<platform::FileDescriptor> descriptors) {
+DriverAnswer Driver::Do(const DriverRequest& request, std::vector<FileDescriptor> descriptors) {
   using Kind = DriverRequest::Kind;
   DriverAnswer answer;
   absl::Status status;
@@ -396,7 +395,7 @@ int RunDriver(int socket) {
                                        queue::kDescriptorsMax, &count, kRequestNs)) {
       ::_exit(0);  // The daemon has gone.
     }
-    std::vector<platform::FileDescriptor> descriptors;
+    std::vector<FileDescriptor> descriptors;
     for (int i = 0; i < count; ++i) descriptors.emplace_back(numbers[i]);
     const DriverAnswer answer = driver->Do(request, std::move(descriptors));
     if (!queue::SendWithDescriptors(socket, &answer, sizeof answer, nullptr, 0, kRequestNs)) {

@@ -66,11 +66,11 @@ absl::StatusOr<std::shared_ptr<DriverProcess>> DriverProcess::Start(const std::s
     return absl::ResourceExhaustedError(absl::StrCat(
         "no socket for the process that drives RDMA device ", device, ": ", std::strerror(errno)));
   }
-  platform::FileDescriptor socket(ends[0]);
-  const platform::FileDescriptor theirs(ends[1]);
-  platform::FileDescriptor reader;
-  platform::FileDescriptor lifeline;
-  if (!platform::MakePipe(reader, lifeline)) {
+  FileDescriptor socket(ends[0]);
+  const FileDescriptor theirs(ends[1]);
+  FileDescriptor reader;
+  FileDescriptor lifeline;
+  if (!MakePipe(reader, lifeline)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no pipe for the process that drives RDMA device ", device, ": ", std::strerror(errno)));
   }

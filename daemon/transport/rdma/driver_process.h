@@ -23,8 +23,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/transport/rdma/driver_messages.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -57,8 +57,8 @@ class DriverProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  DriverProcess(std::string device, pid_t pid, platform::FileDescriptor socket,
-                platform::FileDescriptor lifeline, std::uint64_t call_ns)
+  DriverProcess(std::string device, pid_t pid, FileDescriptor socket, FileDescriptor lifeline,
+                std::uint64_t call_ns)
       : device_(std::move(device)),
         pid_(pid),
         call_ns_(call_ns),
@@ -72,10 +72,10 @@ class DriverProcess {
   const pid_t pid_;
   const std::uint64_t call_ns_;
   std::mutex mutex_;
-  platform::FileDescriptor socket_;
+  FileDescriptor socket_;
   // The process reads the other end of this pipe, and ends when nobody has it any more, also where
   // the daemon was killed while the driver hung.
-  platform::FileDescriptor lifeline_;
+  FileDescriptor lifeline_;
   bool reaped_ = false;  // Or given up.
   absl::Status ended_;   // Once it is known.
 };

@@ -103,7 +103,7 @@ class ProcessQueuePair final : public QueuePair {
  public:
   ProcessQueuePair(std::shared_ptr<ProcessDevice> device, std::uint32_t id,
                    const QueuePairShape& shape, const QueueLayout& layout,
-                   platform::SharedSegment segment, platform::FileDescriptor doorbell)
+                   platform::SharedSegment segment, FileDescriptor doorbell)
       : device_(std::move(device)),
         id_(id),
         slot_bytes_(shape.message_bytes),
@@ -176,7 +176,7 @@ class ProcessQueuePair final : public QueuePair {
   const std::uint32_t slot_bytes_;
   const QueueLayout layout_;
   const platform::SharedSegment segment_;
-  const platform::FileDescriptor doorbell_;
+  const FileDescriptor doorbell_;
   QueueHeader* const header_;
   queue::RingProducer<PostRequest> requests_;
   queue::RingConsumer<PostCompletion> completions_;
@@ -285,8 +285,8 @@ absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
     return absl::ResourceExhaustedError(absl::StrCat("no socket for a queue pair of RDMA device ",
                                                      name_, ": ", std::strerror(errno)));
   }
-  platform::FileDescriptor doorbell(ends[0]);
-  const platform::FileDescriptor theirs(ends[1]);
+  FileDescriptor doorbell(ends[0]);
+  const FileDescriptor theirs(ends[1]);
   DriverRequest request;
   request.kind = DriverRequest::Kind::kMake;
   request.shape = shape;

@@ -96,7 +96,7 @@ class RailThread final : private FrameReaderPort {
   std::unique_ptr<QueuePair> pair_;
   platform::Wakeup bell_;
   platform::Wakeup& loop_bell_;
-  const platform::FileDescriptor no_socket_;
+  const FileDescriptor no_socket_;
   SpscRing<RailCommand> commands_{kRingSlots};
   SpscRing<RailEvent> events_{kRingSlots};
   std::atomic<bool> stop_{false};

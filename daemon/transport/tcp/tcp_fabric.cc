@@ -332,7 +332,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   std::string local = Describe(here);
   std::string remote;
   if (!error) remote = Describe(socket.remote_endpoint(error));
-  platform::FileDescriptor descriptor(error ? -1 : socket.release(error));
+  FileDescriptor descriptor(error ? -1 : socket.release(error));
   if (error) {
     links_.Abandon(join);
     return absl::UnavailableError(error.message());

@@ -33,10 +33,10 @@ constexpr std::uint64_t kTellEndNs = 200'000'000;
 
 class KeptSocket final : public KeptEnd {
  public:
-  explicit KeptSocket(platform::FileDescriptor socket) : socket_(std::move(socket)) {}
+  explicit KeptSocket(FileDescriptor socket) : socket_(std::move(socket)) {}
 
  private:
-  platform::FileDescriptor socket_;
+  FileDescriptor socket_;
 };
 
 int MillisecondsUntil(std::uint64_t deadline_ns) {
@@ -47,7 +47,7 @@ int MillisecondsUntil(std::uint64_t deadline_ns) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
-    platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+    FileDescriptor socket, std::string local_address, std::string remote_address,
     const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
     SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
@@ -59,9 +59,9 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
                   scheduling, loop_bell, *std::move(bell), std::move(watch), std::move(stream)));
 }
 
-TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
-                 std::string remote_address, const queue::SchedulingPolicy& scheduling,
-                 platform::Wakeup& loop_bell, platform::Wakeup bell, SocketWatches::Handle watch,
+TcpRail::TcpRail(FileDescriptor socket, std::string local_address, std::string remote_address,
+                 const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
+                 platform::Wakeup bell, SocketWatches::Handle watch,
                  std::unique_ptr<ByteStream> stream)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),

@@ -23,7 +23,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/wakeup.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/frame_reader.h"
@@ -33,6 +32,7 @@
 #include "daemon/transport/spsc_ring.h"
 #include "daemon/transport/tcp/socket_watch.h"
 #include "proto/queue/scheduling_policy.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::fabric {
 
@@ -41,7 +41,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   // `socket` is connected and non-blocking. `loop_bell` wakes the loop. Without a watch
   // the thread always drives; without a stream the connection is plain.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
-      platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+      FileDescriptor socket, std::string local_address, std::string remote_address,
       const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
       SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
   ~TcpRail() override;
@@ -88,7 +88,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   static constexpr int kEmptyLooksMax = 64;
   enum class Driver : std::uint8_t { kThread, kLoop };
 
-  TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+  TcpRail(FileDescriptor socket, std::string local_address, std::string remote_address,
           const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
           platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream);
 
@@ -136,7 +136,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
 
-  platform::FileDescriptor socket_;
+  FileDescriptor socket_;
   std::string local_address_;
   std::string remote_address_;
   platform::Wakeup& loop_bell_;

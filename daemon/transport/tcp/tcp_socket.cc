@@ -13,8 +13,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "daemon/platform/file_descriptor.h"
 #include "proto/queue/no_signal.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -38,7 +38,7 @@ constexpr double kAskedPart = 1;
 
 // The most that may be asked for; 0: not known.
 int SendBufferMax() {
-  const platform::FileDescriptor trial(::socket(AF_INET, SOCK_STREAM, 0));
+  const FileDescriptor trial(::socket(AF_INET, SOCK_STREAM, 0));
   if (trial.get() < 0) return 0;
   int bytes = 1 << 30;
   // Some systems cut it, some refuse.

@@ -19,8 +19,6 @@
 namespace mlxcomm::bench {
 namespace {
 
-using platform::FileDescriptor;
-
 constexpr std::chrono::seconds kPatience{20};  // Until the other rank has started.
 constexpr std::chrono::milliseconds kBetweenTries{1};
 

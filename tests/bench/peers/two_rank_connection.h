@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::bench {
 
@@ -27,7 +27,7 @@ class RankConnection {
   std::size_t Receive(std::span<std::byte> room);
 
  private:
-  platform::FileDescriptor socket_;
+  FileDescriptor socket_;
 };
 
 }  // namespace mlxcomm::bench

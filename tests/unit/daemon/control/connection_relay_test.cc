@@ -23,12 +23,12 @@ const std::string kPing("\0\0\10\6\0\0\0\0\0pingpong", 17);
 std::string CallOn(char stream) { return std::string("\0\0\1\1\4\0\0\0", 8) + stream + "h"; }
 
 struct Ends {
-  platform::FileDescriptor process;
-  platform::FileDescriptor grpc;
+  FileDescriptor process;
+  FileDescriptor grpc;
 };
 
 // Of a pair, the first; the relay has the other.
-platform::FileDescriptor Connect(platform::FileDescriptor& other) {
+FileDescriptor Connect(FileDescriptor& other) {
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   for (const int end : ends) {
@@ -36,12 +36,12 @@ platform::FileDescriptor Connect(platform::FileDescriptor& other) {
     queue::SilenceSignals(end);
   }
   other.Reset(ends[1]);
-  return platform::FileDescriptor(ends[0]);
+  return FileDescriptor(ends[0]);
 }
 
 Ends Carried(ConnectionRelay& relay) {
-  platform::FileDescriptor outer;
-  platform::FileDescriptor inner;
+  FileDescriptor outer;
+  FileDescriptor inner;
   Ends ends{Connect(outer), Connect(inner)};
   relay.Carry(std::move(outer), std::move(inner));
   return ends;
@@ -53,7 +53,7 @@ bool Wait(int descriptor, short events) {
 }
 
 // As much as is asked for, or less where the other side ends.
-std::string Read(const platform::FileDescriptor& from, std::size_t bytes) {
+std::string Read(const FileDescriptor& from, std::size_t bytes) {
   std::string got(bytes, '\0');
   std::size_t at = 0;
   while (at < bytes && Wait(from.get(), POLLIN)) {
@@ -66,12 +66,12 @@ std::string Read(const platform::FileDescriptor& from, std::size_t bytes) {
 }
 
 // What is taken at once.
-std::size_t Write(const platform::FileDescriptor& to, const std::string& bytes) {
+std::size_t Write(const FileDescriptor& to, const std::string& bytes) {
   const ssize_t some = ::send(to.get(), bytes.data(), bytes.size(), queue::kNoSignal);
   return some > 0 ? static_cast<std::size_t>(some) : 0;
 }
 
-void WriteAll(const platform::FileDescriptor& to, const std::string& bytes) {
+void WriteAll(const FileDescriptor& to, const std::string& bytes) {
   for (std::size_t at = 0; at < bytes.size();) {
     ASSERT_TRUE(Wait(to.get(), POLLOUT));
     const std::size_t some = Write(to, bytes.substr(at));

@@ -132,7 +132,7 @@ class Unheard final : public node::Answer<Reply> {
 intake::ControlConnection FromProcess(int connection) {
   intake::ControlConnection made;
   EXPECT_TRUE(made.MakePair());
-  made.SetProcess(platform::FileDescriptor(connection));
+  made.SetProcess(FileDescriptor(connection));
   return made;
 }
 
@@ -434,14 +434,14 @@ TEST_F(ControlServerTest, ClosesWhatComesWhileItShutsDown) {
   for (int i = 0; i < 50; ++i) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    const platform::FileDescriptor theirs(ends[1]);
+    const FileDescriptor theirs(ends[1]);
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     server_->Adopt(FromProcess(ends[0]));
   }
   shutdown.join();
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const platform::FileDescriptor theirs(ends[1]);
+  const FileDescriptor theirs(ends[1]);
   server_->Adopt(FromProcess(ends[0]));
   char byte;
   EXPECT_EQ(::read(theirs.get(), &byte, 1), 0);

@@ -383,11 +383,11 @@ TEST_F(AcceptorTest, MakesItsSocketForAllWhenTold) {
 }
 
 // A socket at the path that nothing answers; listening or left behind.
-platform::FileDescriptor BindAt(const std::string& path, bool listening) {
+FileDescriptor BindAt(const std::string& path, bool listening) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
-  platform::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       (listening && ::listen(socket.get(), 0) != 0)) {
     std::abort();
@@ -403,7 +403,7 @@ TEST_F(AcceptorTest, ReplacesASocketThatWasLeftBehind) {
 
 // Why: a daemon that is stopped, or under load, must not lose its socket to a second one.
 TEST_F(AcceptorTest, LeavesASocketToAListenerThatDoesNotAnswer) {
-  const platform::FileDescriptor busy = BindAt(options.socket_path, /*listening=*/true);
+  const FileDescriptor busy = BindAt(options.socket_path, /*listening=*/true);
   std::vector<std::unique_ptr<Acceptor>> attempts;
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
   constexpr int kAttempts = 4;  // More than its backlog.

@@ -19,11 +19,11 @@
 
 #include <asio/io_context.hpp>
 
-#include "daemon/platform/file_descriptor.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/ring.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::intake {
 
@@ -133,8 +133,8 @@ class LocalProcess {
 
  private:
   void Map(int arena, int segment) {
-    const platform::FileDescriptor arena_object(arena);
-    const platform::FileDescriptor queue_object(segment);
+    const FileDescriptor arena_object(arena);
+    const FileDescriptor queue_object(segment);
     const int access = PROT_READ | PROT_WRITE;
     arena_ = ::mmap(nullptr, hello_.arena_bytes, access, MAP_SHARED, arena, 0);
     queue_ = ::mmap(nullptr, queue::kQueueSegmentBytes, access, MAP_SHARED, segment, 0);
@@ -149,8 +149,8 @@ class LocalProcess {
                          queue::kCompletionSlots);
   }
 
-  platform::FileDescriptor connection_;
-  platform::FileDescriptor doorbell_;
+  FileDescriptor connection_;
+  FileDescriptor doorbell_;
   bool connected_ = false;
   queue::DaemonHello hello_{};
   int descriptor_count_ = 0;

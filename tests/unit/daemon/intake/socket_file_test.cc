@@ -21,9 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-platform::FileDescriptor MakeSocket() {
-  return platform::FileDescriptor(::socket(AF_UNIX, SOCK_STREAM, 0));
-}
+FileDescriptor MakeSocket() { return FileDescriptor(::socket(AF_UNIX, SOCK_STREAM, 0)); }
 
 class SocketFileTest : public testing::Test {
  protected:
@@ -34,7 +32,7 @@ class SocketFileTest : public testing::Test {
 TEST_F(SocketFileTest, RemovesItsSocketAndLetsTheNextOneIn) {
   SocketFile first(path, /*all_users=*/false);
   ASSERT_TRUE(first.Claim().ok());
-  const platform::FileDescriptor socket = MakeSocket();
+  const FileDescriptor socket = MakeSocket();
   ASSERT_TRUE(first.Bind(socket.get()).ok());
   EXPECT_TRUE(std::filesystem::is_socket(path));
   first.Remove();
@@ -82,7 +80,7 @@ TEST_F(SocketFileTest, ShowsThatItIsThereUntilItsSocketIsGone) {
 
 // Why: all who may look may also hold it; that must keep no daemon from starting.
 TEST_F(SocketFileTest, StartsThoughSomebodyHoldsWhatItsPredecessorLeft) {
-  const platform::FileDescriptor held(
+  const FileDescriptor held(
       ::open(queue::PresenceFile(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
   SocketFile file(path, true);
@@ -95,7 +93,7 @@ TEST_F(SocketFileTest, StartsThoughSomebodyHoldsWhatItsPredecessorLeft) {
 TEST_F(SocketFileTest, LeavesTheSocketOfOneThatIsStillStarting) {
   SocketFile first(path, false);
   ASSERT_TRUE(first.Claim().ok());
-  const platform::FileDescriptor socket = MakeSocket();
+  const FileDescriptor socket = MakeSocket();
   ASSERT_TRUE(first.Bind(socket.get()).ok());
   {
     SocketFile second(path, false);
@@ -126,7 +124,7 @@ TEST_F(SocketFileTest, IsOneDaemonsAloneWhenManyStartAtOnce) {
     for (int i = 0; i < kDaemons; ++i) {
       daemons.emplace_back([&] {
         SocketFile file(path, false);
-        const platform::FileDescriptor socket = MakeSocket();
+        const FileDescriptor socket = MakeSocket();
         const bool won =
             file.Claim().ok() && file.Bind(socket.get()).ok() && ::listen(socket.get(), 1) == 0;
         if (won) ++winners;

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform::peer_credentials_test {
 namespace {

@@ -116,7 +116,7 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
   }
   void OnHeartbeat(const wire::FrameHeader& /*heartbeat*/) override {}
 
-  platform::FileDescriptor socket_;
+  FileDescriptor socket_;
   WaitingBytes stream_;
   ArrivalClaims claims_;
   ReceiveBudget budget_;

@@ -186,7 +186,7 @@ TEST(RawMessagesTest, AFrameIsTransmittedOnceNothingOfItIsReadAnyMore) {
   Pair pair(16, kSlot, RegisteredArena());
   pair.completes = false;
   End& end = pair.ends[0];
-  const platform::FileDescriptor none;
+  const FileDescriptor none;
   FrameWriter writer(none, *end.stream);
   Channel::Frame frame;
   frame.header.sequence = 1;

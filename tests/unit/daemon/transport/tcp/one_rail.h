@@ -29,10 +29,10 @@ class OneRailTest : public testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     far_.Reset(ends[1]);
-    MakeRailOf(platform::FileDescriptor(ends[0]), std::move(watch), scheduling, nullptr);
+    MakeRailOf(FileDescriptor(ends[0]), std::move(watch), scheduling, nullptr);
   }
-  void MakeRailOf(platform::FileDescriptor near, SocketWatches::Handle watch,
-                  queue::Scheduling scheduling, std::unique_ptr<ByteStream> stream) {
+  void MakeRailOf(FileDescriptor near, SocketWatches::Handle watch, queue::Scheduling scheduling,
+                  std::unique_ptr<ByteStream> stream) {
     has_sums_ = stream == nullptr || !stream->is_encrypted();
     auto created = TcpRail::Create(std::move(near), "here", "there",
                                    queue::SchedulingPolicy::Choose(scheduling, 2), bell_,
@@ -98,7 +98,7 @@ class OneRailTest : public testing::Test {
   }
 
   platform::Wakeup bell_;
-  platform::FileDescriptor far_;
+  FileDescriptor far_;
   ArrivalClaims claims_;
   std::deque<ReceiveBudget> budgets_;
   std::unique_ptr<TcpRail> rail_;

@@ -39,7 +39,7 @@ class TcpRails final : public RailMaker {
     cuts_.push_back(::dup(ends[0]));
     for (std::size_t i : {0u, 1u}) {
       const auto side = i == 0 ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores;
-      auto rail = TcpRail::Create(platform::FileDescriptor(ends[i]), "here", "there",
+      auto rail = TcpRail::Create(FileDescriptor(ends[i]), "here", "there",
                                   queue::SchedulingPolicy::Choose(side, 2), bell);
       EXPECT_TRUE(rail.ok());
       rails[i] = *std::move(rail);

@@ -304,7 +304,7 @@ TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtoco
 
 // Why: no route, no interface, no memory: all of these happen to living daemons.
 TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
-  platform::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
   auto created = TcpRail::Create(std::move(socket), "here", "there", {}, bell_);
   ASSERT_TRUE(created.ok());

@@ -15,15 +15,14 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/platform/file_descriptor.h"
+#include "proto/system/file_descriptor.h"
 #include "tests/unit/never.h"
 
 namespace mlxcomm::fabric::tcp_socket_test {
 namespace {
 
 // Over loopback; `far` is the accepted end.
-void Connect(const platform::FileDescriptor& listener, const platform::FileDescriptor& near,
-             platform::FileDescriptor& far) {
+void Connect(const FileDescriptor& listener, const FileDescriptor& near, FileDescriptor& far) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -33,15 +32,15 @@ void Connect(const platform::FileDescriptor& listener, const platform::FileDescr
   ASSERT_EQ(::listen(listener.get(), 1), 0);
   ASSERT_EQ(::getsockname(listener.get(), as_any, &length), 0);
   ASSERT_EQ(::connect(near.get(), as_any, length), 0);
-  far = platform::FileDescriptor(::accept(listener.get(), nullptr, nullptr));
+  far = FileDescriptor(::accept(listener.get(), nullptr, nullptr));
   ASSERT_GE(far.get(), 0);
 }
 
 class TcpSocketTest : public testing::Test {
  protected:
   void SetUp() override {
-    const platform::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
-    near_ = platform::FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0));
+    const FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
+    near_ = FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0));
     ASSERT_NO_FATAL_FAILURE(Connect(listener, near_, far_));
     SetUpSocket(near_.get());
     ASSERT_EQ(::fcntl(near_.get(), F_SETFL, O_NONBLOCK), 0);
@@ -62,8 +61,8 @@ class TcpSocketTest : public testing::Test {
     EXPECT_EQ(::getsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &bytes, &length), 0);
     return bytes;
   }
-  platform::FileDescriptor near_;
-  platform::FileDescriptor far_;
+  FileDescriptor near_;
+  FileDescriptor far_;
 };
 
 TEST_F(TcpSocketTest, TellsWhatTheOtherSideHasNotAcknowledged) {
@@ -102,8 +101,8 @@ std::string Congestion(int socket) {
 // must have another algorithm before it is made, on both sides.
 TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
   constexpr std::string_view kBbr = "bbr";
-  const platform::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
-  const platform::FileDescriptor near(::socket(AF_INET, SOCK_STREAM, 0));
+  const FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
+  const FileDescriptor near(::socket(AF_INET, SOCK_STREAM, 0));
   const std::string usual = Congestion(near.get());
   for (const int socket : {listener.get(), near.get()}) {
     if (::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kBbr.data(), kBbr.size()) != 0) {
@@ -113,7 +112,7 @@ TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
     }
     LeavePacing(socket);
   }
-  platform::FileDescriptor far;
+  FileDescriptor far;
   ASSERT_NO_FATAL_FAILURE(Connect(listener, near, far));
   EXPECT_NE(Congestion(near.get()), kBbr);
   EXPECT_NE(Congestion(far.get()), kBbr);

@@ -34,7 +34,7 @@ class TlsRailTest : public OneRailTest {
   void SetUp() override {
     int ends[2];
     ASSERT_TRUE(queue::MakeDoorbellPair(ends));
-    platform::FileDescriptor near(ends[0]);
+    FileDescriptor near(ends[0]);
     far_.Reset(ends[1]);
     const DerivedKey key = KeyOf(7).Derive("rail");
     auto dialer = *TlsStream::Create(Role::kDialer, key);
@@ -80,7 +80,7 @@ class TlsRailTest : public OneRailTest {
   std::string RecordsOf(std::vector<std::byte> bytes) {
     int ends[2];
     EXPECT_TRUE(queue::MakeDoorbellPair(ends));
-    const platform::FileDescriptor in(ends[0]), out(ends[1]);
+    const FileDescriptor in(ends[0]), out(ends[1]);
     iovec part = {bytes.data(), bytes.size()};
     EXPECT_EQ(acceptor_->Write(in.get(), &part, 1), static_cast<ssize_t>(bytes.size()));
     EXPECT_FALSE(acceptor_->HasUnsent());

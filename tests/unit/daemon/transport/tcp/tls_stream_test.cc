@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/platform/file_descriptor.h"
 #include "proto/queue/doorbell.h"
+#include "proto/system/file_descriptor.h"
 #include "tests/unit/daemon/transport/tcp/some_keys.h"
 
 namespace mlxcomm::fabric::tls_stream_test {
@@ -34,7 +34,7 @@ struct Cable {
     near.Reset(ends[0]);
     far.Reset(ends[1]);
   }
-  platform::FileDescriptor near, far;
+  FileDescriptor near, far;
 };
 
 std::string Take(int socket) {
