@@ -85,7 +85,7 @@ typedef enum mlxcomm_plan {
   MLXCOMM_PLAN_RING = 1,
   MLXCOMM_PLAN_EXCHANGE = 2,
   MLXCOMM_PLAN_HALVING_DOUBLING = 3,
-  MLXCOMM_PLAN_TREE = 4, /* 5 was of a plan that was never made; it is not used again */
+  MLXCOMM_PLAN_TREE = 4,
 } mlxcomm_plan;
 
 /* The operations, for mlxcomm_submit; each is described at the function with its name. */

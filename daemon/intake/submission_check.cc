@@ -8,13 +8,10 @@
 namespace mlxcomm::intake {
 namespace {
 
-// Existing programs may ask for it; it has always meant the same as automatic.
-constexpr PlanKind kTwoLevelOnce{5};
-
 bool IsGarbage(const queue::SubmissionEntry& entry) {
   if (entry.purpose > queue::SubmissionPurpose::kOperateAndClose) return true;
   if (!IsValid(entry.kind) || !IsValid(entry.data_type) || !IsValid(entry.reduce_operator) ||
-      !(IsValid(entry.plan) || entry.plan == kTwoLevelOnce)) {
+      !IsValid(entry.plan)) {
     return true;
   }
   return std::any_of(std::begin(entry.reserved), std::end(entry.reserved),
@@ -43,7 +40,6 @@ CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte
   checked.finding = Finding::kWrong;
   Submission& submission = checked.submission;
   submission.entry = entry;
-  if (entry.plan == kTwoLevelOnce) submission.entry.plan = PlanKind::kAutomatic;
   const std::uint64_t element_bytes = DataTypeBytes(entry.data_type);
   std::string& message = checked.message;
   if (IsEmpty(entry.kind) && entry.count != 0) {

@@ -47,13 +47,13 @@ struct DaemonHello {
   std::uint64_t magic;
   std::uint32_t version;     // The daemon's, also when it refuses.
   FailureCode failure_code;  // 0: accepted.
-  // The side named for this node; kAuto, as from older daemons: none was named.
+  // The side named for this node; kAuto: none was named.
   Scheduling scheduling;
   std::uint8_t reserved[2];
   std::uint64_t arena_bytes;  // Granted; at most what was wanted.
   std::array<std::uint8_t, kTokenBytes> token;
   char message[208];                    // The reason for a refusal, and what to do; NUL-terminated.
-  std::uint64_t rendezvous_timeout_ns;  // For attaches that name none; 0: an older daemon's.
+  std::uint64_t rendezvous_timeout_ns;  // For attaches that name none; 0: it does not say.
 };
 static_assert(sizeof(DaemonHello) == 256 && std::is_trivially_copyable_v<DaemonHello>);
 

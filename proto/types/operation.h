@@ -272,7 +272,6 @@ inline constexpr ValueTable kPlanKinds(std::to_array<PlanKindRow>({
     {PlanKind::kExchange, "exchange"},
     {PlanKind::kHalvingDoubling, "halving_doubling"},
     {PlanKind::kTree, "tree"},
-    {PlanKind{5}, nullptr},  // Was "two_level", which no daemon has ever planned.
 }));
 
 constexpr bool IsValid(PlanKind plan) { return kPlanKinds.Find(plan) != nullptr; }

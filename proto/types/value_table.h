@@ -2,8 +2,7 @@
 // or by name.
 //
 // A row has `value` and `name`. Rows stand in the order of their numbers, without a gap; a mistake
-// there does not compile. A number that has been given up keeps a row without a name, so that it is
-// never used for something else.
+// there does not compile.
 //
 // Owner: the constant that it is declared as. Thread: any. Memory: the rows.
 #pragma once
@@ -31,11 +30,11 @@ class ValueTable {
   // nullptr: no such value, such as a number that another process made up.
   constexpr const Row* Find(Value value) const {
     const std::size_t index = static_cast<std::size_t>(value) - First();
-    return index < kRows && rows_[index].name != nullptr ? &rows_[index] : nullptr;
+    return index < kRows ? &rows_[index] : nullptr;
   }
   constexpr const Row* FindNamed(std::string_view name) const {
     for (const Row& row : rows_) {
-      if (row.name != nullptr && name == row.name) return &row;
+      if (name == row.name) return &row;
     }
     return nullptr;
   }
@@ -46,9 +45,7 @@ class ValueTable {
   }
   template <typename Visit>
   constexpr void ForEach(Visit visit) const {
-    for (const Row& row : rows_) {
-      if (row.name != nullptr) visit(row);
-    }
+    for (const Row& row : rows_) visit(row);
   }
   // "sum, prod, min" with the separator ", ", of the rows that are wanted.
   template <typename IsWanted>

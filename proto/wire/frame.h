@@ -69,7 +69,7 @@ inline constexpr std::uint8_t kRepeated = 1;
 //                                         frame's payload the piece begins
 // kCircuitCredit  yes   0                 number frames of offset bytes were taken
 // kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd, tag =
-//                                         LinkReason (types/link_reason.h), 0 from older daemons
+//                                         LinkReason (types/link_reason.h)
 //
 // Between neighbours only, for themselves:
 // kRailSetup      yes   RailSetup         makes an RDMA rail beside the one it arrives on

@@ -47,7 +47,7 @@ struct RailSetup {
   char receiver_interface[kInterfaceBytesMax];
   std::uint32_t message_bytes;  // The size of all messages, at most. kAnswer: the size used.
   // In flight at once, in each direction. kAnswer: as used. kRefuse: the LinkReason
-  // (types/link_reason.h) for `why`, from the refusing side's view; 0 from older daemons.
+  // (types/link_reason.h) for `why`, from the refusing side's view.
   std::uint32_t messages;
   std::array<std::uint8_t, 16> gid;
   std::uint32_t queue_pair;

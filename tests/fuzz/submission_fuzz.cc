@@ -47,9 +47,6 @@ std::byte* Arena() {
   return arena;
 }
 
-// Clients from before two-level plans were removed may ask for it.
-constexpr PlanKind kOlderClientsPlan{5};
-
 // By the names of proto/types/operation.h, written here again.
 bool HasOnlyKnownValues(const queue::SubmissionEntry& entry) {
   const auto number = [](auto value) { return static_cast<unsigned>(value); };
@@ -57,7 +54,7 @@ bool HasOnlyKnownValues(const queue::SubmissionEntry& entry) {
                                              [](std::uint8_t byte) { return byte == 0; });
   return number(entry.kind) >= 1 && number(entry.kind) <= 13 && number(entry.data_type) >= 1 &&
          number(entry.data_type) <= 14 && number(entry.reduce_operator) <= 7 &&
-         number(entry.plan) <= 5 && number(entry.purpose) <= 1 && reserved_are_zero;
+         number(entry.plan) <= 4 && number(entry.purpose) <= 1 && reserved_are_zero;
 }
 
 std::uint64_t ElementBytes(DataType type) {
@@ -108,11 +105,7 @@ void CheckEntry(const queue::SubmissionEntry& entry, std::uint64_t arena_bytes) 
     return;
   }
   const Submission& submission = checked.submission;
-  queue::SubmissionEntry expected = entry;
-  if (entry.plan == kOlderClientsPlan) expected.plan = PlanKind::kAutomatic;
-  MLXCOMM_MUST(
-      std::memcmp(&submission.entry, &expected, sizeof expected) == 0,
-      "the entry is a copy, but that the plan that there is no more is the daemon's to choose");
+  MLXCOMM_MUST(std::memcmp(&submission.entry, &entry, sizeof entry) == 0, "the entry is a copy");
   CheckRange(submission.input, submission.input_bytes_available, arena_bytes, "input");
   CheckRange(submission.output, submission.output_bytes_available, arena_bytes, "output");
   MLXCOMM_MUST((submission.counts != nullptr) == HasTable(entry.kind),

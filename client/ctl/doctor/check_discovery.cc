@@ -17,7 +17,6 @@ namespace {
 void CheckInterface(const Facts& facts, const std::string& node,
                     const v1::DiscoveryInterface& interface, Findings& findings) {
   using Reason = v1::DiscoveryReason;
-  if (interface.reason() == Reason::none) return;  // An older daemon: status shows its words.
   const char* const id = interface.reason() == Reason::own_hellos         ? "MC302/heard"
                          : interface.reason() == Reason::same_id          ? "MC213"
                          : interface.reason() == Reason::no_route_to_host ? "MC210/no_route"

@@ -49,7 +49,7 @@ struct ServiceFacts {
   // Of whatever answers there: jobs with a rank on this node; none: why they are not known.
   std::optional<int> jobs = 0;
   std::string jobs_trouble;
-  // Of its program (NodeStatus::start); 0: nobody answers, or a release that leaves its place to no other.
+  // Of its program (NodeStatus::start); 0: nobody answers.
   std::uint64_t start = 0;
   std::uint32_t restarts_asked = 0;  // Of it, before this one.
   bool restart_stands = false;       // One waits for clients to end, or was refused.

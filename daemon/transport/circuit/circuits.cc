@@ -58,7 +58,7 @@ wire::FrameHeader Header(wire::FrameType type, std::uint64_t circuit, std::size_
 
 constexpr char kTooManyFar[] = "as many nodes as may be are linked through others here already";
 
-// Where nothing more is known, as by a closing of an older daemon.
+// Where nothing more is known.
 LinkReason OfEnd(wire::CircuitEnd end) {
   return end == wire::CircuitEnd::kReset ? LinkReason::kPeerStopped : LinkReason::kWayEnded;
 }

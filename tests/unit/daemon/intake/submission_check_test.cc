@@ -65,6 +65,9 @@ TEST_F(SubmissionCheckTest, CallsGarbageWhatNoLibraryWrites) {
     reduce.reduce_operator = static_cast<ReduceOperator>(value);
     EXPECT_EQ(Check(reduce).finding == Finding::kGarbage, !IsValid(reduce.reduce_operator))
         << value;
+    queue::SubmissionEntry plan = Fine();
+    plan.plan = static_cast<PlanKind>(value);
+    EXPECT_EQ(Check(plan).finding == Finding::kGarbage, !IsValid(plan.plan)) << value;
   }
   for (std::size_t i = 0; i < sizeof Fine().reserved; ++i) {
     queue::SubmissionEntry reserved = Fine();
@@ -75,16 +78,6 @@ TEST_F(SubmissionCheckTest, CallsGarbageWhatNoLibraryWrites) {
 
 // Why: whether a rank reads and writes depends on the group (roots), so an unused offset is 0,
 // never anything else.
-// Why: a program of an earlier release must not lose its daemon because of a plan that no daemon
-// ever made.
-TEST_F(SubmissionCheckTest, TakesTwoLevelForAutomatic) {
-  queue::SubmissionEntry entry = Fine();
-  entry.plan = PlanKind{5};
-  const CheckedSubmission checked = Check(entry);
-  ASSERT_EQ(checked.finding, Finding::kFine);
-  EXPECT_EQ(checked.submission.entry.plan, PlanKind::kAutomatic);
-}
-
 TEST_F(SubmissionCheckTest, OffsetsLieInTheArenaWhetherUsedOrNot) {
   queue::SubmissionEntry entry = Fine();
   entry.kind = OperationKind::kSend;

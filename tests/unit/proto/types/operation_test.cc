@@ -81,14 +81,8 @@ TEST(OperationTablesTest, HaveOneNameForEachValueAndFindItAgain) {
   ExpectOneNameEach(kPlanKinds);
 }
 
-// Why: 5 was two_level in existing programs.
-TEST(OperationTablesTest, KeepTheNumberThatWasGivenUp) {
-  EXPECT_FALSE(IsValid(static_cast<PlanKind>(5)));
-  EXPECT_EQ(kPlanKinds.FindNamed("two_level"), nullptr);
-  EXPECT_EQ(kPlanKinds.Names(","), "ring,exchange,halving_doubling,tree");
-}
-
 TEST(OperationTablesTest, ListWhatCanBeChosen) {
+  EXPECT_EQ(kPlanKinds.Names(","), "ring,exchange,halving_doubling,tree");
   EXPECT_EQ(kReduceOperators.Names(", "), "sum, prod, min, max, and, or, mean");
   EXPECT_EQ(kDataTypes.NamesWhere(
                 "/", [](const DataTypeRow& row) { return row.numbers == Numbers::kFloats; }),

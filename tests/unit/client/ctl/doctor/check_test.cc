@@ -282,10 +282,6 @@ TEST(CheckTest, FindsWhatIsWrongWithAnInterfaceThatNeighboursAreLookedForOn) {
     EXPECT_EQ(Found(facts, code)[0].object, "node b, interface en3");
     EXPECT_EQ(Found(facts, code)[0].found, "in words that say nothing");
   }
-  // An older daemon only has words, which status shows: any title would be a guess.
-  Facts older = Well();
-  LookOn(older, 1, "en3").set_detail("in words that say nothing");
-  EXPECT_TRUE(Found(older, "MC210").empty());
   Facts privacy = Well();
   v1::DiscoveryInterface& kept = LookOn(privacy, 0, "en3");
   kept.set_detail("cannot send on en3: No route to host");

@@ -516,9 +516,8 @@ TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
   } const cases[] = {
       {static_cast<std::uint32_t>(LinkReason::kWayLostLink), 0, LinkReason::kWayLostLink},
       {static_cast<std::uint32_t>(LinkReason::kPeerStopped), 1, LinkReason::kPeerStopped},
-      {0, 0, LinkReason::kWayEnded},  // From an older daemon.
-      {0, 1, LinkReason::kPeerStopped},
-      {77777, 0, LinkReason::kWayEnded}};
+      {77777, 0, LinkReason::kWayEnded},  // Of a release to come.
+      {77777, 1, LinkReason::kPeerStopped}};
   std::uint64_t circuit = 20;
   for (const auto& one : cases) {
     node.Opens(4, ++circuit, {3, 4, 5});
