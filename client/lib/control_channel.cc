@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 
 #include "proto/queue/hello.h"
 #include "proto/queue/no_signal.h"
+#include "proto/system/blocked_signals.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -184,20 +184,14 @@ ControlChannel::ControlChannel(int connection, const std::string& token)
     const std::lock_guard lock(mutex_);
     Flush();
   }
-  // The program's own threads handle signals.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   try {
     reader_ = std::thread([this] { ReadUntilTheEnd(); });
   } catch (const std::system_error&) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     nghttp2_session_del(session_);
     ::close(connection_);
     throw;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ControlChannel::~ControlChannel() {

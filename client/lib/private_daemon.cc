@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "proto/queue/dial.h"
+#include "proto/system/blocked_signals.h"
 
 extern char** environ;
 
@@ -167,10 +168,7 @@ void AwaitEndAside(pid_t pid) {
   if (::dladdr(reinterpret_cast<const void*>(&LibraryFolder), &info) != 0) {
     ::dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   try {
     std::thread([pid] {
       while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -178,7 +176,6 @@ void AwaitEndAside(pid_t pid) {
     }).detach();
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): a zombie stays then.
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Failure SpawnAndAwait(const std::string& daemon, const std::string& socket_path,

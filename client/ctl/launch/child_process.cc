@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/system/blocked_signals.h"
+
 namespace mlxcomm::ctl {
 
 bool MakePipe(std::array<int, 2>& ends) {
@@ -23,10 +25,7 @@ void CloseDescriptor(int& descriptor) {
 }
 
 pid_t ForkGroup() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;  // In both, until they have returned.
   const pid_t child = ::fork();
   const int why = errno;
   if (child == 0) {
@@ -40,7 +39,6 @@ pid_t ForkGroup() {
   } else if (child > 0) {
     ::setpgid(child, child);  // Parent and child both do it; the second fails harmlessly.
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = why;
   return child;
 }
