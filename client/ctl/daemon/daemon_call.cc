@@ -58,7 +58,8 @@ Failure FailureOf(const grpc::Status& status) {
   }
 }
 
-using Invoke = std::function<grpc::Status(v1::Diagnostics::Stub&, grpc::ClientContext&)>;
+using Stub = v1::Diagnostics::Stub;
+using Invoke = std::function<grpc::Status(Stub&, grpc::ClientContext&)>;
 
 Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Invoke& invoke) {
   queue::Dialed dialed;
@@ -82,21 +83,27 @@ Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Inv
   return FailureOf(status);
 }
 
+// A call with one answer.
+template <typename Request, typename Reply>
+using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Reply*);
+
+template <typename Request, typename Reply>
+Failure Ask(const std::string& socket_path, Method<Request, Reply> method, const Request& request,
+            Reply& reply, std::uint64_t timeout_ns = kTimeoutNs) {
+  return Call(socket_path, timeout_ns, [&](Stub& stub, grpc::ClientContext& context) {
+    return (stub.*method)(&context, request, &reply);
+  });
+}
+
 }  // namespace
 
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
                     std::uint64_t timeout_ns) {
-  return Call(socket_path, timeout_ns,
-              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Status(&context, v1::StatusRequest(), &reply);
-              });
+  return Ask(socket_path, &Stub::Status, v1::StatusRequest(), reply, timeout_ns);
 }
 
 Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply) {
-  return Call(socket_path, kTimeoutNs,
-              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Costs(&context, v1::CostsRequest(), &reply);
-              });
+  return Ask(socket_path, &Stub::Costs, v1::CostsRequest(), reply);
 }
 
 // The daemon sends one record at a time to each user: another program of this one may be reading it.
@@ -104,10 +111,7 @@ Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordReques
                     v1::FlightRecordReply& reply) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kTimeoutNs);
   for (;;) {
-    Failure failure = Call(socket_path, kTimeoutNs,
-                           [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                             return stub.FlightRecord(&context, request, &reply);
-                           });
+    Failure failure = Ask(socket_path, &Stub::FlightRecord, request, reply);
     const bool is_late = std::chrono::steady_clock::now() >= deadline;
     if (failure.code != FailureCode::kResourceExhausted || is_late) return failure;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -115,26 +119,17 @@ Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordReques
 }
 
 Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply) {
-  return Call(socket_path, kTimeoutNs,
-              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Topology(&context, v1::TopologyRequest(), &reply);
-              });
+  return Ask(socket_path, &Stub::Topology, v1::TopologyRequest(), reply);
 }
 
 Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply) {
-  return Call(socket_path, kTimeoutNs,
-              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Doctor(&context, v1::DoctorRequest(), &reply);
-              });
+  return Ask(socket_path, &Stub::Doctor, v1::DoctorRequest(), reply);
 }
 
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply) {
   const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;
-  return Call(socket_path, timeout_ns,
-              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Ping(&context, request, &reply);
-              });
+  return Ask(socket_path, &Stub::Ping, request, reply, timeout_ns);
 }
 
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
