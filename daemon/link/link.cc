@@ -44,9 +44,7 @@ void Link::Pump() {
     if (!arrivals_.has_gaps()) {
       // Said with the frame; but not soon, if that waits for others on its rail.
       if (channel_.flight(at).unwritten_frames() == 1 && SaysForSure(at)) {
-        unacknowledged_frames_ = 0;
-        unacknowledged_bytes_ = 0;
-        unacknowledged_data_ = false;
+        unacknowledged_ = {};
       }
     } else if (command.frame.header.type == wire::FrameType::kControl) {
       GiveAcknowledgement(at);
@@ -230,9 +228,9 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   const bool held_back = HasWaiting();
   if (held_back) GiveWaiting();
   if (count > 0 || held_back || due) Pump();
-  if (acknowledge_now_ || unacknowledged_frames_ >= kAcknowledgeFrames ||
-      unacknowledged_bytes_ >= kAcknowledgeBytes ||
-      (unacknowledged_frames_ > 0 && now_ns - unacknowledged_since_ns_ >= kAcknowledgeNs)) {
+  if (acknowledge_now_ || unacknowledged_.frames >= kAcknowledgeFrames ||
+      unacknowledged_.bytes >= kAcknowledgeBytes ||
+      (unacknowledged_.frames > 0 && now_ns - unacknowledged_.since_ns >= kAcknowledgeNs)) {
     FlushAcknowledgement();
   }
   channel_.OnNow(now_ns);
@@ -240,7 +238,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
 }
 
 void Link::FlushAcknowledgement() {
-  if (carrying_ == 0 || (unacknowledged_frames_ == 0 && !acknowledge_now_)) return;
+  if (carrying_ == 0 || (unacknowledged_.frames == 0 && !acknowledge_now_)) return;
   std::size_t at = delivered_last_;
   if (at == kNoRail) {
     for (at = 0; !rails_[at].carries;) ++at;
@@ -248,9 +246,7 @@ void Link::FlushAcknowledgement() {
   // Busy: it goes out once what waits has gone.
   if (!rails_[at].waiting.empty()) return;
   if (options_.planted_bug == PlantedBug::kDropAcknowledgement) {
-    unacknowledged_frames_ = 0;
-    unacknowledged_bytes_ = 0;
-    unacknowledged_data_ = false;
+    unacknowledged_ = {};
     acknowledge_now_ = false;
     return;
   }
@@ -262,7 +258,7 @@ void Link::FlushAcknowledgement() {
 
 // Several rails: the other side judges them by how soon they deliver.
 void Link::AcknowledgeBeforeSleep() {
-  const bool awaited = unacknowledged_data_ || carrying_ > 1 || arrivals_.has_gaps() ||
+  const bool awaited = unacknowledged_.has_data || carrying_ > 1 || arrivals_.has_gaps() ||
                        delivered_last_ == kNoRail ||
                        !channel_.flight(delivered_last_).is_reliable();
   if (awaited) FlushAcknowledgement();
@@ -301,9 +297,7 @@ void Link::GiveAcknowledgement(std::size_t at) {
     again = true;
   } while (asked_.NextRound());
   asked_.End();
-  unacknowledged_frames_ = 0;
-  unacknowledged_bytes_ = 0;
-  unacknowledged_data_ = false;
+  unacknowledged_ = {};
   acknowledge_now_ = false;
 }
 
@@ -385,10 +379,10 @@ bool Link::OnNumbered(RailEvent& event) {
     case ArrivalOrder::Arrival::kNext:
     case ArrivalOrder::Arrival::kEarly: break;
   }
-  if (unacknowledged_frames_++ == 0) unacknowledged_since_ns_ = now_ns_;
-  unacknowledged_bytes_ += header.payload_bytes;
+  if (unacknowledged_.frames++ == 0) unacknowledged_.since_ns = now_ns_;
+  unacknowledged_.bytes += header.payload_bytes;
   if (header.type == wire::FrameType::kData) {
-    unacknowledged_data_ = true;
+    unacknowledged_.has_data = true;
     if (!OnData(event)) return false;
   } else if (arrival == ArrivalOrder::Arrival::kNext) {
     Tell(header, event.payload);

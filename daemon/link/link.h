@@ -215,6 +215,13 @@ class Link {
     std::unique_ptr<KeptEnd> end;
     std::uint64_t since_ns = 0;
   };
+  // What has come since the last acknowledgement.
+  struct Unacknowledged {
+    std::uint64_t frames = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t since_ns = 0;  // Where there are any.
+    bool has_data = false;       // Memory that the other side could hand back.
+  };
   // Answered once every rail that it was given to has answered, or has gone.
   struct Withdrawal {
     OperationKey key;
@@ -312,10 +319,7 @@ class Link {
   std::vector<OperationKey> withdrawn_;       // Answered in the next Poll.
   std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
   AskedFrames asked_;
-  std::uint64_t unacknowledged_frames_ = 0;
-  std::uint64_t unacknowledged_bytes_ = 0;
-  std::uint64_t unacknowledged_since_ns_ = 0;  // Where there are any.
-  bool unacknowledged_data_ = false;           // Memory that the other side could hand back.
+  Unacknowledged unacknowledged_;
   bool acknowledge_now_ = false;
   std::uint64_t now_ns_ = 0;  // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;

@@ -314,9 +314,7 @@ void Link::ForgetChannel() {
   posted_.clear();
   withdrawals_.clear();
   asked_.Clear();
-  unacknowledged_frames_ = 0;
-  unacknowledged_bytes_ = 0;
-  unacknowledged_data_ = false;
+  unacknowledged_ = {};
   acknowledge_now_ = false;
 }
 
