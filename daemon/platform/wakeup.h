@@ -4,6 +4,9 @@
 // may wake it once.
 #pragma once
 
+#include <cstdlib>
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "proto/system/file_descriptor.h"
 
@@ -11,7 +14,12 @@ namespace mlxcomm::platform {
 
 class Wakeup {
  public:
-  Wakeup();  // Aborts when the system has no descriptor left: use it only at start.
+  // Aborts when the system has no descriptor left: use it only at start.
+  Wakeup() {
+    absl::StatusOr<Wakeup> created = Create();
+    if (!created.ok()) std::abort();
+    *this = *std::move(created);
+  }
   // RESOURCE_EXHAUSTED: no descriptor left.
   static absl::StatusOr<Wakeup> Create();
 

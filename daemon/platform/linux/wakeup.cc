@@ -5,16 +5,8 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
-#include <utility>
 
 namespace mlxcomm::platform {
-
-Wakeup::Wakeup() {
-  absl::StatusOr<Wakeup> created = Create();
-  if (!created.ok()) std::abort();
-  *this = *std::move(created);
-}
 
 absl::StatusOr<Wakeup> Wakeup::Create() {
   Wakeup wakeup{Empty{}};
