@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 #include "client/ctl/launch/child_process.h"
@@ -13,19 +12,15 @@
 namespace mlxcomm::ctl {
 
 FollowedProgram::FollowedProgram(const std::vector<std::string>& words) {
-  std::array<int, 2> out{-1, -1};
-  if (!MakePipe(out)) return;
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  FileDescriptor its_output;
+  if (!MakePipe(output_, its_output)) return;
+  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   child_ = ForkGroup();
-  if (child_ == 0) Become(words, nothing, out[1], nothing);
-  if (nothing >= 0) ::close(nothing);
-  CloseDescriptor(out[1]);
-  output_ = out[0];
-  ::fcntl(output_, F_SETFL, O_NONBLOCK);
+  if (child_ == 0) Become(words, nothing.get(), its_output.get(), nothing.get());
+  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
 }
 
 FollowedProgram::~FollowedProgram() {
-  CloseDescriptor(output_);
   if (child_ <= 0) return;
   ::kill(-child_, SIGKILL);
   int status = 0;
@@ -35,12 +30,12 @@ FollowedProgram::~FollowedProgram() {
 
 std::vector<std::string> FollowedProgram::TakeLines() {
   char bytes[16384];
-  while (output_ >= 0) {
-    const ssize_t count = ::read(output_, bytes, sizeof bytes);
+  while (output_.valid()) {
+    const ssize_t count = ::read(output_.get(), bytes, sizeof bytes);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) break;
     if (count == 0) {
-      CloseDescriptor(output_);
+      output_.Reset();
       break;
     }
     unread_.append(bytes, static_cast<std::size_t>(count));

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/system/file_descriptor.h"
+
 namespace mlxcomm::ctl {
 
 class FollowedProgram {
@@ -22,13 +24,15 @@ class FollowedProgram {
   FollowedProgram(const FollowedProgram&) = delete;
   FollowedProgram& operator=(const FollowedProgram&) = delete;
 
-  int descriptor() const { return output_; }  // Readable when TakeLines has something; -1: ended.
+  int descriptor() const {
+    return output_.get();
+  }  // Readable when TakeLines has something; -1: ended.
   // The complete lines. Does not wait.
   std::vector<std::string> TakeLines();
 
  private:
   pid_t child_ = -1;
-  int output_ = -1;
+  FileDescriptor output_;
   std::string unread_;
 };
 

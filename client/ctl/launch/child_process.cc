@@ -1,6 +1,5 @@
 #include "client/ctl/launch/child_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,21 +7,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "proto/system/blocked_signals.h"
 
 namespace mlxcomm::ctl {
-
-bool MakePipe(std::array<int, 2>& ends) {
-  if (::pipe(ends.data()) != 0) return false;
-  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
-  return true;
-}
-
-void CloseDescriptor(int& descriptor) {
-  if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
-}
 
 pid_t ForkGroup() {
   const BlockedSignals blocked;  // In both, until they have returned.

@@ -6,15 +6,10 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <string>
 #include <vector>
 
 namespace mlxcomm::ctl {
-
-// Programs that are started do not inherit the ends. False: errno says why.
-bool MakePipe(std::array<int, 2>& ends);
-void CloseDescriptor(int& descriptor);
 
 // As fork(). A signal that comes before the child has become its program ends it: the parent's
 // handlers would swallow it. Signals that the parent ignores (nohup) stay ignored.

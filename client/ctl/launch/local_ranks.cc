@@ -38,13 +38,6 @@ void LocalRanks::SetCommand(RankCommand command, std::string own_path) {
   own_path_ = std::move(own_path);
 }
 
-LocalRanks::~LocalRanks() {
-  for (Rank& rank : ranks_) {
-    for (int& end : rank.output) CloseDescriptor(end);
-    CloseDescriptor(rank.input);
-  }
-}
-
 // No rank has a terminal itself: the ranks' process groups are in its background, where reading
 // stops a process.
 void LocalRanks::ChooseInput(const Rank& rank, int in) const {
@@ -80,27 +73,23 @@ void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const 
 }
 
 bool LocalRanks::Start(Rank& rank) {
-  std::array<int, 2> in{-1, -1};
-  std::array<int, 2> out{-1, -1};
-  std::array<int, 2> error{-1, -1};
+  FileDescriptor its_input, its_output, its_error;
+  FileDescriptor input, output, error;
   const bool gives = rank.reads && input_ == Input::kGiven;
-  const bool piped = (!gives || MakePipe(in)) && MakePipe(out) && MakePipe(error);
-  if (piped) rank.pid = ForkGroup();
-  if (piped && rank.pid == 0) BecomeRank(rank, in[0], out[1], error[1]);
-  const int why = errno;
-  for (int* const end : {&in[0], &out[1], &error[1]}) CloseDescriptor(*end);
-  if (rank.pid < 0) {
-    for (int* const end : {&in[1], &out[0], &error[0]}) CloseDescriptor(*end);
-    errno = why;
+  if ((gives && !MakePipe(its_input, input)) || !MakePipe(output, its_output) ||
+      !MakePipe(error, its_error)) {
     return false;
   }
+  rank.pid = ForkGroup();
+  if (rank.pid == 0) BecomeRank(rank, its_input.get(), its_output.get(), its_error.get());
+  if (rank.pid < 0) return false;
   rank.group_left = true;
   keeper_.Add(rank.pid);
-  rank.output = {out[0], error[0]};
-  for (const int end : {in[1], out[0], error[0]}) {
-    if (end >= 0) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  for (const FileDescriptor* const end : {&input, &output, &error}) {
+    if (end->valid()) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
   }
-  if (gives) rank.input = in[1];
+  rank.output = {std::move(output), std::move(error)};
+  rank.input = std::move(input);
   rank.took_at = Clock::now();
   return true;
 }
@@ -124,23 +113,25 @@ void LocalRanks::StartFailed(Rank& rank) {
 
 void LocalRanks::AddTo(std::vector<pollfd>& waited) {
   for (const Rank& rank : ranks_) {
-    for (const int end : rank.output) {
-      if (end >= 0 && !hold_) waited.push_back({end, POLLIN, 0});
+    for (const FileDescriptor& end : rank.output) {
+      if (end.valid() && !hold_) waited.push_back({end.get(), POLLIN, 0});
     }
-    if (rank.input >= 0 && !rank.input_left.empty()) waited.push_back({rank.input, POLLOUT, 0});
+    if (rank.input.valid() && !rank.input_left.empty()) {
+      waited.push_back({rank.input.get(), POLLOUT, 0});
+    }
   }
 }
 
 void LocalRanks::ReadOutput(Rank& rank, int stream) {
-  int& end = rank.output[static_cast<std::size_t>(stream)];
-  for (int reads = 0; end >= 0 && reads < kReadsMax; ++reads) {
+  FileDescriptor& end = rank.output[static_cast<std::size_t>(stream)];
+  for (int reads = 0; end.valid() && reads < kReadsMax; ++reads) {
     std::array<char, 8192> bytes;
-    const ssize_t got = ::read(end, bytes.data(), bytes.size());
+    const ssize_t got = ::read(end.get(), bytes.data(), bytes.size());
     if (got > 0) {
       listener_.OnOutput(rank.number, stream, {bytes.data(), static_cast<std::size_t>(got)});
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
       listener_.OnOutput(rank.number, stream, {});
-      CloseDescriptor(end);
+      end.Reset();
     } else {
       return;
     }
@@ -152,7 +143,7 @@ void LocalRanks::GiveInput(std::string_view bytes) {
   input_given_ += bytes.size();
   for (Rank& rank : ranks_) {
     // Before the ranks begin there are no pipes yet.
-    if (rank.reads && (rank.input >= 0 || !begun_)) rank.input_left.append(bytes);
+    if (rank.reads && (rank.input.valid() || !begun_)) rank.input_left.append(bytes);
   }
   WriteInput();
 }
@@ -167,7 +158,7 @@ void LocalRanks::WriteInput() {
 // is not known.
 bool LocalRanks::HoldsUp(const Rank& rank) const {
   if (rank.input_left.size() < kLaunchInputBytesMax) return false;
-  const auto reads = [&](const Rank& other) { return &other != &rank && other.input >= 0; };
+  const auto reads = [&](const Rank& other) { return &other != &rank && other.input.valid(); };
   const bool alone = std::none_of(ranks_.begin(), ranks_.end(), reads);
   return alone || std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& other) {
            return reads(other) && other.input_left.empty();
@@ -175,28 +166,29 @@ bool LocalRanks::HoldsUp(const Rank& rank) const {
 }
 
 void LocalRanks::WriteInput(Rank& rank) {
-  while (rank.input >= 0 && !rank.input_left.empty()) {
-    const ssize_t written = ::write(rank.input, rank.input_left.data(), rank.input_left.size());
+  while (rank.input.valid() && !rank.input_left.empty()) {
+    const ssize_t written =
+        ::write(rank.input.get(), rank.input_left.data(), rank.input_left.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) break;
     if (written < 0) {
-      CloseDescriptor(rank.input);
+      rank.input.Reset();
       break;
     }
     rank.took_at = Clock::now();
     rank.input_left.erase(0, static_cast<std::size_t>(written));
   }
-  if (rank.input >= 0 && rank.number != 0 && HoldsUp(rank) &&
+  if (rank.input.valid() && rank.number != 0 && HoldsUp(rank) &&
       Clock::now() - rank.took_at > kInputPatience) {
-    CloseDescriptor(rank.input);
+    rank.input.Reset();
     listener_.OnOutput(rank.number, 1,
                        "mlxcommctl: this rank has read none of its input for " +
                            std::to_string(kInputPatience.count()) + " s: it gets no more of it\n");
   }
-  if (rank.input < 0) rank.input_left.clear();
+  if (!rank.input.valid()) rank.input_left.clear();
   if (rank.input_left.empty()) {
     rank.took_at = Clock::now();
-    if (input_ended_) CloseDescriptor(rank.input);
+    if (input_ended_) rank.input.Reset();
   }
 }
 

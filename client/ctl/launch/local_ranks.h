@@ -14,6 +14,7 @@
 
 #include "client/ctl/launch/rank_host.h"
 #include "client/ctl/launch/rank_keeper.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::ctl {
 
@@ -24,7 +25,6 @@ class LocalRanks : public RankHost {
 
   LocalRanks(const std::vector<unsigned>& numbers, Input input,
              const std::vector<unsigned>& readers, RankListener& listener);
-  ~LocalRanks() override;
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
@@ -45,16 +45,16 @@ class LocalRanks : public RankHost {
   struct Rank {
     unsigned number = 0;
     pid_t pid = -1;
-    std::array<int, 2> output{-1, -1};  // Standard output and error.
+    std::array<FileDescriptor, 2> output;  // Standard output and error.
     bool reads = false;
-    int input = -1;  // For GiveInput's bytes; -1: it takes no more.
+    FileDescriptor input;  // For GiveInput's bytes; not valid: it takes no more.
     std::string input_left;
     Clock::time_point took_at;
     bool ended = false;
     bool group_left = false;  // Its group has processes, perhaps without itself.
 
     bool alive() const { return pid > 0 && !ended; }
-    bool open() const { return output[0] >= 0 || output[1] >= 0; }
+    bool open() const { return output[0].valid() || output[1].valid(); }
   };
 
   bool Start(Rank& rank);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -53,24 +52,18 @@ void EndAll(std::vector<pid_t>& groups) {
 }  // namespace
 
 bool RankKeeper::Start(const std::string& own_path) {
-  std::array<int, 2> ends{-1, -1};
-  if (!MakePipe(ends)) return false;
+  FileDescriptor its_input;
+  if (!MakePipe(its_input, to_)) return false;
   pid_ = ForkGroup();
   if (pid_ == 0) {
-    Become({own_path, "rank-keeper"}, ends[0], STDERR_FILENO, STDERR_FILENO);
+    Become({own_path, "rank-keeper"}, its_input.get(), STDERR_FILENO, STDERR_FILENO);
   }
-  const int why = errno;
-  CloseDescriptor(ends[0]);
-  to_ = ends[1];
-  if (pid_ < 0) CloseDescriptor(to_);
-  errno = why;
   return pid_ > 0;
 }
 
 RankKeeper::~RankKeeper() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
-  CloseDescriptor(to_);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -83,7 +76,7 @@ void RankKeeper::Tell(pid_t group, bool is_there) {
   const Told told{group, is_there ? 1 : 0};
   ssize_t written = -1;
   do {
-    written = ::write(to_, &told, sizeof told);
+    written = ::write(to_.get(), &told, sizeof told);
   } while (written < 0 && errno == EINTR);
   if (written == sizeof told || std::exchange(said_lost_, true)) return;
   std::fprintf(stderr, "mlxcommctl: should this process be killed, its ranks live on: %s\n",

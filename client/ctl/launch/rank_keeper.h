@@ -10,6 +10,8 @@
 
 #include <string>
 
+#include "proto/system/file_descriptor.h"
+
 namespace mlxcomm::ctl {
 
 class RankKeeper {
@@ -28,7 +30,7 @@ class RankKeeper {
   void Tell(pid_t group, bool is_there);
 
   pid_t pid_ = -1;
-  int to_ = -1;
+  FileDescriptor to_;
   bool said_lost_ = false;
 };
 

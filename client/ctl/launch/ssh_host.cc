@@ -40,7 +40,6 @@ SshHost::SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsi
       listener_(listener) {}
 
 SshHost::~SshHost() {
-  for (int* const end : {&to_, &from_, &text_}) CloseDescriptor(*end);
   if (pid_ <= 0 || reaped_) return;
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
@@ -51,28 +50,22 @@ bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& ow
   std::vector<std::string> command = ssh;
   command.push_back(name_);
   command.push_back(AgentCommand(own_path));
-  std::array<std::array<int, 2>, 3> pipes{{{-1, -1}, {-1, -1}, {-1, -1}}};
+  FileDescriptor its_input, its_output, its_error;
   // Many hosts are tried: descriptors left open here would be missing for the next ones.
-  const auto give_up = [&pipes] {
-    const int reason = errno;
-    for (auto& ends : pipes) {
-      for (int& end : ends) CloseDescriptor(end);
-    }
-    errno = reason;
+  FileDescriptor to, from, text;
+  if (!MakePipe(its_input, to) || !MakePipe(from, its_output) || !MakePipe(text, its_error)) {
     return false;
-  };
-  for (auto& ends : pipes) {
-    if (!MakePipe(ends)) return give_up();
   }
   hello_by_ = Clock::now() + kHelloPatience;
   pid_ = ForkGroup();
-  if (pid_ < 0) return give_up();
-  if (pid_ == 0) Become(command, pipes[0][0], pipes[1][1], pipes[2][1]);
-  for (const int end : {pipes[0][0], pipes[1][1], pipes[2][1]}) ::close(end);
-  to_ = pipes[0][1];
-  from_ = pipes[1][0];
-  text_ = pipes[2][0];
-  for (const int end : {to_, from_, text_}) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  if (pid_ == 0) Become(command, its_input.get(), its_output.get(), its_error.get());
+  if (pid_ < 0) return false;
+  for (const FileDescriptor* const end : {&to, &from, &text}) {
+    ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  }
+  to_ = std::move(to);
+  from_ = std::move(from);
+  text_ = std::move(text);
   return true;
 }
 
@@ -98,13 +91,13 @@ void SshHost::Begin() {
 }
 
 void SshHost::AddTo(std::vector<pollfd>& waited) {
-  if (from_ >= 0 && !hold_) waited.push_back({from_, POLLIN, 0});
-  if (text_ >= 0 && !hold_) waited.push_back({text_, POLLIN, 0});
-  if (to_ >= 0 && writer_.pending() > 0) waited.push_back({to_, POLLOUT, 0});
+  if (from_.valid() && !hold_) waited.push_back({from_.get(), POLLIN, 0});
+  if (text_.valid() && !hold_) waited.push_back({text_.get(), POLLIN, 0});
+  if (to_.valid() && writer_.pending() > 0) waited.push_back({to_.get(), POLLOUT, 0});
 }
 
 void SshHost::GiveInput(std::string_view bytes) {
-  if (to_ < 0) return;
+  if (!to_.valid()) return;
   v1::LaunchFrame frame;
   frame.mutable_input()->set_data(bytes.data(), bytes.size());
   writer_.Add(frame);
@@ -112,7 +105,7 @@ void SshHost::GiveInput(std::string_view bytes) {
 
 void SshHost::End(int signal) {
   if (!std::exchange(ending_, true)) gone_by_ = Clock::now() + kRankPatience + 3 * kLastWords;
-  if (begun_ && to_ >= 0) {
+  if (begun_ && to_.valid()) {
     v1::LaunchFrame frame;
     frame.set_end_by_signal(static_cast<std::uint32_t>(signal));
     writer_.Add(frame);
@@ -130,18 +123,18 @@ void SshHost::Turn() {
 }
 
 void SshHost::Write() {
-  if (to_ < 0 || writer_.pending() == 0) return;
-  if (!writer_.WriteTo(to_)) CloseDescriptor(to_);
+  if (!to_.valid() || writer_.pending() == 0) return;
+  if (!writer_.WriteTo(to_.get())) to_.Reset();
 }
 
 void SshHost::ReadText() {
   constexpr int kReadsMax = 16;  // Other hosts need a turn too.
   std::array<char, 8192> bytes;
-  for (int reads = 0; text_ >= 0 && reads < kReadsMax; ++reads) {
-    const ssize_t got = ::read(text_, bytes.data(), bytes.size());
+  for (int reads = 0; text_.valid() && reads < kReadsMax; ++reads) {
+    const ssize_t got = ::read(text_.get(), bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) CloseDescriptor(text_);
+    if (got <= 0) text_.Reset();
     if (got > 0) text_left_.append(bytes.data(), static_cast<std::size_t>(got));
     if (got <= 0 && !text_left_.empty()) text_left_ += '\n';
     ShowText();
@@ -160,12 +153,12 @@ void SshHost::ShowText() {
 }
 
 void SshHost::ReadFrames() {
-  if (from_ < 0 || hold_) return;
-  const bool open = reader_.ReadFrom(from_);
+  if (!from_.valid() || hold_) return;
+  const bool open = reader_.ReadFrom(from_.get());
   for (std::string line; reader_.TakeNoise(line);) listener_.OnHostText(name_, line);
   for (v1::LaunchFrame frame; reader_.Take(frame);) Take(frame);
   if (!reader_.error().empty()) Fail(reader_.error());
-  if (!open) CloseDescriptor(from_);
+  if (!open) from_.Reset();
 }
 
 bool SshHost::Has(unsigned rank) const {
@@ -199,10 +192,10 @@ void SshHost::TakeEnd(const v1::LaunchEnded& told) {
 }
 
 void SshHost::Reap() {
-  if (reaped_ || from_ >= 0 || ::waitpid(pid_, &status_, WNOHANG) != pid_) return;
+  if (reaped_ || from_.valid() || ::waitpid(pid_, &status_, WNOHANG) != pid_) return;
   reaped_ = true;
   ReadText();
-  CloseDescriptor(to_);
+  to_.Reset();
   if (!begun_ && !ending_) return Fail("ssh ended " + HowEnded(ExitCodeOf(status_)));
   if (begun_ && !running_.empty() &&
       !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
@@ -218,7 +211,7 @@ void SshHost::CheckDeadlines() {
   }
   if (Clock::now() >= gone_by_) {
     ::kill(pid_, SIGKILL);  // The agent there ends with the connection.
-    CloseDescriptor(from_);
+    from_.Reset();
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "client/ctl/launch/launch_frames.h"
 #include "client/ctl/launch/rank_host.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::ctl {
 
@@ -35,7 +36,7 @@ class SshHost : public RankHost {
   void AddTo(std::vector<pollfd>& waited) override;
   void Turn() override;
   void End(int signal) override;
-  bool done() const override { return reaped_ && from_ < 0; }
+  bool done() const override { return reaped_ && !from_.valid(); }
   void GiveInput(std::string_view bytes) override;
   void HoldOutput(bool hold) override { hold_ = hold; }
 
@@ -60,9 +61,9 @@ class SshHost : public RankHost {
   FrameReader reader_{/*noise_first=*/true};
   FrameWriter writer_;
   pid_t pid_ = -1;
-  int to_ = -1;
-  int from_ = -1;
-  int text_ = -1;
+  FileDescriptor to_;
+  FileDescriptor from_;
+  FileDescriptor text_;
   std::string text_left_;
   bool said_hello_ = false;
   bool begun_ = false;
