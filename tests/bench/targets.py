@@ -4,7 +4,7 @@ goal, and the verdict by comparison.py's rule. One without figures says why."""
 import dataclasses
 
 from bench.comparison import MISSED, REACHED, VOID, bus_bandwidth, spread, verdict
-from bench.findings import Findings, why_missing
+from bench.findings import Findings, where, why_missing
 from bench.sizes import of_bytes
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -56,12 +56,15 @@ def from_size(findings, part, place, first, goal):
 
 def one_node(f):
     part = "one_node"
-    made = faster(f, part, TWO_RANKS, LOOP, CPP, from_size(f, part, TWO_RANKS, MIB, 0.8))
+    made = faster(f, part, TWO_RANKS, LOOP, CPP, from_size(f, part, TWO_RANKS, MIB, 0.9))
     made += faster(f, part, TWO_RANKS, MPI_SHARED, CPP,
                    {64 * KIB: 1.5, MIB: 2, 16 * MIB: 4, 128 * MIB: 5})
-    if 8 in f.sizes(part, TWO_RANKS):
-        made.append(Target(f"{TWO_RANKS}: {CPP}, 8 B", f.curve(part, TWO_RANKS, CPP).get(8, []),
-                           10, "us", at_most=True, reason=f.reason(part, [TWO_RANKS], [CPP])))
+    # Of what ranks carry out by themselves, each with a core of its own.
+    for system, size, most_us in ((CPP, 8, 0.5), (CPP, KIB, 1), (MLX, 8, 9)):
+        if size in f.sizes(part, TWO_RANKS):
+            made.append(Target(f"{TWO_RANKS}: {system}, {of_bytes(size)}",
+                               f.curve(part, TWO_RANKS, system).get(size, []), most_us, "us",
+                               at_most=True, reason=f.reason(part, [TWO_RANKS], [system])))
     goals = from_size(f, part, TWO_RANKS, 0, 1) | from_size(f, part, TWO_RANKS, MIB, 5)
     made += faster(f, part, TWO_RANKS, RING, MLX, goals)
     return made + degradation(f)
@@ -80,11 +83,21 @@ def degradation(f):
     return made
 
 
+def paused(f):
+    """Each operation after other work, so that waiting ranks sleep."""
+    made = []
+    for place in f.places("paused"):
+        peer, goal = (MPI_SHARED, 1 / 1.5) if place == TWO_RANKS else (MPI_TCP, 0.9)
+        made += [dataclasses.replace(one, name=one.name.replace(place, where("paused", place)))
+                 for one in faster(f, "paused", place, peer, CPP, {8: goal})]
+    return made
+
+
 def two_nodes(f):
     made = []
     for place in f.places("two_nodes"):
         made += faster(f, "two_nodes", place, MPI_TCP, CPP,
-                       from_size(f, "two_nodes", place, MIB, 1.5))
+                       {8: 0.9, 64 * KIB: 1} | from_size(f, "two_nodes", place, MIB, 1.5))
         goals = {8: 1} | from_size(f, "two_nodes", place, 64 * KIB, 1)
         made += faster(f, "two_nodes", place, RING, MLX, goals)
     return made
@@ -153,7 +166,7 @@ def cost(f):
 def results(found):
     """Of all targets that were to be measured; those without figures were not measured."""
     f = Findings(found)
-    made = [target for part in (one_node, two_nodes, shaped, overlap, start, cost)
+    made = [target for part in (one_node, paused, two_nodes, shaped, overlap, start, cost)
             for target in part(f)]
     return [target.result() for target in made]
 
