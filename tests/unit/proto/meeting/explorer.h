@@ -3,9 +3,10 @@
 // consistent here: what a processor may see later or earlier than that is not explored.
 //
 // Before each access the party that runs goes on, or dies (if the bounds let it), or another one
-// goes on instead. A state that was reached before is not explored again. It is what memory holds,
-// and all that each party has read: that determines what the party will do. And where a word is only
-// read, or only one party's, nobody else goes on before an access: it would make no difference.
+// goes on instead. A state that was reached before is not explored again. It is what memory holds, and
+// which steps each party has taken and what it has read: that determines what it will do. And where a
+// word is only read, or only one party's, nobody else goes on before an access: it would make no
+// difference.
 //
 // Owner: the test. Thread: one; parties are fibers, whose frames may own no heap: a dead party's is
 // never left. Memory: the world's, of which the explorer knows where it begins and ends.
@@ -164,6 +165,8 @@ class Explorer {
   void BeforeStep(const char* what, const void* word, bool writes, std::size_t bytes = 8) {
     if (running_ == kNone) return;
     if (at_random_ || !exploring_ || IsShared(word, writes, bytes)) Schedule();
+    // It is beyond that, also where a write changes nothing.
+    Of(running_).history = Mix(Of(running_).history, 0x1111);
     if (traces_) Trace(what + (" " + world_.NameOf(word)));
   }
   void Read(std::uint64_t value) {
@@ -368,7 +371,8 @@ class Explorer {
   bool IsKnown(std::uint64_t kind) {
     std::uint64_t state = Mix(memory_hash_, world_.StateHash());
     for (const Party& party : parties_) {
-      state = Mix(state, Mix(party.history, (party.dead ? 1 : 0) | (party.parked_on ? 2 : 0)));
+      state = Mix(state, Mix(party.history, (party.dead ? 1 : 0) | (party.parked_on ? 2 : 0) |
+                                                (party.started ? 4 : 0)));
     }
     // Who runs matters to what it costs to change, and to who may die now.
     if (bounds_.preemptions < Bounds::kAny || deaths_ < bounds_.deaths || kind == 0x7777) {

@@ -7,6 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -61,6 +65,7 @@ std::vector<Named> Scenarios() {
   holds_3.last = 3;
   const RankScript cells{Calls(4, kInlineBytes + 8)};
   const RankScript by_daemon = WithOne(4, 2, {2, 8, false});
+  const int three_ranks_with_death = IsShortTier() ? 0 : 1;
   const RankScript refused = WithOne(4, 2, {3, 8, false, true});
   return {
       {"ClosesAtAnyPoint", {{Blocking(4), Blocking(4)}, {kReopen, kClose}, true, 2}, 2, 1},
@@ -95,8 +100,14 @@ std::vector<Named> Scenarios() {
        0},
       {"OneIsAllSlotsBehind", {{Ahead(11, 8), Blocking(11)}, {kReopen, kClose}, true, 9}, 2, 0},
       {"OneWaitsForAnOldOneLast", {{holds_2, Blocking(12)}, {kReopen, kClose}, true, 10}, 3, 0},
-      {"ThreeRanks", {{Blocking(4), Blocking(4), Blocking(4)}, {kReopen, kClose}, true, 3}, 2, 1},
-      {"ThreeRanksSleep", {{Asleep(4), Asleep(4), Asleep(4)}, {kReopen, kClose}, true, 3}, 2, 1},
+      {"ThreeRanks",
+       {{Blocking(4), Blocking(4), Blocking(4)}, {kReopen, kClose}, true, 3},
+       1,
+       three_ranks_with_death},
+      {"ThreeRanksSleep",
+       {{Asleep(4), Asleep(4), Asleep(4)}, {kReopen, kClose}, true, 3},
+       1,
+       three_ranks_with_death},
   };
 }
 
@@ -218,6 +229,45 @@ TEST(RecordsTest, AreWholeInAllOrders) {
   EXPECT_EQ(report.violation, "") << Steps(report);
   EXPECT_TRUE(report.complete);
   EXPECT_GT(world.most_left_out(), kRecords / 4) << "some were written over while it read";
+}
+
+// A party that writes what is there already, and then for one step what the other one must never see.
+class WritesWorld : public World {
+ public:
+  Explorer& explorer() { return explorer_; }
+  void Reset() override {
+    for (auto& word : words_) word = 0;
+  }
+  void Run(int party) override {
+    if (party == 0) {
+      explorer_.BeginToExplore();
+      ExploredSteps::Store(words_[0], std::uint64_t{0});
+      ExploredSteps::Store(words_[1], std::uint64_t{1});
+      ExploredSteps::Store(words_[1], std::uint64_t{0});
+      return;
+    }
+    ExploredSteps::Load(words_[0]);
+    if (ExploredSteps::Load(words_[1]) == 1) explorer_.Violated("seen");
+  }
+  bool MayDie(int) const override { return false; }
+  void Died(int) override {}
+  bool Unblock() override { return false; }
+  void AtEnd() override {}
+  std::uint64_t StateHash() const override { return 0; }
+  std::string NameOf(const void*) const override { return "word"; }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, 2> words_{};
+  Explorer explorer_{*this, 2, reinterpret_cast<std::byte*>(words_.data()), sizeof words_};
+};
+
+// Why: the state before such a write was taken for the one after it, and all that follows was left out; so
+// was, without a bound of preemptions, the first step of a party that had not begun.
+TEST(ExplorerTest, GoesOnBeyondAWriteThatChangesNothing) {
+  for (const int preemptions : {1, Bounds::kAny}) {
+    WritesWorld world;
+    EXPECT_EQ(world.explorer().Explore({preemptions, 0}).violation, "seen") << preemptions;
+  }
 }
 
 struct Planted {
