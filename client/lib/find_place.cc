@@ -118,6 +118,7 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
   const auto wrong = [&](const std::string& what) {
     return Invalid(Assignment(name, path) + ": " + what);
   };
+  // Not by OpenToRead, which does not wait: a shell's <(...) is a pipe.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   if (!ReadAtMost(file, kFileBytesMax, text)) {

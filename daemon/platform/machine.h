@@ -12,7 +12,7 @@ std::uint64_t OwnMemoryBytes();  // Resident; on Linux without clients' arenas.
 // Gives freed memory that the C library keeps back to the system. It may take milliseconds.
 void ReleaseFreeMemory();
 // Before there are threads: few of them get a heap of their own. What stays in use on a thread's heap keeps
-// the pages around it, and gRPC's threads come and go; the payload's way allocates nothing.
+// the pages around it, and gRPC's threads come and go; the hot path allocates nothing.
 void ShareHeaps();
 // The caller's core; kAnyCore where the system does not say.
 inline constexpr std::uint32_t kAnyCore = 0xffffffff;

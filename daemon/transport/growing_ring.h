@@ -1,7 +1,8 @@
 // A queue that keeps its memory: unlike std::deque it allocates nothing once it has
 // been as long as it will get.
 //
-// Owner: Channel, RailFlight, Link, CircuitRail. Thread: one. Memory: doubles when full, never shrinks.
+// Owner: Channel, RailFlight, Link, CircuitRail, MessageStream. Thread: one. Memory: doubles when full,
+// never shrinks.
 #pragma once
 
 #include <cstddef>

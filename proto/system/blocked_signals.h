@@ -1,5 +1,5 @@
-// While one of these is there, its thread takes no signal, nor does a thread or a process that it starts
-// then: the program's own threads handle signals.
+// While one of these is there, its thread takes no signal, nor does a thread that it starts then, nor a
+// process until that leaves the scope itself: the program's own threads handle signals.
 //
 // Owner: a scope. Thread: the one that makes it.
 #pragma once

@@ -63,10 +63,10 @@ void Violated(const char* what) {
   const int count = ::backtrace(frames, 24);
   if (!g_tells || IsNew(frames, count)) {
     char line[64];
-    const int bytes = std::snprintf(line, sizeof line, "payload guard: %s\n", what);
+    const int bytes = std::snprintf(line, sizeof line, "hot path guard: %s\n", what);
     (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(bytes));
     ::backtrace_symbols_fd(frames, count, STDERR_FILENO);
-    (void)!::write(STDERR_FILENO, "payload guard: end\n", 19);
+    (void)!::write(STDERR_FILENO, "hot path guard: end\n", 20);
   }
   if (!g_tells) std::abort();
   t_inside = false;

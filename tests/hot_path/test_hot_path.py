@@ -33,7 +33,7 @@ class GuardedCluster(Cluster):
             self.guard.write_text("0")
         self.daemons[node] = Process(
             [daemon_program(), "--config", str(self.write_config(node))],
-            {"LD_PRELOAD": find_test_program("hot_path", "libpayload_guard.so"),
+            {"LD_PRELOAD": find_test_program("hot_path", "libhot_path_guard.so"),
              "MLXCOMM_GUARD": str(self.guard),
              **({"MLXCOMM_GUARD_SPARES": self.spares} if self.spares else {})})
         return self.daemons[node]
@@ -92,7 +92,7 @@ def run_warm(cluster, security="plain"):
             daemon.signal(15)
         ended = [daemon.finish() for daemon in cluster.daemons]
         said = what_daemons_said(cluster)
-        assert "payload guard" not in said, said
+        assert "hot path guard" not in said, said
         assert codes == [0, 0] and ended == [0] * daemons, said
     except AssertionError as error:  # A rank may only know that its daemon has gone.
         for daemon in cluster.daemons:
@@ -127,7 +127,7 @@ def test_guard_bites(tmp_path):
         cluster.arm(True)
         cluster.status(0)  # Answered by the loop, which writes a message for it.
         assert cluster.daemons[0].finish() == -6
-        assert any("payload guard: " in line for line in cluster.daemons[0].lines)
+        assert any("hot path guard: " in line for line in cluster.daemons[0].lines)
     finally:
         cluster.end()
 
@@ -140,7 +140,7 @@ def run_clients(cluster, *arguments):
         flag.write_text("0")
         ranks.append(Process(
             [find_test_program("hot_path", "warm_client"), flag, *arguments],
-            {"LD_PRELOAD": find_test_program("hot_path", "libpayload_guard.so"),
+            {"LD_PRELOAD": find_test_program("hot_path", "libhot_path_guard.so"),
              "MLXCOMM_GUARD": str(flag), "MLXCOMM_SOCKET": cluster.socket(rank % cluster.count),
              "MLXCOMM_JOB": "warm", "MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2"}))
     try:
@@ -160,4 +160,4 @@ def test_a_warm_rank_allocates_nothing(cluster, daemons):
 def test_guard_bites_in_a_rank(cluster):
     codes = run_clients(cluster(1), "allocates")
     assert -6 in [code for code, _ in codes]
-    assert any("payload guard: malloc" in said for _, said in codes)
+    assert any("hot path guard: malloc" in said for _, said in codes)

@@ -23,6 +23,7 @@ FollowedProgram::FollowedProgram(const std::vector<std::string>& words) {
 FollowedProgram::~FollowedProgram() {
   if (child_ <= 0) return;
   ::kill(-child_, SIGKILL);
+  output_.Reset();
   int status = 0;
   while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }

@@ -24,9 +24,8 @@ class FollowedProgram {
   FollowedProgram(const FollowedProgram&) = delete;
   FollowedProgram& operator=(const FollowedProgram&) = delete;
 
-  int descriptor() const {
-    return output_.get();
-  }  // Readable when TakeLines has something; -1: ended.
+  // Readable when TakeLines has something; -1: ended.
+  int descriptor() const { return output_.get(); }
   // The complete lines. Does not wait.
   std::vector<std::string> TakeLines();
 

@@ -13,21 +13,25 @@
 namespace mlxcomm::ctl {
 
 pid_t ForkGroup() {
-  const BlockedSignals blocked;  // In both, until they have returned.
-  const pid_t child = ::fork();
-  const int why = errno;
-  if (child == 0) {
-    ::setpgid(0, 0);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-      struct sigaction action{};
-      ::sigaction(signal, nullptr, &action);
-      if (action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+  pid_t child = -1;
+  int why = 0;
+  {
+    const BlockedSignals blocked;  // In both.
+    child = ::fork();
+    why = errno;
+    if (child == 0) {
+      ::setpgid(0, 0);
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+        struct sigaction action{};
+        ::sigaction(signal, nullptr, &action);
+        if (action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+      }
+      std::signal(SIGPIPE, SIG_DFL);  // Ours is ignored.
+    } else if (child > 0) {
+      ::setpgid(child, child);  // Parent and child both do it; the second fails harmlessly.
     }
-    std::signal(SIGPIPE, SIG_DFL);  // Ours is ignored.
-  } else if (child > 0) {
-    ::setpgid(child, child);  // Parent and child both do it; the second fails harmlessly.
   }
-  errno = why;
+  errno = why;  // A handler that ran meanwhile may have changed it.
   return child;
 }
 

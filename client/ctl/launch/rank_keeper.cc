@@ -52,18 +52,21 @@ void EndAll(std::vector<pid_t>& groups) {
 }  // namespace
 
 bool RankKeeper::Start(const std::string& own_path) {
-  FileDescriptor its_input;
-  if (!MakePipe(its_input, to_)) return false;
+  FileDescriptor its_input, to;
+  if (!MakePipe(its_input, to)) return false;
   pid_ = ForkGroup();
   if (pid_ == 0) {
     Become({own_path, "rank-keeper"}, its_input.get(), STDERR_FILENO, STDERR_FILENO);
   }
-  return pid_ > 0;
+  if (pid_ <= 0) return false;
+  to_ = std::move(to);
+  return true;
 }
 
 RankKeeper::~RankKeeper() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
+  to_.Reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

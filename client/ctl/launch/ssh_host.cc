@@ -42,6 +42,8 @@ SshHost::SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsi
 SshHost::~SshHost() {
   if (pid_ <= 0 || reaped_) return;
   ::kill(pid_, SIGKILL);
+  // Where it may not be killed, it sees the end of its input.
+  for (FileDescriptor* const end : {&to_, &from_, &text_}) end->Reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -51,7 +53,7 @@ bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& ow
   command.push_back(name_);
   command.push_back(AgentCommand(own_path));
   FileDescriptor its_input, its_output, its_error;
-  // Many hosts are tried: descriptors left open here would be missing for the next ones.
+  // No members yet: many hosts are tried, and what one that failed kept would be missing for the next.
   FileDescriptor to, from, text;
   if (!MakePipe(its_input, to) || !MakePipe(from, its_output) || !MakePipe(text, its_error)) {
     return false;

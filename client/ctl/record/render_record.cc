@@ -127,8 +127,8 @@ std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns
   return text + "\n";
 }
 
-// Numbers of collectives that are not there between the first and the last of a group. Only what ranks
-// carry out by themselves is missing so: of that the record keeps a sample.
+// Numbers that are not there between the first and the last collective that ranks of a group have called.
+// Of a group on one node alone: there ranks carry out small ones by themselves, and record some.
 std::uint64_t CountUnrecorded(const v1::FlightRecordReply& record) {
   struct Group {
     std::uint64_t first = 0;
@@ -137,13 +137,16 @@ std::uint64_t CountUnrecorded(const v1::FlightRecordReply& record) {
   };
   std::map<std::uint64_t, Group> groups;
   for (const v1::RecordedOperation& operation : record.operations()) {
-    if (operation.point_to_point()) continue;
+    if (operation.point_to_point() || operation.called_size() == 0) continue;
     Group& group = groups[operation.group()];
     group.first = group.count == 0 ? operation.number() : std::min(group.first, operation.number());
     group.last = std::max(group.last, operation.number());
     ++group.count;
   }
   std::uint64_t missing = 0;
+  for (const v1::RecordedOperation& operation : record.operations()) {
+    if (IsBetweenNodes(operation)) groups.erase(operation.group());
+  }
   for (const auto& [id, group] : groups) {
     missing += std::max(group.last - group.first + 1, group.count) - group.count;
   }
@@ -209,7 +212,7 @@ std::string RenderRecord(const v1::FlightRecordReply& record) {
   text += Table(rows);
   if (const std::uint64_t missing = CountUnrecorded(record); missing > 0) {
     text += "between them " + std::to_string(missing) +
-            " more, which the ranks carried out by themselves and did not record\n";
+            " more without a record: ranks of one machine carry out small ones by themselves\n";
   }
   if (hidden > 0) text += "and " + others;
   return details.empty() ? text : text + "not done\n" + details;

@@ -19,21 +19,8 @@
 namespace mlxcomm::control::posted_calls_test {
 namespace {
 
-struct Heard {
-  bool dropped = false;
-  std::optional<Failure> failure;
-};
-
-class HeardAnswer final : public node::Answer<v1::PingReply> {
- public:
-  explicit HeardAnswer(Heard& heard) : heard_(heard) {}
-  ~HeardAnswer() override { heard_.dropped = true; }
-  void Succeed(const v1::PingReply&) override { FAIL() << "nobody carries it out"; }
-  void Fail(const Failure& failure) override { heard_.failure = failure; }
-
- private:
-  Heard& heard_;
-};
+using Heard = node::Heard<v1::PingReply>;
+using KeptAnswer = node::KeptAnswer<v1::PingReply>;
 
 class PostedCallsTest : public testing::Test {
  protected:
@@ -45,11 +32,12 @@ class PostedCallsTest : public testing::Test {
   }
   void Ask(Heard& heard) {
     calls_.Ask(std::make_unique<HeardAnswer>(heard),
-               [kept = std::make_unique<int>(7)](node::Node&, std::unique_ptr<HeardAnswer>) {
+               [kept = std::make_unique<int>(7)](node::Node&, std::unique_ptr<KeptAnswer>) {
                  FAIL() << "it ran: " << *kept;
                });
   }
 
+  std::vector<Heard> heard_{PostedCalls::kCallsMax + 1};
   const std::uint64_t wakeups_ = 0;
   node::StillPort port_;
   ScratchPool scratch_{1 << 20};
@@ -63,7 +51,7 @@ class PostedCallsTest : public testing::Test {
 
 // Why: an answer that once crossed as a plain pointer was lost with the loop, and its caller waited for ever.
 TEST_F(PostedCallsTest, TheAnswerOfACallThatNeverRunsEndsWithTheLoop) {
-  Heard heard;
+  Heard& heard = heard_.front();
   Ask(heard);
   EXPECT_FALSE(heard.dropped);
   io_.reset();
@@ -72,14 +60,13 @@ TEST_F(PostedCallsTest, TheAnswerOfACallThatNeverRunsEndsWithTheLoop) {
 }
 
 TEST_F(PostedCallsTest, RefusesMoreThanMayBeOnTheirWay) {
-  std::vector<Heard> heard(PostedCalls::kCallsMax + 1);
-  for (Heard& one : heard) Ask(one);
-  ASSERT_TRUE(heard.back().failure.has_value());
-  EXPECT_EQ(heard.back().failure->code, FailureCode::kResourceExhausted);
-  heard.pop_back();
-  for (const Heard& one : heard) EXPECT_FALSE(one.dropped || one.failure.has_value());
+  for (Heard& one : heard_) Ask(one);
+  ASSERT_TRUE(heard_.back().failure.has_value());
+  EXPECT_EQ(heard_.back().failure->code, FailureCode::kResourceExhausted);
+  heard_.pop_back();
+  for (const Heard& one : heard_) EXPECT_FALSE(one.dropped || one.failure.has_value());
   io_.reset();
-  for (const Heard& one : heard) EXPECT_TRUE(one.dropped);
+  for (const Heard& one : heard_) EXPECT_TRUE(one.dropped);
 }
 
 }  // namespace

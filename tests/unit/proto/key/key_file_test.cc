@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -14,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tests/unit/seeds.h"
 
@@ -23,7 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kMask = 0x55;
 class KeyFileTest : public testing::Test {
  protected:
   KeyFileTest() {
@@ -63,8 +62,10 @@ TEST_F(KeyFileTest, ReadsWhatItWrites) {
 // Sanitizers have a heap of their own.
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !MLXCOMM_HAS_FEATURE(address_sanitizer) && !MLXCOMM_HAS_FEATURE(thread_sanitizer)
-// How often the heap holds the second half of `masked` (a free block's first bytes are the allocator's). The
-// digits are only ever there masked, so that none that are found are this test's own.
+constexpr char kMask = 0x55;
+
+// In how many pieces the heap holds the second half of `masked` (a free block's first bytes are the
+// allocator's). The digits are only ever there masked, so that none that are found are this test's own.
 int TimesInHeap(const std::string& masked) {
   std::ifstream maps("/proc/self/maps");
   std::string line;
@@ -72,17 +73,22 @@ int TimesInHeap(const std::string& masked) {
   if (!maps) return 0;
   const std::uint64_t begin = std::stoull(line, nullptr, 16);
   const std::uint64_t end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
-  std::vector<char> heap(end - begin);  // Too large to be in it.
   std::ifstream memory("/proc/self/mem", std::ios::binary);
-  memory.seekg(static_cast<std::streamoff>(begin));
-  memory.read(heap.data(), static_cast<std::streamsize>(heap.size()));
   const std::string_view wanted = std::string_view(masked).substr(masked.size() / 2);
   const auto same = [](char in_heap, char digit) { return (in_heap ^ kMask) == digit; };
+  // A copy in the heap could lie where the digits were. Pieces overlap, so that none is cut.
+  static std::array<char, 65536> piece;
   int times = 0;
-  for (auto at = heap.begin();; ++at, ++times) {
-    at = std::search(at, heap.end(), wanted.begin(), wanted.end(), same);
-    if (at == heap.end()) return times;
+  for (std::uint64_t at = begin; at < end; at += piece.size() - wanted.size() + 1) {
+    memory.clear();
+    memory.seekg(static_cast<std::streamoff>(at));
+    memory.read(piece.data(),
+                static_cast<std::streamsize>(std::min<std::uint64_t>(piece.size(), end - at)));
+    auto* const last = piece.data() + memory.gcount();
+    const auto* found = std::search(piece.data(), last, wanted.begin(), wanted.end(), same);
+    times += found == last ? 0 : 1;
   }
+  return times;
 }
 
 std::string MaskedDigits(const ClusterKey& key) {

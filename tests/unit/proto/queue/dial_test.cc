@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#if defined(__linux__)
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
 #include <sys/syscall.h>
 #endif
 
@@ -26,8 +26,9 @@
 
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/presence.h"
+#include "proto/system/file_descriptor.h"
 
-#if defined(__linux__)
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
 // With which flags the last socket of this program was made.
 std::atomic<int> g_last_socket_type = 0;
 extern "C" int socket(int domain, int type, int protocol) noexcept {
@@ -43,23 +44,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kPatienceNs = 60'000'000'000;
-
-// proto may not include the daemon's.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  ~Descriptor() { Reset(-1); }
-  void Reset(int number) {
-    if (number_ >= 0) ::close(number_);
-    number_ = number;
-  }
-  bool valid() const { return number_ >= 0; }
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 // The folder of a socket, and its address.
 class SocketPlace {
@@ -104,7 +88,7 @@ class FullBacklog {
   std::string path() const { return place_.path(); }
   void MakeRoom() {
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
-      const Descriptor accepted(::accept(listener_.get(), nullptr, nullptr));
+      const FileDescriptor accepted(::accept(listener_.get(), nullptr, nullptr));
     }
     has_room_ = true;
   }
@@ -121,14 +105,14 @@ class FullBacklog {
   bool leaves_;
   bool has_room_ = false;
   const SocketPlace place_;
-  Descriptor listener_;
-  std::vector<Descriptor> waiting_;
-  Descriptor came_;
+  FileDescriptor listener_;
+  std::vector<FileDescriptor> waiting_;
+  FileDescriptor came_;
 };
 
 // As a daemon does, until the descriptor is closed.
-Descriptor HoldPresence(const std::string& path) {
-  Descriptor held(::open(PresenceFile(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+FileDescriptor HoldPresence(const std::string& path) {
+  FileDescriptor held(::open(PresenceFile(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (::flock(held.get(), LOCK_EX | LOCK_NB) != 0) held.Reset(-1);
   return held;
 }
@@ -213,7 +197,7 @@ TEST(DialTest, BringsTheDescriptorsOfAWelcome) {
   EXPECT_EQ(::close(dialed.connection), 0);
 }
 
-#if defined(__linux__)
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
 // Why: between socket() and a later fcntl another thread may fork and exec, and its child would hold the
 // connection of a process that has ended.
 TEST(DialTest, MakesAConnectionThatNoChildEverHolds) {
@@ -299,7 +283,7 @@ TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   constexpr uid_t kSomebody = 61001;
   const SocketPlace place;
-  const Descriptor listener(::socket(AF_UNIX, SOCK_STREAM, 0));
+  const FileDescriptor listener(::socket(AF_UNIX, SOCK_STREAM, 0));
   ASSERT_EQ(::bind(listener.get(), place.address(), place.bytes()), 0);
   ASSERT_EQ(::seteuid(kSomebody), 0);
   const int listens = ::listen(listener.get(), 1);
@@ -310,7 +294,7 @@ TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
   EXPECT_EQ(failure.code, FailureCode::kPermissionDenied);
   EXPECT_THAT(failure.message, AllOf(HasSubstr(place.path()), HasSubstr("is run by user 61001")));
   EXPECT_EQ(dialed.connection, -1);
-  const Descriptor accepted(::accept(listener.get(), nullptr, nullptr));
+  const FileDescriptor accepted(::accept(listener.get(), nullptr, nullptr));
   char byte = 0;
   EXPECT_EQ(::recv(accepted.get(), &byte, 1, 0), 0) << "it has left without a hello";
   std::filesystem::remove_all(place.folder());
@@ -378,7 +362,7 @@ TEST(DialTest, GivesUpWhenItIsInterrupted) {
 // bypass a busy daemon, and start a second one.
 TEST(DialTest, GivesUpAtItsDeadlineWhenTheBacklogIsFull) {
   const FullBacklog full;
-  const Descriptor held = HoldPresence(full.path());
+  const FileDescriptor held = HoldPresence(full.path());
   ASSERT_TRUE(held.valid());
   Dialed dialed;
   const Failure failure =
@@ -390,7 +374,7 @@ TEST(DialTest, GivesUpAtItsDeadlineWhenTheBacklogIsFull) {
 // Why: it waits where the system refuses, and must notice when there is room again.
 TEST(DialTest, ConnectsWhenAFullBacklogIsTakenFrom) {
   FullBacklog full;
-  const Descriptor held = HoldPresence(full.path());
+  const FileDescriptor held = HoldPresence(full.path());
   Dialed dialed;
   int asked = 0;
   // Its hello is never answered, so it asks again and again, first by connect.
@@ -420,7 +404,7 @@ TEST(DialTest, DoesNotWaitForADaemonThatWasKilled) {
 TEST(DialTest, TakesNobodyElseWhoLooksForTheDaemon) {
   const FullBacklog full;
   HoldPresence(full.path());
-  const Descriptor other(::open(PresenceFile(full.path()).c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor other(::open(PresenceFile(full.path()).c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::flock(other.get(), LOCK_SH | LOCK_NB), 0);
   EXPECT_FALSE(IsPresent(full.path()));
 }
