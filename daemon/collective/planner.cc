@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "daemon/collective/plan.h"
+#include "daemon/collective/plans/estimate.h"
 #include "daemon/collective/plans/plans.h"
 
 namespace mlxcomm::collective {
