@@ -504,6 +504,7 @@ LinkSnapshot Link::Snapshot() const {
   for (const std::size_t at : present_) {
     const OnRail& on = rails_[at];
     RailSnapshot& rail = snapshot.rails.emplace_back(on.rail->Snapshot());
+    rail.transport = on.path.transport;
     rail.sent_bytes_per_second = on.sent_rate;
     rail.received_bytes_per_second = on.received_rate;
     const RailMeter& meter = channel_.flight(at).meter();

@@ -142,7 +142,7 @@ struct FabricOptions {
 };
 
 struct RailSnapshot {
-  Transport transport = Transport::kTcp;
+  Transport transport = Transport::kTcp;  // As in RailPath; a rail itself does not say it.
   std::string local_address;
   std::string remote_address;
   std::string local_interface;  // As in RailPath; empty for a route.

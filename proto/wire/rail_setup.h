@@ -22,12 +22,13 @@
 
 namespace mlxcomm::wire {
 
+// RDMA's kinds. Every transport with rails beside connections (daemon/transport/side_rails.h) sees all
+// payloads of kRailSetup, and only `kind` says which of them one is for; each ignores those that are not
+// its own. The messages of another transport have the size of RailSetup, because frames of another size are
+// refused, and kinds that its own folder defines and this enumeration does not name: 0x10000 times its
+// number in Transport (proto/types/link_reason.h), and more.
 enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
 
-// Every transport with rails beside connections (daemon/transport/side_rails.h) sees all payloads of
-// kRailSetup, and only `kind` says which of them one is for. So messages of another transport have kinds of
-// their own, and the size of RailSetup, because frames of another size are refused. Each transport ignores
-// kinds that are not its own.
 inline constexpr bool IsOfRdma(SetupKind kind) {
   return kind >= SetupKind::kOffer && kind <= SetupKind::kRefuse;
 }

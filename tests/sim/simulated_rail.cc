@@ -300,7 +300,6 @@ bool SimulatedRail::Pop(RailEvent& event) {
 
 fabric::RailSnapshot SimulatedRail::Snapshot() const {
   fabric::RailSnapshot snapshot;
-  snapshot.transport = Transport::kTcp;
   snapshot.local_address = path_.local;
   snapshot.remote_address = path_.remote;
   snapshot.up = !down_;

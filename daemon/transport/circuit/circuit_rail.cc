@@ -280,7 +280,6 @@ void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
 
 RailSnapshot CircuitRail::Snapshot() const {
   RailSnapshot snapshot;
-  snapshot.transport = Transport::kRoute;
   snapshot.local_address = "through " + through_;
   snapshot.remote_address = peer_;
   snapshot.peers_versions = peers_versions_;

@@ -72,7 +72,6 @@ std::uint64_t RdmaRail::last_received_ns() const { return thread_->last_received
 
 RailSnapshot RdmaRail::Snapshot() const {
   RailSnapshot snapshot;
-  snapshot.transport = Transport::kRdma;
   snapshot.local_address = local_address_;
   snapshot.remote_address = remote_address_;
   snapshot.security = "plain";

@@ -178,7 +178,6 @@ bool TcpRail::Pop(RailEvent& event) {
 
 RailSnapshot TcpRail::Snapshot() const {
   RailSnapshot snapshot;
-  snapshot.transport = Transport::kTcp;
   snapshot.local_address = local_address_;
   snapshot.remote_address = remote_address_;
   snapshot.security = stream_->is_encrypted() ? "tls" : "plain";

@@ -491,6 +491,16 @@ TEST_F(LinkRailsTest, TakesDownARailBesideAConnectionThatWasClosedUnlessItIsHear
   }
 }
 
+// Why: a rail of one kind may serve two transports, so its path says which, and no rail does.
+TEST_F(LinkRailsTest, SaysOfEachRailTheTransportOfItsPath) {
+  TwoSides two;
+  two.Join("first");
+  two.Join("rdma");
+  std::vector<Transport> transports;
+  for (const RailSnapshot& rail : two.a.link.Snapshot().rails) transports.push_back(rail.transport);
+  EXPECT_THAT(transports, ElementsAre(Transport::kTcp, Transport::kRdma));
+}
+
 TEST_F(LinkRailsTest, UsesCircuitsOnlyWhereThereIsNoConnection) {
   TwoSides two;
   two.Join("circuit 1", Cable::Circuit());
