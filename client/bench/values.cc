@@ -32,10 +32,10 @@ std::uint32_t Passed(const Measured& measured, std::uint32_t rank, std::uint32_t
   return rank < kRanksThatDiffer ? (mix + 3 * rank) % 4 : 0;
 }
 
-std::uint32_t Combined(const Measured& measured, std::uint32_t mix) {
+std::uint32_t Combined(const Measured& measured, const Sources& sources, std::uint32_t mix) {
   if (measured.op == ReduceOperator::kMean) return mix + 1;
-  std::uint32_t all = Passed(measured, 0, mix);
-  for (std::uint32_t rank = 1; rank < measured.size; ++rank) {
+  std::uint32_t all = Passed(measured, sources.begin, mix);
+  for (std::uint32_t rank = sources.begin + 1; rank < sources.end; ++rank) {
     const std::uint32_t one = Passed(measured, rank, mix);
     switch (measured.op) {
       case ReduceOperator::kProduct: all *= one; break;
@@ -113,15 +113,18 @@ std::uint64_t CountWrongIn(DataType type, const PerMix& numbers, std::uint64_t f
   });
 }
 
+ShapeRequest RequestOf(const Measured& measured, std::uint64_t count) {
+  return {.kind = measured.kind,
+          .count = count,
+          .rank = measured.rank,
+          .size = measured.size,
+          .root = kRoot};
+}
+
 // Empty where a size exceeds the bounds; the operation then refuses it.
 OperationShape ShapeAt(const Measured& measured, std::uint64_t count) {
   OperationShape shape;
-  const ShapeRequest request{.kind = measured.kind,
-                             .count = count,
-                             .rank = measured.rank,
-                             .size = measured.size,
-                             .root = kRoot};
-  return ShapeOf(request, shape) ? shape : OperationShape{};
+  return ShapeOf(RequestOf(measured, count), shape) ? shape : OperationShape{};
 }
 
 }  // namespace
@@ -148,20 +151,23 @@ std::uint64_t CountWrong(const Measured& measured, std::uint64_t count, const vo
   const auto from = [&](std::uint32_t rank, std::uint64_t first, std::uint64_t at) {
     return CountWrongIn(measured.type, PassedBy(measured, rank), first, count, output, at);
   };
-  PerMix combined;
-  for (std::uint32_t mix = 0; mix < kMixes; ++mix) combined[mix] = Combined(measured, mix);
-  std::uint64_t wrong = 0;
   if (OutputElements(measured, count) == 0) return 0;
-  const OperationRow& row = RowOf(measured.kind);
-  const std::uint64_t first = row.input.extent == Extent::kBlocks ? measured.rank * count : 0;
-  switch (row.origin) {
-    case Origin::kNobody: break;
-    case Origin::kCombined: return CountWrongIn(measured.type, combined, first, count, output, 0);
-    case Origin::kRoot: return from(kRoot, first, 0);
-    case Origin::kEachRank:
-      for (std::uint32_t r = 0; r < measured.size; ++r) wrong += from(r, first, r * count);
-      break;
-    case Origin::kPeer: return from((measured.rank + measured.size - 1) % measured.size, 0, 0);
+  if (IsPointToPoint(measured.kind)) {
+    return from((measured.rank + measured.size - 1) % measured.size, 0, 0);
+  }
+  const bool divides = RowOf(measured.kind).input.extent == Extent::kBlocks;
+  const std::uint64_t first = divides ? measured.rank * count : 0;
+  const Sources sources = SourcesOf(RequestOf(measured, count));
+  if (Reduces(measured.kind)) {
+    PerMix combined;
+    for (std::uint32_t mix = 0; mix < kMixes; ++mix) {
+      combined[mix] = Combined(measured, sources, mix);
+    }
+    return CountWrongIn(measured.type, combined, first, count, output, 0);
+  }
+  std::uint64_t wrong = 0;
+  for (std::uint32_t i = 0; i < sources.count(); ++i) {
+    wrong += from(sources.begin + i, first, i * count);
   }
   return wrong;
 }

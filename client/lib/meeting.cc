@@ -9,6 +9,7 @@
 
 #include "client/lib/connection.h"
 #include "daemon/reduce/kernels.h"
+#include "proto/types/operation_shape.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -132,24 +133,19 @@ void Meeting::Combine(const Operation& operation, std::byte* arena) const {
   const auto from = [&](std::uint32_t rank) {
     return view_.contribution(rank, operation.number, bytes) + offset;
   };
-  switch (row.origin) {
-    case Origin::kCombined: {
-      std::array<const std::byte*, meeting::kRanksMax> inputs;
-      for (std::uint32_t rank = 0; rank < ranks(); ++rank) inputs[rank] = from(rank);
-      const std::uint32_t divisor = entry.reduce_operator == ReduceOperator::kMean ? ranks() : 1;
-      reduce::Combine({entry.data_type, entry.reduce_operator, divisor}, inputs.data(), ranks(),
-                      &output, 1, entry.count);
-      break;
+  const Sources sources =
+      SourcesOf({.kind = entry.kind, .rank = own, .size = ranks(), .root = entry.peer_rank});
+  if (!Reduces(entry.kind)) {
+    for (std::uint32_t rank = sources.begin; rank < sources.end; ++rank, output += block) {
+      std::memcpy(output, from(rank), block);
     }
-    case Origin::kRoot: std::memcpy(output, from(entry.peer_rank), block); break;
-    case Origin::kEachRank:
-      for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-        std::memcpy(output + rank * block, from(rank), block);
-      }
-      break;
-    case Origin::kNobody:
-    case Origin::kPeer: break;
+    return;
   }
+  std::array<const std::byte*, meeting::kRanksMax> inputs;
+  for (std::uint32_t i = 0; i < sources.count(); ++i) inputs[i] = from(sources.begin + i);
+  const std::uint32_t divisor = entry.reduce_operator == ReduceOperator::kMean ? ranks() : 1;
+  reduce::Combine({entry.data_type, entry.reduce_operator, divisor}, inputs.data(), sources.count(),
+                  &output, 1, entry.count);
 }
 
 void Meeting::End(const Operation& operation, std::uint64_t ended_ns) {

@@ -25,6 +25,9 @@ constexpr std::size_t kUnreadyPagesMax = 256;
 static_assert(meeting::kTallyBuckets == OperationCounts::kBuckets &&
               meeting::kTalliesASide == OperationCounts::kKinds &&
               meeting::kTalliesASide == OperationCounts::kTypes);
+static_assert(kOperations.number_end() <= OperationCounts::kKinds &&
+                  kDataTypes.number_end() <= OperationCounts::kTypes,
+              "a kind or type without a place is not counted");
 static_assert([] {
   for (std::size_t bucket = 0; bucket < OperationCounts::kBuckets; ++bucket) {
     if (meeting::TallyBoundNs(bucket) != OperationCounts::BoundNs(bucket)) return false;

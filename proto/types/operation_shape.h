@@ -35,6 +35,25 @@ constexpr std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
 // False: more than kElementsMax elements.
 [[nodiscard]] bool ShapeOf(const ShapeRequest& request, OperationShape& shape);
 
+// The ranks [begin, end) whose inputs a rank's output is made from: combined where the kind Reduces(),
+// otherwise one after the other. Nobody: of a barrier, and between two ranks, who name each other.
+struct Sources {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+
+  constexpr std::uint32_t count() const { return end - begin; }
+};
+constexpr Sources SourcesOf(const ShapeRequest& request) {
+  switch (RowOf(request.kind).origin) {
+    case Origin::kCombined:
+    case Origin::kEachRank: return {0, request.size};
+    case Origin::kRoot: return {request.root, request.root + 1};
+    case Origin::kNobody:
+    case Origin::kPeer: break;
+  }
+  return {};
+}
+
 // How often each link of a ring of all ranks carries the operation's bytes, in each direction, as
 // nccl-tests counts it: for blocks or counts, the bytes of all ranks' blocks together.
 double RingLoad(OperationKind kind, std::uint32_t ranks);

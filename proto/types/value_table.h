@@ -43,6 +43,8 @@ class ValueTable {
     const Row* const row = Find(value);
     return row == nullptr ? "unknown" : row->name;
   }
+  // Above all numbers, for who has a place for each.
+  constexpr std::size_t number_end() const { return First() + kRows; }
   template <typename Visit>
   constexpr void ForEach(Visit visit) const {
     for (const Row& row : rows_) visit(row);

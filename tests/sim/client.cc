@@ -341,11 +341,8 @@ void Client::Submit(const Step& step, std::size_t index, std::uint64_t group, st
   const std::size_t width = DataTypeBytes(o.type);
   const OperationShape shape = o.ShapeFor(rank);
   call.input = oracle::Input(o.type, o.op, rank, shape.input_elements, o.salt);
-  const bool may_be_in_place = o.kind == OperationKind::kAllReduce ||
-                               o.kind == OperationKind::kReduce ||
-                               o.kind == OperationKind::kBroadcast;
   call.in_place = shape.writes && shape.input_elements == shape.output_elements &&
-                  may_be_in_place && random_.Chance(300);
+                  MayBeInPlace(o.kind) && random_.Chance(300);
   if (!call.in_place) call.output.assign(shape.output_elements * width, std::byte{0xee});
   intake::Submission submission;
   queue::SubmissionEntry& entry = submission.entry;

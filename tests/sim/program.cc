@@ -20,6 +20,16 @@ constexpr std::array kKinds = {
     OperationKind::kReduceScatter, OperationKind::kBroadcast, OperationKind::kReduce,
     OperationKind::kAllToAll,      OperationKind::kGather,    OperationKind::kScatter,
     OperationKind::kAllGatherV,    OperationKind::kAllToAllV, OperationKind::kBarrier};
+static_assert(
+    [] {
+      bool all = true;
+      kOperations.ForEach([&](const OperationRow& row) {
+        all = all && (IsPointToPoint(row.value) ||
+                      std::find(kKinds.begin(), kKinds.end(), row.value) != kKinds.end());
+      });
+      return all;
+    }(),
+    "a kind that no program draws is not simulated");
 constexpr std::array kPlans = {
     PlanKind::kAutomatic, PlanKind::kAutomatic, PlanKind::kAutomatic,       PlanKind::kRing,
     PlanKind::kExchange,  PlanKind::kTree,      PlanKind::kHalvingDoubling, PlanKind::kAutomatic};

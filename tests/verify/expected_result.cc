@@ -7,16 +7,6 @@
 namespace mlxcomm::collective {
 namespace {
 
-std::vector<ExpectedRange> BlockOfEveryRank(const WholeOperation& operation,
-                                            std::uint64_t position) {
-  const std::uint64_t bytes = operation.signature.count * operation.element_bytes();
-  std::vector<ExpectedRange> ranges;
-  for (std::uint32_t rank = 0; rank < operation.size(); ++rank) {
-    ranges.push_back({bytes, false, rank, position});
-  }
-  return ranges;
-}
-
 std::vector<ExpectedRange> VaryingBlocks(const WholeOperation& operation, std::uint32_t rank) {
   std::vector<ExpectedRange> ranges;
   for (std::uint32_t from = 0; from < operation.size(); ++from) {
@@ -54,10 +44,15 @@ std::vector<ExpectedRange> ExpectedOutput(const WholeOperation& operation, std::
     return {{bytes, false, operation.ends.source_rank, 0}};
   }
   if (!row.output.IsOn(rank, signature.root)) return {};
-  if (row.origin == Origin::kCombined) return {{bytes, true, 0, position}};
-  if (row.origin == Origin::kRoot) return {{bytes, false, signature.root, position}};
-  return HasCounts(signature.kind) ? VaryingBlocks(operation, rank)
-                                   : BlockOfEveryRank(operation, position);
+  if (HasCounts(signature.kind)) return VaryingBlocks(operation, rank);
+  if (Reduces(signature.kind)) return {{bytes, true, 0, position}};
+  const Sources sources = SourcesOf(
+      {.kind = signature.kind, .rank = rank, .size = operation.size(), .root = signature.root});
+  std::vector<ExpectedRange> ranges;
+  for (std::uint32_t from = sources.begin; from < sources.end; ++from) {
+    ranges.push_back({bytes, false, from, position});
+  }
+  return ranges;
 }
 
 absl::Status CheckOutput(const WholeOperation& operation, const Expressions& expressions,

@@ -31,7 +31,7 @@ class PostedCallsTest : public testing::Test {
     return options;
   }
   void Ask(Heard& heard) {
-    calls_.Ask(std::make_unique<HeardAnswer>(heard),
+    calls_.Ask(std::make_unique<KeptAnswer>(heard),
                [kept = std::make_unique<int>(7)](node::Node&, std::unique_ptr<KeptAnswer>) {
                  FAIL() << "it ran: " << *kept;
                });

@@ -106,6 +106,18 @@ TEST(OperationTablesTest, SayWhatEachRankReadsAndWrites) {
   EXPECT_EQ(kinds, kElements.size());
 }
 
+TEST(OperationTablesTest, SayWhoseInputsEachOutputIsMadeFrom) {
+  const std::set<std::string> of_root = {"broadcast", "scatter"};
+  const std::set<std::string> of_nobody = {"barrier", "recv", "send"};
+  kOperations.ForEach([&](const OperationRow& row) {
+    SCOPED_TRACE(row.name);
+    const Sources sources = SourcesOf({.kind = row.value, .rank = 1, .size = kSize, .root = kRoot});
+    const bool is_of_root = of_root.contains(row.name);
+    EXPECT_EQ(sources.begin, is_of_root ? kRoot : 0);
+    EXPECT_EQ(sources.count(), of_nobody.contains(row.name) ? 0 : is_of_root ? 1 : kSize);
+  });
+}
+
 TEST(OperationTablesTest, SayWhatEachKindTakes) {
   using Names = std::set<std::string>;
   EXPECT_EQ(NamesWith(Reduces), (Names{"all_reduce", "reduce", "reduce_scatter"}));
