@@ -11,8 +11,8 @@ import math
 
 import mlx.core as mx
 
-# The form of qwen2, which mlx-lm can both shard and pipeline. The sharded sizes, and the layers,
-# divide among 8 ranks.
+# Which mlx-lm can both shard and pipeline. The sharded sizes, and the layers, divide among 8 ranks.
+KIND = "qwen2"
 WIDTH, HEADS, LAYERS, HIDDEN = 64, 8, 8, 128
 END, SPACE = 0, 1
 # Byte-level BPE writes a space like this.
@@ -30,7 +30,7 @@ def make(folder):
 
 def write_model(folder):
     config = {
-        "model_type": "qwen2", "hidden_size": WIDTH, "num_hidden_layers": LAYERS,
+        "model_type": KIND, "hidden_size": WIDTH, "num_hidden_layers": LAYERS,
         "intermediate_size": HIDDEN, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
         "vocab_size": len(CHARACTERS), "rms_norm_eps": 1e-6, "tie_word_embeddings": False,
         "eos_token_id": END,

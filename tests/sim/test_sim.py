@@ -15,14 +15,14 @@ import pytest
 from conftest import SHORT
 
 HERE = pathlib.Path(__file__).resolve().parent
-# With tests/run a quarter of them, with tests/run --all, or pytest alone, all.
-FIXED_SEEDS = 50 if SHORT else 200
-SEEDS_OF_THE_COMMIT = 25 if SHORT else 100
+# The same ones each time, for who compares two trees; what finds something are the commit's new ones.
+FIXED_SEEDS = 50
+SEEDS_OF_THE_COMMIT = 25 if SHORT else 100  # With tests/run --all, or pytest alone, all.
 PROCESSES = 2
 # In which something was found that has been mended since.
 SEEDS_THAT_FOUND = (287226695, 993945665, 71317414, 261736241, 2000113, 373688680, 828839296)
 # Seeds in each of which a planted bug is looked for.
-PLANTED_SEEDS = 20 if SHORT else 40
+PLANTED_SEEDS = 20
 
 
 def simulate(*arguments):
