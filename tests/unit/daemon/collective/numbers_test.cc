@@ -12,12 +12,16 @@
 
 #include "tests/unit/daemon/collective/oracle.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
+#include "tests/unit/seeds.h"
 
 namespace mlxcomm::collective::numbers_test {
 namespace {
 
 constexpr DataType kFloats[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32,
                                 DataType::kFloat64};
+constexpr ReduceOperator kOperators[] = {ReduceOperator::kSum, ReduceOperator::kMin,
+                                         ReduceOperator::kMax, ReduceOperator::kProduct,
+                                         ReduceOperator::kMean};
 
 struct Setting {
   int nodes;
@@ -33,7 +37,8 @@ std::string NameOf(const testing::TestParamInfo<Setting>& info) {
 class NumbersTest : public testing::TestWithParam<Setting> {
  protected:
   std::size_t size() const {
-    return static_cast<std::size_t>(GetParam().nodes * GetParam().ranks_per_node);
+    return static_cast<std::size_t>(GetParam().nodes) *
+           static_cast<std::size_t>(GetParam().ranks_per_node);
   }
   // By rank: its result of an all_reduce of `inputs`.
   std::vector<oracle::Bytes> AllReduce(DataType type, ReduceOperator op,
@@ -72,7 +77,7 @@ double BoundOf(DataType type, double ranks, double hops) {
 
 TEST_P(NumbersTest, SumsStayWithinTheStatedBoundAndAreTheSameBitsEverywhere) {
   constexpr std::size_t kCount = 700;
-  for (const DataType type : kFloats) {
+  for (const DataType type : SomeOf(kFloats)) {
     const std::size_t width = DataTypeBytes(type);
     std::mt19937_64 random(17);
     std::uniform_real_distribution<double> numbers(-1, 1);
@@ -108,7 +113,7 @@ TEST_P(NumbersTest, NanAndInfinityArriveOnEveryRank) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::size_t count = size() * 3 + 1;
-  for (const DataType type : kFloats) {
+  for (const DataType type : SomeOf(kFloats)) {
     const std::size_t width = DataTypeBytes(type);
     std::vector<oracle::Bytes> inputs(size(), oracle::Bytes(count * width));
     for (std::size_t rank = 0; rank < size(); ++rank) {
@@ -120,9 +125,7 @@ TEST_P(NumbersTest, NanAndInfinityArriveOnEveryRank) {
         oracle::Encode(type, value, inputs[rank].data() + i * width);
       }
     }
-    for (const ReduceOperator op :
-         {ReduceOperator::kSum, ReduceOperator::kMin, ReduceOperator::kMax,
-          ReduceOperator::kProduct, ReduceOperator::kMean}) {
+    for (const ReduceOperator op : SomeOf(kOperators)) {
       const auto outputs = AllReduce(type, op, inputs, 3);
       for (const oracle::Bytes& output : outputs) {
         const auto at = [&](std::size_t i) {
