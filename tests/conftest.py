@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 import pytest
 
@@ -33,7 +34,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # tests/run without --all leaves out what is marked so, and there is less of some others.
 only_in_all = pytest.mark.only_in_all
-SHORT = os.environ.get("MLXCOMM_TESTS_TIER") == "short"
+TIER = os.environ.get("MLXCOMM_TESTS_TIER")  # None: pytest by itself, which runs everything.
+SHORT = TIER == "short"
 
 # Whether the build under test has macOS's interfaces, or stand-ins for them (-DMLXCOMM_POSIX_PLATFORM=ON).
 POSIX = os.path.exists(os.path.join(os.environ.get("MLXCOMM_BUILD", ""), "tests", "darwin"))
@@ -77,10 +79,37 @@ def wait_until(condition, what):
     raise AssertionError(f"gave up waiting until {what}")
 
 
+def number_of_commit():
+    """The same for everybody who tests it, and another one with every commit."""
+    commit = os.environ.get("MLXCOMM_COMMIT")
+    if not commit:
+        told = subprocess.run(["git", "-C", os.path.dirname(__file__), "rev-parse", "HEAD"],
+                              capture_output=True, text=True)
+        commit = told.stdout.strip() if told.returncode == 0 else "0"
+    return int(commit[:8], 16)
+
+
+def in_turn(each):
+    """tests/run --all runs one in `each` of what is marked so, with every commit others: for many cases of
+    one test of which none is more likely to fail than another."""
+    return [only_in_all, pytest.mark.in_turn(each)]
+
+
+def is_left_out(item, commit):
+    if SHORT:
+        return item.get_closest_marker("only_in_all") is not None
+    turn = item.get_closest_marker("in_turn")
+    if TIER is None or turn is None:
+        return False
+    each = turn.args[0]
+    return zlib.crc32(item.name.encode()) % each != commit % each
+
+
 def pytest_collection_modifyitems(config, items):
-    if not SHORT:
+    if TIER is None:
         return
-    left_out = [item for item in items if item.get_closest_marker(only_in_all.name)]
+    commit = number_of_commit()
+    left_out = [item for item in items if is_left_out(item, commit)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 
@@ -88,6 +117,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_sessionstart(session):
     """Later than plugins connect to each other."""
     session.config.addinivalue_line("markers", f"{only_in_all.name}: tests/run without --all leaves it out")
+    session.config.addinivalue_line("markers", "in_turn(each): tests/run --all runs one in `each` of these")
     is_worker = hasattr(session.config, "workerinput")  # One of several (pytest -n).
     if is_worker and not own_network.enter() and os.environ.get("MLXCOMM_OWN_NETWORK"):
         pytest.exit("this worker got no network of its own (a limit of namespaces?), and others have one")

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import wait_until
+from conftest import in_turn, wait_until
 from operations.test_operations import run
 from operations.test_operations import start as start_ranks
 from operations.test_rdma import (
@@ -34,8 +34,7 @@ IN_SHORT = {"post_recv", "post_send", "poll_cq", "create_qp", "dereg_mr"}
 
 
 def calls(names):
-    everything = os.environ.get("MLXCOMM_TESTS_TIER") != "short"
-    return [name for name in names if everything or name in IN_SHORT]
+    return [pytest.param(name, marks=[] if name in IN_SHORT else in_turn(3)) for name in names]
 
 
 def devices(cluster, node):

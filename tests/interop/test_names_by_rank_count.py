@@ -11,7 +11,7 @@ from collections import Counter
 import mlxcomm
 import pytest
 
-from conftest import PATIENCE, only_in_all
+from conftest import PATIENCE, in_turn
 from interop.counted import lines_of
 
 FOLDER = pathlib.Path(__file__).parent
@@ -61,9 +61,9 @@ def by_kind(told, kinds):
 
 
 def in_short(name, ranks):
-    """--all has the rest: each name has two ranks, and some name has each number of ranks."""
+    """--all has the rest, by turns: each name has two ranks, and some name has each number of ranks."""
     is_in = ranks <= 2 or (name, ranks) in (("ring", 4), ("any", 8))
-    return [] if is_in else [only_in_all]
+    return [] if is_in else in_turn(2)
 
 
 @pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=in_short(name, ranks))
@@ -77,7 +77,7 @@ def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
 # Why: the other way to take over unchanged programs, MLX's own MPI backend over our library.
 # Waiting ranks poll there, and keep a core from others.
 @pytest.mark.xdist_group("ranks that look")
-@pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=[only_in_all] if ranks > 2 else [])
+@pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=in_turn(2) if ranks > 2 else [])
                                          for ranks in RANKS[1:] for name in OF_THE_SHIM])
 def test_every_operation_goes_through_the_daemon_by_the_shim(counted, name, ranks):
     c = counted(1)

@@ -5,14 +5,13 @@ daemons show few of the orders; here each seed is another one, and a bad one can
 """
 
 import concurrent.futures
-import os
 import pathlib
 import re
 import subprocess
 
 import pytest
 
-from conftest import SHORT
+from conftest import SHORT, number_of_commit
 
 HERE = pathlib.Path(__file__).resolve().parent
 # The same ones each time, for who compares two trees; what finds something are the commit's new ones.
@@ -37,12 +36,7 @@ def spans(first, count):
 
 
 def first_seed_of_commit():
-    """New seeds with every commit, the same for everybody who tests it."""
-    commit = os.environ.get("MLXCOMM_COMMIT")
-    if not commit:
-        told = subprocess.run(["git", "-C", HERE, "rev-parse", "HEAD"], capture_output=True, text=True)
-        commit = told.stdout.strip() if told.returncode == 0 else "0"
-    return 1_000_000 + int(commit[:8], 16) % 1_000_000_000
+    return 1_000_000 + number_of_commit() % 1_000_000_000
 
 
 def run_spans(first, count, *arguments):
