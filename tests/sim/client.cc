@@ -328,10 +328,10 @@ void Client::Submit(const Step& step, std::size_t index, std::uint64_t group, st
   oracle::Operation o = step.operation;
   const bool message = step.kind == Step::Kind::kMessage;
   if (message && rank == step.destination) o.kind = OperationKind::kReceive;
-  call.differs =
-      !after_shrink && index >= fate_.differs_at && !message && !HasCounts(o.kind) && !differed_;
+  call.differs = !after_shrink && index >= fate_.differs_at && !message && !HasCounts(o.kind) &&
+                 !has_differed();
   if (call.differs) {
-    differed_ = true;
+    differed_in_ = step.group;
     o.kind =
         o.kind == OperationKind::kAllReduce ? OperationKind::kAllGather : OperationKind::kAllReduce;
     o.root = 0;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,10 @@ class Client {
   // It asks because another group of the job has failed, so the main one may not have.
   bool lost_elsewhere() const { return lost_elsewhere_; }
   bool done() const { return gone_ || (halted_ && under_way_.empty()); }
-  bool has_differed() const { return differed_; }
+  bool has_differed() const { return differed_in_.has_value(); }
+  bool has_differed_elsewhere(std::uint32_t group) const {
+    return has_differed() && *differed_in_ != group;
+  }
   std::uint64_t finished_calls() const { return finished_; }
   std::uint32_t shrinks() const { return shrinks_; }
   // "step 7 all_reduce …": the call that it waits for.
@@ -186,7 +190,7 @@ class Client {
   bool halted_ = false;
   bool exited_ = false;
   bool gone_ = false;
-  bool differed_ = false;
+  std::optional<std::uint32_t> differed_in_;  // The group in which it has called something else.
   std::uint64_t finished_ = 0;
 };
 
