@@ -1,6 +1,6 @@
 """mlx-lm's own programs, unchanged, over 1 to 8 ranks that mlxcommctl launch starts (chat and the server over
-1 to 4): they give the same as one process, token by token, and every operation that they call goes through
-the daemon.
+1 to 4, evaluate over 2): they give the same as one process, token by token, and every operation that they
+call goes through the daemon.
 
 The model is random and tiny (tiny_language_model.py), because nothing may be fetched. It computes
 in float32. Ranks add in another order than one process: losses may differ by some 1e-6 of their
