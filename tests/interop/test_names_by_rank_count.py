@@ -61,7 +61,7 @@ def by_kind(told, kinds):
 
 
 def in_short(name, ranks):
-    """--all has the rest, by turns: each name has two ranks, and some name has each number of ranks."""
+    """--all has some of the rest: each name has two ranks, and some name has each number of ranks."""
     is_in = ranks <= 2 or (name, ranks) in (("ring", 4), ("any", 8))
     return [] if is_in else in_turn(2)
 

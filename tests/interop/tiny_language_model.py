@@ -11,7 +11,8 @@ import math
 
 import mlx.core as mx
 
-# Which mlx-lm can both shard and pipeline. The sharded sizes, and the layers, divide among 8 ranks.
+# A kind of model that mlx-lm can both shard and pipeline. The sharded sizes, and the layers, divide among 8
+# ranks.
 KIND = "qwen2"
 WIDTH, HEADS, LAYERS, HIDDEN = 64, 8, 8, 128
 END, SPACE = 0, 1

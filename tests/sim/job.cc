@@ -159,7 +159,7 @@ bool Job::AnyMayBeLost() const {
   return false;
 }
 
-bool Job::AnyIs(bool (*property)(const Client&)) const {
+bool Job::AnyIs(const std::function<bool(const Client&)>& property) const {
   return std::any_of(clients_.begin(), clients_.end(),
                      [&](const auto& client) { return property(*client); });
 }
@@ -291,12 +291,12 @@ std::string Job::WhyWrong(std::uint32_t group, const Failure& failure) const {
       if (!named) return "nobody is named";
       return MayBeLost(culprit) ? "" : absl::StrCat("nothing is wrong with rank ", culprit);
     case FailureCode::kDeadlineExceeded:
-      // That ranks have called differently may be found at their deadline, and until then they call no more.
-      for (const auto& client : clients_) {
-        if (client->halted() || client->has_stopped_for_loss()) return "";
-        if (client->has_differed_elsewhere(group)) return "";
-      }
-      return "nobody has stopped calling";
+      // Ranks that called differently may learn it only at their deadline; until then they call no more.
+      return AnyIs([&](const Client& c) {
+        return c.halted() || c.has_stopped_for_loss() || c.has_differed_elsewhere(group);
+      })
+                 ? ""
+                 : "nobody has stopped calling";
     case FailureCode::kMismatch:
       return AnyIs([](const Client& c) { return c.has_differed(); }) ? ""
                                                                      : "all have called the same";

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -106,7 +107,7 @@ class Job {
   void Judge(const Client& client, const char* where, const Failure& failure,
              const std::string& wrong);
   bool AnyMayBeLost() const;
-  bool AnyIs(bool (*property)(const Client&)) const;
+  bool AnyIs(const std::function<bool(const Client&)>& property) const;
   bool MayBeLost(std::uint32_t rank) const;
 
   Schedule& schedule_;

@@ -1,4 +1,5 @@
-"""What is marked `in_turn` runs by and by: each of it with some commit, and all of it by hand."""
+"""What is marked `in_turn` runs sooner or later: each case with some commit, all where pytest runs by
+itself."""
 
 import os
 import pathlib
