@@ -70,12 +70,14 @@ def free_port():
 
 
 def wait_until(condition, what):
+    """A condition that asks a program takes a part of a core, which those it waits for need: it pauses for
+    longer than asking took."""
     deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    while (begin := time.monotonic()) < deadline:
         value = condition()
         if value:
             return value
-        threading.Event().wait(0.01)
+        threading.Event().wait(min(0.2, max(0.01, 3 * (time.monotonic() - begin))))
     raise AssertionError(f"gave up waiting until {what}")
 
 

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -102,6 +103,37 @@ def test_who_outlives_a_step_ends_with_it(run):
         return False
 
     wait_until(is_gone, "the one that was left behind has ended")
+
+
+# Why: CI ends a run that takes too long, and then all of it counts for nothing. Less of the last steps is
+# better than that, as long as nobody takes it for all, and nothing that has failed by then is forgotten.
+def test_where_the_minutes_are_over_the_last_steps_are_cut_off_and_named(run):
+    def that_says(name, what, **options):
+        begun = run.LOGS / name
+        return run.Step(name, [["sh", "-c", f"echo '{what}'; touch '{begun}'; exec sleep 600"]], lane=name,
+                        can_be_cut=True, **options)
+
+    begun = [that_says("fine so far", "[5/10] Building"), that_says("failed", "FAILED: daemon/node.o")]
+    late = run.Step("late", [["true"]], can_be_cut=True)
+    other = run.Step("other", [["sh", "-c", "until [ -e cut ]; do sleep 0.01; done"]], lane="other")
+    all_of_them = run.Run([*begun, late, other], everything=False, minutes=84)
+    lanes = [threading.Thread(target=all_of_them.go_along, args=(step.lane,)) for step in [*begun, other]]
+    for lane in lanes:
+        lane.start()
+    try:
+        wait_until(lambda: all((run.LOGS / step.name).exists() for step in begun), "both have begun")
+        all_of_them.cut_off()
+        (run.ROOT / "cut").touch()
+    finally:
+        if not (run.ROOT / "cut").exists():
+            all_of_them.stop()
+    for lane in lanes:
+        lane.join(PATIENCE)
+    all_of_them.go_along("compile")
+    assert [step.state for step in (*begun, late, other)] == ["cut off", "FAILED", "cut off", "fine"]
+    told = "\n".join(run.table(all_of_them))
+    assert "cut off: fine so far: 84 minutes were over" in told and "cut off: late: 84" in told
+    assert "FAILED: failed: FAILED: daemon/node.o" in told
 
 
 def test_a_step_is_taken_by_its_name_before_others_that_hold_it(run):
