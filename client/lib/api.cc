@@ -134,7 +134,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
   return Guarded(error, [&] {
     if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
     if (buffer == nullptr) return Tell(Invalid("buffer: expected a pointer, got NULL"), error);
-    mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
+    const mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
     const auto offset = connection->session->Allocate(bytes);
     if (!offset.has_value()) {
       return Tell(
@@ -152,7 +152,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
 
 MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffer) {
   if (buffer == nullptr || !connection->session->usable()) return;
-  connection->session->arena().Free(connection->session->OffsetOf(buffer));
+  connection->session->Free(connection->session->OffsetOf(buffer));
 }
 
 MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const void* data,

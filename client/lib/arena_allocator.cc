@@ -89,15 +89,20 @@ ArenaAllocator::Ranges::iterator ArenaAllocator::Containing(std::uint64_t offset
   return range->second.used ? range : ranges_.end();
 }
 
-bool ArenaAllocator::Free(std::uint64_t offset) {
+std::optional<ArenaAllocator::Part> ArenaAllocator::Retire(std::uint64_t offset, Pins& pins) {
   const std::lock_guard lock(mutex_);
   const auto range = ranges_.find(offset);
-  if (range == ranges_.end() || !range->second.used || range->second.freed) return false;
-  if (range->second.pins > 0) {
-    range->second.freed = true;
-  } else {
-    Release(range);
-  }
+  if (range == ranges_.end() || !range->second.used || range->second.freed) return std::nullopt;
+  range->second.freed = true;
+  ++range->second.pins;
+  pins.ranges_[pins.count_++] = range;
+  return Part{range->first, range->second.bytes};
+}
+
+bool ArenaAllocator::Free(std::uint64_t offset) {
+  Pins last;
+  if (!Retire(offset, last).has_value()) return false;
+  Unpin(last);
   return true;
 }
 

@@ -56,9 +56,6 @@ class ArenaAllocator {
 
   // Offset of a range of at least `bytes`; nullopt: no range is large enough.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
-  // False: not the start of an allocated range.
-  bool Free(std::uint64_t offset);
-
   struct Part {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
@@ -78,8 +75,14 @@ class ArenaAllocator {
   // Pins each of at most Pins::kMost parts. nullptr; or the first part that does not lie in one
   // range that is allocated and not freed, and then nothing is pinned. `pins` are empty before.
   [[nodiscard]] const Part* Pin(std::span<const Part> parts, Pins& pins);
-  // Leaves them empty.
+  // Leaves them empty. What is freed by it may go back to the system, which takes its time.
   void Unpin(Pins& pins);
+
+  // Marks a range as freed and pins it, so that unpinning frees it; returns the whole of it. nullopt: not
+  // the start of an allocated range. `pins` are empty before.
+  std::optional<Part> Retire(std::uint64_t offset, Pins& pins);
+  // Both at once. False: not the start of an allocated range.
+  bool Free(std::uint64_t offset);
 
   std::uint64_t used_bytes() const;
   // The largest piece of free memory, warm or not.

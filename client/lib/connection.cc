@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -161,13 +162,13 @@ Failure Connection::Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupF
 
 void Connection::Release(std::uint64_t group) {
   attach_->release(attachment_, group);
-  const std::lock_guard lock(wait_mutex_);
+  const std::lock_guard lock(mutex_);
   ForgetGroup(group);
 }
 
 void Connection::Leave(const char* why) {
   attach_->detach(attachment_, why);
-  const std::lock_guard lock(wait_mutex_);
+  const std::lock_guard lock(mutex_);
   std::vector<std::uint64_t> groups;
   for (const auto& [group, calls] : calls_) groups.push_back(group);
   for (const auto& [group, page] : pages_) groups.push_back(group);
@@ -175,7 +176,7 @@ void Connection::Leave(const char* why) {
 }
 
 Failure Connection::Lost() const {
-  const std::lock_guard lock(wait_mutex_);
+  const std::lock_guard lock(mutex_);
   return lost_;
 }
 
@@ -203,11 +204,47 @@ std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
   std::optional<std::uint64_t> range = allocator_->Allocate(bytes);
   if (range.has_value()) return range;
   {
-    const std::lock_guard lock(wait_mutex_);
+    const std::lock_guard lock(mutex_);
     if (!reader_present_) TakeCompletions();  // Else the reader does.
     SweepPages();
   }
   return allocator_->Allocate(bytes);
+}
+
+bool Connection::Free(std::uint64_t offset) {
+  ArenaAllocator::Pins last;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::optional<ArenaAllocator::Part> range = allocator_->Retire(offset, last);
+    if (!range.has_value()) return false;
+    for (ArenaAllocator::Part& known : known_) {
+      if (known.offset - range->offset < range->bytes) known = {};
+    }
+  }
+  allocator_->Unpin(last);  // May take long, and operations need the mutex.
+  return true;
+}
+
+bool Connection::Knows(const ArenaAllocator::Part& part) const {
+  return std::any_of(known_.begin(), known_.end(), [&](const ArenaAllocator::Part& known) {
+    const std::uint64_t before = part.offset - known.offset;  // Large where it lies before.
+    return before <= known.bytes && part.bytes <= known.bytes - before;
+  });
+}
+
+bool Connection::Knows(const queue::SubmissionEntry& entry, Extent extent) const {
+  return (extent.input_bytes == 0 || Knows({entry.input_offset, extent.input_bytes})) &&
+         (extent.output_bytes == 0 || Knows({entry.output_offset, extent.output_bytes}));
+}
+
+void Connection::NoteKnown(const queue::SubmissionEntry& entry, Extent extent) {
+  const auto note = [&](const ArenaAllocator::Part& part) {
+    if (part.bytes == 0 || Knows(part)) return;
+    known_[known_next_] = part;
+    known_next_ = (known_next_ + 1) % known_.size();
+  };
+  note({entry.input_offset, extent.input_bytes});
+  note({entry.output_offset, extent.output_bytes});
 }
 
 Connection::Outcome Connection::CarryOut(queue::SubmissionEntry& entry, Caller caller,
@@ -229,7 +266,7 @@ Connection::Outcome Connection::CarryOut(queue::SubmissionEntry& entry, Caller c
 }
 
 void Connection::GiveUp(std::uint64_t ticket) {
-  const std::lock_guard lock(wait_mutex_);
+  const std::lock_guard lock(mutex_);
   Pending* const pending = pending_.Find(ticket);
   if (pending == nullptr) return;
   pending->abandoned = true;
@@ -250,60 +287,67 @@ Failure Connection::SubmitAll(queue::SubmissionEntry& entry, Caller caller, Exte
   std::memcpy(arena_ + *table, counts.data(), counts.size_bytes());
   entry.count = *table;
   Failure failure = SubmitEntry(entry, caller, extent, true, timeout_ns, waits, ticket);
-  allocator_->Free(*table);  // At once, or when the operation has ended.
+  Free(*table);  // At once, or when the operation has ended.
   return failure;
 }
 
 Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                                 bool has_table, std::uint64_t timeout_ns, bool waits,
                                 std::uint64_t& ticket) {
-  const std::lock_guard order(submit_mutex_);
-  {
-    const std::lock_guard lock(wait_mutex_);
-    const std::uint64_t now = NowNs();
-    HearDoorbellNowAndThen(now);
-    if (pending_.size() >= kInFlightMax && !reader_present_) TakeCompletions();
-    if (pending_.size() >= kInFlightMax) SweepPages();
-    if (!lost_.ok()) return lost_;
-    if (pending_.size() >= kInFlightMax) {
-      return {FailureCode::kResourceExhausted, kNoRank,
-              std::to_string(kInFlightMax) +
-                  " operations are in flight: wait for some before submitting more"};
-    }
-    if (!IsPointToPoint(entry.kind)) (void)CallsOf(entry.group);  // May allocate: before the rest.
-    // Pinned before any thread can settle it.
-    ArenaAllocator::Pins pins;
-    if (Failure failure = PinRanges(entry, extent, has_table, pins); !failure.ok()) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t now = NowNs();
+  HearDoorbellNowAndThen(now);
+  if (pending_.size() >= kInFlightMax && !reader_present_) TakeCompletions();
+  if (pending_.size() >= kInFlightMax) SweepPages();
+  if (!lost_.ok()) return lost_;
+  if (pending_.size() >= kInFlightMax) {
+    return {FailureCode::kResourceExhausted, kNoRank,
+            std::to_string(kInFlightMax) +
+                " operations are in flight: wait for some before submitting more"};
+  }
+  if (!IsPointToPoint(entry.kind)) (void)CallsOf(entry.group);  // May allocate: before the rest.
+  // Waited for, it may have ended before the mutex is released: then it needs neither pins nor a
+  // place among those in flight.
+  Pending called;
+  const bool is_known = waits && !has_table && Knows(entry, extent);
+  if (!is_known) {
+    if (Failure failure = PinRanges(entry, extent, has_table, called.pins); !failure.ok()) {
       return failure;
     }
-    ticket = pending_.Add();
-    entry.ticket = ticket;
-    Pending& pending = *pending_.Find(ticket);
-    pending.pins = pins;
-    pending.group = entry.group;
-    pending.kind = entry.kind;
-    pending.bytes = extent.input_bytes + extent.output_bytes;
-    // Without a deadline the daemon is asked now and then, and has to answer.
-    pending.began_ns = now;
-    pending.ask_ns = now + kTellAfterNs;
-    pending.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
-    pending.due_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns;
-    if (NumberCollective(entry, caller, extent, now, pending) == meeting::Way::kPage) {
-      if (waits && MeetsAtOnce(pending)) pending_.Erase(std::exchange(ticket, 0));
-      return {};
-    }
   }
+  ticket = pending_.NextTicket();
+  entry.ticket = ticket;
+  called.group = entry.group;
+  called.kind = entry.kind;
+  called.bytes = extent.input_bytes + extent.output_bytes;
+  // Without a deadline the daemon is asked now and then, and has to answer.
+  called.began_ns = now;
+  called.ask_ns = now + kTellAfterNs;
+  called.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
+  called.due_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns;
+  const bool on_page = NumberCollective(entry, caller, extent, now, called) == meeting::Way::kPage;
+  if (on_page && waits && MeetsAtOnce(called)) {
+    if (!is_known) NoteKnown(entry, extent);
+    ticket = 0;
+    return {};
+  }
+  if (is_known) {
+    // Freed meanwhile it cannot be, for that takes the mutex, and then it is not known any more.
+    [[maybe_unused]] const Failure none = PinRanges(entry, extent, false, called.pins);
+    assert(none.ok());
+  }
+  pending_.Add(ticket) = called;
+  if (on_page) return {};
   // Never full: there are more slots than operations that may be in flight.
   if (submissions_->Push(entry) != queue::RingResult::kDone) {
-    const std::lock_guard lock(wait_mutex_);
-    if (Pending* const pending = pending_.Find(ticket); pending != nullptr) {
-      allocator_->Unpin(pending->pins);
-      pending_.Erase(ticket);
-    }
+    allocator_->Unpin(called.pins);
+    pending_.Erase(ticket);
     LoseDaemon("its queue is corrupt");
     return lost_;
   }
-  if (submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_);
+  const bool sleeps = submissions_->ConsumerSleeps();
+  lock.unlock();
+  if (sleeps) queue::RingDoorbell(doorbell_);
   return {};
 }
 

@@ -1,14 +1,16 @@
 // One session with the daemon: its memory, its queue, and the threads that wait.
 //
-// Submitting takes a mutex for the ring's single producer. Of the waiting threads, one at a time
-// reads the completion ring and hands out the others' completions; the others sleep until it has
-// something for them or leaves.
+// One mutex is for all of it, the submission ring's single producer too; an operation that meets the
+// other ranks at once on their page takes it once. Of the waiting threads, one at a time reads the
+// completion ring and hands out the others' completions; the others sleep until it has something for
+// them or leaves.
 //
 //   reader: spin for a bounded, learnt time ─▶ sleep on the doorbell ─▶ ...
 //
 // The ranges of the arena that an operation reads or writes are pinned from before it is submitted
 // until the daemon has reported its end. A daemon that is lost reports nothing, and may still be
-// writing: then they stay pinned.
+// writing: then they stay pinned. What has ended before the mutex was released needs no pins, for to
+// free a buffer takes it as well.
 //
 // Owner: the C handle. Thread: any. Memory: two mappings; an entry for each operation in flight.
 #pragma once
@@ -70,10 +72,12 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  ArenaAllocator& arena() { return *allocator_; }
+  const ArenaAllocator& arena() const { return *allocator_; }
   // As the allocator's; where there is no room, first checks whether operations that no thread
   // waits for any more have ended.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
+  // At once, or when no operation uses it any more. False: not the start of an allocated range.
+  bool Free(std::uint64_t offset);
   std::byte* arena_data() const { return arena_; }
   bool Contains(const void* data, std::uint64_t bytes) const;
   std::uint64_t OffsetOf(const void* data) const {
@@ -176,7 +180,11 @@ class Connection {
   Failure SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
                       std::uint64_t timeout_ns, bool waits, std::uint64_t& ticket);
   void GiveUp(std::uint64_t ticket);
-  // The functions on pages are called with wait_mutex_ held.
+  // Whether what it reads and writes is known to be of buffers, from an operation before.
+  bool Knows(const queue::SubmissionEntry& entry, Extent extent) const;
+  bool Knows(const ArenaAllocator::Part& part) const;
+  void NoteKnown(const queue::SubmissionEntry& entry, Extent extent);
+  // The functions on pages are called with mutex_ held.
   GroupCalls& CallsOf(std::uint64_t group);
   meeting::Way NumberCollective(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                                 std::uint64_t now, Pending& pending);
@@ -199,7 +207,7 @@ class Connection {
   Awaited Await(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
                 std::uint64_t until_ns, bool interruptible, Outcome& outcome);
   Outcome EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket);
-  // Called with wait_mutex_ held.
+  // Called with mutex_ held.
   Pending* Find(std::uint64_t group, std::uint64_t ticket);
   bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);
   void TakeCompletions();
@@ -227,9 +235,8 @@ class Connection {
   mlxcomm_attachment* attachment_ = nullptr;
   mlxcomm_interrupt interrupt_{};
 
-  std::mutex submit_mutex_;
+  mutable std::mutex mutex_;
   std::optional<queue::SubmissionProducer> submissions_;
-  mutable std::mutex wait_mutex_;
   std::condition_variable settled_;
   std::optional<queue::CompletionConsumer> completions_;
   TicketTable<Pending> pending_{kInFlightMax};
@@ -238,6 +245,10 @@ class Connection {
   std::array<queue::AdaptiveSpin, 3> spins_;
   queue::AdaptiveSpin page_spin_;  // Waits on pages.
   FirstLooks page_looks_;
+  // What the last small operations read and wrote: parts of ranges that have not been freed since. To
+  // look there costs less than the allocator's mutex and its search, twice.
+  std::array<ArenaAllocator::Part, 4> known_{};
+  std::size_t known_next_ = 0;
   bool meets_ = true;  // MLXCOMM_RANKS_MEET=0: no page is used.
   std::map<std::uint64_t, std::unique_ptr<Meeting>> pages_;  // By group.
   std::vector<std::unique_ptr<Meeting>> left_pages_;  // Of groups that were left, still in use.

@@ -90,7 +90,7 @@ void Connection::TakePage(int descriptor) {
 
 // The daemon has sent a group's page before it answered the call that made the group.
 void Connection::TakePages() {
-  const std::lock_guard lock(wait_mutex_);
+  const std::lock_guard lock(mutex_);
   for (std::size_t page = 0; page < kPagesMax && !reader_present_; ++page) {
     if (!HearDoorbell()) return;
   }
@@ -220,16 +220,15 @@ void Connection::WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t gr
 // The daemon's answer, a completion, wakes the thread that reads these. Where too much is in its
 // queue already, the next attempt asks.
 void Connection::AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t group) {
-  if (std::exchange(close_asked_, true)) return;
-  lock.unlock();
-  const std::lock_guard order(submit_mutex_);
+  if (close_asked_) return;
   queue::SubmissionEntry entry{};
   entry.group = group;
   entry.purpose = queue::SubmissionPurpose::kClose;
-  const bool asked = submissions_->Push(entry) == queue::RingResult::kDone;
-  if (asked && submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_);
+  close_asked_ = submissions_->Push(entry) == queue::RingResult::kDone;
+  if (!close_asked_ || !submissions_->ConsumerSleeps()) return;
+  lock.unlock();
+  queue::RingDoorbell(doorbell_);
   lock.lock();
-  if (!asked) close_asked_ = false;
 }
 
 }  // namespace mlxcomm::client

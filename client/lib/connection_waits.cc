@@ -189,7 +189,7 @@ Connection::Outcome NotInFlight(std::uint64_t ticket) {
 
 Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) {
   Outcome outcome;
-  std::unique_lock lock(wait_mutex_);
+  std::unique_lock lock(mutex_);
   switch (Await(lock, group, ticket, UINT64_MAX, true, outcome)) {
     case Awaited::kEnded: return outcome;
     case Awaited::kInterrupted: break;
@@ -245,7 +245,7 @@ Connection::Outcome Connection::EndOverdue(std::unique_lock<std::mutex>& lock, s
 }
 
 std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::uint64_t ticket) {
-  std::unique_lock lock(wait_mutex_);
+  std::unique_lock lock(mutex_);
   Pending* const pending = Find(group, ticket);
   if (pending == nullptr) return NotInFlight(ticket);
   const std::uint64_t now = NowNs();
@@ -279,12 +279,12 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   const std::uint64_t now = NowNs();
   const std::uint64_t until_ns = now + std::min(timeout_ns, UINT64_MAX - now - 1);
   Outcome outcome;
-  std::unique_lock lock(wait_mutex_);
+  std::unique_lock lock(mutex_);
   if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
   // DEADLINE_EXCEEDED: the ticket is still to be waited for.
   const auto ended = [&] {
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
-      Pending& told = pending_.AddAgain(ticket);
+      Pending& told = pending_.Add(ticket);
       told.group = group;
       told.outcome = outcome;
     }

@@ -30,7 +30,7 @@ class Exchange {
   }
   ~Exchange() {
     if (values_ != nullptr) {  // Given back at once, or when no operation uses it.
-      session().arena().Free(session().OffsetOf(values_));
+      session().Free(session().OffsetOf(values_));
     }
   }
   Exchange(const Exchange&) = delete;

@@ -30,17 +30,16 @@ class TicketTable {
 
   std::size_t size() const { return held_.size(); }
 
-  // Gives out a ticket, never 0, with a value as it is made by default. Requires that there is room.
-  std::uint64_t Add() {
+  // Gives out a ticket, never 0.
+  std::uint64_t NextTicket() {
     do {
       ++last_ticket_;
     } while (PlaceOf(last_ticket_) != kNone);
-    Put(last_ticket_);
     return last_ticket_;
   }
-  // Under a ticket that was given out and has been erased since. Requires that there is room, and
-  // that none has been given out meanwhile.
-  Value& AddAgain(std::uint64_t ticket) {
+  // A value as it is made by default, under a ticket that was given out and has none, or none any
+  // more. Requires that there is room, and that none has been given out meanwhile.
+  Value& Add(std::uint64_t ticket) {
     assert(PlaceOf(ticket) == kNone);
     return Put(ticket);
   }

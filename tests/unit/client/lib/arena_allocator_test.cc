@@ -56,6 +56,24 @@ TEST(ArenaAllocatorTest, KeepsAFreedRangeWhileAnOperationUsesIt) {
   EXPECT_TRUE(arena.Allocate(kPage).has_value());
 }
 
+// Why: an operation that ends in one go has no pins, so its buffer must be known as freed before it is.
+TEST(ArenaAllocatorTest, FreesWhatIsRetiredOnceItIsUnpinned) {
+  ArenaAllocator arena(nullptr, 4 * kPage, kPage);
+  const auto range = *arena.Allocate(4 * kPage);
+  ArenaAllocator::Pins used, last, none;
+  ASSERT_TRUE(Pin(arena, used, {{range, 1}}));
+  const auto retired = arena.Retire(range, last);
+  ASSERT_TRUE(retired.has_value());
+  EXPECT_EQ(retired->offset, range);
+  EXPECT_EQ(retired->bytes, 4 * kPage);
+  EXPECT_FALSE(arena.Retire(range, none).has_value()) << "it is freed once";
+  EXPECT_FALSE(Pin(arena, none, {{range, 1}}));
+  arena.Unpin(last);
+  EXPECT_FALSE(arena.Allocate(kPage).has_value()) << "an operation still uses it";
+  arena.Unpin(used);
+  EXPECT_TRUE(arena.Allocate(kPage).has_value());
+}
+
 // Why: freed memory is warm, unused memory is cold, and the two do not merge. An arena that is not
 // used at all must still give all of itself in one piece.
 TEST(ArenaAllocatorTest, JoinsWarmAndColdNeighboursForWhatFitsIntoNeither) {

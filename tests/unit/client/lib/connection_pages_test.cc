@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -103,6 +104,45 @@ TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsTheOtherRankAtOnce) {
     ASSERT_EQ(buffer[1], static_cast<float>(round) + 0.5F);
     other->End(theirs.number);
   }
+}
+
+// Why: operations that meet at once remember which buffers there are, and pin none.
+TEST_F(ConnectionPagesTest, ABufferThatWasFreedIsRefusedThoughTheLastCallUsedIt) {
+  Open();
+  buffer[0] = buffer[1] = 1;
+  const auto sum = [&] {
+    const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 2);
+    ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
+    other->End(theirs.number);
+  };
+  sum();
+  sum();
+  const void* const place = buffer;
+  mlxcomm_buffer_free(connection, buffer);
+  EXPECT_EQ(Sum(), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error.message).find("has not been freed"), std::string::npos)
+      << error.message;
+  buffer = Allocate(4096);
+  ASSERT_EQ(buffer, place) << "the range freed last is used first";
+  sum();
+}
+
+// How: the buffer goes while the call that knows it waits, which pins it as soon as it has to wait.
+TEST_F(ConnectionPagesTest, ABufferThatIsFreedWhileItsCallWaitsStaysUntilThatHasEnded) {
+  Open();
+  buffer[0] = buffer[1] = 1;
+  const meeting::Called first = OtherCalls(OperationKind::kAllReduce, 2);
+  ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
+  other->End(first.number);
+  float* const place = buffer;
+  std::thread caller([&] { EXPECT_EQ(Sum(), MLXCOMM_OK) << error.message; });
+  while (supervisor->CalledBy(0) != 6) std::this_thread::yield();
+  mlxcomm_buffer_free(connection, buffer);
+  EXPECT_NE(Allocate(4096), place);
+  EXPECT_EQ(OtherCalls(OperationKind::kAllReduce, 2).way, Way::kPage);
+  caller.join();
+  EXPECT_EQ(place[0], 5);
+  EXPECT_EQ(Allocate(4096), place);
 }
 
 TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsARankThatComesLate) {
