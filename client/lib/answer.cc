@@ -38,6 +38,15 @@ mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
   return code;
 }
 
+mlxcomm_code TellFine(mlxcomm_error* error) {
+  if (error != nullptr) {
+    error->code = MLXCOMM_OK;
+    error->rank = kNoRank;
+    error->message[0] = '\0';
+  }
+  return MLXCOMM_OK;
+}
+
 mlxcomm_code TellException(mlxcomm_error* error) noexcept {
   mlxcomm_code code = MLXCOMM_INTERNAL;
   std::string_view text =

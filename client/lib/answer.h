@@ -12,6 +12,8 @@
 namespace mlxcomm::client {
 
 mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error);
+// As Tell of no failure.
+mlxcomm_code TellFine(mlxcomm_error* error);
 
 // For the exception that is being handled: RESOURCE_EXHAUSTED where memory or a thread was refused,
 // else INTERNAL. Allocates nothing.

@@ -35,7 +35,7 @@ void Latch(mlxcomm_group& group, const Failure& failure) {
 }
 
 Failure Latched(const mlxcomm_group& group) {
-  if (!group.failed.load(std::memory_order_acquire)) return {};
+  if (!HasFailed(group)) return {};
   const std::lock_guard lock(group.mutex);
   return group.failure;
 }

@@ -185,7 +185,7 @@ bool Connection::Interrupted() const {
 }
 
 // With no bytes there is nothing to pin: offset 0 may be any buffer's.
-Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
+Refusal Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                               ArenaAllocator::Pins& pins) {
   std::array<ArenaAllocator::Part, ArenaAllocator::Pins::kMost> parts;
   std::size_t used = 0;
@@ -193,11 +193,12 @@ Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent
   if (extent.output_bytes > 0) parts[used++] = {entry.output_offset, extent.output_bytes};
   if (has_table) parts[used++] = {entry.count, sizeof(std::uint64_t)};
   const ArenaAllocator::Part* const refused = allocator_->Pin({parts.data(), used}, pins);
-  if (refused == nullptr) return {};
+  if (refused == nullptr) return std::nullopt;
   const bool is_input = extent.input_bytes > 0 && refused == parts.data();
-  return {FailureCode::kInvalidArgument, kNoRank,
-          std::string(is_input ? "input" : "output") +
-              ": expected memory of one buffer that has not been freed (mlxcomm_buffer_allocate)"};
+  return Failure{
+      FailureCode::kInvalidArgument, kNoRank,
+      std::string(is_input ? "input" : "output") +
+          ": expected memory of one buffer that has not been freed (mlxcomm_buffer_allocate)"};
 }
 
 std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
@@ -247,16 +248,17 @@ void Connection::NoteKnown(const queue::SubmissionEntry& entry, Extent extent) {
   note({entry.output_offset, extent.output_bytes});
 }
 
-Connection::Outcome Connection::CarryOut(queue::SubmissionEntry& entry, Caller caller,
-                                         Extent extent, std::span<const std::uint64_t> counts,
-                                         std::uint64_t timeout_ns) {
+std::optional<Connection::Outcome> Connection::CarryOut(queue::SubmissionEntry& entry,
+                                                        Caller caller, Extent extent,
+                                                        std::span<const std::uint64_t> counts,
+                                                        std::uint64_t timeout_ns) {
   std::uint64_t ticket = 0;
-  Failure failure = SubmitAll(entry, caller, extent, counts, timeout_ns, /*waits=*/true, ticket);
-  if (!failure.ok()) {
-    const bool lost = failure.code == FailureCode::kDaemonLost;
-    return {std::move(failure), lost};
+  if (Refusal refusal =
+          SubmitAll(entry, caller, extent, counts, timeout_ns, /*waits=*/true, ticket)) {
+    const bool lost = refusal->code == FailureCode::kDaemonLost;
+    return Outcome{*std::move(refusal), lost};
   }
-  if (ticket == 0) return {};
+  if (ticket == 0) return std::nullopt;
   try {
     return Wait(entry.group, ticket);
   } catch (...) {  // No memory. Nobody else knows the ticket.
@@ -273,25 +275,25 @@ void Connection::GiveUp(std::uint64_t ticket) {
   if (pending->outcome.has_value()) pending_.Erase(ticket);
 }
 
-Failure Connection::SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+Refusal Connection::SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                               std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                               bool waits, std::uint64_t& ticket) {
   if (counts.empty()) return SubmitEntry(entry, caller, extent, false, timeout_ns, waits, ticket);
   const auto table = Allocate(counts.size_bytes());
   if (!table.has_value()) {
-    return {FailureCode::kResourceExhausted, kNoRank,
-            "the arena of " + std::to_string(allocator_->total_bytes()) +
-                " bytes has no room for a table of " + std::to_string(counts.size()) + " counts. " +
-                kArenaRemedy};
+    return Failure{FailureCode::kResourceExhausted, kNoRank,
+                   "the arena of " + std::to_string(allocator_->total_bytes()) +
+                       " bytes has no room for a table of " + std::to_string(counts.size()) +
+                       " counts. " + kArenaRemedy};
   }
   std::memcpy(arena_ + *table, counts.data(), counts.size_bytes());
   entry.count = *table;
-  Failure failure = SubmitEntry(entry, caller, extent, true, timeout_ns, waits, ticket);
+  Refusal refusal = SubmitEntry(entry, caller, extent, true, timeout_ns, waits, ticket);
   Free(*table);  // At once, or when the operation has ended.
-  return failure;
+  return refusal;
 }
 
-Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                                 bool has_table, std::uint64_t timeout_ns, bool waits,
                                 std::uint64_t& ticket) {
   std::unique_lock lock(mutex_);
@@ -301,9 +303,9 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   if (pending_.size() >= kInFlightMax) SweepPages();
   if (!lost_.ok()) return lost_;
   if (pending_.size() >= kInFlightMax) {
-    return {FailureCode::kResourceExhausted, kNoRank,
-            std::to_string(kInFlightMax) +
-                " operations are in flight: wait for some before submitting more"};
+    return Failure{FailureCode::kResourceExhausted, kNoRank,
+                   std::to_string(kInFlightMax) +
+                       " operations are in flight: wait for some before submitting more"};
   }
   if (!IsPointToPoint(entry.kind)) (void)CallsOf(entry.group);  // May allocate: before the rest.
   // Waited for, it may have ended before the mutex is released: then it needs neither pins nor a
@@ -311,9 +313,7 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   Pending called;
   const bool is_known = waits && !has_table && Knows(entry, extent);
   if (!is_known) {
-    if (Failure failure = PinRanges(entry, extent, has_table, called.pins); !failure.ok()) {
-      return failure;
-    }
+    if (Refusal refusal = PinRanges(entry, extent, has_table, called.pins)) return refusal;
   }
   ticket = pending_.NextTicket();
   entry.ticket = ticket;
@@ -329,15 +329,15 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   if (on_page && waits && MeetsAtOnce(called)) {
     if (!is_known) NoteKnown(entry, extent);
     ticket = 0;
-    return {};
+    return std::nullopt;
   }
   if (is_known) {
     // Freed meanwhile it cannot be, for that takes the mutex, and then it is not known any more.
-    [[maybe_unused]] const Failure none = PinRanges(entry, extent, false, called.pins);
-    assert(none.ok());
+    [[maybe_unused]] const Refusal none = PinRanges(entry, extent, false, called.pins);
+    assert(!none.has_value());
   }
   pending_.Add(ticket) = called;
-  if (on_page) return {};
+  if (on_page) return std::nullopt;
   // Never full: there are more slots than operations that may be in flight.
   if (submissions_->Push(entry) != queue::RingResult::kDone) {
     allocator_->Unpin(called.pins);
@@ -348,17 +348,17 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   const bool sleeps = submissions_->ConsumerSleeps();
   lock.unlock();
   if (sleeps) queue::RingDoorbell(doorbell_);
-  return {};
+  return std::nullopt;
 }
 
-Failure Connection::CopyAlone(const queue::SubmissionEntry& entry, Extent extent) {
+Refusal Connection::CopyAlone(const queue::SubmissionEntry& entry, Extent extent) {
   ArenaAllocator::Pins pins;
-  if (Failure failure = PinRanges(entry, extent, false, pins); !failure.ok()) return failure;
+  if (Refusal refusal = PinRanges(entry, extent, false, pins)) return refusal;
   if (extent.input_bytes > 0 && extent.output_bytes > 0) {
     std::memmove(arena_ + entry.output_offset, arena_ + entry.input_offset, extent.output_bytes);
   }
   allocator_->Unpin(pins);
-  return {};
+  return std::nullopt;
 }
 
 void Connection::Settle(const queue::CompletionEntry& entry) {

@@ -57,6 +57,10 @@ struct GroupFacts {
   std::vector<Member> members;  // In order of rank.
 };
 
+// Why something was refused; mostly nothing. For what each small operation passes through: an empty
+// Failure takes many times as long to return.
+using Refusal = std::optional<Failure>;
+
 // How long a daemon may take to answer beyond an operation's own deadline, which it keeps.
 inline constexpr std::uint64_t kAnswerMarginNs = 10'000'000'000;
 // When a wait is reported on standard error, first and again.
@@ -119,16 +123,16 @@ class Connection {
   // Fills in the ticket, here and in the entry, and where a table of counts lies.
   // RESOURCE_EXHAUSTED: too many in flight, or no room for the table. INVALID_ARGUMENT: not memory
   // of one buffer.
-  Failure Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+  Refusal Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                  std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                  std::uint64_t& ticket) {
     return SubmitAll(entry, caller, extent, counts, timeout_ns, /*waits=*/false, ticket);
   }
-  // As Submit and Wait. Where all ranks meet at once, no other thread sees the operation.
-  Outcome CarryOut(queue::SubmissionEntry& entry, Caller caller, Extent extent,
-                   std::span<const std::uint64_t> counts, std::uint64_t timeout_ns);
+  // As Submit and Wait; nullopt: all ranks have met at once, and no other thread saw the operation.
+  std::optional<Outcome> CarryOut(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+                                  std::span<const std::uint64_t> counts, std::uint64_t timeout_ns);
   // An operation of a group of one rank: its output is its input.
-  Failure CopyAlone(const queue::SubmissionEntry& entry, Extent extent);
+  Refusal CopyAlone(const queue::SubmissionEntry& entry, Extent extent);
 
   // Each uses the ticket up, unless the operation goes on: nullopt, DEADLINE_EXCEEDED of Cancel.
   Outcome Wait(std::uint64_t group, std::uint64_t ticket);
@@ -174,10 +178,10 @@ class Connection {
   Failure Map(queue::Dialed& dialed);
   // `waits`: the caller will wait for it, so the other ranks are looked for at once. A ticket of 0:
   // they have met, and it has ended.
-  Failure SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+  Refusal SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                     std::span<const std::uint64_t> counts, std::uint64_t timeout_ns, bool waits,
                     std::uint64_t& ticket);
-  Failure SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
+  Refusal SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
                       std::uint64_t timeout_ns, bool waits, std::uint64_t& ticket);
   void GiveUp(std::uint64_t ticket);
   // Whether what it reads and writes is known to be of buffers, from an operation before.
@@ -213,7 +217,7 @@ class Connection {
   void TakeCompletions();
   void Settle(const queue::CompletionEntry& entry);
   void LoseDaemon(const std::string& why);
-  Failure PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
+  Refusal PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                     ArenaAllocator::Pins& pins);
   queue::AdaptiveSpin& SpinFor(std::uint64_t bytes);
   bool LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,

@@ -56,8 +56,16 @@ namespace mlxcomm::client {
 // The first failure stays.
 void Latch(mlxcomm_group& group, const Failure& failure);
 Failure Latched(const mlxcomm_group& group);
+// Whether there is one, at the price of a load.
+inline bool HasFailed(const mlxcomm_group& group) {
+  return group.failed.load(std::memory_order_acquire);
+}
 
-// Why calls on it are refused at once; `group` may be NULL.
+// Whether calls on it are not refused at once; `group` may be NULL.
+inline bool IsUsable(const mlxcomm_group* group) {
+  return group != nullptr && group->connection != nullptr && group->connection->session->usable();
+}
+// Why they are; `group` may be NULL.
 Failure CheckUsable(const mlxcomm_group* group);
 Failure CheckUsable(const mlxcomm_connection* connection);
 

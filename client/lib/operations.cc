@@ -46,10 +46,6 @@ struct Meant {
   ReduceOperator op;  // kNone where the kind does not reduce.
 };
 
-// Why a request is refused; mostly nothing. Each small operation passes all checks, and an empty
-// Failure takes many times as long to return.
-using Refusal = std::optional<Failure>;
-
 Refusal CheckTypes(const Request& request, Meant& meant) {
   meant.kind = NumberAs<OperationKind>(request.kind);
   if (!IsValid(meant.kind)) {
@@ -183,7 +179,7 @@ struct Prepared {
 };
 
 Refusal Prepare(const mlxcomm_group& group, const Request& request, Prepared& prepared) {
-  if (Failure failure = Latched(group); !failure.ok()) return failure;
+  if (HasFailed(group)) return Latched(group);
   Meant meant{};
   Connection::Extent& extent = prepared.extent;
   if (Refusal refusal = CheckRequest(group, request, meant, prepared.counts, extent)) {
@@ -218,17 +214,18 @@ Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticke
   if (Refusal refusal = Prepare(group, request, prepared)) return *std::move(refusal);
   Connection& session = *group.connection->session;
   if (group.alone()) {
-    if (Failure failure = session.CopyAlone(prepared.entry, prepared.extent); !failure.ok()) {
-      return failure;
+    if (Refusal refusal = session.CopyAlone(prepared.entry, prepared.extent)) {
+      return *std::move(refusal);
     }
     const std::lock_guard lock(group.mutex);
     ticket = kLocalTicket | group.local_tickets_end++;
     return {};
   }
-  Failure failure = session.Submit(prepared.entry, CallerOf(group), prepared.extent,
+  Refusal refusal = session.Submit(prepared.entry, CallerOf(group), prepared.extent,
                                    prepared.counts, prepared.timeout_ns, ticket);
-  if (failure.code == FailureCode::kDaemonLost) Latch(group, failure);
-  return failure;
+  if (!refusal.has_value()) return {};
+  if (refusal->code == FailureCode::kDaemonLost) Latch(group, *refusal);
+  return *std::move(refusal);
 }
 
 namespace {
@@ -245,21 +242,25 @@ Failure Settled(mlxcomm_group& group, Connection::Outcome outcome) {
   return std::move(outcome.failure);
 }
 
-Failure CarryOut(mlxcomm_group& group, const Request& request) {
+// nullopt: it has been carried out.
+Refusal CarryOut(mlxcomm_group& group, const Request& request) {
   Prepared prepared;
-  if (Refusal refusal = Prepare(group, request, prepared)) return *std::move(refusal);
+  if (Refusal refusal = Prepare(group, request, prepared)) return refusal;
   Connection& session = *group.connection->session;
   if (group.alone()) return session.CopyAlone(prepared.entry, prepared.extent);
-  return Settled(group, session.CarryOut(prepared.entry, CallerOf(group), prepared.extent,
-                                         prepared.counts, prepared.timeout_ns));
+  std::optional<Connection::Outcome> outcome = session.CarryOut(
+      prepared.entry, CallerOf(group), prepared.extent, prepared.counts, prepared.timeout_ns);
+  if (!outcome.has_value()) return std::nullopt;
+  return Settled(group, *std::move(outcome));
 }
 
 mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t* ticket,
                     mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-    if (ticket == nullptr) return Tell(CarryOut(*group, request), error);
-    return Tell(Begin(*group, request, *ticket), error);
+    if (!IsUsable(group)) return Tell(CheckUsable(group), error);
+    if (ticket != nullptr) return Tell(Begin(*group, request, *ticket), error);
+    const Refusal refusal = CarryOut(*group, request);
+    return refusal.has_value() ? Tell(*refusal, error) : TellFine(error);
   });
 }
 
