@@ -89,7 +89,11 @@ def number_of_commit():
         with contextlib.suppress(OSError):
             commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
         commit = commit or "0"
-    return int(commit[:8], 16)
+    try:
+        return int(commit[:8], 16)
+    except ValueError:
+        raise pytest.UsageError(
+            f"MLXCOMM_COMMIT is {commit!r}: expected a commit's hash, of hexadecimal digits") from None
 
 
 def in_turn(each):

@@ -14,7 +14,7 @@ import pytest
 from conftest import SHORT, number_of_commit
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The same ones each time, for who compares two trees; what finds something are the commit's new ones.
+# The same ones each time, to compare two trees. Most faults are found by those of the commit, which are new.
 FIXED_SEEDS = 50
 SEEDS_OF_THE_COMMIT = 25 if SHORT else 100  # With tests/run --all, or pytest alone, all.
 PROCESSES = 2
