@@ -110,8 +110,8 @@ const ArenaAllocator::Part* ArenaAllocator::Pin(std::span<const Part> parts, Pin
   const std::lock_guard lock(mutex_);
   for (const Part& part : parts) {
     const auto range = FindPinnable(part);
-    if (range == ranges_.end()) {
-      UnpinAll(pins);
+    if (range == ranges_.end()) {  // None of those pinned so far has been freed since.
+      while (pins.count_ > 0) --pins.ranges_[--pins.count_]->second.pins;
       return &part;
     }
     ++range->second.pins;
@@ -130,28 +130,27 @@ ArenaAllocator::Ranges::iterator ArenaAllocator::FindPinnable(const Part& part) 
 
 void ArenaAllocator::Unpin(Pins& pins) {
   if (pins.count_ == 0) return;
-  const std::lock_guard lock(mutex_);
-  UnpinAll(pins);
-}
-
-void ArenaAllocator::UnpinAll(Pins& pins) {
+  std::unique_lock lock(mutex_);
+  Pins last;  // Each once, though an operation may have pinned it several times.
   while (pins.count_ > 0) {
     const auto range = pins.ranges_[--pins.count_];
-    if (--range->second.pins == 0 && range->second.freed) Release(range);
+    if (--range->second.pins == 0 && range->second.freed) last.ranges_[last.count_++] = range;
   }
+  while (last.count_ > 0) Release(lock, last.ranges_[--last.count_]);
 }
 
-void ArenaAllocator::Release(Ranges::iterator range) {
+// While its pages go, the range counts as used and freed, so nobody else takes or joins it.
+void ArenaAllocator::Release(std::unique_lock<std::mutex>& lock, Ranges::iterator range) {
   used_ -= range->second.bytes;
   const bool fits = range->second.bytes <= warm_max_ && warm_ <= warm_max_ - range->second.bytes;
-  const bool keep_warm = fits || !GiveBack(range->first, range->second.bytes);
+  const bool keep_warm = fits || !GiveBack(lock, range);
   if (keep_warm) warm_ += range->second.bytes;
   range->second.used = false;
   range->second.freed = false;
   range->second.warm = keep_warm;
   range->second.freed_at = ++clock_;
   Merge(range);
-  if (warm_ > warm_max_) GiveBackTooMuch();
+  if (warm_ > warm_max_) GiveBackTooMuch(lock);
 }
 
 // Free neighbours of the same warmth become one.
@@ -170,7 +169,7 @@ void ArenaAllocator::Merge(Ranges::iterator range) {
 }
 
 // Gives back what stayed because of a device, once it may go: the coldest first.
-void ArenaAllocator::GiveBackTooMuch() {
+void ArenaAllocator::GiveBackTooMuch(std::unique_lock<std::mutex>& lock) {
   while (warm_ > warm_max_) {
     auto coldest = ranges_.end();
     for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
@@ -178,16 +177,33 @@ void ArenaAllocator::GiveBackTooMuch() {
       if (coldest == ranges_.end() || range->second.freed_at < coldest->second.freed_at)
         coldest = range;
     }
-    if (coldest == ranges_.end() || !GiveBack(coldest->first, coldest->second.bytes)) return;
+    if (coldest == ranges_.end()) return;
+    coldest->second.used = true;  // Nobody's meanwhile.
+    coldest->second.freed = true;
     warm_ -= coldest->second.bytes;
-    coldest->second.warm = false;
+    const bool has_gone = GiveBack(lock, coldest);
+    coldest->second.used = false;
+    coldest->second.freed = false;
+    coldest->second.warm = !has_gone;
+    if (!has_gone) warm_ += coldest->second.bytes;
     Merge(coldest);
+    if (!has_gone) return;
   }
 }
 
-// False: a device has pages of the arena, so they stay.
-bool ArenaAllocator::GiveBack(std::uint64_t offset, std::uint64_t bytes) {
+// False: a device has pages of the arena, so they stay. Without the mutex, because gigabytes take long.
+bool ArenaAllocator::GiveBack(std::unique_lock<std::mutex>& lock, Ranges::iterator range) {
+  const std::uint64_t offset = range->first;
+  const std::uint64_t bytes = range->second.bytes;
+  lock.unlock();
+  const bool has_gone = GiveBackPages(offset, bytes);
+  lock.lock();
+  return has_gone;
+}
+
+bool ArenaAllocator::GiveBackPages(std::uint64_t offset, std::uint64_t bytes) {
   if (data_ == nullptr) return true;
+  const std::lock_guard one_at_a_time(giving_back_mutex_);  // `giving_back` is one thread's.
   if (pages_ != nullptr) {
     pages_->giving_back.store(1, std::memory_order_seq_cst);
     if (pages_->registered.load(std::memory_order_seq_cst) != 0) {

@@ -12,7 +12,8 @@
 // A range that an operation uses is pinned: freeing it then only marks it, and the
 // last unpin frees it.
 //
-// Owner: Connection. Thread: any, one mutex. Memory: a map entry for each range.
+// Owner: Connection. Thread: any; one mutex, not held while pages go back. Memory: a map entry for
+// each range.
 #pragma once
 
 #include <array>
@@ -66,6 +67,8 @@ class ArenaAllocator {
    public:
     static constexpr std::size_t kMost = 3;
     std::size_t count() const { return count_; }
+    // The whole range of the i-th part.
+    Part range(std::size_t i) const { return {ranges_[i]->first, ranges_[i]->second.bytes}; }
 
    private:
     friend class ArenaAllocator;
@@ -75,11 +78,12 @@ class ArenaAllocator {
   // Pins each of at most Pins::kMost parts. nullptr; or the first part that does not lie in one
   // range that is allocated and not freed, and then nothing is pinned. `pins` are empty before.
   [[nodiscard]] const Part* Pin(std::span<const Part> parts, Pins& pins);
-  // Leaves them empty. What is freed by it may go back to the system, which takes its time.
+  // Leaves them empty. What is freed by it may go back to the system, which takes the caller's time
+  // and holds up nobody else.
   void Unpin(Pins& pins);
 
-  // Marks a range as freed and pins it, so that unpinning frees it; returns the whole of it. nullopt: not
-  // the start of an allocated range. `pins` are empty before.
+  // Marks a range as freed and pins it, so that unpinning frees it; returns the whole of it. nullopt:
+  // not the start of an allocated range. `pins` are empty before.
   std::optional<Part> Retire(std::uint64_t offset, Pins& pins);
   // Both at once. False: not the start of an allocated range.
   bool Free(std::uint64_t offset);
@@ -92,14 +96,14 @@ class ArenaAllocator {
  private:
   Ranges::iterator Containing(std::uint64_t offset);
   Ranges::iterator FindPinnable(const Part& part);
-  void UnpinAll(Pins& pins);
   Ranges::iterator FindFree(std::uint64_t bytes);
   Ranges::iterator JoinFree(std::uint64_t bytes);
   void SplitAfter(Ranges::iterator range, std::uint64_t bytes);
-  void Release(Ranges::iterator range);
+  void Release(std::unique_lock<std::mutex>& lock, Ranges::iterator range);
   void Merge(Ranges::iterator range);
-  void GiveBackTooMuch();
-  [[nodiscard]] bool GiveBack(std::uint64_t offset, std::uint64_t bytes);
+  void GiveBackTooMuch(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] bool GiveBack(std::unique_lock<std::mutex>& lock, Ranges::iterator range);
+  [[nodiscard]] bool GiveBackPages(std::uint64_t offset, std::uint64_t bytes);
 
   std::byte* data_;
   std::uint64_t bytes_;
@@ -107,7 +111,8 @@ class ArenaAllocator {
   queue::ArenaPages* const pages_;
   const std::uint64_t warm_max_;
   mutable std::mutex mutex_;
-  Ranges ranges_;  // The whole arena, by offset.
+  std::mutex giving_back_mutex_;  // Held alone, or with none that operations need.
+  Ranges ranges_;                 // The whole arena, by offset.
   std::uint64_t used_ = 0;
   std::uint64_t warm_ = 0;
   std::uint64_t clock_ = 0;

@@ -219,7 +219,7 @@ bool Connection::Free(std::uint64_t offset) {
     const std::optional<ArenaAllocator::Part> range = allocator_->Retire(offset, last);
     if (!range.has_value()) return false;
     for (ArenaAllocator::Part& known : known_) {
-      if (known.offset - range->offset < range->bytes) known = {};
+      if (known.offset == range->offset) known = {};
     }
   }
   allocator_->Unpin(last);  // May take long, and operations need the mutex.
@@ -238,14 +238,13 @@ bool Connection::Knows(const queue::SubmissionEntry& entry, Extent extent) const
          (extent.output_bytes == 0 || Knows({entry.output_offset, extent.output_bytes}));
 }
 
-void Connection::NoteKnown(const queue::SubmissionEntry& entry, Extent extent) {
-  const auto note = [&](const ArenaAllocator::Part& part) {
-    if (part.bytes == 0 || Knows(part)) return;
-    known_[known_next_] = part;
+void Connection::NoteKnown(const ArenaAllocator::Pins& pins) {
+  for (std::size_t i = 0; i < pins.count(); ++i) {
+    const ArenaAllocator::Part range = pins.range(i);
+    if (Knows(range)) continue;
+    known_[known_next_] = range;
     known_next_ = (known_next_ + 1) % known_.size();
-  };
-  note({entry.input_offset, extent.input_bytes});
-  note({entry.output_offset, extent.output_bytes});
+  }
 }
 
 std::optional<Connection::Outcome> Connection::CarryOut(queue::SubmissionEntry& entry,
@@ -326,13 +325,14 @@ Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   called.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
   called.due_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns;
   const bool on_page = NumberCollective(entry, caller, extent, now, called) == meeting::Way::kPage;
+  const ArenaAllocator::Pins pinned = called.pins;
   if (on_page && waits && MeetsAtOnce(called)) {
-    if (!is_known) NoteKnown(entry, extent);
+    NoteKnown(pinned);  // Not freed yet, for that takes the mutex.
     ticket = 0;
     return std::nullopt;
   }
   if (is_known) {
-    // Freed meanwhile it cannot be, for that takes the mutex, and then it is not known any more.
+    // It cannot have been freed: freeing takes the mutex, and forgets it.
     [[maybe_unused]] const Refusal none = PinRanges(entry, extent, false, called.pins);
     assert(!none.has_value());
   }

@@ -7,10 +7,10 @@
 //
 //   reader: spin for a bounded, learnt time ─▶ sleep on the doorbell ─▶ ...
 //
-// The ranges of the arena that an operation reads or writes are pinned from before it is submitted
-// until the daemon has reported its end. A daemon that is lost reports nothing, and may still be
-// writing: then they stay pinned. What has ended before the mutex was released needs no pins, for to
-// free a buffer takes it as well.
+// The ranges of the arena that an operation reads or writes are pinned before the mutex under which it
+// was submitted is released, until the daemon has reported its end. A daemon that is lost reports
+// nothing, and may still be writing: then they stay pinned. What has ended by then needs no pins,
+// because freeing a buffer takes the mutex as well.
 //
 // Owner: the C handle. Thread: any. Memory: two mappings; an entry for each operation in flight.
 #pragma once
@@ -184,10 +184,10 @@ class Connection {
   Refusal SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
                       std::uint64_t timeout_ns, bool waits, std::uint64_t& ticket);
   void GiveUp(std::uint64_t ticket);
-  // Whether what it reads and writes is known to be of buffers, from an operation before.
+  // Whether what it reads and writes lies in buffers that are known from an operation before.
   bool Knows(const queue::SubmissionEntry& entry, Extent extent) const;
   bool Knows(const ArenaAllocator::Part& part) const;
-  void NoteKnown(const queue::SubmissionEntry& entry, Extent extent);
+  void NoteKnown(const ArenaAllocator::Pins& pins);
   // The functions on pages are called with mutex_ held.
   GroupCalls& CallsOf(std::uint64_t group);
   meeting::Way NumberCollective(queue::SubmissionEntry& entry, Caller caller, Extent extent,
@@ -249,8 +249,8 @@ class Connection {
   std::array<queue::AdaptiveSpin, 3> spins_;
   queue::AdaptiveSpin page_spin_;  // Waits on pages.
   FirstLooks page_looks_;
-  // What the last small operations read and wrote: parts of ranges that have not been freed since. To
-  // look there costs less than the allocator's mutex and its search, twice.
+  // Buffers of the last calls that met at once, which have not been freed since. To look there costs less
+  // than the allocator's mutex, twice, and its search.
   std::array<ArenaAllocator::Part, 4> known_{};
   std::size_t known_next_ = 0;
   bool meets_ = true;  // MLXCOMM_RANKS_MEET=0: no page is used.

@@ -224,7 +224,9 @@ void Connection::AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t gr
   queue::SubmissionEntry entry{};
   entry.group = group;
   entry.purpose = queue::SubmissionPurpose::kClose;
-  close_asked_ = submissions_->Push(entry) == queue::RingResult::kDone;
+  const queue::RingResult pushed = submissions_->Push(entry);
+  if (pushed == queue::RingResult::kCorrupt) return LoseDaemon("its queue is corrupt");
+  close_asked_ = pushed == queue::RingResult::kDone;
   if (!close_asked_ || !submissions_->ConsumerSleeps()) return;
   lock.unlock();
   queue::RingDoorbell(doorbell_);

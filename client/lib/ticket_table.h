@@ -38,7 +38,8 @@ class TicketTable {
     return last_ticket_;
   }
   // A value as it is made by default, under a ticket that was given out and has none, or none any
-  // more. Requires that there is room, and that none has been given out meanwhile.
+  // more. Requires that there is room, and that no ticket has been given out meanwhile: it might have
+  // taken the place.
   Value& Add(std::uint64_t ticket) {
     assert(PlaceOf(ticket) == kNone);
     return Put(ticket);

@@ -132,8 +132,15 @@ def test_where_the_minutes_are_over_the_last_steps_are_cut_off_and_named(run):
     all_of_them.go_along("compile")
     assert [step.state for step in (*begun, late, other)] == ["cut off", "FAILED", "cut off", "fine"]
     told = "\n".join(run.table(all_of_them))
-    assert "cut off: fine so far: 84 minutes were over" in told and "cut off: late: 84" in told
+    assert "cut off: fine so far: 84 minutes were over ([5/10])" in told
+    assert "cut off: late: 84 minutes were over (not begun)" in told
     assert "FAILED: failed: FAILED: daemon/node.o" in told
+
+
+def test_a_run_cuts_off_once_its_minutes_are_over(run):
+    steps = [run.Step("a", [["sleep", "600"]], can_be_cut=True), run.Step("b", [["true"]], lane="other")]
+    run.Run(steps, everything=False, minutes=0).run()
+    assert [step.state for step in steps] == ["cut off", "fine"]
 
 
 def test_a_step_is_taken_by_its_name_before_others_that_hold_it(run):

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace mlxcomm::client::arena_allocator_test {
@@ -181,6 +182,26 @@ TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
 #endif
 
 // Against a model: ranges never overlap, and all space comes back.
+// Why: to give gigabytes back takes long, and nobody else may take the range meanwhile.
+TEST(ArenaAllocatorTest, ThreadsThatFreeAtOnceGiveEachRangeBackOnce) {
+  constexpr std::uint64_t kBytes = 64 * kPage;
+  ArenaAllocator arena(nullptr, kBytes, kPage, nullptr, /*warm_bytes=*/kPage);
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&arena, thread] {
+      for (std::uint64_t round = 0; round < 500; ++round) {
+        const auto range = arena.Allocate((1 + (thread + round) % 4) * kPage);
+        if (!range.has_value()) continue;  // All others' for the moment.
+        EXPECT_TRUE(arena.Free(*range));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena.used_bytes(), 0u);
+  EXPECT_EQ(arena.largest_free_bytes(), kBytes);
+  EXPECT_TRUE(arena.Allocate(kBytes).has_value());
+}
+
 TEST(ArenaAllocatorTest, NeverHandsOutOverlappingRanges) {
   std::mt19937 random(3);
   ArenaAllocator arena(nullptr, 256 * kPage, kPage);

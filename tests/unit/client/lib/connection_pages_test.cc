@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -82,9 +83,11 @@ class ConnectionPagesTest : public SessionTest {
         << error.message;
     return ticket;
   }
-  mlxcomm_code Sum() {
-    return mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0, nullptr,
-                              &error);
+  mlxcomm_code Sum() { return Sum(buffer, error); }
+  // For a thread beside the test's, which uses `error` and may put another buffer there.
+  mlxcomm_code Sum(float* own, mlxcomm_error& failure) {
+    return mlxcomm_all_reduce(group, own, own, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0, nullptr,
+                              &failure);
   }
 
   std::unique_ptr<platform::SharedSegment> page;
@@ -135,7 +138,10 @@ TEST_F(ConnectionPagesTest, ABufferThatIsFreedWhileItsCallWaitsStaysUntilThatHas
   ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
   other->End(first.number);
   float* const place = buffer;
-  std::thread caller([&] { EXPECT_EQ(Sum(), MLXCOMM_OK) << error.message; });
+  std::thread caller([&] {
+    mlxcomm_error failure{};
+    EXPECT_EQ(Sum(place, failure), MLXCOMM_OK) << failure.message;
+  });
   while (supervisor->CalledBy(0) != 6) std::this_thread::yield();
   mlxcomm_buffer_free(connection, buffer);
   EXPECT_NE(Allocate(4096), place);
@@ -143,6 +149,77 @@ TEST_F(ConnectionPagesTest, ABufferThatIsFreedWhileItsCallWaitsStaysUntilThatHas
   caller.join();
   EXPECT_EQ(place[0], 5);
   EXPECT_EQ(Allocate(4096), place);
+}
+
+// The same where the daemon takes the operation over, and may still write.
+TEST_F(ConnectionPagesTest, ABufferThatIsFreedStaysUntilTheDaemonHasEndedItsCall) {
+  Open();
+  buffer[0] = buffer[1] = 1;
+  const meeting::Called first = OtherCalls(OperationKind::kAllReduce, 2);
+  ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
+  other->End(first.number);
+  float* const place = buffer;
+  std::thread caller([&] {
+    mlxcomm_error failure{};
+    EXPECT_EQ(Sum(place, failure), MLXCOMM_RANK_LOST);
+  });
+  while (supervisor->CalledBy(0) != 6) std::this_thread::yield();
+  mlxcomm_buffer_free(connection, buffer);
+  ASSERT_EQ(daemon.Take().purpose, queue::SubmissionPurpose::kClose);
+  std::vector<meeting::Adopted> adopted;
+  supervisor->Close(adopted);
+  ASSERT_EQ(adopted.size(), 1u);
+  daemon.Complete(0);
+  EXPECT_NE(Allocate(4096), place);
+  daemon.Complete(adopted[0].entry.ticket, static_cast<std::uint8_t>(FailureCode::kRankLost),
+                  "rank 1 is lost", 1, /*group_failed=*/true);
+  caller.join();
+  EXPECT_EQ(Allocate(4096), place);
+}
+
+// How: parts of one buffer, all remembered with it, up to its last byte, and what lies beyond.
+TEST_F(ConnectionPagesTest, PartsOfABufferThatAnotherCallUsedAreTakenAndWhatLiesBeyondIsRefused) {
+  Open();
+  float* const parts = Allocate(4096);
+  const std::uint64_t floats = 4096 / sizeof(float);
+  ASSERT_NE(Allocate(4096), nullptr);
+  for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{100}, floats - 2}) {
+    parts[at] = parts[at + 1] = 1;
+    const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 2);
+    ASSERT_EQ(mlxcomm_all_reduce(group, parts + at, parts + at, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0,
+                                 nullptr, &error),
+              MLXCOMM_OK)
+        << error.message;
+    EXPECT_EQ(parts[at + 1], 3);
+    other->End(theirs.number);
+  }
+  EXPECT_EQ(mlxcomm_all_reduce(group, parts + floats - 1, parts + floats - 1, 2, MLXCOMM_FLOAT32,
+                               MLXCOMM_SUM, 0, nullptr, &error),
+            MLXCOMM_INVALID_ARGUMENT);
+}
+
+// Why: what is remembered of buffers is shared by a session's threads.
+TEST_F(ConnectionPagesTest, OneThreadMayFreeBuffersWhileAnotherCalls) {
+  Open();
+  std::atomic<bool> stop = false;
+  std::thread frees([&] {
+    while (!stop) {
+      void* one = nullptr;
+      if (mlxcomm_buffer_allocate(connection, 4096, &one, nullptr) != MLXCOMM_OK) continue;
+      mlxcomm_buffer_free(connection, one);
+    }
+  });
+  for (int round = 0; round < 200; ++round) {
+    buffer[0] = buffer[1] = 1;
+    const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 2);
+    ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
+    ASSERT_EQ(buffer[1], 3);
+    other->End(theirs.number);
+    mlxcomm_buffer_free(connection, buffer);
+    buffer = Allocate(4096);
+  }
+  stop = true;
+  frees.join();
 }
 
 TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsARankThatComesLate) {

@@ -282,6 +282,17 @@ TEST_F(ConnectionTest, TakesImpossiblePositionsForALostDaemon) {
   EXPECT_THAT(error.message, HasSubstr("corrupt"));
 }
 
+// Why: a ring out of which more was taken than had been put in is nobody's that can be trusted.
+TEST_F(ConnectionTest, TakesImpossiblePositionsOfSubmissionsForALostDaemon) {
+  float* const buffer = Allocate(FakeDaemon::kArenaBytes);
+  daemon.header().submissions.read = 1 << 20;
+  std::uint64_t ticket = 0;
+  EXPECT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_DAEMON_LOST);
+  EXPECT_THAT(error.message, HasSubstr("corrupt"));
+  mlxcomm_buffer_free(connection, buffer);
+  EXPECT_EQ(Allocate(FakeDaemon::kArenaBytes), buffer) << "the daemon never had it";
+}
+
 // --- buffers --------------------------------------------------------------------------
 
 // Why: an operation without bytes has offset 0, which may belong to another one. If it were pinned,

@@ -72,7 +72,8 @@ inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
   return result;
 }
 
-// Runs `check` on every instruction set that both the kernels and this machine have.
+// Runs `check` on every instruction set that this program and this machine have. Where the kernels lack one,
+// as those for a sanitizer do, their baseline runs.
 template <typename Check>
 void OnEveryTarget(const Check& check) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
