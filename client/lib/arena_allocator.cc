@@ -14,12 +14,17 @@ ArenaAllocator::ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64
 }
 
 std::optional<std::uint64_t> ArenaAllocator::Allocate(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (bytes > bytes_) return std::nullopt;
   bytes = std::max(page_, (bytes + page_ - 1) / page_ * page_);
-  auto best = FindFree(bytes);
-  if (best == ranges_.end()) best = JoinFree(bytes);
-  if (best == ranges_.end()) return std::nullopt;
+  auto best = ranges_.end();
+  for (;;) {
+    best = FindFree(bytes);
+    if (best == ranges_.end()) best = JoinFree(bytes);
+    if (best != ranges_.end()) break;
+    if (giving_back_ == 0) return std::nullopt;
+    given_back_.wait(lock);  // What is free already, but for its pages.
+  }
   SplitAfter(best, bytes);
   Range& range = best->second;
   if (range.warm) warm_ -= bytes;
@@ -195,9 +200,12 @@ void ArenaAllocator::GiveBackTooMuch(std::unique_lock<std::mutex>& lock) {
 bool ArenaAllocator::GiveBack(std::unique_lock<std::mutex>& lock, Ranges::iterator range) {
   const std::uint64_t offset = range->first;
   const std::uint64_t bytes = range->second.bytes;
+  ++giving_back_;
   lock.unlock();
   const bool has_gone = GiveBackPages(offset, bytes);
   lock.lock();
+  --giving_back_;
+  given_back_.notify_all();  // Who waits goes on when the caller has made the range free.
   return has_gone;
 }
 

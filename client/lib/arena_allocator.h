@@ -17,6 +17,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -55,7 +56,8 @@ class ArenaAllocator {
   ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page,
                  queue::ArenaPages* pages = nullptr, std::uint64_t warm_bytes = kWarmBytes);
 
-  // Offset of a range of at least `bytes`; nullopt: no range is large enough.
+  // Offset of a range of at least `bytes`; nullopt: no range is large enough. Waits for pages that
+  // another thread gives back, if only these lack.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
   struct Part {
     std::uint64_t offset = 0;
@@ -112,7 +114,9 @@ class ArenaAllocator {
   const std::uint64_t warm_max_;
   mutable std::mutex mutex_;
   std::mutex giving_back_mutex_;  // Held alone, or with none that operations need.
-  Ranges ranges_;                 // The whole arena, by offset.
+  std::condition_variable given_back_;
+  int giving_back_ = 0;  // Threads that do.
+  Ranges ranges_;        // The whole arena, by offset.
   std::uint64_t used_ = 0;
   std::uint64_t warm_ = 0;
   std::uint64_t clock_ = 0;

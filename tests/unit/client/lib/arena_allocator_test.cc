@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <cstring>
 #include <map>
 #include <random>
 #include <thread>
@@ -179,9 +181,33 @@ TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
   EXPECT_TRUE(arena.Allocate(8 * kPage).has_value()) << "what was given back is not joined";
   ::munmap(pages, 8 * kPage);
 }
+
+// Why: who has freed all there is may ask for it at once, though another thread still gives its pages back.
+TEST(ArenaAllocatorTest, WaitsForWhatIsBeingGivenBack) {
+  constexpr std::uint64_t kBytes = std::uint64_t{32} << 20;
+  void* const pages =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  queue::ArenaPages words{};
+  ArenaAllocator arena(static_cast<std::byte*>(pages), kBytes, kPage, &words, /*warm_bytes=*/kPage);
+  for (int round = 0; round < 5; ++round) {
+    const auto all = arena.Allocate(kBytes);
+    ASSERT_TRUE(all.has_value());
+    std::memset(static_cast<std::byte*>(pages) + *all, 1, kBytes);
+    std::atomic<bool> has_ended = false;
+    std::thread frees([&] {
+      EXPECT_TRUE(arena.Free(*all));
+      has_ended = true;
+    });
+    while (words.giving_back == 0 && !has_ended) std::this_thread::yield();
+    const auto again = arena.Allocate(kBytes);
+    frees.join();
+    ASSERT_TRUE(again.has_value() && arena.Free(*again));
+  }
+  ::munmap(pages, kBytes);
+}
 #endif
 
-// Against a model: ranges never overlap, and all space comes back.
 // Why: to give gigabytes back takes long, and nobody else may take the range meanwhile.
 TEST(ArenaAllocatorTest, ThreadsThatFreeAtOnceGiveEachRangeBackOnce) {
   constexpr std::uint64_t kBytes = 64 * kPage;
@@ -202,6 +228,7 @@ TEST(ArenaAllocatorTest, ThreadsThatFreeAtOnceGiveEachRangeBackOnce) {
   EXPECT_TRUE(arena.Allocate(kBytes).has_value());
 }
 
+// Against a model: ranges never overlap, and all space comes back.
 TEST(ArenaAllocatorTest, NeverHandsOutOverlappingRanges) {
   std::mt19937 random(3);
   ArenaAllocator arena(nullptr, 256 * kPage, kPage);
