@@ -9,8 +9,7 @@
 //   [used, pinned][warm][cold            ][used][cold    ]
 //                  '------------------'  one range for a request larger than each
 //
-// A range that an operation uses is pinned: freeing it then only marks it, and the
-// last unpin frees it.
+// A range that an operation uses is pinned: freeing it then only marks it, and the last unpin frees it.
 //
 // Owner: Connection. Thread: any; one mutex, not held while pages go back. Memory: a map entry for
 // each range.
