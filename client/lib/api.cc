@@ -23,7 +23,9 @@ using mlxcomm::client::Connection;
 using mlxcomm::client::Guarded;
 using mlxcomm::client::Invalid;
 using mlxcomm::client::Latched;
+using mlxcomm::client::Refusal;
 using mlxcomm::client::Tell;
+using mlxcomm::client::TellFine;
 
 namespace mlxcomm::client {
 
@@ -40,15 +42,15 @@ Failure Latched(const mlxcomm_group& group) {
   return group.failure;
 }
 
-Failure CheckUsable(const mlxcomm_connection* connection) {
+Refusal CheckUsable(const mlxcomm_connection* connection) {
   if (connection == nullptr) return Invalid("connection: expected a pointer, got NULL");
-  if (connection->session->usable()) return {};
+  if (connection->session->usable()) return std::nullopt;
   return Invalid(
       "this process was forked from the one that connected, and cannot use what that made: start "
       "it by exec instead (Python: multiprocessing's \"spawn\")");
 }
 
-Failure CheckUsable(const mlxcomm_group* group) {
+Refusal CheckUsable(const mlxcomm_group* group) {
   if (group == nullptr) return Invalid("group: expected a pointer, got NULL");
   return CheckUsable(group->connection);
 }
@@ -103,7 +105,7 @@ MLXCOMM_API uint64_t mlxcomm_member_pid(const mlxcomm_group* group, uint32_t ran
 
 MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     const Failure latched = Latched(*group);
     // A group of one rank needs no daemon.
     if (!latched.ok() || group->alone()) return Tell(latched, error);
@@ -118,21 +120,21 @@ MLXCOMM_API void mlxcomm_group_set_timeout(mlxcomm_group* group, uint64_t timeou
 MLXCOMM_API mlxcomm_code mlxcomm_group_set_plan(mlxcomm_group* group, mlxcomm_plan plan,
                                                 mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     const auto kind = static_cast<PlanKind>(plan);
     if (static_cast<unsigned>(plan) > 255 || !IsValid(kind)) {
       return Tell(Invalid("plan " + std::to_string(plan) + ": expected one of mlxcomm_plan"),
                   error);
     }
     group->plan = kind;
-    return Tell({}, error);
+    return TellFine(error);
   });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection, uint64_t bytes,
                                                  void** buffer, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(connection)) return Tell(*refusal, error);
     if (buffer == nullptr) return Tell(Invalid("buffer: expected a pointer, got NULL"), error);
     const mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
     const auto offset = connection->session->Allocate(bytes);
@@ -146,7 +148,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
           error);
     }
     *buffer = connection->session->arena_data() + *offset;
-    return Tell({}, error);
+    return TellFine(error);
   });
 }
 

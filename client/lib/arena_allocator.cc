@@ -104,13 +104,6 @@ std::optional<ArenaAllocator::Part> ArenaAllocator::Retire(std::uint64_t offset,
   return Part{range->first, range->second.bytes};
 }
 
-bool ArenaAllocator::Free(std::uint64_t offset) {
-  Pins last;
-  if (!Retire(offset, last).has_value()) return false;
-  Unpin(last);
-  return true;
-}
-
 const ArenaAllocator::Part* ArenaAllocator::Pin(std::span<const Part> parts, Pins& pins) {
   const std::lock_guard lock(mutex_);
   for (const Part& part : parts) {
@@ -144,7 +137,6 @@ void ArenaAllocator::Unpin(Pins& pins) {
   while (last.count_ > 0) Release(lock, last.ranges_[--last.count_]);
 }
 
-// While its pages go, the range counts as used and freed, so nobody else takes or joins it.
 void ArenaAllocator::Release(std::unique_lock<std::mutex>& lock, Ranges::iterator range) {
   used_ -= range->second.bytes;
   const bool fits = range->second.bytes <= warm_max_ && warm_ <= warm_max_ - range->second.bytes;
@@ -183,12 +175,8 @@ void ArenaAllocator::GiveBackTooMuch(std::unique_lock<std::mutex>& lock) {
         coldest = range;
     }
     if (coldest == ranges_.end()) return;
-    coldest->second.used = true;  // Nobody's meanwhile.
-    coldest->second.freed = true;
     warm_ -= coldest->second.bytes;
     const bool has_gone = GiveBack(lock, coldest);
-    coldest->second.used = false;
-    coldest->second.freed = false;
     coldest->second.warm = !has_gone;
     if (!has_gone) warm_ += coldest->second.bytes;
     Merge(coldest);
@@ -196,15 +184,20 @@ void ArenaAllocator::GiveBackTooMuch(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// False: a device has pages of the arena, so they stay. Without the mutex, because gigabytes take long.
+// False: a device has pages of the arena, so they stay. Without the mutex, because gigabytes take long;
+// meanwhile the range counts as used and freed, so nobody else takes or joins it. Then it is neither.
 bool ArenaAllocator::GiveBack(std::unique_lock<std::mutex>& lock, Ranges::iterator range) {
   const std::uint64_t offset = range->first;
   const std::uint64_t bytes = range->second.bytes;
+  range->second.used = true;
+  range->second.freed = true;
   ++giving_back_;
   lock.unlock();
   const bool has_gone = GiveBackPages(offset, bytes);
   lock.lock();
   --giving_back_;
+  range->second.used = false;
+  range->second.freed = false;
   given_back_.notify_all();  // Who waits goes on when the caller has made the range free.
   return has_gone;
 }

@@ -3,7 +3,7 @@
 // Free ranges are kept in order of address, so neighbours merge; the range freed last is used
 // first, because its pages are warm. Beyond kWarmBytes of free memory the pages of a freed range go
 // back to the system (the address space stays), unless a device has pages of the arena; the surplus
-// then goes at a later Free. Warm and cold neighbours stay separate, and are joined only for a
+// then goes when a later range is freed. Warm and cold neighbours stay separate, and are joined only for a
 // request that fits into neither.
 //
 //   [used, pinned][warm][cold            ][used][cold    ]
@@ -86,8 +86,6 @@ class ArenaAllocator {
   // Marks a range as freed and pins it, so that unpinning frees it; returns the whole of it. nullopt:
   // not the start of an allocated range. `pins` are empty before.
   std::optional<Part> Retire(std::uint64_t offset, Pins& pins);
-  // Both at once. False: not the start of an allocated range.
-  bool Free(std::uint64_t offset);
 
   std::uint64_t used_bytes() const;
   // The largest piece of free memory, warm or not.

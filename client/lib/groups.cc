@@ -26,7 +26,9 @@ using mlxcomm::client::GroupFacts;
 using mlxcomm::client::Guarded;
 using mlxcomm::client::Invalid;
 using mlxcomm::client::Latched;
+using mlxcomm::client::Refusal;
 using mlxcomm::client::Tell;
+using mlxcomm::client::TellFine;
 
 namespace {
 
@@ -149,7 +151,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(connection)) return Tell(*refusal, error);
     if (Failure failure = CheckJoin(job, rank, size, world); !failure.ok()) {
       return Tell(failure, error);
     }
@@ -173,7 +175,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
     *world = Open(std::move(group));
     leaves.Keep();
     may_try_again.Keep();
-    return Tell({}, error);
+    return TellFine(error);
   });
 }
 
@@ -181,7 +183,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
                                        const char* name, uint64_t timeout_ns, mlxcomm_group** part,
                                        mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
     if (color < MLXCOMM_NO_GROUP) {
       return Tell(
@@ -210,7 +212,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
 MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_ns,
                                         mlxcomm_group** rest, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (rest == nullptr) return Tell(Invalid("rest: expected a pointer, got NULL"), error);
     *rest = nullptr;
     if (group->alone()) {
@@ -232,13 +234,13 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     released.Keep();
     const std::lock_guard lock(group->connection->mutex);
     group->is_world = false;
-    return Tell({}, error);
+    return TellFine(error);
   });
 }
 
 MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why) {
   Guarded(nullptr, [&] {
-    if (!CheckUsable(group).ok() || why == nullptr || !group->with_daemon) return MLXCOMM_OK;
+    if (CheckUsable(group).has_value() || why == nullptr || !group->with_daemon) return MLXCOMM_OK;
     bool had_left = true;
     {
       const std::lock_guard lock(group->connection->mutex);

@@ -61,12 +61,8 @@ inline bool HasFailed(const mlxcomm_group& group) {
   return group.failed.load(std::memory_order_acquire);
 }
 
-// Whether calls on it are not refused at once; `group` may be NULL.
-inline bool IsUsable(const mlxcomm_group* group) {
-  return group != nullptr && group->connection != nullptr && group->connection->session->usable();
-}
-// Why they are; `group` may be NULL.
-Failure CheckUsable(const mlxcomm_group* group);
-Failure CheckUsable(const mlxcomm_connection* connection);
+// Why calls on it are refused at once; it may be NULL.
+Refusal CheckUsable(const mlxcomm_group* group);
+Refusal CheckUsable(const mlxcomm_connection* connection);
 
 }  // namespace mlxcomm::client

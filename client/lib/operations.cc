@@ -257,7 +257,7 @@ Refusal CarryOut(mlxcomm_group& group, const Request& request) {
 mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t* ticket,
                     mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (!IsUsable(group)) return Tell(CheckUsable(group), error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (ticket != nullptr) return Tell(Begin(*group, request, *ticket), error);
     const Refusal refusal = CarryOut(*group, request);
     return refusal.has_value() ? Tell(*refusal, error) : TellFine(error);
@@ -291,9 +291,11 @@ using mlxcomm::Failure;
 using mlxcomm::client::Ask;
 using mlxcomm::client::CheckUsable;
 using mlxcomm::client::Guarded;
+using mlxcomm::client::Refusal;
 using mlxcomm::client::Request;
 using mlxcomm::client::Submit;
 using mlxcomm::client::Tell;
+using mlxcomm::client::TellFine;
 
 extern "C" {
 
@@ -438,7 +440,7 @@ MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kin
 
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     return Tell(mlxcomm::client::Finish(*group, ticket), error);
   });
 }
@@ -446,24 +448,24 @@ MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlx
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (done == nullptr) {
       return Tell(mlxcomm::client::Invalid("done: expected a pointer, got NULL"), error);
     }
     *done = 1;
-    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return Tell({}, error);
+    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return TellFine(error);
     const auto outcome = group->connection->session->Test(group->facts.id, ticket);
     if (outcome.has_value()) return Tell(mlxcomm::client::Settled(*group, *outcome), error);
     *done = 0;
-    return Tell({}, error);
+    return TellFine(error);
   });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, uint64_t timeout_ns,
                                         mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return Tell({}, error);
+    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
+    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return TellFine(error);
     const auto outcome = group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
     return Tell(mlxcomm::client::Settled(*group, outcome), error);
   });

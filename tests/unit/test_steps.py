@@ -108,10 +108,10 @@ def test_who_outlives_a_step_ends_with_it(run):
 # Why: CI ends a run that takes too long, and then all of it counts for nothing. Less of the last steps is
 # better than that, as long as nobody takes it for all, and nothing that has failed by then is forgotten.
 def test_where_the_minutes_are_over_the_last_steps_are_cut_off_and_named(run):
-    def that_says(name, what, **options):
+    def that_says(name, what):
         begun = run.LOGS / name
         return run.Step(name, [["sh", "-c", f"echo '{what}'; touch '{begun}'; exec sleep 600"]], lane=name,
-                        can_be_cut=True, **options)
+                        can_be_cut=True)
 
     begun = [that_says("fine so far", "[5/10] Building"), that_says("failed", "FAILED: daemon/node.o")]
     late = run.Step("late", [["true"]], can_be_cut=True)
@@ -124,12 +124,11 @@ def test_where_the_minutes_are_over_the_last_steps_are_cut_off_and_named(run):
         wait_until(lambda: all((run.LOGS / step.name).exists() for step in begun), "both have begun")
         all_of_them.cut_off()
         (run.ROOT / "cut").touch()
+        for lane in lanes:
+            lane.join(PATIENCE)
+        all_of_them.go_along("compile")
     finally:
-        if not (run.ROOT / "cut").exists():
-            all_of_them.stop()
-    for lane in lanes:
-        lane.join(PATIENCE)
-    all_of_them.go_along("compile")
+        all_of_them.stop()
     assert [step.state for step in (*begun, late, other)] == ["cut off", "FAILED", "cut off", "fine"]
     told = "\n".join(run.table(all_of_them))
     assert "cut off: fine so far: 84 minutes were over ([5/10])" in told

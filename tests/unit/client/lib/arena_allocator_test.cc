@@ -20,6 +20,14 @@ bool Pin(ArenaAllocator& arena, ArenaAllocator::Pins& pins,
   return arena.Pin(parts, pins) == nullptr;
 }
 
+// As a connection frees a buffer.
+bool Free(ArenaAllocator& arena, std::uint64_t offset) {
+  ArenaAllocator::Pins last;
+  if (!arena.Retire(offset, last).has_value()) return false;
+  arena.Unpin(last);
+  return true;
+}
+
 constexpr std::uint64_t kPage = 4096;
 
 TEST(ArenaAllocatorTest, SaysWhenTheArenaIsFullAndTakesEverythingBack) {
@@ -28,8 +36,8 @@ TEST(ArenaAllocatorTest, SaysWhenTheArenaIsFullAndTakesEverythingBack) {
   ASSERT_TRUE(all.has_value());
   EXPECT_FALSE(arena.Allocate(1).has_value());
   EXPECT_EQ(arena.used_bytes(), 8 * kPage);
-  EXPECT_TRUE(arena.Free(*all));
-  EXPECT_FALSE(arena.Free(*all));
+  EXPECT_TRUE(Free(arena, *all));
+  EXPECT_FALSE(Free(arena, *all));
   EXPECT_EQ(arena.largest_free_bytes(), 8 * kPage);
 }
 
@@ -39,12 +47,12 @@ TEST(ArenaAllocatorTest, ReusesTheRangeThatWasFreedLast) {
   const auto gap = *arena.Allocate(kPage);
   const auto b = *arena.Allocate(2 * kPage);
   const auto end = *arena.Allocate(kPage);
-  arena.Free(a);
-  arena.Free(b);
+  Free(arena, a);
+  Free(arena, b);
   EXPECT_EQ(*arena.Allocate(2 * kPage), b);
   EXPECT_EQ(*arena.Allocate(2 * kPage), a);
-  arena.Free(gap);
-  arena.Free(end);
+  Free(arena, gap);
+  Free(arena, end);
 }
 
 // Why: an array may go while the daemon still writes to it.
@@ -53,7 +61,7 @@ TEST(ArenaAllocatorTest, KeepsAFreedRangeWhileAnOperationUsesIt) {
   const auto range = *arena.Allocate(4 * kPage);
   ArenaAllocator::Pins pins;
   ASSERT_TRUE(Pin(arena, pins, {{range + 100, 1}}));
-  EXPECT_TRUE(arena.Free(range));
+  EXPECT_TRUE(Free(arena, range));
   EXPECT_FALSE(arena.Allocate(kPage).has_value());
   arena.Unpin(pins);
   EXPECT_TRUE(arena.Allocate(kPage).has_value());
@@ -82,7 +90,7 @@ TEST(ArenaAllocatorTest, FreesWhatIsRetiredOnceItIsUnpinned) {
 TEST(ArenaAllocatorTest, JoinsWarmAndColdNeighboursForWhatFitsIntoNeither) {
   ArenaAllocator arena(nullptr, 8 * kPage, kPage);
   const auto small = *arena.Allocate(3 * kPage);
-  EXPECT_TRUE(arena.Free(small));
+  EXPECT_TRUE(Free(arena, small));
   EXPECT_EQ(arena.largest_free_bytes(), 8 * kPage);
   const auto most = arena.Allocate(7 * kPage);
   ASSERT_TRUE(most.has_value());
@@ -90,8 +98,8 @@ TEST(ArenaAllocatorTest, JoinsWarmAndColdNeighboursForWhatFitsIntoNeither) {
   const auto rest = arena.Allocate(kPage);
   ASSERT_TRUE(rest.has_value());
   EXPECT_NE(*rest, *most);
-  EXPECT_TRUE(arena.Free(*most));
-  EXPECT_TRUE(arena.Free(*rest));
+  EXPECT_TRUE(Free(arena, *most));
+  EXPECT_TRUE(Free(arena, *rest));
   EXPECT_TRUE(arena.Allocate(8 * kPage).has_value());
 }
 
@@ -108,7 +116,7 @@ TEST(ArenaAllocatorTest, PinsOnlyWhatLiesInOneRangeThatIsAllocated) {
   EXPECT_FALSE(Pin(arena, pins, {{b + 10, kPage}}));
   EXPECT_FALSE(Pin(arena, pins, {{8 * kPage, 0}}));
   ASSERT_TRUE(Pin(arena, pins, {{a, kPage}}));
-  EXPECT_TRUE(arena.Free(a));
+  EXPECT_TRUE(Free(arena, a));
   ArenaAllocator::Pins more;
   EXPECT_FALSE(Pin(arena, more, {{a, kPage}}));  // The caller has given it up.
   arena.Unpin(pins);
@@ -124,12 +132,12 @@ TEST(ArenaAllocatorTest, PinsAllPartsOrNone) {
   ArenaAllocator::Pins pins;
   EXPECT_EQ(arena.Pin(parts, pins), &parts[1]);
   EXPECT_EQ(pins.count(), 0u);
-  EXPECT_TRUE(arena.Free(input));
+  EXPECT_TRUE(Free(arena, input));
   EXPECT_EQ(*arena.Allocate(kPage), input) << "nobody holds it";
 
   ASSERT_TRUE(Pin(arena, pins, {{input, kPage}, {output, kPage}, {input + 1, 1}}));
-  EXPECT_TRUE(arena.Free(input));
-  EXPECT_TRUE(arena.Free(output));
+  EXPECT_TRUE(Free(arena, input));
+  EXPECT_TRUE(Free(arena, output));
   EXPECT_EQ(arena.largest_free_bytes(), 6 * kPage);
   arena.Unpin(pins);
   EXPECT_EQ(arena.largest_free_bytes(), 8 * kPage);
@@ -150,7 +158,7 @@ TEST(ArenaAllocatorTest, GivesBackWhatIsFreeUnlessADeviceMayHoldIt) {
     ArenaAllocator arena(data, 8 * kPage, kPage, &words, kPage);
     const std::uint64_t range = *arena.Allocate(2 * kPage);
     data[range] = std::byte{1};
-    ASSERT_TRUE(arena.Free(range));
+    ASSERT_TRUE(Free(arena, range));
     EXPECT_EQ(data[range], stays ? std::byte{1} : std::byte{0});
     ::munmap(pages, 8 * kPage);
   }
@@ -170,14 +178,14 @@ TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
   const std::uint64_t small = *arena.Allocate(kPage);
   data[large] = data[small] = std::byte{1};
   words.registered = 1;
-  ASSERT_TRUE(arena.Free(large));
+  ASSERT_TRUE(Free(arena, large));
   EXPECT_EQ(data[large], std::byte{1});
   EXPECT_EQ(words.giving_back, 0u) << "it said that it gives back, and never that it does not";
   words.registered = 0;
-  ASSERT_TRUE(arena.Free(small));
+  ASSERT_TRUE(Free(arena, small));
   EXPECT_EQ(data[large], std::byte{0});
   EXPECT_EQ(words.giving_back, 0u);
-  ASSERT_TRUE(arena.Free(between));
+  ASSERT_TRUE(Free(arena, between));
   EXPECT_TRUE(arena.Allocate(8 * kPage).has_value()) << "what was given back is not joined";
   ::munmap(pages, 8 * kPage);
 }
@@ -196,13 +204,13 @@ TEST(ArenaAllocatorTest, WaitsForWhatIsBeingGivenBack) {
     std::memset(static_cast<std::byte*>(pages) + *all, 1, kBytes);
     std::atomic<bool> has_ended = false;
     std::thread frees([&] {
-      EXPECT_TRUE(arena.Free(*all));
+      EXPECT_TRUE(Free(arena, *all));
       has_ended = true;
     });
     while (words.giving_back == 0 && !has_ended) std::this_thread::yield();
     const auto again = arena.Allocate(kBytes);
     frees.join();
-    ASSERT_TRUE(again.has_value() && arena.Free(*again));
+    ASSERT_TRUE(again.has_value() && Free(arena, *again));
   }
   ::munmap(pages, kBytes);
 }
@@ -218,7 +226,7 @@ TEST(ArenaAllocatorTest, ThreadsThatFreeAtOnceGiveEachRangeBackOnce) {
       for (std::uint64_t round = 0; round < 500; ++round) {
         const auto range = arena.Allocate((1 + (thread + round) % 4) * kPage);
         if (!range.has_value()) continue;  // All others' for the moment.
-        EXPECT_TRUE(arena.Free(*range));
+        EXPECT_TRUE(Free(arena, *range));
       }
     });
   }
@@ -237,7 +245,7 @@ TEST(ArenaAllocatorTest, NeverHandsOutOverlappingRanges) {
     if (random() % 2 == 0 && !held.empty()) {
       auto victim = held.begin();
       std::advance(victim, static_cast<std::ptrdiff_t>(random() % held.size()));
-      ASSERT_TRUE(arena.Free(victim->first));
+      ASSERT_TRUE(Free(arena, victim->first));
       held.erase(victim);
       continue;
     }
@@ -254,7 +262,7 @@ TEST(ArenaAllocatorTest, NeverHandsOutOverlappingRanges) {
     }
     held[*range] = bytes;
   }
-  for (const auto& [offset, bytes] : held) arena.Free(offset);
+  for (const auto& [offset, bytes] : held) Free(arena, offset);
   EXPECT_EQ(arena.used_bytes(), 0u);
   EXPECT_EQ(arena.largest_free_bytes(), 256 * kPage);
 }
