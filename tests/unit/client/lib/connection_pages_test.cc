@@ -177,12 +177,14 @@ TEST_F(ConnectionPagesTest, ABufferThatIsFreedStaysUntilTheDaemonHasEndedItsCall
   EXPECT_EQ(Allocate(4096), place);
 }
 
-// How: parts of one buffer, all remembered with it, up to its last byte, and what lies beyond.
+// How: parts of one buffer, all remembered with it, up to its last byte, and what lies beyond. Buffers are
+// whole pages, of 16 KiB on Apple's chips.
 TEST_F(ConnectionPagesTest, PartsOfABufferThatAnotherCallUsedAreTakenAndWhatLiesBeyondIsRefused) {
   Open();
-  float* const parts = Allocate(4096);
-  const std::uint64_t floats = 4096 / sizeof(float);
-  ASSERT_NE(Allocate(4096), nullptr);
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  float* const parts = Allocate(page);
+  const std::uint64_t floats = page / sizeof(float);
+  ASSERT_NE(Allocate(page), nullptr);
   for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{100}, floats - 2}) {
     parts[at] = parts[at + 1] = 1;
     const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 2);
