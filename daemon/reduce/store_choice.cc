@@ -10,16 +10,28 @@ constexpr std::array kTried = {Stores::kWholeLines, Stores::kOrdinary, Stores::k
 
 }  // namespace
 
+StoreChoice::StoreChoice(std::uint64_t cache_bytes) : cache_bytes_(cache_bytes) {
+  constexpr std::size_t kKindsOfSize = kCombinings * kTypes;
+  for (std::size_t i = kStaysInCache * kKindsOfSize; i < kinds_.size(); ++i) {
+    kinds_[i].stays_in_cache = true;
+    kinds_[i].usual = kinds_[i].tried = Stores::kWholeLines;
+  }
+}
+
+std::size_t StoreChoice::SizeOf(std::uint64_t step_bytes) const {
+  std::size_t size = 0;
+  while (size + 1 < kSizes && step_bytes <= cache_bytes_ >> (size + 1)) ++size;
+  return size;
+}
+
 std::size_t StoreChoice::IndexOf(const StoredWork& work) const {
-  const std::size_t size = work.step_bytes > cache_bytes_ / 2   ? 2
-                           : work.step_bytes > cache_bytes_ / 4 ? 1
-                                                                : 0;
   const std::size_t combining = work.input_count > 1 ? 1 : 0;
-  return (size * kCombinings + combining) * kTypes + static_cast<std::size_t>(work.type) % kTypes;
+  return (SizeOf(work.step_bytes) * kCombinings + combining) * kTypes +
+         static_cast<std::size_t>(work.type) % kTypes;
 }
 
 Stores StoreChoice::Choose(const StoredWork& work) const {
-  if (!IsBetween(work.step_bytes)) {
+  if (!IsLearnt(work.step_bytes)) {
     return work.step_bytes > cache_bytes_ ? Stores::kNonTemporal : Stores::kWholeLines;
   }
   const Kind& kind = kinds_[IndexOf(work)];
@@ -29,7 +41,7 @@ Stores StoreChoice::Choose(const StoredWork& work) const {
 // Work that was begun before the trial began or ended is not counted.
 void StoreChoice::Learn(const StoredWork& work, Stores stores, std::uint64_t bytes,
                         std::uint64_t ns) {
-  if (!IsBetween(work.step_bytes) || stores != Choose(work)) return;
+  if (!IsLearnt(work.step_bytes) || stores != Choose(work)) return;
   Kind& kind = kinds_[IndexOf(work)];
   kind.bytes += bytes;
   kind.ns += ns;
@@ -40,7 +52,7 @@ Stores StoreChoice::NextToTry(const Kind& kind) {
   const auto* next = std::find(kTried.begin(), kTried.end(), kind.tried);
   do {
     if (++next == kTried.end()) next = kTried.begin();
-  } while (*next == kind.usual);
+  } while (*next == kind.usual || (kind.stays_in_cache && *next == Stores::kNonTemporal));
   return *next;
 }
 

@@ -5,11 +5,11 @@
 //        '──────────────────────────────────────────────────────'
 //
 // Nothing in a call shows where the outputs' lines are, so all kinds of stores are tried: for each
-// power of two of a step's bytes, from an eighth of the last-level cache up to its size, and for
-// each kind of work. Smaller steps are stored in whole lines, larger ones past the cache. See
-// README.md, StoreChoice.
+// power of two of a step's bytes up to the size of the last-level cache, and for each kind of work.
+// Steps of less than an eighth of the cache stay in it, so no store past it is tried; the smallest
+// are stored in whole lines, those larger than the cache past it. See README.md, StoreChoice.
 //
-// Owner: Workers. Thread: the loop's. Memory: some kilobytes.
+// Owner: Workers. Thread: the loop's. Memory: 30 KiB.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ struct StoredWork {
 
 class StoreChoice {
  public:
-  explicit StoreChoice(std::uint64_t cache_bytes) : cache_bytes_(cache_bytes) {}
+  explicit StoreChoice(std::uint64_t cache_bytes);
 
   Stores Choose(const StoredWork& work) const;
   // The work's `bytes` were read and written with `stores` in `ns`, summed over threads.
@@ -40,13 +40,18 @@ class StoreChoice {
   static constexpr std::uint64_t kUsualPassesLeast = 32;
   static constexpr std::uint64_t kUsualPassesMost = 1024;
   static constexpr double kCheaper = 0.9;
-  static constexpr std::size_t kSizes = 3;  // Up to a quarter, half, all of the cache.
+  // A step of size i has at most 2^-i of the cache's bytes, and more than half of that. From size
+  // kStaysInCache on its outputs stay there.
+  static constexpr std::size_t kSizes = 10;
+  static constexpr std::size_t kStaysInCache = 3;
+  static constexpr std::uint64_t kLearntBytesLeast = 128 * 1024;
   // Work with several inputs, and copies, which the C library stores in its own way, in less time.
   static constexpr std::size_t kCombinings = 2;
   static constexpr std::size_t kTypes = 16;
 
   // Work of one kind, in steps the largest of which has twice the bytes of the smallest.
   struct Kind {
+    bool stays_in_cache = false;
     Stores usual = Stores::kNonTemporal;
     Stores tried = Stores::kNonTemporal;  // In the last trial, or in this one.
     bool on_trial = false;
@@ -57,9 +62,11 @@ class StoreChoice {
     double usual_cost = 0;  // Least ns for each byte; 0: none counted.
     double trial_cost = 0;
   };
-  bool IsBetween(std::uint64_t step_bytes) const {
-    return step_bytes > cache_bytes_ / 8 && step_bytes <= cache_bytes_;
+  bool IsLearnt(std::uint64_t step_bytes) const {
+    return step_bytes >= kLearntBytesLeast && step_bytes > cache_bytes_ >> kSizes &&
+           step_bytes <= cache_bytes_;
   }
+  std::size_t SizeOf(std::uint64_t step_bytes) const;
   std::size_t IndexOf(const StoredWork& work) const;
   static Stores NextToTry(const Kind& kind);
   static void EndPass(Kind& kind);

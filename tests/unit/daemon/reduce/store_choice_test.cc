@@ -63,7 +63,8 @@ class Machine {
 TEST(StoreChoiceTest, SmallStepsStayInTheCacheAndLargeOnesGoPast) {
   Machine machine;
   machine.Cost(1, 0.5);
-  EXPECT_EQ(machine.WholeLinesOf(300, Sum(4 * kMiB)), 300);
+  EXPECT_EQ(machine.WholeLinesOf(300, Sum(kMiB / 16)), 300);
+  EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 300, Sum(4 * kMiB)), 0);
   machine.Cost(0.5, 1);
   EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 300, Sum(kCache + 1)), 300);
 }
@@ -85,6 +86,20 @@ TEST(StoreChoiceTest, EachOfTheThreeIsFoundWhereItIsCheapest) {
     machine.PassesOf(cheapest, 32 + 4 + 64 + 4);
     EXPECT_EQ(machine.choice.Choose(Sum(kStep)), cheapest);
     EXPECT_GE(machine.PassesOf(cheapest, 10'000), 9'800);
+  }
+}
+
+// Why: whole lines are worth their copy only where another core's cache has the lines that they replace.
+TEST(StoreChoiceTest, SmallStepsAreStoredInTheOrdinaryWayWhereThatIsCheaper) {
+  for (const std::uint64_t bytes : {kMiB / 4, kMiB, 4 * kMiB}) {
+    Machine machine;
+    machine.Cost(1, 1, 0.8);
+    EXPECT_EQ(machine.WholeLinesOf(32, Sum(bytes)), 32);
+    EXPECT_EQ(machine.PassesOf(Stores::kOrdinary, 4, Sum(bytes)), 4);
+    EXPECT_GE(machine.PassesOf(Stores::kOrdinary, 10'000, Sum(bytes)), 9'800);
+    machine.Cost(1, 1, 1.8);
+    machine.PassesOf(Stores::kOrdinary, 1024 + 4, Sum(bytes));
+    EXPECT_GE(machine.WholeLinesOf(10'000, Sum(bytes)), 9'800) << "the threads have moved apart";
   }
 }
 
