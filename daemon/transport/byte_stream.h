@@ -32,6 +32,8 @@ class ByteStream {
   // How many of all bytes that Write has taken, from the first on, are not read any more where
   // they lay.
   virtual std::uint64_t released() const { return ~std::uint64_t{0}; }
+  // A read that gives less than was asked for has taken all that had come.
+  virtual bool ReadsAllThereIs() const { return false; }
   // There may be something to read that the socket does not show any more.
   virtual bool HasUnread() const { return false; }
   // Some of it was lost: what is read from here on begins with a header. Says so once, when
@@ -46,6 +48,8 @@ class PlainStream final : public ByteStream {
  public:
   ssize_t Write(int socket, iovec* parts, int count) override;
   ssize_t Read(int socket, iovec* parts, int count) override;
+  // epoll(7), "Questions and answers".
+  bool ReadsAllThereIs() const override { return true; }
   bool is_encrypted() const override { return false; }
 };
 

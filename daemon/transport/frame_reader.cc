@@ -62,6 +62,7 @@ bool FrameReader::Read(int write_error, int turns) {
     if (has_ended_ || stalled_ || has_read_ahead() || !MayRead()) return moved;
     if (!Fill(write_error)) return moved;
     moved = true;
+    if (has_read_all_) break;  // Else another read would find nothing.
   }
   if (!has_ended_) TakeReadAhead();
   return moved;
@@ -101,6 +102,7 @@ bool FrameReader::Fill(int write_error) {
     return false;
   }
   const auto bytes = static_cast<std::size_t>(got);
+  has_read_all_ = bytes < wanted + parts[count - 1].iov_len && stream_.ReadsAllThereIs();
   received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   last_received_ns_.store(platform::MonotonicNow(), std::memory_order_relaxed);
   const std::size_t direct = std::min(bytes, wanted);

@@ -33,6 +33,7 @@ class WaitingBytes final : public ByteStream {
   void FlipBit(std::size_t at, unsigned bit) { bytes_[at] ^= static_cast<std::byte>(1u << bit); }
   std::size_t untaken() const { return bytes_.size() - taken_; }
   ssize_t Read(int /*socket*/, iovec* parts, int count) override {
+    ++asked;
     const std::size_t end = bytes_.size() - on_the_way;
     if (taken_ == end) {
       errno = EAGAIN;
@@ -53,8 +54,11 @@ class WaitingBytes final : public ByteStream {
     return got;
   }
   ssize_t Write(int /*socket*/, iovec* /*parts*/, int /*count*/) override { return -1; }
+  bool ReadsAllThereIs() const override { return reads_all_there_is; }
   bool is_encrypted() const override { return false; }
 
+  bool reads_all_there_is = false;
+  int asked = 0;
   const std::byte* place = nullptr;
   std::size_t most = kLarge;
   std::size_t on_the_way = 0;  // Of what was appended, the last that have not come yet.
@@ -146,6 +150,29 @@ TEST_F(FrameReaderTest, ReadsSmallFramesTogetherWhereNothingLargeIsPosted) {
   ReadAll();
   EXPECT_EQ(events_.size(), 4u);
   EXPECT_EQ(stream_.reads, 1);
+}
+
+// Why: a read that finds nothing costs a system call for each small operation. TLS may have taken more
+// from the socket than it has given.
+TEST_F(FrameReaderTest, ReadsOnAfterAShortReadOnlyWhereThatMayHaveLeftSomething) {
+  for (const bool reads_all : {true, false}) {
+    stream_.reads_all_there_is = reads_all;
+    stream_.asked = 0;
+    stream_.Append(Header(wire::FrameType::kEager, reads_all ? 1 : 2, 8), std::byte{7});
+    EXPECT_TRUE(reader_.Read(/*write_error=*/0, /*turns=*/3));
+    EXPECT_EQ(events_.size(), reads_all ? 1u : 2u);
+    EXPECT_EQ(stream_.asked, reads_all ? 1 : 2);
+  }
+}
+
+// Why: what a full read has left is taken in the same turn.
+TEST_F(FrameReaderTest, ReadsOnAfterAReadThatTookAllItAskedFor) {
+  stream_.reads_all_there_is = true;
+  for (std::uint64_t i = 1; i <= 8; ++i) {
+    stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
+  }
+  EXPECT_TRUE(reader_.Read(/*write_error=*/0, /*turns=*/8));
+  EXPECT_EQ(events_.size(), 8u);
 }
 
 // Why: a large receive may be posted as long as its peer is busy, and others' small frames pass
