@@ -2,7 +2,7 @@
 `found` is the list of the JSON (README.md)."""
 
 # The one of ours that a peer is compared with; else the C++ client.
-PARTNERS = {"MLX ring": "mlxcomm, MLX"}
+PARTNERS = {"MLX ring": "mlxcomm, MLX", "MLX alone": "mlxcomm, MLX"}
 FIGURES = {"curve": "median_us", "stream": "bits_per_second", "step": "step_seconds",
            "start": "world_ms", "cost": "cpu_seconds_per_gib", "idle": "daemon_bytes"}
 OURS = ("mlxcomm, C++", "mlxcomm, MLX")

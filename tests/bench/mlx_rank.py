@@ -1,7 +1,7 @@
 """One rank that times all_sum through mx.eval, as peers/timed_all_reduce.cc times the others.
 
-Arguments: mlxcomm | ring, the folder for rank-N.json, seconds for a size, sizes in bytes...,
-pause=SECONDS if there is to be one between operations.
+Arguments: mlxcomm | ring | alone, the folder for rank-N.json, seconds for a size, sizes in bytes...,
+pause=SECONDS if there is to be one between operations. alone: a sum of two arrays in place of all_sum.
 """
 
 import json
@@ -39,16 +39,23 @@ def cpu_seconds():
 
 
 asked = time.monotonic()
-world = mx.distributed.init(backend="any" if system == "mlxcomm" else system, strict=True)
+if system == "alone":
+    world = mx.distributed.init()
+else:
+    world = mx.distributed.init(backend="any" if system == "mlxcomm" else system, strict=True)
 joined = time.monotonic()
 found, cpu, reduced = [], 0.0, 0
+
+
+def all_sum(data):
+    return data + nothing if system == "alone" else mx.distributed.all_sum(data, group=world)
 
 
 def seconds_of(data, times):
     global cpu, reduced
     cpu_before, begin = cpu_seconds(), time.monotonic()
     for _ in range(times):
-        total = mx.distributed.all_sum(data, group=world)
+        total = all_sum(data)
         mx.eval(total)
     seconds = time.monotonic() - begin
     cpu += cpu_seconds() - cpu_before
@@ -79,6 +86,7 @@ def compute_until(moment):
         first = (first + 4096) % SWEPT_FLOATS
 
 
+nothing = mx.array(0, dtype=mx.float32)
 for size in sizes:
     pattern = (1 + mx.arange(max(1, size // 4)) % 3).astype(mx.float32)
     expected = pattern * (world.size() * (world.size() + 1) // 2)

@@ -197,6 +197,21 @@ class PlainLoop(Limit):
                             {"MLX_WORLD_SIZE": str(place.ranks)})]
 
 
+class MlxAlone(Mlx, Limit):
+    """What MLX itself takes to evaluate one small operation: one process, no other rank."""
+
+    name, color, backend = "MLX alone", "#b2bec3", "alone"
+
+    def of_sizes(self, sizes):
+        return [size for size in sizes if size < self.bytes_min]
+
+    def start(self, place, folder, words):
+        return [self.start_rank(place, 0, folder, words)]
+
+    def environment(self, place, rank, folder):
+        return {}
+
+
 class PlainExchange(Limit):
     """Two ranks and one TCP connection: rank 1 connects to the address where rank 0 listens."""
 
@@ -210,5 +225,5 @@ class PlainExchange(Limit):
 
 OURS_CPP, OURS_MLX, RING = MlxcommCpp(), MlxcommMlx(), MlxRing()
 MPI_SHARED, MPI_TCP, GLOO = OpenMpi(True), OpenMpi(False), Gloo()
-LOOP, EXCHANGE = PlainLoop(), PlainExchange()
-ALL = [OURS_CPP, OURS_MLX, MPI_SHARED, MPI_TCP, GLOO, RING, LOOP, EXCHANGE]
+LOOP, EXCHANGE, MLX_ALONE = PlainLoop(), PlainExchange(), MlxAlone()
+ALL = [OURS_CPP, OURS_MLX, MPI_SHARED, MPI_TCP, GLOO, RING, LOOP, EXCHANGE, MLX_ALONE]
