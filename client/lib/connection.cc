@@ -297,7 +297,10 @@ Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
                                 std::uint64_t& ticket) {
   std::unique_lock lock(mutex_);
   const std::uint64_t now = NowNs();
-  HearDoorbellNowAndThen(now);
+  if (!IsPointToPoint(entry.kind)) {
+    const GroupCalls& calls = CallsOf(entry.group);  // May allocate: before the rest.
+    if (calls.meeting != nullptr) HearDoorbellNowAndThen(now);
+  }
   if (pending_.size() >= kInFlightMax && !reader_present_) TakeCompletions();
   if (pending_.size() >= kInFlightMax) SweepPages();
   if (!lost_.ok()) return lost_;
@@ -306,7 +309,6 @@ Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
                    std::to_string(kInFlightMax) +
                        " operations are in flight: wait for some before submitting more"};
   }
-  if (!IsPointToPoint(entry.kind)) (void)CallsOf(entry.group);  // May allocate: before the rest.
   // Waited for, it may have ended before the mutex is released: then it needs neither pins nor a
   // place among those in flight.
   Pending called;

@@ -61,7 +61,8 @@ meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller 
   return way;
 }
 
-// Pages work without the daemon, so whether it lives is looked at now and then.
+// Pages work without the daemon, so whether it lives is looked at now and then. Who waits for the daemon's
+// answer hears of it there: after a pause this look would hold up the submission by ten microseconds.
 void Connection::HearDoorbellNowAndThen(std::uint64_t now) {
   if (now - doorbell_heard_ns_ < kHearDoorbellNs || reader_present_) return;
   doorbell_heard_ns_ = now;
