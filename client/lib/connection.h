@@ -257,6 +257,7 @@ class Connection {
   std::map<std::uint64_t, std::unique_ptr<Meeting>> pages_;  // By group.
   std::vector<std::unique_ptr<Meeting>> left_pages_;  // Of groups that were left, still in use.
   std::uint64_t pages_taken_ = 0;
+  bool pages_untaken_ = false;  // There may be some in the doorbell.
   using CallsOfGroups = std::unordered_map<std::uint64_t, GroupCalls>;
   CallsOfGroups calls_;
   CallsOfGroups::value_type* recent_calls_ = nullptr;  // Of the group that called last.

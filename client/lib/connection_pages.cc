@@ -61,12 +61,12 @@ meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller 
   return way;
 }
 
-// Pages work without the daemon, so whether it lives is looked at now and then. Who waits for the daemon's
-// answer hears of it there: after a pause this look would hold up the submission by ten microseconds.
+// Pages work without the daemon, and one may submit again and again without waiting: whether it lives
+// is looked at now and then.
 void Connection::HearDoorbellNowAndThen(std::uint64_t now) {
   if (now - doorbell_heard_ns_ < kHearDoorbellNs || reader_present_) return;
   doorbell_heard_ns_ = now;
-  HearDoorbell();
+  if (!HearDoorbell()) pages_untaken_ = false;
 }
 
 // Ends what has been met and that no thread waits for just now.
@@ -95,6 +95,8 @@ void Connection::TakePages() {
   for (std::size_t page = 0; page < kPagesMax && !reader_present_; ++page) {
     if (!HearDoorbell()) return;
   }
+  // The reader takes them only when it sleeps.
+  pages_untaken_ = true;
 }
 
 // True: it rang. Requires that no thread reads it.

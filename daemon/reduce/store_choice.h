@@ -6,10 +6,11 @@
 //
 // Nothing in a call shows where the outputs' lines are, so all kinds of stores are tried: for each
 // power of two of a step's bytes up to the size of the last-level cache, and for each kind of work.
-// Steps of less than an eighth of the cache stay in it, so no store past it is tried; the smallest
-// are stored in whole lines, those larger than the cache past it. See README.md, StoreChoice.
+// Steps of at most an eighth of the cache stay in it, so no store past it is tried; those that are
+// one piece of work are stored in whole lines, those larger than the cache past it. See README.md,
+// StoreChoice.
 //
-// Owner: Workers. Thread: the loop's. Memory: 30 KiB.
+// Owner: Workers. Thread: the loop's. Memory: 18 KiB.
 #pragma once
 
 #include <array>
@@ -29,6 +30,9 @@ struct StoredWork {
 
 class StoreChoice {
  public:
+  // Steps of at most that many bytes are one piece of work (work_pieces.h): there is nothing to learn.
+  static constexpr std::uint64_t kPieceBytes = 256 * 1024;
+
   explicit StoreChoice(std::uint64_t cache_bytes);
 
   Stores Choose(const StoredWork& work) const;
@@ -44,7 +48,6 @@ class StoreChoice {
   // kStaysInCache on its outputs stay there.
   static constexpr std::size_t kSizes = 10;
   static constexpr std::size_t kStaysInCache = 3;
-  static constexpr std::uint64_t kLearntBytesLeast = 128 * 1024;
   // Work with several inputs, and copies, which the C library stores in its own way, in less time.
   static constexpr std::size_t kCombinings = 2;
   static constexpr std::size_t kTypes = 16;
@@ -63,8 +66,7 @@ class StoreChoice {
     double trial_cost = 0;
   };
   bool IsLearnt(std::uint64_t step_bytes) const {
-    return step_bytes >= kLearntBytesLeast && step_bytes > cache_bytes_ >> kSizes &&
-           step_bytes <= cache_bytes_;
+    return step_bytes > kPieceBytes && step_bytes <= cache_bytes_;
   }
   std::size_t SizeOf(std::uint64_t step_bytes) const;
   std::size_t IndexOf(const StoredWork& work) const;

@@ -48,7 +48,7 @@ class PlainStream final : public ByteStream {
  public:
   ssize_t Write(int socket, iovec* parts, int count) override;
   ssize_t Read(int socket, iovec* parts, int count) override;
-  // epoll(7), "Questions and answers".
+  // epoll(7), "Questions and answers"; macOS's sockets do as well. Their end takes a read of its own.
   bool ReadsAllThereIs() const override { return true; }
   bool is_encrypted() const override { return false; }
 };

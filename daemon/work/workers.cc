@@ -35,6 +35,8 @@ void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_
                   outputs.data(), work.output_count, elements, stores);
 }
 
+static_assert(reduce::StoreChoice::kPieceBytes == kPieceBytes);
+
 }  // namespace
 
 Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,

@@ -1,7 +1,8 @@
 """One rank that times all_sum through mx.eval, as peers/timed_all_reduce.cc times the others.
 
 Arguments: mlxcomm | ring | alone, the folder for rank-N.json, seconds for a size, sizes in bytes...,
-pause=SECONDS if there is to be one between operations. alone: a sum of two arrays in place of all_sum.
+pause=SECONDS if there is to be one between operations. alone: no other rank, and a sum of two arrays in
+place of all_sum.
 """
 
 import json
@@ -11,6 +12,7 @@ import resource
 import statistics
 import sys
 import time
+import types
 
 system, folder, budget = sys.argv[1], sys.argv[2], float(sys.argv[3])
 words = sys.argv[4:]
@@ -40,7 +42,7 @@ def cpu_seconds():
 
 asked = time.monotonic()
 if system == "alone":
-    world = mx.distributed.init()
+    world = types.SimpleNamespace(rank=lambda: 0, size=lambda: 1)
 else:
     world = mx.distributed.init(backend="any" if system == "mlxcomm" else system, strict=True)
 joined = time.monotonic()
@@ -48,7 +50,9 @@ found, cpu, reduced = [], 0.0, 0
 
 
 def all_sum(data):
-    return data + nothing if system == "alone" else mx.distributed.all_sum(data, group=world)
+    if system == "alone":
+        return mx.add(data, nothing, stream=mx.cpu)  # As all_sum, which never runs on a GPU.
+    return mx.distributed.all_sum(data, group=world)
 
 
 def seconds_of(data, times):
@@ -65,6 +69,8 @@ def seconds_of(data, times):
 
 def agreed(own):
     """Rank 0's number, on every rank; so all of them meet here."""
+    if system == "alone":
+        return max(1e-8, own)
     found = mx.array([own if world.rank() == 0 else 0], dtype=mx.float32)
     return max(1e-8, mx.distributed.all_sum(found, group=world).item())
 
@@ -86,20 +92,20 @@ def compute_until(moment):
         first = (first + 4096) % SWEPT_FLOATS
 
 
-nothing = mx.array(0, dtype=mx.float32)
 for size in sizes:
     pattern = (1 + mx.arange(max(1, size // 4)) % 3).astype(mx.float32)
+    nothing = mx.zeros_like(pattern)
     expected = pattern * (world.size() * (world.size() + 1) // 2)
     data = pattern * (world.rank() + 1)
-    mx.eval(data, expected)
+    mx.eval(data, expected, nothing)
     seconds_of(data, FIRST)
     one = agreed(seconds_of(data, 1)[0])
     if one < SLOW_SECONDS:
         seconds_of(data, WARM_UPS)
         one = agreed(seconds_of(data, WARM_UPS)[0] / WARM_UPS)
-    alone = size >= ALONE_BYTES or pause_seconds > 0
-    batch = 1 if alone else max(1, int(BATCH_SECONDS / one))
-    count = min(100 if alone else 2000, max(3, int(budget / (one * batch + pause_seconds))))
+    one_by_one = size >= ALONE_BYTES or pause_seconds > 0
+    batch = 1 if one_by_one else max(1, int(BATCH_SECONDS / one))
+    count = min(100 if one_by_one else 2000, max(3, int(budget / (one * batch + pause_seconds))))
     taken, telling = [], one  # [(seconds of the pause before it, microseconds)]
     for _ in range(count):
         asked = time.monotonic()
@@ -107,7 +113,7 @@ for size in sizes:
             moment = next_moment(2 * telling)
         told = time.monotonic()
         telling = max(one, told - asked)
-        if alone:
+        if one_by_one:
             data = pattern * (world.rank() + 1)  # Again, as gradients are.
             mx.eval(data)
             compute_until(moment) if pause_seconds > 0 else agreed(0)

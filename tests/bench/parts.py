@@ -281,9 +281,9 @@ class Cost(Part):
 
 
 def one_node(extent):
-    systems = [s.OURS_CPP, s.MPI_SHARED, s.LOOP, s.OURS_MLX, s.MLX_ALONE, s.RING, s.GLOO]
+    systems = [s.OURS_CPP, s.MPI_SHARED, s.LOOP, s.OURS_MLX, s.RING, s.GLOO]
     return [Curves("one_node", Machine("one daemon, 2 ranks", 2, 1, own_cores=True),
-                   extent.rounds, systems, SIZES, extent),
+                   extent.rounds, [*systems, s.MLX_ALONE], SIZES, extent),
             Curves("one_node", Machine("one daemon, 4 ranks", 4, 1), extent.few_rounds, systems,
                    FEW_SIZES, extent),
             *(Curves("one_node", Machine(f"one daemon, 2 ranks, as on {side.lower().replace('_', ' ')}", 2, 1,

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from bench.comparison import bus_bandwidth
 from bench.findings import Findings, where
 from bench.sizes import of_bytes
-from bench.systems import ALL
+from bench.systems import ALL, MLX_ALONE
 
 FILES = {"one_node": {"one daemon, 2 ranks": "one-node", "one daemon, 4 ranks": "one-node-4-ranks"},
          "two_nodes": {"two daemons, loopback": "loopback", "two daemons, veth pair": "veth"},
@@ -57,6 +57,8 @@ def picture(f, part, place, path):
         latency.fill_between(sizes, [min(curve[size]) for size in sizes],
                              [max(curve[size]) for size in sizes], color=COLORS[system], alpha=0.12,
                              linewidth=0)
+        if system == MLX_ALONE.name:
+            continue  # It carries nothing.
         bandwidth.plot(sizes, [bus_bandwidth(size, ranks, us) / 1e9
                                for size, us in zip(sizes, middle)], **style)
     latency.set_ylabel("microseconds")
@@ -72,7 +74,7 @@ def picture(f, part, place, path):
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"all_reduce of float32: {where(part, place)} (median of rounds; shaded: all "
                     "rounds)", fontsize=11)
-    figure.legend(*latency.get_legend_handles_labels(), loc="lower center", ncols=6, frameon=False,
+    figure.legend(*latency.get_legend_handles_labels(), loc="lower center", ncols=7, frameon=False,
                   fontsize=9)
     figure.tight_layout(rect=(0, 0.06, 1, 1))
     drawn = io.StringIO()

@@ -62,7 +62,7 @@ def result(places):
                              for step in range(10)}}
               for part, place in places
               for system in ("mlxcomm, C++", "Open MPI, shared memory", "plain loop",
-                             "mlxcomm, MLX", "MLX ring", "Gloo, TCP")]
+                             "mlxcomm, MLX", "MLX ring", "Gloo, TCP", "MLX alone")]
     machine = {"cores": 2, "processor": "a", "system": "b", "commit": "c", "date": "d"}
     return {"schema": 1, "machine": machine, "busy_percent": [], "rounds": 3, "seconds": 60,
             "command": "tests/bench/run", "left_out": [], "found": curves, "targets": []}
@@ -97,7 +97,7 @@ def test_a_picture_is_small_and_has_all_systems(kept):
     _, keep, _ = kept
     text = (keep / plots.SHOWN).read_text()
     ElementTree.fromstring(text)
-    assert len(text) < 30 << 10 and text.count("\n") < 200
+    assert text.count("MLX alone") == 1 and len(text) < 30 << 10 and text.count("\n") < 200
     assert all(system in text for system in ("mlxcomm, C++", "MLX ring", "Gloo, TCP", "plain loop"))
 
 

@@ -63,7 +63,7 @@ class Machine {
 TEST(StoreChoiceTest, SmallStepsStayInTheCacheAndLargeOnesGoPast) {
   Machine machine;
   machine.Cost(1, 0.5);
-  EXPECT_EQ(machine.WholeLinesOf(300, Sum(kMiB / 16)), 300);
+  EXPECT_EQ(machine.WholeLinesOf(300, Sum(kMiB / 4)), 300);
   EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 300, Sum(4 * kMiB)), 0);
   machine.Cost(0.5, 1);
   EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 300, Sum(kCache + 1)), 300);
@@ -91,7 +91,7 @@ TEST(StoreChoiceTest, EachOfTheThreeIsFoundWhereItIsCheapest) {
 
 // Why: whole lines are worth their copy only where another core's cache has the lines that they replace.
 TEST(StoreChoiceTest, SmallStepsAreStoredInTheOrdinaryWayWhereThatIsCheaper) {
-  for (const std::uint64_t bytes : {kMiB / 4, kMiB, 4 * kMiB}) {
+  for (const std::uint64_t bytes : {kMiB / 4 + kParts, kMiB, 4 * kMiB}) {
     Machine machine;
     machine.Cost(1, 1, 0.8);
     EXPECT_EQ(machine.WholeLinesOf(32, Sum(bytes)), 32);
@@ -100,6 +100,23 @@ TEST(StoreChoiceTest, SmallStepsAreStoredInTheOrdinaryWayWhereThatIsCheaper) {
     machine.Cost(1, 1, 1.8);
     machine.PassesOf(Stores::kOrdinary, 1024 + 4, Sum(bytes));
     EXPECT_GE(machine.WholeLinesOf(10'000, Sum(bytes)), 9'800) << "the threads have moved apart";
+  }
+}
+
+// Why: caches are of any size, and may be unknown.
+TEST(StoreChoiceTest, NoStepThatStaysInTheCacheGoesPastItWhateverTheCache) {
+  for (const std::uint64_t cache :
+       {std::uint64_t{0}, std::uint64_t{1'000'000}, 33 * kMiB, 512 * kMiB}) {
+    StoreChoice choice{cache};
+    for (std::uint64_t bytes = 1; bytes <= 2 * cache + 1; bytes = bytes * 3 / 2 + 1) {
+      for (int pass = 0; pass < 200; ++pass) {
+        const Stores stores = choice.Choose(Sum(bytes));
+        const bool goes_past = stores == Stores::kNonTemporal;
+        ASSERT_FALSE(goes_past && bytes <= cache / 8) << bytes << " of " << cache;
+        ASSERT_TRUE(goes_past || bytes <= cache) << bytes << " of " << cache;
+        choice.Learn(Sum(bytes), stores, bytes, goes_past ? bytes : 2 * bytes);
+      }
+    }
   }
 }
 
