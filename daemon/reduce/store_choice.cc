@@ -10,7 +10,8 @@ constexpr std::array kTried = {Stores::kWholeLines, Stores::kOrdinary, Stores::k
 
 }  // namespace
 
-StoreChoice::StoreChoice(std::uint64_t cache_bytes) : cache_bytes_(cache_bytes) {
+StoreChoice::StoreChoice(std::uint64_t cache_bytes, std::uint64_t piece_bytes)
+    : cache_bytes_(cache_bytes), piece_bytes_(piece_bytes) {
   constexpr std::size_t kKindsOfSize = kCombinings * kTypes;
   for (std::size_t i = kStaysInCache * kKindsOfSize; i < kinds_.size(); ++i) {
     kinds_[i].stays_in_cache = true;

@@ -30,10 +30,8 @@ struct StoredWork {
 
 class StoreChoice {
  public:
-  // Steps of at most that many bytes are one piece of work (work_pieces.h): there is nothing to learn.
-  static constexpr std::uint64_t kPieceBytes = 256 * 1024;
-
-  explicit StoreChoice(std::uint64_t cache_bytes);
+  // Steps of at most piece_bytes are one piece of work: of them there is nothing to learn.
+  StoreChoice(std::uint64_t cache_bytes, std::uint64_t piece_bytes);
 
   Stores Choose(const StoredWork& work) const;
   // The work's `bytes` were read and written with `stores` in `ns`, summed over threads.
@@ -66,7 +64,7 @@ class StoreChoice {
     double trial_cost = 0;
   };
   bool IsLearnt(std::uint64_t step_bytes) const {
-    return step_bytes > kPieceBytes && step_bytes <= cache_bytes_;
+    return step_bytes > piece_bytes_ && step_bytes <= cache_bytes_;
   }
   std::size_t SizeOf(std::uint64_t step_bytes) const;
   std::size_t IndexOf(const StoredWork& work) const;
@@ -75,6 +73,7 @@ class StoreChoice {
   static void EndTrial(Kind& kind);
 
   std::uint64_t cache_bytes_;
+  std::uint64_t piece_bytes_;
   std::array<Kind, kSizes * kCombinings * kTypes> kinds_;
 };
 

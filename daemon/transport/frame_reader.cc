@@ -60,17 +60,17 @@ bool FrameReader::Read(int write_error, int turns) {
     if (TakeReadAhead()) moved = true;
     // What is left of the last read waits for room, and so do we.
     if (has_ended_ || stalled_ || has_read_ahead() || !MayRead()) return moved;
-    if (!Fill(write_error)) return moved;
+    const Filled filled = Fill(write_error);
+    if (filled == Filled::kNothing) return moved;
     moved = true;
-    if (has_read_all_) break;  // Else another read would find nothing.
+    if (filled == Filled::kAllThereIs) break;  // Else another read would find nothing.
   }
   if (!has_ended_) TakeReadAhead();
   return moved;
 }
 
 // Reads ahead for headers and small payloads; large ones go straight to their place.
-// False: there was nothing, or it has ended.
-bool FrameReader::Fill(int write_error) {
+FrameReader::Filled FrameReader::Fill(int write_error) {
   if (stream_.TakeGap()) DropBegun();
   const bool in_payload = target_ != nullptr;
   const std::size_t wanted = in_payload ? incoming_.payload_bytes - payload_have_ : std::size_t{0};
@@ -87,35 +87,36 @@ bool FrameReader::Fill(int write_error) {
   const ssize_t got = stream_.Read(socket_.get(), parts, count);
   if (got == 0) {
     End(DownCause::kReset, "the other side closed the connection");
-    return false;
+    return Filled::kNothing;
   }
   if (got < 0) {
-    if (errno == EINTR) return false;
+    if (errno == EINTR) return Filled::kNothing;
     const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
-    if (all_read && write_error == 0) return false;
+    if (all_read && write_error == 0) return Filled::kNothing;
     const int error = all_read ? write_error : errno;
     if (error == EBADMSG) {
       EndAndTell(ErrorText(error), LinkReason::kTlsFailed);
     } else {
       End(CauseOf(error), ErrorText(error));
     }
-    return false;
+    return Filled::kNothing;
   }
   const auto bytes = static_cast<std::size_t>(got);
-  has_read_all_ = bytes < wanted + parts[count - 1].iov_len && stream_.ReadsAllThereIs();
+  const bool is_short = bytes < wanted + parts[count - 1].iov_len;
   received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   last_received_ns_.store(platform::MonotonicNow(), std::memory_order_relaxed);
   const std::size_t direct = std::min(bytes, wanted);
   if (direct > 0) SumPayload(target_ + payload_have_, direct);
   payload_have_ += direct;
   read_end_ = bytes - direct;
-  if (!in_payload) return true;
-  if (payload_have_ == incoming_.payload_bytes) {
-    FinishFrame();
-  } else if (target_ == staging_ && copied_to_ == nullptr) {
-    posted_.PlaceSome(incoming_, staging_, payload_have_);
+  if (in_payload) {
+    if (payload_have_ == incoming_.payload_bytes) {
+      FinishFrame();
+    } else if (target_ == staging_ && copied_to_ == nullptr) {
+      posted_.PlaceSome(incoming_, staging_, payload_have_);
+    }
   }
-  return true;
+  return is_short && stream_.ReadsAllThereIs() ? Filled::kAllThereIs : Filled::kSome;
 }
 
 // The rest of what has begun was lost. Nothing has been read ahead: all of that was taken.

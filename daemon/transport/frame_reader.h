@@ -110,7 +110,12 @@ class FrameReader {
   static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
 
   void DropBegun();
-  bool Fill(int write_error);
+  enum class Filled : std::uint8_t {
+    kNothing,  // Or it has ended.
+    kSome,
+    kAllThereIs,  // Surely.
+  };
+  Filled Fill(int write_error);
   bool TakeReadAhead();
   bool OnHeader();
   bool BeginFrame();
@@ -156,7 +161,6 @@ class FrameReader {
   std::uint32_t sum_have_ = 0;  // Of what has come of it.
   bool target_slot_ = false;
   bool target_duplicate_ = false;  // A copy of data, read and dropped.
-  bool has_read_all_ = false;      // The last read has surely taken all that had come.
   bool stalled_ = false;           // The frame's receive may wait among the commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
   std::uint64_t slots_begun_ = 0;  // slots_used_ when the first slot was the next.

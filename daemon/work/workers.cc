@@ -35,8 +35,6 @@ void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_
                   outputs.data(), work.output_count, elements, stores);
 }
 
-static_assert(reduce::StoreChoice::kPieceBytes == kPieceBytes);
-
 }  // namespace
 
 Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
@@ -45,7 +43,7 @@ Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& lo
       loop_bell_(loop_bell),
       recorder_(recorder),
       slots_(std::make_unique<Slot[]>(kWorksMax)),
-      store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes()) {
+      store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes(), kPieceBytes) {
   done_here_.reserve(kWorksMax);
   if (scheduling.workers > 0)
     loop_hand_.track = recorder.AddTrack(record::TrackKind::kWorker, "engine");

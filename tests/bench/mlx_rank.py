@@ -72,7 +72,7 @@ def agreed(own):
     if system == "alone":
         return max(1e-8, own)
     found = mx.array([own if world.rank() == 0 else 0], dtype=mx.float32)
-    return max(1e-8, mx.distributed.all_sum(found, group=world).item())
+    return max(1e-8, all_sum(found).item())
 
 
 def next_moment(telling):

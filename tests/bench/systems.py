@@ -209,9 +209,6 @@ class MlxAlone(Mlx, Limit):
     def start(self, place, folder, words):
         return [self.start_rank(place, 0, folder, words)]
 
-    def environment(self, place, rank, folder):
-        return {}
-
 
 class PlainExchange(Limit):
     """Two ranks and one TCP connection: rank 1 connects to the address where rank 0 listens."""

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
 constexpr std::uint64_t kCache = 32 * kMiB;
+constexpr std::uint64_t kPiece = kMiB / 4;
 constexpr std::uint64_t kStep = 12 * kMiB;
 constexpr std::uint64_t kParts = 4;  // Works of a step.
 
@@ -54,7 +55,7 @@ class Machine {
     return stores;
   }
 
-  StoreChoice choice{kCache};
+  StoreChoice choice{kCache, kPiece};
 
  private:
   std::map<Stores, double> costs_;
@@ -107,7 +108,7 @@ TEST(StoreChoiceTest, SmallStepsAreStoredInTheOrdinaryWayWhereThatIsCheaper) {
 TEST(StoreChoiceTest, NoStepThatStaysInTheCacheGoesPastItWhateverTheCache) {
   for (const std::uint64_t cache :
        {std::uint64_t{0}, std::uint64_t{1'000'000}, 33 * kMiB, 512 * kMiB}) {
-    StoreChoice choice{cache};
+    StoreChoice choice{cache, kPiece};
     for (std::uint64_t bytes = 1; bytes <= 2 * cache + 1; bytes = bytes * 3 / 2 + 1) {
       for (int pass = 0; pass < 200; ++pass) {
         const Stores stores = choice.Choose(Sum(bytes));
