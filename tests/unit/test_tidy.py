@@ -83,9 +83,12 @@ def test_top_level_is_what_it_should_be():
 # Why: a test that is in no program never runs, and nothing misses it.
 @for_each([f for f in FILES if f.startswith("tests/unit/") and f.endswith("_test.cc")])
 def test_every_unit_test_is_in_a_program(path):
-    folder, name = path.rsplit("/", 1)
-    list_of_sources = f"{folder}/CMakeLists.txt"
-    assert re.search(rf"\b{re.escape(name)}\b", text_of(list_of_sources)), list_of_sources
+    name = path.removeprefix("tests/unit/")
+    folder = name.rpartition("/")[0]
+    programs = text_of("tests/unit/CMakeLists.txt")
+    # All folders of client/ctl are found by a pattern.
+    is_named = re.search(rf"\s({re.escape(folder)}|{re.escape(name)})\s", programs)
+    assert is_named or folder.startswith("client/ctl/")
 
 
 SEARCHED = re.compile(
