@@ -6,7 +6,6 @@ for such lines with a deadline, never for time to pass.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import queue
@@ -31,11 +30,6 @@ from in_machine import pytest_configure, pytest_runtest_protocol  # noqa: F401
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-# tests/run without --all leaves out what is marked so, and there is less of some others.
-only_in_all = pytest.mark.only_in_all
-TIER = os.environ.get("MLXCOMM_TESTS_TIER")  # None: pytest by itself, which runs everything.
-SHORT = TIER == "short"
 
 # Whether the build under test has macOS's interfaces, or stand-ins for them (-DMLXCOMM_POSIX_PLATFORM=ON).
 POSIX = os.path.exists(os.path.join(os.environ.get("MLXCOMM_BUILD", ""), "tests", "darwin"))
@@ -96,35 +90,8 @@ def number_of_commit():
             f"MLXCOMM_COMMIT is {commit!r}: expected a commit's hash, of hexadecimal digits") from None
 
 
-def in_turn(each):
-    """tests/run --all runs about one in `each` of what is marked so; which ones follows from the commit's
-    hash. For many cases of one test of which none is more likely to fail than another."""
-    return [only_in_all, pytest.mark.in_turn(each)]
-
-
-def is_left_out(item, commit):
-    if SHORT:
-        return item.get_closest_marker("only_in_all") is not None
-    turn = item.get_closest_marker("in_turn")
-    if turn is None:
-        return False
-    each = turn.args[0]
-    return int(hashlib.sha256(item.name.encode()).hexdigest(), 16) % each != commit % each
-
-
-def pytest_collection_modifyitems(config, items):
-    if TIER is None:
-        return
-    commit = 0 if SHORT else number_of_commit()
-    left_out = [item for item in items if is_left_out(item, commit)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
-
-
 def pytest_sessionstart(session):
     """Later than plugins connect to each other."""
-    session.config.addinivalue_line("markers", f"{only_in_all.name}: tests/run without --all leaves it out")
-    session.config.addinivalue_line("markers", "in_turn(each): tests/run --all runs one in `each` of these")
     is_worker = hasattr(session.config, "workerinput")  # One of several (pytest -n).
     if is_worker and not own_network.enter() and os.environ.get("MLXCOMM_OWN_NETWORK"):
         pytest.exit("this worker got no network of its own (a limit of namespaces?), and others have one")

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from conftest import SHORT, Process, find_program, find_test_program, only_in_all
+from conftest import Process, find_program, find_test_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace's single steps")
 # An operation takes fewer; the rest are steps of the next ones.
@@ -52,27 +52,29 @@ def daemon_is_well(c):
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="no single steps")
-@pytest.mark.parametrize("ending", ["kill", "stop"])
-def test_a_rank_that_ends_at_any_instruction_leaves_the_others_of_one_mind(cluster, ending):
+@pytest.mark.parametrize("ending, stride", [
+    ("kill", 499), ("stop", 499), pytest.param("kill", 37, marks=pytest.mark.slow),
+    pytest.param("stop", 61, marks=pytest.mark.slow)])
+def test_a_rank_that_ends_at_any_instruction_leaves_the_others_of_one_mind(cluster, ending, stride):
     """Killed: both survivors have ended the same number of operations and name the lost rank. Stopped until
     the daemon has taken the operation over: all ranks go on with right values."""
     c = cluster(1)
-    stride = 499 if SHORT else {"kill": 17, "stop": 61}[ending]
     attack(c, "step", 1, INSTRUCTIONS, stride, ending)
     daemon_is_well(c)
 
 
-def test_ranks_that_are_killed_at_random_moments(cluster):
+@pytest.mark.parametrize("times", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_ranks_that_are_killed_at_random_moments(cluster, times):
     c = cluster(1)
     seed = int.from_bytes(os.urandom(4), "little")
-    attack(c, "random", seed, 20 if SHORT else 200)
+    attack(c, "random", seed, times)
     daemon_is_well(c)
 
 
 def test_a_rank_that_scribbles_over_the_shared_page_harms_its_own_job_alone(cluster):
     """Another job's values are exact meanwhile, the ranks of its own end, and the daemon is as before."""
     c = cluster(1)
-    for seed in range(1, 2 if SHORT else 4):
+    for seed in range(1, 3):
         attack(c, "scribble", seed)
     daemon_is_well(c)
 
@@ -98,7 +100,7 @@ def test_one_rank_alone_may_say_that_it_meets_nobody(cluster, tmp_path, meet):
     assert len(met) == 2 and all((count > 0) == (meet == "1") for count in met), met
 
 
-@only_in_all
+@pytest.mark.slow
 def test_the_same_with_the_daemon_carrying_out_everything(cluster):
     """The way that is left where ranks do not meet: ranks_meet: false."""
     c = cluster(1, top_settings="ranks_meet: false")

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import in_turn, wait_until
+from conftest import wait_until
 from operations.test_operations import run
 from operations.test_operations import start as start_ranks
 from operations.test_rdma import (
@@ -30,11 +30,11 @@ AT_THE_END = ["destroy_qp", "dereg_mr", "destroy_cq", "destroy_comp_channel"]
 CALLS = SET_UP + AT_WORK + AT_THE_END
 LIES = ["query_device", "query_port", "query_gid", "query_qp", "modify_qp", "reg_mr", "post_recv",
         "post_send", "poll_cq", "req_notify_cq", "get_cq_event", "destroy_qp", "dereg_mr"]
-IN_SHORT = {"post_recv", "post_send", "poll_cq", "create_qp", "dereg_mr"}
+NOT_SLOW = {"post_recv", "post_send", "poll_cq", "create_qp", "dereg_mr"}
 
 
 def calls(names):
-    return [pytest.param(name, marks=[] if name in IN_SHORT else in_turn(3)) for name in names]
+    return [pytest.param(name, marks=[] if name in NOT_SLOW else pytest.mark.slow) for name in names]
 
 
 def devices(cluster, node):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import Cluster, Process, find_program, find_test_program, only_in_all
+from conftest import Cluster, Process, find_program, find_test_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watched by LD_PRELOAD")
 SIZES = [8, 4096, 65536, 1 << 20, 16 << 20]
@@ -110,7 +110,7 @@ def test_warm_all_reduce_allocates_nothing(tmp_path, daemons):
     run_warm(GuardedCluster(tmp_path, daemons))
 
 
-@only_in_all
+@pytest.mark.slow
 def test_over_tls_only_openssl_allocates(tmp_path):
     """OpenSSL 3 takes some dozen bytes for a record it makes or reads, and gives them back at
     once. Whatever else would allocate or wait is found all the same."""

@@ -22,7 +22,7 @@ import urllib.request
 import mlx.core as mx
 import pytest
 
-from conftest import PATIENCE, SHORT, Process, free_port, only_in_all, wait_until
+from conftest import PATIENCE, Process, free_port, wait_until
 from interop import tiny_language_model
 from interop.counted import OPENER, lines_of
 from interop.internet_sockets import CAN_SEE, internet_sockets
@@ -89,7 +89,7 @@ def offline(model, small_packages):
             "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
             "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false",
             # mx.compile calls a compiler for each kernel on a CPU: up to a minute, the first time.
-            **({"MLX_DISABLE_COMPILE": "1"} if SHORT else {})}
+            "MLX_DISABLE_COMPILE": "1"}
 
 
 @pytest.fixture(scope="session")
@@ -124,7 +124,7 @@ def calls_of(ranks, how, prompt, token, whole=0):
 
 
 def tiers(*in_short, ranks_most=8):
-    return [pytest.param(how, ranks, marks=[] if (how, ranks) in in_short else [only_in_all])
+    return [pytest.param(how, ranks, marks=[] if (how, ranks) in in_short else [pytest.mark.slow])
             for how in ("tensor", "pipeline") for ranks in (1, 2, 4, 8) if ranks <= ranks_most]
 
 
@@ -134,7 +134,7 @@ def test_a_model_in_parts_generates_what_the_whole_does(counted, run, model, alo
 
 
 # Why: MLX's own MPI backend evaluates differently, and the last step is still under way at the end.
-@only_in_all
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["tensor", "pipeline"])
 def test_so_it_does_by_the_shim(counted, run, model, alone, how):
     generate_and_compare(counted(1), run, model, alone, how, 2, {"MLXCOMM_INSTALL": ""})
@@ -165,7 +165,7 @@ def test_chat_answers_what_is_typed(counted, run, model, alone, how, ranks):
 
 
 # Why: it is no distributed program, and must stay that under launch: each rank works alone.
-@only_in_all
+@pytest.mark.slow
 def test_generate_is_what_it_is_by_itself(counted, run, model, alone):
     c = counted(1)
     program = python_m("mlx_lm", "generate", "--model", model, "--prompt", "how are you today?",
@@ -293,7 +293,7 @@ def trained_alone(run, model, texts):
     return losses, mx.load(str(adapters / "adapters.safetensors"))
 
 
-@pytest.mark.parametrize("ranks", [2, *(pytest.param(n, marks=only_in_all) for n in (1, 4, 8))])
+@pytest.mark.parametrize("ranks", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4, 8))])
 def test_lora_learns_as_one_process_with_the_same_batches(counted, run, model, texts, tmp_path, trained_alone,
                                                           ranks):
     c = counted(1)
@@ -313,7 +313,7 @@ def test_lora_learns_as_one_process_with_the_same_batches(counted, run, model, t
 
 
 WITH_EVALUATE = pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None,
-                                   reason="no lm-eval, which mlx_lm.evaluate needs (requirements-all.txt)")
+                                   reason="no lm-eval, which mlx_lm.evaluate needs (requirements-slow.txt)")
 
 
 @pytest.fixture(scope="session")
@@ -363,7 +363,7 @@ def evaluated_alone(run, model, tasks):
 
 
 @WITH_EVALUATE
-@only_in_all
+@pytest.mark.slow
 def test_evaluate_finds_what_one_process_does(counted, run, model, tasks, tmp_path, evaluated_alone):
     c = counted(1)
     run(c.launched(2, *evaluate(model, tmp_path / "results")), cwd=tasks)

@@ -11,7 +11,7 @@ import sys
 import mlxcomm
 import pytest
 
-from conftest import SIGKILL, Process, find_program, find_test_program, only_in_all, wait_until
+from conftest import SIGKILL, Process, find_program, find_test_program, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "mpi_operations.py"
@@ -32,14 +32,12 @@ def stock(c, rank, size, script, *arguments, node=0, job="stock", **variables):
 
 
 @pytest.mark.parametrize("backend, nodes, ranks", [
-    pytest.param("mpi", 1, 2, marks=only_in_all),
+    pytest.param("mpi", 1, 2, marks=pytest.mark.slow),
     ("any", 2, 2),
-    pytest.param("mpi", 2, 3, marks=only_in_all)])
+    pytest.param("mpi", 2, 3, marks=pytest.mark.slow)])
 def test_every_operation_and_type_agrees_with_numpy(cluster, backend, nodes, ranks):
     c = cluster(nodes)
-    # Large arrays of all types once: most of their time is numpy's.
-    tier = {"MLXCOMM_TESTS_TIER": "short"} if ranks == 2 else {}
-    processes = [stock(c, r, ranks, OPERATIONS, backend, node=r % nodes, **tier) for r in range(ranks)]
+    processes = [stock(c, r, ranks, OPERATIONS, backend, node=r % nodes) for r in range(ranks)]
     for process in processes:
         assert process.finish() == 0, process.lines
         assert process.lines[-1] == "all agree"
@@ -120,14 +118,14 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
 
 # Why: launch promises "unmodified, by the environment alone", whatever else is set. The operations
 # are tested above.
-@pytest.mark.parametrize("backend", [pytest.param("any", marks=only_in_all), "mpi"])
+@pytest.mark.parametrize("backend", [pytest.param("any", marks=pytest.mark.slow), "mpi"])
 def test_launch_alone_makes_stock_mlx_go_through_the_daemon(cluster, tmp_path, backend):
     c = cluster(1)
     others = tmp_path / "hosts.json"
     others.write_text('[["127.0.0.1:1"], ["127.0.0.1:2"], ["127.0.0.1:3"]]')
     process = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
                        sys.executable, "-u", str(OPERATIONS), backend],
-                      {"MLX_HOSTFILE": str(others), "MLXCOMM_TESTS_TIER": "short", "MLXCOMM_INSTALL": ""})
+                      {"MLX_HOSTFILE": str(others), "MLXCOMM_INSTALL": ""})
     c.ranks.append(process)
     assert process.finish() == 0, process.lines
     assert sorted(line for line in process.lines if "all agree" in line) == ["[0] all agree", "[1] all agree"]

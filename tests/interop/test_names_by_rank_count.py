@@ -11,7 +11,7 @@ from collections import Counter
 import mlxcomm
 import pytest
 
-from conftest import PATIENCE, in_turn
+from conftest import PATIENCE
 from interop.counted import lines_of
 
 FOLDER = pathlib.Path(__file__).parent
@@ -60,13 +60,12 @@ def by_kind(told, kinds):
     return +counts
 
 
-def in_short(name, ranks):
-    """--all has some of the rest: each name has two ranks, and some name has each number of ranks."""
-    is_in = ranks <= 2 or (name, ranks) in (("ring", 4), ("any", 8))
-    return [] if is_in else in_turn(2)
+def marks(name, ranks):
+    """Each name has two ranks, and some name has each number of ranks; the others are slow."""
+    return [] if ranks <= 2 or (name, ranks) in (("ring", 4), ("any", 8)) else pytest.mark.slow
 
 
-@pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=in_short(name, ranks))
+@pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=marks(name, ranks))
                                          for ranks in RANKS for name in NAMES])
 def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
     c = counted(1)
@@ -77,8 +76,9 @@ def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
 # Why: the other way to take over unchanged programs, MLX's own MPI backend over our library.
 # Waiting ranks poll there, and keep a core from others.
 @pytest.mark.xdist_group("ranks that look")
-@pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=in_turn(2) if ranks > 2 else [])
-                                         for ranks in RANKS[1:] for name in OF_THE_SHIM])
+@pytest.mark.parametrize("name, ranks", [
+    pytest.param(name, ranks, marks=pytest.mark.slow if ranks > 2 else [])
+    for ranks in RANKS[1:] for name in OF_THE_SHIM])
 def test_every_operation_goes_through_the_daemon_by_the_shim(counted, name, ranks):
     c = counted(1)
     told = run(c, ranks, name, "without sum_scatter", MLXCOMM_INSTALL="")

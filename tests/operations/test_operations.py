@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from conftest import Process, find_test_program, only_in_all, wait_until
+from conftest import Process, find_test_program, wait_until
 
 RANK = "operations_rank"
 # (daemons, ranks): 1x2, 1x4, 2x1, 2x2, 3x1
@@ -55,7 +55,7 @@ def test_groups_nested_and_at_work_at_the_same_time(cluster, nodes, ranks):
     nothing_is_left(c, nodes)
 
 
-@pytest.mark.parametrize("nodes, ranks", [(1, 2), pytest.param(2, 2, marks=only_in_all)])
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), pytest.param(2, 2, marks=pytest.mark.slow)])
 def test_thousands_of_groups_leave_nothing(cluster, nodes, ranks):
     """Why: a leak of one group is small; one of thousands is noticeable."""
     c = cluster(nodes)
@@ -113,6 +113,6 @@ def available_bytes():
 
 @pytest.mark.skipif(not pathlib.Path("/proc/meminfo").exists() or available_bytes() < 16 << 30,
                     reason="needs 12 GiB of memory, and what runs beside it 4 GiB")
-@only_in_all
+@pytest.mark.slow
 def test_more_than_four_gigabytes_at_once(cluster):
     run(cluster(2), "large", 2, 2)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import Process, find_test_program, only_in_all, wait_until
+from conftest import Process, find_test_program, wait_until
 from operations.test_operations import RANK, run
 from operations.test_operations import start as start_ranks
 
@@ -91,7 +91,7 @@ def test_three_daemons_share_a_device(cluster, verbs):
     run(c, "messages", 3, 3)
 
 
-@only_in_all
+@pytest.mark.slow
 def test_ten_jobs_at_once_share_one_queue_pair(cluster, verbs):
     """Why: a device has ten queue pairs for all; with one for each job they would run out. Every
     job makes every operation, and checks every byte."""
@@ -190,8 +190,8 @@ def figure(cluster, name):
 
 @pytest.mark.parametrize("limits, wanted, task", [
     ("APPLE", "", "sums forever"),
-    pytest.param("APPLE", "", "sends forever", marks=only_in_all),
-    pytest.param("LINUX", "unreliable_only 0\n", "sums forever", marks=only_in_all),
+    pytest.param("APPLE", "", "sends forever", marks=pytest.mark.slow),
+    pytest.param("LINUX", "unreliable_only 0\n", "sums forever", marks=pytest.mark.slow),
     ("LINUX", "unreliable_only 0\n", "sends forever")])
 def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
     """How: 16 MiB again and again, of which 4 MiB are counted; the data with which its regions

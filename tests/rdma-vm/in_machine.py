@@ -22,7 +22,7 @@ INSIDE = "MLXCOMM_RDMA_VM_REPORTS"  # In the machine: the file for reports.
 TEST_SECONDS_MAX = 840
 SECONDS_MAX = 3600  # Of a machine that hangs itself. On a busy one all tests together have taken 840.
 CANNOT_BE_HAD = 3
-PASSED_ON = ("MLXCOMM_BUILD", "MLXCOMM_RDMA_VM_ALL", "MLXCOMM_TESTS_TIER", "PATH")
+PASSED_ON = ("MLXCOMM_BUILD", "MLXCOMM_RDMA_VM_ALL", "PATH")
 
 
 class Reporter:
@@ -31,7 +31,6 @@ class Reporter:
     def __init__(self, config, path):
         self.config = config
         self.file = open(path, "w", encoding="utf-8")
-        self.runs_again = False
 
     def _write(self, what):
         self.file.write(json.dumps(what) + "\n")
@@ -39,16 +38,10 @@ class Reporter:
 
     def pytest_runtest_logreport(self, report):
         hook = self.config.hook
-        self.runs_again |= report.outcome == "rerun"
         self._write({"report": hook.pytest_report_to_serializable(config=self.config, report=report)})
 
-    # Each attempt at a test has a start and a finish.
-    def pytest_runtest_logstart(self):
-        self.runs_again = False
-
     def pytest_runtest_logfinish(self, nodeid):
-        if not self.runs_again:
-            self._write({"finished": nodeid})
+        self._write({"finished": nodeid})
 
 
 class Machine:
@@ -75,8 +68,6 @@ class Machine:
         options = ["-q", "-p", "no:cacheprovider", "--rootdir", config.rootpath, "--basetemp", "/run/tests"]
         if config.pluginmanager.hasplugin("timeout"):
             options += ["--timeout", str(TEST_SECONDS_MAX)]
-        if config.getoption("reruns", None):
-            options += ["--reruns", str(config.getoption("reruns")), "--rerun-show-tracebacks"]
         passed_on = [f"{name}={os.environ[name]}" for name in PASSED_ON if name in os.environ]
         # It ends with this process, whatever ends it.
         command = ["setpriv", "--pdeathsig", "TERM", FOLDER / "run", "-t", SECONDS_MAX, "-o", folder,

@@ -1,6 +1,6 @@
 """The page of `mlxcommctl web` in headless Chromium: what it shows, and whether all can use it.
 
-It needs what requirements-all.txt has (playwright, and axe-core by axe-playwright-python) and a Chromium
+It needs what requirements-browser.txt has (playwright, and axe-core by axe-playwright-python) and a Chromium
 (chromium.py); what is missing is named by the test that is skipped. Pictures of the page are kept for people,
 in build/web-page.
 """
@@ -17,14 +17,14 @@ import time
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, only_in_all, wait_until
+from conftest import PATIENCE, Process, find_program, wait_until
 from lab.cluster import PATIENT
 from lab.wiring import crossed
 from shell import chromium
 from shell.test_web import Web
 
 # One worker: starting a browser takes longer than most of these tests.
-pytestmark = [only_in_all, pytest.mark.xdist_group("web page")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("web page")]
 
 PICTURES = chromium.BUILD / "web-page"
 NARROW = {"width": 390, "height": 844}  # A telephone.
@@ -45,7 +45,7 @@ time.sleep(3600)
 @pytest.fixture(scope="module")
 def browser():
     sync = pytest.importorskip("playwright.sync_api",
-                               reason="there is no playwright (tests/shell/requirements-all.txt)")
+                               reason="there is no playwright (tests/shell/requirements-browser.txt)")
     with sync.sync_playwright() as play:
         try:
             # Root has no sandbox.
@@ -115,7 +115,7 @@ def clockwise(points):
 def assert_all_can_use_it(page, name):
     """axe-core finds nothing, and nothing is cut off, in both themes and in a narrow window."""
     axe = pytest.importorskip("axe_playwright_python", reason="there is no axe-core "
-                              "(axe-playwright-python, in tests/shell/requirements-all.txt)")
+                              "(axe-playwright-python, in tests/shell/requirements-browser.txt)")
     # Not as a script element, which the page's policy forbids.
     page.evaluate(importlib.resources.files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
     for theme, window in (("light", WIDE), ("dark", WIDE), ("light", NARROW)):

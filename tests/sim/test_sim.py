@@ -11,12 +11,12 @@ import subprocess
 
 import pytest
 
-from conftest import SHORT, number_of_commit
+from conftest import number_of_commit
 
 HERE = pathlib.Path(__file__).resolve().parent
 # The same ones each time, to compare two trees. Most faults are found by those of the commit, which are new.
 FIXED_SEEDS = 50
-SEEDS_OF_THE_COMMIT = 25 if SHORT else 100  # With tests/run --all, or pytest alone, all.
+SEEDS_OF_THE_COMMIT = 50
 PROCESSES = 2
 # In which something was found that has been mended since.
 SEEDS_THAT_FOUND = (287226695, 993945665, 71317414, 261736241, 2000113, 373688680, 828839296,

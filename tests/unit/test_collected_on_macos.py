@@ -3,7 +3,6 @@ skip, loses all its tests on a Mac, and no Mac has collected them. How: collect_
 this.
 """
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -15,10 +14,8 @@ TESTS = FOLDER.parent
 
 
 def collect(*arguments):
-    by_hand = {name: value for name, value in os.environ.items() if name != "MLXCOMM_TESTS_TIER"}
     done = subprocess.run([sys.executable, FOLDER / "collect_as_macos.py", *arguments],
-                          capture_output=True, text=True, cwd=TESTS.parent,
-                          env=by_hand)  # tests/run has fewer.
+                          capture_output=True, text=True, cwd=TESTS.parent)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -9,11 +9,9 @@ import sys
 
 import pytest
 
-from conftest import only_in_all
-
 ROOT = pathlib.Path(__file__).parents[2]
 # For the first link zig compiles the parts of every program, for a quarter of a minute.
-pytestmark = [only_in_all,
+pytestmark = [pytest.mark.slow,
               pytest.mark.skipif(sys.platform != "linux", reason="a Mac's own linker does it there"),
               pytest.mark.skipif(not importlib.util.find_spec("ziglang"), reason="no cross compiler")]
 OTHERS = """#include <string>
