@@ -132,7 +132,6 @@ struct FabricOptions {
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
   queue::SchedulingPolicy scheduling;
-  bool routes = true;                          // Nodes that are no neighbours are reached.
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
   RailObserverMaker rail_observers;            // Empty: nobody looks.
 

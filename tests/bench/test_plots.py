@@ -99,14 +99,3 @@ def test_a_picture_is_small_and_has_all_systems(kept):
     ElementTree.fromstring(text)
     assert text.count("MLX alone") == 1 and len(text) < 30 << 10 and text.count("\n") < 200
     assert all(system in text for system in ("mlxcomm, C++", "MLX ring", "Gloo, TCP", "plain loop"))
-
-
-def test_figures_of_a_simulation_are_drawn_again_without_measuring(tmp_path):
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
-    sim = BENCH.parent / "sim"
-    (tmp_path / "scale.json").write_bytes((sim / "scale.json").read_bytes())
-    done = subprocess.run([sys.executable, sim / "scale", "--draw", "--out", tmp_path],
-                          capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0 and str(tmp_path / "scale.svg") in done.stderr
-    assert (tmp_path / "scale.svg").read_text().rstrip().endswith("</svg>")
-    assert {path.name for path in tmp_path.iterdir()} == {"scale.json", "scale.svg"}

@@ -1,12 +1,6 @@
-// A cable between two hosts, or a path through switches: its rate and latency, whether frames get through,
-// and whether the hosts notice when they do not.
-//
-//   side 0 ──segments of direction 0──▶ side 1        a segment is what several cables
-//          ◀──segments of direction 1──               may share: an uplink, a port
-//
-// A message passes to the next segment while it still arrives from the one before (cut-through), unless
-// the next one is busy; then the switch in between buffers it. It arrives `latency` after its last byte
-// has passed the last segment.
+// A cable between two hosts: its rate and latency, whether frames get through, and whether the hosts notice
+// when they do not. Each direction carries one message after the other, and a message arrives `latency`
+// after its last byte has left.
 //
 // Owner: World. Thread: one. Memory: plain values.
 #pragma once
@@ -25,13 +19,9 @@ namespace mlxcomm::sim {
 
 class Connection;
 
-struct Segment {
-  std::uint64_t bytes_per_second = 1'000'000'000;
-  std::uint64_t busy_until_ns = 0;
-};
-
 struct CableOptions {
   std::string name;
+  std::uint64_t bytes_per_second = 1'000'000'000;
   std::uint64_t latency_ns = 10 * kMicrosecond;
   std::uint64_t jitter_ns = 0;           // At most this much more, for each message.
   bool reliable = true;                  // As TCP: nothing is lost while the connection lasts.
@@ -52,20 +42,8 @@ class Cable {
 
   const CableOptions& options() const { return options_; }
   bool up() const { return up_; }
-  void AddSegment(int from, Segment* segment) { Path(from).push_back(segment); }
-  std::uint64_t bytes_per_second(int from) const {
-    std::uint64_t slowest = ~std::uint64_t{0};
-    for (const Segment* const segment : Path(from)) {
-      slowest = std::min(slowest, segment->bytes_per_second);
-    }
-    return slowest;
-  }
-  // The rate of all its own segments from now on.
-  void SetRate(std::uint64_t bytes_per_second) {
-    for (auto& path : paths_) {
-      for (Segment* const segment : path) segment->bytes_per_second = bytes_per_second;
-    }
-  }
+  // From now on, both ways.
+  void SetRate(std::uint64_t bytes_per_second) { options_.bytes_per_second = bytes_per_second; }
   void SetUp(bool up) { up_ = up; }
   // Nothing larger than kSmallBytes passes: an MTU on the way is smaller than the ends'.
   static constexpr std::uint64_t kSmallBytes = 1400;
@@ -80,20 +58,12 @@ class Cable {
            random_.Below(1'000'000) < options_.lost_of_million;
   }
 
-  // Occupies the segments, one after the other, for a message of that many bytes.
+  // Occupies that direction for a message of that many bytes.
   Crossing Cross(int from, std::uint64_t bytes, std::uint64_t now_ns) {
-    Crossing crossing;
-    std::uint64_t begin = now_ns;
-    std::uint64_t end = now_ns;
-    for (Segment* const segment : Path(from)) {
-      begin = std::max(begin, segment->busy_until_ns);
-      end = std::max(end, begin + TimeFor(bytes, segment->bytes_per_second));
-      segment->busy_until_ns = end;
-      if (crossing.leave_ns == 0) crossing.leave_ns = end;
-    }
+    std::uint64_t& busy_until_ns = busy_until_ns_[static_cast<std::size_t>(from)];
+    busy_until_ns = std::max(now_ns, busy_until_ns) + TimeFor(bytes, options_.bytes_per_second);
     const std::uint64_t jitter = options_.jitter_ns > 0 ? random_.Below(options_.jitter_ns) : 0;
-    crossing.arrive_ns = end + options_.latency_ns + jitter;
-    return crossing;
+    return {busy_until_ns, busy_until_ns + options_.latency_ns + jitter};
   }
 
   // Connections that are open, or whose end one side does not know of yet; World looks after them.
@@ -104,17 +74,13 @@ class Cable {
     const auto product = static_cast<unsigned __int128>(bytes) * kSecond;
     return static_cast<std::uint64_t>(product / bytes_per_second);
   }
-  std::vector<Segment*>& Path(int from) { return paths_[static_cast<std::size_t>(from)]; }
-  const std::vector<Segment*>& Path(int from) const {
-    return paths_[static_cast<std::size_t>(from)];
-  }
 
   CableOptions options_;
   Random random_;
   bool up_ = true;
   std::uint32_t flipped_of_million_ = 0;
   bool small_only_ = false;
-  std::array<std::vector<Segment*>, 2> paths_;
+  std::array<std::uint64_t, 2> busy_until_ns_ = {};
 };
 
 }  // namespace mlxcomm::sim

@@ -61,12 +61,11 @@ void Connection::Leave(int side, std::uint64_t arrive_ns) {
   Message message = std::move(mine.queue.front());
   mine.queue.pop_front();
   const std::uint64_t bytes = BytesOf(message);
-  const bool data = message.header.type == wire::FrameType::kData;
-  if (message.header.payload_bytes > 0 && !message.hello && (carries_payload_ || !data)) {
+  if (message.header.payload_bytes > 0 && !message.hello) {
     message.carried.assign(message.payload, message.payload + message.header.payload_bytes);
   }
   message.payload = nullptr;
-  if (!message.hello && (data ? carries_payload_ : true) && cable_.Flips()) FlipABit(message);
+  if (!message.hello && cable_.Flips()) FlipABit(message);
   const bool lost =
       !cable_.options().reliable && (!cable_.up() || cable_.Loses() || !cable_.Passes(bytes));
   if (mine.end != nullptr) mine.end->OnLeft(message);
@@ -103,7 +102,7 @@ void Connection::ScheduleArrival(int side) {
   std::uint64_t when = next.arrive_ns;
   if (cable_.options().places_in_parts && !next.begun && !next.message.carried.empty()) {
     const std::uint64_t spread =
-        BytesOf(next.message) * kSecond / cable_.bytes_per_second(1 - side);
+        BytesOf(next.message) * kSecond / cable_.options().bytes_per_second;
     when -= std::min(when, spread);
   }
   mine.arrival_due = true;

@@ -52,9 +52,8 @@ class ConnectionEnd {
 
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  // `carries_payload` false: only its length counts (for runs that measure time).
-  Connection(Schedule& schedule, Cable& cable, Random random, bool carries_payload)
-      : schedule_(schedule), cable_(cable), random_(random), carries_payload_(carries_payload) {}
+  Connection(Schedule& schedule, Cable& cable, Random random)
+      : schedule_(schedule), cable_(cable), random_(random) {}
 
   // Messages that arrived before are delivered from now on.
   void Attach(int side, ConnectionEnd* end);
@@ -122,7 +121,6 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Schedule& schedule_;
   Cable& cable_;
   Random random_;
-  bool carries_payload_;
   std::array<Side, 2> sides_;
 };
 

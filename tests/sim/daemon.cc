@@ -131,14 +131,14 @@ void Daemon::LookAtSystem() {
 
 // Work is carried out when its time is over, so that buffers are read and written late.
 bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  if (!HasSeveralPieces(work) && options_.carries_payload) return false;
+  if (!HasSeveralPieces(work)) return false;
   const std::uint64_t bytes =
       work.elements * DataTypeBytes(work.type) * (work.input_count + work.output_count);
   const std::uint64_t takes = bytes * kSecond / options_.work_bytes_per_second;
   workers_busy_until_ns_ = std::max(workers_busy_until_ns_, now_ns()) + takes;
   schedule_.At(workers_busy_until_ns_, [this, alive = alive_, &work, cookie] {
     if (!*alive) return;
-    if (options_.carries_payload) Workers::Do(work);
+    Workers::Do(work);
     done_work_.push_back(cookie);
     Wake();
   });

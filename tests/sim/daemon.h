@@ -30,8 +30,6 @@ struct DaemonOptions {
   std::uint64_t work_bytes_per_second = 10'000'000'000;  // Of the workers.
   std::uint64_t look_ns_max = 3 * kMillisecond;          // To look at the machine for doctor.
   std::uint64_t blind_of_thousand = 0;                   // Looks that never end.
-  // False: payload has a length only, and nothing is combined (for measuring time).
-  bool carries_payload = true;
 };
 
 // The rest of the daemon's host: clients, and dialing.

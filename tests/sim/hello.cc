@@ -8,8 +8,8 @@ Hello::Hello(Schedule& schedule, Host& dialer, Port& port, Random random)
     : schedule_(schedule),
       random_(random),
       cable_(*port.cable),
-      connection_(std::make_shared<Connection>(schedule, *port.cable, random_.Fork("connection"),
-                                               dialer.daemon()->options().carries_payload)) {
+      connection_(
+          std::make_shared<Connection>(schedule, *port.cable, random_.Fork("connection"))) {
   const Port* const other = port.peer->PortOf(cable_, 1 - port.side);
   for (const Role role : {kDialer, kAcceptor}) {
     Side& side = At(role);

@@ -78,7 +78,7 @@ void AddCables(Scenario& scenario, std::size_t a, std::size_t b, std::size_t cou
     cable.a = a;
     cable.b = b;
     cable.options = DrawCable(random);
-    cable.bytes_per_second = random.BetweenPowers(10'000'000, 10'000'000'000);
+    cable.options.bytes_per_second = random.BetweenPowers(10'000'000, 10'000'000'000);
     const std::uint64_t dials = random.Below(3);
     cable.a_dials = dials != 1;
     cable.b_dials = dials != 0;

@@ -27,7 +27,6 @@ struct CablePlan {
   std::size_t a = 0;  // Hosts; side 0 and side 1.
   std::size_t b = 0;
   CableOptions options;
-  std::uint64_t bytes_per_second = 1'000'000'000;
   bool a_dials = true;
   bool b_dials = false;
 };

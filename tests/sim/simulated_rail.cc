@@ -35,9 +35,7 @@ SimulatedRail::~SimulatedRail() {
 
 void SimulatedRail::Expect(const fabric::PostedReceive& receive,
                            fabric::ReceiveBudget::Share share) {
-  fabric::PostedReceive expected = receive;
-  if (!options_.combines) expected.place = nullptr;
-  posted_.Expect(expected, share);
+  posted_.Expect(receive, share);
 }
 
 absl::Status SimulatedRail::Start(bool resumed, fabric::ArrivalClaims& claims) {

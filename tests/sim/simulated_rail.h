@@ -37,7 +37,6 @@ struct RailOptions {
   std::size_t commands_max = 256;
   std::size_t events_max = 256;
   std::uint64_t command_delay_ns_max = 2 * kMicrosecond;
-  bool combines = true;  // False: received payload is only counted: it has no data.
 };
 
 class SimulatedRail final : public fabric::Rail, private ConnectionEnd {

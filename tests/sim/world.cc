@@ -81,10 +81,6 @@ void World::MakeCables() {
     CableOptions options = plan.options;
     options.name = absl::StrCat("c", i);
     Cable& cable = *cables_.emplace_back(std::make_unique<Cable>(options, random.Fork("cable")));
-    for (const int side : {0, 1}) {
-      segments_.push_back(std::make_unique<Segment>(Segment{plan.bytes_per_second, 0}));
-      cable.AddSegment(side, segments_.back().get());
-    }
     ledger_.AddEdge({plan.a, plan.b});
     Host& a = *hosts_[plan.a];
     Host& b = *hosts_[plan.b];
@@ -242,7 +238,7 @@ void World::End(const Fault& fault) {
       if (--pulled_[fault.target] == 0) SetCable(fault.target, true);
       return;
     case Fault::Kind::kRate:
-      return cables_[fault.target]->SetRate(scenario_.cables[fault.target].bytes_per_second);
+      return cables_[fault.target]->SetRate(scenario_.cables[fault.target].options.bytes_per_second);
     case Fault::Kind::kSmallOnly: return SetSmallOnly(fault.target, false);
     case Fault::Kind::kFlip: return cables_[fault.target]->SetFlips(0);
     default: return BringBack(fault);

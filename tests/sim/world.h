@@ -101,7 +101,6 @@ class World final : public HostListener, public JobListener {
   Schedule schedule_;
   Ledger ledger_;
   std::unique_ptr<Questions> questions_;
-  std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<std::unique_ptr<Cable>> cables_;
   std::vector<std::size_t> pulled_;  // By cable: how many faults hold it down.
   std::vector<std::size_t> held_;    // By host, the same.

@@ -51,7 +51,6 @@ void Router::NeighboursChanged() {
 }
 
 void Router::OnNeighbourUp(const NodeId& node) {
-  if (!options_.routes) return;
   neighbours_[node] = false;
   NeighboursChanged();
   TellWholeTable(node);
@@ -59,7 +58,6 @@ void Router::OnNeighbourUp(const NodeId& node) {
 
 void Router::OnNeighbourGone(const NodeId& node, bool reset, const std::string& why,
                              std::uint64_t now_ns) {
-  if (!options_.routes) return;
   neighbours_.erase(node);
   NeighboursChanged();
   circuits_.OnNeighbourGone(node, reset, why, now_ns);
