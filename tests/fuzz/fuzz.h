@@ -68,11 +68,10 @@ class Input {
     rest_ = rest_.subspan(taken.size());
     return taken;
   }
-  std::string TakeText(std::size_t bytes) {
-    const std::span<const std::uint8_t> taken = TakeBytes(bytes);
+  std::string TakeRest() {
+    const std::span<const std::uint8_t> taken = TakeBytes(rest_.size());
     return {taken.begin(), taken.end()};
   }
-  std::string TakeRest() { return TakeText(rest_.size()); }
 
  private:
   std::span<const std::uint8_t> rest_;

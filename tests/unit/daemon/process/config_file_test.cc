@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/text_format.h>
 
 namespace mlxcomm::config_file_test {
 namespace {
@@ -97,6 +98,21 @@ TEST(ParseConfigTest, TellsThePlaceAndTheBoundsOfAValue) {
             "f:1:1: drain_timeout_ms: expected 0 to 3600000, got 3600001");
   EXPECT_EQ(MistakeIn("peers { heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2000 }"),
             "f:1:37: heartbeat_timeout_ms: expected 2001 to 600000, got 2000");
+  EXPECT_EQ(MistakeIn("peers { reconnect_delay_min_ms: 500 reconnect_delay_max_ms: 499 }"),
+            "f:1:37: reconnect_delay_max_ms: expected 500 to 600000, got 499");
+}
+
+TEST(ParseConfigTest, TakesWhatItHasRead) {
+  const auto config = ParseConfig(
+      "peers { key_file: \"k\" connect: \"[fe80::1%en2]:7470\" security: TLS } "
+      "clients { clients_max: 7 } metrics { listen: \"127.0.0.1:0\" } rdma { messages: 0 }",
+      "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  std::string printed;
+  ASSERT_TRUE(google::protobuf::TextFormat::PrintToString(*config, &printed));
+  const auto again = ParseConfig(printed, "f");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->SerializeAsString(), config->SerializeAsString());
 }
 
 TEST(ParseConfigTest, TellsAllMistakesAtOnce) {

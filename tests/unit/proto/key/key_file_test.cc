@@ -176,6 +176,8 @@ TEST_F(KeyFileTest, RefusesWhatHoldsNoKey) {
   EXPECT_THAT(WhyNot(Put("")), HasSubstr("64 hexadecimal digits"));
   EXPECT_THAT(WhyNot(Put(hex.substr(1))), HasSubstr("64 hexadecimal digits"));
   EXPECT_THAT(WhyNot(Put(hex + "\n" + other + "\n" + third)), HasSubstr("64 hexadecimal digits"));
+  EXPECT_THAT(WhyNot(Put(hex + "\ncluster lab")), HasSubstr("64 hexadecimal digits"));
+  EXPECT_THAT(WhyNot(Put("cluster a\x01\n" + hex)), HasSubstr("64 hexadecimal digits"));
   EXPECT_THAT(WhyNot(Put(std::string(5000, ' '))), HasSubstr("more than"));
   EXPECT_THAT(WhyNot(folder_), HasSubstr("regular file"));
   EXPECT_TRUE(absl::IsNotFound(ReadKeyFile(Path("none")).status()));

@@ -134,6 +134,10 @@ TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
 TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
   EXPECT_THAT(WrongHostfile("mac-1\nmac-2 slots=two\n"),
               StartsWith("hosts:2: slots: expected 0 to"));
+  EXPECT_THAT(WrongHostfile("mac-1 slots=1025\n"), HasSubstr("expected 0 to 1024"));
+  EXPECT_THAT(WrongHostfile("mac-1:1025\n"), HasSubstr("N at most 1024"));
+  EXPECT_THAT(WrongHostfile("[{\"ssh\": \"a\", \"slots\": 1025}]"),
+              HasSubstr("expected 0 to 1024"));
   EXPECT_THAT(WrongHostfile("mac-1 slots=4 max_slots=2\n"),
               HasSubstr("slots=4 is more than max_slots=2"));
   EXPECT_THAT(WrongHostfile("mac-1 sockets=2\n"), HasSubstr("expected slots=N"));
