@@ -48,7 +48,7 @@ class RailMaker {
   // The silence after which a rail is given up: longer than a busy machine delays any thread.
   virtual std::uint64_t silence_ns() const { return 10'000'000'000; }
   // Of the steps of a test, one in this many is done.
-  virtual std::uint64_t steps_divisor() const { return 1; }
+  virtual std::uint32_t steps_divisor() const { return 1; }
 };
 using RailMakerFactory = std::function<std::unique_ptr<RailMaker>()>;
 
@@ -138,9 +138,9 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
       side.options.grace_period_ns = 4 * maker->silence_ns();
     }
   }
-  void Prepare(std::size_t bytes, std::uint64_t steps) {
+  void Prepare(std::size_t bytes, std::uint32_t steps) {
     for (int i : {0, 1}) {
-      sides[i].last = std::max<std::uint64_t>(steps / steps_divisor(), 1);
+      sides[i].last = Steps(steps);
       sides[i].target.resize(bytes);
       sides[i].source.resize(bytes);
       for (std::size_t k = 0; k < bytes; ++k) {
@@ -151,7 +151,9 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
     sides[0].theirs = sides[1].source;
     sides[1].theirs = sides[0].source;
   }
-  std::uint64_t steps_divisor() const { return maker->steps_divisor() * (IsShortTier() ? 4 : 1); }
+  std::uint32_t Steps(std::uint32_t usual) const {
+    return std::max(Seeds(usual) / maker->steps_divisor(), 1u);
+  }
   void Join() {
     const std::string name = "rail " + std::to_string(names.size());
     names.push_back(name);
@@ -238,7 +240,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
 };
 
 TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
-  Prepare(1024 * 1024, 60);
+  Prepare(1024 * 1024, 15);
   Join();
   Join();
   ASSERT_EQ(sides[0].link.direct_rails(), 2u);
@@ -253,7 +255,7 @@ TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
 }
 
 TEST_P(RailContractTest, CarriesSmallStepsOverOneRail) {
-  Prepare(8, 500);
+  Prepare(8, 125);
   Join();
   RunUntilDone();
 }
@@ -279,7 +281,7 @@ TEST_P(RailContractTest, CarriesMessagesOfAllSizesInOrder) {
 // Why: the grant goes out on one rail, and its data comes on another, whose thread may not have
 // taken the receive yet.
 TEST_P(RailContractTest, FindsTheReceiveOfEachDataOnWhicheverRailItComes) {
-  Prepare(4 * 1024, 300);
+  Prepare(4 * 1024, 75);
   for (int i = 0; i < 3; ++i) Join();
   RunUntilDone();
   EXPECT_EQ(sides[0].link.direct_rails(), 3u);
@@ -290,7 +292,7 @@ TEST_P(RailContractTest, FindsTheReceiveOfEachDataOnWhicheverRailItComes) {
 TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
   Prepare(4 * 1024 * 1024, 1);
   Join();
-  const int rounds = std::max(20 / static_cast<int>(steps_divisor()), 1);
+  const int rounds = static_cast<int>(Steps(5));
   for (int round = 1; round <= rounds; ++round) {
     sides[0].Ask();
     RunUntil([&] { return sides[1].sent > 0; });
@@ -311,7 +313,7 @@ TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
 // longer than in a daemon, because a rail that is given up too soon is replaced as well.
 TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
   for (Side& side : sides) side.options.heartbeat_timeout_ns = FabricOptions{}.heartbeat_timeout_ns;
-  Prepare(2 * 1024 * 1024, 40);
+  Prepare(2 * 1024 * 1024, 10);
   std::mt19937 random(1);
   for (int i = 0; i < 3; ++i) Join();
   int turns = 0;
@@ -336,7 +338,7 @@ TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
 
 // How: the same, but this side gives them up, so that half-received frames are stopped.
 TEST_P(RailContractTest, GoesOnWhileRailsAreStopped) {
-  Prepare(2 * 1024 * 1024, 30);
+  Prepare(2 * 1024 * 1024, 8);
   for (int i = 0; i < 2; ++i) Join();
   std::size_t next = 0;
   int turns = 0;

@@ -89,7 +89,7 @@ TEST_F(WorkersTest, WakeALoopThatSleeps) {
   const Sums sums(1, 16);
   Workers workers(Scheduling(1), bell, recorder);
   std::vector<std::uint64_t> done;
-  const std::uint64_t pieces = IsShortTier() ? 500 : 2000;
+  const std::uint64_t pieces = Seeds(500);
   for (std::uint64_t i = 0; i < pieces; ++i) {
     ASSERT_TRUE(workers.Submit(sums[0], i, {}));
     while (workers.Poll(done) == 0) {

@@ -152,7 +152,7 @@ TEST_F(SupervisorSideTest, AdoptsNoOfferThatLiesInAnothersSlotOrIsBeyondWhatWasC
 // Its reads stay in the page: what follows it is a fault.
 TEST_F(SupervisorSideTest, StaysBoundedWhateverRanksWrite) {
   std::mt19937_64 random(1);
-  for (std::uint32_t turn = 0; turn < Seeds(400); ++turn) {
+  for (std::uint32_t turn = 0; turn < Seeds(100); ++turn) {
     SupervisorSide<> supervisor(memory_.view(), 1);
     area(0).ready = area(1).ready = 1;
     ASSERT_TRUE(supervisor.Reopen());

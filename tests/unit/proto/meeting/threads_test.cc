@@ -206,12 +206,8 @@ class Job {
   std::atomic<std::uint32_t> ranks_out_{0};
 };
 
-TEST(MeetingThreadsTest, TwoRanksAddUpWhileThePageClosesAndReopens) {
-  Job(2, Seeds(100'000)).Run();
-}
-TEST(MeetingThreadsTest, FourRanksAddUpWhileThePageClosesAndReopens) {
-  Job(4, Seeds(20'000)).Run();
-}
+TEST(MeetingThreadsTest, TwoRanksAddUpWhileThePageClosesAndReopens) { Job(2, Seeds(25'000)).Run(); }
+TEST(MeetingThreadsTest, FourRanksAddUpWhileThePageClosesAndReopens) { Job(4, Seeds(5'000)).Run(); }
 
 }  // namespace
 }  // namespace mlxcomm::meeting::threads_test

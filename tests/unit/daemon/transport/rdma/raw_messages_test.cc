@@ -141,7 +141,7 @@ TEST(RawMessagesTest, TakesAShortOneForALostOne) {
 
 // However messages are lost and late, in both directions, and sends complete.
 TEST(RawMessagesTest, KeepsItsWordUnderLossAndDelay) {
-  for (std::uint32_t seed = 1; seed <= Seeds(25); ++seed) {
+  for (std::uint32_t seed = 1; seed <= Seeds(7); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 source(seed);
     const auto random = [&] { return static_cast<std::uint32_t>(source()); };

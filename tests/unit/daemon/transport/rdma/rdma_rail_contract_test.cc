@@ -83,9 +83,9 @@ class RdmaRails final : public RailMaker {
   }
   std::size_t cuts_max() const override { return is_fake_ ? RailMaker::cuts_max() : kCutsMin; }
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  std::uint64_t steps_divisor() const override { return 8; }  // A tenth of the speed, or less.
+  std::uint32_t steps_divisor() const override { return 8; }  // A tenth of the speed, or less.
 #else
-  std::uint64_t steps_divisor() const override { return is_fake_ ? 1 : 3; }
+  std::uint32_t steps_divisor() const override { return is_fake_ ? 1 : 3; }
 #endif
 
  private:
