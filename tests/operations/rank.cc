@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "client/lib/mlxcomm.hpp"
-#include "tests/unit/daemon/collective/oracle.h"
+#include "tests/ground/expected_result.h"
 
 namespace {
 

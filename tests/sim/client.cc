@@ -417,7 +417,7 @@ void Client::Check(Call& call) {
   const oracle::Bytes& output = call.in_place ? call.input : call.output;
   const std::size_t key =
       call.after_shrink ? static_cast<std::size_t>(Mix(left_.group) + call.index) : call.index;
-  const std::string wrong = job_.expected().Wrong(key, step, call.rank, output);
+  const std::string wrong = job_.WrongIn(key, step, call.rank, output);
   if (!wrong.empty()) Complain(absl::StrCat("step ", call.index, ": ", wrong));
 }
 

@@ -144,6 +144,31 @@ void Job::Complain(const std::string& what) {
   listener_.Complain(absl::StrCat(name(), ": ", what));
 }
 
+std::string Job::WrongIn(std::size_t index, const Step& step, std::uint32_t rank,
+                         const oracle::Bytes& output) {
+  oracle::Operation o = step.operation;
+  if (step.kind == Step::Kind::kMessage && rank == step.destination) {
+    o.kind = OperationKind::kReceive;
+    o.root = step.source;
+  }
+  if (!o.ShapeFor(rank).writes) return {};
+  const std::string what = absl::StrCat(OperationKindName(o.kind), " ", DataTypeName(o.type), "[",
+                                        o.count, "] over ", o.size, " ranks is wrong");
+  const auto known = same_for_all_.find(index);
+  if (known != same_for_all_.end()) {
+    if (known->second == output) return {};
+    return absl::StrCat(what, ", or not as another rank has it");
+  }
+  const std::int64_t wrong = oracle::FirstWrong(o, rank, output);
+  if (wrong >= 0) return absl::StrCat("element ", wrong, " of ", what);
+  if (o.kind == OperationKind::kAllReduce || o.kind == OperationKind::kAllGather ||
+      o.kind == OperationKind::kAllGatherV || o.kind == OperationKind::kBroadcast) {
+    same_for_all_[index] = output;
+    if (same_for_all_.size() > kResultsKept) same_for_all_.erase(same_for_all_.begin());
+  }
+  return {};
+}
+
 bool Job::MayBeLost(std::uint32_t rank) const {
   if (departed_.contains(rank)) return true;
   const std::size_t host = options_.hosts[rank]->index();

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "tests/sim/client.h"
-#include "tests/sim/expected.h"
 #include "tests/sim/host.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/program.h"
@@ -56,7 +55,10 @@ class Job {
   const std::string& name() const { return options_.name; }
   const Program& program() const { return program_; }
   Schedule& schedule() { return schedule_; }
-  Expected& expected() { return expected_; }
+  // What is wrong in the output of `rank` in the step's group; empty: nothing. A result that is the same on
+  // all ranks is computed once: others' must then be the same to the bit.
+  std::string WrongIn(std::size_t index, const Step& step, std::uint32_t rank,
+                      const oracle::Bytes& output);
   // How long after its deadline a call may end on that host.
   std::uint64_t late_ns_max(const Host& host) const {
     return options_.late_ns_max + ledger_.stopped_ns(host.index());
@@ -97,6 +99,8 @@ class Job {
   void Complain(const std::string& what);
 
  private:
+  static constexpr std::size_t kResultsKept = 8;
+
   std::string WhyWrong(std::uint32_t group, const Failure& failure) const;
   std::string WhyNotJoinedWrong(const Client& client, const Failure& failure) const;
   std::string WhyNotShrunkWrong(const Client& client, const Failure& failure) const;
@@ -116,7 +120,7 @@ class Job {
   JobListener& listener_;
   Random random_;
   Program program_;
-  Expected expected_;
+  std::map<std::size_t, oracle::Bytes> same_for_all_;  // By step: the latest kResultsKept.
   std::vector<std::unique_ptr<Client>> clients_;
   std::uint64_t started_ns_ = 0;
   std::uint64_t world_ = 0;  // Its group; 0: no client has joined.

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/ground/expected_result.h"
 #include "tests/sim/random.h"
-#include "tests/unit/daemon/collective/oracle.h"
 
 namespace mlxcomm::sim {
 

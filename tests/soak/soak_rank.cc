@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "client/lib/mlxcomm.hpp"
-#include "tests/unit/daemon/collective/oracle.h"
+#include "tests/ground/expected_result.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <numeric>
 
+#include "tests/ground/half.h"
 #include "tests/unit/daemon/collective/calls.h"
 #include "tests/unit/daemon/collective/numbered_node.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
-#include "tests/unit/daemon/reduce/half.h"
 
 namespace mlxcomm::collective::collectives_test {
 namespace {

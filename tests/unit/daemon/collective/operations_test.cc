@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/daemon/collective/oracle.h"
+#include "tests/ground/expected_result.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 #include "tests/unit/seeds.h"
 

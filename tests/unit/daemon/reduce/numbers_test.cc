@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "daemon/reduce/kernels.h"
+#include "tests/ground/half.h"
 #include "tests/unit/daemon/reduce/buffers.h"
-#include "tests/unit/daemon/reduce/half.h"
 #include "tests/unit/daemon/reduce/oracle.h"
 
 namespace mlxcomm::reduce::numbers_test {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "daemon/reduce/kernels.h"
-#include "tests/unit/daemon/reduce/half.h"
+#include "tests/ground/half.h"
 
 namespace mlxcomm::reduce::oracle {
 

@@ -1,38 +1,50 @@
-// The expected result of every operation, computed in the plain way from all ranks' inputs. Values
-// are small whole numbers, which every type holds exactly, so results are compared exactly; only a
-// mean may need rounding.
-//
-// Memory: vectors of bytes.
-#pragma once
+#include "tests/ground/expected_result.h"
 
-#include <algorithm>
 #include <cmath>
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <vector>
 
-#include "proto/types/operation_shape.h"
-#include "tests/unit/daemon/reduce/half.h"
+#include "tests/ground/half.h"
 
 namespace mlxcomm::oracle {
+namespace {
 
-using Value = std::complex<double>;
-using Bytes = std::vector<std::byte>;
-
-template <typename T>
-void Put(std::byte* to, T value) {
-  std::memcpy(to, &value, sizeof value);
-}
-template <typename T>
-T Get(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
+// By the real part, then the imaginary one.
+bool IsBefore(Value a, Value b) {
+  return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
 }
 
-inline void Encode(DataType type, Value value, std::byte* to) {
+// On bool, sum and max mean or, product and min mean and.
+Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
+  const bool logical = type == DataType::kBool;
+  const auto bits_a = static_cast<std::int64_t>(a.real());
+  const auto bits_b = static_cast<std::int64_t>(b.real());
+  switch (op) {
+    case ReduceOperator::kNone: return b;
+    case ReduceOperator::kMean:
+    case ReduceOperator::kSum: return logical ? Value(static_cast<double>(bits_a | bits_b)) : a + b;
+    case ReduceOperator::kProduct: return a * b;
+    case ReduceOperator::kMin: return IsBefore(b, a) ? b : a;
+    case ReduceOperator::kMax: return IsBefore(a, b) ? b : a;
+    case ReduceOperator::kAnd: return static_cast<double>(bits_a & bits_b);
+    case ReduceOperator::kOr: return static_cast<double>(bits_a | bits_b);
+  }
+  return 0;
+}
+
+// Element i of `rank`'s input.
+Value Contribution(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t i,
+                   std::uint64_t salt) {
+  const std::uint64_t mixed = (rank * 2654435761u + i * 40503u + salt % 65521 * 977u) >> 3;
+  const double imaginary = type == DataType::kComplex64 ? static_cast<double>(mixed / 5 % 2) : 0;
+  if (op == ReduceOperator::kProduct) {
+    return {mixed % 7 == 0 && rank < 6 ? 2.0 : 1.0, 0};
+  }
+  if (type == DataType::kBool) return static_cast<double>(mixed % 2);
+  return {static_cast<double>(mixed % 4), imaginary};
+}
+
+}  // namespace
+
+void Encode(DataType type, Value value, std::byte* to) {
   const double real = value.real();
   const auto whole = std::isfinite(real) ? static_cast<std::int64_t>(real) : 0;
   switch (type) {
@@ -55,7 +67,7 @@ inline void Encode(DataType type, Value value, std::byte* to) {
   }
 }
 
-inline Value Decode(DataType type, const std::byte* from) {
+Value Decode(DataType type, const std::byte* from) {
   switch (type) {
     case DataType::kBool:
     case DataType::kUint8: return static_cast<double>(Get<std::uint8_t>(from));
@@ -78,44 +90,8 @@ inline Value Decode(DataType type, const std::byte* from) {
   return 0;
 }
 
-// By the real part, then the imaginary one.
-inline bool IsBefore(Value a, Value b) {
-  return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
-}
-
-// On bool, sum and max mean or, product and min mean and.
-inline Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
-  const bool logical = type == DataType::kBool;
-  const auto bits_a = static_cast<std::int64_t>(a.real());
-  const auto bits_b = static_cast<std::int64_t>(b.real());
-  switch (op) {
-    case ReduceOperator::kNone: return b;
-    case ReduceOperator::kMean:
-    case ReduceOperator::kSum: return logical ? Value(static_cast<double>(bits_a | bits_b)) : a + b;
-    case ReduceOperator::kProduct: return a * b;
-    case ReduceOperator::kMin: return IsBefore(b, a) ? b : a;
-    case ReduceOperator::kMax: return IsBefore(a, b) ? b : a;
-    case ReduceOperator::kAnd: return static_cast<double>(bits_a & bits_b);
-    case ReduceOperator::kOr: return static_cast<double>(bits_a | bits_b);
-  }
-  return 0;
-}
-
-// Element i of `rank`'s input: products of 64 of them stay exact. `salt` makes the values of
-// operations differ.
-inline Value Contribution(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t i,
-                          std::uint64_t salt = 0) {
-  const std::uint64_t mixed = (rank * 2654435761u + i * 40503u + salt % 65521 * 977u) >> 3;
-  const double imaginary = type == DataType::kComplex64 ? static_cast<double>(mixed / 5 % 2) : 0;
-  if (op == ReduceOperator::kProduct) {
-    return {mixed % 7 == 0 && rank < 6 ? 2.0 : 1.0, 0};
-  }
-  if (type == DataType::kBool) return static_cast<double>(mixed % 2);
-  return {static_cast<double>(mixed % 4), imaginary};
-}
-
-inline Bytes Input(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t elements,
-                   std::uint64_t salt = 0) {
+Bytes Input(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t elements,
+            std::uint64_t salt) {
   const std::size_t width = DataTypeBytes(type);
   Bytes bytes(elements * width);
   for (std::uint64_t i = 0; i < elements; ++i) {
@@ -124,28 +100,14 @@ inline Bytes Input(DataType type, ReduceOperator op, std::uint32_t rank, std::ui
   return bytes;
 }
 
-struct Operation {
-  OperationKind kind = OperationKind::kBarrier;
-  DataType type = DataType::kFloat32;
-  ReduceOperator op = ReduceOperator::kNone;
-  std::uint64_t count = 0;
-  std::uint32_t size = 1;
-  std::uint32_t root = 0;
-  // By rank; the table that the rank passes.
-  std::vector<std::vector<std::uint64_t>> tables = {};
-  std::uint64_t salt = 0;
+OperationShape Operation::ShapeFor(std::uint32_t rank) const {
+  OperationShape shape;
+  const std::vector<std::uint64_t> none;
+  (void)ShapeOf({kind, count, rank, size, root, tables.empty() ? none : tables[rank]}, shape);
+  return shape;
+}
 
-  OperationShape ShapeFor(std::uint32_t rank) const {
-    OperationShape shape;
-    const std::vector<std::uint64_t> none;
-    (void)ShapeOf({kind, count, rank, size, root, tables.empty() ? none : tables[rank]}, shape);
-    return shape;
-  }
-};
-
-// The tables of an operation that has them, in place of its count. Unequal lengths: nothing, the count, or
-// twice the count.
-inline void AddTables(Operation& o) {
+void AddTables(Operation& o) {
   if (!HasCounts(o.kind)) return;
   o.tables.assign(o.size, std::vector<std::uint64_t>(CountsLength(o.kind, o.size)));
   for (std::uint32_t from = 0; from < o.size; ++from) {
@@ -162,15 +124,7 @@ inline void AddTables(Operation& o) {
   o.count = 0;
 }
 
-// Where element i of `rank`'s output comes from: (rank, element) of the inputs, or all
-// ranks' element for reductions.
-struct Origin {
-  bool all_ranks = false;
-  std::uint32_t rank = 0;
-  std::uint64_t element = 0;
-};
-
-inline Origin OriginOf(const Operation& o, std::uint32_t rank, std::uint64_t i) {
+Origin OriginOf(const Operation& o, std::uint32_t rank, std::uint64_t i) {
   const auto packed = [&](auto length_of) {
     Origin origin;
     while (i >= length_of(origin.rank)) i -= length_of(origin.rank++);
@@ -181,7 +135,8 @@ inline Origin OriginOf(const Operation& o, std::uint32_t rank, std::uint64_t i) 
     case OperationKind::kAllReduce:
     case OperationKind::kReduce: return {true, 0, i};
     case OperationKind::kReduceScatter: return {true, 0, rank * o.count + i};
-    case OperationKind::kBroadcast: return {false, o.root, i};
+    case OperationKind::kBroadcast:
+    case OperationKind::kReceive: return {false, o.root, i};
     case OperationKind::kScatter: return {false, o.root, rank * o.count + i};
     case OperationKind::kAllGather:
     case OperationKind::kGather: return packed([&](std::uint32_t) { return o.count; });
@@ -201,8 +156,7 @@ inline Origin OriginOf(const Operation& o, std::uint32_t rank, std::uint64_t i) 
   }
 }
 
-// The index of the first wrong element of `rank`'s output, or -1.
-inline std::int64_t FirstWrong(const Operation& o, std::uint32_t rank, const Bytes& output) {
+std::int64_t FirstWrong(const Operation& o, std::uint32_t rank, const Bytes& output) {
   const std::size_t width = DataTypeBytes(o.type);
   const OperationShape shape = o.ShapeFor(rank);
   if (output.size() != shape.output_elements * width) return 0;
