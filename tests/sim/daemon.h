@@ -16,9 +16,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "daemon/node/node.h"
+#include "tests/sim/connected_rail.h"
 #include "tests/sim/random.h"
 #include "tests/sim/schedule.h"
-#include "tests/sim/simulated_rail.h"
 
 namespace mlxcomm::sim {
 

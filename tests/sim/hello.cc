@@ -8,8 +8,7 @@ Hello::Hello(Schedule& schedule, Host& dialer, Port& port, Random random)
     : schedule_(schedule),
       random_(random),
       cable_(*port.cable),
-      connection_(
-          std::make_shared<Connection>(schedule, *port.cable, random_.Fork("connection"))) {
+      connection_(std::make_shared<Connection>(schedule, *port.cable, random_.Fork("connection"))) {
   const Port* const other = port.peer->PortOf(cable_, 1 - port.side);
   for (const Role role : {kDialer, kAcceptor}) {
     Side& side = At(role);
@@ -96,7 +95,7 @@ void Hello::FinishAs(Role role, const wire::Introduction& theirs) {
   Daemon* const daemon = DaemonOf(side);
   side.over = true;
   connection_->Detach(side.end);
-  auto rail = std::make_unique<SimulatedRail>(schedule_, *daemon, connection_, side.end, side.path,
+  auto rail = std::make_unique<ConnectedRail>(schedule_, *daemon, connection_, side.end, side.path,
                                               side.host->rail_options(), random_.Fork("rail"));
   const fabric::Links::Join join = *std::exchange(side.join, std::nullopt);
   (void)daemon->links().Finish(join, std::move(rail), theirs, schedule_.now_ns());

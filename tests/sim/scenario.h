@@ -9,9 +9,9 @@
 
 #include "tests/sim/cable.h"
 #include "tests/sim/client.h"
+#include "tests/sim/connected_rail.h"
 #include "tests/sim/daemon.h"
 #include "tests/sim/program.h"
-#include "tests/sim/simulated_rail.h"
 
 namespace mlxcomm::sim {
 

@@ -238,7 +238,8 @@ void World::End(const Fault& fault) {
       if (--pulled_[fault.target] == 0) SetCable(fault.target, true);
       return;
     case Fault::Kind::kRate:
-      return cables_[fault.target]->SetRate(scenario_.cables[fault.target].options.bytes_per_second);
+      return cables_[fault.target]->SetRate(
+          scenario_.cables[fault.target].options.bytes_per_second);
     case Fault::Kind::kSmallOnly: return SetSmallOnly(fault.target, false);
     case Fault::Kind::kFlip: return cables_[fault.target]->SetFlips(0);
     default: return BringBack(fault);

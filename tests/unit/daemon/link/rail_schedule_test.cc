@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "tests/unit/daemon/link/simulated_rails.h"
+#include "tests/unit/daemon/link/two_sides.h"
 
 namespace mlxcomm::fabric::rail_schedule_test {
 namespace {

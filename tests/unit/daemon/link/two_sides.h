@@ -1,5 +1,5 @@
-// Rails that exist only in virtual time, two ends each, and the two sides of a link that
-// they join: each rail has a rate and a latency, may lose single frames, and may be cut.
+// The two sides of a link in virtual time, and the cables that join them: each has a rate and a
+// latency, may lose single frames, and may be cut, at one end or both.
 //
 // Owner: the test. Thread: one. Memory: what is on the cables.
 #pragma once
@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -17,7 +16,7 @@
 #include <vector>
 
 #include "daemon/link/link.h"
-#include "daemon/transport/posted_receives.h"
+#include "tests/ground/simulated_rail.h"
 
 namespace mlxcomm::fabric {
 
@@ -68,25 +67,18 @@ struct Cable {
   }
 };
 
-class SimulatedRail final : public Rail {
+// One end of a cable. A test decides when it writes and reads what is due.
+class CableRail final : public ground::SimulatedRail {
  public:
-  SimulatedRail(std::shared_ptr<Cable> cable, int side, const std::uint64_t& now)
-      : cable_(std::move(cable)), side_(side), now_(now), heard_ns_(now) {}
-  ~SimulatedRail() override { Stop(); }
+  CableRail(std::shared_ptr<Cable> cable, int side, const std::uint64_t& now)
+      : SimulatedRail(now, DownCause::kCut), cable_(std::move(cable)), side_(side), now_(now) {}
+  ~CableRail() override { Stop(); }
 
-  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
-    posted_.Expect(receive, share);
-  }
-  absl::Status Start(bool resumed, ArrivalClaims& claims) override {
-    posted_.ShareClaims(claims);
-    if (resumed) posted_.DoNotKnowAllWithdrawn();
-    return absl::OkStatus();
-  }
   bool Give(const RailCommand& command) override {
-    if (down_) return true;
+    if (is_down()) return true;
     if (command.kind != RailCommand::Kind::kTransmit) {
-      if (commands_.size() >= 64) return false;
-      commands_.push_back(command);
+      if (commands() >= 64) return false;
+      Queue(command);
       return true;
     }
     if (lane().frames.size() >= 1024) return false;
@@ -108,45 +100,8 @@ class SimulatedRail final : public Rail {
   std::unique_ptr<KeptEnd> KeepEnd() override {
     return open_ ? std::make_unique<End>(cable_) : nullptr;
   }
-  void GoDown(DownCause cause, const std::string& why) {
-    if (std::exchange(down_, true)) return;
-    open_ = cause == DownCause::kCut;
-    source_.clear();
-    // Written frames are still on the cable; the rest never was.
-    std::erase_if(lane().frames, [](const Lane::OnWire& frame) { return !frame.written; });
-    RailEvent event;
-    event.kind = RailEvent::Kind::kDown;
-    event.cause = cause;
-    event.transmitted = std::exchange(transmitted_, 0);
-    event.abandoned = posted_.Abandon();
-    event.reason = why;
-    events_.push_back(std::move(event));
-  }
-
-  bool Pop(RailEvent& event) override {
-    popped_.clear();
-    if (events_.empty() && transmitted_ > 0) {
-      event = {};
-      event.kind = RailEvent::Kind::kTransmitted;
-      event.transmitted = std::exchange(transmitted_, 0);
-      return true;
-    }
-    if (events_.empty()) return false;
-    event = std::move(events_.front());
-    events_.pop_front();
-    event.transmitted += std::exchange(transmitted_, 0);
-    if (event.kind == RailEvent::Kind::kFrame && event.header.type != wire::FrameType::kData) {
-      popped_ = std::move(payloads_.front());
-      payloads_.pop_front();
-      event.payload = popped_;
-    }
-    return true;
-  }
-  bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
-  void WakeUp() override {}
   bool is_direct() const override { return cable_->direct; }
   bool is_reliable() const override { return cable_->reliable; }
-  std::uint64_t last_received_ns() const override { return heard_ns_; }
   std::optional<HeldBytes> held() const override {
     if (!cable_->reliable) return std::nullopt;
     HeldBytes held{0, now_};
@@ -172,44 +127,28 @@ class SimulatedRail final : public Rail {
       const std::byte* const from = source_.front();
       source_.pop_front();
       if (from != nullptr) frame.payload.assign(from, from + frame.header.payload_bytes);
-      if (frame.header.sequence != 0) ++transmitted_;
+      OnWritten(frame.header);
       lane().carried_bytes += frame.header.payload_bytes;
     }
   }
-  // Everything that has arrived by now. `half`: also the header of the next frame, but not its end.
+  // Everything that has arrived by now; commands are taken as late as may be. `half`: up to the first data,
+  // of which the header is read and half of the payload.
   void Read(bool half = false) {
     Lane& from = cable_->lanes[1 - side_];
-    while (!down_ && !from.frames.empty() && from.frames.front().written &&
+    while (!is_down() && !from.silent && !from.frames.empty() && from.frames.front().written &&
            from.frames.front().arrives_ns <= now_) {
-      Lane::OnWire& frame = from.frames.front();
-      if (from.silent) return;
-      const bool lost = !cable_->reliable && Chance() < from.loss;
-      if (!lost && !TakeFrame(frame, half)) return;
-      from.frames.pop_front();
-    }
-    if (!half && !down_) TakeCommands();
-  }
-  void TakeCommands() {
-    for (; !commands_.empty(); commands_.pop_front()) {
-      const RailCommand& command = commands_.front();
-      switch (command.kind) {
-        case RailCommand::Kind::kPostReceive: Expect(command.receive, command.share); break;
-        case RailCommand::Kind::kForgetCompleted:
-          posted_.ForgetCompleted(command.key, command.step);
-          break;
-        case RailCommand::Kind::kWithdraw: {
-          posted_.Forget(command.key);
-          RailEvent event;
-          event.kind = RailEvent::Kind::kWithdrawn;
-          event.key = command.key;
-          events_.push_back(std::move(event));
-          break;
-        }
-        default: break;
+      OnHeard(now_);
+      if (half && from.frames.front().header.type == wire::FrameType::kData) {
+        if (Begin(from.frames.front().header)) PlaceHalf(from.frames.front().payload);
+        return;
       }
+      Lane::OnWire frame = std::move(from.frames.front());
+      from.frames.pop_front();
+      if (!cable_->reliable && Chance() < from.loss) continue;
+      Take(frame.header, std::move(frame.payload));
     }
+    if (!half) TakeCommands();
   }
-  bool is_down() const { return down_; }
   // When the next thing happens on this end; kNever: nothing.
   std::uint64_t NextNs() const {
     std::uint64_t next = ~std::uint64_t{0};
@@ -233,50 +172,18 @@ class SimulatedRail final : public Rail {
   };
   Lane& lane() { return cable_->lanes[side_]; }
   double Chance() { return static_cast<double>((*cable_->random)()) / 4294967296.0; }
-  // False: only half of it is here, or it took the rail down.
-  bool TakeFrame(Lane::OnWire& frame, bool half) {
-    heard_ns_ = now_;
-    RailEvent event;
-    event.header = frame.header;
-    if (frame.header.type == wire::FrameType::kData) {
-      std::byte* to = nullptr;
-      PostedReceives::Place place = posted_.Begin(frame.header, &to);
-      if (place == PostedReceives::Place::kUnknown) {
-        TakeCommands();  // As late as may be.
-        place = posted_.Begin(frame.header, &to);
-      }
-      if (place == PostedReceives::Place::kOutside || place == PostedReceives::Place::kUnknown) {
-        GoDown(place == PostedReceives::Place::kOutside ? DownCause::kViolation : DownCause::kCut,
-               "data that is wrong here");
-        return false;
-      }
-      if (place == PostedReceives::Place::kDirect) {
-        const std::size_t now = half ? frame.payload.size() / 2 : frame.payload.size();
-        std::memcpy(to, frame.payload.data(), now);
-      }
-      if (half && place != PostedReceives::Place::kDuplicate) return false;
-      event.duplicate = place == PostedReceives::Place::kDuplicate;
-      event.placed = !event.duplicate && posted_.Complete(frame.header, frame.payload.data());
-    } else {
-      payloads_.push_back(std::move(frame.payload));
-    }
-    events_.push_back(std::move(event));
-    return true;
+  // Written frames are still on the cable; the rest never was.
+  void OnDown(DownCause cause) override {
+    open_ = cause == DownCause::kCut;
+    source_.clear();
+    std::erase_if(lane().frames, [](const Lane::OnWire& frame) { return !frame.written; });
   }
 
   std::shared_ptr<Cable> cable_;
   int side_;
   const std::uint64_t& now_;
-  std::uint64_t heard_ns_;
-  bool down_ = false;
   bool open_ = false;
-  PostedReceives posted_;
-  std::deque<RailCommand> commands_;
   std::deque<const std::byte*> source_;
-  std::deque<RailEvent> events_;
-  std::deque<std::vector<std::byte>> payloads_;
-  std::vector<std::byte> popped_;
-  std::uint32_t transmitted_ = 0;
 };
 
 // A link's two sides in one virtual time.
@@ -322,7 +229,7 @@ class TwoSides {
   struct Joined {
     std::string name;
     std::shared_ptr<Cable> cable;
-    SimulatedRail* ends[2] = {nullptr, nullptr};  // The links'; checked by HasRailOver.
+    CableRail* ends[2] = {nullptr, nullptr};  // The links'; checked by HasRailOver.
   };
 
   explicit TwoSides(const FabricOptions& options = {}, std::uint32_t seed = 1)
@@ -341,7 +248,7 @@ class TwoSides {
     const wire::Introduction told[2] = {IntroductionOf(a), IntroductionOf(b)};
     const Link::Standing standing[2] = {a.link.standing(), b.link.standing()};
     for (int side = 0; side < 2; ++side) {
-      auto rail = std::make_unique<SimulatedRail>(joined.cable, side, now);
+      auto rail = std::make_unique<CableRail>(joined.cable, side, now);
       joined.ends[side] = rail.get();
       NodeIdentity peer;
       peer.name = side == 0 ? "b" : "a";

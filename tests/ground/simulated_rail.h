@@ -1,0 +1,87 @@
+// A rail of virtual time, as a link sees it: receives, placed data and events. Commands wait until the
+// rail's own turn; data lies where PostedReceives says, perhaps in two parts; events wait for Pop.
+//
+//   Give ──▶ commands ──TakeCommands──▶ receives, or the wire
+//   Pop  ◀── events   ◀── claimed, placed ── Begin, Take ◀── the wire
+//
+// The wire is the derived class's: cables between two links (unit/daemon/link/two_sides.h), or the
+// simulator's connections (sim/connected_rail.h).
+//
+// Owner: Link. Thread: one. Memory: what waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "daemon/transport/posted_receives.h"
+#include "daemon/transport/rail.h"
+
+namespace mlxcomm::ground {
+
+class SimulatedRail : public fabric::Rail {
+ public:
+  void Expect(const fabric::PostedReceive& receive, fabric::ReceiveBudget::Share share) override {
+    posted_.Expect(receive, share);
+  }
+  absl::Status Start(bool resumed, fabric::ArrivalClaims& claims) override;
+  bool Pop(fabric::RailEvent& event) override;
+  bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
+  void WakeUp() override {}
+  std::uint64_t last_received_ns() const override { return last_received_ns_; }
+
+  // The rail's own turn: all commands that wait.
+  void TakeCommands();
+  void GoDown(fabric::DownCause cause, const std::string& why,
+              LinkReason reason = LinkReason::kNone);
+  bool is_down() const { return down_; }
+
+ protected:
+  // `unknown`: the cause when data comes that nobody has asked for.
+  SimulatedRail(std::uint64_t now_ns, fabric::DownCause unknown)
+      : unknown_(unknown), last_received_ns_(now_ns) {}
+
+  // Something waits for Pop, which has left that many events.
+  virtual void OnEvents() {}
+  virtual void OnPopped(std::size_t) {}
+  // A command for the wire.
+  virtual void OnCommand(const fabric::RailCommand&) {}
+  virtual void OnDown(fabric::DownCause) {}
+
+  void Queue(const fabric::RailCommand& command) { commands_.push_back(command); }
+  std::size_t commands() const { return commands_.size(); }
+  std::size_t events() const { return events_.size(); }
+
+  void OnHeard(std::uint64_t now_ns) { last_received_ns_ = now_ns; }
+  void OnWritten(const wire::FrameHeader& header);
+  // The header of data has come: finds its place. False: the rail has gone down.
+  bool Begin(const wire::FrameHeader& header);
+  // Half of it has come: what a receive holds until the rest comes, perhaps on another rail.
+  void PlaceHalf(const std::vector<std::byte>& payload);
+  // A whole frame has come. `changed`: data is not as it was sent.
+  void Take(const wire::FrameHeader& header, std::vector<std::byte> payload, bool changed = false);
+
+ private:
+  struct Event {
+    fabric::RailEvent event;
+    std::vector<std::byte> payload;
+  };
+  Event& Add(fabric::RailEvent::Kind kind);
+
+  const fabric::DownCause unknown_;
+  std::uint64_t last_received_ns_;
+  bool started_ = false;
+  bool down_ = false;
+  std::deque<fabric::RailCommand> commands_;
+  std::deque<Event> events_;
+  Event popped_;
+  std::uint32_t transmitted_ = 0;
+  fabric::PostedReceives posted_;
+  bool begun_ = false;  // The frame under way has its place.
+  fabric::PostedReceives::Place place_ = fabric::PostedReceives::Place::kDropped;
+  std::byte* target_ = nullptr;
+};
+
+}  // namespace mlxcomm::ground

@@ -1,0 +1,86 @@
+// A rail over a connection of the simulator, as TcpRail is one over a socket, with a thread. The seed decides
+// the time of each act of that thread: commands are taken a moment after they were given, data is placed
+// when it arrives, whatever the loop knows by then, and a payload's first byte may arrive long before its
+// last.
+//
+// Owner: Link. Thread: one. Memory: kCommandsMax commands, kEventsMax events and their payloads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/transport/rail_path.h"
+#include "tests/ground/simulated_rail.h"
+#include "tests/sim/connection.h"
+#include "tests/sim/random.h"
+#include "tests/sim/schedule.h"
+
+namespace mlxcomm::sim {
+
+// The rail's owner, which is notified that an event waits for Pop.
+class RailOwner {
+ public:
+  virtual ~RailOwner() = default;
+  virtual void OnRailHasEvents() = 0;
+};
+
+struct RailOptions {
+  std::size_t commands_max = 256;
+  std::size_t events_max = 256;
+  std::uint64_t command_delay_ns_max = 2 * kMicrosecond;
+};
+
+class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd {
+ public:
+  ConnectedRail(Schedule& schedule, RailOwner& owner, std::shared_ptr<Connection> connection,
+                int side, fabric::RailPath path, const RailOptions& options, Random random);
+  ~ConnectedRail() override;
+
+  absl::Status Start(bool resumed, fabric::ArrivalClaims& claims) override;
+  bool Give(const fabric::RailCommand& command) override;
+  void Finish() override;
+  void Stop() override;
+  std::unique_ptr<fabric::KeptEnd> KeepEnd() override;
+  bool is_reliable() const override { return connection_->cable().options().reliable; }
+  bool has_passed_large() const override { return !is_reliable() || passed_large_; }
+  fabric::RailSnapshot Snapshot() const override;
+
+ private:
+  // SimulatedRail
+  void OnEvents() override { owner_.OnRailHasEvents(); }
+  void OnPopped(std::size_t left) override;
+  void OnCommand(const fabric::RailCommand& command) override;
+  void OnDown(fabric::DownCause) override { connection_->Close(side_); }
+
+  // ConnectionEnd
+  void OnLeft(const Message& message) override;
+  void OnBegins(const Message& message) override;
+  bool OnArrived(Message& message) override;
+  void OnEnded(fabric::DownCause cause, const std::string& why) override { GoDown(cause, why); }
+
+  void ScheduleCommands();
+  void SendHeader(wire::FrameHeader header, bool padded = false);
+  void OnEcho(const wire::FrameHeader& echo);
+  [[nodiscard]] bool IsAsSent(Message& message);
+
+  Schedule& schedule_;
+  RailOwner& owner_;
+  std::shared_ptr<Connection> connection_;
+  int side_;
+  fabric::RailPath path_;
+  RailOptions options_;
+  Random random_;
+  std::shared_ptr<bool> alive_;  // For events that come after it.
+  bool kept_ = false;            // Its end of the connection was given to another owner.
+  bool commands_due_ = false;
+  bool is_data_changed_ = false;  // Of the message that arrives.
+  bool passed_large_ = false;
+  std::uint64_t round_trip_ns_ = 0;
+  std::uint64_t round_trip_ns_min_ = 0;
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t received_bytes_ = 0;
+};
+
+}  // namespace mlxcomm::sim
