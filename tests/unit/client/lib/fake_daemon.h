@@ -28,6 +28,7 @@
 #include "proto/queue/doorbell.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/ring.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::client {
 
@@ -37,9 +38,6 @@ class FakeDaemon {
   static constexpr std::uint64_t kPatienceNs = 60'000'000'000;
 
   FakeDaemon() {
-    char folder[] = "/tmp/mlxcomm-fake-XXXXXX";
-    Demand(::mkdtemp(folder) != nullptr);
-    folder_ = folder;
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     socket_path().copy(address.sun_path, sizeof address.sun_path - 1);
@@ -72,13 +70,11 @@ class FakeDaemon {
     }
     ::munmap(memory_, queue::kQueueSegmentBytes);
     ::munmap(arena_, kArenaBytes);
-    ::unlink(socket_path().c_str());
-    ::rmdir(folder_.c_str());
   }
   FakeDaemon(const FakeDaemon&) = delete;
   FakeDaemon& operator=(const FakeDaemon&) = delete;
 
-  std::string socket_path() const { return folder_ + "/socket"; }
+  std::string socket_path() const { return folder_.path() + "/socket"; }
   queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For its hellos.
 
   // Answers the next hello in this way, on another thread.
@@ -170,7 +166,7 @@ class FakeDaemon {
     return file;
   }
 
-  std::string folder_;
+  const TemporaryFolder folder_;
   int listener_ = -1;
   int arena_file_ = -1;
   int queue_file_ = -1;

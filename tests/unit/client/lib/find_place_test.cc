@@ -16,30 +16,13 @@
 #include <gtest/gtest.h>
 
 #include "client/lib/mlxcomm.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::client::find_place_test {
 namespace {
 
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
-
-// For a test's own files, because other runs of it may be under way; removed with its contents.
-class OwnFolder {
- public:
-  OwnFolder() : path_(testing::TempDir() + "/find_place_XXXXXX") {
-    EXPECT_NE(::mkdtemp(path_.data()), nullptr) << path_;
-  }
-  OwnFolder(const OwnFolder&) = delete;
-  OwnFolder& operator=(const OwnFolder&) = delete;
-  ~OwnFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Failure Find(const Variables& variables, Place& place, const PlaceGiven& given = {}) {
   return FindPlace(
@@ -122,7 +105,7 @@ TEST(FindPlaceTest, NamesLongLaunchesByANumber) {
 // Why: exo writes files that differ by rank: its own entry is the wildcard address, and a rank that is no
 // neighbour has an address for documentation. Ranks of one launch waited for each other in three jobs.
 TEST(FindPlaceTest, IsInOneJobWhereHostFilesDifferByRank) {
-  const OwnFolder folder;
+  const TemporaryFolder folder;
   const auto job = [&](int rank, const std::string& hosts) {
     const std::string path = folder.path() + "/" + std::to_string(rank);
     std::ofstream(path) << hosts;
@@ -140,7 +123,7 @@ TEST(FindPlaceTest, IsInOneJobWhereHostFilesDifferByRank) {
 }
 
 TEST(FindPlaceTest, IsInOneJobWhereCoordinatorsDifferByRank) {
-  const OwnFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/devices";
   std::ofstream(path) << R"([[null, "rdma_en5"], ["rdma_en5", null]])";
   const auto job = [&](const char* rank, const char* coordinator) {
@@ -154,7 +137,7 @@ TEST(FindPlaceTest, IsInOneJobWhereCoordinatorsDifferByRank) {
 }
 
 TEST(FindPlaceTest, ReadsJacclsOwnNamesFirst) {
-  const OwnFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/devices";
   std::ofstream(path) << R"([[null, "rdma_en5"], ["rdma_en5", null]])";
   const Place place = Found({{"MLX_RANK", "0"},
@@ -175,7 +158,7 @@ TEST(FindPlaceTest, ASizeWithoutARankIsNoGroupOfOne) {
 }
 
 TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
-  const OwnFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/hosts.json";
   std::ofstream(path) << "[[\"10.0.0.1:5000\"],\n oops]";
   EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}}),
@@ -187,7 +170,7 @@ TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
 // Why: the shell may have yesterday's file, and a world that waits for ranks that are never
 // started.
 TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
-  const OwnFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/three.json";
   std::ofstream(path) << R"([["10.0.0.1:1"], ["10.0.0.2:1"], ["10.0.0.3:1"]])";
   const Variables agree = {{"MLX_RANK", "1"}, {"MLX_WORLD_SIZE", "3"}, {"MLX_HOSTFILE", path}};
@@ -211,7 +194,7 @@ TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
 // Why: `mlx.launch --backend jaccl` sets no size; only the matrix of devices, of which each rank
 // has a file of its own, shows how many ranks there are.
 TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
-  const OwnFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/jaccl";
   const std::string three = R"([[null, "rdma_en2", ["rdma_en3", "rdma_en4"]],
                                 ["rdma_en2", null, null], ["rdma_en3", null, null]])";
@@ -234,7 +217,7 @@ TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
 }
 
 TEST(FindPlaceTest, NamesTheEntryOfTheMatrixThatIsWrong) {
-  const OwnFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder.path() + "/matrix.json";
   const auto wrong = [&path](const std::string& matrix) {
     std::ofstream(path) << matrix;

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/unit/temporary_folder.h"
+
 namespace mlxcomm::client::private_daemon_test {
 namespace {
 
@@ -25,31 +27,21 @@ constexpr std::uint64_t kPatienceNs = 60'000'000'000;
 // Its arguments are --private --socket PATH; the folder is removed with the test.
 constexpr char kUntilTheTestIsOver[] = "while [ -d \"${3%/*}\" ]; do :; done";
 
-class PrivateDaemonTest : public testing::Test {
+class PrivateDaemonTest : public FolderTest {
  protected:
   PrivateDaemonTest() {
-    char folder[] = "/tmp/mlxcomm-private-XXXXXX";
-    EXPECT_NE(::mkdtemp(folder), nullptr);
-    folder_ = folder;
     ::mkdir((folder_ + "/run").c_str(), 0700);
     SetScript("echo one >&2; echo cannot listen >&2; exit 1");
   }
-  ~PrivateDaemonTest() override {
-    ::unsetenv("MLXCOMM_DAEMON");
-    std::filesystem::remove_all(folder_);
-  }
+  ~PrivateDaemonTest() override { ::unsetenv("MLXCOMM_DAEMON"); }
   void SetScript(const std::string& text) {
-    const std::string path = folder_ + "/mlxcommd";
-    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
-    ::chmod(path.c_str(), 0700);
+    const std::string path = Write("mlxcommd", "#!/bin/sh\n" + text + "\n", 0700);
     ::setenv("MLXCOMM_DAEMON", path.c_str(), 1);
   }
   Failure Start(std::uint64_t timeout_ns = kPatienceNs,
                 const std::function<bool()>& interrupted = {}) const {
     return StartPrivateDaemon(folder_ + "/run/mlxcommd.sock", timeout_ns, interrupted);
   }
-
-  std::string folder_;
 };
 
 TEST_F(PrivateDaemonTest, TellsTheEndOfTheLogOfOneThatEndsAtOnce) {

@@ -103,6 +103,20 @@ class Cluster {
   std::vector<std::unique_ptr<Node>> nodes;
 };
 
+// Of one rank on each of the first two nodes.
+v1::WorldFormed WorldOfTwo(const std::string& job, std::uint64_t attempt_of_second = 0) {
+  v1::WorldFormed formed;
+  formed.set_job(job);
+  formed.set_user("ann");
+  formed.set_group(5);
+  for (const std::uint8_t node : {1, 2}) {
+    const NodeId id = Id(node);
+    formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
+  }
+  if (attempt_of_second != 0) formed.mutable_members(1)->set_attempt(attempt_of_second);
+  return formed;
+}
+
 // Why: two users may choose the same name for a job, of the same size, on the same nodes. How: each
 // has a rank on each of two nodes, so there are four claims of two ranks; each user's own two can
 // meet, without a refusal, only if these are two jobs.
@@ -380,16 +394,8 @@ TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
 
 TEST(RendezvousTest, IgnoresAWorldWhoseJobNoTerminalCouldShow) {
   Cluster cluster(2);
-  v1::WorldFormed formed;
-  formed.set_user("ann");
-  formed.set_group(5);
-  for (const int node : {1, 2}) {
-    const NodeId id = Id(static_cast<std::uint8_t>(node));
-    formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
-  }
   for (const std::string& name : {std::string("\033[2J"), std::string(), std::string(201, 'x')}) {
-    formed.set_job(name);
-    cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), formed);
+    cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), WorldOfTwo(name));
   }
   EXPECT_TRUE(cluster.nodes[1]->formed.empty());
 }
@@ -399,16 +405,8 @@ TEST(RendezvousTest, IgnoresAWorldWhoseJobNoTerminalCouldShow) {
 TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
   Cluster cluster(2);
   cluster.Attach(1, 1, 1, 3);
-  v1::WorldFormed formed;
-  formed.set_job("job");
-  formed.set_user("ann");
-  formed.set_group(5);
-  for (const int node : {1, 2}) {
-    const NodeId id = Id(static_cast<std::uint8_t>(node));
-    formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
-  }
-  formed.mutable_members(1)->set_attempt(cluster.wire.front().body.rank_announced().attempt());
-  cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), formed);
+  const std::uint64_t attempt = cluster.wire.front().body.rank_announced().attempt();
+  cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), WorldOfTwo("job", attempt));
   ASSERT_EQ(cluster.nodes[1]->last.size(), 2u);
   EXPECT_EQ(cluster.nodes[1]->last[1].session, 0u);
   cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
@@ -604,16 +602,7 @@ TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   Cluster cluster(3);
   cluster.Attach(1, 1, 1, 2);
   cluster.Run();
-  v1::WorldFormed formed;
-  formed.set_job("job");
-  formed.set_user("ann");
-  formed.set_group(5);
-  for (const int node : {1, 2}) {
-    const NodeId id = Id(static_cast<std::uint8_t>(node));
-    formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
-  }
-  formed.mutable_members(1)->set_attempt(77);
-  cluster.nodes[2]->rendezvous.OnWorldFormedElsewhere(Id(1), formed);
+  cluster.nodes[2]->rendezvous.OnWorldFormedElsewhere(Id(1), WorldOfTwo("job", 77));
   EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 1u);
 }
 
@@ -628,14 +617,7 @@ TEST(RendezvousTest, ForgetsTheNameOfANodeThatIsLost) {
 TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
-  v1::WorldFormed forged;
-  forged.set_job("job");
-  forged.set_user("ann");
-  forged.set_group(1);
-  for (int rank = 0; rank < 2; ++rank) {
-    forged.add_members()->set_node_id(std::string(1, 1) + std::string(15, 0));
-  }
-  cluster.nodes[0]->rendezvous.OnWorldFormedElsewhere(Id(2), forged);
+  cluster.nodes[0]->rendezvous.OnWorldFormedElsewhere(Id(2), WorldOfTwo("job"));
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 

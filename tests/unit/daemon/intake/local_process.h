@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -24,26 +23,13 @@
 #include "proto/queue/hello.h"
 #include "proto/queue/ring.h"
 #include "proto/system/file_descriptor.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::intake {
 
-// A folder of its own for the test's socket; short, because a socket's path is limited.
-class SocketFolder {
+class SocketFolder : public TemporaryFolder {
  public:
-  SocketFolder() {
-    char folder[] = "/tmp/mlxcomm-intake-XXXXXX";
-    if (::mkdtemp(folder) == nullptr) std::abort();
-    path_ = folder;
-  }
-  ~SocketFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string socket() const { return path_ + "/socket"; }
-
- private:
-  std::string path_;
+  std::string socket() const { return path() + "/socket"; }
 };
 
 inline bool IsReadable(int descriptor) {

@@ -217,10 +217,16 @@ TEST_F(MeetingsTest, WithoutSharedMemoryTheDaemonCarriesOutEverything) {
   EXPECT_FALSE(port.given);
 }
 
+class OpenPageTest : public MeetingsTest {
+ protected:
+  void SetUp() override {
+    FormJob();
+    OpenPage();
+  }
+};
+
 // Why: a rank that computes for long is waited for, and `status` and deadlines must see that.
-TEST_F(MeetingsTest, AnOperationThatOneRankHasCalledIsTheDaemonsOnceTheRankAsks) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, AnOperationThatOneRankHasCalledIsTheDaemonsOnceTheRankAsks) {
   Put(0, 3);
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   AskToClose(0);
@@ -236,9 +242,7 @@ TEST_F(MeetingsTest, AnOperationThatOneRankHasCalledIsTheDaemonsOnceTheRankAsks)
   EXPECT_EQ(Got(1), 7);
 }
 
-TEST_F(MeetingsTest, RanksThatCallDifferentThingsGetTheSameMismatchAsEver) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, RanksThatCallDifferentThingsGetTheSameMismatchAsEver) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   ASSERT_EQ(Call(1, Sum(2)).way, meeting::Way::kPage);
   EXPECT_EQ(Look(0), meeting::Progress::kDiffers);
@@ -248,9 +252,7 @@ TEST_F(MeetingsTest, RanksThatCallDifferentThingsGetTheSameMismatchAsEver) {
   EXPECT_NE(Completed(0)->message.find("int64[2]"), std::string::npos) << Completed(0)->message;
 }
 
-TEST_F(MeetingsTest, ALargeOperationAgainstASmallOneIsAMismatchToo) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, ALargeOperationAgainstASmallOneIsAMismatchToo) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   ASSERT_EQ(Call(1, Sum(200)).way, meeting::Way::kDaemon);
   EXPECT_EQ(Look(0), meeting::Progress::kDiffers);
@@ -259,9 +261,7 @@ TEST_F(MeetingsTest, ALargeOperationAgainstASmallOneIsAMismatchToo) {
   EXPECT_EQ(CodeOf(1), FailureCode::kMismatch);
 }
 
-TEST_F(MeetingsTest, WhatAllHadCalledEndsWellForTheSurvivorsOfALostRank) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, WhatAllHadCalledEndsWellForTheSurvivorsOfALostRank) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
   node.OnSessionEnded(SessionOf(1), "its process ended");
@@ -274,9 +274,7 @@ TEST_F(MeetingsTest, WhatAllHadCalledEndsWellForTheSurvivorsOfALostRank) {
   EXPECT_EQ(Completed(0)->rank, 1);
 }
 
-TEST_F(MeetingsTest, WhatTheLostRankHadNotCalledFails) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, WhatTheLostRankHadNotCalledFails) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   node.OnSessionEnded(SessionOf(1), "its process ended");
   Turn();
@@ -284,9 +282,7 @@ TEST_F(MeetingsTest, WhatTheLostRankHadNotCalledFails) {
   EXPECT_EQ(CodeOf(0), FailureCode::kRankLost);
 }
 
-TEST_F(MeetingsTest, ARankThatLeavesIsMissedByTheNextOperationAlone) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, ARankThatLeavesIsMissedByTheNextOperationAlone) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   ASSERT_EQ(Call(1, Sum(1)).way, meeting::Way::kPage);
   Heard<v1::DetachReply> heard;
@@ -298,9 +294,7 @@ TEST_F(MeetingsTest, ARankThatLeavesIsMissedByTheNextOperationAlone) {
 }
 
 // Why: opening and closing costs more than it gains where ranks come at very different times.
-TEST_F(MeetingsTest, APageThatIsClosedSoonAfterEachOpeningOpensLaterAndLater) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, APageThatIsClosedSoonAfterEachOpeningOpensLaterAndLater) {
   std::vector<int> calls_until_open;
   for (int round = 0; round < 4; ++round) {
     AskToClose(0);
@@ -318,9 +312,7 @@ TEST_F(MeetingsTest, APageThatIsClosedSoonAfterEachOpeningOpensLaterAndLater) {
   EXPECT_GT(calls_until_open[3], calls_until_open[2]);
 }
 
-TEST_F(MeetingsTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
   const std::uint64_t before = node.Metrics().jobs["running"];
   EXPECT_EQ(before, 1u);
   now_ns += 2'000 * kMs;
@@ -336,9 +328,7 @@ TEST_F(MeetingsTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
 }
 
 // Why: a program may call, compute for long, and only then wait; its deadline counts from its call.
-TEST_F(MeetingsTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
   queue::SubmissionEntry entry = Sum(1);
   entry.timeout_ns = 3'000 * kMs;
   ASSERT_EQ(Call(0, entry).way, meeting::Way::kPage);
@@ -354,9 +344,7 @@ TEST_F(MeetingsTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
 }
 
 // Why: the last operations of a job must not stay untold for as long as nothing else happens.
-TEST_F(MeetingsTest, LooksOnceMoreAtAPageThatWasClosed) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, LooksOnceMoreAtAPageThatWasClosed) {
   now_ns += 1'100 * kMs;
   Turn();
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
@@ -375,9 +363,7 @@ TEST_F(MeetingsTest, LooksOnceMoreAtAPageThatWasClosed) {
 }
 
 // Why: RANK_LOST says how many operations the lost rank had finished.
-TEST_F(MeetingsTest, KnowsOfALostRankWhatItHadFinishedUpToItsEnd) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, KnowsOfALostRankWhatItHadFinishedUpToItsEnd) {
   now_ns += 1'100 * kMs;
   Turn();
   for (int more = 0; more < 5; ++more) {
@@ -422,9 +408,7 @@ TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
 }
 
 // Why: a group's number is no secret, and a page that is closed again and again is of no use.
-TEST_F(MeetingsTest, OthersCanNeitherCloseThePageNorAskAboutIt) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, OthersCanNeitherCloseThePageNorAskAboutIt) {
   ASSERT_EQ(Call(0, Sum(1)).way, meeting::Way::kPage);
   constexpr SessionId kStranger = 77;
   node.OnSessionOpened(kStranger, {500, "eve", false});
@@ -444,9 +428,7 @@ TEST_F(MeetingsTest, OthersCanNeitherCloseThePageNorAskAboutIt) {
 }
 
 // Why: a call's entry holds only the lower half of its number.
-TEST_F(MeetingsTest, AnEntryWhoseNumberTheRankHasNotCalledIsNoneOfThePages) {
-  FormJob();
-  OpenPage();
+TEST_F(OpenPageTest, AnEntryWhoseNumberTheRankHasNotCalledIsNoneOfThePages) {
   queue::SubmissionEntry entry = Sum(1);
   entry.group = group;
   entry.ticket = ++tickets[0];

@@ -11,6 +11,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "tests/unit/temporary_folder.h"
+
 namespace mlxcomm::log_test {
 namespace {
 
@@ -18,17 +20,12 @@ using testing::HasSubstr;
 using testing::Not;
 
 // A folder that is removed with the test, and a log in it.
-class LogTest : public testing::Test {
+class LogTest : public FolderTest {
  protected:
-  LogTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "log-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    config_.set_file(folder_ + "/logs/daemon.log");
-  }
+  LogTest() { config_.set_file(folder_ + "/logs/daemon.log"); }
   ~LogTest() override {
     spdlog::set_default_logger(spdlog::default_logger()->clone("none"));
     spdlog::default_logger()->sinks().clear();
-    std::filesystem::remove_all(folder_);
   }
   static std::string TextOf(const std::string& path) {
     std::ifstream file(path);
@@ -37,7 +34,6 @@ class LogTest : public testing::Test {
     return text.str();
   }
 
-  std::string folder_;
   v1::LogConfig config_;
 };
 

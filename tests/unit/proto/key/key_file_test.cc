@@ -17,26 +17,17 @@
 #include <string_view>
 
 #include "tests/unit/seeds.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::key_file_test {
 namespace {
 
 using testing::HasSubstr;
 
-class KeyFileTest : public testing::Test {
+class KeyFileTest : public FolderTest {
  protected:
-  KeyFileTest() {
-    std::string made = (std::filesystem::temp_directory_path() / "key-XXXXXX").string();
-    folder_ = ::mkdtemp(made.data());
-  }
-  ~KeyFileTest() override { std::filesystem::remove_all(folder_); }
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string Put(const std::string& text, mode_t mode = 0600) {
-    const std::string path = Path("put");
-    std::ofstream(path) << text;
-    ::chmod(path.c_str(), mode);
-    return path;
-  }
+  std::string Put(const std::string& text, mode_t mode = 0600) { return Write("put", text, mode); }
   static std::string WhyNot(const std::string& path) {
     return std::string(ReadKeyFile(path).status().message());
   }
@@ -44,8 +35,6 @@ class KeyFileTest : public testing::Test {
     struct stat facts{};
     return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777 : 0;
   }
-
-  std::string folder_;
 };
 
 TEST_F(KeyFileTest, ReadsWhatItWrites) {

@@ -8,16 +8,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tests/unit/temporary_folder.h"
+
 namespace mlxcomm::small_file_test {
 namespace {
 
-class SmallFileTest : public testing::Test {
+class SmallFileTest : public FolderTest {
  protected:
-  SmallFileTest() {
-    std::string made = (std::filesystem::temp_directory_path() / "small-XXXXXX").string();
-    folder_ = ::mkdtemp(made.data());
-  }
-  ~SmallFileTest() override { std::filesystem::remove_all(folder_); }
   std::size_t FilesThere() const {
     return static_cast<std::size_t>(
         std::distance(std::filesystem::directory_iterator(folder_), {}));
@@ -27,7 +24,6 @@ class SmallFileTest : public testing::Test {
     EXPECT_TRUE(WriteWhole(folder_ + "/read", std::string(bytes, 'x'), Placing::kReplace));
     return OpenToRead(folder_ + "/read");
   }
-  std::string folder_;
 };
 
 TEST_F(SmallFileTest, IsReadWhole) {

@@ -5,10 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::ctl::collect_test {
 namespace {
@@ -16,9 +17,8 @@ namespace {
 // Why: after an upgrade of Homebrew the service ends when it starts, and only the linker says why;
 // and root must not run files that a user may have written.
 TEST(CollectTest, FindsLibrariesThatAreGoneOrMayBeChanged) {
-  char name[] = "/tmp/collect_test.XXXXXX";
-  ASSERT_NE(::mkdtemp(name), nullptr);
-  const std::string folder = name;
+  const TemporaryFolder made;
+  const std::string& folder = made.path();
   ASSERT_EQ(::mkdir((folder + "/bin").c_str(), 0755), 0);
   const std::string library = folder + "/libgrpc.44.dylib";
   std::ofstream(library) << "x";
@@ -31,12 +31,9 @@ TEST(CollectTest, FindsLibrariesThatAreGoneOrMayBeChanged) {
   EXPECT_EQ(::chmod(library.c_str(), 0644), 0);
   if (::geteuid() == 0) {  // Its own folder is 0700.
     EXPECT_TRUE(FindLibraryTrouble({library}, folder).of_users.empty());
-    ASSERT_EQ(::chmod(name, 0777), 0);  // Another user may replace it.
+    ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);  // Another user may replace it.
   }
   EXPECT_EQ(FindLibraryTrouble({library}, folder).of_users, std::vector<std::string>{library});
-  ::unlink(library.c_str());
-  ::rmdir((folder + "/bin").c_str());
-  ::rmdir(name);
 }
 
 TEST(CollectTest, KnowsWhoseWindowItIs) {

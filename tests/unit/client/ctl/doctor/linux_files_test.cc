@@ -3,28 +3,21 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::ctl::linux_files_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-class LinuxFilesTest : public testing::Test {
+class LinuxFilesTest : public FolderTest {
  protected:
-  LinuxFilesTest() {
-    std::string name = fs::temp_directory_path() / "mlxcomm.XXXXXX";
-    root_ = ::mkdtemp(name.data());
-  }
-  ~LinuxFilesTest() override { fs::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& text) {
-    const fs::path file = root_ + path;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text << "\n";
+    fs::create_directories(fs::path(folder_ + path).parent_path());
+    FolderTest::Write(path, text + "\n");
   }
   void Interface(const std::string& name, const std::string& flags, const std::string& carrier) {
     const std::string path = "/sys/class/net/" + name;
@@ -32,7 +25,6 @@ class LinuxFilesTest : public testing::Test {
     Write(path + "/mtu", "1500");
     if (!carrier.empty()) Write(path + "/carrier", carrier);
   }
-  std::string root_;
 };
 
 TEST_F(LinuxFilesTest, ReadsInterfacesBridgesAndThunderbolt) {
@@ -41,15 +33,15 @@ TEST_F(LinuxFilesTest, ReadsInterfacesBridgesAndThunderbolt) {
   Write("/sys/class/net/thunderbolt0/device/uevent", "DRIVER=thunderbolt-net\nTBSVC_KEY=network");
   Interface("eth0", "0x1002", "");
   Interface("wlan0", "0x1003", "1");
-  fs::create_directories(root_ + "/sys/class/net/wlan0/wireless");
+  fs::create_directories(folder_ + "/sys/class/net/wlan0/wireless");
   Interface("br0", "0x1003", "1");
-  fs::create_directories(root_ + "/sys/class/net/br0/bridge");
-  fs::create_symlink("../br0", root_ + "/sys/class/net/thunderbolt0/master");
+  fs::create_directories(folder_ + "/sys/class/net/br0/bridge");
+  fs::create_symlink("../br0", folder_ + "/sys/class/net/thunderbolt0/master");
   Write("/sys/class/net/bonding_masters", "");
   Write("/proc/net/if_inet6",
         "fe8000000000000000fc00fffe000001 04 40 20 80     eth0\n"
         "fd000000000000000000000000000002 04 40 00 82    wlan0");
-  const auto found = ReadLinuxInterfaces(root_);
+  const auto found = ReadLinuxInterfaces(folder_);
   ASSERT_EQ(found.size(), 5u);  // br0, eth0, lo, thunderbolt0, wlan0
   EXPECT_FALSE(found[1].up);
   EXPECT_TRUE(found[1].has_link_local);
@@ -73,7 +65,7 @@ TEST_F(LinuxFilesTest, ReadsThunderboltPeersWithTheirRate) {
   Write(devices + "0-1.0/key", "network");
   Write(devices + "0-1/0-1.0/net/thunderbolt0/mtu", "65522");
   Write(devices + "0-0:1.1/device", "0x1");
-  const auto ports = ReadLinuxThunderbolt(root_);
+  const auto ports = ReadLinuxThunderbolt(folder_);
   ASSERT_EQ(ports.size(), 1u);
   EXPECT_EQ(ports[0].peer, "studio-2");
   EXPECT_EQ(ports[0].peer_domain, "bbbb-2");
@@ -85,33 +77,33 @@ TEST_F(LinuxFilesTest, ReadsThunderboltPeersWithTheirRate) {
 TEST_F(LinuxFilesTest, ReadsRdmaPorts) {
   Write("/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN");
   Write("/sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "eth0");
-  const auto ports = ReadLinuxRdma(root_);
+  const auto ports = ReadLinuxRdma(folder_);
   ASSERT_EQ(ports.size(), 1u);
   EXPECT_EQ(ports[0].state, "DOWN");
   EXPECT_EQ(ports[0].interface, "eth0");
 }
 
 TEST_F(LinuxFilesTest, KnowsWhetherTheMachineSleepsAndHasAFirewall) {
-  EXPECT_FALSE(ReadLinuxSleep(root_).has_value());
-  EXPECT_FALSE(ReadLinuxFirewall(root_).has_value());
+  EXPECT_FALSE(ReadLinuxSleep(folder_).has_value());
+  EXPECT_FALSE(ReadLinuxFirewall(folder_).has_value());
   Write("/etc/systemd/logind.conf", "[Login]\n#IdleAction=suspend");
-  EXPECT_EQ(ReadLinuxSleep(root_), false);
+  EXPECT_EQ(ReadLinuxSleep(folder_), false);
   Write("/etc/systemd/logind.conf.d/idle.conf", "[Login]\nIdleAction=suspend");
-  EXPECT_EQ(ReadLinuxSleep(root_), true);
+  EXPECT_EQ(ReadLinuxSleep(folder_), true);
   // Why: doctor --fix does the same.
-  std::filesystem::create_directories(root_ + "/etc/systemd/system");
-  std::filesystem::create_symlink("/dev/null", root_ + "/etc/systemd/system/sleep.target");
-  EXPECT_EQ(ReadLinuxSleep(root_), false);
+  std::filesystem::create_directories(folder_ + "/etc/systemd/system");
+  std::filesystem::create_symlink("/dev/null", folder_ + "/etc/systemd/system/sleep.target");
+  EXPECT_EQ(ReadLinuxSleep(folder_), false);
   Write("/etc/ufw/ufw.conf", "ENABLED=no");
-  EXPECT_EQ(ReadLinuxFirewall(root_), false);
+  EXPECT_EQ(ReadLinuxFirewall(folder_), false);
   Write("/etc/ufw/ufw.conf", "# x\nENABLED=yes");
-  EXPECT_EQ(ReadLinuxFirewall(root_), true);
+  EXPECT_EQ(ReadLinuxFirewall(folder_), true);
 }
 
 TEST_F(LinuxFilesTest, FindsNothingWhereThereIsNothing) {
-  EXPECT_TRUE(ReadLinuxInterfaces(root_).empty());
-  EXPECT_TRUE(ReadLinuxThunderbolt(root_).empty());
-  EXPECT_TRUE(ReadLinuxRdma(root_).empty());
+  EXPECT_TRUE(ReadLinuxInterfaces(folder_).empty());
+  EXPECT_TRUE(ReadLinuxThunderbolt(folder_).empty());
+  EXPECT_TRUE(ReadLinuxRdma(folder_).empty());
 }
 
 }  // namespace

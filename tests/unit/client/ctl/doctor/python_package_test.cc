@@ -11,34 +11,26 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/temporary_folder.h"
+
 namespace mlxcomm::ctl::python_package_test {
 namespace {
 
-class PythonPackageTest : public testing::Test {
+class PythonPackageTest : public FolderTest {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/python_package_test.XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // A python3 in a folder of its own: it runs `has` when it is asked for the package, `test` as the
   // self test.
   std::string Make(const std::string& name, const std::string& has, const std::string& test) {
     std::filesystem::create_directory(folder_ + "/" + name);
-    const std::string python = folder_ + "/" + name + "/python3";
-    std::ofstream(python) << "#!/bin/sh\ncase \"$2\" in *find_spec*) " << has << ";; *) " << test
-                          << ";; esac\n";
-    ::chmod(python.c_str(), 0755);
-    return python;
+    return Write(name + "/python3",
+                 "#!/bin/sh\ncase \"$2\" in *find_spec*) " + has + ";; *) " + test + ";; esac\n",
+                 0755);
   }
   PythonFacts Ask(const std::vector<std::string>& pythons) {
     options_.pythons = pythons;
     return CollectPython(options_, unknown_);
   }
 
-  std::string folder_;
   PythonOptions options_;
   std::vector<std::string> unknown_;
 };

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "client/ctl/doctor/check.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::ctl::ssh_probe_test {
 namespace {
@@ -202,26 +203,14 @@ TEST(SshProbeTest, NodesWithoutANameForSshAndNobodyToTryAreTold) {
 
 // --- a program in ssh's place -------------------------------------------------------------
 
-class ProbeHostsTest : public testing::Test {
+class ProbeHostsTest : public FolderTest {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/ssh_probe_test.XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   SshProbeOptions Ssh(const std::string& script) {
-    const std::string path = folder_ + "/ssh";
-    std::ofstream(path) << "#!/bin/sh\nhost=$1\n" << script << "\n";
-    ::chmod(path.c_str(), 0755);
     SshProbeOptions options;
-    options.command = {path};
+    options.command = {Write("ssh", "#!/bin/sh\nhost=$1\n" + script + "\n", 0755)};
     options.own_path = "/nowhere/mlxcommctl";
     return options;
   }
-
-  std::string folder_;
 };
 
 // How: each ssh waits until all others have begun, so that none would end if they ran one after the

@@ -12,27 +12,19 @@
 #include <fstream>
 #include <string>
 
+#include "tests/unit/temporary_folder.h"
+
 namespace mlxcomm::ctl::ssh_command_test {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class SshCommandTest : public testing::Test {
+class SshCommandTest : public FolderTest {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/ssh_command_test.XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // A mlxcommctl that answers by `script`.
   std::string Make(const std::string& name, const std::string& script) {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
-    ::chmod(path.c_str(), 0755);
-    return path;
+    return Write(name, "#!/bin/sh\n" + script + "\n", 0755);
   }
   // As a user's shell runs the command from sshd, with its usual PATH.
   static std::string Run(const std::string& command, const std::string& shell = "sh") {
@@ -44,8 +36,6 @@ class SshCommandTest : public testing::Test {
     ::pclose(pipe);
     return text;
   }
-
-  std::string folder_;
 };
 
 TEST_F(SshCommandTest, SshIsCalledSoThatItAsksNobody) {
