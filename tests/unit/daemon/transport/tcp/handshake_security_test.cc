@@ -175,15 +175,6 @@ TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemIntoTheOldKey) {
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_.status)) << as_acceptor_.status;
 }
 
-TEST_F(HandshakeSecurityTest, MeetsWhileTheKeyIsChanged) {
-  FabricOptions dialer = Options(1, Security::kTls), acceptor = Options(2, Security::kTls);
-  dialer.keys = KeysOf(8, 7);
-  Relay();
-  Run(dialer, acceptor);
-  EXPECT_TRUE(as_dialer_.status.ok()) << as_dialer_.status;
-  EXPECT_TRUE(as_acceptor_.status.ok()) << as_acceptor_.status;
-}
-
 // Why: numbers and names of the introduction reveal much about a cluster.
 TEST_F(HandshakeSecurityTest, NothingBehindTheProofCanBeRead) {
   Relay();

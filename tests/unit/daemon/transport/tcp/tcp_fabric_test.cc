@@ -138,7 +138,10 @@ TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
   }
   EXPECT_THAT(paths, testing::ElementsAre(std::pair("127.0.0.1", "127.0.0.1"),
                                           std::pair("127.0.0.1", "127.0.0.2")));
-  for (const RailSnapshot& rail : RailsOf(*a)) EXPECT_EQ(rail.remote_interface, "127.0.0.1");
+  for (const RailSnapshot& rail : RailsOf(*a)) {
+    EXPECT_EQ(rail.remote_interface, "127.0.0.1");
+    EXPECT_EQ(rail.security, GetParam() == Security::kTls ? "tls" : "plain");
+  }
 }
 
 TEST_P(TcpFabricTest, SpreadsATransferOverBothCables) {
@@ -346,13 +349,6 @@ TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAnew) {
   ASSERT_TRUE(Until([&] { return HasDetail(*b, "does not hold this cluster's key"); }));
   b->fabric->SetKeys(KeysOf(8));
   ASSERT_TRUE(Until([&] { return AllProvedWith(8); }));
-}
-
-TEST_P(TcpFabricTest, SaysWhetherARailIsEncrypted) {
-  MakePair();
-  for (const RailSnapshot& rail : RailsOf(*a)) {
-    EXPECT_EQ(rail.security, GetParam() == Security::kTls ? "tls" : "plain");
-  }
 }
 
 TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {

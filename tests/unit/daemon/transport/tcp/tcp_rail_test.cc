@@ -94,35 +94,6 @@ TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
   far.join();
 }
 
-TEST_F(TcpRailTest, PlacesDataDirectlyAndByFunction) {
-  std::vector<std::byte> target(300'000);
-  PostedReceive receive;
-  GiveReceive(receive, target);
-  std::vector<std::byte> summed(1000, std::byte{1});
-  PostedReceive adding;
-  adding.step = 1;
-  adding.place = [](const PostedReceive& to, std::uint64_t offset, const std::byte* staged,
-                    std::uint32_t bytes) {
-    for (std::uint32_t i = 0; i < bytes; ++i) {
-      std::byte& sum = to.destination[offset + i];
-      sum = static_cast<std::byte>(std::to_integer<int>(sum) + std::to_integer<int>(staged[i]));
-    }
-  };
-  GiveReceive(adding, summed);
-  Start();
-  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 200'000), 7));
-  wire::FrameHeader second = Header(wire::FrameType::kData, 2, 1000);
-  second.step = 1;
-  SendFromFar(FrameBytes(second, 4));
-  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 3, 100'000, 200'000), 9));
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
-  EXPECT_EQ(target[0], std::byte{7});
-  EXPECT_EQ(target[199'999], std::byte{7});
-  EXPECT_EQ(target[200'000], std::byte{9});
-  EXPECT_EQ(target.back(), std::byte{9});
-  EXPECT_THAT(summed, testing::Each(std::byte{5}));
-}
-
 // Why: once a receive is complete its memory may have another owner; so not a byte may be placed
 // beyond its room, and nothing of a frame that would exceed it.
 TEST_F(TcpRailTest, GoesDownWhenMoreDataComesThanWasAskedFor) {
