@@ -41,25 +41,6 @@ TEST_F(ProbeTest, SaysWhyThereAreNoDevices) {
   EXPECT_TRUE(absl::IsUnavailable(another.status())) << another.status();
 }
 
-// Why: the driver is known to hang, and to crash; neither may end the daemon.
-TEST_F(ProbeTest, OutlivesADriverThatCrashes) {
-  control_.Want("crash ibv_create_qp");
-  const auto found = Ask();
-  EXPECT_TRUE(absl::IsUnavailable(found.status()));
-  EXPECT_NE(found.status().message().find("by signal"), std::string::npos) << found.status();
-}
-
-TEST_F(ProbeTest, EndsADriverThatHangs) {
-  control_.Want("hang ibv_open_device");
-  const std::uint64_t before = platform::MonotonicNow();
-  const auto found = Ask(300'000'000);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(found.status())) << found.status();
-  EXPECT_LT(platform::MonotonicNow() - before, 30'000'000'000u);
-
-  control_.Want("");
-  EXPECT_TRUE(Ask().ok());
-}
-
 // A program in place of the one that probes: its output is not trusted either.
 class Pretender {
  public:

@@ -63,18 +63,6 @@ TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIs
   std::filesystem::remove(entry);
 }
 
-// Why: where nothing arrives any more, without any notification, silence must be noticed.
-TEST_F(RdmaRailsTest, NoticesARailThatHasGoneSilentInTheMiddle) {
-  Join();
-  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  control.Want("mute rdma_en1");
-  for (int i = 0; i < 4; ++i) Carry(4 * 1024 * 1024);
-  ASSERT_TRUE(
-      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
-  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
-  EXPECT_TRUE(a->lost.empty());
-}
-
 // Why: after idle hours the rail must still work, or be known to have gone. How: neither side sends
 // anything; heartbeats go over the queue pair itself, in both directions, and when nothing arrives
 // there any more the rail goes although the connection beside it lives.
@@ -149,15 +137,6 @@ TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
       RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
   a->fabric->SetKeys(KeysOf(9));
   ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
-}
-
-// Why: the devices on both sides say what they have; the configuration may not know.
-TEST_F(RdmaRailsTest, TakesUnreliableQueuePairsWhereThereAreNoOthers) {
-  Join([](FabricOptions&, rdma::RdmaOptions& rdma) {
-    rdma.limits.service = rdma::Service::kReliable;
-  });
-  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
-  Carry(1024 * 1024);
 }
 
 // Why: a device that garbles messages longer than a frame does not say so, as before macOS 26.3.
@@ -255,30 +234,6 @@ TEST_F(RdmaRailsTest, SaysThatItIsOffOnTheOtherSide) {
   EXPECT_EQ(Detail(*b), "no rail");
 }
 
-// Why: the driver is known to hang. Connections and the loop go on.
-TEST_F(RdmaRailsTest, GoesOnWithoutADriverThatHangs) {
-  control.Want("hang ibv_modify_qp");
-  Join([](FabricOptions&, rdma::RdmaOptions& rdma) { rdma.probe_timeout_ns = 300'000'000; });
-  ASSERT_TRUE(RunUntil(both(), [&] {
-    return Detail(*a).find("does not answer") != std::string::npos;
-  })) << Detail(*a);
-  Carry(1024 * 1024);
-  control.Want("");
-}
-
-TEST_F(RdmaRailsTest, GoesDownWhenADriverHangsUnderARail) {
-  Join();
-  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  control.Want("hang ibv_poll_cq");
-  for (int i = 0; i < 4; ++i) Carry(4 * 1024 * 1024);
-  ASSERT_TRUE(
-      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
-  EXPECT_TRUE(a->lost.empty());
-  Carry(1024 * 1024);
-  control.Want("");
-  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
-}
-
 TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   Join();
   Arena arena;
@@ -305,32 +260,6 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   // The driver's thread first removes it from the count, then releases the memory.
   ASSERT_TRUE(RunUntil(both(), [&] { return Rdma(*a).arena_regions == 0 && !arena.is_mapped(); }));
   Carry(1024 * 1024);
-}
-
-// Why: lost payload without headers must not be filled up with what follows.
-TEST_F(RdmaRailsTest, SendsFromArenasWhereMessagesAreLost) {
-  control.Want("loss 0.01");
-  Join();
-  Arena arena;
-  a->fabric->AddMemory(arena.memory());
-  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  CarryUntilDirect(arena);
-  for (int i = 0; i < 10; ++i) Carry(arena.bytes());
-  EXPECT_GT(Rdma(*a).direct_bytes, 0u);
-}
-
-// Why: regions are few, and other processes use them: that is no failure.
-TEST_F(RdmaRailsTest, CopiesWhereTheDriverRegistersNothingMore) {
-  control.Want("regions 1");  // The queue pair's; each driver's process counts its own here.
-  Join();
-  Arena arena;
-  a->fabric->AddMemory(arena.memory());
-  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  for (int i = 0; i < 3; ++i) Carry(arena.bytes());
-  EXPECT_EQ(Rdma(*a).direct_bytes, 0u);
-  EXPECT_GT(Rdma(*a).copied_bytes, 0u);
-  EXPECT_EQ(Rdma(*a).arena_regions, 0u);
-  EXPECT_TRUE(BothUp());
 }
 
 // Why: a driver that hangs may read posted memory at any time, long after its rail has been given
