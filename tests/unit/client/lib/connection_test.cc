@@ -133,21 +133,6 @@ TEST(ConnectTest, RefusesWhatIsNoJob) {
 
 // --- the ends of operations -----------------------------------------------------------
 
-TEST_F(ConnectionTest, SubmitsWhatWasAskedForAndHearsOfItsEnd) {
-  float* const buffer = Allocate(64);
-  std::uint64_t ticket = 0;
-  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
-  const queue::SubmissionEntry entry = daemon.Take();
-  EXPECT_EQ(entry.ticket, ticket);
-  EXPECT_EQ(entry.group, 7u);
-  EXPECT_EQ(entry.count, 16u);
-  EXPECT_EQ(entry.kind, OperationKind::kAllReduce);
-  daemon.Complete(ticket);
-  EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
-  EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("each is waited for once"));
-}
-
 TEST_F(ConnectionTest, LatchesTheFailureOfTheGroup) {
   const std::uint64_t ticket = Barrier();
   daemon.Complete(ticket, MLXCOMM_MISMATCH, "rank 1 called send", 1, /*group_failed=*/true);
@@ -228,19 +213,6 @@ TEST_F(ConnectionTest, HandsEachOfSeveralThreadsItsOwn) {
   }
 }
 
-TEST_F(ConnectionTest, IsCancelledAndHoldsTheBuffersUntilTheOperationEnds) {
-  float* const buffer = Allocate(FakeDaemon::kArenaBytes);
-  std::uint64_t ticket = 0;
-  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
-  interrupt = true;
-  EXPECT_EQ(Wait(ticket), MLXCOMM_CANCELLED);
-  interrupt = false;
-  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
-  mlxcomm_buffer_free(connection, buffer);
-  void* next = nullptr;
-  EXPECT_EQ(mlxcomm_buffer_allocate(connection, 1, &next, &error), MLXCOMM_RESOURCE_EXHAUSTED);
-}
-
 // --- a daemon that dies ---------------------------------------------------------------
 
 TEST_F(ConnectionTest, TellsOfTheDaemonsDeathAtOnce) {
@@ -312,22 +284,6 @@ TEST_F(ConnectionTest, HoldsABufferAlthoughAnEmptyOperationEndsMeanwhile) {
   daemon.Complete(ticket);
   EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
   EXPECT_EQ(Allocate(64), buffer);
-}
-
-TEST_F(ConnectionTest, RefusesMemoryThatIsNoBuffer) {
-  float* const a = Allocate(4096);
-  float* const b = Allocate(4096);
-  std::uint64_t ticket = 0;
-  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  EXPECT_EQ(Reduce(std::min(a, b), page / sizeof(float) + 1, ticket), MLXCOMM_INVALID_ARGUMENT);
-  mlxcomm_buffer_free(connection, a);
-  EXPECT_EQ(Reduce(a, 1, ticket), MLXCOMM_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("has not been freed"));
-  float outside = 0;
-  EXPECT_EQ(Reduce(&outside, 1, ticket), MLXCOMM_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, HasSubstr("arena"));
-  EXPECT_EQ(Reduce(b, 1, ticket), MLXCOMM_OK) << error.message;
-  daemon.Complete(ticket);
 }
 
 TEST_F(ConnectionTest, SaysHowFullTheArenaIs) {

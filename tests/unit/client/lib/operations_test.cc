@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -439,42 +438,6 @@ TEST_F(AloneTest, WaitsInTheCallItselfWhereThereIsNoPlaceForATicket) {
   request.count = 1;
   EXPECT_EQ(mlxcomm_submit(group, &request, nullptr, &error), MLXCOMM_OK) << error.message;
   EXPECT_EQ(mlxcomm_barrier(group, 0, nullptr, &error), MLXCOMM_OK) << error.message;
-}
-
-TEST_F(AloneTest, CopiesTheInputWhateverTheKind) {
-  float* const input = Allocate(6 * sizeof(float));
-  float* const output = Allocate(6 * sizeof(float));
-  const std::uint64_t counts[] = {6};
-  std::uint64_t ticket = 0;
-  mlxcomm_error* const e = &error;
-  const std::vector<std::function<mlxcomm_code()>> calls = {
-      [&] {
-        return mlxcomm_all_reduce(group, input, output, 6, kFloat, MLXCOMM_MEAN, 0, &ticket, e);
-      },
-      [&] {
-        return mlxcomm_reduce(group, input, output, 6, kFloat, MLXCOMM_PROD, 0, 0, &ticket, e);
-      },
-      [&] {
-        return mlxcomm_reduce_scatter(group, input, output, 6, kFloat, MLXCOMM_MIN, 0, &ticket, e);
-      },
-      [&] { return mlxcomm_broadcast(group, input, output, 6, kFloat, 0, 0, &ticket, e); },
-      [&] { return mlxcomm_all_gather(group, input, output, 6, kFloat, 0, &ticket, e); },
-      [&] { return mlxcomm_all_gather_v(group, input, output, counts, kFloat, 0, &ticket, e); },
-      [&] { return mlxcomm_gather(group, input, output, 6, kFloat, 0, 0, &ticket, e); },
-      [&] { return mlxcomm_scatter(group, input, output, 6, kFloat, 0, 0, &ticket, e); },
-      [&] { return mlxcomm_all_to_all(group, input, output, 6, kFloat, 0, &ticket, e); },
-      [&] {
-        return mlxcomm_all_to_all_v(group, input, output, counts, counts, kFloat, 0, &ticket, e);
-      },
-  };
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    SCOPED_TRACE(i);
-    std::iota(input, input + 6, static_cast<float>(10 * i));
-    ASSERT_EQ(calls[i](), MLXCOMM_OK) << error.message;
-    ASSERT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
-    EXPECT_THAT(std::vector(output, output + 6),
-                testing::ElementsAreArray(std::vector(input, input + 6)));
-  }
 }
 
 TEST_F(AloneTest, RefusesWhatNeedsAnotherRankAndWhatIsNoBuffer) {

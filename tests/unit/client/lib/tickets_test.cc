@@ -89,6 +89,7 @@ TEST_F(TicketsTest, CancelFailsTheGroupAndGivesTheBuffersBack) {
   EXPECT_STREQ(error.message, "rank 0 cancelled it");
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
   EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("each is waited for once"));
   mlxcomm_buffer_free(connection, buffer);
   Allocate(FakeDaemon::kArenaBytes);
 }

@@ -172,15 +172,6 @@ TEST(FormingWorlds, OneNodeBeginsAtOnce) {
   c.ExpectAllBegan();
 }
 
-TEST(FormingWorlds, BeginsWhenAllHaveJoined) {
-  Cluster c(3);
-  c.LinkAllBut({});
-  c.Form();
-  EXPECT_EQ(c.at(0).begun, 0);
-  c.Run();
-  c.ExpectAllBegan();
-}
-
 // Node 0 is linked to both and forms the world; 1 and 2 find each other a little later.
 TEST(FormingWorlds, WaitsForAWayBetweenNodesThatHaveJustBeenStarted) {
   Cluster c(3);

@@ -270,18 +270,6 @@ TEST(ShrinkTest, WorksOnOneNodeAndWithSeveralRanksANode) {
     EXPECT_THAT(two.GroupOf(rank), ElementsAre(0, 1, 3));
 }
 
-TEST(ShrinkTest, TakesALostNodesRanksForGone) {
-  Cluster cluster(3, 1);
-  cluster.Ask(1);
-  cluster.Ask(2);
-  cluster.Run();
-  cluster.KillNode(0);
-  cluster.TellLoss(0);
-  cluster.Run();
-  EXPECT_THAT(cluster.GroupOf(1), ElementsAre(1, 2));
-  EXPECT_THAT(cluster.GroupOf(2), ElementsAre(1, 2));
-}
-
 // Why: a node whose ranks have all closed the failed group forgets it.
 TEST(ShrinkTest, TakesRanksOfANodeThatKnowsNoSuchGroupForGone) {
   Cluster cluster(2, 1);

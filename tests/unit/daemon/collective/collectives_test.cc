@@ -1,10 +1,9 @@
-// Whole operations over several nodes, in every layout, against an oracle; and
-// every way in which a group can fail.
+// Messages, sums of floats, and every way in which a group can fail, in every layout.
+// operations_test.cc has all operations' values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <numeric>
 
 #include "tests/ground/half.h"
 #include "tests/unit/daemon/collective/calls.h"
@@ -21,61 +20,7 @@ struct Layout {
   int ranks_per_node;
 };
 
-class LayoutTest : public testing::TestWithParam<Layout> {
- protected:
-  static constexpr std::uint64_t kCounts[] = {0, 1, 2, 3, 5, 1000, 4097, 20'000, 400'001};
-};
-
-// Why: every count meets another mixture of empty blocks, eager frames, granted
-// data and several chunks.
-// How: each rank contributes different numbers; the schedule is random; three
-// operations are in flight at once.
-TEST_P(LayoutTest, AllReduceSumsOnEveryRank) {
-  for (const std::uint64_t count : kCounts) {
-    SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node,
-                             static_cast<std::uint32_t>(count));
-    const std::uint32_t size = cluster.size();
-    std::vector<std::vector<std::int32_t>> in(size), out(size);
-    for (int repeat = 0; repeat < 3; ++repeat) {
-      for (std::uint32_t rank = 0; rank < size; ++rank) {
-        in[rank].resize(count);
-        out[rank].assign(count, -1);
-        std::iota(in[rank].begin(), in[rank].end(), static_cast<std::int32_t>(rank * 1000));
-        cluster.Submit(rank, AllReduce(in[rank].data(), out[rank].data(), count));
-      }
-      cluster.Run();
-    }
-    ASSERT_EQ(cluster.violations, 0u);
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-      ASSERT_EQ(cluster.completions[rank + 1].size(), 3u) << "count " << count;
-      for (const auto& completion : cluster.completions[rank + 1]) {
-        ASSERT_TRUE(completion.failure.ok()) << completion.failure.message;
-      }
-      for (std::uint64_t i = 0; i < count; ++i) {
-        const auto expected = static_cast<std::int32_t>(size * i + 1000 * size * (size - 1) / 2);
-        ASSERT_EQ(out[rank][i], expected) << "rank " << rank << " element " << i;
-      }
-    }
-    for (int node = 0; node < GetParam().nodes; ++node) {
-      cluster.core(node).OnTime(kNever - 1);  // Anything that is left would fail now.
-      ASSERT_EQ(cluster.core(node).NextDeadline(), kNever);
-    }
-  }
-}
-
-TEST_P(LayoutTest, AllReduceWorksInPlace) {
-  SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 3);
-  std::vector<std::vector<std::int32_t>> data(cluster.size());
-  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
-    data[rank].assign(200'003, static_cast<std::int32_t>(rank + 1));
-    cluster.Submit(rank, AllReduce(data[rank].data(), data[rank].data(), data[rank].size()));
-  }
-  cluster.Run();
-  const auto sum = static_cast<std::int32_t>(cluster.size() * (cluster.size() + 1) / 2);
-  for (const auto& result : data) {
-    for (const std::int32_t value : result) ASSERT_EQ(value, sum);
-  }
-}
+class LayoutTest : public testing::TestWithParam<Layout> {};
 
 // Why: a sum of floats depends on its order; ranks must agree to the last bit whatever the
 // schedule.
@@ -108,39 +53,6 @@ TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
       for (const auto& result : out) ASSERT_TRUE(result == first) << DataTypeName(type);
     }
   }
-}
-
-TEST_P(LayoutTest, AllGatherCollectsEveryRanksBlock) {
-  for (const std::uint64_t count : {0u, 1u, 300u, 70'001u}) {
-    SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 11);
-    const std::uint32_t size = cluster.size();
-    std::vector<std::vector<std::int32_t>> in(size), out(size);
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-      in[rank].assign(count, static_cast<std::int32_t>(rank));
-      out[rank].assign(count * size, -1);
-      cluster.Submit(rank,
-                     Plain(OperationKind::kAllGather, in[rank].data(), out[rank].data(), count));
-    }
-    cluster.Run();
-    for (const auto& result : out) {
-      for (std::uint64_t i = 0; i < result.size(); ++i) {
-        ASSERT_EQ(result[i], static_cast<std::int32_t>(i / count));
-      }
-    }
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-      ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
-    }
-  }
-}
-
-TEST_P(LayoutTest, BarrierEndsForNobodyBeforeEverybodyHasCalled) {
-  SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 2);
-  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
-    EXPECT_TRUE(cluster.completions.empty());
-    cluster.Submit(rank, Plain(OperationKind::kBarrier, nullptr, nullptr, 0));
-    cluster.Run();
-  }
-  EXPECT_EQ(cluster.completions.size(), cluster.size());
 }
 
 // Every rank sends to every other, small and large, and receives in another order.

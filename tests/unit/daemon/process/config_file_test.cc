@@ -11,8 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <google/protobuf/descriptor.h>
 #include <google/protobuf/text_format.h>
+
+#include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::config_file_test {
 namespace {
@@ -32,27 +33,12 @@ std::string ReadText(const std::filesystem::path& path) {
   return text.str();
 }
 
-// A folder that is removed with the test.
-class ConfigFileTest : public testing::Test {
+class ConfigFileTest : public FolderTest {
  protected:
-  ConfigFileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "config-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~ConfigFileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Write(const std::string& name, const std::string& text, mode_t mode = 0600) {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path) << text;
-    ::chmod(path.c_str(), mode);
-    return path;
-  }
-
   static std::string WhyNot(const std::string& path, const std::string& key_place) {
     return std::string(ReadConfigFile(path, key_place).status().message());
   }
 
-  std::string folder_;
   const std::string key_ = std::string(62, 'a') + "0F";
 };
 
@@ -196,27 +182,6 @@ TEST(ParseConfigTest, TakesALoopbackAddressForMetrics) {
   }
   EXPECT_THAT(MistakeIn("metrics { listen: \"localhost:9477\" }"), HasSubstr("no name"));
   EXPECT_THAT(MistakeIn("metrics { listen: \"9477\" }"), HasSubstr("ADDRESS:PORT"));
-}
-
-// Why: users who start from the annotated file must find every field in it, each with its default
-// value.
-TEST(ParseConfigTest, AnnotatedFileShowsEveryFieldAtItsDefault) {
-  const std::string text = ReadText(MLXCOMM_CONFIG_FOLDER "/mlxcommd.textproto");
-  const auto config = ParseConfig(text, "mlxcommd.textproto");
-  ASSERT_TRUE(config.ok()) << config.status();
-  const google::protobuf::Message& all = *config;
-  std::vector<const google::protobuf::Message*> messages = {
-      &all, &config->peers(), &config->clients(), &config->log(), &config->metrics()};
-  for (const auto* const message : messages) {
-    const auto* const type = message->GetDescriptor();
-    for (int i = 0; i < type->field_count(); ++i) {
-      const auto* const field = type->field(i);
-      EXPECT_THAT(text, HasSubstr(field->name())) << type->name();
-      if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_UINT32) continue;
-      EXPECT_EQ(message->GetReflection()->GetUInt32(*message, field), field->default_value_uint32())
-          << field->name();
-    }
-  }
 }
 
 TEST(ParseConfigTest, ExamplesAreFine) {
@@ -381,19 +346,6 @@ TEST_F(ConfigFileTest, SaysWhereTheIdentityCannotBeWritten) {
   const std::string blocked = Write("file", "") + "/state";
   EXPECT_THAT(std::string(ReadOrMakeNodeId(blocked).status().message()),
               HasSubstr("set state_directory"));
-}
-
-TEST_F(ConfigFileTest, FillsDefaultsAndTellsEveryMistakeWithItsLine) {
-  const auto fine = ParseConfig("cluster: \"c\"", "f");
-  ASSERT_TRUE(fine.ok());
-  EXPECT_EQ(fine->peers().heartbeat_timeout_ms(), 2000u);
-  EXPECT_FALSE(fine->node_name().empty());
-  const auto wrong =
-      ParseConfig("clients {\n clients_max: 5000\n}\npeers {\n heartbeat_interval_ms: 1\n}", "f");
-  ASSERT_FALSE(wrong.ok());
-  EXPECT_THAT(
-      std::string(wrong.status().message()),
-      testing::AllOf(HasSubstr("f:2:2: clients_max"), HasSubstr("f:5:2: heartbeat_interval_ms")));
 }
 
 }  // namespace
