@@ -1,5 +1,6 @@
 // mlxcommctl: shows and controls the daemon. Its verbs: verbs.def.
 #include <algorithm>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -11,16 +12,17 @@
 int main(int argc, char** argv) {
   using namespace mlxcomm::ctl;
 
-  CLI::App app{
-      "mlxcommctl: shows and steers mlxcommd.\n"
-      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 doctor has "
-      "warnings; launch and bench -n: that of the "
-      "first rank that failed."};
+  CLI::App app{"mlxcommctl: shows and controls mlxcommd"};
   app.name("mlxcommctl");
   app.set_version_flag("--version", mlxcomm::kSoftwareVersion);
   app.require_subcommand(1);
   app.failure_message(UsageError);
   const auto runs = AddVerbs(app, {argv[0], app});
+  std::string codes = "\nExit codes:\n";
+  for (const ExitCode& one : kExitCodes) {
+    codes += "  " + std::to_string(one.code) + "  " + one.meaning + "\n";
+  }
+  app.footer(codes + kExitCodeOfRanks + ".");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -325,12 +325,15 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
   BenchOptions& options = *made;
   options.called = invocation.called;
   CLI::Option* const ranks =
-      bench.add_option("-n,--ranks", options.ranks, "Start so many ranks on this machine")
+      bench.add_option("-n,--ranks", options.ranks, "Start that many ranks on this machine")
+          ->type_name("COUNT")
           ->check(CLI::Range(1, 64));
   CLI::Option* const rank =
-      bench.add_option("--rank", options.rank, "Which rank this is (as the launcher says)");
+      bench.add_option("--rank", options.rank, "Which rank this is (as the launcher says)")
+          ->type_name("RANK");
   CLI::Option* const size =
-      bench.add_option("--size", options.size, "Of how many (as the launcher says)");
+      bench.add_option("--size", options.size, "Of how many (as the launcher says)")
+          ->type_name("COUNT");
   rank->needs(size)->excludes(ranks);
   size->needs(rank)->excludes(ranks);
   bench.add_option("--op", options.operation, "The operation (all_reduce)")
@@ -344,14 +347,26 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
   AddQuantity(bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G",
               "The last size (128M)");
   bench.add_option("-f,--factor", options.factor, "From one size to the next (4)");
-  bench.add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
-  bench.add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
+  bench.add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)")
+      ->type_name("COUNT");
+  bench.add_option("-w,--warm-up", options.warm_up, "Operations before them (5)")
+      ->type_name("COUNT");
   bench.add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
   bench.add_flag("--in-place", options.in_place,
                  "The result over the input, as MLX's all_reduce has it");
   bench.add_flag("--json", options.json, "For programs: one object, when all is measured");
-  bench.add_option("--job", options.job, "The job's name, the same on all ranks");
+  bench.add_option("--job", options.job, "The job's name, the same on all ranks")
+      ->type_name("NAME");
   AddSocket(bench, options.socket_path);
+  bench.footer(
+      R"(In the manner of nccl-tests. Either this starts ranks on this machine, or it is run once
+for each rank, by a launcher or by hand. Times are the mean over ranks and iterations.
+
+`algbw` is bytes / time; `busbw` is that by 2(n-1)/n for all_reduce, by (n-1)/n if each
+rank has a block of, or for, all, else the same. `link` is the rate of the busiest link as
+a part of the best rate that it has shown; below the table stands each direction of each
+link at the largest size. `wrong` counts the wrong elements of one more operation; any
+exits with 1.)");
   return [made] { return RunBench(*made); };
 }
 

@@ -33,6 +33,7 @@ CLI::Validator NotEmpty(const std::string& expected) {
 
 CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path) {
   return verb.add_option("--socket", socket_path, "The daemon's Unix socket")
+      ->type_name("PATH")
       ->check(NotEmpty("a path; leave --socket out for the usual place"));
 }
 
@@ -53,7 +54,7 @@ CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t&
     }
     value = *parsed;
   };
-  return verb.add_option_function<std::string>(name, take, what);
+  return verb.add_option_function<std::string>(name, take, what)->type_name("TIME");
 }
 
 std::string UsageError(const CLI::App* app, const CLI::Error& error) {

@@ -24,7 +24,8 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
     if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not of the form " + form);
     value = Value{*parsed};
   };
-  return verb.add_option_function<std::string>(name, take, what + ", as " + form);
+  return verb.add_option_function<std::string>(name, take, what + ", as " + form)
+      ->type_name("SIZE");
 }
 
 // Refuses an empty value, as a script passes it whose variable is not set.

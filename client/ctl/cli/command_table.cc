@@ -37,9 +37,7 @@ CommandOption OptionOf(const CLI::Option& option) {
   made.required = option.get_required();
   const std::string type = option.get_type_name();
   made.values = ValuesIn(type);
-  // Every verb has --socket, and it is always a path.
-  const bool socket = std::count(made.names.begin(), made.names.end(), "--socket") != 0;
-  made.takes_file = socket || type.starts_with("FILE") || type.starts_with("PATH");
+  made.takes_file = type.starts_with("FILE") || type.starts_with("PATH");
   made.takes_folder = type.starts_with("DIR");
   made.takes_nodes = type.starts_with("NODE");
   made.takes_list = option.get_delimiter() == ',' || type.starts_with("NODES");

@@ -14,7 +14,23 @@ namespace mlxcomm::ctl {
 inline constexpr int kExitFailed = 1;  // The daemon or a rank failed.
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNoDaemon = 3;
-inline constexpr int kExitWarnings = 4;  // doctor: warnings, but no error.
+inline constexpr int kExitWarnings = 4;
+
+// What --help and the man page say of them.
+struct ExitCode {
+  int code;
+  const char* meaning;
+};
+inline constexpr ExitCode kExitCodes[] = {
+    {0, "Done"},
+    {kExitFailed, "The daemon refused, or something here failed; standard error says what"},
+    {kExitUsage, "Wrong usage"},
+    {kExitNoDaemon, "No daemon, or it does not answer"},
+    {kExitWarnings, "doctor has found warnings, but no error (errors: 1; notes alone: 0)"},
+};
+inline constexpr char kExitCodeOfRanks[] =
+    "launch and bench -n exit as the first rank that failed: with its code, or 128 and its signal; "
+    "127 if there is no such program; 1 if a host cannot be reached, or its connection is lost";
 
 // From here on failures are printed as JSON, too. Called once, when the command line has been read.
 void PrintFailuresAsJson();

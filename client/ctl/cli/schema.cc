@@ -54,6 +54,7 @@ Run AddSchema(CLI::App& schema, const Invocation&) {
   const auto made = std::make_shared<SchemaOptions>();
   schema.add_option("verb", made->verb, "The verb (shows which there are)");
   schema.add_flag("--json", made->json, "For programs: which verbs there are");
+  schema.footer("Without a verb it lists those that have one.");
   return [made] { return RunSchema(*made); };
 }
 

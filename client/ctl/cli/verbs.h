@@ -1,5 +1,6 @@
 // The verbs of mlxcommctl as one table. A new verb is a folder with a function that adds its
-// options, a row in verbs.def, and its text in mlxcommctl.1.
+// options and its longer text (CLI::App::footer), and a row in verbs.def. --help, completion and the
+// man page read them from the parser.
 //
 //   verbs.def ──▶ Verbs() ──AddVerbs──▶ CLI::App ──parse──▶ the Run of the verb that was called
 //

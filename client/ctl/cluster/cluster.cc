@@ -328,7 +328,8 @@ std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
   auto made = std::make_shared<ClusterOptions>();
   verb.add_flag("--json", made->json,
                 "For programs: what there is now, and the code where it is shown");
-  verb.add_option("--key-file", made->key_file, "Of this machine (where mlxcommd looks)");
+  verb.add_option("--key-file", made->key_file, "Of this machine (where mlxcommd looks)")
+      ->type_name("FILE");
   AddSocket(verb, made->socket_path);
   return made;
 }
@@ -337,13 +338,21 @@ std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
 
 Run AddClusterCreate(CLI::App& create, const Invocation&) {
   const auto made = AddKeyOptions(create);
-  create.add_option("--name", made->name, "What the cluster is called");
+  create.add_option("--name", made->name, "What the cluster is called")->type_name("NAME");
+  create.footer(
+      R"(The key goes into the key file, which only its owner can read (/etc/mlxcommd/key for root,
+else ~/.config/mlxcommd/key), and as a code to standard output. An existing file is kept.)");
   return [made] { return RunClusterCreate(*made); };
 }
 
 Run AddClusterJoin(CLI::App& join, const Invocation&) {
   const auto made = AddKeyOptions(join);
-  join.add_option("--from", made->from, "A key file to take it from, instead of asking");
+  join.add_option("--from", made->from, "A key file to take it from, instead of asking")
+      ->type_name("FILE");
+  join.footer(
+      R"(The code may come from a pipe; the 64 hexadecimal digits of a key do as well. The
+cluster's name comes with it, unless the configuration has one. Start mlxcommd, or restart
+it, afterwards.)");
   return [made] { return RunClusterJoin(*made); };
 }
 
@@ -359,10 +368,16 @@ Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
   CLI::Option* const take = rotate.add_flag(
       "--take", options.take, "Take the new key of the machine that changed it: asks for its code");
   rotate.add_option("--from", options.from, "A key file to take it from, instead of asking")
+      ->type_name("FILE")
       ->needs(take);
   CLI::Option* const finish =
       rotate.add_flag("--finish", options.finish, "Accept the old key no more")->excludes(take);
   rotate.add_flag("--force", options.force, "Also where a node lacks the new key")->needs(finish);
+  rotate.footer(
+      R"(First rotate on one machine, which makes a new key and prints its code; then --take on
+each other machine; then --finish on each, which is refused as long as a node of the
+cluster lacks the new key. Connections stay up. After --finish a node that has only the
+old key is out within 5 s.)");
   return [made] { return RunClusterKeyRotate(*made); };
 }
 

@@ -283,6 +283,16 @@ Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
       "Also try what RDMA devices here can do, in processes of their own, and show it");
   bugreport.add_flag("--json", options.json,
                      "For programs: where the archive is, and what is in it");
+  bugreport.footer(
+      R"(Versions, status, topology, doctor, events, record, configuration, the log's end,
+interfaces and routes. Names and addresses of machines and jobs are in it: look before you
+share it. Only its maker can read it; nothing is written over. Anything in the form of a
+key is removed.
+
+--rdma needs neither a daemon nor a neighbour. It shows what is assumed about devices,
+what each trial did (worked, was refused, hung, crashed), the rails, and what the system's
+programs say. A refusal is an answer, not a mistake. For a moment it takes queue pairs and
+memory regions, which other programs on the device may miss.)");
   return [made] { return RunBugreport(*made); };
 }
 

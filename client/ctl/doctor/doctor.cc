@@ -185,15 +185,16 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   options.called = invocation.called;
   AddSocket(doctor, options.socket_path);
   AddConfig(doctor, options.config_file);
-  CLI::Option* const json = doctor.add_flag("--json", options.json, "For programs");
+  CLI::Option* const json = doctor.add_flag(
+      "--json", options.json, "For programs: findings with codes that never change their meaning");
   doctor.add_flag("--all", options.all, "Also what is well");
   CLI::Option* const fix =
-      doctor.add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
+      doctor.add_flag("--fix", options.fix, "Say which commands would repair it")->excludes(json);
   doctor.add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
   doctor.add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
   AddDuration(doctor, "--recent", options.recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
-              "What was refused or changed counts for so long (10m)");
+              "How long what was refused or changed on the way counts (10m)");
   CLI::Option* const ssh =
       doctor.add_flag("--ssh", options.ssh, "Also whether hosts can be reached as launch does it");
   CLI::Option* const hosts =
@@ -214,6 +215,22 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   AddDuration(doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
               "Patience with each host (30s)")
       ->needs(ssh);
+  doctor.footer(
+      R"(It looks at this machine (interfaces, bridges, Thunderbolt and RDMA ports, firewall,
+sleep, clock), at the configuration and the key file, and by the daemon at all nodes and
+cables. Without a daemon it does the rest, and says why there is none. Anything that it
+cannot find out is a note, never an error.
+
+With a daemon it runs the self test of the Python package beside mlxcommctl, or of the
+python3 in PATH, for at most a minute: it says whether results lie in the daemon's memory
+or are copied. A cable's speed is judged once jobs have filled it with 64 MiB, as
+mlxcommctl bench does.
+
+--fix --yes runs the commands that are safe (a key file's mode, an interface that is off
+or in a bridge, sleep, the clock) as this user, and checks again; the rest is only shown.
+
+--ssh tries each host once, 32 at a time, as launch does it, and asks nobody for anything:
+is mlxcommctl there, of the same release, and does a daemon of this cluster answer?)");
   return [made] { return RunDoctor(*made); };
 }
 

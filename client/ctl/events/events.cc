@@ -46,10 +46,15 @@ Run AddEvents(CLI::App& events, const Invocation&) {
   const auto made = std::make_shared<EventsOptions>();
   EventsOptions& options = *made;
   AddSocket(events, options.socket_path);
-  events.add_option("-n,--last", options.last, "How many of those that have happened (20)");
-  events.add_flag("-f,--follow", options.follow, "And those that happen from now on");
+  events.add_option("-n,--last", options.last, "How many of those that have happened (20)")
+      ->type_name("COUNT");
+  events.add_flag("-f,--follow", options.follow, "And those that happen from now on, until Ctrl-C");
   events.add_flag("--json", options.json,
                   "For programs: a line each (EventsReply of diagnostics.proto)");
+  events.footer(
+      R"(The daemon keeps the last 256 of each kind, and of jobs and processes the last 256 of each
+user; each user sees its own and everybody's. A slower reader gets the number of events
+that it missed.)");
   return [made] { return RunEvents(*made); };
 }
 

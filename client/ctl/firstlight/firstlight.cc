@@ -229,6 +229,11 @@ Run AddFirstLight(CLI::App& verb, const Invocation& invocation) {
               "The largest operation (1G)");
   verb.add_flag("--names", options.names, "Leave names and addresses as they are");
   verb.add_flag("--json", options.json, "For programs: the file's text on standard output as well");
+  verb.footer(
+      R"(It takes 20 minutes at most, changes nothing on the machine, and asks for hands if it
+needs them: to pull a cable and plug it in, to send the machine to sleep. For the steps
+neighbour and cable run it on both Macs at the same time. The file says what is in it;
+keys, names and addresses are not.)");
   return [made] { return RunFirstLight(*made); };
 }
 

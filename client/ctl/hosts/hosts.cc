@@ -110,6 +110,10 @@ Run AddHostsImport(CLI::App& verb, const Invocation&) {
       ->check(CLI::IsMember({"ring", "all"}));
   verb.add_flag("--json", options.json,
                 "For programs: the hosts, and which configurations were written");
+  verb.footer(
+      R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). A
+mistake is reported with file and line, or field, and the expected form. The output is
+MLX's object, with `slots` for a host that has several ranks; mlx.launch reads it as well.)");
   return [made] { return RunHostsImport(*made); };
 }
 

@@ -110,13 +110,22 @@ Run AddHostsExport(CLI::App& verb, const Invocation&) {
                   "What mlx.launch is to take (the best that there is)")
       ->type_name("{ring,jaccl,jaccl-ring}")
       ->check(CLI::IsMember({"ring", "jaccl", "jaccl-ring"}));
-  verb.add_option("--ssh-name", options.ssh_names,
-                  "NODE=HOST: what ssh is given for a node (its name); may be repeated")
+  verb.add_option(
+          "--ssh-name", options.ssh_names,
+          "NODE=HOST: what ssh is given for a node, by its name or id (its name); may be repeated")
+      ->type_name("NAME")
       ->take_all()
       ->allow_extra_args(false);
   AddSocket(verb, options.socket_path);
   verb.add_flag("--json", options.json,
                 "For programs: the hosts, and what there is to know of them");
+  verb.footer(
+      R"(Each host shares a cable with the next, and the last with the first, if there is such an
+order. `ips` are the ends of a host's cables to the host before it, `rdma` its devices if
+every pair of hosts (with jaccl-ring: of neighbours) has one. MLX takes IPv4 alone: a host
+without such an address on its cables gets one that all reach, or one that no daemon has
+tried. Standard error says what could not be so. mlxcomm itself needs none of these
+addresses.)");
   return [made] { return RunHostsExport(*made); };
 }
 

@@ -346,18 +346,22 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
   launch
       .add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
                   "How many ranks on each host (1, or what the hostfile says)")
+      ->type_name("COUNT")
       ->check(CLI::Range(1, 64));
   CLI::Option* const hosts =
       launch
           .add_option("--hosts", options.hosts,
                       "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)")
+          ->type_name("HOSTS")
           ->check(NotEmpty("hosts; leave --hosts out for this machine alone"));
   CLI::Option* const hostfile = launch
                                     .add_option("--hostfile", options.hostfile,
                                                 "Hosts from a file of MLX, MPI or `hosts export`")
                                     ->check(NotEmpty("a file"))
                                     ->type_name("FILE");
-  launch.add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
+  launch
+      .add_option("--nodes", options.nodes,
+                  "Nodes of this cluster that are up: all, or a,b; ssh gets their names")
       ->check(NotEmpty("all, or nodes"))
       ->type_name("NODES")
       ->excludes(hosts)
@@ -366,22 +370,44 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
   launch
       .add_option("--env", options.environment,
                   "NAME=VALUE for the ranks, or NAME as it is here; may be repeated")
+      ->type_name("VARIABLE")
       ->take_all()
       ->allow_extra_args(false);
   launch
       .add_option("--stdin", options.input,
                   "Who reads what is piped in, or typed: all ranks, rank 0, or none (all)")
       ->check(CLI::IsMember({"all", "0", "none"}));
-  launch.add_option("--cwd", options.directory, "Where they start (here, if it is there)")
+  launch
+      .add_option("--cwd", options.directory,
+                  "Where the ranks start; it must be there (this one, else the home directory)")
       ->type_name("DIR");
   launch.add_option("--python", options.python, "Run the command with this Python")
       ->type_name("FILE");
-  launch.add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
-  launch.add_option("--job", options.job, "The job's name (default: one of its own)");
+  launch.add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)")
+      ->type_name("COMMAND");
+  launch.add_option("--job", options.job, "The job's name (default: one of its own)")
+      ->type_name("NAME");
   AddSocket(launch, options.socket_path);
   launch.add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
   launch.add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
   launch.positionals_at_end();
+  launch.footer(
+      R"(Another host needs sshd, a key that needs no typing, and the same release of mlxcommctl;
+nothing is started before all hosts have answered. On other hosts mlxcommctl's folder is
+first in PATH.
+
+Each rank gets MLX_RANK, MLX_WORLD_SIZE, MLXCOMM_JOB and the variables that are given, and
+unless they are set MLXCOMM_INSTALL=all (Python programs go through the daemon whatever
+backend they name) and PYTHONUNBUFFERED=1. Variables of another launch of MLX are taken
+away.
+
+Output is shown line by line behind its rank, a host's own words behind the host. Input
+goes to every rank, unless --stdin says otherwise; a rank other than 0 that reads none of
+it for 60 s gets no more.
+
+The first rank that fails ends the others, on all hosts: SIGTERM, after 5 s SIGKILL, with
+all that they started. So do Ctrl-C, a lost connection and the end of launch. Each rank
+ends with its host's agent.)");
   return [made] { return RunLaunch(*made); };
 }
 

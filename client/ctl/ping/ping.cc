@@ -56,21 +56,29 @@ Run AddPing(CLI::App& ping, const Invocation&) {
   PingOptions& options = *made;
   ping.add_option("node", options.node, "Its name")->required()->type_name("NODE");
   AddSocket(ping, options.socket_path);
-  ping.add_option("-c,--count", options.count, "How many (5)")->check(CLI::Range(1, 100000));
+  ping.add_option("-c,--count", options.count, "How many (5)")
+      ->type_name("COUNT")
+      ->check(CLI::Range(1, 100000));
   AddDuration(ping, "-i,--interval", options.interval_ns, 1'000'000, 3600'000'000'000,
               "Between two (200ms)");
   AddDuration(ping, "-W,--timeout", options.timeout_ns, 1'000'000, 10'000'000'000,
               "Patience with each (1s)");
   ping.add_option_function<std::string>(
-      "-s,--size",
-      [&options](const std::string& text) {
-        options.payload_bytes = ParseBytes(text);
-        if (!options.payload_bytes || *options.payload_bytes > 65536) {
-          throw CLI::ValidationError("--size", "\"" + text + "\" is no size up to 64K");
-        }
-      },
-      "Bytes each way (56)");
+          "-s,--size",
+          [&options](const std::string& text) {
+            options.payload_bytes = ParseBytes(text);
+            if (!options.payload_bytes || *options.payload_bytes > 65536) {
+              throw CLI::ValidationError("--size", "\"" + text + "\" is no size up to 64K");
+            }
+          },
+          "Bytes each way (56), at most 64K")
+      ->type_name("SIZE");
   ping.add_flag("--json", options.json, "For programs: one object, at the end");
+  ping.footer(
+      R"(The message takes the same rails and routes as all messages between the two daemons, and
+is sent again if a rail is lost: "lost" means that it has not come back in time. Each rail
+has its own round trips, of the heartbeats that came back on it meanwhile. The exit code
+is 0 if any message came back.)");
   return [made] { return RunPing(*made); };
 }
 

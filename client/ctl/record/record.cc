@@ -26,8 +26,9 @@ struct RecordOptions {
 
 void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
   AddSocket(verb, options.socket_path);
-  verb.add_option("--job", options.job, "Only this job's operations");
-  verb.add_option("--group", options.group, "Only this group's, by its name or id");
+  verb.add_option("--job", options.job, "Only this job's operations")->type_name("NAME");
+  verb.add_option("--group", options.group, "Only this group's, by its name or id")
+      ->type_name("NAME");
 }
 
 v1::FlightRecordRequest RequestOf(const RecordOptions& options, bool with_tracks) {
@@ -72,12 +73,22 @@ Run AddRecord(CLI::App& record, const Invocation&) {
   RecordOptions& options = *made;
   AddRecordOptions(record, options);
   options.operations_max = 20;
-  record.add_option("-n,--operations", options.operations_max,
-                    "How many, the newest (20); 0: all that are still there");
+  record
+      .add_option("-n,--operations", options.operations_max,
+                  "How many, the newest (20); 0: all that are still there")
+      ->type_name("COUNT");
   CLI::Option* const json = record.add_flag(
       "--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
   record.add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
       ->needs(json);
+  record.footer(
+      R"(The newest is last. The recorder is always on; of small operations that ranks of one
+machine do by themselves it has a sample. A user sees its own jobs.
+
+`ago` counts from the first call of a rank of this node, `total` from there until its
+ranks had their answers. Of that, `ranks` is the time until all ranks of this node had
+called; then `peers` until another node was heard, `data` until the last byte had come or
+was acknowledged, and `end` until the end. `last` is the rank or node that came last.)");
   return [made] { return RunRecord(*made); };
 }
 
@@ -85,9 +96,15 @@ Run AddTrace(CLI::App& trace, const Invocation&) {
   const auto made = std::make_shared<RecordOptions>();
   RecordOptions& options = *made;
   AddRecordOptions(trace, options);
-  trace.add_option("-n,--operations", options.operations_max,
-                   "How many, the newest (all that are still there)");
+  trace
+      .add_option("-n,--operations", options.operations_max,
+                  "How many, the newest (all that are still there)")
+      ->type_name("COUNT");
   trace.add_flag("--json", options.json, "Write to a terminal, too: a trace is JSON");
+  trace.footer(
+      R"(Chrome's Trace Event Format: a thread for each rank, each direction of a rail and each
+worker, with a slice for each operation, phase and frame. Times begin at 0, which is
+`otherData.begin_unix_ns`.)");
   return [made] { return RunTrace(*made); };
 }
 

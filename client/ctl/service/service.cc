@@ -240,7 +240,15 @@ Run AddServiceInstall(CLI::App& verb, const Invocation& invocation) {
       ->type_name("FILE")
       ->check(NotEmpty("a program"));
   AddRoot(verb, *made, "Only put the files, below this folder, for packages");
-  return [made] { return Change(*made, "install", PlanInstall); };
+  verb.footer(
+      R"(By systemd or launchd. All that could go wrong is looked for first; if something is
+missing, nothing is changed. An existing configuration is kept. A newer program is run
+once before it takes the place of the old one, which is put back if the daemon does not
+answer.
+
+To upgrade, call the newer mlxcommctl by its path, because sudo finds the installed one:
+  sudo "$(command -v mlxcommctl)" service install) ");
+      return [made] { return Change(*made, "install", PlanInstall); };
 }
 
 Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {
@@ -248,6 +256,7 @@ Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {
   AddChange(verb, *made);
   verb.add_flag("--purge", made->wishes.purge, "Also configuration, key, identity and logs");
   AddRoot(verb, *made, "Only remove the files, below this folder");
+  verb.footer("Configuration, key, identity and logs are kept, and named.");
   return [made] { return Change(*made, "uninstall", PlanUninstall); };
 }
 
@@ -260,18 +269,24 @@ Run AddServiceRestart(CLI::App& verb, const Invocation& invocation) {
                 "Take one back that still waits, or was refused: mlxcommd goes on as it is")
       ->excludes(no_wait)
       ->excludes("--force");
+  verb.footer(
+      R"(Program and configuration are checked first. No job is lost: the daemon goes on until no process
+uses it, and processes that come at the moment of the change wait for it. With --no-wait,
+mlxcommctl status shows how many processes it waits for, or why it goes on as it is.)");
   return [made] { return Change(*made, "restart", PlanRestart); };
 }
 
 Run AddServiceStatus(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   verb.add_flag("--json", made->json, "For programs: the same");
+  verb.footer("The exit code is 3 if it does not run or answer.");
   return [made] { return ShowStatus(*made); };
 }
 
 Run AddServiceLogs(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   verb.add_option("-n,--lines", made->lines, "How many of the last lines (50)")
+      ->type_name("COUNT")
       ->check(CLI::Range(0, kLinesMax));
   verb.add_flag("-f,--follow", made->follow, "Go on as more is said");
   return [made] { return ShowLogs(*made); };

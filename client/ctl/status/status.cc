@@ -131,9 +131,25 @@ Run AddStatus(CLI::App& status, const Invocation&) {
   AddSocket(status, options.socket_path);
   status.add_flag("--json", options.json, "For programs (StatusReply of diagnostics.proto)");
   status.add_flag("-v,--verbose", options.details, "All that is known of each node, rail and rank");
-  status.add_flag("--watch", options.watch, "Again and again, until Ctrl-C");
+  status.add_flag(
+      "--watch", options.watch,
+      "Again and again, until Ctrl-C: in place on a terminal, with --json a line each time");
   AddDuration(status, "--interval", options.interval_ns, 50'000'000, 3600'000'000'000,
               "Between two looks (1s)");
+  status.footer(
+      R"(The first thing to look at: a row for each node, link and job, what is wrong with it, and
+in the last line what to do. `over` says which rails a link has, `now` what they carried
+in both directions in the last second, `at best` the fastest they have been. Links that
+are well stand in two columns, or are only counted, if they do not fit the screen; a file
+or pipe has 40 rows.
+
+With -v, `out` and `in` are the rates of the last second, `sent` and `received` the totals
+since the rail came up; `TLS` or `plain` says whether it is encrypted. A node that looks
+for neighbours says on which interfaces, on which not and why, and which nodes it hears
+without a link.
+
+A user sees its own jobs and limits, and the number of others' jobs. Root, the daemon's
+own user and the operators see all. With --watch a daemon that goes away is waited for.)");
   return [made] { return RunStatus(*made); };
 }
 

@@ -56,6 +56,10 @@ Run AddTopology(CLI::App& topology, const Invocation&) {
                                                       "A picture, which Graphviz's dot draws");
   json->excludes(dot)->excludes(svg);
   dot->excludes(svg);
+  topology.footer(
+      R"(A pair, a ring, a line, a mesh or a switch. A cable shows the most that it has carried,
+and its last heartbeat's round trip. In a picture the cables of the ring are thick, and
+one that is down is dashed and red; of more than 16 cables only those have figures.)");
   return [made] { return RunTopology(*made); };
 }
 

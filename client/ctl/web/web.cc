@@ -124,12 +124,22 @@ Run AddWeb(CLI::App& web, const Invocation&) {
       ->check(CLI::Range(0, 65535));
   web.add_option("--bind", options.bind,
                  "This machine's address for browsers elsewhere (127.0.0.1: only here)")
+      ->type_name("ADDRESS")
       ->check(NotEmpty("an address"));
   AddDuration(web, "--interval", options.feed.interval_ns, 50'000'000, 3600 * kSecondNs,
               "Between two looks where nothing happens (1s)");
   AddDuration(web, "--for", options.for_ns, kSecondNs / 1000, 30 * 86400 * kSecondNs,
               "Ends by itself after this time (until Ctrl-C)");
   web.add_flag("--json", options.json, "Print for programs where it is (WebReport of ctl.proto)");
+  web.footer(
+      R"(Topology, links and their rates, jobs and who waits for whom, health with remedies, the
+last operations, and what has happened. Prints the URL to open, and serves it until
+Ctrl-C. Only a browser that has the URL gets the page, and it can change nothing.
+
+From another machine, with the same port number twice:
+  ssh -t -L 7480:127.0.0.1:7480 studio-1 mlxcommctl web --port 7480
+With -t it ends with the connection. With --bind the page and the URL's token cross the
+network unencrypted: use it in networks that you trust.)");
   return [made] { return RunWeb(*made); };
 }
 

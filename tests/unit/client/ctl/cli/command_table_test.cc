@@ -19,7 +19,7 @@ class CommandTableTest : public testing::Test {
     CLI::App* const create = cluster->add_subcommand("create", "Begin one\nand more of it");
     create->add_option("-n,--name", text_, "Its name")->required();
     create->add_option("--how", text_, "Which way")->type_name("{ring,tree}");
-    create->add_option("--socket", text_, "The daemon's Unix socket");
+    create->add_option("--socket", text_, "The daemon's Unix socket")->type_name("PATH");
     create->add_option("--key", text_, "The key")->type_name("FILE");
     create->add_option("--where", text_, "The folder")->type_name("DIR");
     create->add_option("--nodes", text_, "Which")->type_name("NODES");
