@@ -17,7 +17,6 @@ import pytest
 from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
-README = pathlib.Path(__file__).parents[2] / "client" / "ctl" / "README.md"
 # doctor: nothing, errors, warnings. Its findings about this machine are not the tests' subject.
 DOCTOR_CODES = (0, 1, 4)
 
@@ -228,12 +227,6 @@ def test_doctor_mends_what_it_may(cluster, tmp_path, monkeypatch):
     assert key.stat().st_mode & 0o777 == 0o600
     calls = tmp_path / "calls"
     assert not calls.exists() or "start mlxcommd" not in calls.read_text()
-
-
-def test_the_readme_lists_the_codes_that_there_are(cluster):
-    table = subprocess.run([find_program("mlxcommctl"), "doctor", "--codes"], check=True,
-                           capture_output=True, text=True).stdout
-    assert table in README.read_text(encoding="utf-8"), "copy `mlxcommctl doctor --codes` there"
 
 
 def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kAtOnceMax = 32;
 constexpr int kSshFailed = 255;  // ssh's own exit code for its own failures.
-constexpr int kNoDaemon = 3;     // mlxcommctl's (client/ctl/README.md).
+constexpr int kNoDaemon = 3;     // mlxcommctl's (cli/output.h).
 constexpr std::size_t kTextBytesMax = 400;
 constexpr std::size_t kLinesMax = 4;
 
