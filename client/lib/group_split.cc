@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "client/lib/answer.h"
-#include "client/lib/operations.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -55,10 +54,11 @@ class Exchange {
   std::uint64_t CallNs() const { return deadline_ns_ == 0 ? 10'000'000'000 : LeftNs(); }
   Failure Begin(std::span<const std::int32_t> own, std::uint64_t& ticket) {
     std::memcpy(values_, own.data(), own.size_bytes());
-    return client::Begin(group_,
-                         Ask(MLXCOMM_ALL_GATHER, values_, values_ + sizeof(ColorAndKey), own.size(),
-                             MLXCOMM_INT32, LeftNs()),
-                         ticket);
+    return client::Begin(
+        group_,
+        mlxcomm_request_of(MLXCOMM_ALL_GATHER, values_, values_ + sizeof(ColorAndKey), own.size(),
+                           MLXCOMM_INT32, LeftNs()),
+        ticket);
   }
   // `values`: the same number for each rank as it gave.
   Failure Finish(std::uint64_t ticket, std::span<std::int32_t> values) {

@@ -61,6 +61,13 @@ inline bool HasFailed(const mlxcomm_group& group) {
   return group.failed.load(std::memory_order_acquire);
 }
 
+using Request = mlxcomm_request;
+
+// One operation, from the caller's arguments to its end (operations.cc). Tables of counts are read
+// before Begin returns.
+Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticket);
+Failure Finish(mlxcomm_group& group, std::uint64_t ticket);
+
 // Why calls on it are refused at once; it may be NULL.
 Refusal CheckUsable(const mlxcomm_group* group);
 Refusal CheckUsable(const mlxcomm_connection* connection);

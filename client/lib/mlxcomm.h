@@ -23,6 +23,11 @@
 #else
 #define MLXCOMM_API
 #endif
+#ifdef __cplusplus
+#define MLXCOMM_INLINE inline
+#else
+#define MLXCOMM_INLINE static inline
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -88,7 +93,7 @@ typedef enum mlxcomm_plan {
   MLXCOMM_PLAN_TREE = 4,
 } mlxcomm_plan;
 
-/* The operations, for mlxcomm_submit; each is described at the function with its name. */
+/* The operations; each is described at the function with its name. */
 typedef enum mlxcomm_kind {
   MLXCOMM_ALL_REDUCE = 1,
   MLXCOMM_ALL_GATHER = 2,
@@ -264,75 +269,7 @@ MLXCOMM_API void mlxcomm_note_copied_result(mlxcomm_connection* connection, uint
  * for float32 and float64 at most (n - 1) u S with u = 2^-24 and 2^-53 (first order;
  * Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2). */
 
-/* output = input combined over all ranks. In place. */
-MLXCOMM_API mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* input, void* output,
-                                            uint64_t count, mlxcomm_data_type type,
-                                            mlxcomm_operator op, uint64_t timeout_ns,
-                                            uint64_t* ticket, mlxcomm_error* error);
-/* The same, at rank `root` alone; output is unused on the others and may be NULL. In place. */
-MLXCOMM_API mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
-                                        uint64_t count, mlxcomm_data_type type, mlxcomm_operator op,
-                                        uint32_t root, uint64_t timeout_ns, uint64_t* ticket,
-                                        mlxcomm_error* error);
-/* input: size x count elements; output: the rank's own block of `count`, combined. */
-MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void* input,
-                                                void* output, uint64_t count,
-                                                mlxcomm_data_type type, mlxcomm_operator op,
-                                                uint64_t timeout_ns, uint64_t* ticket,
-                                                mlxcomm_error* error);
-/* output = the root's input; input is unused on the others and may be NULL. In place. */
-MLXCOMM_API mlxcomm_code mlxcomm_broadcast(mlxcomm_group* group, const void* input, void* output,
-                                           uint64_t count, mlxcomm_data_type type, uint32_t root,
-                                           uint64_t timeout_ns, uint64_t* ticket,
-                                           mlxcomm_error* error);
-/* output[r * count .. (r + 1) * count) = rank r's input; output: size x count elements. */
-MLXCOMM_API mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* input, void* output,
-                                            uint64_t count, mlxcomm_data_type type,
-                                            uint64_t timeout_ns, uint64_t* ticket,
-                                            mlxcomm_error* error);
-/* counts[r] elements from rank r, packed in order of rank. `counts` has size entries, is the
- * same on all ranks, and is read before the call returns. */
-MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input, void* output,
-                                              const uint64_t* counts, mlxcomm_data_type type,
-                                              uint64_t timeout_ns, uint64_t* ticket,
-                                              mlxcomm_error* error);
-/* As all_gather, at rank `root` alone. */
-MLXCOMM_API mlxcomm_code mlxcomm_gather(mlxcomm_group* group, const void* input, void* output,
-                                        uint64_t count, mlxcomm_data_type type, uint32_t root,
-                                        uint64_t timeout_ns, uint64_t* ticket,
-                                        mlxcomm_error* error);
-/* output = block `rank` of the root's input, which has size x count elements. */
-MLXCOMM_API mlxcomm_code mlxcomm_scatter(mlxcomm_group* group, const void* input, void* output,
-                                         uint64_t count, mlxcomm_data_type type, uint32_t root,
-                                         uint64_t timeout_ns, uint64_t* ticket,
-                                         mlxcomm_error* error);
-/* Block r of the input goes to rank r; block r of the output comes from rank r. Both:
- * size x count elements. */
-MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* input, void* output,
-                                            uint64_t count, mlxcomm_data_type type,
-                                            uint64_t timeout_ns, uint64_t* ticket,
-                                            mlxcomm_error* error);
-/* send_counts[r] elements to rank r, receive_counts[r] from rank r, both packed in order of
- * rank. The two ranks of a pair must agree (else MISMATCH; INVALID_ARGUMENT for a rank's own
- * block). The tables have size entries and are read before the call returns. */
-MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input, void* output,
-                                              const uint64_t* send_counts,
-                                              const uint64_t* receive_counts,
-                                              mlxcomm_data_type type, uint64_t timeout_ns,
-                                              uint64_t* ticket, mlxcomm_error* error);
-/* To and from another rank of the group. The n-th send to a rank with a tag meets the
- * n-th receive there from this rank with that tag; type and count must agree. */
-MLXCOMM_API mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
-                                      mlxcomm_data_type type, uint32_t destination, uint32_t tag,
-                                      uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error);
-MLXCOMM_API mlxcomm_code mlxcomm_recv(mlxcomm_group* group, void* output, uint64_t count,
-                                      mlxcomm_data_type type, uint32_t source, uint32_t tag,
-                                      uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error);
-MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_ns,
-                                         uint64_t* ticket, mlxcomm_error* error);
-
-/* Any of the operations above, for programs that learn which one while they run. Fields that the
- * kind does not use are ignored: zero is fine. */
+/* One operation: for mlxcomm_submit. Fields that the kind does not use are ignored: zero is fine. */
 typedef struct mlxcomm_request {
   size_t struct_size; /* sizeof(mlxcomm_request) */
   mlxcomm_kind kind;
@@ -347,8 +284,162 @@ typedef struct mlxcomm_request {
   const uint64_t* receive_counts;
   uint64_t timeout_ns;
 } mlxcomm_request;
+/* Begins the operation. The functions below fill in a request for it; a program that learns the
+ * kind while it runs does so itself. */
 MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_request* request,
                                         uint64_t* ticket, mlxcomm_error* error);
+
+/* A request with the fields that most kinds have; the caller adds the others. */
+MLXCOMM_INLINE mlxcomm_request mlxcomm_request_of(mlxcomm_kind kind, const void* input,
+                                                  void* output, uint64_t count,
+                                                  mlxcomm_data_type type, uint64_t timeout_ns) {
+  const mlxcomm_request request = {sizeof(mlxcomm_request),
+                                   kind,
+                                   type,
+                                   MLXCOMM_SUM,
+                                   0,
+                                   0,
+                                   input,
+                                   output,
+                                   count,
+                                   NULL,
+                                   NULL,
+                                   timeout_ns};
+  return request;
+}
+
+/* output = input combined over all ranks. In place. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* input,
+                                               void* output, uint64_t count, mlxcomm_data_type type,
+                                               mlxcomm_operator op, uint64_t timeout_ns,
+                                               uint64_t* ticket, mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_ALL_REDUCE, input, output, count, type, timeout_ns);
+  request.op = op;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* The same, at rank `root` alone; output is unused on the others and may be NULL. In place. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
+                                           uint64_t count, mlxcomm_data_type type,
+                                           mlxcomm_operator op, uint32_t root, uint64_t timeout_ns,
+                                           uint64_t* ticket, mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_REDUCE, input, output, count, type, timeout_ns);
+  request.op = op;
+  request.peer = root;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* input: size x count elements; output: the rank's own block of `count`, combined. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void* input,
+                                                   void* output, uint64_t count,
+                                                   mlxcomm_data_type type, mlxcomm_operator op,
+                                                   uint64_t timeout_ns, uint64_t* ticket,
+                                                   mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_REDUCE_SCATTER, input, output, count, type, timeout_ns);
+  request.op = op;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* output = the root's input; input is unused on the others and may be NULL. In place. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_broadcast(mlxcomm_group* group, const void* input, void* output,
+                                              uint64_t count, mlxcomm_data_type type, uint32_t root,
+                                              uint64_t timeout_ns, uint64_t* ticket,
+                                              mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_BROADCAST, input, output, count, type, timeout_ns);
+  request.peer = root;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* output[r * count .. (r + 1) * count) = rank r's input; output: size x count elements. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* input,
+                                               void* output, uint64_t count, mlxcomm_data_type type,
+                                               uint64_t timeout_ns, uint64_t* ticket,
+                                               mlxcomm_error* error) {
+  const mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_ALL_GATHER, input, output, count, type, timeout_ns);
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* counts[r] elements from rank r, packed in order of rank. `counts` has size entries, is the
+ * same on all ranks, and is read before the call returns. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input,
+                                                 void* output, const uint64_t* counts,
+                                                 mlxcomm_data_type type, uint64_t timeout_ns,
+                                                 uint64_t* ticket, mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_ALL_GATHER_V, input, output, 0, type, timeout_ns);
+  request.counts = counts;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* As all_gather, at rank `root` alone. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_gather(mlxcomm_group* group, const void* input, void* output,
+                                           uint64_t count, mlxcomm_data_type type, uint32_t root,
+                                           uint64_t timeout_ns, uint64_t* ticket,
+                                           mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_GATHER, input, output, count, type, timeout_ns);
+  request.peer = root;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* output = block `rank` of the root's input, which has size x count elements. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_scatter(mlxcomm_group* group, const void* input, void* output,
+                                            uint64_t count, mlxcomm_data_type type, uint32_t root,
+                                            uint64_t timeout_ns, uint64_t* ticket,
+                                            mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_SCATTER, input, output, count, type, timeout_ns);
+  request.peer = root;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* Block r of the input goes to rank r; block r of the output comes from rank r. Both:
+ * size x count elements. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* input,
+                                               void* output, uint64_t count, mlxcomm_data_type type,
+                                               uint64_t timeout_ns, uint64_t* ticket,
+                                               mlxcomm_error* error) {
+  const mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_ALL_TO_ALL, input, output, count, type, timeout_ns);
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* send_counts[r] elements to rank r, receive_counts[r] from rank r, both packed in order of
+ * rank. The two ranks of a pair must agree (else MISMATCH; INVALID_ARGUMENT for a rank's own
+ * block). The tables have size entries and are read before the call returns. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input,
+                                                 void* output, const uint64_t* send_counts,
+                                                 const uint64_t* receive_counts,
+                                                 mlxcomm_data_type type, uint64_t timeout_ns,
+                                                 uint64_t* ticket, mlxcomm_error* error) {
+  mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_ALL_TO_ALL_V, input, output, 0, type, timeout_ns);
+  request.counts = send_counts;
+  request.receive_counts = receive_counts;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+/* To and from another rank of the group. The n-th send to a rank with a tag meets the
+ * n-th receive there from this rank with that tag; type and count must agree. */
+MLXCOMM_INLINE mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
+                                         mlxcomm_data_type type, uint32_t destination, uint32_t tag,
+                                         uint64_t timeout_ns, uint64_t* ticket,
+                                         mlxcomm_error* error) {
+  mlxcomm_request request = mlxcomm_request_of(MLXCOMM_SEND, input, NULL, count, type, timeout_ns);
+  request.peer = destination;
+  request.tag = tag;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+MLXCOMM_INLINE mlxcomm_code mlxcomm_recv(mlxcomm_group* group, void* output, uint64_t count,
+                                         mlxcomm_data_type type, uint32_t source, uint32_t tag,
+                                         uint64_t timeout_ns, uint64_t* ticket,
+                                         mlxcomm_error* error) {
+  mlxcomm_request request = mlxcomm_request_of(MLXCOMM_RECV, NULL, output, count, type, timeout_ns);
+  request.peer = source;
+  request.tag = tag;
+  return mlxcomm_submit(group, &request, ticket, error);
+}
+MLXCOMM_INLINE mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_ns,
+                                            uint64_t* ticket, mlxcomm_error* error) {
+  const mlxcomm_request request =
+      mlxcomm_request_of(MLXCOMM_BARRIER, NULL, NULL, 0, MLXCOMM_FLOAT32, timeout_ns);
+  return mlxcomm_submit(group, &request, ticket, error);
+}
 
 /* Whether an operation whose input is `bytes` long ends sooner with its result over the input
  * (1), or in separate memory (0): for programs that copy the input into the arena anyway, and

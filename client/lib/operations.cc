@@ -1,5 +1,5 @@
-#include "client/lib/operations.h"
-
+// Every operation on one path, from the caller's arguments to its end. proto/types/operation.h says
+// what each kind takes, reads and writes; this checks it.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "client/lib/answer.h"
+#include "client/lib/handles.h"
+#include "client/lib/mlxcomm.h"
 #include "proto/types/operation_shape.h"
 
 namespace mlxcomm::client {
@@ -288,7 +290,6 @@ Failure Finish(mlxcomm_group& group, std::uint64_t ticket) {
 }  // namespace mlxcomm::client
 
 using mlxcomm::Failure;
-using mlxcomm::client::Ask;
 using mlxcomm::client::CheckUsable;
 using mlxcomm::client::Guarded;
 using mlxcomm::client::Refusal;
@@ -298,122 +299,6 @@ using mlxcomm::client::Tell;
 using mlxcomm::client::TellFine;
 
 extern "C" {
-
-MLXCOMM_API mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* input, void* output,
-                                            uint64_t count, mlxcomm_data_type type,
-                                            mlxcomm_operator op, uint64_t timeout_ns,
-                                            uint64_t* ticket, mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_ALL_REDUCE, input, output, count, type, timeout_ns);
-  request.op = op;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
-                                        uint64_t count, mlxcomm_data_type type, mlxcomm_operator op,
-                                        uint32_t root, uint64_t timeout_ns, uint64_t* ticket,
-                                        mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_REDUCE, input, output, count, type, timeout_ns);
-  request.op = op;
-  request.peer = root;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void* input,
-                                                void* output, uint64_t count,
-                                                mlxcomm_data_type type, mlxcomm_operator op,
-                                                uint64_t timeout_ns, uint64_t* ticket,
-                                                mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_REDUCE_SCATTER, input, output, count, type, timeout_ns);
-  request.op = op;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_broadcast(mlxcomm_group* group, const void* input, void* output,
-                                           uint64_t count, mlxcomm_data_type type, uint32_t root,
-                                           uint64_t timeout_ns, uint64_t* ticket,
-                                           mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_BROADCAST, input, output, count, type, timeout_ns);
-  request.peer = root;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* input, void* output,
-                                            uint64_t count, mlxcomm_data_type type,
-                                            uint64_t timeout_ns, uint64_t* ticket,
-                                            mlxcomm_error* error) {
-  return Submit(group, Ask(MLXCOMM_ALL_GATHER, input, output, count, type, timeout_ns), ticket,
-                error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input, void* output,
-                                              const uint64_t* counts, mlxcomm_data_type type,
-                                              uint64_t timeout_ns, uint64_t* ticket,
-                                              mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_ALL_GATHER_V, input, output, 0, type, timeout_ns);
-  request.counts = counts;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_gather(mlxcomm_group* group, const void* input, void* output,
-                                        uint64_t count, mlxcomm_data_type type, uint32_t root,
-                                        uint64_t timeout_ns, uint64_t* ticket,
-                                        mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_GATHER, input, output, count, type, timeout_ns);
-  request.peer = root;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_scatter(mlxcomm_group* group, const void* input, void* output,
-                                         uint64_t count, mlxcomm_data_type type, uint32_t root,
-                                         uint64_t timeout_ns, uint64_t* ticket,
-                                         mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_SCATTER, input, output, count, type, timeout_ns);
-  request.peer = root;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* input, void* output,
-                                            uint64_t count, mlxcomm_data_type type,
-                                            uint64_t timeout_ns, uint64_t* ticket,
-                                            mlxcomm_error* error) {
-  return Submit(group, Ask(MLXCOMM_ALL_TO_ALL, input, output, count, type, timeout_ns), ticket,
-                error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input, void* output,
-                                              const uint64_t* send_counts,
-                                              const uint64_t* receive_counts,
-                                              mlxcomm_data_type type, uint64_t timeout_ns,
-                                              uint64_t* ticket, mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_ALL_TO_ALL_V, input, output, 0, type, timeout_ns);
-  request.counts = send_counts;
-  request.receive_counts = receive_counts;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
-                                      mlxcomm_data_type type, uint32_t destination, uint32_t tag,
-                                      uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_SEND, input, nullptr, count, type, timeout_ns);
-  request.peer = destination;
-  request.tag = tag;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_recv(mlxcomm_group* group, void* output, uint64_t count,
-                                      mlxcomm_data_type type, uint32_t source, uint32_t tag,
-                                      uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error) {
-  Request request = Ask(MLXCOMM_RECV, nullptr, output, count, type, timeout_ns);
-  request.peer = source;
-  request.tag = tag;
-  return Submit(group, request, ticket, error);
-}
-
-MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_ns,
-                                         uint64_t* ticket, mlxcomm_error* error) {
-  return Submit(group, Ask(MLXCOMM_BARRIER, nullptr, nullptr, 0, MLXCOMM_FLOAT32, timeout_ns),
-                ticket, error);
-}
 
 MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_request* request,
                                         uint64_t* ticket, mlxcomm_error* error) {

@@ -358,6 +358,13 @@ def test_bad_arguments_are_refused_by_the_c_library(cluster):
                     ("start_private_daemon", ctypes.c_int), ("interrupted", ctypes.c_void_p),
                     ("context", ctypes.c_void_p)]
 
+    class Request(ctypes.Structure):
+        _fields_ = [("struct_size", ctypes.c_size_t), ("kind", ctypes.c_int), ("type", ctypes.c_int),
+                    ("op", ctypes.c_int), ("peer", ctypes.c_uint32), ("tag", ctypes.c_uint32),
+                    ("input", ctypes.c_void_p), ("output", ctypes.c_void_p), ("count", ctypes.c_uint64),
+                    ("counts", ctypes.c_void_p), ("receive_counts", ctypes.c_void_p),
+                    ("timeout_ns", ctypes.c_uint64)]
+
     options, error, connection = Options(), Error(), ctypes.c_void_p()
     library.mlxcomm_connect_options_init(ctypes.byref(options))
     options.socket_path = c.socket(0).encode()
@@ -371,9 +378,10 @@ def test_bad_arguments_are_refused_by_the_c_library(cluster):
     assert library.mlxcomm_join(connection, b"alone", 0, 1, ctypes.c_uint64(0),
                                 ctypes.byref(group), ctypes.byref(error)) == 0
     outside = ctypes.create_string_buffer(64)
-    reduce = library.mlxcomm_all_reduce
-    assert reduce(group, outside, outside, ctypes.c_uint64(4), 1, 1, ctypes.c_uint64(0),
-                  ctypes.byref(ticket), ctypes.byref(error)) == 1
+    reduce = Request(struct_size=ctypes.sizeof(Request), kind=1, type=1, op=1, count=4,
+                     input=ctypes.addressof(outside), output=ctypes.addressof(outside))
+    assert library.mlxcomm_submit(group, ctypes.byref(reduce), ctypes.byref(ticket),
+                                  ctypes.byref(error)) == 1
     assert b"arena" in error.message
     assert library.mlxcomm_buffer_allocate(connection, ctypes.c_uint64(1 << 30),
                                            ctypes.byref(buffer), ctypes.byref(error)) == 7

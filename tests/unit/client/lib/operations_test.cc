@@ -1,7 +1,5 @@
 // Every operation through the C interface: its request to the daemon, the arguments that it
 // refuses, and what a group of one rank does by itself.
-#include "client/lib/operations.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
