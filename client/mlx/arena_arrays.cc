@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "client/mlx/operation_error.h"
-#include "client/mlx/shared_buffer.h"
 
 namespace mlxcomm::graph {
 namespace {

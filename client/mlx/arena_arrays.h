@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "client/lib/mlxcomm.h"
-#include "client/mlx/group_use.h"
+#include "client/mlx/process_end.h"
 #include "mlx/allocator.h"
 
 namespace mlxcomm::graph {
@@ -25,6 +26,23 @@ struct Connected {
   Connected& operator=(const Connected&) = delete;
   mlxcomm_connection* connection;
 };
+
+// MLX's buffer over memory that it has not allocated, where its allocator accepts all of that; its
+// release() ends the buffer, which the memory outlives. Metal wants whole pages, from the first byte
+// of one.
+//
+// Metal may decline in two ways: no buffer, and in virtual machines a buffer that is shorter than
+// the memory, down to no byte at all. Both count as declined here, and ptr() is null then, because
+// the contents pointer of a shorter one is null.
+inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator& allocator,
+                                                 void* data, std::size_t bytes) {
+  using mlx::core::allocator::Buffer;
+  if (bytes == 0) return Buffer{nullptr};
+  const Buffer buffer = allocator.make_buffer(data, bytes);
+  if (buffer.ptr() == nullptr || allocator.size(buffer) >= bytes) return buffer;
+  allocator.release(buffer);
+  return Buffer{nullptr};
+}
 
 // A range of the arena that frees itself.
 class ArenaRange {

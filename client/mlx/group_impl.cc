@@ -5,10 +5,11 @@
 #include <stdexcept>
 
 #include "client/lib/interrupt.h"
-#include "client/mlx/group_use.h"
 #include "client/mlx/operation.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/operation_task.h"
+#include "client/mlx/process_end.h"
+#include "client/mlx/result_memory.h"
 #include "mlx/device.h"
 #include "mlx/utils.h"
 
@@ -131,5 +132,27 @@ void AloneGroup::recv(array&, int, Stream) { Alone(); }
 void AloneGroup::all_max(const array&, array&, Stream) { Alone(); }
 void AloneGroup::all_min(const array&, array&, Stream) { Alone(); }
 void AloneGroup::sum_scatter(const array&, array&, Stream) { Alone(); }
+
+mlxcomm_code JoinJob(const std::string& job, std::uint32_t rank, std::uint32_t size,
+                     const JoinOptions& options, std::shared_ptr<DaemonGroup>& joined,
+                     mlxcomm_error& error) {
+  CopyingIsAskedFor();
+  const client::UnderWay under_way;
+  mlxcomm_connect_options connecting;
+  mlxcomm_connect_options_init(&connecting);
+  if (!options.socket.empty()) connecting.socket_path = options.socket.c_str();
+  connecting.arena_bytes = options.arena_bytes;
+  connecting.interrupted = client::WasInterrupted;
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_code code = mlxcomm_connect(&connecting, &connection, &error);
+  if (code != MLXCOMM_OK) return code;
+  const auto connected = std::make_shared<Connected>(connection);
+  mlxcomm_group* group = nullptr;
+  code = mlxcomm_join(connection, job.c_str(), rank, size, options.timeout_ns, &group, &error);
+  if (code == MLXCOMM_OK) {
+    joined = std::make_shared<DaemonGroup>(std::make_shared<JoinedGroup>(connected, group));
+  }
+  return code;
+}
 
 }  // namespace mlxcomm::graph

@@ -76,4 +76,17 @@ class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
   void sum_scatter(const array&, array&, Stream) override;
 };
 
+struct JoinOptions {
+  std::string socket = {};        // Empty: mlxcomm_connect finds it.
+  std::uint64_t timeout_ns = 0;   // To wait for the other ranks; 0: the daemon's.
+  std::uint64_t arena_bytes = 0;  // 0: as much as the daemon allows.
+};
+
+// Connects to this machine's daemon, and waits until all of the job's ranks are there, without a
+// lock. Ctrl-C ends the wait with CANCELLED, where the program handles it. Throws std::invalid_argument
+// at once where MLXCOMM_RESULTS has a wrong value.
+mlxcomm_code JoinJob(const std::string& job, std::uint32_t rank, std::uint32_t size,
+                     const JoinOptions& options, std::shared_ptr<DaemonGroup>& joined,
+                     mlxcomm_error& error);
+
 }  // namespace mlxcomm::graph

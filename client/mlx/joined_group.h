@@ -12,7 +12,7 @@
 
 #include "client/lib/mlxcomm.h"
 #include "client/mlx/arena_arrays.h"
-#include "client/mlx/group_use.h"
+#include "client/mlx/process_end.h"
 
 namespace mlxcomm::graph {
 

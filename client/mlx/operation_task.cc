@@ -4,9 +4,8 @@
 
 #include "client/lib/interrupt.h"
 #include "client/mlx/copy_in.h"
-#include "client/mlx/group_use.h"
 #include "client/mlx/operation_error.h"
-#include "client/mlx/queued_operations.h"
+#include "client/mlx/process_end.h"
 #include "client/mlx/result_memory.h"
 #include "mlx/backend/cpu/encoder.h"
 

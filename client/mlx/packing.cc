@@ -5,10 +5,11 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <unordered_set>
 #include <utility>
 
 #include "client/mlx/copy_in.h"
-#include "client/mlx/group_use.h"
+#include "client/mlx/process_end.h"
 #include "client/mlx/result_memory.h"
 #include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
@@ -224,6 +225,30 @@ std::vector<Bucket> DivideIntoBuckets(const std::vector<mx::array>& arrays, std:
     if (bytes > 0 && found->second.elements * value.itemsize() >= bytes) open.erase(found);
   }
   return buckets;
+}
+
+std::size_t CountCrossings(const std::vector<mx::array>& arrays) {
+  using mx::array;
+  const auto is_to_come = [](const array& value) {
+    return value.status() == array::Status::unscheduled && value.has_primitive();
+  };
+  std::unordered_set<std::uintptr_t> seen;
+  std::unordered_set<std::uintptr_t> handed_over;
+  std::vector<array> left;
+  const auto visit = [&](const array& value) {
+    if (is_to_come(value) && seen.insert(value.id()).second) left.push_back(value);
+  };
+  for (const array& value : arrays) visit(value);
+  while (!left.empty()) {
+    array value = left.back();
+    left.pop_back();
+    for (const array& input : value.inputs()) {
+      if (!is_to_come(input)) continue;
+      if (input.primitive().stream() != value.primitive().stream()) handed_over.insert(input.id());
+      visit(input);
+    }
+  }
+  return handed_over.size();
 }
 
 }  // namespace mlxcomm::graph

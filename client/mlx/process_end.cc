@@ -1,22 +1,17 @@
 #include "client/mlx/process_end.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <vector>
+#include <mutex>
 
 #include "client/lib/interrupt.h"
-#include "client/mlx/group_use.h"
-#include "client/mlx/process_groups.h"
-#include "client/mlx/queued_operations.h"
-#include "mlx/scheduler.h"
+#include "client/mlx/operation_error.h"
 
 namespace mlxcomm::graph {
 namespace {
@@ -24,13 +19,34 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
+constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 constexpr Seconds kPatience{60};
 constexpr Seconds kToldAfter{10};
 constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C.
 
-const char* (*g_why)() = nullptr;
-std::atomic<pid_t> g_process{
-    0};  // The last process that was to join: a child may join where its parent had not.
+std::atomic<std::uint64_t> g_uses{0};  // Under way; and kClosed.
+std::atomic<bool> g_has_ended{false};
+
+struct Queued {
+  std::mutex mutex;
+  std::condition_variable none;
+  std::uint64_t count = 0;
+  std::uint64_t ended = 0;
+};
+Queued& AllQueued() {
+  static Queued* const queued = new Queued;
+  return *queued;
+}
+
+// Waits until no operation is queued, for at most this long, and returns how many are; `ended`: how
+// many of this process have ended.
+std::uint64_t AwaitNone(std::chrono::milliseconds most, std::uint64_t& ended) {
+  Queued& all = AllQueued();
+  std::unique_lock lock(all.mutex);
+  all.none.wait_for(lock, most, [&all] { return all.count == 0; });
+  ended = all.ended;
+  return all.count;
+}
 
 Seconds Patience() {
   const char* const word = std::getenv("MLXCOMM_END_TIMEOUT");
@@ -43,21 +59,53 @@ Seconds Patience() {
   return kPatience;
 }
 
-// Waits for operations that were begun, as by mlx_async_eval, to end. They end with an error if
-// another rank dies or does not call them.
+}  // namespace
+
+GroupUse::GroupUse() {
+  if ((g_uses.fetch_add(1) & kClosed) == 0) return;
+  g_uses.fetch_sub(1);
+  FailureDetails details;
+  details.code = MLXCOMM_CANCELLED;
+  details.message = "this process is ending, and has left its jobs";
+  throw OperationError(details);
+}
+
+GroupUse::~GroupUse() { g_uses.fetch_sub(1); }
+
+bool CloseGroups() {
+  std::uint64_t none = 0;
+  return g_uses.compare_exchange_strong(none, kClosed);
+}
+
+void NoteProcessHasEnded() { g_has_ended = true; }
+bool ProcessHasEnded() { return g_has_ended; }
+
+QueuedOperation::QueuedOperation() {
+  Queued& all = AllQueued();
+  const std::lock_guard lock(all.mutex);
+  ++all.count;
+}
+
+QueuedOperation::~QueuedOperation() {
+  Queued& all = AllQueued();
+  const std::lock_guard lock(all.mutex);
+  ++all.ended;
+  if (--all.count == 0) all.none.notify_all();
+}
+
 void AwaitQueued() {
   const client::UnderWay under_way;
   const Seconds patience = Patience();
   const Clock::time_point begin = Clock::now();
   Clock::time_point progress = begin;
   std::uint64_t before = 0;
-  std::uint64_t queued = QueuedOperation::AwaitNone(std::chrono::milliseconds(0), before);
-  // Operations that other threads begin meanwhile are not waited for.
+  std::uint64_t queued = AwaitNone(std::chrono::milliseconds(0), before);
+  // Those that other threads begin meanwhile are not waited for.
   const std::uint64_t those_begun = before + queued;
   bool told = false;
   while (true) {
     std::uint64_t ended = 0;
-    queued = QueuedOperation::AwaitNone(kLook, ended);
+    queued = AwaitNone(kLook, ended);
     if (queued == 0 || ended >= those_begun || client::WasInterrupted(nullptr) != 0) return;
     const Clock::time_point now = Clock::now();
     if (ended != before) {
@@ -79,35 +127,6 @@ void AwaitQueued() {
       return;
     }
   }
-}
-
-void Exit() {
-  if (g_process != ::getpid()) return;  // A forked child that has joined nothing.
-  const char* const fault = g_why == nullptr ? nullptr : g_why();
-  const std::vector<std::shared_ptr<DaemonGroup>> worlds = Worlds();
-  if (fault != nullptr) {
-    for (const auto& world : worlds) mlxcomm_leave(world->handle(), fault);
-  } else if (!worlds.empty()) {
-    AwaitQueued();
-    if (CloseGroups()) {
-      for (const auto& world : worlds) mlxcomm_group_close(world->handle());
-    }
-  }
-  NoteProcessHasEnded();
-}
-
-}  // namespace
-
-void LeaveJobsAtEnd(const char* (*why)()) {
-  g_process = ::getpid();
-  static const int registered = [why] {
-    g_why = why;
-    // Exit handlers run in reverse order, and the waiting needs MLX's scheduler, which some
-    // releases destroy.
-    mlx::core::scheduler::scheduler();
-    return std::atexit(Exit);
-  }();
-  (void)registered;  // Full: then the daemon sees the process end.
 }
 
 }  // namespace mlxcomm::graph

@@ -1,22 +1,54 @@
-// The end of a program that is not Python's (for which groups.py does it): exit(), or the return
-// from main.
+// The end of a program, and what has to be known for it: which calls on groups are under way, and
+// which operations have begun and not ended.
 //
-//   exit() ─▶ operations that were begun end, because other ranks still need them: it waits as
-//             long as one ends within MLXCOMM_END_TIMEOUT seconds (60); Ctrl-C ends the wait
-//          ─▶ jobs are left in an orderly way ─▶ groups refuse, nothing is touched (group_use.h)
-//   exit() because of a fault ─▶ the other ranks get the fault at once
+//   end ─▶ operations that were begun end, because other ranks still need them (mlx-lm's generate
+//          always leaves one): AwaitQueued
+//       ─▶ jobs are left in an orderly way ─▶ groups refuse, nothing is touched any more
+//   end because of a fault ─▶ the other ranks get the fault at once
 //
-// MLX's own objects and the user's may be destroyed before that or after it, and hold groups: so
-// this closes all handles, whatever still holds them, if no call on a group is under way. Else the
-// daemon sees the process end.
+//   GroupUse ─┐
+//   GroupUse ─┴─▶ 2 under way ─▶ ... ─▶ none ─▶ CloseGroups(): true, and none begins any more
 //
-// Owner: the process. Thread: that of exit().
+// exit() does this for programs of mlx-c (process_groups.h). Python ends its programs while their
+// threads still run (mlxcomm/groups.py): it waits here, and a group is left with the last object
+// that holds it.
+//
+// Owner: the process; never destroyed, because MLX's threads outlive much. Thread: any; uses are one
+// atomic number, so that a forked child finds no lock that is held. Memory: numbers.
 #pragma once
 
 namespace mlxcomm::graph {
 
-// Leaves the process's jobs (process_groups.h) at its end; a second call does nothing more. `why`
-// is called then: it returns the fault by which the program ends, or null.
-void LeaveJobsAtEnd(const char* (*why)());
+// A call on a group, from its beginning to its end.
+class GroupUse {
+ public:
+  // Throws OperationError (CANCELLED) once groups are closed.
+  GroupUse();
+  ~GroupUse();
+  GroupUse(const GroupUse&) = delete;
+  GroupUse& operator=(const GroupUse&) = delete;
+};
+
+// False, and nothing has changed, while a call is under way.
+bool CloseGroups();
+
+// From here on handles are neither closed nor used: the system releases everything.
+void NoteProcessHasEnded();
+bool ProcessHasEnded();
+
+// An operation that MLX has been given, until it has ended or was thrown away: on MLX's streams,
+// waiting for earlier ones, for memory, or for other ranks.
+class QueuedOperation {
+ public:
+  QueuedOperation();
+  ~QueuedOperation();
+  QueuedOperation(const QueuedOperation&) = delete;
+  QueuedOperation& operator=(const QueuedOperation&) = delete;
+};
+
+// Waits for the operations that are queued now, as long as one ends within MLXCOMM_END_TIMEOUT
+// seconds (60). Ctrl-C ends the wait. They end with an error if another rank dies or does not call
+// them.
+void AwaitQueued();
 
 }  // namespace mlxcomm::graph

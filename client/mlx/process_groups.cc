@@ -4,14 +4,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "client/mlx/operation_error.h"
+#include "client/mlx/process_end.h"
+#include "mlx/scheduler.h"
 
 namespace mlxcomm::graph {
 namespace {
@@ -107,6 +111,8 @@ void StandFor(const DaemonGroup& failed, const std::shared_ptr<DaemonGroup>& res
   }
 }
 
+namespace {
+
 std::vector<std::shared_ptr<DaemonGroup>> Worlds() {
   All& all = GetAll();
   const std::lock_guard lock(all.mutex);
@@ -115,6 +121,39 @@ std::vector<std::shared_ptr<DaemonGroup>> Worlds() {
     if (auto world = std::dynamic_pointer_cast<DaemonGroup>(entry->group)) worlds.push_back(world);
   }
   return worlds;
+}
+
+const char* (*g_why)() = nullptr;
+// The last process that was to join: a child may join where its parent had not.
+std::atomic<pid_t> g_process{0};
+
+void Exit() {
+  if (g_process != ::getpid()) return;  // A forked child that has joined nothing.
+  const char* const fault = g_why == nullptr ? nullptr : g_why();
+  const std::vector<std::shared_ptr<DaemonGroup>> worlds = Worlds();
+  if (fault != nullptr) {
+    for (const auto& world : worlds) mlxcomm_leave(world->handle(), fault);
+  } else if (!worlds.empty()) {
+    AwaitQueued();
+    if (CloseGroups()) {
+      for (const auto& world : worlds) mlxcomm_group_close(world->handle());
+    }
+  }
+  NoteProcessHasEnded();
+}
+
+}  // namespace
+
+void LeaveJobsAtEnd(const char* (*why)()) {
+  g_process = ::getpid();
+  static const int registered = [why] {
+    g_why = why;
+    // Exit handlers run in reverse order, and the waiting needs MLX's scheduler, which some
+    // releases destroy.
+    mlx::core::scheduler::scheduler();
+    return std::atexit(Exit);
+  }();
+  (void)registered;  // Full: then the daemon sees the process end.
 }
 
 }  // namespace mlxcomm::graph

@@ -6,15 +6,17 @@
 //
 // A forked child has none of its parent's groups, and libmlxcomm refuses its joining.
 //
+// At exit() jobs are left as process_end.h says. MLX's own objects and the user's may be destroyed
+// before that or after it, and hold groups: so all handles are closed, whatever still holds them, if
+// no call on a group is under way. Else the daemon sees the process end.
+//
 // Owner: the process; never destroyed. Thread: any. Memory: an entry for each place.
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "client/lib/mlxcomm.h"
 #include "client/mlx/group_impl.h"
-#include "client/mlx/joining.h"
 
 namespace mlxcomm::graph {
 
@@ -30,7 +32,8 @@ mlxcomm_place DefaultPlace();
 // The ranks that are left of a world stand for it from here on. Does nothing for another group.
 void StandFor(const DaemonGroup& failed, const std::shared_ptr<DaemonGroup>& rest);
 
-// The worlds that were joined.
-std::vector<std::shared_ptr<DaemonGroup>> Worlds();
+// Leaves the process's jobs at exit(); a second call does nothing more. `why` is called then: it
+// returns the fault by which the program ends, or null.
+void LeaveJobsAtEnd(const char* (*why)());
 
 }  // namespace mlxcomm::graph

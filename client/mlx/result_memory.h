@@ -4,7 +4,7 @@
 //   reused  the same, and the range is the input's
 //   copied  the array has memory of MLX's own. A range is allocated when the operation begins,
 //           copied from when it has succeeded, and freed: where Metal does not accept the arena's
-//           memory (shared_buffer.h), or where MLXCOMM_RESULTS=copy asks for it
+//           memory (SharedBuffer), or where MLXCOMM_RESULTS=copy asks for it
 //
 // Owner: the operation's task; the array keeps its memory too, because an evaluation that raises
 // drops its arrays while their tasks are under way. Thread: Give on the one that evaluates, the

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "client/mlx/group_impl.h"
-#include "client/mlx/joining.h"
 #include "client/mlx/process_groups.h"
 #include "mlx/c/distributed_group.h"
 

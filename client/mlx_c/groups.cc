@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "client/mlx/group_use.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/operation_task.h"
+#include "client/mlx/process_end.h"
 #include "client/mlx_c/called_group.h"
 #include "client/mlx_c/handles.h"
 #include "client/mlx_c/mlxcomm_mlx.h"

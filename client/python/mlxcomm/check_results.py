@@ -12,7 +12,7 @@ import os
 import sys
 
 from . import _mlxcomm
-from .errors import make_error
+from .errors import Error
 
 _ARENA_BYTES = 1024 * 1024
 _TIMEOUT_NS = 10 * 10**9
@@ -28,10 +28,10 @@ def judge(why_results_are_copied):
 
 
 def main():
-    group, failure = _mlxcomm.join(
-        f"check-results-{os.getpid()}", 0, 1, "", _TIMEOUT_NS, _ARENA_BYTES)
-    if failure is not None:
-        print(make_error(failure), file=sys.stderr)
+    try:
+        group = _mlxcomm.join(f"check-results-{os.getpid()}", 0, 1, "", _TIMEOUT_NS, _ARENA_BYTES)
+    except Error as error:
+        print(error, file=sys.stderr)
         return 1
     line, code = judge(lambda reads: _mlxcomm.why_results_are_copied(group, reads))
     print(line)

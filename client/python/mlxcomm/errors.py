@@ -65,9 +65,7 @@ _BY_CODE = {
 
 
 def make_error(failure):
-    """The exception for a failure that the extension reports; None for None."""
-    if failure is None:
-        return None
+    """The exception for a failure that the extension reports."""
     _, code, rank, message, node, pid, group = failure
     return _BY_CODE.get(code, Error)(
         f"{code}: {message}", None if rank < 0 else rank, node or None, pid or None, group or None)

@@ -7,7 +7,6 @@ import operator
 import os
 import sys
 import threading
-import time
 from traceback import format_exception_only
 from typing import Optional
 
@@ -15,7 +14,7 @@ import mlx.core as mx
 
 from . import _mlxcomm
 from .environment import Place, find_place
-from .errors import make_error
+from .errors import DaemonLostError, DaemonStoppingError, Error
 from .tracebacks import ends_at_caller
 
 # A process has one place in a job, so asking again gives the same group. The process is part of the
@@ -25,8 +24,7 @@ _default_places: dict[int, Place] = {}  # By process.
 # Threads that ask at the same time join once. A lock for each place, because a process may be several
 # ranks; it may be taken twice, because a signal handler may ask while its thread joins.
 _joining: dict = {}
-# After these failures the process can join again, once the daemon is back.
-_DAEMON_GONE = ("DAEMON_LOST", "DAEMON_STOPPING")
+_DAEMON_GONE = (DaemonLostError, DaemonStoppingError)
 _NO_GROUP = -1  # mlxcomm.h
 _log = logging.getLogger("mlxcomm")
 _told_of_copies = False
@@ -39,12 +37,6 @@ def nanoseconds(timeout: Optional[float]) -> int:
     if not 0 < timeout < math.inf:
         raise ValueError(f"timeout: expected seconds, more than 0, got {timeout}")
     return max(1, int(min(timeout * 1e9, 2.0**63)))  # A product may be infinite.
-
-
-def _raise(failure):
-    error = make_error(failure)
-    if error is not None:
-        raise error
 
 
 def _ours(name, group):
@@ -113,13 +105,15 @@ def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
     with _joining.setdefault(key, threading.RLock()):
         world = _worlds.get(key)
         if world is not None:
-            failure = _mlxcomm.failure(world)
-            if failure is None or failure[1] not in _DAEMON_GONE:
+            try:
+                _mlxcomm.check(world)
                 return world
-        _worlds.pop(key, None)
-        world, failure = _mlxcomm.join(
+            except _DAEMON_GONE:  # Once the daemon is back, the process can join again.
+                del _worlds[key], world
+            except Error:
+                return world
+        world = _mlxcomm.join(
             place.job, place.rank, place.size, socket or "", wait, arena_bytes or 0)
-        _raise(failure)
         _tell_of_copies(world)
         _worlds[key] = world
         _tell_others_of_exceptions()
@@ -170,11 +164,9 @@ def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] =
         raise ValueError(f"key: expected {-2**31} <= key < {2**31}, got {key}")
     if not is_ours(group):
         return None if color is None else _mlxcomm.alone()
-    part, failure = _mlxcomm.split(
+    return _mlxcomm.split(
         group, _NO_GROUP if color is None else operator.index(color), key, name or "",
         nanoseconds(timeout))
-    _raise(failure)
-    return part
 
 
 @ends_at_caller
@@ -192,9 +184,8 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
     group = _ours("shrink", group)
     if not is_ours(group):
         raise ValueError("shrink: a group of one rank has nobody to lose")
-    rest, failure = _mlxcomm.shrink(group, nanoseconds(timeout))
-    _raise(failure)
-    for key, world in _worlds.items():
+    rest = _mlxcomm.shrink(group, nanoseconds(timeout))
+    for key, world in list(_worlds.items()):  # Other threads may join meanwhile.
         if world is group:
             _worlds[key] = rest
     return rest
@@ -226,7 +217,7 @@ def check(group: Optional[mx.distributed.Group] = None) -> None:
     A failed group stays failed. Asks no other process: the next operation reports a failure elsewhere
     since this rank's last one.
     """
-    _raise(_mlxcomm.failure(init() if group is None else group))
+    _mlxcomm.check(init() if group is None else group)
 
 
 @ends_at_caller
@@ -241,7 +232,7 @@ def barrier(group: Optional[mx.distributed.Group] = None, *,
     group = _ours("barrier", group)
     wait = nanoseconds(timeout)
     if group.size() > 1:
-        _raise(_mlxcomm.barrier(group, wait))
+        _mlxcomm.barrier(group, wait)
 
 
 @ends_at_caller
@@ -258,10 +249,6 @@ def counters() -> dict[str, int]:
 
 # --- the end of the process -------------------------------------------------------------
 
-# At an end without a fault: seconds without any operation ending, after which the rest is dropped.
-_PATIENCE_AT_END = 60.0
-_TOLD_AFTER = 10.0
-_LOOK = 0.1  # Between two looks for Ctrl-C.
 _crashed = False
 _hooked_into = None
 
@@ -302,41 +289,6 @@ def _leave_for(error):
         _log.debug("others were not told", exc_info=True)
 
 
-def _patience_at_end():
-    word = os.environ.get("MLXCOMM_END_TIMEOUT")
-    try:
-        return max(0.0, float(word)) if word else _PATIENCE_AT_END
-    except ValueError:
-        print(f"mlxcomm: MLXCOMM_END_TIMEOUT={word!r}: expected seconds; it is {_PATIENCE_AT_END:.0f}",
-              file=sys.stderr)
-        return _PATIENCE_AT_END
-
-
-def _await_queued():
-    """Waits for operations that were begun, as by mx.async_eval, because other ranks still need them. They
-    end with an error if another rank dies or does not call them."""
-    patience = _patience_at_end()
-    begin = progress = time.monotonic()
-    queued, before = _mlxcomm.await_none_queued(0)
-    those_begun = before + queued  # Operations that other threads begin meanwhile are not waited for.
-    told = False
-    while True:
-        queued, ended = _mlxcomm.await_none_queued(_LOOK)
-        now = time.monotonic()
-        if queued == 0 or ended >= those_begun:
-            return
-        if ended != before:
-            before, progress = ended, now
-        if not told and now - begin > _TOLD_AFTER:
-            told = True
-            print(f"mlxcomm: the program has ended; {queued} operations that it began are still under way. "
-                  f"mlxcommctl status says whom they wait for; Ctrl-C ends the wait", file=sys.stderr)
-        if now - progress > patience:
-            print(f"mlxcomm: {queued} operations have not ended in {patience:.0f} s after the end of "
-                  "the program: given up", file=sys.stderr)
-            return
-
-
 @atexit.register
 def _close_all() -> None:
     """Leaves every job in an orderly way. A crash does not get here, and the peers learn of it."""
@@ -346,7 +298,7 @@ def _close_all() -> None:
         if error is not None and _hooked_into is not None:
             _leave_for(error)
         if _ours_joined() and not _crashed:
-            _await_queued()
+            _mlxcomm.await_queued()
     except KeyboardInterrupt:
         pass
     finally:

@@ -1,37 +1,76 @@
-// The extension mlxcomm._mlxcomm: joining, groups, failures for Python, counters. Functions that
-// can fail return a failure (operation_error.h: AsTuple) as their last value, or None.
+// The extension mlxcomm._mlxcomm: failures as Python's exceptions, joining, groups, operations,
+// counters.
+//
+// Thread: any that holds Python's lock.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "client/mlx/collectives.h"
 #include "client/mlx/group_impl.h"
-#include "client/mlx/joining.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/operation_task.h"
-#include "client/mlx/queued_operations.h"
+#include "client/mlx/packing.h"
+#include "client/mlx/process_end.h"
 #include "client/mlx/result_memory.h"
-#include "client/python/src/operation_bindings.h"
-#include "client/python/src/raised_error.h"
 #include "mlx/distributed/distributed.h"
 
 namespace nb = nanobind;
-using mlx::core::distributed::Group;
-using mlxcomm::graph::AloneGroup;
-using mlxcomm::graph::Connected;
-using mlxcomm::graph::DaemonGroup;
-using mlxcomm::graph::Describe;
-using mlxcomm::python::AsTuple;
+namespace mx = mlx::core;
 
+namespace mlxcomm::python {
 namespace {
+
+using namespace graph;  // NOLINT(google-build-using-namespace): what is bound.
+
+using mx::array;
+using mx::distributed::Group;
+using Counts = std::vector<std::uint64_t>;
+using Rank = std::uint32_t;
+
+// Failures of operations as Python's exceptions, mlxcomm.RankLostError and its like, also
+// from mx.eval and everything else that evaluates. A Ctrl-C that cancelled an operation becomes the
+// exception of Python's own handler.
+void Raise(const graph::FailureDetails& details) {
+  // Python's handler has only set a flag so far. On the main thread this runs it.
+  if (details.code == MLXCOMM_CANCELLED && PyErr_CheckSignals() != 0) return;
+  try {
+    const nb::object raised =
+        nb::module_::import_("mlxcomm.errors")
+            .attr("make_error")(nb::make_tuple(
+                static_cast<int>(details.code), std::string(mlxcomm_code_name(details.code)),
+                details.rank, details.message, details.node, details.pid, details.group));
+    PyErr_SetObject(raised.type().ptr(), raised.ptr());
+  } catch (nb::python_error& broken) {  // The interpreter is on its way out.
+    broken.restore();
+  }
+}
+
+void Translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const graph::OperationError& error) {
+    Raise(error.details());
+  } catch (const std::runtime_error& error) {
+    const std::optional<graph::FailureDetails> details = graph::FindRecentFailure(error.what());
+    if (!details.has_value()) throw;  // Not ours: the next translator's.
+    Raise(*details);
+  }
+}
 
 DaemonGroup* OursOrNull(const Group& group) {
   return dynamic_cast<DaemonGroup*>(group.raw_group().get());
@@ -43,43 +82,27 @@ DaemonGroup& Ours(const Group& group) {
   return *ours;
 }
 
-nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
-                         const mlxcomm_group* group) {
-  if (code == MLXCOMM_OK) return nb::none();
-  // After a Ctrl-C Python's own handler decides what is raised.
-  if (code == MLXCOMM_CANCELLED && PyErr_CheckSignals() != 0) throw nb::python_error();
-  return AsTuple(Describe(code, error, group));
+// A call of the library that waits: other threads go on meanwhile. Throws its failure.
+template <typename Call>
+void Waited(const mlxcomm_group* group, Call call) {
+  mlxcomm_error error{};
+  mlxcomm_code code;
+  {
+    nb::gil_scoped_release unlocked;
+    code = call(error);
+  }
+  CheckOperation(code, error, group);
 }
 
-nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
-               std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
-  mlxcomm_error error{};
+Group Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
+           std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
   std::shared_ptr<DaemonGroup> joined;
-  mlxcomm_code code;
-  {
-    nb::gil_scoped_release unlocked;
-    code = mlxcomm::graph::JoinJob(
-        job, rank, size, {.socket = socket, .timeout_ns = timeout_ns, .arena_bytes = arena_bytes},
-        joined, error);
-  }
-  if (code != MLXCOMM_OK) return nb::make_tuple(nb::none(), FailureOrNone(code, error, nullptr));
-  return nb::make_tuple(Group(joined), nb::none());
-}
-
-// The new group (or None) and the failure (or None).
-template <typename Make>
-nb::tuple MakeGroup(const Group& group, Make make) {
-  DaemonGroup& ours = Ours(group);
-  mlxcomm_error error{};
-  std::shared_ptr<DaemonGroup> made;
-  mlxcomm_code code;
-  {
-    nb::gil_scoped_release unlocked;
-    code = make(ours, made, error);
-  }
-  nb::object failure = FailureOrNone(code, error, ours.handle());
-  if (made == nullptr) return nb::make_tuple(nb::none(), failure);
-  return nb::make_tuple(Group(made), failure);
+  Waited(nullptr, [&](mlxcomm_error& error) {
+    return JoinJob(job, rank, size,
+                   {.socket = socket, .timeout_ns = timeout_ns, .arena_bytes = arena_bytes}, joined,
+                   error);
+  });
+  return Group(joined);
 }
 
 // The place that the launcher's variables give a program, unless it names one.
@@ -113,60 +136,115 @@ void BindGroups(nb::module_& m) {
   m.def("why_results_are_copied", [](const Group& group, bool reads) {
     const std::shared_ptr<Connected> connected = Ours(group).joined()->connected;
     nb::gil_scoped_release unlocked;
-    return mlxcomm::graph::WhyResultsAreCopied(connected, reads);
+    return WhyResultsAreCopied(connected, reads);
   });
   m.def("alone", [] { return Group(std::make_shared<AloneGroup>()); });
   m.def("is_ours", [](const Group& group) { return OursOrNull(group) != nullptr; });
   m.def("name",
         [](const Group& group) { return std::string(mlxcomm_group_name(Ours(group).handle())); });
-  m.def("failure", [](const Group& group) {
+  m.def("check", [](const Group& group) {
     DaemonGroup* const ours = OursOrNull(group);
-    if (ours == nullptr) return nb::object(nb::none());
+    if (ours == nullptr) return;
     mlxcomm_error error{};
-    const mlxcomm_code code = mlxcomm_group_failure(ours->handle(), &error);
-    return code == MLXCOMM_OK ? nb::object(nb::none())
-                              : nb::object(AsTuple(Describe(code, error, ours->handle())));
+    CheckOperation(mlxcomm_group_failure(ours->handle(), &error), error, ours->handle());
   });
   m.def("barrier", [](const Group& group, std::uint64_t timeout_ns) {
     DaemonGroup& ours = Ours(group);
-    mlxcomm_error error{};
-    mlxcomm_code code;
-    {
-      nb::gil_scoped_release unlocked;
-      code = ours.Barrier(timeout_ns, error);
-    }
-    return FailureOrNone(code, error, ours.handle());
+    Waited(ours.handle(), [&](mlxcomm_error& error) { return ours.Barrier(timeout_ns, error); });
   });
   m.def("split", [](const Group& group, std::int32_t color, std::int32_t key,
                     const std::string& name, std::uint64_t timeout_ns) {
-    return MakeGroup(group, [&](DaemonGroup& ours, auto& part, mlxcomm_error& error) {
+    DaemonGroup& ours = Ours(group);
+    std::shared_ptr<DaemonGroup> part;
+    Waited(ours.handle(), [&](mlxcomm_error& error) {
       return ours.Split(color, key, name.empty() ? nullptr : name.c_str(), timeout_ns, part, error);
     });
+    return part == nullptr ? std::nullopt : std::optional<Group>(part);
   });
   m.def("shrink", [](const Group& group, std::uint64_t timeout_ns) {
-    return MakeGroup(group, [&](DaemonGroup& ours, auto& rest, mlxcomm_error& error) {
-      return ours.Shrink(timeout_ns, rest, error);
-    });
+    DaemonGroup& ours = Ours(group);
+    std::shared_ptr<DaemonGroup> rest;
+    Waited(ours.handle(),
+           [&](mlxcomm_error& error) { return ours.Shrink(timeout_ns, rest, error); });
+    return Group(rest);
   });
   m.def("leave", [](const Group& group, const std::string& why) {
     DaemonGroup& ours = Ours(group);
     nb::gil_scoped_release unlocked;
     mlxcomm_leave(ours.handle(), why.c_str());
   });
-  // (queued, ended): waits at most this long until there are no operations that have not ended.
-  m.def("await_none_queued", [](double seconds) {
-    std::uint64_t ended = 0;
-    std::uint64_t queued = 0;
+  m.def("await_queued", [] {
     {
       nb::gil_scoped_release unlocked;
-      queued = mlxcomm::graph::QueuedOperation::AwaitNone(
-          std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)), ended);
+      AwaitQueued();
     }
-    return nb::make_tuple(queued, ended);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
   });
   m.def("set_timeout", [](const Group& group, std::uint64_t timeout_ns) {
     mlxcomm_group_set_timeout(Ours(group).handle(), timeout_ns);
   });
+}
+
+Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t timeout_ns) {
+  auto* const ours = dynamic_cast<DaemonGroup*>(group.raw_group().get());
+  if (ours == nullptr && group.size() > 1) {
+    throw std::invalid_argument(
+        "[mlxcomm] group: expected one of mlxcomm.init() or split off it, got one of MLX's own "
+        "backends");
+  }
+  return {ours == nullptr ? nullptr : ours->joined(), stream, timeout_ns, {}};
+}
+
+// The functions that mlxcomm/fused.py uses.
+void BindMany(nb::module_& m) {
+  m.def(
+      "all_reduce_many",
+      [](const std::vector<array>& arrays, const std::string& op, std::size_t bucket_bytes,
+         const Group& g, const mx::StreamOrDevice& s, std::uint64_t w) {
+        return AllReduceMany(arrays, OperatorNamed(op), bucket_bytes, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("crossings", &CountCrossings);
+  // Whether both are one array of MLX: two Python objects may be, and one may become another (x +=
+  // y).
+  m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
+  m.def("is_traced", [](const array& a) { return a.is_tracer(); });
+  m.def("same", [](const array& a) { return array(a); });  // As another object.
+}
+
+void BindOperations(nb::module_& m) {
+  BindMany(m);
+  nb::dict kinds;
+  kOperations.ForEach(
+      [&](const OperationRow& row) { kinds[row.name] = static_cast<std::uint32_t>(row.value); });
+  m.attr("kinds") = kinds;
+  // Each ends in (group, stream, timeout_ns).
+  using Stream = mx::StreamOrDevice;
+  using Wait = std::uint64_t;
+  m.def(
+      "operate",
+      [](std::uint8_t kind, const array& x, Rank peer, std::uint32_t tag, const std::string& op,
+         Counts counts, Counts receive_counts, const Group& g, const Stream& s, Wait w) {
+        return Operate(x,
+                       {.kind = static_cast<OperationKind>(kind),
+                        .op = OperatorNamed(op),
+                        .root = peer,
+                        .tag = tag,
+                        .send_rows = std::move(counts),
+                        .receive_rows = std::move(receive_counts)},
+                       CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+      nb::arg().none(), nb::arg());
+  m.def(
+      "recv",
+      [](const std::vector<int>& shape, const mx::Dtype& type, Rank source, std::uint32_t tag,
+         const std::optional<array>& after, const Group& g, const Stream& s, Wait w) {
+        return Receive(mx::Shape(shape.begin(), shape.end()), type, source, tag, after,
+                       CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(),
+      nb::arg());
 }
 
 // Other threads go on while MLX's split waits.
@@ -177,13 +255,14 @@ void WaitWithoutPythonLock(const std::function<void()>& wait) {
 }
 
 }  // namespace
+}  // namespace mlxcomm::python
 
 NB_MODULE(_mlxcomm, m) {
   nb::module_::import_("mlx.core");  // Its types must be registered first.
-  mlxcomm::graph::SetAroundWaits(WaitWithoutPythonLock);
+  mlxcomm::graph::SetAroundWaits(mlxcomm::python::WaitWithoutPythonLock);
   m.attr("version") = mlxcomm_version();
-  mlxcomm::python::TranslateOperationErrors();
-  BindGroups(m);
+  nb::register_exception_translator(mlxcomm::python::Translate);
+  mlxcomm::python::BindGroups(m);
   mlxcomm::python::BindOperations(m);
   m.def("counters", [] {
     const auto& counters = mlxcomm::graph::GetCounters();

@@ -1,5 +1,5 @@
 // When MLX's claim that it has accepted the memory is believed.
-#include "client/mlx/shared_buffer.h"
+#include "client/mlx/arena_arrays.h"
 
 #include <gtest/gtest.h>
 

@@ -38,8 +38,7 @@ def test_each_code_of_the_header_is_an_exception(code):
         assert type(error) is not errors.Error and type(error).__doc__
 
 
-def test_no_failure_is_none_and_what_is_not_known_is_none():
-    assert errors.make_error(None) is None
+def test_what_is_not_known_is_none():
     error = errors.make_error((5, "DAEMON_LOST", -1, "gone", "", 0, ""))
     assert (error.rank, error.node, error.pid, error.group) == (None, None, None, None)
 

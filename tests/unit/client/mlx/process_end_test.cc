@@ -1,5 +1,5 @@
 // Handles are closed only where no call is under way, and no call begins afterwards, whatever threads do.
-#include "client/mlx/group_use.h"
+#include "client/mlx/process_end.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "client/mlx/operation_error.h"
 
-namespace mlxcomm::graph::group_use_test {
+namespace mlxcomm::graph::process_end_test {
 namespace {
 
 bool MayUse() {
@@ -66,4 +66,4 @@ TEST(GroupUseTest, GroupsAreClosedBetweenCallsAndStaySo) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::graph::group_use_test
+}  // namespace mlxcomm::graph::process_end_test
