@@ -11,9 +11,10 @@
 // Owner: the waiting thread, or the lock that it holds. Thread: one at a time.
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <thread>
 
 namespace mlxcomm::queue {
 
@@ -74,8 +75,11 @@ class AdaptiveSpin {
   }
   // Between two looks.
   static void Pause(const SpinLimits& limits) {
-    if (limits.gives_way) return std::this_thread::yield();
-    PauseCore();
+    if (limits.gives_way) {
+      ::sched_yield();
+    } else {
+      PauseCore();
+    }
   }
   static void PauseCore() {
 #if defined(__x86_64__)
