@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "daemon/transport/rail_path.h"
 
 namespace mlxcomm::fabric {
@@ -71,7 +70,8 @@ class LargeFrames {
     std::string text;
     for (const Entry& entry : entries_) {
       if (!entry.is_lost()) continue;
-      absl::StrAppend(&text, text.empty() ? "" : ", ", entry.path.local, " - ", entry.path.remote);
+      if (!text.empty()) text += ", ";
+      text += entry.path.local + " - " + entry.path.remote;
     }
     return text;
   }

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "daemon/transport/planted_bug.h"
 #include "daemon/transport/rail_observer.h"
 #include "daemon/transport/random_number.h"

@@ -15,7 +15,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "proto/types/link_reason.h"
 
 namespace mlxcomm::fabric {
@@ -29,7 +28,7 @@ struct RailPath {
   RailPath(std::string near, std::string far, Transport over = Transport::kTcp)
       : local(std::move(near)), remote(std::move(far)), transport(over) {}
   static RailPath OfCircuit(std::uint64_t circuit) {
-    return {"/circuit", absl::StrCat("/", absl::Hex(circuit, absl::kZeroPad16)), Transport::kRoute};
+    return {"/circuit", "/" + std::to_string(circuit), Transport::kRoute};
   }
 
   bool is_beside() const { return IsBeside(transport); }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/daemon/link/two_sides.h"
 #include "tests/unit/seeds.h"
 

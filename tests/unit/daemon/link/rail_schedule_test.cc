@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/daemon/link/two_sides.h"
 
 namespace mlxcomm::fabric::rail_schedule_test {
