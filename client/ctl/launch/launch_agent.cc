@@ -11,9 +11,9 @@
 #include <memory>
 #include <optional>
 
-#include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/output.h"
+#include "client/ctl/cli/verbs.h"
 #include "client/ctl/launch/launch_frames.h"
 #include "client/ctl/launch/local_ranks.h"
 #include "proto/types/version.h"

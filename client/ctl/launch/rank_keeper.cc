@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/verbs.h"
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/rank_host.h"
 
