@@ -179,7 +179,6 @@ class DiagnosticsCalls {
     ServeUnary(queue, service, &Service::RequestTopology, *this, &DiagnosticsCalls::Topology);
     ServeUnary(queue, service, &Service::RequestPing, *this, &DiagnosticsCalls::Ping);
     ServeUnary(queue, service, &Service::RequestDoctor, *this, &DiagnosticsCalls::Doctor);
-    ServeUnary(queue, service, &Service::RequestCosts, *this, &DiagnosticsCalls::Costs);
     ServeUnary(queue, service, &Service::RequestFlightRecord, *this,
                &DiagnosticsCalls::FlightRecord);
     ServeEvents(queue, {service, events_, event_streams_,
@@ -217,12 +216,6 @@ class DiagnosticsCalls {
     if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     calls_.Ask(call.MakeAnswer(),
                [](node::Node& node, auto answer) { node.Doctor(std::move(answer)); });
-  }
-
-  void Costs(UnaryCall<v1::CostsRequest, v1::LinkCosts>& call) {
-    if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
-    calls_.Ask(call.MakeAnswer(),
-               [](node::Node& node, auto answer) { answer->Succeed(node.MeasureLinks()); });
   }
 
   // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as

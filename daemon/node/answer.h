@@ -24,7 +24,6 @@ using AwaitedAnswer = Answer<v1::AwaitedReply>;
 using GroupAnswer = Answer<v1::GroupReply>;
 using ReleaseAnswer = Answer<v1::ReleaseReply>;
 using CancelAnswer = Answer<v1::CancelReply>;
-using CostsAnswer = Answer<v1::LinkCosts>;
 using PingAnswer = Answer<v1::PingReply>;
 using DoctorAnswer = Answer<v1::DoctorReply>;
 

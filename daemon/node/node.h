@@ -106,7 +106,6 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer);
   void Doctor(std::unique_ptr<DoctorAnswer> answer);
   void OnSystemSeen(v1::NodeCheckup seen);
-  v1::LinkCosts MeasureLinks() { return jobs_.OwnCosts(); }
   NodeMetrics Metrics();
 
   // The orderly end: first new processes are refused, then, so much later, running groups are failed, and at

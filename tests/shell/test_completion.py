@@ -142,12 +142,12 @@ def test_all_that_a_verb_takes_is_offered_and_nothing_else(shell, offers, path, 
 @pytest.mark.parametrize("shell, offers", [("bash", bash_offers), ("fish", fish_offers)])
 def test_values_are_offered_and_words_of_options_are_no_verbs(shell, offers, tmp_path):
     needs(shell)
-    assert offers("mlxcommctl plan --op all_g", tmp_path) == {"all_gather", "all_gather_v"}
+    assert offers("mlxcommctl bench --op all_g", tmp_path) == {"all_gather", "all_gather_v"}
     assert offers("mlxcommctl completion ", tmp_path) >= {"bash", "zsh", "fish"}
     # A job may have a verb's name.
-    assert "--tracks" in offers("mlxcommctl record --job plan --", tmp_path)
+    assert "--tracks" in offers("mlxcommctl record --job bench --", tmp_path)
     assert "printf" in offers("mlxcommctl launch -n 2 -- print", tmp_path)
-    assert not offers("mlxcommctl plan --nodes ", tmp_path), "files are no numbers"
+    assert not offers("mlxcommctl bench --rank ", tmp_path), "files are no numbers"
 
 
 # Why: names of files were broken at their blanks and folders ended in one, because bash got words
@@ -163,8 +163,8 @@ def test_files_and_what_stands_behind_an_equals_sign(any_shell, tmp_path):
     assert completed("mlxcommctl status --socket my") == r"mlxcommctl status --socket my\ notes.sock"
     assert completed("mlxcommctl status --socket some") == r"mlxcommctl status --socket some\ folder" + end
     assert completed("mlxcommctl status --socket=my") == r"mlxcommctl status --socket=my\ notes.sock"
-    assert completed("mlxcommctl plan --plan=r") == "mlxcommctl plan --plan=ring"
-    line = "mlxcommctl plan --plan=ring --op all_"
+    assert completed("mlxcommctl hosts export --backend=r") == "mlxcommctl hosts export --backend=ring"
+    line = "mlxcommctl bench --job=one --op all_"
     assert completed(line + "r") == line + "reduce"
     assert completed("mlxcommctl launch -n 2 -- cat my") == r"mlxcommctl launch -n 2 -- cat my\ notes.sock"
     assert completed("mlxcommctl launch --env A=B --std") == "mlxcommctl launch --env A=B --stdin"
@@ -181,7 +181,7 @@ def test_fish_completes_files_too(tmp_path):
     assert fish_offers("mlxcommctl status --socket=my", tmp_path) == {"--socket=my notes.sock",
                                                                       "--socket=my folder/"}
     assert fish_offers("mlxcommctl launch --cwd my", tmp_path) == {"my folder/"}
-    assert fish_offers("mlxcommctl plan --plan=r", tmp_path) == {"--plan=ring"}
+    assert fish_offers("mlxcommctl hosts export --backend=r", tmp_path) == {"--backend=ring"}
     assert "my notes.sock" in fish_offers("mlxcommctl launch -n 2 -- cat my", tmp_path)
 
 
@@ -199,10 +199,10 @@ def test_names_of_nodes_are_those_that_the_daemon_knows(cluster, any_shell, tmp_
 
 def test_zsh_completes_verbs_options_and_values(zsh):
     assert zsh.completed("mlxcommctl stat") == "mlxcommctl status"
-    assert zsh.completed("mlxcommctl plan --ranks-p") == "mlxcommctl plan --ranks-per-node"
-    assert zsh.completed("mlxcommctl plan --op all_r") == "mlxcommctl plan --op all_reduce"
+    assert zsh.completed("mlxcommctl bench --in-p") == "mlxcommctl bench --in-place"
+    assert zsh.completed("mlxcommctl bench --op all_r") == "mlxcommctl bench --op all_reduce"
     assert zsh.completed("mlxcommctl completion z") == "mlxcommctl completion zsh"
-    line = "mlxcommctl record --job plan --tr"  # A job may have a verb's name.
+    line = "mlxcommctl record --job bench --tr"  # A job may have a verb's name.
     assert zsh.completed(line) == line + "acks"
 
 

@@ -8,7 +8,6 @@ NOWHERE = ["--socket", "/nowhere/at/all.sock"]
 # What a verb needs before it calls a daemon.
 ARGUMENTS = {
     "ping": ["node-0"],
-    "plan": ["--op", "all_reduce", "--nodes", "2", "--bytes", "1K"],
 }
 
 
@@ -61,7 +60,7 @@ def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
 
 # Why: a script must be able to tell a missing daemon from one that refuses.
 def test_no_daemon_is_3():
-    ask = ("status", "topology", "ping", "events", "plan", "record", "hosts export")
+    ask = ("status", "topology", "ping", "events", "record", "hosts export")
     asked = [verb for verb in ask if has(verbs()[verb], "--socket")]
     assert asked
     for verb in asked:

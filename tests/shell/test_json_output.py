@@ -18,7 +18,6 @@ ARGUMENTS = {
     **ALL_TESTS_ARGUMENTS,
     "hosts import": [str(pathlib.Path(__file__).parent / "hosts.json")],
     "ping": ["node-1", "-c", "2", "-i", "1ms"],
-    "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
     "record": ["--tracks"],
 }
 # One line each: they may go on for ever.
@@ -91,7 +90,7 @@ def test_a_verb_without_schema_is_told_those_that_have_one():
 
 # Why: a program that reads standard output alone got nothing from a verb that failed.
 @pytest.mark.parametrize("verb", ["status", "topology", "record", "trace", "events", "ping", "hosts export",
-                                  "bench", "plan"])
+                                  "bench"])
 def test_a_verb_that_fails_says_so_in_json_too(verb, tmp_path):
     socket = str(tmp_path / "nobody.sock")
     arguments = [] if verb == "record" else ARGUMENTS.get(verb, [])  # --tracks is for --json alone.

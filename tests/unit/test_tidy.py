@@ -37,8 +37,7 @@ ALLOWED = {
     # Ranks that meet combine with the daemon's kernels, for the same bits.
     "client/lib/": ("proto/", "daemon/reduce/kernels.h", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
-    # Plans and their costs are pure functions, which `plan` uses as the daemon does.
-    "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "daemon/collective/", "mlxcomm/v1/"),
+    "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "mlxcomm/v1/"),
     "client/mpi/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mpi/"),
     "client/mlx/": ("proto/types/", "client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/"),
     "client/mlx_c/": ("client/lib/mlxcomm", "client/mlx/", "client/mlx_c/"),

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/collective/whole_operation.h"
 #include "tests/verify/symbolic_memory.h"
+#include "tests/verify/whole_operation.h"
 
 namespace mlxcomm::collective {
 

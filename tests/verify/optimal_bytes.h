@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "daemon/collective/whole_operation.h"
+#include "tests/verify/whole_operation.h"
 
 namespace mlxcomm::collective {
 

@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/collective/whole_operation.h"
+#include "tests/verify/whole_operation.h"
 
 namespace mlxcomm::collective {
 

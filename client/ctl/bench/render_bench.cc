@@ -83,10 +83,9 @@ std::string RenderRails(const LinkLoad& load) {
   for (const RailLoad& rail : load.rails) {
     const double share = load.bytes > 0 ? rail.bytes / load.bytes : 0;
     text += (text.empty() ? "    over " : ", ") + Shown(rail.transport) + " " +
-            HumanRate(static_cast<std::uint64_t>(rail.bytes_per_second)) + " (" + Percent(share) +
-            " of the bytes";
+            HumanRate(rail.bytes_per_second) + " (" + Percent(share) + " of the bytes";
     if (rail.best_bytes_per_second > 0) {
-      text += ", at best " + HumanRate(static_cast<std::uint64_t>(rail.best_bytes_per_second));
+      text += ", at best " + HumanRate(rail.best_bytes_per_second);
     }
     text += ")";
   }
@@ -138,12 +137,11 @@ std::string RenderBenchEnd(const BenchRun& run) {
            "\n";
   }
   for (const LinkLoad& load : largest.loads) {
-    end += "  " + Shown(load.from) + " to " + Shown(load.to) + "  " +
-           HumanRate(static_cast<std::uint64_t>(load.bytes_per_second));
-    end += load.best_bytes_per_second > 0
-               ? ", " + Percent(load.fraction()) + " of its best (" +
-                     HumanRate(static_cast<std::uint64_t>(load.best_bytes_per_second)) + ")\n"
-               : "\n";
+    end +=
+        "  " + Shown(load.from) + " to " + Shown(load.to) + "  " + HumanRate(load.bytes_per_second);
+    end += load.best_bytes_per_second > 0 ? ", " + Percent(load.fraction()) + " of its best (" +
+                                                HumanRate(load.best_bytes_per_second) + ")\n"
+                                          : "\n";
     end += RenderRails(load);
   }
   std::uint64_t wrong = 0;

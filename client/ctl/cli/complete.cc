@@ -107,7 +107,7 @@ class Completion {
     }
   }
 
-  // `before` belongs to the same word: "--plan=".
+  // `before` belongs to the same word: "--op=".
   void Value(const CommandOption& option, std::string before, std::string word) {
     if (option.takes_file) return lines_.emplace_back(":files"), void();
     if (option.takes_folder) return lines_.emplace_back(":folders"), void();

@@ -1,10 +1,10 @@
 // What may stand at the cursor. The scripts complete.bash, complete.zsh and complete.fish call the
 // hidden verb __complete each time the key is pressed and show its answer, a line each:
 //
-//   --plan=ring<TAB>the ring    a word to replace the one that is being typed
-//   :files, :folders            the shell's own; behind the '=' of the word, if it has one
-//   :program 4                  a program with arguments for the shell to complete; behind 4 words
-//   :hint TEXT                  what belongs there, where there are no values to offer
+//   --op=reduce<TAB>The operation    a word to replace the one that is being typed
+//   :files, :folders                 the shell's own; behind the '=' of the word, if it has one
+//   :program 4                       a program with arguments for the shell to complete; behind 4 words
+//   :hint TEXT                       what belongs there, where there are no values to offer
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 #include "client/ctl/cli/quantities.h"
 
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <span>
@@ -20,16 +21,6 @@ constexpr Unit kBytes[] = {{"", 1},           {"B", 1},
                            {"M", 1ull << 20}, {"MiB", 1ull << 20},
                            {"G", 1ull << 30}, {"GiB", 1ull << 30},
                            {"T", 1ull << 40}, {"TiB", 1ull << 40}};
-constexpr Unit kRates[] = {{"", 1},
-                           {"B/s", 1},
-                           {"K", 1'000},
-                           {"KB/s", 1'000},
-                           {"M", 1'000'000},
-                           {"MB/s", 1'000'000},
-                           {"G", 1'000'000'000},
-                           {"GB/s", 1'000'000'000},
-                           {"T", 1'000'000'000'000},
-                           {"TB/s", 1'000'000'000'000}};
 constexpr Unit kTimes[] = {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -84,7 +75,6 @@ std::string Scaled(double value, std::span<const char* const> units) {
 }  // namespace
 
 std::optional<std::uint64_t> ParseBytes(std::string_view text) { return Parse(text, kBytes); }
-std::optional<std::uint64_t> ParseRate(std::string_view text) { return Parse(text, kRates); }
 std::optional<std::uint64_t> ParseDuration(std::string_view text) { return Parse(text, kTimes); }
 
 std::string Plural(std::uint64_t count, const std::string& word) {
@@ -96,18 +86,14 @@ std::string HumanNanoseconds(std::uint64_t ns) {
   return Scaled(static_cast<double>(ns), kUnits);
 }
 
-std::string HumanRate(std::uint64_t bytes_per_second) {
+std::string HumanRate(double bytes_per_second) {
   static constexpr const char* kUnits[] = {"B/s", "KB/s", "MB/s", "GB/s", "TB/s"};
-  return Scaled(static_cast<double>(bytes_per_second), kUnits);
-}
-
-std::string RateOf(double bytes_per_second) {
-  return HumanRate(static_cast<std::uint64_t>(bytes_per_second));
+  return Scaled(std::floor(bytes_per_second), kUnits);
 }
 
 std::string RateNow(double bytes_per_second) {
   constexpr double kIdle = 10'000;
-  return bytes_per_second < kIdle ? "idle" : RateOf(bytes_per_second);
+  return bytes_per_second < kIdle ? "idle" : HumanRate(bytes_per_second);
 }
 
 std::string HumanBytes(double bytes) {

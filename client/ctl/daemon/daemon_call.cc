@@ -102,10 +102,6 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
   return Ask(socket_path, &Stub::Status, v1::StatusRequest(), reply, timeout_ns);
 }
 
-Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply) {
-  return Ask(socket_path, &Stub::Costs, v1::CostsRequest(), reply);
-}
-
 // The daemon sends one record at a time to each user: another program of this one may be reading it.
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply) {

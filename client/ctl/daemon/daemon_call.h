@@ -19,8 +19,6 @@ inline constexpr char kHowToStartIt[] =
 // `socket_path` empty: found as by every client (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
                     std::uint64_t timeout_ns = 5'000'000'000);
-// The costs of this node's links, as reported to jobs that form now; 0: not measured.
-Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply);
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply);
 

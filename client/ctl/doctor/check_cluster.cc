@@ -200,8 +200,7 @@ void CheckSlowCables(const ClusterFacts& cluster, Findings& findings) {
     findings.Add("MC506",
                  absl::StrCat("cable ", from, " ", cable->from_interface(), " - ",
                               cable->to_interface(), " ", to),
-                 {{"rate", HumanRate(static_cast<std::uint64_t>(rate->second))},
-                  {"best", HumanRate(static_cast<std::uint64_t>(best))}});
+                 {{"rate", HumanRate(rate->second)}, {"best", HumanRate(best)}});
   }
 }
 
@@ -220,9 +219,7 @@ void CheckDirections(const ClusterFacts& cluster, Findings& findings) {
         if (std::min(out, back) >= kAsymmetric * std::max(out, back)) continue;
         findings.Add("MC507",
                      absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
-                     {{"out", HumanRate(static_cast<std::uint64_t>(out))},
-                      {"peer", link.peer()},
-                      {"back", HumanRate(static_cast<std::uint64_t>(back))}});
+                     {{"out", HumanRate(out)}, {"peer", link.peer()}, {"back", HumanRate(back)}});
       }
     }
   }

@@ -67,7 +67,7 @@ std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link,
          Shown(rail.rdma().service()) + ", sent " +
          HumanBytes(static_cast<double>(rail.sent_bytes())) + ", received " +
          HumanBytes(static_cast<double>(rail.received_bytes())) + ", at best " +
-         RateOf(rail.delivery_bytes_per_second_best()) + ", round trip at least " +
+         HumanRate(rail.delivery_bytes_per_second_best()) + ", round trip at least " +
          std::to_string(rail.round_trip_ns_min() / 1000) + " us, " +
          std::to_string(rail.rdma().lost_messages()) + " messages lost\n";
 }

@@ -18,11 +18,11 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
   if (!rail.rdma().service().empty()) out += "  " + Shown(rail.rdma().service());
   if (!rail.security().empty())
     out += rail.security() == "tls" ? "  TLS" : "  " + Shown(rail.security());
-  out += "  out " + RateOf(rail.sent_bytes_per_second()) + ", in " +
-         RateOf(rail.received_bytes_per_second());
+  out += "  out " + HumanRate(rail.sent_bytes_per_second()) + ", in " +
+         HumanRate(rail.received_bytes_per_second());
   if (rail.delivery_bytes_per_second() > 0) {
-    out += ", has carried " + RateOf(rail.delivery_bytes_per_second()) + ", at best " +
-           RateOf(rail.delivery_bytes_per_second_best());
+    out += ", has carried " + HumanRate(rail.delivery_bytes_per_second()) + ", at best " +
+           HumanRate(rail.delivery_bytes_per_second_best());
   }
   if (rail.round_trip_ns() > 0) {
     out += ", round trip " + HumanNanoseconds(rail.round_trip_ns());

@@ -270,7 +270,7 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
   table.Add({"link", "state", "over", "now", "at best", "round trip"});
   for (const PairOfNodes& pair : pairs) {
     const std::string best =
-        pair.best_bytes_per_second > 0 ? RateOf(pair.best_bytes_per_second) : "";
+        pair.best_bytes_per_second > 0 ? HumanRate(pair.best_bytes_per_second) : "";
     table.Add({pair.names, pair.state, pair.over, Now(pair), best, RoundTrip(pair)});
   }
   out += table.Line(0, kNoColour, paint) + "\n";

@@ -70,7 +70,7 @@ std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id)
 std::string CableFigures(const v1::TopologyCable& cable) {
   std::string text;
   if (cable.bytes_per_second_best() >= 1) {
-    text = HumanRate(static_cast<std::uint64_t>(cable.bytes_per_second_best()));
+    text = HumanRate(cable.bytes_per_second_best());
   }
   if (cable.round_trip_ns() > 0) {
     text += (text.empty() ? "" : ", ") + HumanNanoseconds(cable.round_trip_ns());
@@ -100,7 +100,7 @@ std::string RailsOn(const v1::TopologyCable& cable) {
     }
     text += WordOf(rail.transport());
     if (alone || rail.bytes_per_second_best() < 1) continue;
-    text += " " + HumanRate(static_cast<std::uint64_t>(rail.bytes_per_second_best()));
+    text += " " + HumanRate(rail.bytes_per_second_best());
   }
   return text;
 }

@@ -172,12 +172,6 @@ class ControlServerTest : public testing::Test {
     Identify(context, token);
     return v1::Diagnostics::NewStub(channel_)->Status(&context, {}, &status_);
   }
-  grpc::Status Costs(const std::string& token = kToolToken) {
-    grpc::ClientContext context;
-    Identify(context, token);
-    costs_.Clear();
-    return v1::Diagnostics::NewStub(channel_)->Costs(&context, {}, &costs_);
-  }
   void ExpectNoJob() {
     loop_.Do([](node::Node& node) { EXPECT_TRUE(node.Metrics().jobs.empty()); });
   }
@@ -194,7 +188,6 @@ class ControlServerTest : public testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
   v1::AttachReply attached_;
   v1::StatusReply status_;
-  v1::LinkCosts costs_;
 };
 
 TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
@@ -383,12 +376,6 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
   caller.join();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
   loop_.WaitUntil([&](node::Node& node) { return !waits(node); });
-}
-
-TEST_F(ControlServerTest, TellsTheCostsOfItsLinks) {
-  EXPECT_TRUE(Costs().ok());
-  EXPECT_EQ(costs_.latency_ns(), 8192u);
-  EXPECT_EQ(Costs("another-token-16").error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 // Why: people look at the record when the loop is what hangs.

@@ -21,18 +21,18 @@ CommandOption Option(std::vector<std::string> names, const std::string& descript
 class CompleteTest : public testing::Test {
  protected:
   CompleteTest() {
-    Command plan;
-    plan.path = plan.name = "plan";
-    plan.description = "How";
-    plan.options = {Option({"-p", "--plan"}, "Which way"), Option({"--bytes"}, "What each passes"),
-                    Option({"--cwd"}, "Where"), Option({"--steps"}, "All steps"),
-                    Option({"--socket"}, "The socket")};
-    plan.options[0].values = {"ring", "tree"};
-    plan.options[0].takes_list = true;
-    plan.options[2].takes_folder = true;
-    plan.options[3].takes_value = false;
-    plan.options[4].takes_file = true;
-    Command ping = plan;
+    Command bench;
+    bench.path = bench.name = "bench";
+    bench.description = "How";
+    bench.options = {Option({"-o", "--op"}, "Which way"), Option({"--bytes"}, "What each passes"),
+                     Option({"--cwd"}, "Where"), Option({"--steps"}, "All steps"),
+                     Option({"--socket"}, "The socket")};
+    bench.options[0].values = {"ring", "tree"};
+    bench.options[0].takes_list = true;
+    bench.options[2].takes_folder = true;
+    bench.options[3].takes_value = false;
+    bench.options[4].takes_file = true;
+    Command ping = bench;
     ping.path = ping.name = "ping";
     ping.options.push_back(Option({"node"}, "Its name"));
     ping.options.back().positional = ping.options.back().takes_nodes = true;
@@ -40,7 +40,7 @@ class CompleteTest : public testing::Test {
     launch.path = launch.name = "launch";
     launch.options = {Option({"-n"}, "How many"), Option({"command"}, "The program")};
     launch.options[1].positional = true;
-    top_.commands = {plan, ping, launch};
+    top_.commands = {bench, ping, launch};
   }
 
   std::vector<std::string> Offered(std::vector<std::string> words) {
@@ -57,26 +57,27 @@ class CompleteTest : public testing::Test {
 };
 
 TEST_F(CompleteTest, OffersVerbsThenTheirOptions) {
-  EXPECT_THAT(Offered({"p"}), ElementsAre("plan\tHow", "ping\tHow"));
-  EXPECT_THAT(Offered({"plan", "--s"}), ElementsAre("--steps\tAll steps", "--socket\tThe socket"));
-  EXPECT_THAT(Offered({"plan", ""}).size(), 6u) << "nothing else can stand there";
+  EXPECT_THAT(Offered({""}), ElementsAre("bench\tHow", "ping\tHow", "launch\t"));
+  EXPECT_THAT(Offered({"p"}), ElementsAre("ping\tHow"));
+  EXPECT_THAT(Offered({"bench", "--s"}), ElementsAre("--steps\tAll steps", "--socket\tThe socket"));
+  EXPECT_THAT(Offered({"bench", ""}).size(), 6u) << "nothing else can stand there";
   EXPECT_THAT(Offered({"nothing", "-"}), IsEmpty());
   EXPECT_THAT(Offered({}), IsEmpty());
 }
 
 TEST_F(CompleteTest, OffersValuesInBothFormsAndOfListsTheNext) {
-  EXPECT_THAT(Offered({"plan", "-p", "r"}), ElementsAre("ring\tWhich way"));
-  EXPECT_THAT(Offered({"plan", "--plan=r"}), ElementsAre("--plan=ring\tWhich way"));
-  EXPECT_THAT(Offered({"plan", "--plan=tree,r"}), ElementsAre("--plan=tree,ring\tWhich way"));
-  EXPECT_THAT(Offered({"plan", "--bytes", ""}), ElementsAre(":hint What each passes"));
-  EXPECT_THAT(Offered({"plan", "--steps=r"}), IsEmpty()) << "a flag has no value";
-  EXPECT_THAT(Offered({"plan", "--socket=x"}), ElementsAre(":files"));
-  EXPECT_THAT(Offered({"plan", "--cwd", "x"}), ElementsAre(":folders"));
+  EXPECT_THAT(Offered({"bench", "-o", "r"}), ElementsAre("ring\tWhich way"));
+  EXPECT_THAT(Offered({"bench", "--op=r"}), ElementsAre("--op=ring\tWhich way"));
+  EXPECT_THAT(Offered({"bench", "--op=tree,r"}), ElementsAre("--op=tree,ring\tWhich way"));
+  EXPECT_THAT(Offered({"bench", "--bytes", ""}), ElementsAre(":hint What each passes"));
+  EXPECT_THAT(Offered({"bench", "--steps=r"}), IsEmpty()) << "a flag has no value";
+  EXPECT_THAT(Offered({"bench", "--socket=x"}), ElementsAre(":files"));
+  EXPECT_THAT(Offered({"bench", "--cwd", "x"}), ElementsAre(":folders"));
 }
 
 // Why: an option's value may be any word, even a verb's name or one that begins with a hyphen.
 TEST_F(CompleteTest, StepsOverValues) {
-  EXPECT_THAT(Offered({"plan", "--bytes", "ping", "--cw"}), ElementsAre("--cwd\tWhere"));
+  EXPECT_THAT(Offered({"bench", "--bytes", "ping", "--cw"}), ElementsAre("--cwd\tWhere"));
   EXPECT_THAT(Offered({"launch", "-n", "--", "-"}), ElementsAre("-n\tHow many"));
 }
 

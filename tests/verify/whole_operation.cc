@@ -1,4 +1,4 @@
-#include "daemon/collective/whole_operation.h"
+#include "tests/verify/whole_operation.h"
 
 #include <span>
 

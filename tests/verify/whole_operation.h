@@ -1,7 +1,5 @@
-// One operation as all ranks of a group have called it: no node has all of this. It is there to show the
-// plans of all nodes, and to prove that they fit together.
-//
-// Owner: who plans for all nodes. Thread: any. Memory: tables for every rank.
+// One operation as all ranks of a group have called it: no node has all of this. Tests
+// use it to show the plans of all nodes, and to prove that they fit together.
 #pragma once
 
 #include <cstdint>
