@@ -138,9 +138,7 @@ pb::Value MessageSchema(const pb::Descriptor& message) {
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::FieldDescriptor& field = *message.field(i);
     Field(properties, std::string(field.name())) = FieldSchema(field);
-    const bool may_be_missing = field.options().GetExtension(v1::json).may_be_missing();
-    if (!field.has_presence() && !may_be_missing)
-      *required.add_values() = TextValue(std::string(field.name()));
+    if (!field.has_presence()) *required.add_values() = TextValue(std::string(field.name()));
   }
   Field(schema, "additionalProperties").set_bool_value(false);
   return schema;

@@ -1,7 +1,5 @@
-// mlxcommctl hosts import: hosts in the formats of MLX and MPI, as our own file or as
-// configurations of daemons.
-#include <sys/stat.h>
-
+// mlxcommctl hosts: import reads hosts in the forms of MLX and MPI, export makes MLX's host file from
+// the fabric that the daemons have found.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,84 +7,109 @@
 #include <memory>
 
 #include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/new_file.h"
 #include "client/ctl/cli/output.h"
-#include "client/ctl/hosts/hostfile.h"
-#include "client/ctl/hosts/imported_config.h"
-#include "proto/types/plain_text.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/hosts/exported_hosts.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
-// Hosts as others write them, as our own file of hosts or as configurations.
 struct HostsImportOptions {
   std::string file;
-  std::string output;      // Empty: standard output.
-  std::string config_dir;  // A folder for a configuration for each node.
-  std::string cluster;     // Empty: the key's name, so configurations have none.
-  std::string key_file = "/etc/mlxcommd/key";
-  std::string links;  // "ring", "all"; empty: by the file.
-  unsigned port = 7470;
+  std::string output;  // Empty: standard output.
   bool json = false;
 };
-
-int Print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-  return Fail(kExitFailed, std::string("cannot write to standard output: ") + std::strerror(errno));
-}
-
-bool WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file.good();
-}
-
-int WriteConfigs(const Hostfile& file, const HostsImportOptions& options) {
-  std::vector<ImportedConfig> configs;
-  const ImportOptions wanted{.path = options.file,
-                             .cluster = options.cluster,
-                             .key_file = options.key_file,
-                             .port = static_cast<std::uint16_t>(options.port),
-                             .links = options.links};
-  const Failure failure = MakeConfigs(file, wanted, configs);
-  if (!failure.ok()) return Fail(kExitFailed, failure.message);
-  if (::mkdir(options.config_dir.c_str(), 0777) != 0 && errno != EEXIST) {
-    return Fail(kExitFailed, "cannot make " + options.config_dir + ": " + std::strerror(errno));
-  }
-  std::vector<std::string> paths;
-  for (const ImportedConfig& config : configs) {
-    const std::string path = options.config_dir + "/" + config.node_name + ".textproto";
-    if (!WriteFile(path, config.text)) {
-      return Fail(kExitFailed, "cannot write " + path + ": " + std::strerror(errno));
-    }
-    paths.push_back(path);
-  }
-  const std::string links = options.links.empty() ? LinksOf(file) : options.links;
-  std::string listed;
-  for (const std::string& path : paths) listed += path + "\n";
-  const int code = Print(options.json ? ImportedJson(file, links, paths) : listed);
-  if (code != 0) return code;
-  std::fprintf(
-      stderr,
-      "mlxcommctl: %s (--links); on each node: mlxcommd --config FILE, with the same key in %s\n",
-      links == "ring" ? "each node connects to the next" : "each node connects to all after it",
-      options.key_file.c_str());
-  return 0;
-}
 
 int RunHostsImport(const HostsImportOptions& options) {
   Hostfile file;
   const Failure failure = ReadHostfile(options.file, file);
   if (!failure.ok()) return Fail(kExitFailed, failure.message);
-  if (!options.config_dir.empty()) return WriteConfigs(file, options);
   const std::string text = HostfileJson(file);
   if (!options.output.empty()) {
-    if (!WriteFile(options.output, text)) {
+    std::ofstream output(options.output, std::ios::binary);
+    output << text;
+    output.close();
+    if (!output.good()) {
       return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
     }
     if (!options.json) return 0;
   }
-  return Print(text);
+  return WriteOut(text, "hosts");
+}
+
+struct HostsExportOptions {
+  std::string socket_path;
+  std::string output;                  // Empty, or "-": standard output.
+  std::string nodes;                   // "all", or names of nodes; empty: all.
+  std::string rank_order;              // Names of nodes, in the order of the ranks.
+  std::string backend;                 // Empty: the best available.
+  std::vector<std::string> ssh_names;  // "NODE=HOST".
+  bool force = false;                  // Replaces an existing file.
+  bool json = false;
+};
+
+Failure WrongUsage(const std::string& message) {
+  return {FailureCode::kInvalidArgument, kNoRank, message};
+}
+
+Failure FetchFabric(const std::string& socket_path, Fabric& fabric) {
+  Failure failure = FetchStatus(socket_path, fabric.status);
+  if (failure.ok()) failure = FetchTopology(socket_path, fabric.topology);
+  if (failure.ok()) failure = FetchCheckups(socket_path, fabric.checkups);
+  return failure;
+}
+
+Failure ReadWishes(const HostsExportOptions& options, ExportWishes& wishes) {
+  wishes.backend = options.backend;
+  wishes.keep_order = !options.rank_order.empty();
+  const std::string& names = wishes.keep_order ? options.rank_order : options.nodes;
+  if (wishes.keep_order || (!names.empty() && names != "all")) {
+    Hostfile listed;
+    const std::string called = wishes.keep_order ? "--rank-order" : "--nodes";
+    if (Failure failure = ParseHostList(called, names, listed); !failure.ok()) return failure;
+    for (const HostEntry& one : listed.hosts) wishes.nodes.push_back(one.name);
+  }
+  for (const std::string& text : options.ssh_names) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return WrongUsage("--ssh-name: expected NODE=HOST, got \"" + text + "\"");
+    wishes.ssh_names.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return {};
+}
+
+int Write(const HostsExportOptions& options, const std::string& text) {
+  const bool written = options.force ? WriteWhole(options.output, text, Placing::kReplace)
+                                     : WriteNewFile(options.output, text);
+  if (written) return 0;
+  if (errno == EEXIST && !options.force) {
+    return Fail(kExitFailed,
+                options.output + " is there already: name another file, or take --force");
+  }
+  return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
+}
+
+int RunHostsExport(const HostsExportOptions& options) {
+  ExportWishes wishes;
+  if (const Failure failure = ReadWishes(options, wishes); !failure.ok())
+    return Fail(kExitUsage, failure.message);
+  Fabric fabric;
+  if (const Failure failure = FetchFabric(options.socket_path, fabric); !failure.ok())
+    return ReportFailure(failure);
+  ExportedHosts exported;
+  if (const Failure failure = ExportHosts(fabric, wishes, exported); !failure.ok())
+    return Fail(kExitFailed, failure.message);
+  const std::string text = HostfileJson(exported.file);
+  const bool to_file = !options.output.empty() && options.output != "-";
+  if (to_file) {
+    if (const int code = Write(options, text); code != 0) return code;
+  }
+  for (const std::string& note : exported.notes)
+    std::fprintf(stderr, "mlxcommctl: %s\n", note.c_str());
+  if (options.json) return WriteOut(ExportedJson(exported), "hosts");
+  return to_file ? 0 : WriteOut(text, "hosts");
 }
 
 }  // namespace
@@ -97,24 +120,51 @@ Run AddHostsImport(CLI::App& verb, const Invocation&) {
   verb.add_option("file", options.file, "The file")->required()->type_name("FILE");
   verb.add_option("-o,--output", options.output, "Where the hosts go (standard output)")
       ->type_name("FILE");
-  verb.add_option("--config-dir", options.config_dir,
-                  "Write a configuration for each node there, in place of the hosts")
-      ->type_name("DIR");
-  verb.add_option("--cluster", options.cluster,
-                  "The cluster's name in them (none: that which the key came with)");
-  verb.add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)")
-      ->type_name("FILE");
-  verb.add_option("--port", options.port, "The daemons' port (7470)")->check(CLI::Range(1, 65535));
-  verb.add_option("--links", options.links,
-                  "ring: to the next host; all: to every one (by the file)")
-      ->check(CLI::IsMember({"ring", "all"}));
-  verb.add_flag("--json", options.json,
-                "For programs: the hosts, and which configurations were written");
+  verb.add_flag("--json", options.json, "For programs: the hosts, also where they go to a file");
   verb.footer(
       R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). A
 mistake is reported with file and line, or field, and the expected form. The output is
 MLX's object, with `slots` for a host that has several ranks; mlx.launch reads it as well.)");
   return [made] { return RunHostsImport(*made); };
+}
+
+Run AddHostsExport(CLI::App& verb, const Invocation&) {
+  const auto made = std::make_shared<HostsExportOptions>();
+  HostsExportOptions& options = *made;
+  verb.add_option("-o,--output", options.output,
+                  "The file, which must be new; -: standard output (-)")
+      ->type_name("FILE");
+  verb.add_flag("--force", options.force, "Write over a file that is there");
+  CLI::Option* const nodes =
+      verb.add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)")
+          ->check(NotEmpty("all, or nodes"))
+          ->type_name("NODES");
+  verb.add_option("--rank-order", options.rank_order,
+                  "These nodes in this order: a,b (such that neighbours share a cable)")
+      ->check(NotEmpty("nodes; leave --rank-order out for the order of the cables"))
+      ->type_name("NODES")
+      ->excludes(nodes);
+  verb.add_option("--backend", options.backend,
+                  "What mlx.launch is to take (the best that there is)")
+      ->type_name("{ring,jaccl,jaccl-ring}")
+      ->check(CLI::IsMember({"ring", "jaccl", "jaccl-ring"}));
+  verb.add_option(
+          "--ssh-name", options.ssh_names,
+          "NODE=HOST: what ssh is given for a node, by its name or id (its name); may be repeated")
+      ->type_name("NAME")
+      ->take_all()
+      ->allow_extra_args(false);
+  AddSocket(verb, options.socket_path);
+  verb.add_flag("--json", options.json,
+                "For programs: the hosts, and what there is to know of them");
+  verb.footer(
+      R"(Each host shares a cable with the next, and the last with the first, if there is such an
+order. `ips` are the ends of a host's cables to the host before it, `rdma` its devices if
+every pair of hosts (with jaccl-ring: of neighbours) has one. MLX takes IPv4 alone: a host
+without such an address on its cables gets one that all reach, or one that no daemon has
+tried. Standard error says what could not be so. mlxcomm itself needs none of these
+addresses.)");
+  return [made] { return RunHostsExport(*made); };
 }
 
 }  // namespace mlxcomm::ctl
