@@ -17,7 +17,8 @@ def run(*words):
 @pytest.mark.parametrize("words, head", [
     (("all_reduce", "2,1", "64K", "ring"), "all_reduce sum float32[16384] of 3 ranks on 2 nodes by ring"),
     (("all_reduce", "2,1", "64K"), "all_reduce sum float32[16384] of 3 ranks on 2 nodes by exchange"),
-    (("broadcast", "1,1,1", "1M", "tree"), "broadcast float32[262144] from root 0 of 3 ranks on 3 nodes by tree"),
+    (("broadcast", "1,1,1", "1M", "tree"),
+     "broadcast float32[262144] from root 0 of 3 ranks on 3 nodes by tree"),
     (("barrier", "1,1", "0"), "barrier of 2 ranks on 2 nodes by exchange"),
 ])
 def test_steps_and_links_agree(words, head):

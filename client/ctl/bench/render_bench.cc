@@ -8,7 +8,7 @@
 
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 #include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {

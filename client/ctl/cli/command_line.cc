@@ -3,9 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/cli/did_you_mean.h"
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 
 namespace mlxcomm::ctl {
 namespace {

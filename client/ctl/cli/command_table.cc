@@ -7,12 +7,11 @@
 #include <CLI/CLI.hpp>
 
 #include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/text.h"
 #include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
-
-std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::vector<std::string> ValuesIn(const std::string& type_name) {
   const std::size_t begin = type_name.find('{');

@@ -5,9 +5,9 @@
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/command_table.h"
 #include "client/ctl/cli/complete.h"
-#include "client/ctl/cli/did_you_mean.h"
 #include "client/ctl/cli/embedded.h"
 #include "client/ctl/cli/output.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/daemon/daemon_call.h"
 
 namespace mlxcomm::ctl {

@@ -1,13 +1,18 @@
 #include "client/ctl/cli/output.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "client/ctl/cli/json_text.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 #include "mlxcomm/v1/ctl.pb.h"
+#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -34,6 +39,20 @@ int WriteOut(const std::string& text, const char* what) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
   std::fprintf(stderr, "mlxcommctl: cannot write the %s: %s\n", what, std::strerror(errno));
   return kExitFailed;
+}
+
+bool WriteNewFile(const std::string& path, const std::string& text) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  return file.valid() && WriteAll(file, text) && ::close(file.Release()) == 0;
+}
+
+std::string TimeForName() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+  return std::string(text, size);
 }
 
 int ReportFailure(const Failure& failure) {

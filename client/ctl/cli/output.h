@@ -37,6 +37,11 @@ void PrintFailuresAsJson();
 
 // The exit code; `what` for the message: "cannot write the status".
 int WriteOut(const std::string& text, const char* what);
+// A file for people to send: only its maker can read it, and it never replaces another. False with
+// errno set.
+bool WriteNewFile(const std::string& path, const std::string& text);
+// For its name, local: "20260131-235959".
+std::string TimeForName();
 // Writes to standard error; returns kExitNoDaemon or kExitFailed.
 int ReportFailure(const Failure& failure);
 // The same for a message that is no Failure; returns `code`.

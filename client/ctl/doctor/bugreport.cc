@@ -16,13 +16,14 @@
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/json_text.h"
-#include "client/ctl/cli/new_file.h"
 #include "client/ctl/cli/output.h"
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/cluster/secrets.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/diagnosis.h"
-#include "client/ctl/doctor/rdma_report.h"
+#include "client/ctl/doctor/rdma_trials.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/events/render_event.h"
 #include "client/ctl/record/render_record.h"
@@ -32,6 +33,7 @@
 #include "client/ctl/topology/render_topology.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_file.h"
+#include "proto/status_words.h"
 #include "proto/system/program.h"
 #include "proto/system/small_file.h"
 #include "proto/types/version.h"
@@ -67,8 +69,9 @@ std::string Said(const std::vector<std::string>& words) {
   ProgramOptions options;
   options.with_errors = true;
   const auto output = RunProgram(words, options);
-  return "$ " + CommandLine(words) + "\n" +
-         (output.ok() ? output->text : std::string(output.status().message())) + "\n";
+  std::string text = output.ok() ? output->text : std::string(output.status().message());
+  while (text.ends_with('\n')) text.pop_back();
+  return "$ " + CommandLine(words) + "\n" + text + "\n";
 }
 
 std::string System() {
@@ -82,6 +85,115 @@ std::string System() {
           Said({"ip", "route"}) + Said({"ip", "-6", "route"});
 #endif
   return text;
+}
+
+std::string Limits(const v1::FirstLightRdma& rdma) {
+  std::string text = "What is taken of devices\n";
+  if (rdma.limits().empty()) return text + "  " + Shown(rdma.trouble()) + "\n";
+  for (const v1::FirstLightLimit& limit : rdma.limits()) {
+    text += "  " + Padded(Shown(limit.name()), 20) + "  " + Padded(Shown(limit.value()), 16) +
+            "  " + Shown(limit.source()) + "\n";
+  }
+  return text;
+}
+
+std::string Devices(const v1::FirstLightRdma& rdma) {
+  std::string text = "Devices\n";
+  for (const v1::FirstLightDevice& device : rdma.devices()) {
+    text += "  " + Padded(Shown(device.name()), 14) + Shown(device.state()) + "\n";
+  }
+  if (!rdma.devices().empty()) return text;
+  return text + "  " + (rdma.trouble().empty() ? "there is none" : Shown(rdma.trouble())) + "\n";
+}
+
+std::string Tried(const v1::FirstLightRdma& rdma) {
+  std::string text = "Tried, each in a process of its own; nothing left this machine\n";
+  if (rdma.devices().empty()) return text + "  nothing: there is no device\n";
+  if (!rdma.trouble().empty()) text += "  " + Shown(rdma.trouble()) + "\n";
+  for (const v1::FirstLightDevice& device : rdma.devices()) {
+    text += "  " + Shown(device.name()) +
+            (device.active() ? "\n" : ": only described, as its port is not active\n");
+    for (const v1::FirstLightTrial& trial : device.trials()) {
+      text += "    " + Padded(Shown(trial.name()), 18) + Padded(Shown(trial.verdict()), 9) +
+              Shown(trial.tries()) + "\n" + std::string(31, ' ') + Shown(trial.text()) + "\n";
+    }
+    if (!device.held()) continue;
+    text += "    the driver holds that process; nothing more is asked of it\n";
+    return text;
+  }
+  return text;
+}
+
+std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link,
+                 const v1::RailStatus& rail) {
+  std::string text = "  " + Shown(node.name()) + " " + Shown(rail.local_interface()) + " to " +
+                     Shown(link.peer()) + " " + Shown(rail.remote_interface()) + ": " +
+                     WordOf(rail.state());
+  if (rail.state() != v1::RailState::up) {
+    return text + ", " + WordOf(rail.reason()) + ": " + Shown(rail.detail()) + "\n";
+  }
+  return text + ", " + Shown(rail.local_address()) + " - " + Shown(rail.remote_address()) + ", " +
+         Shown(rail.rdma().service()) + ", sent " +
+         HumanBytes(static_cast<double>(rail.sent_bytes())) + ", received " +
+         HumanBytes(static_cast<double>(rail.received_bytes())) + ", at best " +
+         HumanRate(rail.delivery_bytes_per_second_best()) + ", round trip at least " +
+         std::to_string(rail.round_trip_ns_min() / 1000) + " us, " +
+         std::to_string(rail.rdma().lost_messages()) + " messages lost\n";
+}
+
+std::string Rails(const v1::StatusReply& status) {
+  std::string text = "Rails, as the daemons tell\n";
+  if (status.nodes_size() == 0) return text + "  no daemon answers\n";
+  bool any = false;
+  for (const v1::NodeStatus& node : status.nodes()) {
+    if (!node.has_rdma()) {
+      text += "  " + Shown(node.name()) +
+              (node.answered() ? ": RDMA is off\n" : ": did not answer in time\n");
+      continue;
+    }
+    text += "  " + Shown(node.name()) + ": devices " + Shown(node.rdma().state());
+    if (!node.rdma().detail().empty()) text += ", " + Shown(node.rdma().detail());
+    for (const v1::RdmaDevice& device : node.rdma().devices()) {
+      text += "; " + Shown(device.name()) + " " + Shown(device.state()) + ", " +
+              std::to_string(device.queue_pairs()) + " of " +
+              std::to_string(device.queue_pairs_max()) + " queue pairs, " +
+              std::to_string(device.regions()) + " of " + std::to_string(device.regions_max()) +
+              " regions";
+    }
+    text += "\n";
+    for (const v1::LinkStatus& link : node.links()) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.transport() != v1::Transport::rdma) continue;
+        any = true;
+        text += Rail(node, link, rail);
+      }
+    }
+  }
+  return any ? text : text + "  no rail\n";
+}
+
+std::string SystemForRdma() {
+  std::string text = "Of the system\n";
+#if defined(__APPLE__)
+  const std::vector<std::string> programs[] = {
+      {"sw_vers"},     {"sysctl", "-n", "hw.model"}, {"/usr/bin/rdma_ctl", "status"},
+      {"ibv_devices"}, {"ibv_devinfo", "-v"},        {"system_profiler", "SPThunderboltDataType"}};
+#else
+  const std::vector<std::string> programs[] = {
+      {"uname", "-sr"}, {"rdma", "link"}, {"ibv_devinfo", "-v"}, {"ls", "-l", "/dev/infiniband"}};
+#endif
+  for (const std::vector<std::string>& words : programs) text += Said(words);
+  return text;
+}
+
+// Text for people about what RDMA devices here really do: the daemon's limits, each device and each
+// trial (rdma_trials.h), what the daemon's rails have done, and the output of the system's programs.
+std::string RdmaReport(const RdmaTrialsOptions& options, const v1::StatusReply& status) {
+  // First, because trials take queue pairs that rails would have.
+  const std::string rails = Rails(status);
+  const v1::FirstLightRdma rdma = TryRdma(options);
+  return rails + "\n" + Limits(rdma) + "\n" + Devices(rdma) + "\n" + Tried(rdma) + "\n" +
+         SystemForRdma();
 }
 
 // The end of a file.
@@ -209,22 +321,10 @@ int FailInside(const std::string& what) {
 }
 
 int RunBugreport(const BugreportOptions& options) {
-  v1::DoctorReply checkups;
   std::string config_file = options.config_file;
-  std::vector<std::string> keys;
-  const auto take_key = [&keys](const std::string& path) {
-    if (path.empty()) return;
-    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
-  };
-  if (FetchCheckups(options.socket_path, checkups).ok() && checkups.nodes_size() > 0) {
-    take_key(checkups.nodes(0).key_file());
-    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
-  }
-  if (config_file.empty()) config_file = "/etc/mlxcommd/mlxcommd.textproto";
+  const std::vector<std::string> keys = FindKeys(options.socket_path, config_file);
+  if (config_file.empty()) config_file = kServiceConfig;
   const std::string config = ReadFileText(config_file);
-  take_key(SettingIn(config, "key_file"));
-  take_key(DefaultKeyFile());
-
   const std::string name = "mlxcomm-bugreport-" + TimeForName();
   const std::string output = options.output.empty() ? name + ".tar.gz" : options.output;
   const WorkFolder work;
@@ -268,6 +368,23 @@ int RunBugreport(const BugreportOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> FindKeys(const std::string& socket_path, std::string& config_file) {
+  std::vector<std::string> keys;
+  const auto take = [&keys](const std::string& path) {
+    if (path.empty()) return;
+    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
+  };
+  v1::DoctorReply checkups;
+  if (FetchCheckups(socket_path, checkups).ok() && checkups.nodes_size() > 0) {
+    take(checkups.nodes(0).key_file());
+    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
+  }
+  const std::string config = config_file.empty() ? kServiceConfig : config_file;
+  take(SettingIn(ReadFileText(config), "key_file"));
+  take(DefaultKeyFile());
+  return keys;
+}
 
 Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
   const auto made = std::make_shared<BugreportOptions>();

@@ -10,7 +10,6 @@
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/doctor/link_faults.h"
 #include "client/ctl/status/health.h"
-#include "client/ctl/status/render_status.h"
 #include "client/ctl/topology/render_topology.h"
 #include "proto/status_words.h"
 
@@ -23,23 +22,6 @@ std::string RailName(const v1::RailStatus& rail) {
   const std::string to =
       rail.remote_interface().empty() ? rail.remote_address() : rail.remote_interface();
   return from + " - " + to;
-}
-
-const v1::NodeCheckup* CheckupOf(const ClusterFacts& cluster, const std::string& node) {
-  for (const v1::NodeCheckup& checkup : cluster.checkups.nodes()) {
-    if (checkup.name() == node && checkup.answered()) return &checkup;
-  }
-  return nullptr;
-}
-
-std::uint32_t MtuOf(const ClusterFacts& cluster, const std::string& node,
-                    const std::string& interface) {
-  const v1::NodeCheckup* const checkup = CheckupOf(cluster, node);
-  if (checkup == nullptr || interface.empty()) return 0;
-  for (const v1::InterfaceCheckup& found : checkup->interfaces()) {
-    if (found.name() == interface) return found.mtu();
-  }
-  return 0;
 }
 
 // Connections have findings cable by cable; a side rail lies on the cable of the one beside it.
@@ -96,8 +78,12 @@ class Cables {
 
 void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1::LinkStatus& link,
               const v1::RailStatus& rail, Findings& findings) {
-  const std::uint32_t own = MtuOf(cluster, node.name(), rail.local_interface());
-  const std::uint32_t theirs = MtuOf(cluster, link.peer(), rail.remote_interface());
+  const auto mtu_of = [&cluster](const std::string& of, const std::string& interface) {
+    const v1::InterfaceCheckup* const found = InterfaceOf(cluster, of, interface);
+    return found == nullptr ? 0 : found->mtu();
+  };
+  const std::uint32_t own = mtu_of(node.name(), rail.local_interface());
+  const std::uint32_t theirs = mtu_of(link.peer(), rail.remote_interface());
   if (own == 0 || theirs == 0 || own == theirs) return;
   const bool own_smaller = own < theirs;
   findings.Add("MC505", absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),

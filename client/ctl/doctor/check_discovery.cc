@@ -8,7 +8,6 @@
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/doctor/link_faults.h"
-#include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
-#include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -1,4 +1,4 @@
-// Findings about this machine: its daemon, network, ports and settings.
+// Findings about this machine: its daemon, network, ports, settings and Python package.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -243,6 +243,21 @@ void CheckSystem(const Facts& facts, Findings& findings) {
   }
   for (const std::string& unknown : facts.system.unknown) {
     findings.Add("MC404", "doctor", {{"unknown", unknown}});
+  }
+}
+
+// Where results of MLX's operations lie.
+void CheckPython(const Facts& facts, Findings& findings) {
+  const PythonFacts& python = facts.system.python;
+  const std::string object = absl::StrCat("Python package of ", python.program);
+  const Findings::Values values = {{"said", python.said}, {"program", python.program}};
+  switch (python.results) {
+    case ResultsKind::kNotAsked: return;
+    case ResultsKind::kShared: return findings.Add("MC409", object);
+    case ResultsKind::kCopied: return findings.Add("MC405", object, values);
+    case ResultsKind::kCopiedAsAsked: return findings.Add("MC406", object, values);
+    case ResultsKind::kWrong: return findings.Add("MC407", object, values);
+    case ResultsKind::kUntold: return findings.Add("MC408", object, values);
   }
 }
 

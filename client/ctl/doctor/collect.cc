@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"
-#include "client/ctl/service/object_files.h"
+#include "client/ctl/service/macos_programs.h"
 #include "client/ctl/service/service_files.h"
 #include "proto/key/key_file.h"
 #include "proto/system/program.h"
@@ -174,15 +174,9 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
   // A user who may not read the key would see a mistake where there is none.
   const bool sees_key = facts.key_file.empty() || ::access(facts.key_file.c_str(), R_OK) == 0;
   if (facts.daemon_program.empty() || !sees_key) return;
-  ProgramOptions with_errors;
-  with_errors.with_errors = true;
-  const auto checked =
-      RunProgram({"mlxcommd", "--check-config", "--config", facts.config_file}, with_errors);
-  if (!checked.ok()) {
-    facts.unknown.emplace_back(checked.status().message());
-  } else if (checked->exit_code != 0) {
-    facts.config_trouble = std::string(absl::StripAsciiWhitespace(checked->text));
-  }
+  const auto trouble = FindConfigTrouble("mlxcommd", facts.config_file);
+  if (!trouble.ok()) facts.unknown.emplace_back(trouble.status().message());
+  if (trouble.ok()) facts.config_trouble = *trouble;
 }
 
 }  // namespace
@@ -203,6 +197,16 @@ KeyTrouble FindKeyTrouble(const std::string& path) {
   char mode[8];
   std::snprintf(mode, sizeof mode, "%03o", static_cast<unsigned>(status.st_mode & 0777));
   return {absl::StrCat("others can use it (mode ", mode, ")"), /*others_can_use_it=*/true};
+}
+
+absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path) {
+  ProgramOptions with_errors;
+  with_errors.with_errors = true;
+  const auto checked = RunProgram({program, "--check-config", "--config", path}, with_errors);
+  if (!checked.ok()) return checked.status();
+  if (checked->exit_code == 0) return std::string();
+  const std::string said(absl::StripAsciiWhitespace(checked->text));
+  return said.empty() ? "ended " + HowEnded(checked->exit_code) : said;
 }
 
 bool OthersMayWrite(const std::string& path) {

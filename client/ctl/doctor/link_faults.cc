@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/check.h"
-#include "client/ctl/status/link_cause.h"
+#include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -18,19 +18,6 @@ bool IsOnTheCable(const v1::LinkStatus& link) {
          std::any_of(link.rails().begin(), link.rails().end(), [&](const v1::RailStatus& rail) {
            return is_link_local(rail.remote_address());
          });
-}
-
-// As the node itself says it is now; nullptr: it does not.
-const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
-                                        const std::string& interface) {
-  if (interface.empty()) return nullptr;
-  for (const v1::NodeCheckup& checkup : cluster.checkups.nodes()) {
-    if (checkup.name() != node || !checkup.answered()) continue;
-    for (const v1::InterfaceCheckup& found : checkup.interfaces()) {
-      if (found.name() == interface) return &found;
-    }
-  }
-  return nullptr;
 }
 
 bool IsSwitchedOff(const ClusterFacts& cluster, const std::string& node,
@@ -91,6 +78,18 @@ std::string WhoKnocks(const v1::NodeStatus& node, const v1::LinkStatus& link) {
 }
 
 }  // namespace
+
+const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
+                                        const std::string& interface) {
+  if (interface.empty()) return nullptr;
+  for (const v1::NodeCheckup& checkup : cluster.checkups.nodes()) {
+    if (checkup.name() != node || !checkup.answered()) continue;
+    for (const v1::InterfaceCheckup& found : checkup.interfaces()) {
+      if (found.name() == interface) return &found;
+    }
+  }
+  return nullptr;
+}
 
 std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
                                              const v1::NodeStatus& node, const v1::LinkStatus& link,

@@ -17,6 +17,10 @@ struct LinkFault {
 };
 LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link);
 
+// As the node itself says it is now; nullptr: it does not.
+const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
+                                        const std::string& interface);
+
 // An interface that somebody has switched off.
 struct OffInterface {
   std::string node;

@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -3,21 +3,22 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/quantities.h"
 #include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
 constexpr char kTrialArgument[] = "--try-rdma";  // daemon/transport/rdma/trials.h
-constexpr std::size_t kDevicesMax = 16;
-constexpr std::size_t kGidsMax = 64;  // Per device.
+constexpr int kDevicesMax = 16;
+constexpr int kGidsMax = 64;  // Per device.
 constexpr std::size_t kTrialsMax = 64;
 
 using Words = std::vector<std::string>;
@@ -62,68 +63,67 @@ std::vector<Words> Table(const std::string& text) {
   return lines;
 }
 
-std::string Trouble(const Outcome& outcome) {
-  return outcome.verdict == "worked" ? "" : outcome.verdict + ": " + outcome.text;
+// Notes why the list could not be had, if it is the first.
+std::vector<Words> List(const RdmaTrialsOptions& options, const std::string& name,
+                        v1::FirstLightRdma& all) {
+  const Outcome list = Try(options, name);
+  if (list.verdict == "worked") return Table(list.text);
+  if (all.trouble().empty()) all.set_trouble(absl::StrCat(list.verdict, ": ", list.text));
+  return {};
 }
 
-void ListDevices(const RdmaTrialsOptions& options, RdmaTrials& all) {
-  const Outcome found = Try(options, "devices");
-  all.devices_trouble = Trouble(found);
-  if (!all.devices_trouble.empty()) return;
-  for (const Words& line : Table(found.text)) {
-    if (line.size() != 3 || all.devices.size() == kDevicesMax) continue;
-    TriedDevice device;
-    device.name = line[0];
-    device.active = line[1] == "active";
-    device.state = line[2];
-    all.devices.push_back(std::move(device));
+void ListDevices(const RdmaTrialsOptions& options, v1::FirstLightRdma& all) {
+  for (const Words& line : List(options, "devices", all)) {
+    if (line.size() != 3 || all.devices_size() == kDevicesMax) continue;
+    v1::FirstLightDevice& device = *all.add_devices();
+    device.set_name(line[0]);
+    device.set_active(line[1] == "active");
+    device.set_state(line[2]);
   }
-  if (all.devices.empty()) return;
+  if (all.devices().empty()) return;
   const Outcome gids = Try(options, "gids");
   if (gids.verdict != "worked") return;
   for (const Words& line : Table(gids.text)) {
-    for (TriedDevice& device : all.devices) {
-      if (line.size() == 2 && line[0] == device.name && device.gids.size() < kGidsMax) {
-        device.gids.push_back(line[1]);
-      }
+    for (v1::FirstLightDevice& device : *all.mutable_devices()) {
+      const bool is_its = line.size() == 2 && line[0] == device.name();
+      if (is_its && device.gids_size() < kGidsMax) device.add_gids(line[1]);
     }
   }
 }
 
 }  // namespace
 
-RdmaTrials TryRdma(const RdmaTrialsOptions& options) {
+v1::FirstLightRdma TryRdma(const RdmaTrialsOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const auto is_over = [&] {
     return static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()) >
            options.all_timeout_ns;
   };
-  RdmaTrials all;
-  const Outcome limits = Try(options, "limits");
-  all.limits_trouble = Trouble(limits);
-  if (all.limits_trouble.empty()) {
-    for (Words& line : Table(limits.text)) {
-      if (line.size() == 3) all.limits.push_back({line[0], line[1], line[2]});
-    }
+  v1::FirstLightRdma all;
+  for (const Words& line : List(options, "limits", all)) {
+    if (line.size() != 3) continue;
+    v1::FirstLightLimit& limit = *all.add_limits();
+    limit.set_name(line[0]);
+    limit.set_value(line[1]);
+    limit.set_source(line[2]);
   }
   ListDevices(options, all);
-  if (all.devices.empty()) return all;
-  const Outcome list = Try(options, "trials");
-  all.trials_trouble = Trouble(list);
-  if (!all.trials_trouble.empty()) return all;
-  const std::vector<Words> trials = Table(list.text);
-  for (TriedDevice& device : all.devices) {
+  if (all.devices().empty()) return all;
+  const std::vector<Words> trials = List(options, "trials", all);
+  for (v1::FirstLightDevice& device : *all.mutable_devices()) {
     for (std::size_t i = 0; i < std::min(trials.size(), kTrialsMax); ++i) {
       const Words& trial = trials[i];
-      if (trial.size() != 3 || (trial[1] == "port" && !device.active)) continue;
-      if (is_over()) {
-        all.out_of_time = true;
-        return all;
-      }
-      const Outcome outcome = Try(options, trial[0], device.name);
-      device.trials.push_back({trial[0], trial[2], outcome.verdict, outcome.text});
-      device.held = outcome.held;
-      if (device.held) return all;
+      if (trial.size() != 3 || (trial[1] == "port" && !device.active())) continue;
+      if (is_over()) return all;
+      const Outcome outcome = Try(options, trial[0], device.name());
+      v1::FirstLightTrial& tried = *device.add_trials();
+      tried.set_name(trial[0]);
+      tried.set_tries(trial[2]);
+      tried.set_verdict(outcome.verdict);
+      tried.set_text(outcome.text);
+      if (!outcome.held) continue;
+      device.set_held(true);
+      return all;
     }
   }
   return all;

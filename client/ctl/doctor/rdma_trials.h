@@ -7,7 +7,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
+
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 
@@ -19,37 +20,6 @@ struct RdmaTrialsOptions {
   std::uint64_t all_timeout_ns = ~std::uint64_t{0};
 };
 
-struct RdmaLimit {
-  std::string name;
-  std::string value;
-  std::string source;
-};
-
-struct RdmaTrial {
-  std::string name;
-  std::string tries;    // For people.
-  std::string verdict;  // "worked", "refused", "hung", "crashed"
-  std::string text;
-};
-
-struct TriedDevice {
-  std::string name;
-  bool active = false;  // Its port is active; else it was only described.
-  std::string state;
-  std::vector<std::string> gids;
-  std::vector<RdmaTrial> trials;
-  bool held = false;  // Its driver holds a process, so no more trials were run on it.
-};
-
-struct RdmaTrials {
-  std::vector<RdmaLimit> limits;
-  std::string limits_trouble;  // Empty, as below: none.
-  std::vector<TriedDevice> devices;
-  std::string devices_trouble;
-  std::string trials_trouble;
-  bool out_of_time = false;
-};
-
-RdmaTrials TryRdma(const RdmaTrialsOptions& options);
+v1::FirstLightRdma TryRdma(const RdmaTrialsOptions& options);
 
 }  // namespace mlxcomm::ctl

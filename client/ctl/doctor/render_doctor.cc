@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "client/ctl/cli/json_text.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/cli/text.h"
+#include "client/ctl/launch/ssh_command.h"
 #include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
@@ -23,10 +25,6 @@ const char* ColourOf(Severity severity) {
     case Severity::kOk: return "32";
   }
   return "0";
-}
-
-std::string Counted(std::size_t count, const char* word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
 
 // Texts of others may have several lines.
@@ -52,14 +50,7 @@ std::string CommandLine(const std::vector<std::string>& words) {
     const bool plain = !word.empty() && word.find_first_not_of(
                                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                             "0123456789_-./:@%+=,") == std::string::npos;
-    if (!out.empty()) out += ' ';
-    if (plain) {
-      out += word;
-      continue;
-    }
-    out += '\'';
-    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    out += '\'';
+    out += (out.empty() ? "" : " ") + (plain ? word : ShellWord(word));
   }
   return out;
 }
@@ -77,10 +68,8 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
     if (kind.severity == Severity::kOk && !all) continue;
     std::string severity = SeverityText(kind.severity);
     severity.resize(7, ' ');
-    if (colours)
-      severity = "\x1b[" + std::string(ColourOf(kind.severity)) + "m" + severity + "\x1b[0m";
-    out += severity + "  " + finding.code + "  " + Shown(finding.object) + ": " +
-           std::string(kind.title) + "\n";
+    out += Coloured(ColourOf(kind.severity), severity, colours) + "  " + finding.code + "  " +
+           Shown(finding.object) + ": " + std::string(kind.title) + "\n";
     if (!finding.found.empty()) out += "  found    " + Indented(finding.found) + "\n";
     if (!finding.expected.empty()) out += "  expected " + Indented(finding.expected) + "\n";
     if (!finding.remedy.empty()) out += "  remedy   " + Indented(finding.remedy) + "\n";
@@ -92,8 +81,8 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
   const std::size_t warnings = Count(findings, Severity::kWarning);
   const std::size_t notes = Count(findings, Severity::kNote);
   if (errors + warnings + notes == 0) return out + "nothing is wrong\n";
-  return out + Counted(errors, "error") + ", " + Counted(warnings, "warning") + ", " +
-         Counted(notes, "note") + "\n";
+  return out + Plural(errors, "error") + ", " + Plural(warnings, "warning") + ", " +
+         Plural(notes, "note") + "\n";
 }
 
 std::string FindingsAsJson(std::span<const Finding> findings) {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -29,8 +29,7 @@ std::string RenderEvent(const v1::EventsReply& event, bool colours) {
   std::string severity = Shown(event.severity());
   const char* const code = severity == "error" ? "31" : severity == "warning" ? "33" : nullptr;
   severity.resize(7, ' ');
-  if (colours && code != nullptr)
-    severity = "\x1b[" + std::string(code) + "m" + severity + "\x1b[0m";
+  if (code != nullptr) severity = Coloured(code, severity, colours);
   return LocalTime(event.unix_ns()) + "  " + severity + "  " + Shown(event.object()) + "  " +
          Shown(event.text()) + "\n";
 }

@@ -15,16 +15,12 @@
 #include "absl/strings/str_join.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/installed_files.h"
-#include "client/ctl/cli/new_file.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/cluster/secrets.h"
 #include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
-#include "client/ctl/service/service_files.h"
-#include "proto/key/key_file.h"
-#include "proto/system/small_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -85,22 +81,6 @@ void KnowNames(Pseudonyms& names, const v1::StatusReply& status) {
   names.Know(status.cluster(), "cluster");
 }
 
-std::vector<std::string> KnownKeys(const std::string& socket_path, std::string& config_file) {
-  std::vector<std::string> keys;
-  const auto take = [&keys](const std::string& path) {
-    if (path.empty()) return;
-    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
-  };
-  v1::DoctorReply checkups;
-  if (FetchCheckups(socket_path, checkups).ok() && checkups.nodes_size() > 0) {
-    take(checkups.nodes(0).key_file());
-    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
-  }
-  take(SettingIn(ReadFileText(config_file), "key_file"));
-  take(DefaultKeyFile());
-  return keys;
-}
-
 bool Has(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -114,13 +94,16 @@ std::string StepNames() {
 void RunSteps(const FirstLightOptions& options, Lit& lit) {
   const auto begin = std::chrono::steady_clock::now();
   const auto since = [&begin] {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+    return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                           std::chrono::steady_clock::now() - begin)
                                           .count());
   };
   std::size_t number = 0;
   for (const Step& step : kSteps) {
-    StepNote note{step.name, "done", "", since(), 0};
+    v1::FirstLightStep& note = *lit.notes.document.add_steps();
+    note.set_name(step.name);
+    note.set_began_ms(since());
+    std::string why;
     Prompts::Tell(absl::StrCat("[", ++number, "/", std::size(kSteps), "] ", step.name, ": ",
                                step.what, "\n"));
     lit.deadline =
@@ -128,20 +111,18 @@ void RunSteps(const FirstLightOptions& options, Lit& lit) {
                  std::chrono::steady_clock::now() + std::chrono::seconds(step.seconds_max));
     if ((!options.steps.empty() && !Has(options.steps, step.name)) ||
         Has(options.skip, step.name)) {
-      note.why = "not asked for";
-    } else if (since() >= static_cast<std::uint64_t>(std::chrono::milliseconds(kBudget).count())) {
-      note.why = "the 20 minutes were over";
+      why = "not asked for";
+    } else if (since() >= static_cast<std::uint32_t>(std::chrono::milliseconds(kBudget).count())) {
+      why = "the 20 minutes were over";
     } else {
-      note.why = step.run(lit);
+      why = step.run(lit);
     }
-    if (!note.why.empty()) {
-      note.outcome = "left out";
-      Prompts::Tell("    left out: " + note.why + "\n");
-    }
-    note.took_ms = since() - note.began_ms;
-    lit.notes.steps.push_back(std::move(note));
+    note.set_outcome(why.empty() ? "done" : "left out");
+    if (!why.empty()) Prompts::Tell("    left out: " + why + "\n");
+    note.set_why(std::move(why));
+    note.set_took_ms(since() - note.began_ms());
   }
-  lit.notes.took_ms = since();
+  lit.notes.document.set_took_ms(since());
 }
 
 }  // namespace
@@ -180,7 +161,7 @@ int RunFirstLight(const FirstLightOptions& options) {
   const std::string own_path = OwnPath(options.called);
   AddOwnFolderToPath(own_path);
   std::string config_file = options.config_file;
-  const std::vector<std::string> keys = KnownKeys(options.socket_path, config_file);
+  const std::vector<std::string> keys = FindKeys(options.socket_path, config_file);
   v1::StatusReply status;
   static_cast<void>(FetchStatus(options.socket_path, status));  // Without a daemon: fewer names.
   Pseudonyms names(!options.names);

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/cluster/secrets.h"
 #include "client/ctl/firstlight/assumptions.h"
-#include "client/ctl/status/render_status.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/types/invariant.h"
 
@@ -42,6 +42,32 @@ class Writer {
   const std::vector<std::string>& keys_;
 };
 
+// Every text in it, but those that are always one of a few words, and the names of a map.
+void FilterTexts(google::protobuf::Message& message, const Writer& text) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const auto* const field : fields) {
+    const bool is_key = field->containing_type()->options().map_entry() && field->number() == 1;
+    if (is_key || field->options().GetExtension(v1::json).values_size() > 0) continue;
+    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      if (field->message_type() != nullptr) {
+        FilterTexts(field->is_repeated() ? *reflection.MutableRepeatedMessage(&message, field, i)
+                                         : *reflection.MutableMessage(&message, field),
+                    text);
+      } else if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
+        break;
+      } else if (field->is_repeated()) {
+        reflection.SetRepeatedString(&message, field, i,
+                                     text(reflection.GetRepeatedString(message, field, i)));
+      } else {
+        reflection.SetString(&message, field, text(reflection.GetString(message, field)));
+      }
+    }
+  }
+}
+
 void FillAssumptions(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
   for (const Assumption& one : Assumptions()) {
     const Judgement judgement = notes.Of(one.id);
@@ -55,67 +81,14 @@ void FillAssumptions(const Notes& notes, const Writer& text, v1::FirstLightDocum
   }
 }
 
-void FillSteps(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
-  for (const StepNote& step : notes.steps) {
-    v1::FirstLightStep& told = *document.add_steps();
-    told.set_name(step.name);
-    told.set_outcome(step.outcome);
-    told.set_why(text(step.why));
-    told.set_began_ms(static_cast<std::uint32_t>(step.began_ms));
-    told.set_took_ms(static_cast<std::uint32_t>(step.took_ms));
-  }
-}
-
-void FillRdma(const RdmaTrials& rdma, const Writer& text, v1::FirstLightRdma& told) {
-  for (const RdmaLimit& limit : rdma.limits) {
-    if (limit.name == "library" || limit.name == "configuration") continue;  // Paths.
-    v1::FirstLightLimit& one = *told.add_limits();
-    one.set_name(limit.name);
-    one.set_value(text(limit.value));
-    one.set_source(text(limit.source));
-  }
-  for (const TriedDevice& device : rdma.devices) {
-    v1::FirstLightDevice& one = *told.add_devices();
-    one.set_name(text(device.name));
-    one.set_active(device.active);
-    one.set_state(text(device.state));
-    for (const std::string& gid : device.gids) one.add_gids(text(gid));
-    for (const RdmaTrial& trial : device.trials) {
-      v1::FirstLightTrial& tried = *one.add_trials();
-      tried.set_name(trial.name);
-      tried.set_verdict(trial.verdict);
-      tried.set_text(text(trial.text));
-    }
-  }
-  told.set_trouble(text(rdma.devices_trouble + rdma.trials_trouble + rdma.limits_trouble));
-}
-
-void FillInterfaces(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
-  for (const InterfaceFacts& one : notes.interfaces) {
-    v1::FirstLightInterface& told = *document.add_interfaces();
-    told.set_name(text(one.name));
-    told.set_hardware(text(one.hardware));
-    told.set_running(one.running);
-    told.set_thunderbolt(one.thunderbolt);
-    told.set_mtu(one.mtu);
-    told.set_bridge(text(one.bridge));
-    told.set_has_link_local(one.has_link_local);
-  }
-}
-
-void FillEvents(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
-  std::vector<Happening> sorted = notes.happenings;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.at_us < b.at_us; });
-  for (const Happening& one : sorted) {
-    v1::FirstLightEvent& told = *document.add_events();
-    told.set_at_us(static_cast<double>(one.at_us));
-    told.set_source(one.source);
-    told.set_kind(one.kind);
-    told.set_rail(text(one.rail));
-    told.set_text(text(one.text));
-  }
-  document.set_events_left_out(static_cast<std::uint32_t>(notes.happenings_left_out));
+// Paths are names.
+void RemovePaths(v1::FirstLightRdma& rdma) {
+  auto& limits = *rdma.mutable_limits();
+  limits.erase(std::remove_if(limits.begin(), limits.end(),
+                              [](const v1::FirstLightLimit& limit) {
+                                return limit.name() == "library" || limit.name() == "configuration";
+                              }),
+               limits.end());
 }
 
 // Each entry of a list on a line of its own, so that people can read it.
@@ -180,22 +153,31 @@ void Notes::Judge(bool holds, std::string_view id, std::string seen) {
   Put(id, holds ? Verdict::kConfirmed : Verdict::kRefuted, std::move(seen));
 }
 void Notes::Measure(std::string name, double value, std::string unit) {
-  measurements.push_back({std::move(name), value, std::move(unit)});
+  v1::FirstLightFigure& figure = *document.add_measurements();
+  figure.set_name(std::move(name));
+  figure.set_value(value);
+  figure.set_unit(std::move(unit));
 }
-void Notes::Happened(Happening what) {
-  if (happenings.size() == kHappeningsMax) {
-    ++happenings_left_out;
-  } else {
-    happenings.push_back(std::move(what));
+void Notes::Happened(std::uint64_t at_us, std::string source, std::string kind, std::string rail,
+                     std::string text) {
+  if (document.events_size() == kEventsMax) {
+    document.set_events_left_out(document.events_left_out() + 1);
+    return;
   }
+  v1::FirstLightEvent& event = *document.add_events();
+  event.set_at_us(static_cast<double>(at_us));
+  event.set_source(std::move(source));
+  event.set_kind(std::move(kind));
+  event.set_rail(std::move(rail));
+  event.set_text(std::move(text));
 }
 
 Judgement Notes::Of(std::string_view id) const {
   const auto found = judgements_.find(id);
   if (found != judgements_.end()) return found->second;
   const Assumption& one = *FindAssumption(id);
-  for (const StepNote& step : steps) {
-    if (step.name == one.step && !step.why.empty()) return {Verdict::kNotTried, step.why};
+  for (const v1::FirstLightStep& step : document.steps()) {
+    if (step.name() == one.step && !step.why().empty()) return {Verdict::kNotTried, step.why()};
   }
   return {Verdict::kNotTried, "step " + std::string(one.step) + " came to nothing about it"};
 }
@@ -209,35 +191,20 @@ std::size_t Notes::Count(Verdict verdict) const {
 std::string Document(const Notes& notes, const Pseudonyms& pseudonyms,
                      const std::vector<std::string>& keys) {
   const Writer text(pseudonyms, keys);
-  v1::FirstLightDocument document;
+  v1::FirstLightDocument document = notes.document;
+  std::stable_sort(document.mutable_events()->begin(), document.mutable_events()->end(),
+                   [](const auto& a, const auto& b) { return a.at_us() < b.at_us(); });
+  RemovePaths(*document.mutable_rdma());
+  FilterTexts(document, text);
   document.set_format("mlxcomm-firstlight");
   document.set_version(kVersion);
   for (const char* const line : kAbout) document.add_about(line);
   document.set_names_replaced(pseudonyms.replaces());
-  for (const auto& [name, value] : notes.system) (*document.mutable_system())[name] = text(value);
-  document.set_took_ms(static_cast<std::uint32_t>(notes.took_ms));
   v1::FirstLightSummary& summary = *document.mutable_summary();
   summary.set_confirmed(static_cast<std::uint32_t>(notes.Count(Verdict::kConfirmed)));
   summary.set_refuted(static_cast<std::uint32_t>(notes.Count(Verdict::kRefuted)));
   summary.set_not_tried(static_cast<std::uint32_t>(notes.Count(Verdict::kNotTried)));
   FillAssumptions(notes, text, document);
-  FillSteps(notes, text, document);
-  for (const Measurement& one : notes.measurements) {
-    v1::FirstLightFigure& told = *document.add_measurements();
-    told.set_name(text(one.name));
-    told.set_value(one.value);
-    told.set_unit(one.unit);
-  }
-  FillInterfaces(notes, text, document);
-  for (const std::string& finding : notes.findings) document.add_findings(text(finding));
-  FillRdma(notes.rdma, text, *document.mutable_rdma());
-  for (const RailNote& rail : notes.rails) {
-    v1::FirstLightRail& told = *document.add_rails();
-    told.set_rail(text(rail.rail));
-    told.set_transport(rail.transport);
-    told.set_interface(text(rail.interface));
-  }
-  FillEvents(notes, text, document);
   return Written(std::move(document));
 }
 

@@ -18,9 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "client/ctl/doctor/facts.h"
-#include "client/ctl/doctor/rdma_trials.h"
 #include "client/ctl/firstlight/pseudonyms.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 
@@ -32,39 +31,9 @@ struct Judgement {
   std::string seen;  // Or why it was not tried.
 };
 
-struct StepNote {
-  std::string name;
-  std::string outcome;  // "done", "left out"
-  std::string why;
-  std::uint64_t began_ms = 0;
-  std::uint64_t took_ms = 0;
-};
-
-struct Measurement {
-  std::string name;
-  double value = 0;
-  std::string unit;
-};
-
-// A rail of the link whose cable is pulled, before that.
-struct RailNote {
-  std::string rail;  // As events name it: "en2 - en3", "rdma en2 - en3".
-  std::string transport;
-  std::string interface;
-};
-
-struct Happening {
-  std::uint64_t at_us = 0;  // Since the start of first light.
-  std::string source;       // "person", "interface", "daemon"
-  // person: pull, plug, sleep, wake; interface: interface_down, interface_up; daemon: as its events.
-  std::string kind;
-  std::string rail;  // The rail, or the interface, or empty.
-  std::string text;
-};
-
 class Notes {
  public:
-  static constexpr std::size_t kHappeningsMax = 4096;
+  static constexpr int kEventsMax = 4096;
   static constexpr std::size_t kTextBytesMax = 4096;
 
   // An id that is not in the table is our own mistake, and aborts.
@@ -73,21 +42,15 @@ class Notes {
   void LeaveOut(std::string_view id, std::string why);
   void Judge(bool holds, std::string_view id, std::string seen);
   void Measure(std::string name, double value, std::string unit);
-  void Happened(Happening what);
+  // After the beginning; source, kind, rail and text as FirstLightEvent has them.
+  void Happened(std::uint64_t at_us, std::string source, std::string kind, std::string rail,
+                std::string text);
 
   Judgement Of(std::string_view id) const;
   std::size_t Count(Verdict verdict) const;
 
-  std::map<std::string, std::string> system;  // "model": "Mac16,9"
-  std::vector<StepNote> steps;
-  std::vector<InterfaceFacts> interfaces;
-  std::vector<std::string> findings;  // Of doctor: "MC203 interface en2: ..."
-  RdmaTrials rdma;
-  std::vector<RailNote> rails;
-  std::vector<Measurement> measurements;
-  std::vector<Happening> happenings;
-  std::size_t happenings_left_out = 0;
-  std::uint64_t took_ms = 0;
+  // The file without its head and its assumptions; names and addresses are still the machine's own.
+  v1::FirstLightDocument document;
 
  private:
   void Put(std::string_view id, Verdict verdict, std::string seen);

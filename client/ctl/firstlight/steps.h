@@ -19,6 +19,7 @@
 #include "client/ctl/firstlight/notes.h"
 #include "client/ctl/firstlight/prompts.h"
 #include "client/ctl/firstlight/pseudonyms.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
 
@@ -73,6 +74,6 @@ struct CableFound {
 };
 std::string FindCable(const Lit& lit, CableFound& found);
 // The rails of the link that lie on a cable, by their names in events.
-std::vector<RailNote> RailsOf(const v1::LinkStatus& link);
+google::protobuf::RepeatedPtrField<v1::FirstLightRail> RailsOf(const v1::LinkStatus& link);
 
 }  // namespace mlxcomm::ctl

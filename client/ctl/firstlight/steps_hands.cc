@@ -1,9 +1,15 @@
 // Steps that need a neighbour, or hands: cables are pulled and plugged in, a machine sleeps.
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -17,9 +23,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/firstlight/followed_program.h"
 #include "client/ctl/firstlight/steps.h"
+#include "client/ctl/launch/child_process.h"
 #include "proto/status_words.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -30,6 +37,67 @@ constexpr int kSettleMs = 700;                      // Consequences of an event 
 // The interface's own event may come after those of the rails: Linux reports a returning carrier
 // once a second, and rails may be back before.
 constexpr int kInterfaceMs = 5000;
+
+// A program that reports something line by line while other things go on, and that is ended when it
+// is no longer needed. A line longer than kLineBytesMax is cut.
+class FollowedProgram {
+ public:
+  static constexpr std::size_t kLineBytesMax = 64 * 1024;
+
+  explicit FollowedProgram(const std::vector<std::string>& words);
+  ~FollowedProgram();  // Ends it.
+  FollowedProgram(const FollowedProgram&) = delete;
+  FollowedProgram& operator=(const FollowedProgram&) = delete;
+
+  // Readable when TakeLines has something; -1: ended.
+  int descriptor() const { return output_.get(); }
+  // The complete lines. Does not wait.
+  std::vector<std::string> TakeLines();
+
+ private:
+  pid_t child_ = -1;
+  FileDescriptor output_;
+  std::string unread_;
+};
+
+FollowedProgram::FollowedProgram(const std::vector<std::string>& words) {
+  FileDescriptor its_output;
+  if (!MakePipe(output_, its_output)) return;
+  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  child_ = ForkGroup();
+  if (child_ == 0) Become(words, nothing.get(), its_output.get(), nothing.get());
+  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
+}
+
+FollowedProgram::~FollowedProgram() {
+  if (child_ <= 0) return;
+  ::kill(-child_, SIGKILL);
+  output_.Reset();
+  int status = 0;
+  while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::vector<std::string> FollowedProgram::TakeLines() {
+  char bytes[16384];
+  while (output_.valid()) {
+    const ssize_t count = ::read(output_.get(), bytes, sizeof bytes);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    if (count == 0) {
+      output_.Reset();
+      break;
+    }
+    unread_.append(bytes, static_cast<std::size_t>(count));
+    if (unread_.size() > kLineBytesMax && unread_.find('\n') == std::string::npos) unread_.clear();
+  }
+  std::vector<std::string> lines;
+  for (std::size_t end; (end = unread_.find('\n')) != std::string::npos;) {
+    lines.push_back(unread_.substr(0, end));
+    unread_.erase(0, end + 1);
+  }
+  return lines;
+}
 
 // Both sources of news about a cable: the system, and the daemon's events.
 class Listeners {
@@ -57,19 +125,21 @@ class Listeners {
     return interfaces_.descriptor() >= 0 || events_.descriptor() >= 0;
   }
   // The time of the first event of this kind and rail that was noted since `from`.
-  std::optional<std::uint64_t> When(std::size_t from, const std::string& kind,
+  std::optional<std::uint64_t> When(int from, const std::string& kind,
                                     const std::string& rail) const {
-    const auto& all = lit_.notes.happenings;
-    for (std::size_t i = from; i < all.size(); ++i) {
-      if (all[i].kind == kind && all[i].rail == rail) return all[i].at_us;
+    const auto& all = lit_.notes.document.events();
+    for (int i = from; i < all.size(); ++i) {
+      if (all[i].kind() == kind && all[i].rail() == rail)
+        return static_cast<std::uint64_t>(all[i].at_us());
     }
     return std::nullopt;
   }
   // The kind of the rail's last event that was noted since `from`.
-  std::string LastOf(std::size_t from, const std::string& rail) const {
-    const auto& all = lit_.notes.happenings;
-    for (std::size_t i = all.size(); i > from; --i) {
-      if (all[i - 1].rail == rail && all[i - 1].kind.starts_with("rail_")) return all[i - 1].kind;
+  std::string LastOf(int from, const std::string& rail) const {
+    const auto& all = lit_.notes.document.events();
+    for (int i = all.size(); i > from; --i) {
+      const v1::FirstLightEvent& one = all[i - 1];
+      if (one.rail() == rail && one.kind().starts_with("rail_")) return one.kind();
     }
     return {};
   }
@@ -88,8 +158,8 @@ class Listeners {
       watching_ = true;
       return;
     }
-    lit_.notes.Happened({lit_.SinceBeginUs(unix_ns), "interface",
-                         parts[1] == "up" ? "interface_up" : "interface_down", parts[2], ""});
+    lit_.notes.Happened(lit_.SinceBeginUs(unix_ns), "interface",
+                        parts[1] == "up" ? "interface_up" : "interface_down", parts[2], "");
   }
   void TakeEvent(const std::string& line) {
     static const std::set<std::string> kKinds = {"rail_up", "rail_down", "link_waits", "node_up",
@@ -110,7 +180,7 @@ class Listeners {
     // A circuit is no rail of the cable.
     const std::string rail = RailNamedIn(text("text"));
     if (rail.empty() && text("kind").starts_with("rail_")) return;
-    lit_.notes.Happened({lit_.SinceBeginUs(unix_ns), "daemon", text("kind"), rail, text("text")});
+    lit_.notes.Happened(lit_.SinceBeginUs(unix_ns), "daemon", text("kind"), rail, text("text"));
   }
 
   Lit& lit_;
@@ -139,8 +209,8 @@ class Pull {
         cable_(std::move(cable)),
         interface_(std::move(interface)),
         listeners_(lit, cable_.peer) {
-    for (const RailNote& rail : lit.notes.rails) {
-      if (rail.interface == interface_) rails_.push_back(rail.rail);
+    for (const v1::FirstLightRail& rail : lit.notes.document.rails()) {
+      if (rail.interface() == interface_) rails_.push_back(rail.rail());
     }
   }
 
@@ -149,11 +219,11 @@ class Pull {
     const std::string addresses = AddressesOf(lit_, interface_);
     const std::string ask = "Pull the cable on " + interface_ + ", which goes to " + cable_.peer +
                             " (if it asks there too, once is enough).";
-    pulled_ = lit_.notes.happenings.size();
+    pulled_ = lit_.notes.document.events_size();
     std::string why = Do("pull", ask, {"rail_down", "interface_down"});
     if (!why.empty()) return why;
     JudgePull(pulled_);
-    const std::size_t plugged = lit_.notes.happenings.size();
+    const int plugged = lit_.notes.document.events_size();
     why = Do("plug", "Plug it in again.", {"rail_up", "interface_up"});
     if (!why.empty()) {
       lit_.notes.Refute("plug-rails", why);
@@ -172,10 +242,10 @@ class Pull {
   // Waits until these are the last events of all rails since the cable was pulled: one may be back
   // before anybody was asked to plug it in. An interface without events is no reason to fail.
   std::string Do(const std::string& name, const std::string& text, const Told& told) {
-    const std::size_t from = lit_.notes.happenings.size();
+    const int from = lit_.notes.document.events_size();
     const std::uint64_t at_us = lit_.NowUs();
     const bool is_person = lit_.prompts.is_person();
-    if (!is_person) lit_.notes.Happened({at_us, "person", name, interface_, ""});
+    if (!is_person) lit_.notes.Happened(at_us, "person", name, interface_, "");
     if (!lit_.prompts.Ask(name, interface_, text, std::min(lit_.left_ns(), kHandsNs))) {
       return "the prompt \"" + name + "\" was not carried out";
     }
@@ -204,15 +274,16 @@ class Pull {
     // The first event tells when it was done.
     if (is_person) {
       std::uint64_t first = lit_.NowUs();
-      for (std::size_t i = from; i < lit_.notes.happenings.size(); ++i) {
-        first = std::min(first, lit_.notes.happenings[i].at_us);
+      for (int i = from; i < lit_.notes.document.events_size(); ++i) {
+        const double at_us = lit_.notes.document.events(i).at_us();
+        first = std::min(first, static_cast<std::uint64_t>(at_us));
       }
-      lit_.notes.Happened({first > 0 ? first - 1 : 0, "person", name, interface_, "as noticed"});
+      lit_.notes.Happened(first > 0 ? first - 1 : 0, "person", name, interface_, "as noticed");
     }
     return {};
   }
 
-  std::uint64_t Last(std::size_t from, const char* kind) const {
+  std::uint64_t Last(int from, const char* kind) const {
     std::uint64_t last = 0;
     for (const std::string& rail : rails_) {
       last = std::max(last, listeners_.When(from, kind, rail).value_or(0));
@@ -220,7 +291,7 @@ class Pull {
     return last;
   }
 
-  void JudgePull(std::size_t from) {
+  void JudgePull(int from) {
     Notes& notes = lit_.notes;
     const auto seen = listeners_.When(from, "interface_down", interface_);
     const std::uint64_t down = Last(from, "rail_down");
@@ -244,7 +315,7 @@ class Pull {
                                 : answered.message);
   }
 
-  void JudgePlug(std::size_t from, const std::string& addresses) {
+  void JudgePlug(int from, const std::string& addresses) {
     Notes& notes = lit_.notes;
     std::uint64_t begin = listeners_.When(from, "interface_up", interface_).value_or(0);
     if (begin == 0) begin = listeners_.When(from, "plug", interface_).value_or(0);
@@ -262,7 +333,7 @@ class Pull {
   const std::string interface_;
   Listeners listeners_;
   std::vector<std::string> rails_;
-  std::size_t pulled_ = 0;  // Later events have to do with it.
+  int pulled_ = 0;  // Later events have to do with it.
 };
 
 std::uint64_t Clock(clockid_t which) {
@@ -301,13 +372,15 @@ std::string AwaitRails(Lit& lit) {
 
 }  // namespace
 
-std::vector<RailNote> RailsOf(const v1::LinkStatus& link) {
-  std::vector<RailNote> rails;
+google::protobuf::RepeatedPtrField<v1::FirstLightRail> RailsOf(const v1::LinkStatus& link) {
+  google::protobuf::RepeatedPtrField<v1::FirstLightRail> rails;
   for (const v1::RailStatus& rail : link.rails()) {
     if (rail.transport() == v1::Transport::route || rail.state() != v1::RailState::up) continue;
-    rails.push_back({absl::StrCat(rail.transport() == v1::Transport::rdma ? "rdma " : "",
-                                  rail.local_interface(), " - ", rail.remote_interface()),
-                     WordOf(rail.transport()), rail.local_interface()});
+    v1::FirstLightRail& one = *rails.Add();
+    one.set_rail(absl::StrCat(rail.transport() == v1::Transport::rdma ? "rdma " : "",
+                              rail.local_interface(), " - ", rail.remote_interface()));
+    one.set_transport(WordOf(rail.transport()));
+    one.set_interface(rail.local_interface());
   }
   return rails;
 }
@@ -329,7 +402,7 @@ std::string StepNeighbour(Lit& lit) {
   CableFound cable;
   if (std::string why = FindCable(lit, cable); !why.empty()) return why;
   Notes& notes = lit.notes;
-  notes.rails = RailsOf(cable.link);
+  *notes.document.mutable_rails() = RailsOf(cable.link);
   bool discovered = false;
   std::string rdma = "there is none";
   bool rdma_up = false;
@@ -340,7 +413,7 @@ std::string StepNeighbour(Lit& lit) {
     rdma = rail.state() == v1::RailState::up ? "up on " + rail.local_interface() : rail.detail();
   }
   if (discovered) {
-    notes.Confirm("neighbour", "found by its hellos on " + notes.rails[0].interface);
+    notes.Confirm("neighbour", "found by its hellos on " + notes.document.rails(0).interface());
   } else {
     notes.LeaveOut("neighbour", "the configuration names its address");
   }
@@ -367,8 +440,8 @@ std::string StepPull(Lit& lit) {
   CableFound cable;
   if (std::string why = FindCable(lit, cable); !why.empty()) return why;
   if (!lit.prompts.anybody()) return "nobody to pull a cable: run it in a terminal, without --yes";
-  lit.notes.rails = RailsOf(cable.link);
-  const std::string interface = lit.notes.rails[0].interface;
+  *lit.notes.document.mutable_rails() = RailsOf(cable.link);
+  const std::string interface = lit.notes.document.rails(0).interface();
   return Pull(lit, std::move(cable), interface).Run();
 }
 
@@ -399,9 +472,8 @@ std::string StepSleep(Lit& lit) {
   const std::uint64_t slept = slept_ns();
   if (slept < 2 * kSecondNs) return "the machine did not sleep";
   const std::uint64_t now_us = lit.SinceBeginUs(UnixNowNs());
-  lit.notes.Happened(
-      {now_us > slept / 1000 ? now_us - slept / 1000 : 0, "person", "sleep", "", ""});
-  lit.notes.Happened({now_us, "person", "wake", "", ""});
+  lit.notes.Happened(now_us > slept / 1000 ? now_us - slept / 1000 : 0, "person", "sleep", "", "");
+  lit.notes.Happened(now_us, "person", "wake", "", "");
   const Clocks now;
   const double counting = static_cast<double>(now.counting - before.counting) / 1e9;
   const double steady = std::chrono::duration<double>(now.steady - before.steady).count();

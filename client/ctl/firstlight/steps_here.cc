@@ -13,8 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/ctl/cli/installed_files.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/diagnosis.h"
+#include "client/ctl/doctor/rdma_trials.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
 #include "proto/system/program.h"
@@ -25,8 +27,6 @@ namespace {
 
 using nlohmann::json;
 using Words = std::vector<std::string>;
-
-std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // The output of one of the system's programs, or empty.
 [[maybe_unused]] std::string Said(const Words& words) {
@@ -41,20 +41,34 @@ ProgramOptions Within(const Lit& lit, std::uint64_t most_ns) {
 }
 
 void DescribeSystem(Notes& notes) {
+  auto& system = *notes.document.mutable_system();
 #if defined(__APPLE__)
-  notes.system["kind"] = "macOS";
-  notes.system["release"] = FirstLine(Said({"sw_vers", "-productVersion"}));
-  notes.system["build"] = FirstLine(Said({"sw_vers", "-buildVersion"}));
-  notes.system["model"] = FirstLine(Said({"sysctl", "-n", "hw.model"}));
-  notes.system["processor"] = FirstLine(Said({"sysctl", "-n", "machdep.cpu.brand_string"}));
-  notes.system["memory_bytes"] = FirstLine(Said({"sysctl", "-n", "hw.memsize"}));
+  system["kind"] = "macOS";
+  system["release"] = FirstLine(Said({"sw_vers", "-productVersion"}));
+  system["build"] = FirstLine(Said({"sw_vers", "-buildVersion"}));
+  system["model"] = FirstLine(Said({"sysctl", "-n", "hw.model"}));
+  system["processor"] = FirstLine(Said({"sysctl", "-n", "machdep.cpu.brand_string"}));
+  system["memory_bytes"] = FirstLine(Said({"sysctl", "-n", "hw.memsize"}));
 #else
-  notes.system["kind"] = "Linux";
-  notes.system["release"] = FirstLine(Said({"uname", "-r"}));
-  notes.system["machine"] = FirstLine(Said({"uname", "-m"}));
+  system["kind"] = "Linux";
+  system["release"] = FirstLine(Said({"uname", "-r"}));
+  system["machine"] = FirstLine(Said({"uname", "-m"}));
 #endif
-  notes.system["mlxcommctl"] = kSoftwareVersion;
-  notes.system["mlxcommd"] = FirstLine(Said({"mlxcommd", "--version"}));
+  system["mlxcommctl"] = kSoftwareVersion;
+  system["mlxcommd"] = FirstLine(Said({"mlxcommd", "--version"}));
+}
+
+void NoteInterfaces(const CollectOptions& options, Notes& notes) {
+  for (const InterfaceFacts& one : CollectSystem(options).interfaces) {
+    v1::FirstLightInterface& told = *notes.document.add_interfaces();
+    told.set_name(one.name);
+    told.set_hardware(one.hardware);
+    told.set_running(one.running);
+    told.set_thunderbolt(one.thunderbolt);
+    told.set_mtu(one.mtu);
+    told.set_bridge(one.bridge);
+    told.set_has_link_local(one.has_link_local);
+  }
 }
 
 void JudgePorts(Notes& notes) {
@@ -65,20 +79,20 @@ void JudgePorts(Notes& notes) {
   bool any = false;
   bool any_bridged = false;
   std::string bridged;
-  for (const InterfaceFacts& one : notes.interfaces) {
-    if (!one.thunderbolt || one.name.starts_with("bridge")) continue;
+  for (const v1::FirstLightInterface& one : notes.document.interfaces()) {
+    if (!one.thunderbolt() || one.name().starts_with("bridge")) continue;
     any = true;
-    if (one.running) {
-      notes.Judge(one.has_link_local, "port-link-local",
-                  one.name + (one.has_link_local ? " has one" : " has none"));
+    if (one.running()) {
+      notes.Judge(one.has_link_local(), "port-link-local",
+                  one.name() + (one.has_link_local() ? " has one" : " has none"));
     }
     if (!services.empty()) {
-      const bool has = absl::StrContains(services, "Device: " + one.name + ")");
-      notes.Judge(has, "port-service", one.name + (has ? " has one" : " has none"));
+      const bool has = absl::StrContains(services, "Device: " + one.name() + ")");
+      notes.Judge(has, "port-service", one.name() + (has ? " has one" : " has none"));
     }
-    any_bridged = any_bridged || !one.bridge.empty();
-    bridged += absl::StrCat(bridged.empty() ? "" : ", ", one.name,
-                            one.bridge.empty() ? " is in no bridge" : " is in " + one.bridge);
+    any_bridged = any_bridged || !one.bridge().empty();
+    bridged += absl::StrCat(bridged.empty() ? "" : ", ", one.name(),
+                            one.bridge().empty() ? " is in no bridge" : " is in " + one.bridge());
   }
   if (any) return notes.Judge(any_bridged, "port-bridge", bridged);
   for (const char* const id : {"port-link-local", "port-service", "port-bridge"}) {
@@ -128,9 +142,9 @@ std::string StepSystem(Lit& lit) {
   DescribeSystem(lit.notes);
   CollectOptions options;
   options.config_file = lit.config_file;
-  lit.notes.interfaces = CollectSystem(options).interfaces;
+  NoteInterfaces(options, lit.notes);
   for (const Finding& finding : Diagnose({lit.own_path, lit.socket_path, lit.config_file})) {
-    lit.notes.findings.push_back(
+    lit.notes.document.add_findings(
         absl::StrCat(finding.code, " ", finding.object, ": ", finding.found));
   }
   JudgePorts(lit.notes);
@@ -231,32 +245,33 @@ std::optional<std::uint64_t> LeadingNumber(const std::string& text) {
 
 bool IsIpv4(const std::string& gid) { return gid.find(':') == std::string::npos; }
 
-void JudgeDevice(const TriedDevice& device, Notes& notes) {
-  const std::string name = device.name + ": ";
-  const auto of_interface =
-      std::find_if(notes.interfaces.begin(), notes.interfaces.end(),
-                   [&](const InterfaceFacts& one) { return device.name == "rdma_" + one.name; });
-  notes.Judge(of_interface != notes.interfaces.end(), "rdma-names",
-              device.name + (of_interface != notes.interfaces.end() ? " is of " + of_interface->name
-                                                                    : " is of no interface"));
-  if (!device.active) return;
+void JudgeDevice(const v1::FirstLightDevice& device, Notes& notes) {
+  const std::string name = device.name() + ": ";
+  const auto& interfaces = notes.document.interfaces();
+  const auto own = std::find_if(interfaces.begin(), interfaces.end(), [&](const auto& one) {
+    return device.name() == "rdma_" + one.name();
+  });
+  const bool has_own = own != interfaces.end();
+  notes.Judge(has_own, "rdma-names",
+              device.name() + (has_own ? " is of " + own->name() : " is of no interface"));
+  if (!device.active()) return;
   std::string gids;
-  for (const std::string& gid : device.gids) gids += (gids.empty() ? "" : ", ") + gid;
-  notes.Judge(std::any_of(device.gids.begin(), device.gids.end(), IsIpv4), "rdma-gid-ipv4",
+  for (const std::string& gid : device.gids()) gids += (gids.empty() ? "" : ", ") + gid;
+  notes.Judge(std::any_of(device.gids().begin(), device.gids().end(), IsIpv4), "rdma-gid-ipv4",
               name + (gids.empty() ? "it has none" : gids));
-  if (!device.gids.empty()) {
-    notes.Judge(device.gids[0].starts_with("fe80:"), "rdma-gid-first", name + device.gids[0]);
+  if (!device.gids().empty()) {
+    notes.Judge(device.gids()[0].starts_with("fe80:"), "rdma-gid-first", name + device.gids()[0]);
   }
-  for (const RdmaTrial& trial : device.trials) {
-    const std::string seen = name + trial.verdict + ", " + FirstLine(trial.text);
+  for (const v1::FirstLightTrial& trial : device.trials()) {
+    const std::string seen = name + trial.verdict() + ", " + FirstLine(trial.text());
     for (const TrialAssumption& one : TrialAssumptions()) {
-      if (one.trial == trial.name) notes.Judge(trial.verdict == one.confirming, one.id, seen);
+      if (one.trial == trial.name()) notes.Judge(trial.verdict() == one.confirming, one.id, seen);
     }
-    if (trial.name != "pairs" && trial.name != "regions") continue;
-    const auto count = LeadingNumber(trial.text);
-    const std::uint64_t most = trial.name == "pairs" ? 10 : 100;
-    notes.Judge(trial.verdict == "worked" && count && *count > 0 && *count <= most,
-                trial.name == "pairs" ? "rdma-pairs" : "rdma-regions", seen);
+    if (trial.name() != "pairs" && trial.name() != "regions") continue;
+    const auto count = LeadingNumber(trial.text());
+    const std::uint64_t most = trial.name() == "pairs" ? 10 : 100;
+    notes.Judge(trial.verdict() == "worked" && count && *count > 0 && *count <= most,
+                trial.name() == "pairs" ? "rdma-pairs" : "rdma-regions", seen);
   }
 }
 
@@ -266,14 +281,14 @@ std::string StepRdma(Lit& lit) {
   RdmaTrialsOptions options;
   options.config_file = lit.config_file;
   options.all_timeout_ns = lit.left_ns();
-  if (lit.notes.interfaces.empty()) lit.notes.interfaces = CollectSystem({}).interfaces;
-  lit.notes.rdma = TryRdma(options);
-  const RdmaTrials& rdma = lit.notes.rdma;
-  if (!rdma.devices_trouble.empty()) return FirstLine(rdma.devices_trouble);
-  if (rdma.devices.empty()) return "there is no RDMA device";
-  for (const TriedDevice& device : rdma.devices) JudgeDevice(device, lit.notes);
-  const bool any_active = std::any_of(rdma.devices.begin(), rdma.devices.end(),
-                                      [](const TriedDevice& device) { return device.active; });
+  if (lit.notes.document.interfaces().empty()) NoteInterfaces({}, lit.notes);
+  v1::FirstLightRdma& rdma = *lit.notes.document.mutable_rdma();
+  rdma = TryRdma(options);
+  if (rdma.devices().empty())
+    return rdma.trouble().empty() ? "there is no RDMA device" : FirstLine(rdma.trouble());
+  for (const v1::FirstLightDevice& device : rdma.devices()) JudgeDevice(device, lit.notes);
+  const bool any_active = std::any_of(rdma.devices().begin(), rdma.devices().end(),
+                                      [](const auto& device) { return device.active(); });
   return any_active ? "" : "no RDMA device has an active port: no cable, or RDMA is not enabled";
 }
 

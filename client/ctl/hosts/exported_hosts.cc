@@ -8,7 +8,7 @@
 
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/hosts/host_list.h"
-#include "client/ctl/launch/rank_placement.h"
+#include "client/ctl/hosts/hostfile.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "client/ctl/cli/command_line.h"
-#include "client/ctl/cli/new_file.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/hosts/exported_hosts.h"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/launch/rank_placement.h"
+#include "client/ctl/hosts/hostfile.h"
 #include "client/ctl/status/health.h"
 #include "proto/types/plain_text.h"
 

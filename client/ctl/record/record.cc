@@ -9,7 +9,6 @@
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/record/render_record.h"
 #include "client/ctl/record/render_trace.h"
-#include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
 namespace {

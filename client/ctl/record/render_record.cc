@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/ctl/cli/text.h"
 #include "client/ctl/record/render_record.h"
-#include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
 namespace {

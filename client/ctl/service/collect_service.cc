@@ -14,7 +14,6 @@
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/service/macos_programs.h"
-#include "client/ctl/service/object_files.h"
 #include "client/ctl/service/service_files.h"
 #include "client/ctl/service/service_plan.h"
 #include "client/ctl/status/health.h"
@@ -99,16 +98,8 @@ void CheckConfig(ServiceFacts& facts) {
   facts.config = ReadFileText(path, kConfigBytesMax);
   // Of a system that lies below another root the names in it mean other files.
   if (facts.only_files || facts.program_version.empty()) return;
-  ProgramOptions with_errors;
-  with_errors.with_errors = true;
-  const auto checked = RunProgram({facts.program, "--config", path, "--check-config"}, with_errors);
-  if (!checked.ok()) {
-    facts.config_trouble = std::string(checked.status().message());
-  } else if (checked->exit_code != 0) {
-    facts.config_trouble = std::string(absl::StripAsciiWhitespace(checked->text));
-    if (facts.config_trouble.empty())
-      facts.config_trouble = "ended " + HowEnded(checked->exit_code);
-  }
+  const auto trouble = FindConfigTrouble(facts.program, path);
+  facts.config_trouble = trouble.ok() ? *trouble : std::string(trouble.status().message());
 }
 
 // What otool says; none: it has failed, and why is noted.

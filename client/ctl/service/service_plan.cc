@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/ctl/cli/quantities.h"
 #include "client/ctl/service/service_files.h"
 
 namespace mlxcomm::ctl {
@@ -314,10 +315,6 @@ void AddRestore(const ServiceFacts& facts, const ServiceWishes& wishes, const St
   plan.start_again = std::move(again.steps);
 }
 
-std::string Count(int count, const char* what) {
-  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
-}
-
 void CheckJobs(const ServiceFacts& facts, const ServiceWishes& wishes, ServicePlan& plan) {
   if (wishes.force || !facts.is_running) return;
   if (!facts.jobs.has_value()) {
@@ -326,7 +323,7 @@ void CheckJobs(const ServiceFacts& facts, const ServiceWishes& wishes, ServicePl
                      facts.jobs_trouble, "): try again, or use --force"));
   } else if (*facts.jobs > 0) {
     plan.problems.push_back(absl::StrCat(
-        Count(*facts.jobs, "job"), *facts.jobs == 1 ? " runs" : " run",
+        Plural(static_cast<std::uint64_t>(*facts.jobs), "job"), *facts.jobs == 1 ? " runs" : " run",
         " on this node (mlxcommctl status), and would end with the daemon after drain_timeout_ms: "
         "wait for ",
         *facts.jobs == 1 ? "it" : "them", ", or use --force"));

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/status/health.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/status/render_status.h"
 #include "client/ctl/status/status_parts.h"
 #include "proto/status_words.h"

@@ -1,4 +1,5 @@
 #include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,12 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/ctl/cli/name_order.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/terminal.h"
 #include "client/ctl/status/status_parts.h"
 #include "proto/status_words.h"
-#include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -385,8 +384,6 @@ void RenderJobs(const v1::StatusReply& status, const Painter& paint, std::string
 }
 
 }  // namespace
-
-std::string Shown(const std::string& text) { return MakePrintable(text); }
 
 std::string RenderStatus(const v1::StatusReply& told, bool colours, TerminalSize screen) {
   const v1::StatusReply status = InOrder(told);

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/terminal.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
@@ -11,13 +10,9 @@ namespace mlxcomm::ctl {
 
 // The short form: a row for each node, link and job, and what is wrong. Links that are well tell
 // less, or are only counted, where they would not fit the screen; one row is left for the prompt.
-// Names that others chose are passed through Shown().
+// Names that others chose are passed through Shown() (cli/text.h).
 std::string RenderStatus(const v1::StatusReply& status, bool colours, TerminalSize screen);
 // The long form: all that is known of each node, rail and rank.
 std::string RenderStatusDetails(const v1::StatusReply& status, bool colours);
-
-// The text without anything that a terminal would interpret as a command: control characters (also
-// those of two bytes) become "?".
-std::string Shown(const std::string& text);
 
 }  // namespace mlxcomm::ctl

@@ -14,6 +14,7 @@
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/stop_signal.h"
 #include "client/ctl/cli/terminal.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/status/render_status.h"
 

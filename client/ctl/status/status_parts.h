@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
@@ -20,7 +20,7 @@ class Painter {
 
  private:
   std::string Wrap(const char* code, const std::string& text) const {
-    return colours_ ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
+    return Coloured(code, text, colours_);
   }
   bool colours_;
 };

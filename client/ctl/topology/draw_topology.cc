@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/ctl/cli/name_order.h"
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/topology/render_topology.h"
 #include "proto/status_words.h"
 

@@ -5,23 +5,14 @@
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/status/render_status.h"
+#include "client/ctl/cli/text.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
-std::string Painted(const char* code, const std::string& text, bool colours) {
-  return colours ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
-}
-
 std::string State(const std::string& state, bool colours) {
-  return Painted(state == "up" ? "32" : "31", Shown(state), colours);
-}
-
-std::string Padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
+  return Coloured(state == "up" ? "32" : "31", Shown(state), colours);
 }
 
 std::string Ring(const v1::TopologyReply& topology) {
@@ -106,10 +97,9 @@ std::string RailsOn(const v1::TopologyCable& cable) {
 }
 
 std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
-  std::string out = "cluster " + Painted("1", Shown(topology.cluster()), colours) + ", " +
-                    std::to_string(topology.nodes_size()) +
-                    (topology.nodes_size() == 1 ? " node: " : " nodes: ") +
-                    Painted("1", Shown(topology.shape()), colours) + "\n";
+  std::string out = "cluster " + Coloured("1", Shown(topology.cluster()), colours) + ", " +
+                    Plural(static_cast<std::uint64_t>(topology.nodes_size()), "node") + ": " +
+                    Coloured("1", Shown(topology.shape()), colours) + "\n";
   if (topology.ring_size() > 1) {
     out += (topology.ring_closed() ? "ring   " : "order  ") + Ring(topology) + "\n";
   }

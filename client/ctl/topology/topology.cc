@@ -1,14 +1,21 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/terminal.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/topology/draw_topology.h"
-#include "client/ctl/topology/graphviz.h"
 #include "client/ctl/topology/render_topology.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -18,6 +25,36 @@ struct TopologyOptions {
   std::string socket_path;
   TopologyForm form = TopologyForm::kText;
 };
+
+// By Graphviz's dot. NOT_FOUND: it is not installed; the message says how to install it.
+absl::StatusOr<std::string> SvgOf(const std::string& dot) {
+  const char* const place = std::getenv("TMPDIR");
+  std::string path =
+      absl::StrCat(place != nullptr && *place != '\0' ? place : "/tmp", "/mlxcomm.XXXXXX");
+  const int file = ::mkstemp(path.data());
+  if (file < 0)
+    return absl::UnavailableError(absl::StrCat("cannot make ", path, ": ", std::strerror(errno)));
+  const bool written = ::write(file, dot.data(), dot.size()) == static_cast<ssize_t>(dot.size());
+  ::close(file);
+  auto drawn = written ? RunProgram({"dot", "-Tsvg", path}, {.timeout_ns = 30'000'000'000})
+                       : absl::UnavailableError("cannot write " + path);
+  ::unlink(path.c_str());
+  if (absl::IsNotFound(drawn.status())) {
+    return absl::NotFoundError(
+        "--svg needs Graphviz: brew install graphviz (Debian: apt install graphviz), or take --dot "
+        "and draw it "
+        "elsewhere");
+  }
+  if (!drawn.ok()) return drawn.status();
+  if (drawn->exit_code != 0)
+    return absl::InternalError(absl::StrCat("Graphviz's dot ended ", HowEnded(drawn->exit_code),
+                                            "; --dot shows what it was given"));
+  if (drawn->text.find("</svg>") == std::string::npos) {
+    return absl::ResourceExhaustedError(
+        "the picture is larger than mlxcommctl takes: draw what --dot prints with dot -Tsvg");
+  }
+  return std::move(drawn->text);
+}
 
 int RunTopology(const TopologyOptions& options) {
   v1::TopologyReply topology;

@@ -13,7 +13,6 @@
 #include "client/ctl/doctor/diagnosis.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/status/health.h"
-#include "client/ctl/web/server_sent_event.h"
 #include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {

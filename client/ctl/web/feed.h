@@ -27,6 +27,19 @@ struct FeedOptions {
   std::uint64_t interval_ns = 1'000'000'000;  // Between two looks where nothing happens.
 };
 
+// A message of the stream that a browser's EventSource reads. Of `data` each line is one of the message's:
+// a text cannot end the message, nor begin another.
+inline std::string ServerSentEvent(std::string_view name, std::string_view data) {
+  std::string out = "event: ";
+  out.append(name).append("\n");
+  for (;;) {
+    const std::size_t end = data.find_first_of("\r\n");
+    out.append("data: ").append(data.substr(0, end)).append("\n");
+    if (end == std::string_view::npos) return out + "\n";
+    data.remove_prefix(end + 1);
+  }
+}
+
 class Feed {
  public:
   explicit Feed(const FeedOptions& options) : options_(options) {}

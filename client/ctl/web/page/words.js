@@ -59,7 +59,7 @@ export function ranks(list) {
   return `${list.length === 1 ? "rank" : "ranks"} ${told.join(", ")}`;
 }
 
-/** For an order in which "mac-10" follows "mac-9" (client/ctl/cli/name_order.h). */
+/** For an order in which "mac-10" follows "mac-9" (client/ctl/cli/text.h). */
 export const numbersPadded = (name) => name.replace(/[0-9]+/g, (digits) => digits.padStart(20, "0"));
 
 /** For sort(), of names. */

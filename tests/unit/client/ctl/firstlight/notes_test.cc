@@ -40,27 +40,29 @@ TEST(NotesTest, KeepsARefusalAmongConfirmations) {
 
 TEST(NotesTest, SaysWhyAStepTriedNothing) {
   Notes notes;
-  notes.steps.push_back({"pull", "left out", "nobody to pull a cable", 0, 0});
+  v1::FirstLightStep& step = *notes.document.add_steps();
+  step.set_name("pull");
+  step.set_why("nobody to pull a cable");
   EXPECT_EQ(notes.Of("pull-seen").verdict, Verdict::kNotTried);
   EXPECT_EQ(notes.Of("pull-seen").seen, "nobody to pull a cable");
 }
 
 TEST(NotesTest, BoundsWhatItKeeps) {
   Notes notes;
-  for (std::size_t i = 0; i < Notes::kHappeningsMax + 3; ++i) {
-    notes.Happened({i, "daemon", "rail_up", "a - b", ""});
+  for (std::uint64_t i = 0; i < Notes::kEventsMax + 3; ++i) {
+    notes.Happened(i, "daemon", "rail_up", "a - b", "");
   }
   notes.Confirm("bell", std::string(1 << 20, 'x'));
   const json document = json::parse(Document(notes, Pseudonyms(true), {}));
-  EXPECT_EQ(document["events"].size(), Notes::kHappeningsMax);
+  EXPECT_EQ(document["events"].size(), Notes::kEventsMax);
   EXPECT_EQ(document["events_left_out"], 3);
   EXPECT_LE(notes.Of("bell").seen.size(), Notes::kTextBytesMax);
 }
 
 TEST(DocumentTest, HasEachAssumptionAndEventsInOrderOfTime) {
   Notes notes;
-  notes.Happened({20, "daemon", "rail_down", "en2 - en3", "rail en2 - en3 is down"});
-  notes.Happened({10, "person", "pull", "en2", ""});
+  notes.Happened(20, "daemon", "rail_down", "en2 - en3", "rail en2 - en3 is down");
+  notes.Happened(10, "person", "pull", "en2", "");
   const json document = json::parse(Document(notes, Pseudonyms(true), {}));
   EXPECT_EQ(document["format"], "mlxcomm-firstlight");
   EXPECT_EQ(document["version"], 1);
@@ -76,15 +78,22 @@ TEST(DocumentTest, HasNoKeyAndNoName) {
   for (int i = 0; i < 32; ++i) hex += "5a";
   Notes notes;
   notes.Confirm("neighbour", "found studio-max by " + hex);
-  notes.findings.push_back("MC203 link to studio-max: " + hex);
-  notes.rdma.limits.push_back({"library", "/place/anna/x.dylib", "configured"});
+  notes.document.add_findings("MC203 link to studio-max: " + hex);
+  (*notes.document.mutable_system())["model"] = "studio-max";
+  v1::FirstLightLimit& limit = *notes.document.mutable_rdma()->add_limits();
+  limit.set_name("library");
+  limit.set_value("/place/anna/x.dylib");
+  notes.document.mutable_rdma()->add_devices()->add_trials()->set_text("on studio-max");
+  notes.Happened(1, "daemon", "rail_up", "", "rail to studio-max");
   Pseudonyms names(true);
   names.Know("studio-max", "mac");
+  names.Know("daemon", "user");
   const std::string text = Document(notes, names, {key});
   EXPECT_THAT(text, Not(HasSubstr("studio")));
   EXPECT_THAT(text, Not(HasSubstr(hex)));
   EXPECT_THAT(text, Not(HasSubstr("anna")));
   EXPECT_THAT(text, HasSubstr("found mac-1 by"));
+  EXPECT_EQ(json::parse(text)["events"][0]["source"], "daemon") << "one of a few words";
 }
 
 TEST(DocumentTest, IsJsonWhateverOthersSay) {

@@ -1,3 +1,4 @@
+#include "client/ctl/cli/text.h"
 #include "client/ctl/status/render_status.h"
 
 #include <gmock/gmock.h>

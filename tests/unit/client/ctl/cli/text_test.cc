@@ -1,8 +1,8 @@
-#include "client/ctl/cli/did_you_mean.h"
+#include "client/ctl/cli/text.h"
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl::did_you_mean_test {
+namespace mlxcomm::ctl::text_test {
 namespace {
 
 const std::vector<std::string> kNames = {"status", "topology", "doctor",
@@ -38,5 +38,16 @@ TEST(DidYouMeanTest, SaysNothingWhereNoneIsNear) {
   EXPECT_EQ(DidYouMean("status", {}), "");
 }
 
+TEST(NameOrderTest, TakesNumbersAsNumbers) {
+  const auto is_before = [](const std::string& a, const std::string& b) {
+    return NumbersPadded(a) < NumbersPadded(b) && !(NumbersPadded(b) < NumbersPadded(a));
+  };
+  EXPECT_TRUE(is_before("mac-9", "mac-10"));
+  EXPECT_TRUE(is_before("mac-2-rack-10", "mac-10-rack-9"));
+  EXPECT_TRUE(is_before("mac", "mac-1"));
+  EXPECT_TRUE(is_before("mac-10", "mini-1"));
+  EXPECT_EQ(NumbersPadded(""), "");
+}
+
 }  // namespace
-}  // namespace mlxcomm::ctl::did_you_mean_test
+}  // namespace mlxcomm::ctl::text_test

@@ -1,5 +1,5 @@
 // Which ranks run where.
-#include "client/ctl/launch/rank_placement.h"
+#include "client/ctl/hosts/hostfile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

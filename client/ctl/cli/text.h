@@ -1,0 +1,35 @@
+// Texts of several verbs: names that others chose, made harmless; columns, colours, the order of
+// names, and what a mistyped word was probably meant to be.
+//
+// Thread: any; pure functions.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mlxcomm::ctl {
+
+// The text without anything that a terminal would interpret as a command: control characters (also
+// those of two bytes) become "?".
+std::string Shown(std::string_view text);
+
+std::string FirstLine(std::string_view text);
+// With blanks behind it, up to this width.
+std::string Padded(std::string text, std::size_t width);
+// By a code of ECMA-48: "1" bold, "31" red, "32" green, "33" yellow, "36" cyan.
+std::string Coloured(std::string_view code, const std::string& text, bool colours);
+
+// For an order in which "mac-10" follows "mac-9": numbers get leading zeros. web/page/words.js has the
+// same.
+std::string NumbersPadded(const std::string& name);
+
+// "; did you mean \"status\"?", of the nearest one of the names, or nothing where none is near: each
+// third letter may be wrong, missing or one too many, or two exchanged; or it has only begun. An
+// option is also meant without its dashes.
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& names);
+// The same before all names, ", " between them: ": expected one of ring, tree" where none is near.
+std::string ExpectedOneOf(std::string_view word, const std::string& names);
+
+}  // namespace mlxcomm::ctl
