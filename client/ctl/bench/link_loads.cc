@@ -29,11 +29,13 @@ RailKey KeyOf(const v1::NodeStatus& node, const v1::LinkStatus& link, const v1::
   return {node.name(), link.peer(), rail.local_address(), rail.remote_address()};
 }
 
-RailLoad& KindIn(LinkLoad& load, const std::string& transport) {
-  for (RailLoad& kind : load.rails) {
-    if (kind.transport == transport) return kind;
+v1::BenchRail& KindIn(v1::BenchLink& load, const std::string& transport) {
+  for (v1::BenchRail& kind : *load.mutable_rails()) {
+    if (kind.transport() == transport) return kind;
   }
-  return load.rails.emplace_back(RailLoad{.transport = transport});
+  v1::BenchRail& kind = *load.add_rails();
+  kind.set_transport(transport);
+  return kind;
 }
 
 struct Cable {
@@ -42,9 +44,11 @@ struct Cable {
   bool shared = false;  // By rails of two kinds.
 };
 
-std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus& link,
-                               const SentBytes& before, const Span& span) {
-  LinkLoad load{.from = node.name(), .to = link.peer()};
+std::optional<v1::BenchLink> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus& link,
+                                    const SentBytes& before, const Span& span) {
+  v1::BenchLink load;
+  load.set_from(node.name());
+  load.set_to(link.peer());
   std::map<std::pair<std::string, std::string>, Cable> cables;
   for (const v1::RailStatus& rail : link.rails()) {
     if (!IsCable(rail)) continue;
@@ -52,10 +56,10 @@ std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus&
     if (found == before.end() || found->second > rail.sent_bytes()) return std::nullopt;
     const double bytes = static_cast<double>(rail.sent_bytes() - found->second) / span.operations;
     const double best = rail.delivery_bytes_per_second_best();
-    load.bytes += bytes;
-    RailLoad& kind = KindIn(load, WordOf(rail.transport()));
-    kind.bytes += bytes;
-    kind.best_bytes_per_second += best;
+    load.set_bytes_per_operation(load.bytes_per_operation() + bytes);
+    v1::BenchRail& kind = KindIn(load, WordOf(rail.transport()));
+    kind.set_bytes_per_operation(kind.bytes_per_operation() + bytes);
+    kind.set_best_bytes_per_second(kind.best_bytes_per_second() + best);
     // Connections that are listed without interfaces count as cables of their own.
     const std::string& local =
         rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
@@ -65,22 +69,27 @@ std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus&
     cable.best_bytes_per_second = std::max(cable.best_bytes_per_second, best);
   }
   if (cables.empty()) return std::nullopt;
-  load.bytes_per_second = load.bytes * span.per_second();
-  for (RailLoad& kind : load.rails) kind.bytes_per_second = kind.bytes * span.per_second();
-  std::sort(load.rails.begin(), load.rails.end(),
-            [](const RailLoad& a, const RailLoad& b) { return a.transport < b.transport; });
+  load.set_bytes_per_second(load.bytes_per_operation() * span.per_second());
+  for (v1::BenchRail& kind : *load.mutable_rails()) {
+    kind.set_bytes_per_second(kind.bytes_per_operation() * span.per_second());
+  }
+  std::sort(load.mutable_rails()->begin(), load.mutable_rails()->end(),
+            [](const auto& a, const auto& b) { return a.transport() < b.transport(); });
+  double best = 0;
   for (const auto& [ends, cable] : cables) {
     const double now = cable.shared ? cable.bytes * span.per_second() : 0;
-    load.best_bytes_per_second += std::max(cable.best_bytes_per_second, now);
+    best += std::max(cable.best_bytes_per_second, now);
   }
+  load.set_best_bytes_per_second(best);
+  load.set_fraction_of_best(best <= 0 ? 0 : load.bytes_per_second() / best);
   return load;
 }
 
 }  // namespace
 
-std::vector<LinkLoad> LoadsBetween(const v1::StatusReply& before, const v1::StatusReply& after,
-                                   double operations, double nanoseconds_each) {
-  std::vector<LinkLoad> loads;
+std::vector<v1::BenchLink> LoadsBetween(const v1::StatusReply& before, const v1::StatusReply& after,
+                                        double operations, double nanoseconds_each) {
+  std::vector<v1::BenchLink> loads;
   if (operations <= 0 || nanoseconds_each <= 0) return loads;
   SentBytes sent;
   for (const v1::NodeStatus& node : before.nodes()) {
@@ -92,7 +101,7 @@ std::vector<LinkLoad> LoadsBetween(const v1::StatusReply& before, const v1::Stat
   }
   for (const v1::NodeStatus& node : after.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
-      std::optional<LinkLoad> load = LoadOf(node, link, sent, {operations, nanoseconds_each});
+      std::optional<v1::BenchLink> load = LoadOf(node, link, sent, {operations, nanoseconds_each});
       if (load) loads.push_back(*std::move(load));
     }
   }

@@ -31,31 +31,15 @@ std::string Figure(double value) {
 }
 
 // "-": no link whose best rate is known carried anything.
-std::string BusiestLink(const std::vector<LinkLoad>& loads) {
+std::string BusiestLink(const std::vector<v1::BenchLink>& loads) {
   double most = 0;
-  for (const LinkLoad& load : loads) most = std::max(most, load.fraction());
+  for (const v1::BenchLink& load : loads) most = std::max(most, load.fraction_of_best());
   return most > 0 ? Percent(most) : "-";
 }
 
 std::string OperatorName(const BenchSubject& subject) {
   return subject.op == ReduceOperator::kNone ? ""
                                              : std::string(" ") + ReduceOperatorName(subject.op);
-}
-
-void Fill(const LinkLoad& load, v1::BenchLink& link) {
-  link.set_from(load.from);
-  link.set_to(load.to);
-  link.set_bytes_per_operation(load.bytes);
-  link.set_bytes_per_second(load.bytes_per_second);
-  link.set_best_bytes_per_second(load.best_bytes_per_second);
-  link.set_fraction_of_best(load.fraction());
-  for (const RailLoad& one : load.rails) {
-    v1::BenchRail& rail = *link.add_rails();
-    rail.set_transport(one.transport);
-    rail.set_bytes_per_operation(one.bytes);
-    rail.set_bytes_per_second(one.bytes_per_second);
-    rail.set_best_bytes_per_second(one.best_bytes_per_second);
-  }
 }
 
 void Fill(const BenchRun& run, const BenchResult& result, v1::BenchSize& size) {
@@ -72,20 +56,22 @@ void Fill(const BenchRun& run, const BenchResult& result, v1::BenchSize& size) {
   } else {
     size.mutable_wrong()->set_null_value(google::protobuf::NULL_VALUE);
   }
-  for (const LinkLoad& load : result.loads) Fill(load, *size.add_links());
+  size.mutable_links()->Assign(result.loads.begin(), result.loads.end());
 }
 
 // "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty where all rails are TCP.
-std::string RenderRails(const LinkLoad& load) {
-  const bool only_tcp = load.rails.size() == 1 && load.rails[0].transport == "tcp";
-  if (load.rails.empty() || only_tcp) return {};
+std::string RenderRails(const v1::BenchLink& load) {
+  const bool only_tcp = load.rails_size() == 1 && load.rails(0).transport() == "tcp";
+  if (load.rails().empty() || only_tcp) return {};
   std::string text;
-  for (const RailLoad& rail : load.rails) {
-    const double share = load.bytes > 0 ? rail.bytes / load.bytes : 0;
-    text += (text.empty() ? "    over " : ", ") + Shown(rail.transport) + " " +
-            HumanRate(rail.bytes_per_second) + " (" + Percent(share) + " of the bytes";
-    if (rail.best_bytes_per_second > 0) {
-      text += ", at best " + HumanRate(rail.best_bytes_per_second);
+  for (const v1::BenchRail& rail : load.rails()) {
+    const double share = load.bytes_per_operation() > 0
+                             ? rail.bytes_per_operation() / load.bytes_per_operation()
+                             : 0;
+    text += (text.empty() ? "    over " : ", ") + Shown(rail.transport()) + " " +
+            HumanRate(rail.bytes_per_second()) + " (" + Percent(share) + " of the bytes";
+    if (rail.best_bytes_per_second() > 0) {
+      text += ", at best " + HumanRate(rail.best_bytes_per_second());
     }
     text += ")";
   }
@@ -136,12 +122,13 @@ std::string RenderBenchEnd(const BenchRun& run) {
     end += "links, at " + HumanBytes(static_cast<double>(BenchBytes(run.subject, largest.count))) +
            "\n";
   }
-  for (const LinkLoad& load : largest.loads) {
-    end +=
-        "  " + Shown(load.from) + " to " + Shown(load.to) + "  " + HumanRate(load.bytes_per_second);
-    end += load.best_bytes_per_second > 0 ? ", " + Percent(load.fraction()) + " of its best (" +
-                                                HumanRate(load.best_bytes_per_second) + ")\n"
-                                          : "\n";
+  for (const v1::BenchLink& load : largest.loads) {
+    end += "  " + Shown(load.from()) + " to " + Shown(load.to()) + "  " +
+           HumanRate(load.bytes_per_second());
+    end += load.best_bytes_per_second() > 0
+               ? ", " + Percent(load.fraction_of_best()) + " of its best (" +
+                     HumanRate(load.best_bytes_per_second()) + ")\n"
+               : "\n";
     end += RenderRails(load);
   }
   std::uint64_t wrong = 0;

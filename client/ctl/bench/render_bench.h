@@ -17,7 +17,7 @@ struct BenchResult {
   double fastest_ns = 0;         // Of the ranks' means.
   double slowest_ns = 0;
   std::uint64_t wrong = 0;  // Elements, over all ranks.
-  std::vector<LinkLoad> loads = {};
+  std::vector<v1::BenchLink> loads = {};
 };
 
 struct BenchRun {

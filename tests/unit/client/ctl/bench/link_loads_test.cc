@@ -24,10 +24,10 @@ TEST(LinkLoadsTest, AddsUpTheRailsOfALink) {
   const auto loads = LoadsBetween(Status(Rail("1", 500) + Rail("2", 0)),
                                   Status(Rail("1", 2500) + Rail("2", 1000)), 10, 200'000);
   ASSERT_EQ(loads.size(), 1u);
-  EXPECT_EQ(loads[0].from + " " + loads[0].to, "a b");
-  EXPECT_DOUBLE_EQ(loads[0].bytes, 300);
-  EXPECT_DOUBLE_EQ(loads[0].bytes_per_second, 1.5e6);
-  EXPECT_DOUBLE_EQ(loads[0].fraction(), 0.75);
+  EXPECT_EQ(loads[0].from() + " " + loads[0].to(), "a b");
+  EXPECT_DOUBLE_EQ(loads[0].bytes_per_operation(), 300);
+  EXPECT_DOUBLE_EQ(loads[0].bytes_per_second(), 1.5e6);
+  EXPECT_DOUBLE_EQ(loads[0].fraction_of_best(), 0.75);
 }
 
 // Why: a connection that has come up since counts from 0, and half a link is no link.
@@ -40,7 +40,7 @@ TEST(LinkLoadsTest, CountsWhatIsForwardedOnTheCablesAlone) {
   const auto loads = LoadsBetween(Status(Rail("1", 0) + Rail("2", 0, "route")),
                                   Status(Rail("1", 10) + Rail("2", 10, "route")), 1, 1);
   ASSERT_EQ(loads.size(), 1u);
-  EXPECT_DOUBLE_EQ(loads[0].bytes, 10);
+  EXPECT_DOUBLE_EQ(loads[0].bytes_per_operation(), 10);
 }
 
 std::string RailOn(const std::string& interface, const std::string& transport, int sent,
@@ -61,15 +61,15 @@ TEST(LinkLoadsTest, CountsACableOnceWhateverRailsAreOnIt) {
                           RailOn("en3", "tcp", 600, 3e6)),
                    1, 200'000);
   ASSERT_EQ(loads.size(), 1u);
-  EXPECT_DOUBLE_EQ(loads[0].bytes, 1600);
-  EXPECT_DOUBLE_EQ(loads[0].best_bytes_per_second, 8e6);
-  EXPECT_DOUBLE_EQ(loads[0].fraction(), 1);
-  ASSERT_EQ(loads[0].rails.size(), 2u);
-  EXPECT_EQ(loads[0].rails[0].transport, "rdma");
-  EXPECT_DOUBLE_EQ(loads[0].rails[0].bytes, 900);
-  EXPECT_DOUBLE_EQ(loads[0].rails[0].bytes_per_second, 4.5e6);
-  EXPECT_DOUBLE_EQ(loads[0].rails[1].bytes, 700);
-  EXPECT_DOUBLE_EQ(loads[0].rails[1].best_bytes_per_second, 6e6);
+  EXPECT_DOUBLE_EQ(loads[0].bytes_per_operation(), 1600);
+  EXPECT_DOUBLE_EQ(loads[0].best_bytes_per_second(), 8e6);
+  EXPECT_DOUBLE_EQ(loads[0].fraction_of_best(), 1);
+  ASSERT_EQ(loads[0].rails_size(), 2);
+  EXPECT_EQ(loads[0].rails(0).transport(), "rdma");
+  EXPECT_DOUBLE_EQ(loads[0].rails(0).bytes_per_operation(), 900);
+  EXPECT_DOUBLE_EQ(loads[0].rails(0).bytes_per_second(), 4.5e6);
+  EXPECT_DOUBLE_EQ(loads[0].rails(1).bytes_per_operation(), 700);
+  EXPECT_DOUBLE_EQ(loads[0].rails(1).best_bytes_per_second(), 6e6);
 }
 
 // Both at once may carry more than either has alone: then that is the best of the cable.
@@ -77,7 +77,7 @@ TEST(LinkLoadsTest, TakesWhatASharedCableCarriesNowForItsBest) {
   const auto loads = LoadsBetween(
       Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6)),
       Status(RailOn("en2", "tcp", 600, 3e6) + RailOn("en2", "rdma", 1000, 5e6)), 1, 200'000);
-  EXPECT_DOUBLE_EQ(loads.at(0).best_bytes_per_second, 8e6);
+  EXPECT_DOUBLE_EQ(loads.at(0).best_bytes_per_second(), 8e6);
 }
 
 TEST(LinkLoadsTest, SaysNothingOfATimeThatIsNone) {

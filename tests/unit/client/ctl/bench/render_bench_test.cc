@@ -4,11 +4,18 @@
 #include <string>
 
 #include <google/protobuf/struct.pb.h>
+#include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 namespace mlxcomm::ctl::render_bench_test {
 namespace {
+
+v1::BenchLink Link(const std::string& text) {
+  v1::BenchLink link;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &link)) << text;
+  return link;
+}
 
 BenchRun Measured() {
   BenchRun run{
@@ -20,7 +27,11 @@ BenchRun Measured() {
                          .mean_ns = 1e6,
                          .fastest_ns = 1e6,
                          .slowest_ns = 1e6,
-                         .loads = {{"a", "b\x1b", 1048576, 1.05e9, 1.25e9}, {"b", "a", 9, 9, 0}}});
+                         .loads = {Link(R"(from: "a" to: "b\033" bytes_per_operation: 1048576
+                                             bytes_per_second: 1.05e9 best_bytes_per_second: 1.25e9
+                                             fraction_of_best: 0.84)"),
+                                   Link(R"(from: "b" to: "a" bytes_per_operation: 9
+                                             bytes_per_second: 9)")}});
   return run;
 }
 
@@ -44,15 +55,18 @@ TEST(RenderBenchTest, IsATable) {
 // Why: a user with RDMA wants to know whether it is used, and what TCP carries beside it.
 TEST(RenderBenchTest, SaysOverWhichRailsTheBytesWent) {
   BenchRun run = Measured();
-  LinkLoad& load = run.results[1].loads[0];
-  load.rails = {{"rdma", 943718, 0.945e9, 1.2e9}, {"tcp", 104858, 0.105e9, 0}};
+  v1::BenchLink& load = run.results[1].loads[0];
+  load.MergeFrom(Link(R"(rails { transport: "rdma" bytes_per_operation: 943718
+                                 bytes_per_second: 0.945e9 best_bytes_per_second: 1.2e9 }
+                         rails { transport: "tcp" bytes_per_operation: 104858
+                                 bytes_per_second: 0.105e9 })"));
   EXPECT_NE(
       RenderBenchEnd(run).find("    over rdma 945 MB/s (90% of the bytes, at best 1.20 GB/s), "
                                "tcp 105 MB/s (10% of the bytes)\n"),
       std::string::npos)
       << RenderBenchEnd(run);
   EXPECT_NE(BenchJson(run).find("\"transport\": \"rdma\""), std::string::npos);
-  load.rails = {{"tcp", 1048576, 1.05e9, 1.25e9}};
+  load.mutable_rails()->DeleteSubrange(0, 1);
   EXPECT_EQ(RenderBenchEnd(run).find("over"), std::string::npos) << "nothing new";
 }
 
