@@ -97,7 +97,7 @@ def test_a_process_that_writes_into_its_buffers_spoils_its_own_operations_alone(
     c = cluster(2, peer_settings="security: PLAIN")
 
     def job(name, *words):
-        return [Process([find_test_program("lab", "lab_rank"), str(rank), "2", name, *words],
+        return [Process([find_test_program("ground", "ground_rank"), str(rank), "2", name, *words],
                         {"MLXCOMM_SOCKET": c.socket(rank)}) for rank in (0, 1)]
 
     jobs = [*job("scribbles", "scribble:16777216:8"), *job("sums", *["sum:4000000", "sum:800"] * 20)]

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from conftest import wait_until
-from operations.test_operations import run
+from operations.test_operations import SUMS, run
 from operations.test_operations import start as start_ranks
 from operations.test_rdma import (
     fake_verbs,  # noqa: F401
@@ -123,8 +123,8 @@ def test_a_killed_driver_in_the_middle_of_large_sends_loses_nothing(cluster, fak
     verbs = fake_verbs
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
-    ranks = start_ranks(c, "sums forever", 2, 2)
-    ranks[0].wait_for("goes on")
+    ranks = start_ranks(c, SUMS, 2, 2)
+    ranks[0].wait_for("looping")
     wait_until(lambda: figure(c, "direct_bytes") > 0, "some is sent without a copy")
     for _ in range(2):
         end_drivers(c)

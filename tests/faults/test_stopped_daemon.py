@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 def ranks(c, *words, job="job"):
     """Two on each node."""
-    program = find_test_program("lab", "lab_rank")
+    program = find_test_program("ground", "ground_rank")
     count = 2 * c.count
     made = [Process([program, str(rank), str(count), job, *map(str, words)],
                     {"MLXCOMM_SOCKET": c.socket(rank % c.count)}) for rank in range(count)]

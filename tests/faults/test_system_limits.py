@@ -37,7 +37,7 @@ def limited(config, limit, most):
 
 
 def rank(path, number=0, size=1, words=("sum:100000",)):
-    return Process([find_test_program("lab", "lab_rank"), str(number), str(size), "job", *words],
+    return Process([find_test_program("ground", "ground_rank"), str(number), str(size), "job", *words],
                    {"MLXCOMM_SOCKET": str(path)})
 
 

@@ -55,7 +55,7 @@ def rails_of(c, node=0):
 
 
 def ranks(c, *words, job="job"):
-    program = find_test_program("lab", "lab_rank")
+    program = find_test_program("ground", "ground_rank")
     return [Process([program, str(rank), str(c.count), job, *map(str, words)],
                     {"MLXCOMM_SOCKET": c.socket(rank)}) for rank in range(c.count)]
 

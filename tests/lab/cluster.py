@@ -13,7 +13,7 @@ from conftest import find_program, find_test_program, wait_until
 from lab.namespaces import Namespaces
 
 PORT = 7470
-RANK = "lab_rank"
+RANK = "ground_rank"
 CONGESTION_CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
 # A cluster that dials again soon, and notices silence in half a second.
 ALERT = "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500"
@@ -217,8 +217,8 @@ class LabCluster:
                         {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job})
 
     def rank(self, rank, size, node, *words, job="job"):
-        """lab_rank.cc: a rank that carries out the words and checks every value."""
-        program = find_test_program("lab", RANK)
+        """ground/rank.cc: a rank that carries out the words and checks every value."""
+        program = find_test_program("ground", RANK)
         return self.run(node, [program, rank, size, job, *words])
 
     def ranks(self, nodes, *words, job="job"):
@@ -277,5 +277,5 @@ class LabCluster:
 
 
 def now():
-    """Seconds, on the clock that lab_rank prints."""
+    """Seconds, on the clock that ranks print."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)

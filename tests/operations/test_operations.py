@@ -6,17 +6,19 @@ import pytest
 
 from conftest import Process, find_test_program, wait_until
 
-RANK = "operations_rank"
+# 16 MiB again and again. A rank says "looping" once everything that is made at first use exists.
+SUMS = f"loop:{16 << 20}:{16 << 20}:never"
+SENDS = f"send:{16 << 20}:never"
 # (daemons, ranks): 1x2, 1x4, 2x1, 2x2, 3x1
 LAYOUTS = [(1, 2), (1, 4), (2, 2), (2, 4), (3, 3)]
 
 
-def start(cluster, task, nodes, ranks):
-    program = find_test_program("operations", RANK)
+def start(cluster, task, nodes, ranks, job="job"):
+    program = find_test_program("ground", "ground_rank")
     per_node = -(-ranks // nodes)
     processes = []
     for rank in range(ranks):
-        processes.append(Process([program, task, str(rank), str(ranks), "job"],
+        processes.append(Process([program, str(rank), str(ranks), job, task],
                                  {"MLXCOMM_SOCKET": cluster.socket(rank // per_node)}))
         cluster.ranks.append(processes[-1])
     return processes

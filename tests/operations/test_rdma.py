@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from conftest import Process, find_test_program, wait_until
-from operations.test_operations import RANK, run
+from conftest import find_test_program, wait_until
+from operations.test_operations import SENDS, SUMS, run
 from operations.test_operations import start as start_ranks
 
 DEVICE = "device rdma_en1 127.0.0.1\n"
@@ -96,10 +96,7 @@ def test_ten_jobs_at_once_share_one_queue_pair(cluster, verbs):
     """Why: a device has ten queue pairs for all; with one for each job they would run out. Every
     job makes every operation, and checks every byte."""
     c = start(cluster, verbs, 2, "APPLE")
-    program = find_test_program("operations", RANK)
-    ranks = [Process([program, "every", str(rank), "2", f"job-{job}"], {"MLXCOMM_SOCKET": c.socket(rank)})
-             for job in range(10) for rank in range(2)]
-    c.ranks.extend(ranks)
+    ranks = [rank for job in range(10) for rank in start_ranks(c, "every", 2, 2, job=f"job-{job}")]
     wait_until(lambda: len(c.status(0)["jobs"]) == 10, "all jobs are there at once")
     assert verbs.queue_pairs() == 2
     for rank in ranks:
@@ -189,17 +186,17 @@ def figure(cluster, name):
 
 
 @pytest.mark.parametrize("limits, wanted, task", [
-    ("APPLE", "", "sums forever"),
-    pytest.param("APPLE", "", "sends forever", marks=pytest.mark.slow),
-    pytest.param("LINUX", "unreliable_only 0\n", "sums forever", marks=pytest.mark.slow),
-    ("LINUX", "unreliable_only 0\n", "sends forever")])
+    ("APPLE", "", SUMS),
+    pytest.param("APPLE", "", SENDS, marks=pytest.mark.slow),
+    pytest.param("LINUX", "unreliable_only 0\n", SUMS, marks=pytest.mark.slow),
+    ("LINUX", "unreliable_only 0\n", SENDS)])
 def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
     """How: 16 MiB again and again, of which 4 MiB are counted; the data with which its regions
     are made, the first time, is left out."""
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
     processes = start_ranks(c, task, 2, 2)
-    processes[0].wait_for("goes on")
+    processes[0].wait_for("looping")
     wait_until(lambda: figure(c, "direct_bytes") > 0, "some is sent without a copy")
     direct, copied = figure(c, "direct_bytes"), figure(c, "copied_bytes")
     enough = direct + (4 << 20)
@@ -217,11 +214,11 @@ def test_a_rank_killed_in_the_middle_of_large_sends_leaves_nothing(cluster, verb
     """Why: its arena goes while queue pairs send from it."""
     c = start(cluster, verbs, 2, "APPLE")
     for _ in range(3):
-        processes = start_ranks(c, "sums forever", 2, 2)
-        processes[0].wait_for("goes on")
+        processes = start_ranks(c, SUMS, 2, 2)
+        processes[0].wait_for("looping")
         wait_until(lambda: figure(c, "arena_regions") > 0, "its arena has a region")
         processes[0].signal(signal.SIGKILL)
         assert processes[1].finish() != 0
         wait_until(lambda: figure(c, "arena_regions") == 0, "the region is given back")
-    run(c, "sums", 2, 2)
+    run(c, f"sum:{16 << 20}", 2, 2)
     wait_for_rails(c, 2)

@@ -11,7 +11,7 @@ from soft_roce import LIMITS, MUCH, QUICK, add_device, chosen, delete_device, se
 
 def looping(cluster, stop):
     """Two ranks that sum until the file is there, and check every value."""
-    program = find_test_program("lab", "lab_rank")
+    program = find_test_program("ground", "ground_rank")
     ranks = [Process([program, str(rank), "2", "job", f"loop:8:1000000:{stop}"],
                      {"MLXCOMM_SOCKET": cluster.socket(rank)}) for rank in range(2)]
     cluster.ranks += ranks

@@ -3,8 +3,7 @@ Apple's limits, and reliable ones. And many jobs on one queue pair."""
 
 import pytest
 
-from conftest import Process, find_test_program
-from operations.test_operations import run
+from operations.test_operations import run, start
 from soft_roce import LIMITS, MUCH, chosen, queue_pairs
 
 TYPES = {"APPLE": "UC", "LINUX": "RC"}
@@ -37,13 +36,7 @@ def test_ten_jobs_share_one_queue_pair(undisturbed_soft_roce, limits):
     c = undisturbed_soft_roce(limits)
     c.wait_rdma(True)
     pairs, before, ended = c.pairs(), c.rdma_bytes(), c.drivers_ended()
-    program = find_test_program("operations", "operations_rank")
-    ranks = []
-    for job, task in enumerate(JOBS):
-        for rank in range(2):
-            ranks.append(Process([program, task, str(rank), "2", f"job-{job}"],
-                                 {"MLXCOMM_SOCKET": c.socket(rank)}))
-    c.ranks += ranks
+    ranks = [rank for job, task in enumerate(JOBS) for rank in start(c, task, 2, 2, job=f"job-{job}")]
     devices = sorted((device, state) for device, _, kind, state in queue_pairs() if kind == TYPES[limits])
     assert devices == [("rxe0", "RTS"), ("rxe1", "RTS")]
     for rank in ranks:

@@ -74,8 +74,8 @@ class Upgraded(Cluster):
         wait_until(is_next, f"node {node} has become the next program")
 
     def job(self, name, *words):
-        """Two ranks that check every value; lab_rank.cc."""
-        program = find_test_program("lab", "lab_rank")
+        """Two ranks that check every value; ground/rank.cc."""
+        program = find_test_program("ground", "ground_rank")
         ranks = [Process([program, str(rank), str(self.count), name, *words],
                          {"MLXCOMM_SOCKET": self.socket(rank)}) for rank in range(self.count)]
         self.ranks += ranks

@@ -46,7 +46,7 @@ class Users(Cluster):
         self.public = pathlib.Path(tempfile.mkdtemp(prefix="mlxcomm-users-", dir="/tmp"))
         self.public.chmod(0o755)
         build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
-        for program in (find_program("mlxcommctl"), find_test_program("lab", "lab_rank"),
+        for program in (find_program("mlxcommctl"), find_test_program("ground", "ground_rank"),
                         *(find_test_program("users", name) for name in ("users_trespasser", "users_vandal")),
                         *(build / "client" / "lib").glob("libmlxcomm*.so"),
                         *(build / "client" / "lib").glob("libmlxcomm*.dylib")):
@@ -64,7 +64,7 @@ class Users(Cluster):
         return process
 
     def rank_as(self, uid, rank, size, *words, node=0, job="train"):
-        return self.run_as(uid, "lab_rank", rank, size, job, *words, node=node)
+        return self.run_as(uid, "ground_rank", rank, size, job, *words, node=node)
 
     def ask_as(self, uid, *arguments, node=0, group=None):
         done = subprocess.run([str(self.public / "mlxcommctl"), *arguments, "--socket",
@@ -267,7 +267,7 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
             "socket": f"{path}, mlxcommd's socket, belongs to user {BOB}, not to user {uid}:",
             "listener": f"mlxcommd at {path} is run by user {BOB}, not by user {uid}:",
             "all of a namespace": "In a user namespace this may be anybody"}[alien]
-    for program in (["mlxcommctl", "status"], ["lab_rank", "0", "1", "job", "sum:64"]):
+    for program in (["mlxcommctl", "status"], ["ground_rank", "0", "1", "job", "sum:64"]):
         victim = subprocess.Popen([*before, str(c.public / program[0]), *program[1:]], env=here, cwd="/",
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=uid,
                                   group=uid, extra_groups=[])

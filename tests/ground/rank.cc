@@ -1,13 +1,15 @@
-// One rank in the lab: lab_rank RANK SIZE JOB WORD..., the words one after the other:
+// One rank of a job: ground_rank RANK SIZE JOB WORD..., the words one after the other:
 //
 //   sum:BYTES               one all_reduce of uint64, every value checked
 //   await:FILE              until the file is there
 //   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
-//   scribble:BYTES:TIMES    all_reduces while a thread writes into both buffers; no value is checked
+//   send:BYTES:FILE         to the next rank, again and again, until the file is there
+//   scribble:BYTES:TIMES    all_reduces while a thread writes into both; no value is checked
+//   mixed:SEED:FILE         all kinds of work that the seed draws, until the file is there
+//   every, groups, ...      the calls of the interface (tasks.h)
 //
-// A step's values follow from rank, step and place, so that a byte of another step, rank or place
-// is noticed. Errors are printed with the monotonic clock's time, so that a test can tell how long
-// after the fault they came; then the exit code is 3. A wrong value: 1.
+// An error is printed with the monotonic clock's time, so that a test knows how long after the
+// fault it came; then the exit code is 3. A wrong value: 1.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -24,29 +26,14 @@
 #include <thread>
 #include <vector>
 
-#include "client/lib/mlxcomm.hpp"
+#include "tests/ground/checked_operation.h"
+#include "tests/ground/tasks.h"
 
+namespace mlxcomm::ground {
 namespace {
-
-using mlxcomm::Buffer;
-using mlxcomm::Connection;
-using mlxcomm::Group;
 
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
 
-double Now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since).count();
-}
-
-// Spreads the bits of a step and a place over the whole word.
-std::uint64_t Mixed(std::uint64_t step, std::uint64_t place) {
-  std::uint64_t x = step * 0x9e3779b97f4a7c15 + place;
-  x = (x ^ (x >> 31)) * 0xbf58476d1ce4e5b9;
-  return x ^ (x >> 29);
-}
-
-// What rank r adds: Mixed + r * (place + 1); the sum over all ranks is then simple.
 class Sums {
  public:
   Sums(Connection& connection, Group& world, std::uint64_t bytes_max)
@@ -60,7 +47,7 @@ class Sums {
     const std::uint64_t rank = world_.rank();
     const std::uint64_t size = world_.size();
     for (std::uint64_t i = 0; i < count; ++i) {
-      in[i] = Mixed(step_, i) + rank * (i + 1);
+      in[i] = Word(step_, rank, i);
       out[i] = ~std::uint64_t{0};
     }
     // The first place has fewer digits, so that the number of ranks that want to end fits above
@@ -74,7 +61,7 @@ class Sums {
     const std::uint64_t enders = (out[0] - first) / kEnd;
     if (out[0] - first != enders * kEnd || enders > size) Wrong(0, count, out[0], first);
     for (std::uint64_t i = 1; i < count; ++i) {
-      const std::uint64_t expected = size * Mixed(step_, i) + (size * (size - 1) / 2) * (i + 1);
+      const std::uint64_t expected = SumOfWords(step_, size, i);
       if (out[i] != expected) Wrong(i, count, out[i], expected);
     }
     ++step_;
@@ -86,11 +73,8 @@ class Sums {
   double began() const { return began_; }
   double ended() const { return ended_; }
   void Report() const {
-    std::uint64_t least = 0, most = 0;
-    if (!done_.empty()) {
-      least = done_.begin()->second;
-      most = done_.rbegin()->second;
-    }
+    if (done_.empty()) return;
+    const std::uint64_t least = done_.begin()->second, most = done_.rbegin()->second;
     std::printf("operations %llu bytes %llu least_size %llu most_size %llu longest_s %.3f\n",
                 static_cast<unsigned long long>(step_), static_cast<unsigned long long>(bytes_),
                 static_cast<unsigned long long>(least), static_cast<unsigned long long>(most),
@@ -111,7 +95,7 @@ class Sums {
                   static_cast<unsigned long long>(step_), static_cast<unsigned long long>(count),
                   static_cast<unsigned long long>(place), static_cast<unsigned long long>(got),
                   static_cast<unsigned long long>(expected));
-    throw std::runtime_error(text);
+    throw WrongValue(text);
   }
 
   Group& world_;
@@ -144,6 +128,29 @@ void Loop(Sums& sums, std::uint64_t least, std::uint64_t most, const std::string
     if (sums.Step(std::max(bytes / kWord * kWord, kWord), std::filesystem::exists(stop_file)))
       return;
     if (turn == 2) std::printf("looping\n");
+  }
+}
+
+// To the next rank, until this one sees the file: a test that ends it ends all ranks at once.
+void Send(Connection& connection, Group& world, std::uint64_t bytes, const std::string& stop_file) {
+  const std::uint64_t words = bytes / kWord;
+  Buffer out(connection, bytes), in(connection, bytes);
+  const std::uint32_t next = (world.rank() + 1) % world.size();
+  const std::uint32_t before = (world.rank() + world.size() - 1) % world.size();
+  for (std::uint64_t turn = 0; !std::filesystem::exists(stop_file); ++turn) {
+    for (std::uint64_t i = 0; i < words; ++i) {
+      out.as<std::uint64_t>()[i] = Word(turn, world.rank(), i);
+    }
+    Ticket sent = world.SendAsync(out.data(), words, MLXCOMM_UINT64, next, 1);
+    Ticket received = world.ReceiveAsync(in.data(), words, MLXCOMM_UINT64, before, 1);
+    sent.Wait();
+    received.Wait();
+    for (std::uint64_t i = 0; i < words; ++i) {
+      if (in.as<std::uint64_t>()[i] == Word(turn, before, i)) continue;
+      throw WrongValue("turn " + std::to_string(turn) + ": word " + std::to_string(i) +
+                       " is wrong");
+    }
+    if (turn == 0) std::printf("looping\n");
   }
 }
 
@@ -200,9 +207,13 @@ void Do(Connection& connection, Group& world, const std::vector<std::string>& wo
       }
     } else if (parts[0] == "loop") {
       Loop(sums, std::stoull(parts.at(1)), std::stoull(parts.at(2)), parts.at(3));
+    } else if (parts[0] == "send") {
+      Send(connection, world, std::stoull(parts.at(1)), parts.at(2));
+    } else if (parts[0] == "mixed") {
+      DoMixedWork(connection, world, std::stoull(parts.at(1)), parts.at(2));
     } else if (parts[0] == "scribble") {
       Scribble(connection, world, std::stoull(parts.at(1)), std::stoi(parts.at(2)));
-    } else {
+    } else if (!DoEveryCall(word, connection, world)) {
       throw std::runtime_error("no such word: " + word);
     }
   }
@@ -211,7 +222,26 @@ void Do(Connection& connection, Group& world, const std::vector<std::string>& wo
 
 }  // namespace
 
+double Now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
+
+void PrintRaised(const Error& error, const Group* group) {
+  std::printf("raised at %.6f %s rank %d", Now(), error.what(), error.rank());
+  if (group != nullptr && error.rank() >= 0 &&
+      static_cast<std::uint32_t>(error.rank()) < group->size()) {
+    const Group::Member member = group->member(static_cast<std::uint32_t>(error.rank()));
+    std::printf(" of %s on %s, pid %llu", group->name().c_str(), member.node.c_str(),
+                static_cast<unsigned long long>(member.pid));
+  }
+  std::printf("\n");
+}
+
+}  // namespace mlxcomm::ground
+
 int main(int argc, char** argv) {
+  using namespace mlxcomm;  // NOLINT: a program.
   if (argc < 5) {
     std::fprintf(stderr, "usage: %s RANK SIZE JOB WORD...\n", argv[0]);
     return 2;
@@ -224,11 +254,11 @@ int main(int argc, char** argv) {
     Group world(connection, argv[3], static_cast<std::uint32_t>(std::atoi(argv[1])),
                 static_cast<std::uint32_t>(std::atoi(argv[2])));
     std::printf("joined\n");
-    Do(connection, world, std::vector<std::string>(argv + 4, argv + argc));
+    ground::Do(connection, world, std::vector<std::string>(argv + 4, argv + argc));
     std::printf("fine\n");
     return 0;
-  } catch (const mlxcomm::Error& error) {
-    std::printf("raised at %.6f %s rank %d\n", Now(), error.what(), error.rank());
+  } catch (const Error& error) {
+    ground::PrintRaised(error, nullptr);
     return 3;
   } catch (const std::exception& error) {
     std::printf("wrong: %s\n", error.what());
