@@ -1,10 +1,13 @@
-"""A rank for the fault tests: does what its arguments say, one word after the other.
+"""A rank over MLX: does what its arguments say, one word after the other.
 
 sum:TYPE:COUNT   one all_sum, checked         gather:COUNT   one all_gather
 loop             all_sums until one fails     wait           sleeps until it is killed
-again            the last operation once more, to see the latched error
+until:FILE       all_sums until it exists     check          sums, gathers and messages between all, checked
+
+After an error it looks at the latched one.
 """
 
+import os
 import sys
 import time
 
@@ -17,6 +20,50 @@ def all_sum(world, dtype, count):
     mx.eval(result)
     expected = world.size() * (world.size() + 1) // 2
     assert bool(mx.all(result == expected)), result
+
+
+def pattern(count, rank):
+    return mx.arange(count) % 1000 + rank
+
+
+def check_collectives(world, count):
+    rank, size = world.rank(), world.size()
+    total = mx.distributed.all_sum(pattern(count, rank), group=world)
+    expected = size * pattern(count, 0) + size * (size - 1) // 2
+    assert bool(mx.all(total == expected)), f"all_sum of {count}"
+    every = mx.distributed.all_gather(pattern(count, rank), group=world)
+    expected = mx.concatenate([pattern(count, other) for other in range(size)])
+    assert bool(mx.all(every == expected)), f"all_gather of {count}"
+
+
+def check_pairs(world, count):
+    """Every pair in the same order on all ranks: the lower one sends first."""
+    rank, size = world.rank(), world.size()
+    for low in range(size):
+        for high in range(low + 1, size):
+            for source, destination in ((low, high), (high, low)):
+                if rank == source:
+                    mx.eval(mx.distributed.send(pattern(count, source), destination, group=world))
+                elif rank == destination:
+                    like = mx.zeros((count,), dtype=pattern(1, 0).dtype)
+                    got = mx.distributed.recv_like(like, source, group=world)
+                    assert bool(mx.all(got == pattern(count, source))), f"recv of {count}"
+
+
+def sum_until(world, stop_file):
+    """The ranks agree on the end: one that sees the file says so in the sum."""
+    steps = 0
+    while True:
+        ends = 1.0 if os.path.exists(stop_file) else 0.0
+        values = mx.concatenate([mx.array([ends]), mx.full((50_000,), world.rank() + 1.0)])
+        total = mx.distributed.all_sum(values, group=world)
+        size = world.size()
+        assert bool(mx.all(total[1:] == size * (size + 1) / 2)), "all_sum in the loop"
+        if total[0].item() > 0:
+            return
+        steps += 1
+        if steps == 20:
+            print("looping")
 
 
 def main():
@@ -34,6 +81,12 @@ def main():
                 all_sum(world, getattr(mx, arguments[0]), int(arguments[1]))
             elif what == "gather":
                 mx.eval(mx.distributed.all_gather(mx.ones((int(arguments[0]),)), group=world))
+            elif what == "check":
+                for count in (1, 1000, 100_000, 1_500_000):
+                    check_collectives(world, count)
+                    check_pairs(world, count)
+            elif what == "until":
+                sum_until(world, arguments[0])
             elif what == "wait":
                 print("waiting")
                 time.sleep(3600)

@@ -6,7 +6,6 @@ import pathlib
 from conftest import SIGKILL, wait_until
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
-CHECKS = pathlib.Path(__file__).with_name("rank_that_checks.py")
 CHAIN = [(1, 0), (2, 1)]
 RING = [(1, 0), (2, 1), (3, 2), (3, 0)]
 
@@ -18,8 +17,8 @@ def way(c, node, to):
     return next((link["detail"] for link in links if link["peer"] == f"node-{to}"), None)
 
 
-def ranks_on(c, nodes, script, **kwargs):
-    return [c.rank(rank, len(nodes), script, node=node, **kwargs)
+def ranks_on(c, nodes, *words, job="job"):
+    return [c.rank(rank, len(nodes), RANK, node=node, job=job, arguments=words)
             for rank, node in enumerate(nodes)]
 
 
@@ -35,16 +34,16 @@ def test_status_says_through_whom_a_node_is_reached(cluster):
 
 def test_jobs_run_over_a_chain(cluster):
     c = cluster(3, links=CHAIN)
-    everywhere = ranks_on(c, [0, 1, 2], CHECKS, job="everywhere")
+    everywhere = ranks_on(c, [0, 1, 2], "check", job="everywhere")
     assert [rank.finish() for rank in everywhere] == [0, 0, 0], [r.lines for r in everywhere]
     # The node in between only forwards frames here.
-    ends = ranks_on(c, [0, 2], CHECKS, job="ends")
+    ends = ranks_on(c, [0, 2], "check", job="ends")
     assert [rank.finish() for rank in ends] == [0, 0], [rank.lines for rank in ends]
 
 
 def test_death_in_between_is_told_to_the_job_that_it_had_a_rank_of(cluster):
     c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
-    ranks = ranks_on(c, [0, 1, 2], RANK, arguments=["loop"])
+    ranks = ranks_on(c, [0, 1, 2], "loop")
     for rank in ranks:
         rank.wait_for("looping")
     c.daemons[1].signal(SIGKILL)
@@ -56,7 +55,7 @@ def test_death_in_between_is_told_to_the_job_that_it_had_a_rank_of(cluster):
 
 def test_death_in_between_is_told_to_a_job_around_it(cluster):
     c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
-    ranks = ranks_on(c, [0, 2], RANK, arguments=["loop"])
+    ranks = ranks_on(c, [0, 2], "loop")
     for rank in ranks:
         rank.wait_for("looping")
     c.daemons[1].signal(SIGKILL)
@@ -70,7 +69,7 @@ def test_death_in_between_is_told_to_a_job_around_it(cluster):
 def test_job_goes_on_when_the_daemon_in_between_comes_back(cluster, tmp_path):
     c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 60000")
     stop = tmp_path / "stop"
-    ranks = ranks_on(c, [0, 2], CHECKS, arguments=[stop])
+    ranks = ranks_on(c, [0, 2], "check", f"until:{stop}")
     for rank in ranks:
         rank.wait_for("looping")
     c.daemons[1].signal(SIGKILL)
@@ -84,10 +83,10 @@ def test_job_goes_on_when_the_daemon_in_between_comes_back(cluster, tmp_path):
 
 def test_job_over_a_ring_outlives_a_node_that_it_only_went_through(cluster, tmp_path):
     c = cluster(4, links=RING)
-    everywhere = ranks_on(c, [0, 1, 2, 3], CHECKS, job="everywhere")
+    everywhere = ranks_on(c, [0, 1, 2, 3], "check", job="everywhere")
     assert [rank.finish() for rank in everywhere] == [0] * 4, [r.lines for r in everywhere]
     stop = tmp_path / "stop"
-    ranks = ranks_on(c, [0, 2], CHECKS, job="opposite", arguments=[stop])
+    ranks = ranks_on(c, [0, 2], "check", f"until:{stop}", job="opposite")
     for rank in ranks:
         rank.wait_for("looping")
     first = way(c, 0, 2)
