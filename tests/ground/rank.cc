@@ -1,5 +1,6 @@
 // One rank of a job: ground_rank RANK SIZE JOB WORD..., the words one after the other:
 //
+//   join:SECONDS            as the first word: how long it waits for the other ranks; else for ever
 //   sum:BYTES               one all_reduce of uint64, every value checked
 //   await:FILE              until the file is there
 //   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
@@ -251,10 +252,16 @@ int main(int argc, char** argv) {
     mlxcomm_connect_options options;
     mlxcomm_connect_options_init(&options);
     Connection connection(options);
+    std::vector<std::string> words(argv + 4, argv + argc);
+    std::uint64_t join_timeout = 0;
+    if (!words.empty() && words.front().starts_with("join:")) {
+      join_timeout = std::stoull(words.front().substr(5)) * 1'000'000'000;
+      words.erase(words.begin());
+    }
     Group world(connection, argv[3], static_cast<std::uint32_t>(std::atoi(argv[1])),
-                static_cast<std::uint32_t>(std::atoi(argv[2])));
+                static_cast<std::uint32_t>(std::atoi(argv[2])), join_timeout);
     std::printf("joined\n");
-    ground::Do(connection, world, std::vector<std::string>(argv + 4, argv + argc));
+    ground::Do(connection, world, words);
     std::printf("fine\n");
     return 0;
   } catch (const Error& error) {

@@ -1,4 +1,5 @@
-"""Whoever should not be at the peer port: stranger.py ADDRESS WHAT [HOW_MANY].
+"""Whoever should not be at the peer port: stranger.py ADDRESS WHAT [HOW_MANY]. An address that is a path is a
+daemon's socket for clients, where garbage and connects are meant to be.
 
 garbage    random bytes, of many lengths     half       a hello that stops in the middle
 version    the hello of another version      foreign    the hello of another cluster
@@ -105,6 +106,15 @@ def crc32c(data):
     return total ^ 0xffffffff
 
 
+def dial(address):
+    if not isinstance(address, str):
+        return socket.create_connection(address, timeout=60)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(60)
+    connection.connect(address)
+    return connection
+
+
 def until_closed(connection):
     """The other side must close it, whatever it sends before."""
     connection.settimeout(60)
@@ -116,7 +126,7 @@ def until_closed(connection):
 
 
 def send_and_wait(address, data, then_half=False):
-    with socket.create_connection(address, timeout=60) as connection:
+    with dial(address) as connection:
         try:
             connection.sendall(data)
             if then_half:
@@ -157,7 +167,7 @@ def loris(address, count):
 def connects(address, count):
     held = []
     for _ in range(count):
-        held.append(socket.create_connection(address, timeout=60))
+        held.append(dial(address))
     for connection in held:
         connection.close()
 
@@ -180,7 +190,8 @@ def go_mad(address, what):
 
 def main():
     host, _, port = sys.argv[1].rpartition(":")
-    address, what = (host, int(port)), sys.argv[2]
+    address = sys.argv[1] if sys.argv[1].startswith("/") else (host, int(port))
+    what = sys.argv[2]
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
