@@ -276,10 +276,10 @@ def counted(tmp_path):
 
 @pytest.fixture
 def lab(tmp_path):
-    """lab(wiring, **settings) gives a running lab.cluster.LabCluster; all of it ends with the
+    """lab(wiring, **settings) gives a running ground.cluster.LabCluster; all of it ends with the
     test. Skipped where network namespaces are not allowed."""
-    from lab.cluster import LabCluster
-    from lab.namespaces import NotAllowed
+    from ground.cluster import LabCluster
+    from ground.namespaces import NotAllowed
     made = []
 
     def make(wiring, **settings):

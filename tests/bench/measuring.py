@@ -12,7 +12,7 @@ import time
 from bench import parts, targets
 from bench.rounds import Clock, reason_of
 from bench.systems import ALL
-from lab.namespaces import NotAllowed
+from ground.namespaces import NotAllowed
 
 SCHEMA = 1
 BUSY_PERCENT = 5  # From here on it is worth a message.

@@ -10,8 +10,8 @@ from bench import systems as s
 from bench.cost import cost_of, idle_cost
 from bench.places import Lab, Machine, end_of
 from bench.rounds import Failed, Turn, expected, take
-from lab.namespaces import NotAllowed
-from lab.wiring import pair, ring
+from ground.namespaces import NotAllowed
+from ground.wiring import pair, ring
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [8, 64, 1 * KIB, 8 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB, 128 * MIB]

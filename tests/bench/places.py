@@ -17,7 +17,7 @@ import time
 
 from bench.rounds import Failed
 from conftest import Cluster, find_program, free_port
-from lab.cluster import LabCluster
+from ground.cluster import LabCluster
 
 PATIENCE = 30  # Seconds after which a system is declared stuck; the longest of all takes 12.
 NODE_NET = "10.99.0.0/24"

@@ -6,7 +6,7 @@ import pytest
 
 from bench import measuring, parts
 from bench.findings import has_figures, ours_lost
-from lab.namespaces import NotAllowed
+from ground.namespaces import NotAllowed
 
 
 class Here:

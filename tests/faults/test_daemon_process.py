@@ -10,7 +10,7 @@ import sys
 
 from conftest import PATIENCE, Process, find_program, wait_until
 
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
 
 def write_config(folder, extra=""):

@@ -16,7 +16,7 @@ import pytest
 
 from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
 
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 # doctor: nothing, errors, warnings. Its findings about this machine are not the tests' subject.
 DOCTOR_CODES = (0, 1, 4)
 

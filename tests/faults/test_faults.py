@@ -13,11 +13,11 @@ import sys
 import time
 
 import pytest
-from client_hello import HELLO, MAGIC, VERSION, say_hello, spoil_queue
 
 from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
+from ground.client_hello import HELLO, MAGIC, VERSION, say_hello, spoil_queue
 
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 
 

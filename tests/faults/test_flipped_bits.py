@@ -13,7 +13,7 @@ from listening_relay import Relay
 from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
 from operations.test_rdma import fake_verbs, start, verbs  # noqa: F401
 
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 HELLO_BYTES = 4096  # More than two daemons exchange before the first frame.
 
 

@@ -9,11 +9,11 @@ import ssl
 import sys
 
 import pytest
-from daemon_resources import given_back
 from listening_relay import Listener
 from test_trust import all_fine, ranks
 
 from conftest import wait_until
+from ground.daemon_resources import given_back
 
 GREETING_BYTES, PROOF_BYTES, INTRODUCTION_BYTES = 128, 96, 160  # proto/wire/hello.h, each with its MAC.
 

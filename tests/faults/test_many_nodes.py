@@ -8,17 +8,14 @@ import random
 import re
 import socket
 import subprocess
-import sys
 
 import pytest
-from daemon_resources import MIB, Resources, expect_given_back
 
 from conftest import PATIENCE, Process, find_program, free_port, wait_until
+from ground import stranger
+from ground.daemon_resources import MIB, Resources, expect_given_back
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lab"))
-import stranger
-
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 VERDICT_BYTES = 8
 ACCEPTED, TOO_MANY_NODES, TOO_MANY_OF_ADDRESS = 1, 5, 6
 NODES_MAX = 64

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import PATIENCE, SIGKILL, find_program, wait_until
 
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 
 

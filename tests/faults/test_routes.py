@@ -5,7 +5,7 @@ import pathlib
 
 from conftest import SIGKILL, wait_until
 
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 CHAIN = [(1, 0), (2, 1)]
 RING = [(1, 0), (2, 1), (3, 2), (3, 0)]
 

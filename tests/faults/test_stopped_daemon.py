@@ -11,10 +11,10 @@ import signal
 import time
 
 import pytest
-from daemon_resources import given_back
 from test_trust import all_fine, events
 
 from conftest import Process, find_test_program, wait_until
+from ground.daemon_resources import given_back
 
 MIB = 1 << 20
 

@@ -12,10 +12,10 @@ import subprocess
 import sys
 
 import pytest
-from client_hello import HELLO, MAGIC, VERSION, say_hello
-from daemon_resources import Resources, given_back
 
 from conftest import PATIENCE, POSIX, Process, find_program, find_test_program, wait_until
+from ground.client_hello import HELLO, MAGIC, VERSION, say_hello
+from ground.daemon_resources import Resources, given_back
 
 linux_root = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0,
                                 reason="needs mounts of its own: root on Linux")

@@ -19,7 +19,7 @@ from listening_relay import Listener
 
 from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
 
-RANK = pathlib.Path(__file__).with_name("rank.py")
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
 
 def ctl(*words, text=None, ok=True):

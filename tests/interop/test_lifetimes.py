@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Process, wait_until
 
-RANK = pathlib.Path(__file__).parents[1] / "faults" / "rank.py"
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
 
 def python(cluster, rank, text, *arguments, node=0, **kwargs):

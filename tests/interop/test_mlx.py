@@ -138,7 +138,7 @@ def test_no_daemon_is_an_error_that_says_what_to_do():
 
 def test_ctrl_c_in_an_operation_is_a_keyboard_interrupt(cluster):
     c = cluster(1)
-    rank = FOLDER.parent / "faults" / "rank.py"
+    rank = FOLDER.parent / "ground" / "rank.py"
     c.rank(1, 2, rank, arguments=["wait"])
     waiting = Process(
         [sys.executable, "-u", "-c",

@@ -11,7 +11,7 @@ WELL = frozenset()
 
 
 class Doctor:
-    """Of a running lab.cluster.LabCluster."""
+    """Of a running ground.cluster.LabCluster."""
 
     def __init__(self, c):
         self.c = c

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from conftest import wait_until
-from lab.cluster import PATIENT, QUICK, now
-from lab.outcomes import all_fine, heard, stopwatch, until_looping
-from lab.wiring import chain, pair, ring, switch
+from ground.cluster import PATIENT, QUICK, now
+from ground.outcomes import all_fine, heard, stopwatch, until_looping
+from ground.wiring import chain, pair, ring, switch
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 MIB = 1 << 20

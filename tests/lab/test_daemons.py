@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from conftest import wait_until
-from lab.cluster import PATIENT, QUICK
-from lab.outcomes import all_fine, heard, stopwatch, until_looping
-from lab.wiring import chain, pair, ring, switch
+from ground.cluster import PATIENT, QUICK
+from ground.outcomes import all_fine, heard, stopwatch, until_looping
+from ground.wiring import chain, pair, ring, switch
 
 MIB = 1 << 20
 

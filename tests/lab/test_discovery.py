@@ -7,12 +7,13 @@ import sys
 import pytest
 
 from conftest import wait_until
-from lab.cluster import ALERT, PORT
-from lab.outcomes import all_fine, stopwatch, until_looping
-from lab.wiring import chain, mesh, pair, ring, switch
+from ground import heller
+from ground.cluster import ALERT, PORT
+from ground.outcomes import all_fine, stopwatch, until_looping
+from ground.wiring import chain, mesh, pair, ring, switch
 
 LAB = pathlib.Path(__file__).parent
-HELLER = LAB / "heller.py"
+HELLER = heller.__file__
 MEANT_SECONDS = 3
 PATIENCE_SECONDS = 30  # For a machine that serves others, too.
 

@@ -3,8 +3,8 @@
 import json
 
 from conftest import find_program, wait_until
-from lab.cluster import PATIENT
-from lab.wiring import chain, pair, ring
+from ground.cluster import PATIENT
+from ground.wiring import chain, pair, ring
 
 
 def tell(c, node, *words):

@@ -12,18 +12,18 @@ import signal
 import sys
 
 import pytest
-from client_hello import say_hello, spoil_queue
 
 from conftest import SIGKILL, find_program, wait_until
-from lab.cluster import PATIENT, PORT, QUICK
+from ground import flood, stranger
+from ground.client_hello import say_hello, spoil_queue
+from ground.cluster import PATIENT, PORT, QUICK
+from ground.outcomes import all_fine, heard, until_looping
+from ground.wiring import pair, ring, switch
 from lab.doctor import Doctor, any_of, only
-from lab.outcomes import all_fine, heard, until_looping
 from lab.test_mtu import in_packets, set_mtu
-from lab.wiring import pair, ring, switch
 
-STRANGER = pathlib.Path(__file__).with_name("stranger.py")
+STRANGER, FLOOD = stranger.__file__, flood.__file__
 FAULTY = pathlib.Path(__file__).with_name("faulty.py")
-FLOOD = pathlib.Path(__file__).parents[1] / "users" / "flood.py"
 # What was refused is told for ten minutes, unless somebody who has mended it asks for less.
 OF_JUST_NOW = ("--recent", "500ms")
 ROWS = []

@@ -9,8 +9,8 @@ from firstlight.recording import happened, read
 from firstlight.test_replay import REPLAY
 
 from conftest import PATIENCE, find_program
-from lab.cluster import PATIENT
-from lab.wiring import pair
+from ground.cluster import PATIENT
+from ground.wiring import pair
 
 # As with a person, without the seconds.
 HANDS = """case "$1" in

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from conftest import Process, wait_until
-from lab.wiring import chain, pair, parse, ring, switch
+from ground.wiring import chain, pair, parse, ring, switch
 
 LAB = pathlib.Path(__file__).parent
 WIRINGS = [(pair(), 6), (chain(3), 4), (ring(3, cables_per_pair=2), 6), (switch(3), 4),
@@ -72,8 +72,8 @@ def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, numbe
     maker = Process([sys.executable, "-c", f"""if True:
         import sys
         sys.path.insert(0, {str(LAB.parent)!r})
-        from lab.cluster import LabCluster
-        from lab.wiring import ring
+        from ground.cluster import LabCluster
+        from ground.wiring import ring
         c = LabCluster({str(tmp_path / "other")!r}, ring(3)).start()
         print("pids", c.namespaces.keeper, *[d.pid for d in c.daemons], flush=True)
         input()"""], stdin=subprocess.PIPE)

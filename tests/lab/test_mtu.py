@@ -3,9 +3,9 @@
 import json
 
 from conftest import find_program, wait_until
-from lab.cluster import QUICK
-from lab.outcomes import all_fine, heard, stopwatch, until_looping
-from lab.wiring import detour, switch
+from ground.cluster import QUICK
+from ground.outcomes import all_fine, heard, stopwatch, until_looping
+from ground.wiring import detour, switch
 
 MIB = 1 << 20
 

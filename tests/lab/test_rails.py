@@ -6,9 +6,9 @@ import itertools
 import pytest
 
 from conftest import wait_until
-from lab.cluster import ALERT, PATIENT
-from lab.outcomes import all_fine, heard, stopwatch, until_looping
-from lab.wiring import pair, ring, switch
+from ground.cluster import ALERT, PATIENT
+from ground.outcomes import all_fine, heard, stopwatch, until_looping
+from ground.wiring import pair, ring, switch
 
 MIB = 1 << 20
 BYTES = 8 * MIB  # Two thirds of a second on a cable of 100 Mb/s.

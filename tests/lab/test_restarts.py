@@ -3,9 +3,9 @@
 import signal
 
 from conftest import wait_until
-from lab.cluster import PATIENT
-from lab.outcomes import all_fine, until_looping
-from lab.wiring import chain, pair
+from ground.cluster import PATIENT
+from ground.outcomes import all_fine, until_looping
+from ground.wiring import chain, pair
 
 MIB = 1 << 20
 

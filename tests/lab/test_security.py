@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from conftest import wait_until
-from lab.outcomes import all_fine
-from lab.wiring import switch
+from ground.outcomes import all_fine
+from ground.wiring import switch
 
 LISTENER = pathlib.Path(__file__).with_name("listener.py")
-RANK = pathlib.Path(__file__).parents[1] / "faults" / "rank.py"
+RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 HEARD = 2_000_000
 # A rank's input to the sum, and its result: many equal numbers one after the other.
 PAYLOAD = [struct.pack("<f", value) * 16 for value in (1, 2, 3)]

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from conftest import PATIENCE, wait_until
-from lab.wiring import pair
+from ground.wiring import pair
 
 SHELL = pathlib.Path(__file__).with_name("shell")
 

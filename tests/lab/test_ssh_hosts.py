@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from conftest import find_program, wait_until
-from lab.ssh_hosts import SshHosts
-from lab.wiring import chain, pair, ring, switch
+from ground.ssh_hosts import SshHosts
+from ground.wiring import chain, pair, ring, switch
 
 # MLX's own ring, by addresses alone: it uses none of mlxcomm's.
 OWN_RING = """

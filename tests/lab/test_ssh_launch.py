@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from conftest import find_program
-from lab.ssh_hosts import SshHosts
-from lab.wiring import pair, switch
+from ground.ssh_hosts import SshHosts
+from ground.wiring import pair, switch
 
 ALL = ("--hosts", "node-[0-2]")
 

@@ -2,18 +2,17 @@
 nothing else: jobs run on, links stay, memory and descriptors are as before."""
 
 import os
-import pathlib
 import re
 import sys
 
 import pytest
 
 from conftest import wait_until
-from lab.cluster import PORT
-from lab.outcomes import all_fine, until_looping
-from lab.wiring import pair, switch
+from ground import stranger
+from ground.cluster import PORT
+from ground.outcomes import all_fine, until_looping
+from ground.wiring import pair, switch
 
-STRANGER = pathlib.Path(__file__).with_name("stranger.py")
 LOGGED_PER_SECOND = 5
 
 
@@ -33,7 +32,7 @@ class Watch:
                 "files": len(os.listdir(f"/proc/{self.c.daemons[0].pid}/fd"))}
 
     def stranger(self, what, count=1):
-        return self.c.run(2, [sys.executable, STRANGER, f"10.200.0.1:{PORT}", what, count],
+        return self.c.run(2, [sys.executable, stranger.__file__, f"10.200.0.1:{PORT}", what, count],
                           {"LAB_KEY": str(self.c.folder / "key")})
 
     def log_lines(self, text):

@@ -9,8 +9,8 @@ import statistics
 import pytest
 
 from conftest import wait_until
-from lab.outcomes import all_fine
-from lab.wiring import pair
+from ground.outcomes import all_fine
+from ground.wiring import pair
 
 ROUNDS = 2
 SUMS = 4  # Of each turn; the first finds out what the rails carry and does not count.

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from conftest import PATIENCE, find_program, free_port, wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
-RANK = ROOT / "tests" / "faults" / "rank.py"
+RANK = ROOT / "tests" / "ground" / "rank.py"
 DASHBOARD = ROOT / "config" / "grafana-dashboard.json"
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

@@ -4,7 +4,7 @@ TCP carries on, and the rail comes back by itself."""
 import pytest
 
 from conftest import SIGKILL, Process, find_test_program, wait_until
-from lab.outcomes import all_fine, heard, until_looping
+from ground.outcomes import all_fine, heard, until_looping
 from operations.test_operations import run
 from soft_roce import LIMITS, MUCH, QUICK, add_device, chosen, delete_device, set_port
 

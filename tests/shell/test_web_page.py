@@ -18,8 +18,8 @@ import time
 import pytest
 
 from conftest import PATIENCE, Process, find_program, wait_until
-from lab.cluster import PATIENT
-from lab.wiring import crossed
+from ground.cluster import PATIENT
+from ground.wiring import crossed
 from shell import chromium
 from shell.test_web import Web
 

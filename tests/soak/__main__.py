@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from lab.cluster import now  # noqa: E402
-from lab.namespaces import NotAllowed  # noqa: E402
+from ground.cluster import now  # noqa: E402
+from ground.namespaces import NotAllowed  # noqa: E402
 from soak.rules import RULES  # noqa: E402
 from soak.soaking import Soak  # noqa: E402
 

@@ -8,15 +8,14 @@ import signal
 import sys
 import threading
 
-from daemon_resources import MIB, Resources
-
 from conftest import find_program, find_test_program
-from lab.cluster import PORT, LabCluster, now
-from lab.wiring import mesh, pair, ring
+from ground import stranger
+from ground.cluster import PORT, LabCluster, now
+from ground.daemon_resources import MIB, Resources
+from ground.wiring import mesh, pair, ring
 from soak import rules
 from soak.rules import Fault, Moment, Raised
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
 STEADY = 0  # This node's daemon is never ended, so that its life is the run.
 SETTINGS = "grace_period_ms: 5000 reconnect_delay_max_ms: 500"
 TOP = "drain_timeout_ms: 5000"
@@ -160,7 +159,7 @@ class Soak:
         self.note(f"{kind} of {sorted(fault.nodes)} is over")
 
     def victim(self, dice):
-        pick = dice.random()  # A number is drawn whoever runs: what the seed draws next is the same each time.
+        pick = dice.random()  # Drawn whoever runs: what the seed draws next is the same each time.
         running = [rank for rank in self.ranks if rank.has_joined and rank.process.child.poll() is None]
         return running[int(pick * len(running))] if running else None
 
@@ -227,11 +226,11 @@ class Soak:
         node, count = dice.randrange(self.nodes), dice.randint(1, 30)
         own, _ = self.cluster.wiring.cables_of(node)[0]
         port = f"{own.ipv6}%{own.interface}:{PORT}" if self.cluster.discovery else f"127.0.0.1:{PORT}"
-        socket, stranger = self.cluster.socket(node), [sys.executable, TESTS / "lab" / "stranger.py"]
+        socket, at_door = self.cluster.socket(node), [sys.executable, stranger.__file__]
         command = dice.choice((
-            [*stranger, port, dice.choice(STRANGERS), count],
-            [*stranger, port, dice.choice(MAD), 1 + count // 10],
-            [*stranger, socket, dice.choice(("garbage", "connects")), count],
+            [*at_door, port, dice.choice(STRANGERS), count],
+            [*at_door, port, dice.choice(MAD), 1 + count // 10],
+            [*at_door, socket, dice.choice(("garbage", "connects")), count],
             [find_test_program("users", "users_trespasser"), socket, count],
             [find_program("mlxcommctl"), *dice.choice(QUESTIONS).split()]))
         process = self.cluster.run(node, command, {"LAB_KEY": str(self.folder / "key")})

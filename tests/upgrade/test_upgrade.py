@@ -10,9 +10,9 @@ import sys
 import threading
 
 import pytest
-from daemon_resources import MARGINS, Resources, expect_given_back
 
 from conftest import Cluster, Process, clusters, find_program, find_test_program, wait_until
+from ground.daemon_resources import MARGINS, Resources, expect_given_back
 
 UPGRADES = int(os.environ.get("MLXCOMM_UPGRADES", "100"))
 MIB = 1 << 20

@@ -9,12 +9,12 @@ import re
 import subprocess
 import sys
 
-import flood
 import pytest
-from daemon_resources import MIB, Resources, expect_given_back
 from test_users import ANN, BOB, Users
 
 from conftest import Process, wait_until
+from ground import flood
+from ground.daemon_resources import MIB, Resources, expect_given_back
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes"),
               pytest.mark.skipif(sys.platform != "linux", reason="what a process uses is read from /proc")]

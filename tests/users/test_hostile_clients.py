@@ -8,10 +8,10 @@ import socket
 import struct
 
 import pytest
-from daemon_resources import given_back
 from test_users import ANN, BOB, as_user, users  # noqa: F401
 
 from conftest import wait_until
+from ground.daemon_resources import given_back
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes")
 

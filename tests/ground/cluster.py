@@ -10,7 +10,7 @@ import sys
 import time
 
 from conftest import find_program, find_test_program, wait_until
-from lab.namespaces import Namespaces
+from ground.namespaces import Namespaces
 
 PORT = 7470
 RANK = "ground_rank"

@@ -2,7 +2,7 @@
 
 import re
 
-from lab.cluster import now
+from ground.cluster import now
 
 
 def until_looping(ranks):
