@@ -9,9 +9,10 @@ import sys
 import time
 
 import pytest
-from test_trust import all_fine, ranks
+from test_trust import ranks
 
 from conftest import PATIENCE, find_program, find_test_program, wait_until
+from ground.outcomes import all_fine
 
 DAY = 86400
 

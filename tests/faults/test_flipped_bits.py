@@ -10,7 +10,8 @@ import subprocess
 import pytest
 from listening_relay import Relay
 
-from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
+from conftest import PATIENCE, find_program, wait_until
+from ground.outcomes import ranks_on
 from operations.test_rdma import fake_verbs, start, verbs  # noqa: F401
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
@@ -95,12 +96,8 @@ def test_nor_do_those_that_an_rdma_device_flips(cluster, verbs, limits, kind):  
 # How: on both nodes a rank of one job writes without end, and two ranks of another job check each byte.
 def test_a_process_that_writes_into_its_buffers_spoils_its_own_operations_alone(cluster):
     c = cluster(2, peer_settings="security: PLAIN")
-
-    def job(name, *words):
-        return [Process([find_test_program("ground", "ground_rank"), str(rank), "2", name, *words],
-                        {"MLXCOMM_SOCKET": c.socket(rank)}) for rank in (0, 1)]
-
-    jobs = [*job("scribbles", "scribble:16777216:8"), *job("sums", *["sum:4000000", "sum:800"] * 20)]
+    jobs = [*ranks_on(c, (0, 1), "scribble:16777216:8", job="scribbles"),
+            *ranks_on(c, (0, 1), *["sum:4000000", "sum:800"] * 20, job="sums")]
     assert [rank.finish() for rank in jobs] == [0] * 4, [rank.lines for rank in jobs]
     found = [link for node in (0, 1) for link in links_with_changes(c, node)]
     assert found, "no sum was wrong: nobody wrote at the right time"

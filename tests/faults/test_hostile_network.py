@@ -10,10 +10,11 @@ import sys
 
 import pytest
 from listening_relay import Listener
-from test_trust import all_fine, ranks
+from test_trust import ranks
 
 from conftest import wait_until
 from ground.daemon_resources import given_back
+from ground.outcomes import all_fine
 
 GREETING_BYTES, PROOF_BYTES, INTRODUCTION_BYTES = 128, 96, 160  # proto/wire/hello.h, each with its MAC.
 

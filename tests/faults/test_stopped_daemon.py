@@ -11,22 +11,18 @@ import signal
 import time
 
 import pytest
-from test_trust import all_fine, events
+from test_trust import events
 
-from conftest import Process, find_test_program, wait_until
+from conftest import wait_until
 from ground.daemon_resources import given_back
+from ground.outcomes import all_fine, ranks_on
 
 MIB = 1 << 20
 
 
 def ranks(c, *words, job="job"):
     """Two on each node."""
-    program = find_test_program("ground", "ground_rank")
-    count = 2 * c.count
-    made = [Process([program, str(rank), str(count), job, *map(str, words)],
-                    {"MLXCOMM_SOCKET": c.socket(rank % c.count)}) for rank in range(count)]
-    c.ranks += made
-    return made
+    return ranks_on(c, [*range(c.count)] * 2, *words, job=job)
 
 
 def looping(c, stop="never", job="job"):

@@ -17,7 +17,8 @@ import termios
 import pytest
 from listening_relay import Listener
 
-from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
+from conftest import PATIENCE, find_program, wait_until
+from ground.outcomes import all_fine, ranks_on
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
@@ -55,14 +56,7 @@ def rails_of(c, node=0):
 
 
 def ranks(c, *words, job="job"):
-    program = find_test_program("ground", "ground_rank")
-    return [Process([program, str(rank), str(c.count), job, *map(str, words)],
-                    {"MLXCOMM_SOCKET": c.socket(rank)}) for rank in range(c.count)]
-
-
-def all_fine(processes):
-    for process in processes:
-        assert process.finish() == 0, process.lines
+    return ranks_on(c, range(c.count), *words, job=job)
 
 
 # --- the key ---------------------------------------------------------------------------

@@ -1,8 +1,18 @@
-"""What tests of the lab expect from ranks: right values, or an error and its time."""
+"""Ranks of rank.cc, and what tests expect from them: right values, or an error and its time."""
 
 import re
 
+from conftest import Process, find_test_program
 from ground.cluster import now
+
+
+def ranks_on(cluster, nodes, *words, job="job"):
+    """Over loopback, one on each of these nodes of a conftest.Cluster."""
+    program = find_test_program("ground", "ground_rank")
+    made = [Process([program, str(rank), str(len(nodes)), job, *map(str, words)],
+                    {"MLXCOMM_SOCKET": cluster.socket(node)}) for rank, node in enumerate(nodes)]
+    cluster.ranks += made
+    return made
 
 
 def until_looping(ranks):
@@ -11,10 +21,10 @@ def until_looping(ranks):
 
 
 def all_fine(ranks):
-    """All ended without an error and without a wrong value; returns rank 0's count."""
+    """All ended without an error and without a wrong value; returns what rank 0 has counted."""
     codes = [rank.finish() for rank in ranks]
     assert codes == [0] * len(ranks), [rank.lines[-4:] for rank in ranks]
-    line = next(line for line in ranks[0].lines if line.startswith("operations"))
+    line = next((line for line in ranks[0].lines if line.startswith("operations")), "")
     words = line.split()
     return {word: float(value) for word, value in zip(words[::2], words[1::2])}
 

@@ -4,7 +4,8 @@ import pathlib
 
 import pytest
 
-from conftest import Process, find_test_program, wait_until
+from conftest import wait_until
+from ground.outcomes import ranks_on
 
 # 16 MiB again and again. A rank says "looping" once everything that is made at first use exists.
 SUMS = f"loop:{16 << 20}:{16 << 20}:never"
@@ -14,14 +15,8 @@ LAYOUTS = [(1, 2), (1, 4), (2, 2), (2, 4), (3, 3)]
 
 
 def start(cluster, task, nodes, ranks, job="job"):
-    program = find_test_program("ground", "ground_rank")
     per_node = -(-ranks // nodes)
-    processes = []
-    for rank in range(ranks):
-        processes.append(Process([program, str(rank), str(ranks), job, task],
-                                 {"MLXCOMM_SOCKET": cluster.socket(rank // per_node)}))
-        cluster.ranks.append(processes[-1])
-    return processes
+    return ranks_on(cluster, [rank // per_node for rank in range(ranks)], task, job=job)
 
 
 def run(cluster, task, nodes, ranks):

@@ -3,18 +3,15 @@ TCP carries on, and the rail comes back by itself."""
 
 import pytest
 
-from conftest import SIGKILL, Process, find_test_program, wait_until
-from ground.outcomes import all_fine, heard, until_looping
+from conftest import SIGKILL, wait_until
+from ground.outcomes import all_fine, heard, ranks_on, until_looping
 from operations.test_operations import run
 from soft_roce import LIMITS, MUCH, QUICK, add_device, chosen, delete_device, set_port
 
 
 def looping(cluster, stop):
     """Two ranks that sum until the file is there, and check every value."""
-    program = find_test_program("ground", "ground_rank")
-    ranks = [Process([program, str(rank), "2", "job", f"loop:8:1000000:{stop}"],
-                     {"MLXCOMM_SOCKET": cluster.socket(rank)}) for rank in range(2)]
-    cluster.ranks += ranks
+    ranks = ranks_on(cluster, range(2), f"loop:8:1000000:{stop}")
     until_looping(ranks)
     return ranks
 

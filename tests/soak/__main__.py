@@ -1,6 +1,7 @@
 """The command line of tests/soak/run: real daemons, jobs and faults for minutes or hours, from one seed."""
 
 import argparse
+import functools
 import pathlib
 import random
 import shutil
@@ -17,7 +18,7 @@ from soak.rules import RULES  # noqa: E402
 from soak.soaking import Soak  # noqa: E402
 
 BUILD = TESTS.parent / "build" / "soak"
-ROUND_S = 30.0
+ROUND_S = 20.0
 
 
 def options_of(arguments):
@@ -43,24 +44,14 @@ def write_junit(path, seed, failures, seconds, skipped=""):
     ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def interrupted(*_):
-    raise KeyboardInterrupt
-
-
 def main(arguments=None):
     options = options_of(arguments)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     folder, began = BUILD / str(seed), now()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    signal.signal(signal.SIGTERM, interrupted)
-
-    def say(text):
-        print(text, flush=True)
-
-    def counts(soak):
-        return ", ".join(f"{count} {what}" for what, count in soak.done.items())
-
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    say = functools.partial(print, flush=True)
     try:
         soak = Soak(seed, folder, say)
     except NotAllowed as error:
@@ -76,7 +67,7 @@ def main(arguments=None):
             soak.round(number, min(ROUND_S, options.minutes * 60))
             number += 1
             minutes = (now() - began) / 60
-            say(f"{minutes:6.1f} min, round {number}: {counts(soak)}, {len(soak.failures)} failures")
+            say(f"{minutes:6.1f} min, round {number}: {soak.counts()}, {len(soak.failures)} failures")
     except KeyboardInterrupt:
         say("interrupted: what has been seen so far")
     finally:
@@ -84,7 +75,7 @@ def main(arguments=None):
     if options.junit:
         write_junit(options.junit, seed, soak.failures, now() - began)
     result = f"FAILED, {len(soak.failures)} failures" if soak.failures else "fine"
-    say(f"{result}: seed {seed}, {(now() - began) / 60:.1f} min, {counts(soak)}; "
+    say(f"{result}: seed {seed}, {(now() - began) / 60:.1f} min, {soak.counts()}; "
         f"the same jobs and faults again: tests/soak/run --seed {seed}")
     return 1 if soak.failures else 0
 

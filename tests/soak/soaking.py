@@ -68,6 +68,9 @@ class Soak:
         self.began = now()
         self.log = open(self.folder / "soak.log", "w", encoding="utf-8", buffering=1)
 
+    def counts(self):
+        return ", ".join(f"{count} {what}" for what, count in self.done.items())
+
     def note(self, text):
         self.log.write(f"{now() - self.began:9.3f}  {text}\n")
 

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import Cluster, Process, clusters, find_program, find_test_program, wait_until
 from ground.daemon_resources import MARGINS, Resources, expect_given_back
+from ground.outcomes import ranks_on
 
 UPGRADES = int(os.environ.get("MLXCOMM_UPGRADES", "100"))
 MIB = 1 << 20
@@ -75,11 +76,7 @@ class Upgraded(Cluster):
 
     def job(self, name, *words):
         """Two ranks that check every value; ground/rank.cc."""
-        program = find_test_program("ground", "ground_rank")
-        ranks = [Process([program, str(rank), str(self.count), name, *words],
-                         {"MLXCOMM_SOCKET": self.socket(rank)}) for rank in range(self.count)]
-        self.ranks += ranks
-        return ranks
+        return ranks_on(self, range(self.count), *words, job=name)
 
     def expect_well(self, ranks):
         codes = [rank.finish() for rank in ranks]
