@@ -1,6 +1,7 @@
-"""The run as a whole: one place after the other, with the results of each written at once. A
-failing place ends no other; what was to be measured there is reported as missing."""
+"""Measures mlxcomm beside its peers (README.md): tests/bench/run [--quick] [--only PART...] [--rounds N]."""
 
+import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -8,95 +9,198 @@ import platform
 import subprocess
 import sys
 import time
+import typing
 
-from bench import parts, targets
-from bench.rounds import Clock, reason_of
-from bench.systems import ALL
-from ground.namespaces import NotAllowed
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+if str(TESTS) not in sys.path:
+    sys.path.insert(0, str(TESTS))
 
-SCHEMA = 1
-BUSY_PERCENT = 5  # From here on it is worth a message.
+from bench import figures  # noqa: E402
+from bench import systems as s  # noqa: E402
+from bench.places import Failed, Lab, Machine, Place  # noqa: E402
+from ground.namespaces import NotAllowed  # noqa: E402
+from ground.wiring import pair, ring  # noqa: E402
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [8, 64, KIB, 8 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 128 * MIB]
+FEW_SIZES = [8, 64 * KIB, MIB, 16 * MIB, 128 * MIB]
+PAUSED_SIZES = [8, 64 * KIB, MIB, 16 * MIB]
+SHAPED_SIZES = [16 * MIB, 64 * MIB]  # Of pairs; rings have the first, which is the harder.
+QUICK_SIZES = [8, MIB]
+PAUSE_SECONDS = 0.01  # Longer than any of ours spins.
+RATES = ["1gbit", "2.5gbit", "5gbit", "10gbit"]
+
+
+@dataclasses.dataclass
+class Part:
+    """What is measured at one place: `measure(system, place)` gives {size or what: microseconds}."""
+
+    name: str
+    place: Place
+    systems: list
+    measure: typing.Callable
+
+
+def all_reduce(sizes, seconds=0.05, pause=0):
+    def measure(system, place):
+        own = [size for size in sizes if size in system.sizes]
+        return system.run(place, [seconds, pause, *own])[0]["median_us"]
+    return measure
+
+
+def training(steps):
+    """steps: {model: how many are timed}"""
+    def measure(system, place):
+        words = [f"{model}={count}" for model, count in steps.items()]
+        return system.run(place, words)[0]["median_us"]
+    return measure
+
+
+def start(system, place):
+    """From when the last rank has asked until the last one has joined; ours attach to the daemon before."""
+    ranks = system.run(place, [0, 0])
+    last = {moment: max(rank.get(f"{moment}_seconds", 0) for rank in ranks)
+            for moment in ("asked", "attached", "joined")}
+    return {moment: 1e6 * (seconds - last["asked"]) for moment, seconds in last.items()
+            if moment != "asked" and seconds > 0}
+
+
+def parts(quick):
+    def sizes(full):
+        return QUICK_SIZES if quick else full
+
+    one, two = ("one daemon, 2 ranks", 2, 1), ("two daemons, loopback", 2, 2)
+    shared = [s.CPP, s.MPI, s.GLOO, s.LOOP, s.MLX, s.RING]
+    apart = [s.CPP, s.MPI, s.GLOO, s.EXCHANGE, s.MLX, s.RING]
+    both = [s.CPP, s.MPI, s.GLOO, s.MLX, s.RING]
+    after_pause = all_reduce(sizes(PAUSED_SIZES), 0.5, PAUSE_SECONDS)  # Some dozens of operations.
+    made = [
+        Part("one_node", Machine(*one, own_cores=True), [*shared, s.ALONE], all_reduce(sizes(SIZES))),
+        Part("one_node", Machine("one daemon, 4 ranks", 4, 1), shared, all_reduce(sizes(FEW_SIZES))),
+        Part("two_nodes", Machine(*two, own_cores=True), apart, all_reduce(sizes(SIZES))),
+        Part("two_nodes", Lab("two daemons, veth pair", pair(), own_cores=True), [*apart, s.STREAM],
+             all_reduce(sizes(SIZES))),
+        *[Part("paused", Machine(f"{name}, after a pause", ranks, daemons, own_cores=True),
+               [s.CPP, s.MPI, s.MLX, s.RING], after_pause) for name, ranks, daemons in (one, two)],
+    ]
+    for rate in RATES[:1] if quick else RATES:
+        cables = {"pair": pair(rate=rate), "pair with two cables": pair(cables=2, rate=rate),
+                  "ring of 3": ring(3, rate=rate), "ring of 4": ring(4, rate=rate)}
+        for name, wiring in list(cables.items())[:1 if quick else None]:
+            full = SHAPED_SIZES if wiring.nodes == 2 else SHAPED_SIZES[:1]
+            made.append(Part("shaped", Lab(f"{name}, {rate}", wiring), [*both, s.STREAM],
+                             all_reduce(sizes(full))))
+    trained = [kind("train_rank.py") for kind in (s.MlxcommMlx, s.MlxRing, s.MlxAlone)]
+    return [*made,
+            Part("training", Machine(*two), trained,
+                 training({"demo": 3} if quick else {"demo": 40, "transformer": 4})),
+            *[Part("start", Machine(*place), both, start) for place in (one, two)]]
+
+
+def say(what):
+    print(f"[{time.strftime('%H:%M:%S')}] {what}", file=sys.stderr, flush=True)
+
+
+def take(part, rounds, left_out):
+    """All rounds of a part: {system: {size or what: [microseconds of each round]}}. In a round every system
+    has its turn, and each round begins with another one. A system that fails has no further rounds."""
+    found = {system.name: {} for system in part.systems}
+    lost = set()
+    with part.place.up():
+        for number in range(rounds):
+            first = number % len(part.systems)
+            for system in part.systems[first:] + part.systems[:first]:
+                if system.name in lost:
+                    continue
+                title = f"{part.name}, {part.place.name}: {system.name}, round {number + 1} of {rounds}"
+                say(title)
+                try:
+                    measured = part.measure(system, part.place)
+                except Exception as error:  # Whatever it is: the others have their turns.
+                    lost.add(system.name)
+                    left_out.append(f"{title}: {reason_of(error)}")
+                    say(f"FAILED: {left_out[-1]}")
+                    continue
+                for column, microseconds in measured.items():
+                    found[system.name].setdefault(column, []).append(microseconds)
+    return found, lost
+
+
+def reason_of(error):
+    """The text of an expected failure is enough; for others the kind is part of it."""
+    return str(error) if isinstance(error, (Failed, NotAllowed)) else f"{type(error).__name__}: {error}"
+
+
+def measure(made, rounds, path):
+    """Measures part after part, and writes what is there after each. Returns whether nothing of ours
+    failed; what a machine does not have or allow is no failure."""
+    is_good = True
+    result = {"machine": machine(), "command": " ".join(["tests/bench/run", *sys.argv[1:]]),
+              "rounds": rounds, "left_out": [], "parts": []}
+    missing = {system.name: why for part in made for system in part.systems if (why := system.missing())}
+    result["left_out"] += [f"{name}: {why}" for name, why in missing.items()]
+    for part in made:
+        part.systems = [system for system in part.systems if system.name not in missing]
+        found = {}
+        try:
+            found, lost = take(part, rounds, result["left_out"])
+            is_good = is_good and not lost & set(s.PEERS)
+        except KeyboardInterrupt:
+            result["left_out"].append(f"{part.name}, {part.place.name}, and what follows: interrupted")
+            is_good = False
+            break
+        except Exception as error:  # This place does not come up: the others are measured.
+            result["left_out"].append(f"{part.name}, {part.place.name}: {reason_of(error)}")
+            is_good = is_good and isinstance(error, NotAllowed)
+        finally:
+            result["parts"].append({"part": part.name, "place": part.place.name, "figures": found})
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(result, indent=1))
+    return is_good
 
 
 def machine():
-    names = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line]
-    here = pathlib.Path(__file__).parent
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True,
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=TESTS, capture_output=True,
                             text=True).stdout.strip()
     return {"cores": os.cpu_count(), "processor": names[0] if names else platform.machine(),
-            "system": f"{platform.system()} {platform.release()}", "commit": commit,
-            "date": time.strftime("%Y-%m-%d")}
+            "system": f"{platform.system()} {platform.release()}", "load": round(os.getloadavg()[0], 1),
+            "commit": commit, "date": time.strftime("%Y-%m-%d")}
 
 
-def busy_percent(seconds=0.5):
-    """Over all cores, while this does nothing: the load of other programs. None: unknown."""
-    def ticks():
-        fields = [int(field) for field in _lines("/proc/stat")[0].split()[1:9]]
-        return sum(fields), fields[3] + fields[4]
-    if not os.path.exists("/proc/stat"):
-        return None
-    (before, idle_before), _, (after, idle_after) = ticks(), time.sleep(seconds), ticks()
-    return round(100 * (1 - (idle_after - idle_before) / max(1, after - before)))
+def arguments_of(words):
+    names = list(dict.fromkeys(part.name for part in parts(quick=True)))
+    parser = argparse.ArgumentParser(prog="tests/bench/run", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few sizes, one shaped cable")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="PART", default=names,
+                        help=", ".join(names))
+    parser.add_argument("--rounds", type=int, default=3, help="3 unless given")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", default=TESTS.parent / "build/bench",
+                        help="gets bench.json, results.md and one-node.svg; build/bench unless given")
+    parser.add_argument("--show", action="store_true",
+                        help="measure nothing; make table and picture of the folder's bench.json again")
+    return parser.parse_args(words)
 
 
-def _lines(path):
-    return pathlib.Path(path).read_text().splitlines() if os.path.exists(path) else []
+def main(words):
+    arguments = arguments_of(words)
+    path = arguments.keep / "bench.json"
+    is_good = True
+    if not arguments.show:
+        if not os.environ.get("MLXCOMM_BUILD") or s.CPP.missing():
+            sys.exit("MLXCOMM_BUILD names no build of the benchmark: use tests/bench/run, which builds it")
+        made = [part for part in parts(arguments.quick) if part.name in arguments.only]
+        is_good = measure(made, arguments.rounds, path)
+    if not path.exists():
+        sys.exit(f"{path} is not there: measure first (tests/bench/run)")
+    result = json.loads(path.read_text())
+    text = figures.tables(result)
+    print(text)
+    (arguments.keep / "results.md").write_text(f"# Figures of one run\n\n{text}")
+    figures.draw(result, arguments.keep / "one-node.svg")
+    return 0 if is_good and any(any(part["figures"].values()) for part in result["parts"]) else 1
 
 
-def measure(names, extent, path):
-    """The figures of these parts, as they are in the file at `path`."""
-    missing = {system.name: system.missing() for system in ALL if system.missing()}
-    made = [part for name in names for part in
-            parts.without_missing(parts.PARTS[name](extent), missing)]
-    clock, begin = Clock(), time.monotonic()
-    result = {"schema": SCHEMA, "machine": machine(), "busy_percent": [], "rounds": extent.rounds,
-              "command": " ".join(["tests/bench/run", *sys.argv[1:]]),
-              "left_out": list(missing.values()), "found": []}
-    for reason in missing.values():
-        clock.say(f"left out: {reason}")
-    rest = made
-    while rest:
-        clock.planned = sum(part.seconds() for part in rest)
-        try:
-            result["busy_percent"].append(busy_of_others(clock))
-            take_part(rest[0], clock, result["left_out"])
-            ended, rest = rest[:1], rest[1:]
-        except KeyboardInterrupt:
-            result["left_out"].append(f"{rest[0].title} and what comes after it: interrupted")
-            ended, rest = rest, []
-            for part in ended:
-                part.miss(lost="interrupted")
-        result["found"] += [entry for part in ended for entry in part.findings()]
-        result |= {"seconds": round(time.monotonic() - begin),
-                   "targets": targets.results(result["found"])}
-        write(result, path)
-    return result
-
-
-def busy_of_others(clock):
-    busy = busy_percent()
-    if (busy or 0) > BUSY_PERCENT:
-        clock.say(f"others take {busy} % of this machine: expect wide spreads")
-    return busy
-
-
-def take_part(part, clock, left_out):
-    try:
-        part.take(clock, left_out)
-        return
-    except NotAllowed as error:
-        reason = str(error)
-        part.miss(left_out=reason)
-    except Exception as error:  # This place does not come up: the others are measured.
-        reason = reason_of(error)
-        part.miss(lost=reason)
-    left_out.append(f"{part.title}: {reason}")
-    clock.say(f"left out: {left_out[-1]}")
-
-
-def write(result, path):
-    """Whole or not at all: after an interruption the file has the earlier figures."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.part")
-    aside.write_text(json.dumps(result, indent=1))
-    aside.replace(path)
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

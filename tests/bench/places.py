@@ -1,11 +1,12 @@
-"""Where ranks run: a Machine (this one, daemons joined over loopback) or a Lab (a host of its own
-for each rank, cables between them). Systems start their processes here and ask for addresses.
+"""Where ranks run: a Machine (this one, daemons joined over loopback) or a Lab (a host of its own for each
+rank, cables between them). Systems start their processes here and ask for addresses.
 
-Where a place has own_cores, each rank has cores to itself, as hosts have and as mpirun binds its
-ranks; where there are several daemons, each is on its rank's cores. Otherwise it is chance which
-threads share a core, and for small sizes that decides the time (README.md)."""
+Where a place has own_cores, each rank has cores to itself, as mpirun binds its ranks, and each of several
+daemons has its rank's. Otherwise it is chance which threads share a core, and that decides the time of small
+sizes (README.md)."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -15,12 +16,15 @@ import subprocess
 import tempfile
 import time
 
-from bench.rounds import Failed
-from conftest import Cluster, find_program, free_port
+from conftest import Cluster, free_port
 from ground.cluster import LabCluster
 
 PATIENCE = 30  # Seconds after which a system is declared stuck; the longest of all takes 12.
 NODE_NET = "10.99.0.0/24"
+
+
+class Failed(Exception):
+    """Why a system gave no figures."""
 
 
 def cores_of(rank, ranks):
@@ -63,24 +67,50 @@ class HostsCluster(BoundDaemons, LabCluster):
 
 
 class Place:
+    """A cluster of daemons while it is up(), and a folder."""
+
     def __init__(self, name, ranks, nodes, own_cores):
         self.name, self.ranks, self.nodes, self.own_cores = name, ranks, nodes, own_cores
+        self._runs = itertools.count()
+
+    @contextlib.contextmanager
+    def up(self):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            self.folder = pathlib.Path(folder)
+            self.cluster = self._new_cluster()
+            self.cluster.cores = lambda node: cores_of(node, self.nodes) if self.own_cores else []
+            try:
+                self._prepare()
+                self.cluster.start()
+                yield
+            finally:
+                self.cluster.end()
+
+    def _prepare(self):
+        pass
+
+    def new_folder(self):
+        folder = self.folder / f"run-{next(self._runs)}"
+        folder.mkdir()
+        return folder
 
     def cores(self, rank):
         """Its own cores; none: it shares all of them."""
         return cores_of(rank, self.ranks) if self.own_cores else []
 
-    def node_cores(self, node):
-        return cores_of(node, self.nodes) if self.own_cores else []
+    def socket(self, rank):
+        return self.cluster.socket(rank % self.nodes)
 
-    @staticmethod
-    def _start(command, environment, cores, more_path=""):
+    def start(self, rank, command, environment, cores=()):
+        """A process of that rank, with a process group of its own."""
         with started_on(cores):
             return subprocess.Popen(
-                list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, preexec_fn=os.setpgrp,
-                env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}{more_path}",
-                     **environment})
+                list(map(str, [*self._enter(rank), *command])), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=os.setpgrp,
+                env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", **environment})
+
+    def _enter(self, rank):
+        return []
 
 
 class Machine(Place):
@@ -88,31 +118,11 @@ class Machine(Place):
 
     is_lab = False
 
-    def __init__(self, name, ranks, daemons, own_cores=False, scheduling="AUTO"):
+    def __init__(self, name, ranks, daemons, own_cores=False):
         super().__init__(name, ranks, daemons, own_cores)
-        self.scheduling = scheduling
 
-    @contextlib.contextmanager
-    def up(self):
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            self.folder = pathlib.Path(folder)
-            self.cluster = MachineCluster(self.folder, self.nodes,
-                                          top_settings=f"scheduling: {self.scheduling}")
-            self.cluster.cores = self.node_cores
-            try:
-                self.cluster.start()
-                yield self
-            finally:
-                self.cluster.end()
-
-    def socket(self, rank):
-        return self.cluster.socket(rank % self.nodes)
-
-    def daemon_pids(self):
-        return [daemon.child.pid for daemon in self.cluster.daemons]
-
-    def status(self, node):
-        return self.cluster.status(node)
+    def _new_cluster(self):
+        return MachineCluster(self.folder, self.nodes)
 
     def address(self, _):
         return "127.0.0.1"
@@ -121,35 +131,22 @@ class Machine(Place):
         """Where a rank listens for its left neighbour: MLX's ring, the plain exchange."""
         return [f"127.0.0.1:{free_port()}"]
 
-    def start(self, _, command, environment, cores=()):
-        return self._start(command, environment, cores)
-
 
 class Lab(Place):
-    """Hosts that are network namespaces (tests/lab), rank r on host r. For systems that know
-    nothing about cables, each host has an address of its own, and routes lead to all others'."""
+    """Hosts that are network namespaces (tests/lab), rank r on host r. For systems that know nothing of
+    cables, each host has an address of its own, and routes lead to all others'."""
 
     is_lab = True
 
     def __init__(self, name, wiring, own_cores=False):
         super().__init__(name, wiring.nodes, wiring.nodes, own_cores)
         self.wiring = wiring
-        self._port = 20000
+        self._ports = itertools.count(20001)
 
-    @contextlib.contextmanager
-    def up(self):
-        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-            self.folder = pathlib.Path(folder)
-            self.cluster = HostsCluster(folder, self.wiring)  # Raises NotAllowed.
-            self.cluster.cores = self.node_cores
-            try:
-                self._route()
-                self.cluster.start()
-                yield self
-            finally:
-                self.cluster.end()
+    def _new_cluster(self):
+        return HostsCluster(self.folder, self.wiring)  # Raises NotAllowed.
 
-    def _route(self):
+    def _prepare(self):
         for node in range(self.nodes):
             host = f"node-{node}"
             lines = ["link add here0 type veth peer name here1", "link set here0 up",
@@ -171,21 +168,12 @@ class Lab(Place):
         return next((interface, end.ipv4) for interface, end in self.wiring.ends_seen_from(node)
                     if end.place == f"node-{towards}")
 
-    def socket(self, rank):
-        return self.cluster.socket(rank)
-
-    def daemon_pids(self):
-        return [daemon.pid for daemon in self.cluster.daemons]
-
-    def status(self, node):
-        return self.cluster.status(node)
-
     def address(self, rank):
         return f"10.99.0.{rank + 1}"
 
     def networks(self):
-        """The networks for Open MPI: both cables where there are two, because it spreads over
-        them; else the hosts' own addresses, because it knows no ring."""
+        """The networks for Open MPI: both cables where there are two, because it spreads over them; else
+        the hosts' own addresses, because it knows no ring."""
         if self.nodes == 2:
             return ",".join(f"{cable.ends[0].ipv4.rpartition('.')[0]}.0/24"
                             for cable in self.wiring.cables)
@@ -194,16 +182,11 @@ class Lab(Place):
     def ring_addresses(self, rank):
         """Where a rank listens for its left neighbour: its addresses at the cables to there."""
         left = f"node-{(rank - 1) % self.nodes}"
-        addresses = []
-        for own, cable in self.wiring.cables_of(rank):
-            if left in {end.place for end in cable.ends}:
-                self._port += 1
-                addresses.append(f"{own.ipv4}:{self._port}")
-        return addresses
+        return [f"{own.ipv4}:{next(self._ports)}" for own, cable in self.wiring.cables_of(rank)
+                if left in {end.place for end in cable.ends}]
 
-    def start(self, rank, command, environment, cores=()):
-        prefix = self.cluster.namespaces.enter(f"node-{rank}")
-        return self._start(prefix + command, environment, cores, ":/usr/sbin:/sbin")
+    def _enter(self, rank):
+        return self.cluster.namespaces.enter(f"node-{rank}")
 
     def stream(self):
         """Bits per second of one TCP connection over the first cable (iperf3)."""
@@ -215,24 +198,15 @@ class Lab(Place):
                 if "listening" in line:
                     break
             client = self.start(0, ["iperf3", "--client", address, "--time", "1", "--json"], {})
-            return received_bits(end_of([client])[0])
+            return json.loads(end_of([client])[0])["end"]["sum_received"]["bits_per_second"]
         finally:
             server.kill()
             server.communicate()
 
 
-def received_bits(text):
-    return json.loads(text)["end"]["sum_received"]["bits_per_second"]
-
-
-def programs():
-    """The folder of mlxcommd and mlxcommctl."""
-    return os.path.dirname(find_program("mlxcommd"))
-
-
 def end_of(processes, patience=PATIENCE):
-    """The output of each, once all have ended. Raises Failed with the output of the first that
-    failed: the others would wait for it."""
+    """The output of each, once all have ended. Raises Failed with the output of the first that failed: the
+    others would wait for it."""
     said = {}
     deadline = time.monotonic() + patience
     try:

@@ -1,76 +1,62 @@
-"""The compared systems, and how each of them is started at a place. One class for each system;
-`run` starts all ranks, waits for their end, and returns what they wrote (peers/timed_all_reduce.h)."""
+"""The compared systems, and how each is started at a place. `run` starts all ranks, waits for their end,
+and returns what they wrote (peers/timed_all_reduce.h)."""
 
-import itertools
 import json
 import os
 import pathlib
 import shutil
 import sys
 
-from bench.places import NODE_NET, end_of
-from bench.rounds import Failed
+from bench.places import NODE_NET, Failed, end_of
 
 FOLDER = pathlib.Path(__file__).parent
-_numbers = itertools.count()
-
-
-def peer_program(name):
-    build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
-    return build / "tests" / "bench" / "peers" / name
+# glibc gives memory that training frees back to the system, and each of its pages is a fault in the next
+# step: how much depends on which buffer lies last in the heap, which differs between systems. MLX on a Mac
+# keeps freed memory; so does this, for all systems alike.
+KEEPS_FREED_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 
 
 class System:
     """Its name and colour are the same in all tables and pictures."""
 
-    name = ""
-    color = ""
-    program = ""
-    is_limit = False
+    name = color = program = ""
+    is_limit = False  # No peer: the least that has to be done.
+    sizes = range(1 << 40)  # It is measured at those of them that the part has.
     uses_own_cores = True  # Where the place has such.
 
     def missing(self):
-        """Why it cannot be measured here; None: it can."""
-        path = peer_program(self.program)
-        return None if path.exists() else f"{self.name}: {path.name} was not built"
+        """Why it cannot be measured here; empty: it can."""
+        return "" if self.path().exists() else f"{self.program} was not built"
+
+    def path(self):
+        return pathlib.Path(os.environ["MLXCOMM_BUILD"], "tests/bench/peers", self.program)
 
     def command(self, words):
-        return [peer_program(self.program), *words]
+        return [self.path(), *words]
 
     def environment(self, place, rank, folder):
         return {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(place.ranks)}
+
+    def prepare(self, place, folder):
+        """Writes what all ranks read."""
 
     def start(self, place, folder, words):
         """The processes of all ranks."""
         return [self.start_rank(place, rank, folder, words) for rank in range(place.ranks)]
 
-    def start_rank(self, place, rank, folder, words, more_environment=()):
-        return place.start(rank, self.command([folder, *words]),
-                           self.environment(place, rank, folder) | dict(more_environment),
+    def start_rank(self, place, rank, folder, words):
+        return place.start(rank, self.command([folder, *words]), self.environment(place, rank, folder),
                            place.cores(rank) if self.uses_own_cores else [])
 
-    def new_folder(self, place):
-        folder = place.folder / f"run-{next(_numbers)}"
-        folder.mkdir()
-        return folder
-
-    def of_sizes(self, sizes):
-        """Those sizes at which it is measured."""
-        return sizes
-
-    def run(self, place, seconds, sizes):
-        folder = self.new_folder(place)
-        end_of(self.start(place, folder, [seconds, *sizes]))
-        return ranks_results(folder)
-
-
-def ranks_results(folder):
-    """[what rank r wrote]"""
-    results = [json.loads(path.read_text()) for path in folder.glob("rank-*.json")]
-    if not results or len(results) != max(result["ranks"] for result in results):
-        raise Failed(f"only {len(results)} ranks wrote what they found")
-    shutil.rmtree(folder, ignore_errors=True)
-    return sorted(results, key=lambda result: result["rank"])
+    def run(self, place, words):
+        """[what rank r wrote]"""
+        folder = place.new_folder()
+        self.prepare(place, folder)
+        end_of(self.start(place, folder, words))
+        ranks = [json.loads(path.read_text()) for path in folder.glob("rank-*.json")]
+        if not ranks or len(ranks) != ranks[0]["ranks"]:
+            raise Failed(f"only {len(ranks)} ranks wrote what they found")
+        return sorted(ranks, key=lambda found: found["rank"])
 
 
 def job_environment(place, rank, folder):
@@ -84,57 +70,17 @@ class MlxcommCpp(System):
         return super().environment(place, rank, folder) | job_environment(place, rank, folder)
 
 
-class Mlx(System):
-    """Through MLX, which exists wherever this runs; `backend` as for mlx_rank.py."""
-
-    backend = None
-
-    def missing(self):
-        return None
-
-    def command(self, words):
-        return [sys.executable, FOLDER / "mlx_rank.py", self.backend, *words]
-
-
-class MlxcommMlx(Mlx):
-    name, color, backend = "mlxcomm, MLX", "#e67e22", "mlxcomm"
-
-    def environment(self, place, rank, folder):
-        return super().environment(place, rank, folder) | job_environment(place, rank, folder)
-
-
-class MlxRing(Mlx):
-    name, color, backend = "MLX ring", "#2980b9", "ring"
-
-    def start(self, place, folder, words):
-        write_hosts(place, folder)
-        return super().start(place, folder, words)
-
-    def environment(self, place, rank, folder):
-        return {"MLX_RANK": str(rank), "MLX_HOSTFILE": str(folder / "hosts.json")}
-
-
-def write_hosts(place, folder):
-    (folder / "hosts.json").write_text(
-        json.dumps([place.ring_addresses(rank) for rank in range(place.ranks)]))
-
-
 class OpenMpi(System):
-    """Through shared memory where it can, else over TCP."""
+    """Through shared memory on one node, else over TCP."""
 
-    program = "openmpi_all_reduce"
-
-    def __init__(self, shared_memory):
-        self.shared_memory = shared_memory
-        self.name = "Open MPI, shared memory" if shared_memory else "Open MPI, TCP"
-        self.color = "#27ae60"
+    name, color, program = "Open MPI", "#27ae60", "openmpi_all_reduce"
 
     def missing(self):
-        return super().missing() or (None if shutil.which("mpirun") else f"{self.name}: no mpirun")
+        return super().missing() or ("" if shutil.which("mpirun") else "there is no mpirun")
 
     def start(self, place, folder, words):
         mpirun = ["mpirun", "-n", place.ranks, "--mca", "pml", "ob1", "--mca", "btl",
-                  "self,vader" if self.shared_memory else "self,tcp"]
+                  "self,vader" if place.nodes == 1 else "self,tcp"]
         if place.is_lab:
             mpirun += self._across_hosts(place, folder)
         else:
@@ -169,7 +115,7 @@ class OpenMpi(System):
 
 
 class Gloo(System):
-    name, color, program = "Gloo, TCP", "#8e44ad", "gloo_all_reduce"
+    name, color, program = "Gloo", "#8e44ad", "gloo_all_reduce"
     uses_own_cores = False  # Its two threads on one core take many times as long.
 
     def environment(self, place, rank, folder):
@@ -177,51 +123,101 @@ class Gloo(System):
             "GLOO_STORE": str(folder), "GLOO_ADDRESS": place.address(rank)}
 
 
-class Limit(System):
-    """No peer: the minimum of necessary work. That of the data is measured from the least size on."""
+class Mlx(System):
+    """Through MLX, which exists wherever this runs. The program: mlx_rank.py or train_rank.py."""
 
+    backend = ""
+
+    def __init__(self, program="mlx_rank.py"):
+        self.program = program
+
+    def path(self):
+        return FOLDER / self.program
+
+    def command(self, words):
+        return [sys.executable, self.path(), self.backend, *words]
+
+    def environment(self, place, rank, folder):
+        memory = KEEPS_FREED_MEMORY if self.program == "train_rank.py" else {}
+        return super().environment(place, rank, folder) | memory
+
+
+class MlxcommMlx(Mlx):
+    name, color, backend = "mlxcomm, MLX", "#e67e22", "mlxcomm"
+
+    def environment(self, place, rank, folder):
+        return super().environment(place, rank, folder) | job_environment(place, rank, folder)
+
+
+class MlxRing(Mlx):
+    name, color, backend = "MLX ring", "#2980b9", "ring"
+
+    def prepare(self, place, folder):
+        (folder / "hosts.json").write_text(
+            json.dumps([place.ring_addresses(rank) for rank in range(place.ranks)]))
+
+    def environment(self, place, rank, folder):
+        return super().environment(place, rank, folder) | {"MLX_HOSTFILE": str(folder / "hosts.json")}
+
+
+class MlxAlone(Mlx):
+    """What MLX itself takes without communication: to add two small arrays on the CPU's stream (larger ones
+    would show how fast that adds), or for a training step."""
+
+    name, color, backend = "MLX alone", "#8395a7", "alone"
     is_limit = True
-    bytes_min = 64 << 10
+    sizes = range(64 << 10)
 
-    def of_sizes(self, sizes):
-        return [size for size in sizes if size >= self.bytes_min]
+    def start(self, place, folder, words):
+        ranks = 1 if self.program == "mlx_rank.py" else place.ranks
+        return [self.start_rank(place, rank, folder, words) for rank in range(ranks)]
 
 
-class PlainLoop(Limit):
+class PlainLoop(System):
     """One process with two threads, for all ranks."""
 
     name, color, program = "plain loop", "#7f8c8d", "plain_loop_all_reduce"
+    is_limit = True
+    sizes = range(64 << 10, 1 << 40)
 
     def start(self, place, folder, words):
-        return [place.start(0, self.command([folder, *words]),
-                            {"MLX_WORLD_SIZE": str(place.ranks)})]
+        return [place.start(0, self.command([folder, *words]), self.environment(place, 0, folder))]
 
 
-class MlxAlone(Mlx, Limit):
-    """What MLX itself takes to evaluate one small operation: one process, no other rank, an addition of
-    two arrays on the CPU's stream. Larger ones would show how fast that adds."""
-
-    name, color, backend = "MLX alone", "#8395a7", "alone"
-
-    def of_sizes(self, sizes):
-        return [size for size in sizes if size < self.bytes_min]
-
-    def start(self, place, folder, words):
-        return [self.start_rank(place, 0, folder, words)]
-
-
-class PlainExchange(Limit):
+class PlainExchange(System):
     """Two ranks and one TCP connection: rank 1 connects to the address where rank 0 listens."""
 
     name, color, program = "plain exchange", "#2c3e50", "plain_exchange_all_reduce"
+    is_limit = True
+    sizes = range(64 << 10, 1 << 40)
 
-    def start(self, place, folder, words):
-        address = {"EXCHANGE_ADDRESS": place.ring_addresses(0)[0]}
-        return [self.start_rank(place, rank, folder, words, address)
-                for rank in range(place.ranks)]
+    def prepare(self, place, folder):
+        self.address = place.ring_addresses(0)[0]
+
+    def environment(self, place, rank, folder):
+        return super().environment(place, rank, folder) | {"EXCHANGE_ADDRESS": self.address}
 
 
-OURS_CPP, OURS_MLX, RING = MlxcommCpp(), MlxcommMlx(), MlxRing()
-MPI_SHARED, MPI_TCP, GLOO = OpenMpi(True), OpenMpi(False), Gloo()
-LOOP, EXCHANGE, MLX_ALONE = PlainLoop(), PlainExchange(), MlxAlone()
-ALL = [OURS_CPP, OURS_MLX, MPI_SHARED, MPI_TCP, GLOO, RING, LOOP, EXCHANGE, MLX_ALONE]
+class Stream(System):
+    """The time in which one TCP stream over the first cable carries what an all_reduce's busiest link must
+    carry: 2 (n-1)/n of the bytes."""
+
+    name, color, program = "one iperf3 stream", "#000000", "iperf3"
+    is_limit = True
+
+    def missing(self):
+        return "" if shutil.which("iperf3") else "there is no iperf3"
+
+    def run(self, place, words):
+        bits = place.stream()
+        carried = 2 * (place.ranks - 1) / place.ranks
+        return [{"median_us": {str(size): 8e6 * carried * size / bits for size in words[2:]}}]
+
+
+CPP, MPI, GLOO, LOOP, EXCHANGE = MlxcommCpp(), OpenMpi(), Gloo(), PlainLoop(), PlainExchange()
+MLX, RING, ALONE, STREAM = MlxcommMlx(), MlxRing(), MlxAlone(), Stream()
+ALL = [CPP, MPI, GLOO, LOOP, EXCHANGE, MLX, RING, ALONE, STREAM]
+COLORS = {system.name: system.color for system in ALL}
+LIMITS = {system.name for system in ALL if system.is_limit}
+# Ours, and what it is compared with: what is called in the same way.
+PEERS = {CPP.name: [MPI.name, GLOO.name], MLX.name: [RING.name]}

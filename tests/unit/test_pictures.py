@@ -1,5 +1,5 @@
 """Pictures drawn from figures are no source: the tree keeps one picture of a run, a small one, and
-no text shows one that a clone does not have. tests/bench/README.md says where the others go."""
+no text shows one that a clone does not have. Others are drawn into build/."""
 
 import os
 import pathlib

@@ -9,11 +9,20 @@
 //
 // Each call carries as much as a buffer holds. Exchanging the whole inputs, and adding all of them
 // on both sides, takes as many bytes: it was slower from 1 MiB on, below that up to a fifth faster.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #undef HWY_TARGET_INCLUDE
@@ -22,8 +31,9 @@
 
 #include <hwy/highway.h>
 
+#include "proto/queue/no_signal.h"
+#include "proto/system/file_descriptor.h"
 #include "tests/bench/peers/timed_all_reduce.h"
-#include "tests/bench/peers/two_rank_connection.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mlxcomm::bench::HWY_NAMESPACE {
@@ -60,10 +70,95 @@ constexpr std::size_t kPieceBytes = 128 << 10;
 // MiB took 1.5 times as long. Neither waits for ever: both would have sent more than the other.
 constexpr std::size_t kAheadBytes = 384 << 10;
 
+[[noreturn]] void Fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+// The one connection: rank 0 listens, rank 1 connects, in whichever order they start.
+class RankConnection {
+ public:
+  RankConnection(std::uint32_t rank, const std::string& address)
+      : socket_(rank == 0 ? Accepted(address) : Connected(address)) {
+    const int yes = 1;
+    const int flags = fcntl(socket_.get(), F_GETFL);
+    if (!queue::SilenceSignals(socket_.get()) ||
+        setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0 || flags < 0 ||
+        fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+      Fail("cannot prepare the connection of " + address);
+    }
+  }
+
+  // Return how many bytes were sent, or received; 0 if none can be at the moment. They throw once
+  // the connection is lost.
+  std::size_t Send(std::span<const std::byte> data) {
+    if (data.empty()) return 0;
+    const ssize_t sent = send(socket_.get(), data.data(), data.size(), queue::kNoSignal);
+    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (!IsForNow(errno)) Fail("cannot send to the other rank");
+    return 0;
+  }
+  std::size_t Receive(std::span<std::byte> room) {
+    if (room.empty()) return 0;
+    const ssize_t received = recv(socket_.get(), room.data(), room.size(), 0);
+    if (received > 0) return static_cast<std::size_t>(received);
+    if (received == 0) throw std::runtime_error("the other rank has closed the connection");
+    if (!IsForNow(errno)) Fail("cannot receive from the other rank");
+    return 0;
+  }
+
+ private:
+  static bool IsForNow(int error) {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+  }
+  static sockaddr_in Parsed(const std::string& text) {
+    const std::size_t colon = text.rfind(':');
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    if (colon == std::string::npos ||
+        inet_pton(AF_INET, text.substr(0, colon).c_str(), &address.sin_addr) != 1) {
+      throw std::runtime_error("EXCHANGE_ADDRESS is " + text + "; expected ADDRESS:PORT of IPv4");
+    }
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoul(text.substr(colon + 1))));
+    return address;
+  }
+  static FileDescriptor NewSocket() {
+    const int made = socket(AF_INET, SOCK_STREAM, 0);
+    if (made < 0) Fail("cannot make a socket");
+    return FileDescriptor(made);
+  }
+  static FileDescriptor Accepted(const std::string& text) {
+    const sockaddr_in address = Parsed(text);
+    const FileDescriptor listening = NewSocket();
+    const int yes = 1;
+    if (setsockopt(listening.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        bind(listening.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        listen(listening.get(), 1) != 0) {
+      Fail("cannot listen at " + text);
+    }
+    const int accepted = accept(listening.get(), nullptr, nullptr);
+    if (accepted < 0) Fail("cannot accept a connection at " + text);
+    return FileDescriptor(accepted);
+  }
+  static FileDescriptor Connected(const std::string& text) {
+    const sockaddr_in address = Parsed(text);
+    for (;;) {
+      FileDescriptor connecting = NewSocket();  // A refused one cannot be used again.
+      if (connect(connecting.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+          0) {
+        return connecting;
+      }
+      if (errno != ECONNREFUSED) Fail("cannot connect to rank 0 at " + text);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  FileDescriptor socket_;
+};
+
 class PlainExchange final : public AllReduceSystem {
  public:
-  PlainExchange(std::uint32_t rank, std::uint32_t ranks, const std::string& address)
-      : rank_(Checked(rank, ranks)), peer_(rank, address) {}
+  PlainExchange(std::uint32_t rank, const std::string& address)
+      : rank_(rank), peer_(rank, address) {}
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return kRanks; }
   void Prepare(std::uint64_t count) override {
@@ -100,14 +195,6 @@ class PlainExchange final : public AllReduceSystem {
     std::size_t begin = 0;  // All fields here are in bytes.
     std::size_t bytes = 0;
   };
-
-  static std::uint32_t Checked(std::uint32_t rank, std::uint32_t ranks) {
-    if (ranks != kRanks || rank >= kRanks) {
-      throw std::runtime_error("only ranks 0 and 1 of two can exchange, not rank " +
-                               std::to_string(rank) + " of " + std::to_string(ranks));
-    }
-    return rank;
-  }
 
   // The other's half of the input, then the sums that are ready.
   std::span<const std::byte> Sendable() const {
@@ -165,7 +252,6 @@ int main(int argc, char** argv) {
   using namespace mlxcomm::bench;
   return TimedMain(argc, argv, [] {
     return std::make_unique<PlainExchange>(EnvironmentNumber("MLX_RANK"),
-                                           EnvironmentNumber("MLX_WORLD_SIZE"),
                                            Environment("EXCHANGE_ADDRESS"));
   });
 }

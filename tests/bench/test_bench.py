@@ -1,0 +1,252 @@
+"""The runner: every measurement ends, a failure costs no other's figures, and tables say what was measured.
+No figure is judged here."""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from bench import figures, measuring, systems
+from bench.places import Failed, Machine, cores_of, end_of, started_on
+from conftest import PATIENCE, find_test_program, free_port, only_in_all
+from ground.namespaces import NotAllowed
+
+RUNNER = pathlib.Path(measuring.__file__)
+CPP, MPI, GLOO, LOOP = (system.name for system in (systems.CPP, systems.MPI, systems.GLOO, systems.LOOP))
+
+
+@pytest.mark.parametrize("then", ["wait", "exit"])
+def test_a_system_that_is_stuck_ends_with_all_it_has_started(then):
+    """Why: mpirun inside nsenter outlived it, held its output open, and the benchmark waited for ever.
+    How: a shell that waits for a child, or leaves it; only the end of both closes the pipe."""
+    stuck = Machine("here", ranks=1, daemons=1).start(0, ["sh", "-c", f"sleep 1000 & {then}"], {})
+    with pytest.raises(Failed, match=r"no end in 0\.1 s"):
+        end_of([stuck], patience=0.1)
+    assert stuck.stdout.closed
+
+
+def test_a_rank_that_fails_is_reported_though_others_wait_for_it():
+    """Why: ranks were waited for in their order, and the report only said that rank 0 did not end."""
+    place = Machine("here", ranks=2, daemons=1)
+    waits = place.start(0, ["sleep", "1000"], {})
+    fails = place.start(1, ["sh", "-c", "echo no such device; exit 3"], {})
+    with pytest.raises(Failed, match="ended with 3: no such device"):
+        end_of([waits, fails])
+    assert waits.returncode is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system binds nothing to cores")
+def test_ranks_have_cores_of_their_own_where_there_are_enough():
+    cores = os.sched_getaffinity(0)
+    shares = [set(cores_of(rank, len(cores))) for rank in range(len(cores))]
+    assert set.union(*shares) == cores and sum(map(len, shares)) == len(cores)
+    assert cores_of(0, len(cores) + 1) == []
+    place = Machine("here", ranks=len(cores), daemons=1, own_cores=True)
+    show = [sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"]
+    said = end_of([place.start(0, show, {}, place.cores(0)), place.start(0, show, {})])
+    assert [set(map(int, words.split())) for words in said] == [shares[0], cores]
+    with started_on([]):
+        assert os.sched_getaffinity(0) == cores
+
+
+class Here:
+    """A place that comes up, or raises."""
+
+    def __init__(self, name, error=None):
+        self.name, self.error = name, error
+
+    @contextlib.contextmanager
+    def up(self):
+        if self.error:
+            raise self.error
+        yield
+
+
+class Turns(systems.System):
+    """A system whose turns give these figures, or raise these errors."""
+
+    def __init__(self, name, *turns):
+        self.name, self.turns = name, list(turns)
+
+    def missing(self):
+        return ""
+
+    def take(self, _):
+        turn = self.turns.pop(0)
+        if isinstance(turn, BaseException):
+            raise turn
+        return {"8": turn}
+
+
+def part(place, *of):
+    return measuring.Part("one_node", place, list(of), Turns.take)
+
+
+def measured(tmp_path, *made):
+    """(whether nothing of ours failed, the figures of each part, what was left out)"""
+    is_good = measuring.measure(list(made), 3, tmp_path / "bench.json")
+    result = json.loads((tmp_path / "bench.json").read_text())
+    return is_good, [one["figures"] for one in result["parts"]], result["left_out"]
+
+
+def test_a_system_that_fails_keeps_its_rounds_and_costs_no_other_any(tmp_path):
+    fails, goes_on = Turns(MPI, 2, TypeError("gone")), Turns(CPP, 1, 1, 1)
+    is_good, found, left_out = measured(tmp_path, part(Here("here"), fails, goes_on))
+    assert found == [{MPI: {"8": [2]}, CPP: {"8": [1, 1, 1]}}]
+    assert left_out == [f"one_node, here: {MPI}, round 2 of 3: TypeError: gone"]
+    assert is_good  # A peer's failure is none of ours.
+    assert not measured(tmp_path, part(Here("here"), Turns(CPP, Failed("hung"))))[0]
+
+
+def test_each_round_begins_with_another_system(tmp_path):
+    """Why: otherwise one of them always follows the same neighbour."""
+    order = []
+    made = part(Here("here"), Turns("a"), Turns("b"))
+    made.measure = lambda system, _: order.append(system.name) or {}
+    measured(tmp_path, made)
+    assert order == ["a", "b", "b", "a", "a", "b"]
+
+
+def test_a_place_that_does_not_come_up_ends_no_other(tmp_path):
+    def ours():
+        return Turns(CPP, 1, 1, 1)
+
+    broken = part(Here("broken", AssertionError("gave up")), ours())
+    forbidden = part(Here("forbidden", NotAllowed("no root")), ours())
+    last = part(Here("last"), ours())
+    is_good, found, left_out = measured(tmp_path, broken, forbidden, last)
+    assert found == [{}, {}, {CPP: {"8": [1, 1, 1]}}] and not is_good
+    assert left_out == ["one_node, broken: AssertionError: gave up", "one_node, forbidden: no root"]
+    assert measured(tmp_path, forbidden)[0]  # What a machine does not allow is no failure.
+
+
+def test_an_interrupted_run_keeps_earlier_parts(tmp_path):
+    made = [part(Here(name), Turns(CPP, *turns)) for name, turns in
+            (("first", [1, 1, 1]), ("second", [KeyboardInterrupt()]), ("third", [1, 1, 1]))]
+    is_good, found, left_out = measured(tmp_path, *made)
+    assert found == [{CPP: {"8": [1, 1, 1]}}, {}] and not is_good
+    assert left_out == ["one_node, second, and what follows: interrupted"]
+
+
+def test_a_ratio_is_made_within_rounds_and_with_the_best_peer():
+    # Both slow down together in the second round; the ratio does not notice. Gloo failed in the third.
+    found = {CPP: {"8": [10, 30, 11]}, MPI: {"8": [20, 60, 22]}, GLOO: {"8": [100, 15]}}
+    assert figures.times_as_fast(found, CPP, "8") == 2
+    assert figures.times_as_fast(found | {GLOO: {"8": [5, 15]}}, CPP, "8") == 0.5
+    assert figures.times_as_fast({CPP: found[CPP]}, CPP, "8") is None
+
+
+def result():
+    """A run's JSON with all sizes and systems of one node."""
+    sizes = [str(8 << 2 * step) for step in range(10)]
+    found = {system.name: {size: [float(size), 2 * float(size), 3 * float(size)] for size in sizes}
+             for system in [systems.CPP, systems.MPI, systems.LOOP, systems.MLX, systems.RING, systems.ALONE]}
+    return {"machine": {"cores": 2, "processor": "a", "system": "b", "load": 0.1, "commit": "c", "date": "d"},
+            "command": "tests/bench/run", "rounds": 3, "left_out": ["Gloo: gloo_all_reduce was not built"],
+            "parts": [{"part": "one_node", "place": figures.DRAWN, "figures": found}]}
+
+
+def test_a_table_has_a_row_for_each_system_and_ratios_of_ours():
+    made = result()
+    found = made["parts"][0]["figures"]
+    found[MPI]["8"] = [24.0, 48, 72]
+    del found[LOOP]["8"]
+    lines = figures.tables(made).splitlines()
+    assert "medians of 3 rounds: `tests/bench/run`" in lines[0]
+    assert "**one node: one daemon, 2 ranks**" in lines
+    rows = [line.split(" | ")[:4] for line in lines if line.startswith("| ")]
+    assert rows[0][1:] == ["8 B", "32 B", "128 B"]
+    assert [f"| {CPP}", "16 us (3x)", "64 us (1x)", "256 us (1x)"] in rows
+    assert [f"| {MPI}", "48 us", "64 us", "256 us"] in rows
+    assert [f"| {LOOP} (limit)", "-", "64 us", "256 us"] in rows
+    assert lines[-1] == "- Gloo: gloo_all_reduce was not built"
+
+
+def test_the_picture_is_small_and_has_all_systems(tmp_path):
+    figures.draw(result(), tmp_path / "one-node.svg")
+    text = (tmp_path / "one-node.svg").read_text()
+    ElementTree.fromstring(text)
+    assert len(text) < 60 << 10 and text.count("\n") < 400
+    for name in result()["parts"][0]["figures"]:
+        assert text.count(f"{name}<") == 1, name
+
+
+def test_without_a_build_or_figures_a_line_says_what_is_lacking(tmp_path):
+    """Why: it was a traceback that named a key."""
+    environment = {name: value for name, value in os.environ.items() if name != "MLXCOMM_BUILD"}
+    for words, said in (([], "use tests/bench/run"), (["--show"], "bench.json is not there: measure first")):
+        done = subprocess.run([sys.executable, RUNNER, *words, "--keep", tmp_path], env=environment,
+                              capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def exchange(tmp_path):
+    """Starts a rank that exchanges these sizes by the plain exchange; it is ended with the test."""
+    program = find_test_program("bench", "peers/plain_exchange_all_reduce")
+    if not os.path.exists(program):
+        pytest.skip("the benchmark's programs were not built")
+    started = []
+
+    def rank(number, address, sizes=(1024,)):
+        started.append(subprocess.Popen(
+            [program, tmp_path, "0.001", "0", *map(str, sizes)], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "MLX_RANK": str(number), "MLX_WORLD_SIZE": "2", "EXCHANGE_ADDRESS": address}))
+        return started[-1]
+
+    yield rank
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_plain_exchange_sums_all_sizes_in_whichever_order_ranks_start(exchange, tmp_path, first):
+    """Why: halves, pieces and lookahead may end anywhere. How: sizes that no vector divides, none for one of
+    the ranks, several pieces; the ranks check every element."""
+    address = f"127.0.0.1:{free_port()}"
+    sizes = [4, 8, 12, 65540, 262144, 3 * 2**20 + 4]
+    ranks = [exchange(number, address, sizes) for number in (first, 1 - first)]
+    assert [(rank.communicate(timeout=PATIENCE)[1], rank.returncode) for rank in ranks] == [("", 0)] * 2
+    for number in (0, 1):
+        found = json.loads((tmp_path / f"rank-{number}.json").read_text())
+        assert (found["rank"], found["ranks"]) == (number, 2)
+        assert list(found["median_us"]) == list(map(str, sizes)) and min(found["median_us"].values()) > 0
+
+
+def test_a_rank_of_the_plain_exchange_ends_with_the_other(exchange):
+    """How: a process that is no rank accepts the connection, and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        rank = exchange(1, f"127.0.0.1:{other.getsockname()[1]}")
+        other.accept()[0].close()
+        said = rank.communicate(timeout=PATIENCE)[1]
+    assert rank.returncode == 1 and "the other rank" in said and ("closed" in said or "reset" in said)
+
+
+@only_in_all
+@pytest.mark.xdist_group("bench")
+def test_every_part_measures_ours(tmp_path):
+    """The benchmark itself, at its smallest. Peers may fail: MLX's ring does where cores are scarce."""
+    if not os.path.exists(find_test_program("bench", "peers/mlxcomm_all_reduce")):
+        pytest.skip("the benchmark's programs were not built")
+    done = subprocess.run([sys.executable, RUNNER, "--quick", "--rounds", "1", "--keep", tmp_path],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"bench.json", "results.md", "one-node.svg"}
+    assert done.stdout.strip() in (tmp_path / "results.md").read_text()
+    run = json.loads((tmp_path / "bench.json").read_text())
+    for one in run["parts"]:
+        where = f"{one['part']}, {one['place']}"
+        if any(reason.startswith(f"{where}: ") and "round" not in reason for reason in run["left_out"]):
+            continue  # Hosts of its own are not allowed here.
+        ours = {systems.MLX.name} if one["part"] == "training" else set(systems.PEERS)
+        for name in ours:
+            rounds = list(one["figures"][name].values())
+            assert rounds and all(len(times) == 1 and times[0] > 0 for times in rounds), (where, name)
+    assert "| mlxcomm, C++ |" in done.stdout and "1 MiB" in done.stdout
