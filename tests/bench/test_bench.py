@@ -14,7 +14,7 @@ import pytest
 
 from bench import figures, measuring, systems
 from bench.places import Failed, Machine, cores_of, end_of, started_on
-from conftest import PATIENCE, find_test_program, free_port, only_in_all
+from conftest import PATIENCE, find_test_program, free_port
 from ground.namespaces import NotAllowed
 
 RUNNER = pathlib.Path(measuring.__file__)
@@ -229,7 +229,7 @@ def test_a_rank_of_the_plain_exchange_ends_with_the_other(exchange):
     assert rank.returncode == 1 and "the other rank" in said and ("closed" in said or "reset" in said)
 
 
-@only_in_all
+@pytest.mark.slow
 @pytest.mark.xdist_group("bench")
 def test_every_part_measures_ours(tmp_path):
     """The benchmark itself, at its smallest. Peers may fail: MLX's ring does where cores are scarce."""

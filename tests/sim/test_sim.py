@@ -91,12 +91,3 @@ def test_a_planted_bug_is_found(bug, capsys):
     found = [seed for run in runs for seed in re.findall(r"FAILED seed (\d+)", run.stdout)]
     show(capsys, f"planted bug {bug}: found in {len(found)} of {PLANTED_SEEDS} seeds")
     assert found
-
-
-def test_the_picture_of_scale_is_drawn_again_without_measuring(tmp_path):
-    (tmp_path / "scale.json").write_bytes((HERE / "scale.json").read_bytes())
-    done = subprocess.run([sys.executable, HERE / "scale", "--draw", "--out", tmp_path],
-                          capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0 and str(tmp_path / "scale.svg") in done.stderr
-    assert (tmp_path / "scale.svg").read_text().rstrip().endswith("</svg>")
-    assert {path.name for path in tmp_path.iterdir()} == {"scale.json", "scale.svg"}
