@@ -1,16 +1,20 @@
 // The calls of the C interface (mlxcomm.h) that need no more than one call inside: connections,
-// buffers, and a group's facts. The rest: groups.cc, operations.cc.
+// buffers, a group's facts, and a process's place in its job. The rest: groups.cc, operations.cc.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "client/lib/answer.h"
 #include "client/lib/connection.h"
+#include "client/lib/find_place.h"
 #include "client/lib/handles.h"
 #include "client/lib/mlxcomm.h"
+#include "proto/types/failure.h"
 #include "proto/types/operation.h"
 #include "proto/types/version.h"
 
@@ -20,9 +24,14 @@ using mlxcomm::kNoRank;
 using mlxcomm::PlanKind;
 using mlxcomm::client::CheckUsable;
 using mlxcomm::client::Connection;
+using mlxcomm::client::Environment;
+using mlxcomm::client::FindPlace;
 using mlxcomm::client::Guarded;
 using mlxcomm::client::Invalid;
 using mlxcomm::client::Latched;
+using mlxcomm::client::Place;
+using mlxcomm::client::PlaceGiven;
+using mlxcomm::client::ProcessEnvironment;
 using mlxcomm::client::Refusal;
 using mlxcomm::client::Tell;
 using mlxcomm::client::TellFine;
@@ -57,6 +66,91 @@ Refusal CheckUsable(const mlxcomm_group* group) {
 
 }  // namespace mlxcomm::client
 
+namespace mlxcomm {
+namespace {
+
+// The numbers of mlxcomm.h are those of proto/types. Each is asserted: a different one does not
+// compile, and the test finds one that is appended there and not here.
+template <typename C, typename Ours>
+constexpr bool Same(C theirs, Ours ours) {
+  return static_cast<int>(theirs) == static_cast<int>(ours);
+}
+
+static_assert(Same(MLXCOMM_OK, FailureCode::kNone));
+static_assert(Same(MLXCOMM_INVALID_ARGUMENT, FailureCode::kInvalidArgument));
+static_assert(Same(MLXCOMM_MISMATCH, FailureCode::kMismatch));
+static_assert(Same(MLXCOMM_DEADLINE_EXCEEDED, FailureCode::kDeadlineExceeded));
+static_assert(Same(MLXCOMM_RANK_LOST, FailureCode::kRankLost));
+static_assert(Same(MLXCOMM_DAEMON_LOST, FailureCode::kDaemonLost));
+static_assert(Same(MLXCOMM_DAEMON_STOPPING, FailureCode::kDaemonStopping));
+static_assert(Same(MLXCOMM_RESOURCE_EXHAUSTED, FailureCode::kResourceExhausted));
+static_assert(Same(MLXCOMM_CANCELLED, FailureCode::kCancelled));
+static_assert(Same(MLXCOMM_ALREADY_EXISTS, FailureCode::kAlreadyExists));
+static_assert(Same(MLXCOMM_UNAVAILABLE, FailureCode::kUnavailable));
+static_assert(Same(MLXCOMM_PERMISSION_DENIED, FailureCode::kPermissionDenied));
+static_assert(Same(MLXCOMM_INTERNAL, FailureCode::kInternal));
+
+static_assert(Same(MLXCOMM_FLOAT32, DataType::kFloat32));
+static_assert(Same(MLXCOMM_FLOAT16, DataType::kFloat16));
+static_assert(Same(MLXCOMM_BFLOAT16, DataType::kBfloat16));
+static_assert(Same(MLXCOMM_INT32, DataType::kInt32));
+static_assert(Same(MLXCOMM_BOOL, DataType::kBool));
+static_assert(Same(MLXCOMM_INT8, DataType::kInt8));
+static_assert(Same(MLXCOMM_INT16, DataType::kInt16));
+static_assert(Same(MLXCOMM_INT64, DataType::kInt64));
+static_assert(Same(MLXCOMM_UINT8, DataType::kUint8));
+static_assert(Same(MLXCOMM_UINT16, DataType::kUint16));
+static_assert(Same(MLXCOMM_UINT32, DataType::kUint32));
+static_assert(Same(MLXCOMM_UINT64, DataType::kUint64));
+static_assert(Same(MLXCOMM_FLOAT64, DataType::kFloat64));
+static_assert(Same(MLXCOMM_COMPLEX64, DataType::kComplex64));
+
+static_assert(Same(MLXCOMM_SUM, ReduceOperator::kSum));
+static_assert(Same(MLXCOMM_PROD, ReduceOperator::kProduct));
+static_assert(Same(MLXCOMM_MIN, ReduceOperator::kMin));
+static_assert(Same(MLXCOMM_MAX, ReduceOperator::kMax));
+static_assert(Same(MLXCOMM_AND, ReduceOperator::kAnd));
+static_assert(Same(MLXCOMM_OR, ReduceOperator::kOr));
+static_assert(Same(MLXCOMM_MEAN, ReduceOperator::kMean));
+
+static_assert(Same(MLXCOMM_PLAN_AUTOMATIC, PlanKind::kAutomatic));
+static_assert(Same(MLXCOMM_PLAN_RING, PlanKind::kRing));
+static_assert(Same(MLXCOMM_PLAN_EXCHANGE, PlanKind::kExchange));
+static_assert(Same(MLXCOMM_PLAN_HALVING_DOUBLING, PlanKind::kHalvingDoubling));
+static_assert(Same(MLXCOMM_PLAN_TREE, PlanKind::kTree));
+
+}  // namespace
+}  // namespace mlxcomm
+
+namespace {
+
+Failure Find(const mlxcomm_place_options& options, mlxcomm_place& out) {
+  PlaceGiven given;
+  if (options.job != nullptr) given.job = options.job;
+  if (options.rank != -1) given.rank = options.rank;
+  if (options.size != -1) given.size = options.size;
+  Environment environment = ProcessEnvironment;
+  if (options.lookup != nullptr) {
+    environment = [&options](const char* name) -> std::optional<std::string> {
+      const char* const value = options.lookup(options.lookup_context, name);
+      return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+    };
+  }
+  Place place;
+  if (Failure failure = FindPlace(environment, given, place); !failure.ok()) return failure;
+  if (place.job.size() >= sizeof out.job) {
+    return Invalid("job: expected a name of less than " + std::to_string(sizeof out.job) +
+                   " bytes");
+  }
+  std::memcpy(out.job, place.job.c_str(), place.job.size() + 1);
+  out.rank = place.rank;
+  out.size = place.size;
+  out.launched = place.launched ? 1 : 0;
+  return {};
+}
+
+}  // namespace
+
 extern "C" {
 
 MLXCOMM_API const char* mlxcomm_code_name(mlxcomm_code code) {
@@ -87,6 +181,28 @@ MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
 }
 
 MLXCOMM_API void mlxcomm_disconnect(mlxcomm_connection* connection) { delete connection; }
+
+MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options) {
+  *options = {};
+  options->struct_size = sizeof *options;
+  options->rank = -1;
+  options->size = -1;
+}
+
+MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
+                                            mlxcomm_place* place, mlxcomm_error* error) {
+  return Guarded(error, [&] {
+    if (place == nullptr) return Tell(Invalid("place: expected a pointer, got NULL"), error);
+    mlxcomm_place_options all;
+    mlxcomm_place_options_init(&all);
+    if (options != nullptr && options->struct_size != sizeof all) {
+      return Tell(Invalid("options: expected what mlxcomm_place_options_init has filled in"),
+                  error);
+    }
+    if (options != nullptr) all = *options;
+    return Tell(Find(all, *place), error);
+  });
+}
 
 MLXCOMM_API uint32_t mlxcomm_rank(const mlxcomm_group* group) { return group->rank(); }
 MLXCOMM_API uint32_t mlxcomm_size(const mlxcomm_group* group) { return group->size(); }

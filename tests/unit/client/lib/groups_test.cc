@@ -1,7 +1,5 @@
 // Groups that split, shrink and are closed, from the client's side: the test plays the daemon and
 // all other ranks.
-#include "client/lib/group_split.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

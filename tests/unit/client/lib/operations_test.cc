@@ -469,7 +469,7 @@ TEST_F(AloneTest, HasEndedBeforeItIsAskedForAndWorksWithoutItsDaemon) {
 
 // --- numbers -----------------------------------------------------------------------------
 
-// Why: enumerations.cc compares the values of mlxcomm.h; users could not ask for a value that only
+// Why: api.cc compares the values of mlxcomm.h; users could not ask for a value that only
 // proto/types has.
 TEST(EnumerationsTest, OfTheHeaderAreAllThereAre) {
   for (int value = 0; value < 256; ++value) {
