@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -338,8 +337,8 @@ Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   }
   if (is_known) {
     // It cannot have been freed: freeing takes the mutex, and forgets it.
-    [[maybe_unused]] const Refusal none = PinRanges(entry, extent, false, called.pins);
-    assert(!none.has_value());
+    const Refusal none = PinRanges(entry, extent, false, called.pins);
+    MLXCOMM_INVARIANT(!none.has_value());
   }
   pending_.Add(ticket) = called;
   if (on_page) return std::nullopt;

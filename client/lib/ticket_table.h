@@ -15,6 +15,8 @@
 #include <numeric>
 #include <vector>
 
+#include "proto/types/invariant.h"
+
 namespace mlxcomm::client {
 
 template <typename Value>
@@ -41,7 +43,7 @@ class TicketTable {
   // more. Requires that there is room, and that no ticket has been given out meanwhile: it might have
   // taken the place.
   Value& Add(std::uint64_t ticket) {
-    assert(PlaceOf(ticket) == kNone);
+    MLXCOMM_INVARIANT(PlaceOf(ticket) == kNone);
     return Put(ticket);
   }
 

@@ -51,6 +51,13 @@ TEST(TicketTableTest, DoesNotKnowTicketsThatItHasNotGivenOut) {
   }
 }
 
+TEST(TicketTableDeathTest, EndsAtATicketThatHasAnEntryAlready) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Table table(4);
+  const std::uint64_t ticket = Added(table);
+  EXPECT_DEATH(table.Add(ticket), "mlxcomm: bug: expected PlaceOf\\(ticket\\) == kNone");
+}
+
 // Why: an operation may take as long as a million others of its process.
 TEST(TicketTableTest, NeverGivesOutTwiceWhatIsHeldForLong) {
   Table table(4);
