@@ -10,6 +10,7 @@ errors that name the rank at fault.
 """
 
 from . import _check_mlx, _mlxcomm, operations  # noqa: F401 - first whether this MLX fits.
+from ._check_mlx import mpi_library
 from .backends import install, uninstall
 from .errors import (
     AlreadyExistsError,
@@ -37,7 +38,6 @@ from .groups import (
     shrink,
     split,
 )
-from .mpi_shim import mpi_library
 from .operations import *  # noqa: F403
 
 __version__ = _mlxcomm.version

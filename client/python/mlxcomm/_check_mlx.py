@@ -1,10 +1,25 @@
 """Imported before the extension: MLX's C++ interface changes between patch releases, and with another one
 than it was built for the extension would crash, or not load, for a reason that nobody could read."""
 
+import pathlib
+import sys
+
 import mlx.core as _mx
 
 from ._built_for import MLX_VERSION
-from .mpi_shim import mpi_library
+
+
+def mpi_library() -> str:
+    """The path of libmlxcomm_mpi, which MLX's own MPI backend can load.
+
+        export MLX_MPI_LIBNAME=$(python -c "import mlxcomm; print(mlxcomm.mpi_library())")
+
+    makes mx.distributed.init() of a program that knows nothing of mlxcomm join the daemon.
+    `mlxcommctl launch` sets it.
+    """
+    suffix = "dylib" if sys.platform == "darwin" else "so"
+    return str(pathlib.Path(__file__).parent / "lib" / f"libmlxcomm_mpi.{suffix}")
+
 
 if _mx.__version__.split(".dev")[0] != MLX_VERSION:
     raise ImportError(
