@@ -7,7 +7,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr char kPageBegin[] = R"(.Dd November 28, 2026
+constexpr char kPageBegin[] = R"man(.Dd November 28, 2026
 .Dt MLXCOMMCTL 1
 .Os
 .Sh NAME
@@ -46,9 +46,9 @@ A verb that fails prints an object with
 .Ql error
 as its last line.
 .Sh VERBS
-)";
+)man";
 
-constexpr char kPageEnd[] = R"(.Sh ENVIRONMENT
+constexpr char kPageEnd[] = R"man(.Sh ENVIRONMENT
 .Bl -tag -width Ds
 .It Ev MLXCOMM_SOCKET
 The daemon's Unix socket.
@@ -82,7 +82,7 @@ source <(mlxcommctl completion bash)
 .Ed
 .Sh SEE ALSO
 .Xr mlxcommd 8
-)";
+)man";
 
 const CLI::App* CommandOf(const CLI::App& app, const std::string& path) {
   const std::size_t blank = path.find(' ');

@@ -52,7 +52,7 @@ std::string Padded(std::string text, std::size_t width) {
 }
 
 std::string Coloured(std::string_view code, const std::string& text, bool colours) {
-  return colours ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : text;
+  return colours ? absl::StrCat("\x1b[", std::string(code), "m", text, "\x1b[0m") : text;
 }
 
 std::string NumbersPadded(const std::string& name) {

@@ -21,17 +21,17 @@ namespace mlxcomm::ctl {
 namespace {
 
 // Shorter than what a pipe takes atomically.
-struct Told {
+struct KeptGroup {
   pid_t group = 0;
   int is_there = 0;
 };
 
 // False: the other end has gone.
-bool Read(Told& told) {
+bool Read(KeptGroup& kept) {
   std::size_t got = 0;
-  while (got < sizeof told) {
+  while (got < sizeof kept) {
     const ssize_t more =
-        ::read(STDIN_FILENO, reinterpret_cast<char*>(&told) + got, sizeof told - got);
+        ::read(STDIN_FILENO, reinterpret_cast<char*>(&kept) + got, sizeof kept - got);
     if (more < 0 && errno == EINTR) continue;
     if (more <= 0) return false;
     got += static_cast<std::size_t>(more);
@@ -76,12 +76,12 @@ void RankKeeper::Add(pid_t group) { Tell(group, true); }
 void RankKeeper::Remove(pid_t group) { Tell(group, false); }
 
 void RankKeeper::Tell(pid_t group, bool is_there) {
-  const Told told{group, is_there ? 1 : 0};
+  const KeptGroup kept{group, is_there ? 1 : 0};
   ssize_t written = -1;
   do {
-    written = ::write(to_.get(), &told, sizeof told);
+    written = ::write(to_.get(), &kept, sizeof kept);
   } while (written < 0 && errno == EINTR);
-  if (written == sizeof told || std::exchange(said_lost_, true)) return;
+  if (written == sizeof kept || std::exchange(said_lost_, true)) return;
   std::fprintf(stderr, "mlxcommctl: should this process be killed, its ranks live on: %s\n",
                std::strerror(errno));
 }
@@ -91,10 +91,10 @@ int RunRankKeeper() {
   for (const int output : {STDOUT_FILENO, STDERR_FILENO})
     ::close(output);  // No process waits for its end.
   std::vector<pid_t> groups;
-  for (Told told; Read(told);) {
-    if (told.group <= 1) continue;  // It would mean all processes.
-    std::erase(groups, told.group);
-    if (told.is_there != 0) groups.push_back(told.group);
+  for (KeptGroup kept; Read(kept);) {
+    if (kept.group <= 1) continue;  // It would mean all processes.
+    std::erase(groups, kept.group);
+    if (kept.is_there != 0) groups.push_back(kept.group);
   }
   EndAll(groups);
   return 0;

@@ -241,14 +241,14 @@ Run AddServiceInstall(CLI::App& verb, const Invocation& invocation) {
       ->check(NotEmpty("a program"));
   AddRoot(verb, *made, "Only put the files, below this folder, for packages");
   verb.footer(
-      R"(By systemd or launchd. All that could go wrong is looked for first; if something is
+      R"man(By systemd or launchd. All that could go wrong is looked for first; if something is
 missing, nothing is changed. An existing configuration is kept. A newer program is run
 once before it takes the place of the old one, which is put back if the daemon does not
 answer.
 
 To upgrade, call the newer mlxcommctl by its path, because sudo finds the installed one:
-  sudo "$(command -v mlxcommctl)" service install) ");
-      return [made] { return Change(*made, "install", PlanInstall); };
+  sudo "$(command -v mlxcommctl)" service install)man");
+  return [made] { return Change(*made, "install", PlanInstall); };
 }
 
 Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {

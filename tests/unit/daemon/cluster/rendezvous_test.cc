@@ -109,7 +109,7 @@ v1::WorldFormed WorldOfTwo(const std::string& job, std::uint64_t attempt_of_seco
   formed.set_job(job);
   formed.set_user("ann");
   formed.set_group(5);
-  for (const std::uint8_t node : {1, 2}) {
+  for (const std::uint8_t node : {std::uint8_t{1}, std::uint8_t{2}}) {
     const NodeId id = Id(node);
     formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
   }
