@@ -17,6 +17,7 @@ inline bool WriteFile(const char* file, const std::string& text) {
   return (out << text << std::flush).good();
 }
 
+// NOLINTNEXTLINE(bugprone-command-processor): the command is the test's own.
 inline bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }
 
 // Moves the process into a user and a network namespace, where it stays for all later tests: the

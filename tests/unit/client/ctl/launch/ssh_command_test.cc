@@ -30,6 +30,7 @@ class SshCommandTest : public FolderTest {
   static std::string Run(const std::string& command, const std::string& shell = "sh") {
     const std::string line =
         "env PATH=/usr/bin:/bin " + shell + " -c " + ShellWord(command) + " 2>&1";
+    // NOLINTNEXTLINE(bugprone-command-processor): the command is the test's own.
     FILE* const pipe = ::popen(line.c_str(), "r");
     std::string text;
     for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
@@ -49,6 +50,7 @@ TEST_F(SshCommandTest, ProbeTellsPathVersionAndStatus) {
   const std::string path = Make(odd, R"(case "$1" in --version) echo 7.1 ;;
       *) echo "{\"node\": \"$*\"}" ;; esac)");
   for (const char* const shell : {"sh", "bash", "dash"}) {
+    // NOLINTNEXTLINE(bugprone-command-processor): the command is the test's own.
     if (std::system((std::string("command -v ") + shell + " > /dev/null").c_str()) != 0) continue;
     EXPECT_EQ(Run(ProbeCommand(path, "/a socket's"), shell),
               "mlxcommctl probe 1\npath " + path +
