@@ -52,7 +52,7 @@ meeting::Way Connection::NumberCollective(queue::SubmissionEntry& entry, Caller 
   if (!calls.meeting->HasRoom()) SweepPages();
   const meeting::Way way = calls.meeting->Call(arena_, extent.input_bytes, now, entry, pending.met);
   pending.number = pending.met.number;
-  // Called anew, it may be taken back anew.
+  // Called again, it may be taken back again.
   std::erase_if(calls.refused, [&](std::uint64_t number) { return number >= pending.number; });
   if (way == meeting::Way::kPage) pending.meeting = calls.meeting;
   if (way == meeting::Way::kDaemonCloses) {
@@ -170,7 +170,7 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
   pending.meeting = nullptr;
 }
 
-// True: all ranks came within so many looks, so the operation has ended.
+// True: all ranks came within that many looks, so the operation has ended.
 bool Connection::MeetsAtOnce(Pending& pending) {
   const int looks_most = page_looks_.UnderLocks();
   const int looks = pending.meeting->LookAtOnce(pending.met, looks_most);

@@ -126,7 +126,7 @@ def test_doctor_tells_what_keeps_launch_from_a_host(lab):
     (hosts.folder / "changed_hosts").write_text(
         "node-2 " + " ".join((hosts.folder / "user_key.pub").read_text().split()[:2]) + "\n")
     found = doctor(hosts, *command, f"ssh -F {changed}", "--hosts", "node-2")
-    assert found["node-2"]["code"] == "MC605" and "set up anew" in found["node-2"]["remedy"], found
+    assert found["node-2"]["code"] == "MC605" and "set up again" in found["node-2"]["remedy"], found
     # A key that it does not accept.
     (hosts.folder / "authorized").write_text("")
     found = doctor(hosts, "--hosts", "node-1,no-such-node")

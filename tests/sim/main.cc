@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
   CLI::App app("mlxcomm's daemons, hundreds of them, in virtual time");
   auto* const seed = app.add_option("--seed", options.seed, "replays this one");
   app.add_option("--seeds", options.seeds, "FIRST..LAST");
-  app.add_option("--soak", options.soak_minutes, "runs new seeds for so many minutes");
+  app.add_option("--soak", options.soak_minutes, "runs new seeds for this many minutes");
   app.add_flag("--verbose", options.verbose, "tells what happens");
   app.add_option("--planted", options.planted, "puts a bug in: the checks must find it")
       ->check(CLI::IsMember({"none", "drop-acknowledgement", "keep-duplicates", "forget-credit"}));

@@ -324,7 +324,7 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
   BenchOptions& options = *made;
   options.called = invocation.called;
   CLI::Option* const ranks =
-      bench.add_option("-n,--ranks", options.ranks, "Start that many ranks on this machine")
+      bench.add_option("-n,--ranks", options.ranks, "Start this many ranks on this machine")
           ->type_name("COUNT")
           ->check(CLI::Range(1, 64));
   CLI::Option* const rank =

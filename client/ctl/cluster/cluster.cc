@@ -140,7 +140,7 @@ Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   v1::StatusReply status;
   const Failure failure = FetchStatus(socket, status);
   if (!failure.ok() && failure.code != FailureCode::kUnavailable) {
-    Say("mlxcommd cannot be told: " + failure.message);
+    Say("cannot ask mlxcommd to read it: " + failure.message);
     return Reload::kFailed;
   }
   if (!failure.ok() || status.nodes_size() == 0) {
@@ -150,7 +150,8 @@ Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   const auto pid = static_cast<pid_t>(status.nodes(0).pid());
   const std::string command = "kill -HUP " + std::to_string(pid);
   if (::kill(pid, SIGHUP) != 0) {
-    Say("mlxcommd cannot be told (" + std::string(std::strerror(errno)) + "): sudo " + command);
+    Say("cannot ask mlxcommd to read it (" + std::string(std::strerror(errno)) + "): sudo " +
+        command);
     return Reload::kFailed;
   }
   const auto until = std::chrono::steady_clock::now() + kReloadTime;

@@ -189,7 +189,7 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
       "--json", options.json, "For programs: findings with codes that never change their meaning");
   doctor.add_flag("--all", options.all, "Also what is well");
   CLI::Option* const fix =
-      doctor.add_flag("--fix", options.fix, "Say which commands would repair it")->excludes(json);
+      doctor.add_flag("--fix", options.fix, "Say which commands would fix it")->excludes(json);
   doctor.add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
   doctor.add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
   constexpr std::uint64_t kSecondNs = 1'000'000'000;

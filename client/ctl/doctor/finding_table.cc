@@ -52,7 +52,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = "a daemon that answers",
      .remedy = "install it (mlxcommctl service install), or put mlxcommd into the PATH"},
     {"MC102", Severity::kError, "the configuration has mistakes", "{trouble}",
-     "a configuration that mlxcommd --check-config accepts", "mend the lines that are named"},
+     "a configuration that mlxcommd --check-config accepts", "fix the lines that are named"},
     {"MC103", Severity::kError, "the key file cannot be used, or others can read it", "{trouble}",
      "the cluster's key, readable by the daemon's user alone",
      "mlxcommctl cluster create on the first machine, mlxcommctl cluster join on each other; a "
@@ -60,7 +60,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {.id = "MC103/open",
      .found = "{trouble}",
      .expected = "the cluster's key, readable by the daemon's user alone",
-     .remedy = "let nobody else read it; whoever could may have the key: mlxcommctl cluster key "
+     .remedy = "let nobody else read it; others may have the key already: mlxcommctl cluster key "
                "rotate"},
     {"MC104", Severity::kWarning, "the daemon has no neighbours configured and listens to none",
      "it listens to no neighbours and dials none", "neighbours, if there are to be any",
@@ -409,7 +409,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {.id = "MC501/cut_off",
      .found = "does not answer in time",
      .expected = "an answer",
-     .remedy = "mend the link that is down; else look at its mlxcommd"},
+     .remedy = "repair the link that is down; else look at its mlxcommd"},
     {.id = "MC501/lost",
      .found = "lost",
      .expected = "up",
@@ -519,14 +519,13 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .reasons = {Why::large_lost}},
     {"MC516", Severity::kWarning, "a daemon is draining", "draining, {waits}",
      "a daemon that takes new jobs",
-     "it was told to stop: let its jobs end, or end them; it ends then, and takes jobs once "
-     "mlxcommd is "
-     "started again"},
+     "it got a signal to stop: let its jobs end, or end them; it ends then, and takes jobs once "
+     "mlxcommd is started again"},
     {"MC517", Severity::kNote, "a job waits for ranks", "{detail}", "all ranks of the job",
      "start those that are awaited, where that is not about to happen"},
     {"MC518", Severity::kWarning, "a restart was refused", "{refused} ({ago} ago)",
-     "the program and configuration that lie on its disk, which it was told to go on as",
-     "mend that; then on {node}, as root: mlxcommctl service restart. Or let it stay as it is: "
+     "the program and configuration that lie on its disk, which it was to restart with",
+     "fix that; then on {node}, as root: mlxcommctl service restart. Or let it stay as it is: "
      "mlxcommctl service restart --cancel"},
 
     // 6xx: other hosts, by ssh.
@@ -552,7 +551,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {.id = "MC605/changed",
      .found = "{said}",
      .expected = "the host key that is known here",
-     .remedy = "where the machine was set up anew: forget its old key, and connect once by hand; "
+     .remedy = "where the machine was set up again: forget its old key, and connect once by hand; "
                "else somebody may stand between the two"},
     {"MC606", Severity::kError, "a host does not let this user in without a password", "{said}",
      "a key of this user that the host takes, and no question",

@@ -44,7 +44,7 @@ constexpr std::chrono::minutes kBudget{20};
 
 constexpr Step kSteps[] = {
     {"system", "what this machine is, and what doctor finds", 90, StepSystem},
-    {"platform", "what is taken of the operating system", 120, StepPlatform},
+    {"platform", "what is assumed about the operating system", 120, StepPlatform},
     {"gpu", "operations through MLX, on its default device", 180, StepGpu},
     {"loopback", "two ranks on this machine", 120, StepLoopback},
     {"rdma", "what RDMA devices do, each trial in a process of its own", 240, StepRdma},

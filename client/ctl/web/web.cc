@@ -46,7 +46,7 @@ int Announce(const WebOptions& options, const Gate& gate) {
     std::fprintf(
         stderr,
         "mlxcommctl: %s is not of this machine alone: what is shown, and the token, cross the "
-        "network unencrypted, and whoever has the URL sees this cluster\n",
+        "network unencrypted, and everybody who has the URL sees this cluster\n",
         options.bind.c_str());
   }
   if (options.json) {

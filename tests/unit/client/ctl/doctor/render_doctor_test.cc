@@ -24,7 +24,7 @@ TEST(RenderDoctorTest, PutsTheWorstFirstAndLeavesOutWhatIsWell) {
             "  found    mode 644\n"
             "           of all\n"
             "  expected the cluster's key, readable by the daemon's user alone\n"
-            "  remedy   let nobody else read it; whoever could may have the key: mlxcommctl "
+            "  remedy   let nobody else read it; others may have the key already: mlxcommctl "
             "cluster key rotate\n"
             "  command  chmod 600 '/k 1'\n"
             "warning  MC305  cable a en2 - en3 b: a cable of a link is down\n"

@@ -75,7 +75,7 @@ TEST(SshProbeTest, EachComplaintOfSshLeadsToItsFinding) {
       {"@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@\n"
        "Host key for mac-2 has changed and you have requested strict checking.\n"
        "Host key verification failed.\n",
-       "MC605", "set up anew"},
+       "MC605", "set up again"},
       {"ada@mac-2: Permission denied (publickey,password,keyboard-interactive).\n", "MC606",
        "ssh-keygen -t ed25519"},
       {"Received disconnect from 10.0.0.2 port 22:2: Too many authentication failures\n", "MC606",
@@ -255,6 +255,7 @@ TEST_F(ProbeHostsTest, WhatSshLeavesRunningIsNotWaitedFor) {
   const std::vector<SshHostFacts> facts = ProbeHosts({"a"}, options);
   EXPECT_EQ(facts[0].answer, SshAnswer::kReached);
   EXPECT_EQ(facts[0].searched, "/bin");
+  // NOLINTNEXTLINE(bugprone-command-processor): the command is the test's own.
   EXPECT_EQ(std::system(("kill $(cat " + folder_ + "/pid)").c_str()), 0);  // It was still there.
 }
 
