@@ -1,4 +1,5 @@
-"""The English of READMEs and of comments in C++, for tests/lint: phrases that do not belong there, each with
+#!/usr/bin/env python3
+"""The English of the READMEs and sources named, for tests/lint: phrases that do not belong there, each with
 what to write in its place, and in READMEs sentences that are too long.
 
 Why a list of our own: proselint's checks cannot be added to, and those it has look for other faults. Vale
@@ -6,17 +7,18 @@ takes rules like these, but is no Debian package, and the one on PyPI downloads 
 textlint needs npm. What is left of the work is to find the prose in a file, which is below.
 
 READMEs are read whole: paragraphs, list items and cells of tables, without code and the addresses of links.
-Of C++ only comments are read. Everything that is no prose is blanked out, so that places stay as they are.
+Of sources it reads the comments, and the strings of files that define options, settings or findings.
+Everything that is no prose is blanked out, so that places stay as they are.
 """
 
 import itertools
 import pathlib
 import re
+import sys
 
 WORDS_MAX = 40  # Of one sentence, code and a link's text counted as they read.
-CODE = (".cc", ".c", ".h", ".hpp")
 
-# In READMEs and comments: (what is found, what to write).
+# Everywhere: (what is found, what to write).
 PHRASES = [
     (r"whoever", "name who: the caller, a process, a node"),
     (r"(is|are|was|were|be|been) told", "say who reports what to whom, or who gets what"),
@@ -35,8 +37,8 @@ BEGINNINGS = [
     (r"Whose", "say which thread, process or node; 'whose' is for questions"),
     (r"What (holds|is|does|goes|has|comes) .{20,}? (is|are|goes|stays|waits)", "give the sentence a subject"),
 ]
-# In READMEs alone: one word for one thing (the glossary in daemon/README.md), and the usual word.
-README_PHRASES = [
+# Not in comments: one word for one thing (the glossary in daemon/README.md), and the usual word.
+USER_PHRASES = [
     (r"ways? (through|over) (others|other nodes|another node)", "write 'route'"),
     (r"the engine('s)?( thread)?(?![\w`-])", "write 'the loop' (daemon/README.md)"),
     (r"(mend|mends|mended|mending)", "write 'fix' or 'repair'"),
@@ -50,12 +52,8 @@ def compiled(rules, template):
 
 
 ANYWHERE = compiled(PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
-ANYWHERE_IN_READMES = compiled(README_PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
+FOR_USERS = compiled(USER_PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
 AT_BEGINNINGS = compiled(BEGINNINGS, r"(?:%s)\b")
-
-
-def is_readme(name):
-    return pathlib.Path(name).name in ("README.md", "CONTRIBUTING.md")
 
 
 def blanked(text, filler=" "):
@@ -113,25 +111,33 @@ def sentences_of(block, is_cell):
 
 
 NOT_CODE = re.compile(
-    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|"""
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"|"(?P<string>(?:\\.|[^"\\\n])*)"|"""
     r"""'(?:\\[^'\n]+|\\'|[^\\'\n])'""", re.DOTALL)
+SIGNS = {  # That make it a comment or a string, or stand for something else there.
+    "comment": re.compile(r"^/[/*]+|\*/$|(?<=\n) *\*(?= )"),
+    "string": re.compile(r'^"|"$|\\.'),
+}
+# Files that define what users read: options, verbs, findings, settings.
+FOR_USERS_TOO = re.compile(r"\badd_(option|flag|subcommand)|\bMLXCOMM_VERB|\bFindingKind\b|\(setting\)")
 
 
-def comments_of(text):
-    """The comments alone, where they stand, without the signs that make them comments."""
-    prose, at = [], 0
+def prose_of_code(text, kind):
+    """The comments or strings alone, where they stand; beside strings a NUL for each character of code."""
+    filler, prose, at = ("\0" if kind == "string" else " "), [], 0
     for found in NOT_CODE.finditer(text):
-        prose.append(blanked(text[at:found.start()]))
-        comment = found["comment"]
-        prose.append(blanked(found[0]) if comment is None
-                     else re.sub(r"^/[/*]+|\*/$|(?<=\n) *\*(?= )", lambda sign: " " * len(sign[0]), comment))
+        prose.append(re.sub(r"\S", filler, text[at:found.start()]))
+        if found[kind] is None:
+            prose.append(blanked(found[0], " " if found["comment"] else filler))
+        else:
+            prose.append(SIGNS[kind].sub(lambda sign: blanked(sign[0]), found[0]))
         at = found.end()
-    return "".join(prose) + blanked(text[at:])
+    return "".join(prose) + re.sub(r"\S", filler, text[at:])
 
 
-def blocks_of_comments(prose):
-    """(where, text): lines that follow each other."""
-    for found in re.finditer(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", prose, re.MULTILINE):
+def blocks_of_code(prose):
+    """(where, text): comments on lines that follow each other; strings that are one to the compiler."""
+    pattern = r"[^\0]*[^\0\s][^\0]*" if "\0" in prose else r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+"
+    for found in re.finditer(pattern, prose, re.MULTILINE):
         yield found.start(), found[0]
 
 
@@ -146,7 +152,7 @@ def phrases_in(block, rules):
 
 def faults_of_readme(text):
     for at, block, is_cell in blocks_of_markdown(prose_of_markdown(text)):
-        faults = [*phrases_in(block, ANYWHERE), *phrases_in(block, ANYWHERE_IN_READMES)]
+        faults = [*phrases_in(block, ANYWHERE), *phrases_in(block, FOR_USERS)]
         for begin, sentence in sentences_of(block, is_cell):
             words = [word for word in sentence.split() if re.search(r"\w", word)]
             if len(words) > WORDS_MAX:
@@ -162,13 +168,29 @@ def beginning_of(sentence):
             yield 0, f"'{' '.join(sentence.split()[:3])} ...': {advice}"
 
 
-def faults_of_comments(text):
-    for at, block in blocks_of_comments(comments_of(text)):
-        yield from ((at + where, what) for where, what in phrases_in(block, ANYWHERE))
+def faults_of_code(text, kind):
+    rules = [*ANYWHERE, *(FOR_USERS if kind == "string" else [])]
+    for at, block in blocks_of_code(prose_of_code(text, kind)):
+        yield from ((at + where, what) for where, what in phrases_in(block, rules))
 
 
 def faults_of(name, text):
     """Each as file:line: what is wrong."""
-    found = faults_of_readme(text) if is_readme(name) else faults_of_comments(text)
+    if name.endswith(".md"):
+        found = faults_of_readme(text)
+    else:
+        kinds = ["comment", "string"] if FOR_USERS_TOO.search(text) else ["comment"]
+        found = [fault for kind in kinds for fault in faults_of_code(text, kind)]
     places = sorted((text.count("\n", 0, where) + 1, what) for where, what in found)
     return [f"{name}:{line}: {what}" for (line, what), _ in itertools.groupby(places)]
+
+
+def main(names):
+    found = [fault for name in names
+             for fault in faults_of(name, pathlib.Path(name).read_text(encoding="utf-8", errors="replace"))]
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
