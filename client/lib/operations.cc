@@ -64,24 +64,12 @@ Refusal CheckTypes(const Request& request, Meant& meant) {
     return Invalid("op " + std::to_string(request.op) + ": expected one of mlxcomm_operator");
   }
   if (HasMeaning(meant.type, meant.op)) return std::nullopt;
-  return Invalid(std::string("op ") + ReduceOperatorName(meant.op) + ": has no meaning for " +
-                 DataTypeName(meant.type) + ", expected " + MeaningOf(meant.op) + " type");
+  return Invalid(WhyMeaningless(meant.op, meant.type));
 }
 
 Refusal CheckPeer(const mlxcomm_group& group, OperationKind kind, const Request& request) {
-  const std::string size = std::to_string(group.size());
-  if (HasRoot(kind) && request.peer >= group.size()) {
-    return Invalid("root " + std::to_string(request.peer) + ": expected a rank below " + size);
-  }
-  if (!IsPointToPoint(kind)) return std::nullopt;
-  const char* const name = kind == OperationKind::kSend ? "destination " : "source ";
-  if (group.alone()) {
-    return Invalid(name + std::to_string(request.peer) +
-                   ": expected another rank, and the group has one alone");
-  }
-  if (request.peer < group.size() && request.peer != group.rank()) return std::nullopt;
-  return Invalid(name + std::to_string(request.peer) + ": expected another rank than " +
-                 std::to_string(group.rank()) + ", below " + size);
+  std::string wrong = WhyWrongPeer(kind, request.peer, group.rank(), group.size());
+  return wrong.empty() ? Refusal() : Invalid(std::move(wrong));
 }
 
 // The table as the daemon reads it.

@@ -8,6 +8,7 @@
 #include "client/mlx/collective_primitive.h"
 #include "client/mlx/packing.h"
 #include "mlx/ops.h"
+#include "proto/types/operation_shape.h"
 
 namespace mlxcomm::graph {
 namespace {
@@ -28,12 +29,6 @@ std::string Written(const mx::Shape& shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) text << (i == 0 ? "" : ", ") << shape[i];
   text << ")";
   return text.str();
-}
-
-void CheckRank(const char* name, const char* argument, std::uint32_t rank, const Call& call) {
-  if (rank >= call.size()) {
-    Invalid(name, argument, " ", rank, ": expected a rank below the group's size ", call.size());
-  }
 }
 
 // The leading axis must consist of as many blocks as there are ranks.
@@ -93,14 +88,9 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
       std::move(inputs));
 }
 
-// Checks that do not depend on the array.
 void CheckPeer(const Operation& operation, const Call& call) {
-  const char* const name = OperationKindName(operation.kind);
-  if (HasRoot(operation.kind)) CheckRank(name, "root", operation.root, call);
-  if (!IsPointToPoint(operation.kind)) return;
-  const char* const peer = operation.kind == OperationKind::kSend ? "destination" : "source";
-  CheckRank(name, peer, operation.root, call);
-  if (operation.root == call.rank()) Invalid(name, peer, " ", operation.root, " is this rank");
+  const std::string wrong = WhyWrongPeer(operation.kind, operation.root, call.rank(), call.size());
+  if (!wrong.empty()) Invalid(OperationKindName(operation.kind), wrong);
 }
 
 // The rows that are sent: as many as the table says, which all ranks know or only this one.

@@ -1,10 +1,10 @@
 #include "client/mlx/operation.h"
 
 #include <numeric>
-#include <sstream>
 #include <stdexcept>
 
 #include "mlx/utils.h"
+#include "proto/types/operation_shape.h"
 
 namespace mlxcomm::graph {
 namespace {
@@ -32,11 +32,9 @@ const char* NameOf(mlxcomm_operator op) {
 
 void CheckOperator(const char* name, mx::Dtype type, mlxcomm_operator op) {
   const auto asked = static_cast<ReduceOperator>(op);
-  if (HasMeaning(static_cast<DataType>(DataTypeOf(type)), asked)) return;
-  std::ostringstream text;
-  text << "[mlxcomm] " << name << ": op \"" << NameOf(op) << "\" expects " << MeaningOf(asked)
-       << " dtype, got " << type;
-  throw std::invalid_argument(text.str());
+  const auto its = static_cast<DataType>(DataTypeOf(type));
+  if (HasMeaning(its, asked)) return;
+  throw std::invalid_argument(std::string("[mlxcomm] ") + name + ": " + WhyMeaningless(asked, its));
 }
 
 mlxcomm_data_type DataTypeOf(mx::Dtype type) {

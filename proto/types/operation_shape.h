@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "proto/types/operation.h"
 
@@ -57,5 +58,24 @@ constexpr Sources SourcesOf(const ShapeRequest& request) {
 // How often each link of a ring of all ranks carries the operation's bytes, in each direction, as
 // nccl-tests counts it: for blocks or counts, the bytes of all ranks' blocks together.
 double RingLoad(OperationKind kind, std::uint32_t ranks);
+
+// What is wrong with an argument, for messages of whichever interface knows it first.
+inline std::string WhyMeaningless(ReduceOperator op, DataType type) {
+  return std::string("op ") + ReduceOperatorName(op) + " has no meaning for " + DataTypeName(type) +
+         ": expected " + MeaningOf(op) + " type";
+}
+// Empty: `peer` may be the root, destination or source of rank `rank` of `size`.
+inline std::string WhyWrongPeer(OperationKind kind, std::uint32_t peer, std::uint32_t rank,
+                                std::uint32_t size) {
+  if (HasRoot(kind) && peer >= size) {
+    return "root " + std::to_string(peer) + ": expected a rank below " + std::to_string(size);
+  }
+  if (!IsPointToPoint(kind) || (peer < size && peer != rank)) return {};
+  const std::string named =
+      (kind == OperationKind::kSend ? "destination " : "source ") + std::to_string(peer);
+  if (size == 1) return named + ": expected another rank, and the group has one alone";
+  return named + ": expected another rank than " + std::to_string(rank) + ", below " +
+         std::to_string(size);
+}
 
 }  // namespace mlxcomm

@@ -54,7 +54,7 @@ void WrongArguments(mlx_distributed_group world) {
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, NULL, other, 2, world, 0, cpu), "expected a table");
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, counts, counts, 2, world, 0, cpu), "6 rows");
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, other, NULL, 3, world, 0, cpu), "2 ranks, got 3");
-  Wrong(mlxcomm_mlx_send(&res, x, rank, 0, world, 0, cpu), "is this rank");
+  Wrong(mlxcomm_mlx_send(&res, x, rank, 0, world, 0, cpu), "expected another rank");
   Wrong(mlxcomm_mlx_send(&res, x, -5, 0, world, 0, cpu), "send: dst -5");
   Wrong(mlxcomm_mlx_recv(&res, NULL, 1, MLX_FLOAT32, 0, 0, nothing, world, 0, cpu),
         "shape: expected");

@@ -332,7 +332,7 @@ void Alone(void) {
   KeepErrors();
   CheckFailed(mlxcomm_mlx_shrink(&part, world, 0), MLXCOMM_INVALID_ARGUMENT, -1, "nobody to lose");
   CheckFailed(mlxcomm_mlx_send(&res, res, 0, 0, world, 0, cpu), MLXCOMM_INVALID_ARGUMENT, -1,
-              "destination 0 is this rank");
+              "destination 0: expected another rank");
   CheckFailed(mlxcomm_mlx_init(&world, true, NULL), MLXCOMM_UNAVAILABLE, -1,
               "no launcher has said");
   CheckFailed(mlxcomm_mlx_init(&world, false, "gloo"), MLXCOMM_INVALID_ARGUMENT, -1,

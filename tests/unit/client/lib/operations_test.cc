@@ -309,13 +309,13 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
       {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, t, e); }, "type 15"},
       {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, bad_op, 0, t, e); }, "op 0"},
       {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, MLXCOMM_AND, 0, t, e); },
-       "op and: has no meaning for float32"},
+       "op and has no meaning for float32"},
       {[&] { return mlxcomm_reduce(g, in, in, 1, MLXCOMM_INT8, MLXCOMM_MEAN, 1, 0, t, e); },
-       "op mean: has no meaning for int8"},
+       "op mean has no meaning for int8"},
       {[&] {
          return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_OR, 0, t, e);
        },
-       "op or: has no meaning for complex64"},
+       "op or has no meaning for complex64"},
       {[&] { return mlxcomm_broadcast(g, in, out, 1, kFloat, 3, 0, t, e); },
        "root 3: expected a rank below 3"},
       {[&] { return mlxcomm_send(g, in, 1, kFloat, 1, 0, 0, t, e); },
