@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/mlx/group_impl.h"
 #include "mlx/array.h"
 #include "mlx/c/array.h"
 #include "mlx/c/distributed_group.h"
@@ -45,6 +46,11 @@ mlx::core::Dtype TypeOf(int dtype);
 mlx::core::StreamOrDevice StreamOf(mlx_stream s);
 // Null where the handle is empty.
 std::shared_ptr<mlx::core::distributed::detail::GroupImpl> GroupOrNull(mlx_distributed_group group);
+
+// The group that a call names: one of ours, or the default for an empty handle (groups.cc); the first
+// call that asks for the default waits until it is joined. Null for a group of one rank. Throws
+// std::invalid_argument for one of MLX's own backends.
+std::shared_ptr<graph::DaemonGroup> CalledGroup(const char* function, mlx_distributed_group group);
 
 void CheckResult(const void* res);
 void Set(mlx_array* res, mlx::core::array value);

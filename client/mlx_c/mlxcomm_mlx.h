@@ -141,10 +141,42 @@ MLXCOMM_MLX_API int mlxcomm_mlx_name(mlx_string* res, mlx_distributed_group grou
  * otherwise. Gradients are true adjoints, operations themselves, which every rank evaluates; but
  * those of all_reduce and all_gather(_v) follow MLX, where each rank has the loss for itself. */
 
+/* One operation on an array. Fields that the kind does not use are ignored: zero is fine. */
+typedef struct mlxcomm_mlx_request {
+  size_t struct_size; /* sizeof(mlxcomm_mlx_request) */
+  mlxcomm_kind kind;
+  mlxcomm_operator op;
+  int peer; /* root, destination or source */
+  uint32_t tag;
+  const uint64_t* counts;         /* of all_to_all_v: send_counts */
+  const uint64_t* receive_counts; /* may be null */
+  size_t counts_num;
+  mlx_distributed_group group;
+  uint64_t timeout_ns;
+  mlx_stream s;
+} mlxcomm_mlx_request;
+/* Any operation but a barrier. The functions below fill in a request for it; a program that learns
+ * the kind while it runs, or a language without C's inline functions, does so itself. */
+MLXCOMM_MLX_API int mlxcomm_mlx_operate(mlx_array* res, mlx_array x,
+                                        const mlxcomm_mlx_request* request);
+
+/* A request with the fields that all kinds have; the caller adds the others. */
+MLXCOMM_INLINE mlxcomm_mlx_request mlxcomm_mlx_request_of(mlxcomm_kind kind,
+                                                          mlx_distributed_group group,
+                                                          uint64_t timeout_ns, mlx_stream s) {
+  const mlxcomm_mlx_request request = {
+      sizeof(mlxcomm_mlx_request), kind, MLXCOMM_SUM, 0, 0, NULL, NULL, 0, group, timeout_ns, s};
+  return request;
+}
+
 /* The x of all ranks combined, on every rank; x's shape. */
-MLXCOMM_MLX_API int mlxcomm_mlx_all_reduce(mlx_array* res, mlx_array x, mlxcomm_operator op,
-                                           mlx_distributed_group group, uint64_t timeout_ns,
-                                           mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_all_reduce(mlx_array* res, mlx_array x, mlxcomm_operator op,
+                                          mlx_distributed_group group, uint64_t timeout_ns,
+                                          mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_ALL_REDUCE, group, timeout_ns, s);
+  request.op = op;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* For many arrays, each as with all_reduce except for the order in which its inputs are
  * combined: those of one dtype are packed together and are one operation, or one for each
  * `bucket_bytes` of them (0: for all). Results may share memory. An empty vector has an empty
@@ -154,53 +186,99 @@ MLXCOMM_MLX_API int mlxcomm_mlx_all_reduce_many(mlx_vector_array* res, mlx_vecto
                                                 mlx_distributed_group group, uint64_t timeout_ns,
                                                 mlx_stream s);
 /* The same at rank `root`; zeros of x's shape elsewhere. */
-MLXCOMM_MLX_API int mlxcomm_mlx_reduce(mlx_array* res, mlx_array x, int root, mlxcomm_operator op,
-                                       mlx_distributed_group group, uint64_t timeout_ns,
-                                       mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_reduce(mlx_array* res, mlx_array x, int root, mlxcomm_operator op,
+                                      mlx_distributed_group group, uint64_t timeout_ns,
+                                      mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_REDUCE, group, timeout_ns, s);
+  request.op = op;
+  request.peer = root;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* x: (size * n, ...). Rank r gets block r of what all_reduce gives: (n, ...). */
-MLXCOMM_MLX_API int mlxcomm_mlx_reduce_scatter(mlx_array* res, mlx_array x, mlxcomm_operator op,
-                                               mlx_distributed_group group, uint64_t timeout_ns,
-                                               mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_reduce_scatter(mlx_array* res, mlx_array x, mlxcomm_operator op,
+                                              mlx_distributed_group group, uint64_t timeout_ns,
+                                              mlx_stream s) {
+  mlxcomm_mlx_request request =
+      mlxcomm_mlx_request_of(MLXCOMM_REDUCE_SCATTER, group, timeout_ns, s);
+  request.op = op;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* The root's x on every rank; read there alone. */
-MLXCOMM_MLX_API int mlxcomm_mlx_broadcast(mlx_array* res, mlx_array x, int root,
-                                          mlx_distributed_group group, uint64_t timeout_ns,
-                                          mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_broadcast(mlx_array* res, mlx_array x, int root,
+                                         mlx_distributed_group group, uint64_t timeout_ns,
+                                         mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_BROADCAST, group, timeout_ns, s);
+  request.peer = root;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* x: (n, ...); a scalar counts as one row. All x one after the other: (size * n, ...). */
-MLXCOMM_MLX_API int mlxcomm_mlx_all_gather(mlx_array* res, mlx_array x, mlx_distributed_group group,
-                                           uint64_t timeout_ns, mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_all_gather(mlx_array* res, mlx_array x, mlx_distributed_group group,
+                                          uint64_t timeout_ns, mlx_stream s) {
+  const mlxcomm_mlx_request request =
+      mlxcomm_mlx_request_of(MLXCOMM_ALL_GATHER, group, timeout_ns, s);
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* The same with a different number of rows on each rank. counts: one for each of `counts_num` =
  * size ranks, the same on all; x has counts[rank] rows, the result their sum. NULL (and 0) asks
  * the other ranks first, which evaluates. */
-MLXCOMM_MLX_API int mlxcomm_mlx_all_gather_v(mlx_array* res, mlx_array x,
-                                             const uint64_t* counts /* may be null */,
-                                             size_t counts_num, mlx_distributed_group group,
-                                             uint64_t timeout_ns, mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_all_gather_v(mlx_array* res, mlx_array x,
+                                            const uint64_t* counts /* may be null */,
+                                            size_t counts_num, mlx_distributed_group group,
+                                            uint64_t timeout_ns, mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_ALL_GATHER_V, group, timeout_ns, s);
+  request.counts = counts;
+  request.counts_num = counts_num;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* As all_gather, at rank `root`; no rows elsewhere: (0, ...). */
-MLXCOMM_MLX_API int mlxcomm_mlx_gather(mlx_array* res, mlx_array x, int root,
-                                       mlx_distributed_group group, uint64_t timeout_ns,
-                                       mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_gather(mlx_array* res, mlx_array x, int root,
+                                      mlx_distributed_group group, uint64_t timeout_ns,
+                                      mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_GATHER, group, timeout_ns, s);
+  request.peer = root;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* x: (size * n, ...), read at the root alone. Rank r gets block r of it: (n, ...). */
-MLXCOMM_MLX_API int mlxcomm_mlx_scatter(mlx_array* res, mlx_array x, int root,
-                                        mlx_distributed_group group, uint64_t timeout_ns,
-                                        mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_scatter(mlx_array* res, mlx_array x, int root,
+                                       mlx_distributed_group group, uint64_t timeout_ns,
+                                       mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_SCATTER, group, timeout_ns, s);
+  request.peer = root;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* x: (size * n, ...). Block r goes to rank r, and block r of the result comes from it; x's shape. */
-MLXCOMM_MLX_API int mlxcomm_mlx_all_to_all(mlx_array* res, mlx_array x, mlx_distributed_group group,
-                                           uint64_t timeout_ns, mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_all_to_all(mlx_array* res, mlx_array x, mlx_distributed_group group,
+                                          uint64_t timeout_ns, mlx_stream s) {
+  const mlxcomm_mlx_request request =
+      mlxcomm_mlx_request_of(MLXCOMM_ALL_TO_ALL, group, timeout_ns, s);
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* The same with a different number of rows for each: send_counts[r] rows go to rank r,
  * receive_counts[r] come from it, packed in order of rank; both have `counts_num` = size
  * entries. The rows of x are the sum of the first, those of the result the sum of the second.
  * MISMATCH: a rank sends another a number of rows that it does not expect. receive_counts NULL
  * asks the other ranks first, which evaluates. */
-MLXCOMM_MLX_API int mlxcomm_mlx_all_to_all_v(mlx_array* res, mlx_array x,
-                                             const uint64_t* send_counts,
-                                             const uint64_t* receive_counts /* may be null */,
-                                             size_t counts_num, mlx_distributed_group group,
-                                             uint64_t timeout_ns, mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_all_to_all_v(mlx_array* res, mlx_array x,
+                                            const uint64_t* send_counts,
+                                            const uint64_t* receive_counts /* may be null */,
+                                            size_t counts_num, mlx_distributed_group group,
+                                            uint64_t timeout_ns, mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_ALL_TO_ALL_V, group, timeout_ns, s);
+  request.counts = send_counts;
+  request.receive_counts = receive_counts;
+  request.counts_num = counts_num;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* Sends x to another rank when the result, which equals x, is evaluated. The n-th send to a rank with a tag
  * meets the n-th recv there with that tag. */
-MLXCOMM_MLX_API int mlxcomm_mlx_send(mlx_array* res, mlx_array x, int dst, uint32_t tag,
-                                     mlx_distributed_group group, uint64_t timeout_ns,
-                                     mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_send(mlx_array* res, mlx_array x, int dst, uint32_t tag,
+                                    mlx_distributed_group group, uint64_t timeout_ns,
+                                    mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_SEND, group, timeout_ns, s);
+  request.peer = dst;
+  request.tag = tag;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 /* What `src` sends, with this shape and dtype.
  *
  * after: may be empty; is evaluated before, and not read. Gradients flow only from results to
@@ -210,9 +288,14 @@ MLXCOMM_MLX_API int mlxcomm_mlx_recv(mlx_array* res, const int* shape, size_t sh
                                      mlx_array after /* may be null */, mlx_distributed_group group,
                                      uint64_t timeout_ns, mlx_stream s);
 /* recv with x's shape and dtype, after x. */
-MLXCOMM_MLX_API int mlxcomm_mlx_recv_like(mlx_array* res, mlx_array x, int src, uint32_t tag,
-                                          mlx_distributed_group group, uint64_t timeout_ns,
-                                          mlx_stream s);
+MLXCOMM_INLINE int mlxcomm_mlx_recv_like(mlx_array* res, mlx_array x, int src, uint32_t tag,
+                                         mlx_distributed_group group, uint64_t timeout_ns,
+                                         mlx_stream s) {
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_RECV, group, timeout_ns, s);
+  request.peer = src;
+  request.tag = tag;
+  return mlxcomm_mlx_operate(res, x, &request);
+}
 
 /* --- errors ------------------------------------------------------------------------------------------- */
 

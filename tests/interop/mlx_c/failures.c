@@ -34,6 +34,13 @@ void WrongArguments(mlx_distributed_group world) {
   KeepErrors();
   Wrong(mlxcomm_mlx_all_reduce(NULL, x, MLXCOMM_SUM, world, 0, cpu), "res: expected a pointer");
   Wrong(mlxcomm_mlx_all_reduce(&res, empty, MLXCOMM_SUM, world, 0, cpu), "got an empty one");
+  mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_BARRIER, world, 0, cpu);
+  Wrong(mlxcomm_mlx_operate(&res, x, &request), "kind 5: expected one of mlxcomm_kind, but no");
+  request.kind = (mlxcomm_kind)-1;
+  Wrong(mlxcomm_mlx_operate(&res, x, &request), "kind -1: expected");
+  request.struct_size = 8;
+  Wrong(mlxcomm_mlx_operate(&res, x, &request), "sizeof(mlxcomm_mlx_request)");
+  Wrong(mlxcomm_mlx_operate(&res, x, NULL), "sizeof(mlxcomm_mlx_request)");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)0, world, 0, cpu), "all_reduce: op 0");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)99, world, 0, cpu), "all_reduce: op 99");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, MLXCOMM_AND, world, 0, cpu), "and");
