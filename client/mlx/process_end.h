@@ -6,9 +6,6 @@
 //       ─▶ jobs are left in an orderly way ─▶ groups refuse, nothing is touched any more
 //   end because of a fault ─▶ the other ranks get the fault at once
 //
-//   GroupUse ─┐
-//   GroupUse ─┴─▶ 2 under way ─▶ ... ─▶ none ─▶ CloseGroups(): true, and none begins any more
-//
 // exit() does this for programs of mlx-c (process_groups.h). Python ends its programs while their
 // threads still run (mlxcomm/groups.py): it waits here, and a group is left with the last object
 // that holds it.
@@ -20,6 +17,9 @@
 namespace mlxcomm::graph {
 
 // A call on a group, from its beginning to its end.
+//
+//   GroupUse ─┐
+//   GroupUse ─┴─▶ 2 under way ─▶ ... ─▶ none ─▶ CloseGroups(): true, and none begins any more
 class GroupUse {
  public:
   // Throws OperationError (CANCELLED) once groups are closed.
