@@ -16,7 +16,7 @@
 #include "daemon/platform/handler_memory.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
-#include "daemon/platform/thread_quality.h"
+#include "daemon/platform/power.h"
 #include "daemon/record/operation_recorder.h"
 #include "daemon/work/work_pieces.h"
 #include "proto/queue/adaptive_spin.h"

@@ -34,7 +34,7 @@
 #include "daemon/loop/next_program.h"
 #include "daemon/node/node.h"
 #include "daemon/platform/shared_memory.h"
-#include "daemon/platform/sleep_guard.h"
+#include "daemon/platform/power.h"
 #include "daemon/platform/wakeup.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"

@@ -1,8 +1,10 @@
-// What this machine and process have: time, memory, name, places for files.
+// What this machine and its processes have: time, memory, name, places for files.
 #pragma once
 
 #include <cstdint>
 #include <string>
+
+#include <sys/types.h>
 
 namespace mlxcomm::platform {
 
@@ -23,6 +25,10 @@ std::uint64_t LastLevelCacheBytes();  // Of a core's; 8 MiB where the system doe
 std::string HostName();
 std::string MacosVersion();   // "26.2.1"; empty where this is no macOS.
 std::string OwnExecutable();  // Its path; empty where the system does not say.
+// Whether a process is stopped: by SIGSTOP, by Ctrl-Z, or because it reads from a terminal in the
+// background. One that a debugger holds does not count: a person is looking at it. False also where
+// the system does not say.
+bool IsStopped(pid_t process);
 
 // Defaults of config.proto: for root a system service's, else the user's own.
 std::string DefaultSocketPath();

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/platform/user_groups.h"
 
 namespace mlxcomm::platform {
 namespace {
@@ -33,6 +32,17 @@ int WithRoom(std::vector<char>& room, Look look) {
 // Some systems return these instead of nothing for an account that does not exist.
 bool MeansNone(int error) { return error == 0 || error == ENOENT || error == ESRCH; }
 
+// The groups of `name`, including `first`. `count`: the size of `groups`, then the number of groups; on
+// macOS, where they are too many, it comes back unchanged. getgrouplist takes gid_t, on macOS ints of
+// that size.
+template <typename Number>
+bool GroupsOf(int (*list)(const char*, Number, Number*, int*), const std::string& name, gid_t first,
+              gid_t* groups, int* count) {
+  static_assert(sizeof(Number) == sizeof(gid_t));
+  return list(name.c_str(), static_cast<Number>(first), reinterpret_cast<Number*>(groups), count) >=
+         0;
+}
+
 }  // namespace
 
 absl::StatusOr<UserAccount> FindAccount(uid_t uid) {
@@ -52,7 +62,8 @@ absl::StatusOr<UserAccount> FindAccount(uid_t uid) {
   for (std::size_t most = 64; most <= kGroupsMax; most *= 4) {
     account.groups.resize(most);
     int count = static_cast<int>(most);
-    if (!GroupsOf(account.name, account.group, account.groups.data(), &count)) continue;
+    if (!GroupsOf(::getgrouplist, account.name, account.group, account.groups.data(), &count))
+      continue;
     account.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
     return account;
   }

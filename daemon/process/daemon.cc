@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
-#include "daemon/platform/process_state.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/process/config_file.h"
 #include "daemon/process/transports.h"

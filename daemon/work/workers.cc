@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
-#include "daemon/platform/thread_quality.h"
+#include "daemon/platform/power.h"
 #include "daemon/reduce/kernels.h"
 #include "daemon/work/work_pieces.h"
 

@@ -4,11 +4,13 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/interfaces.h"
 
 namespace mlxcomm::platform {
 
@@ -49,5 +51,10 @@ std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
 
 // IFF_RUNNING shows it already.
 bool HasCarrier(const std::string&) { return true; }
+
+// A port of a bridge has this folder.
+bool IsBridgeMember(const std::string& interface) {
+  return ::access(("/sys/class/net/" + interface + "/brport").c_str(), F_OK) == 0;
+}
 
 }  // namespace mlxcomm::platform

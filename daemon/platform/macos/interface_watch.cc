@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/interfaces.h"
 
 // Not in every copy of the SDK; the numbers are those of Apple's sys/kern_event.h and
 // net/if_media.h, which are part of the system's interface.
@@ -75,5 +76,9 @@ bool HasCarrier(const std::string& interface) {
   if (::ioctl(any.get(), SIOCGIFMEDIA, &media) != 0) return true;
   return (media.ifm_status & IFM_AVALID) == 0 || (media.ifm_status & IFM_ACTIVE) != 0;
 }
+
+// The system removes a member's addresses, link-local ones as well, so a search for addresses finds
+// none there.
+bool IsBridgeMember(const std::string&) { return false; }
 
 }  // namespace mlxcomm::platform

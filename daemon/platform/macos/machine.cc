@@ -4,6 +4,7 @@
 #include <mach-o/dyld.h>
 #include <mach/mach.h>
 #include <malloc/malloc.h>
+#include <sys/proc.h>
 #include <sys/sysctl.h>
 #include <sys/types.h>
 
@@ -55,6 +56,14 @@ std::uint64_t LastLevelCacheBytes() {
     if (::sysctlbyname(name, &bytes, &length, nullptr, 0) == 0 && bytes != 0) return bytes;
   }
   return 8 * 1024 * 1024;
+}
+
+bool IsStopped(pid_t process) {
+  kinfo_proc told{};
+  size_t bytes = sizeof told;
+  int name[] = {CTL_KERN, KERN_PROC, KERN_PROC_PID, process};
+  if (::sysctl(name, 4, &told, &bytes, nullptr, 0) != 0 || bytes < sizeof told) return false;
+  return told.kp_proc.p_stat == SSTOP && (told.kp_proc.p_flag & P_TRACED) == 0;
 }
 
 }  // namespace mlxcomm::platform

@@ -22,7 +22,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
-#include "daemon/platform/thread_quality.h"
+#include "daemon/platform/power.h"
 #include "daemon/transport/rdma/driver_messages.h"
 #include "daemon/transport/rdma/message_memory.h"
 #include "daemon/transport/rdma/shared_queue.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
-#include "daemon/platform/thread_quality.h"
+#include "daemon/platform/power.h"
 #include "daemon/transport/rail_commands.h"
 #include "proto/types/invariant.h"
 

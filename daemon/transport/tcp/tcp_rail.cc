@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "daemon/platform/machine.h"
-#include "daemon/platform/thread_quality.h"
+#include "daemon/platform/power.h"
 #include "daemon/transport/rail_commands.h"
 #include "daemon/transport/tcp/tcp_socket.h"
 #include "proto/types/invariant.h"

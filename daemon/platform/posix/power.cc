@@ -1,8 +1,10 @@
 // Asks IOKit, through dlopen, as in direct_cable.cc: the daemon needs no other framework of
 // Apple's.
-#include "daemon/platform/sleep_guard.h"
+#include "daemon/platform/power.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <pthread/qos.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -96,6 +98,8 @@ struct SleepGuard::Keeper {
   bool over = false;
   std::thread thread;  // Last: it uses the others.
 };
+
+void ServeWhoWaits() { ::pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0); }
 
 SleepGuard::SleepGuard() = default;
 SleepGuard::~SleepGuard() = default;

@@ -1,8 +1,10 @@
-#include "daemon/platform/sleep_guard.h"
+#include "daemon/platform/power.h"
 
 namespace mlxcomm::platform {
 
 struct SleepGuard::Keeper {};
+
+void ServeWhoWaits() {}
 
 SleepGuard::SleepGuard() = default;
 SleepGuard::~SleepGuard() = default;
