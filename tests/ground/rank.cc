@@ -6,6 +6,7 @@
 //   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
 //   send:BYTES:FILE         to the next rank, again and again, until the file is there
 //   scribble:BYTES:TIMES    all_reduces while a thread writes into both; no value is checked
+//   warm:FILE[:allocates]   all_reduces of a thread that tests/hot_path watches; FILE arms it
 //   mixed:SEED:FILE         all kinds of work that the seed draws, until the file is there
 //   every, groups, ...      the calls of the interface (tasks.h)
 //
@@ -18,7 +19,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <random>
 #include <sstream>
@@ -26,6 +29,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "tests/ground/checked_operation.h"
 #include "tests/ground/tasks.h"
@@ -188,6 +194,53 @@ void Scribble(Connection& connection, Group& world, std::uint64_t bytes, int tim
   }
 }
 
+constexpr std::uint64_t kWarmFloats[] = {2, 16 * 1024, 4 * 1024 * 1024};
+constexpr int kWarmAtOnce = 8;
+constexpr int kWarmRounds = 12;
+constexpr int kWatchedRounds = 50;
+
+// All_reduces one after another, and several in flight. The flag file arms the guard once they are
+// warm.
+void Warm(Connection& connection, Group& world, const std::string& flag_file, bool allocates) {
+  const int flag = ::open(flag_file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (flag < 0) throw std::runtime_error("no file " + flag_file);
+  Buffer in(connection, kWarmFloats[2] * sizeof(float));
+  Buffer out(connection, kWarmFloats[2] * sizeof(float));
+  std::vector<Ticket> tickets;
+  tickets.reserve(kWarmAtOnce);
+  for (int round = 0; round < kWarmRounds + kWatchedRounds; ++round) {
+    if (round == kWarmRounds) (void)!::pwrite(flag, "1", 1, 0);
+    for (const std::uint64_t count : kWarmFloats) {
+      world.AllReduce(in.data(), out.data(), count, MLXCOMM_FLOAT32);
+    }
+    for (int i = 0; i < kWarmAtOnce; ++i) {
+      tickets.push_back(
+          world.AllReduceAsync(in.as<float>() + i, out.as<float>() + i, 1, MLXCOMM_FLOAT32));
+    }
+    for (Ticket& ticket : tickets) ticket.Wait();
+    tickets.clear();
+    if (allocates && round >= kWarmRounds) {
+      void* volatile memory = std::malloc(100);  // Else the compiler makes nothing of it.
+      std::free(memory);
+    }
+  }
+  (void)!::pwrite(flag, "0", 1, 0);
+  ::close(flag);
+}
+
+// The guard watches threads that a program starts, not its main one.
+void InThread(const std::function<void()>& work) {
+  std::exception_ptr thrown;
+  std::thread([&] {
+    try {
+      work();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }).join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
 void Do(Connection& connection, Group& world, const std::vector<std::string>& words) {
   std::uint64_t most = kWord;
   for (const std::string& word : words) {
@@ -210,6 +263,8 @@ void Do(Connection& connection, Group& world, const std::vector<std::string>& wo
       Loop(sums, std::stoull(parts.at(1)), std::stoull(parts.at(2)), parts.at(3));
     } else if (parts[0] == "send") {
       Send(connection, world, std::stoull(parts.at(1)), parts.at(2));
+    } else if (parts[0] == "warm") {
+      InThread([&] { Warm(connection, world, parts.at(1), parts.size() > 2); });
     } else if (parts[0] == "mixed") {
       DoMixedWork(connection, world, std::stoull(parts.at(1)), parts.at(2));
     } else if (parts[0] == "scribble") {

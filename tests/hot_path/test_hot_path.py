@@ -139,10 +139,10 @@ def run_clients(cluster, *arguments):
         flag = cluster.folder / f"guard-{rank}"
         flag.write_text("0")
         ranks.append(Process(
-            [find_test_program("hot_path", "warm_client"), flag, *arguments],
+            [find_test_program("ground", "ground_rank"), str(rank), "2", "warm",
+             ":".join(["warm", str(flag), *arguments])],
             {"LD_PRELOAD": find_test_program("hot_path", "libhot_path_guard.so"),
-             "MLXCOMM_GUARD": str(flag), "MLXCOMM_SOCKET": cluster.socket(rank % cluster.count),
-             "MLXCOMM_JOB": "warm", "MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2"}))
+             "MLXCOMM_GUARD": str(flag), "MLXCOMM_SOCKET": cluster.socket(rank % cluster.count)}))
     try:
         return [(rank.finish(), "\n".join(rank.lines)) for rank in ranks]
     finally:
