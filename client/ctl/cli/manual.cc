@@ -48,7 +48,7 @@ as its last line.
 .Sh VERBS
 )man";
 
-constexpr char kPageEnd[] = R"man(.Sh ENVIRONMENT
+constexpr char kPlaces[] = R"man(.Sh ENVIRONMENT
 .Bl -tag -width Ds
 .It Ev MLXCOMM_SOCKET
 The daemon's Unix socket.
@@ -70,7 +70,9 @@ The service's socket.
 .It Pa /etc/mlxcommd/key , ~/.config/mlxcommd/key
 The cluster's key, of root's daemon and of another user's.
 .El
-.Sh EXAMPLES
+)man";
+
+constexpr char kPageEnd[] = R"man(.Sh EXAMPLES
 .Bd -literal
 mlxcommctl launch -n 4 -- python train.py
 mlxcommctl launch --hosts mac-[1-4] -- python train.py
@@ -103,7 +105,7 @@ std::string VerbsOf(const CLI::App& app) {
 }
 
 int RunManual(const CLI::App& app) {
-  std::string page = kPageBegin + VerbsOf(app) + ".Sh EXIT STATUS\n.Bl -tag -width Ds\n";
+  std::string page = kPageBegin + VerbsOf(app) + kPlaces + ".Sh EXIT STATUS\n.Bl -tag -width Ds\n";
   for (const ExitCode& one : kExitCodes) {
     page += ".It " + std::to_string(one.code) + "\n" + ManText(std::string(one.meaning) + ".");
   }
