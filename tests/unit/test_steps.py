@@ -45,6 +45,14 @@ def test_a_failed_step_stops_what_needs_it_and_nothing_else(run):
     assert "53" not in told and "FAILED: a" in told
 
 
+def test_a_mistake_of_the_script_fails_its_step_and_stops_no_other(run):
+    steps = [run.Step("a", [["true"]]), run.Step("b", [["true"]], ["a"], lane="test")]
+    all_of_them = run.Run(steps)
+    all_of_them.call = lambda *_: 1 // 0
+    all_of_them.run()
+    assert [step.state for step in steps] == ["FAILED", "not run"]
+
+
 def test_failed_and_skipped_tests_are_named(run):
     results = run.LOGS / "b.xml"
     text = ('<testsuite><testcase classname="x" name="fails" time="2"><failure message="no"/></testcase>'
