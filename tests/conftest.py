@@ -75,21 +75,6 @@ def wait_until(condition, what):
     raise AssertionError(f"gave up waiting until {what}")
 
 
-def number_of_commit():
-    """From its hash, so the same for everybody who tests it; 0 where there is no git."""
-    commit = os.environ.get("MLXCOMM_COMMIT")
-    if not commit:
-        command = ["git", "-C", os.path.dirname(__file__), "rev-parse", "HEAD"]
-        with contextlib.suppress(OSError):
-            commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
-        commit = commit or "0"
-    try:
-        return int(commit[:8], 16)
-    except ValueError:
-        raise pytest.UsageError(
-            f"MLXCOMM_COMMIT is {commit!r}: expected a commit's hash, of hexadecimal digits") from None
-
-
 def pytest_sessionstart(session):
     """Later than plugins connect to each other."""
     is_worker = hasattr(session.config, "workerinput")  # One of several (pytest -n).

@@ -8,7 +8,6 @@
 // Owner: Connection. Thread: one at a time. Memory: `entries_max` entries, made once.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -95,8 +95,9 @@ def offline(model, small_packages):
 @pytest.fixture(scope="session")
 def run(offline):
     def run(command, environment=None, **kwargs):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
-                              env={**os.environ, **offline, **(environment or {})}, **kwargs)
+        variables = {**os.environ, **offline, **(environment or {})}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **kwargs,
+                              env={name: value for name, value in variables.items() if value is not None})
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -131,6 +132,11 @@ def tiers(*in_short, ranks_most=8):
 @pytest.mark.parametrize("how, ranks", tiers(("tensor", 1), ("tensor", 2), ("tensor", 4), ("pipeline", 2)))
 def test_a_model_in_parts_generates_what_the_whole_does(counted, run, model, alone, how, ranks):
     generate_and_compare(counted(1), run, model, alone, how, ranks, {})
+
+
+@pytest.mark.slow
+def test_so_it_does_compiled(counted, run, model, alone):
+    generate_and_compare(counted(1), run, model, alone, "tensor", 2, {"MLX_DISABLE_COMPILE": None})
 
 
 # Why: MLX's own MPI backend evaluates differently, and the last step is still under way at the end.

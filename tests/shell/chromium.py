@@ -1,8 +1,8 @@
 """A Chromium for the tests of mlxcommctl web's page: the system's, or else the one that playwright fetches.
 
-tests/run --all calls it before pytest's workers begin, because their network has no way out. Debian's package
-is installed where there is none and this user may; elsewhere (Ubuntu's is a snap, macOS) playwright fetches
-its own into build/. Where neither can be had, tests that need it are skipped, and say why.
+tests/run --extra browser calls it before pytest's workers begin, because their network has no way out.
+Debian's package is installed where there is none and this user may; elsewhere (Ubuntu's is a snap, macOS)
+playwright fetches its own into build/. Where neither can be had, tests that need it are skipped, and say why.
 """
 
 import os

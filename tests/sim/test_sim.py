@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
 

@@ -9,7 +9,10 @@ import pytest
 PROGRAM = """
 #include <client/lib/mlxcomm.h>
 #include <stdio.h>
-int main(void) { return puts(mlxcomm_version()) < 0; }
+// The functions of operations are inline, so this compiles all of them as C.
+int main(void) {
+  return puts(mlxcomm_version()) < 0 || mlxcomm_barrier(NULL, 0, NULL, NULL) == MLXCOMM_OK;
+}
 """
 
 
@@ -32,6 +35,7 @@ def test_a_program_builds_with_what_pkg_config_says(tmp_path):
              for kind in ("--cflags", "--libs", "--modversion")}
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM, encoding="utf-8")
-    output("cc", *flags["--cflags"], str(source), "-o", str(program), *flags["--libs"],
-           f"-Wl,-rpath,{found.parent.parent}")
+    warnings = ["-std=c99", "-Wall", "-Wextra", "-Werror"]
+    output("cc", *warnings, *flags["--cflags"], str(source), "-o", str(program),
+           *flags["--libs"], f"-Wl,-rpath,{found.parent.parent}")
     assert [output(str(program))] == flags["--modversion"]

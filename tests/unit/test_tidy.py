@@ -84,10 +84,9 @@ def test_top_level_is_what_it_should_be():
 def test_every_unit_test_is_in_a_program(path):
     name = path.removeprefix("tests/unit/")
     folder = name.rpartition("/")[0]
-    programs = text_of("tests/unit/CMakeLists.txt")
-    # All folders of client/ctl are found by a pattern.
+    programs = re.sub(r"#.*", "", text_of("tests/unit/CMakeLists.txt"))
     is_named = re.search(rf"\s({re.escape(folder)}|{re.escape(name)})\s", programs)
-    assert is_named or folder.startswith("client/ctl/")
+    assert is_named or re.fullmatch(r"client/ctl/\w+", folder)  # Those are found by a pattern.
 
 
 SEARCHED = re.compile(

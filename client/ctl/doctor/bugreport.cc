@@ -88,7 +88,7 @@ std::string System() {
 }
 
 std::string Limits(const v1::FirstLightRdma& rdma) {
-  std::string text = "What is taken of devices\n";
+  std::string text = "What is assumed about devices\n";
   if (rdma.limits().empty()) return text + "  " + Shown(rdma.trouble()) + "\n";
   for (const v1::FirstLightLimit& limit : rdma.limits()) {
     text += "  " + Padded(Shown(limit.name()), 20) + "  " + Padded(Shown(limit.value()), 16) +

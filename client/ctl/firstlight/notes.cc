@@ -179,7 +179,7 @@ Judgement Notes::Of(std::string_view id) const {
   for (const v1::FirstLightStep& step : document.steps()) {
     if (step.name() == one.step && !step.why().empty()) return {Verdict::kNotTried, step.why()};
   }
-  return {Verdict::kNotTried, "step " + std::string(one.step) + " came to nothing about it"};
+  return {Verdict::kNotTried, "step " + std::string(one.step) + " found nothing about it"};
 }
 
 std::size_t Notes::Count(Verdict verdict) const {

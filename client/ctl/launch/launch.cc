@@ -398,8 +398,9 @@ first in PATH.
 
 Each rank gets MLX_RANK, MLX_WORLD_SIZE, MLXCOMM_JOB and the variables that are given, and
 unless they are set MLXCOMM_INSTALL=all (Python programs go through the daemon whatever
-backend they name) and PYTHONUNBUFFERED=1. Variables of another launch of MLX are taken
-away.
+backend they name), PYTHONUNBUFFERED=1, and MLX_MPI_LIBNAME if libmlxcomm_mpi is installed
+beside mlxcommctl. MLXCOMM_HOSTS is the number of hosts: with several and no mlxcommd, ranks
+fail at once. Variables of another launch of MLX are removed.
 
 Output is shown line by line behind its rank, a host's own words behind the host. Input
 goes to every rank, unless --stdin says otherwise; a rank other than 0 that reads none of
