@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "proto/types/plain_text.h"
-#include "proto/types/utf8.h"
 
 namespace mlxcomm::client {
 namespace {

@@ -19,7 +19,7 @@
 #include "client/lib/find_place.h"
 #include "client/lib/handles.h"
 #include "client/lib/mlxcomm.h"
-#include "proto/types/short_list.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::client {
 namespace {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/cluster/link_costs.h"
 #include "proto/types/plain_text.h"
-#include "proto/types/utf8.h"
 
 namespace mlxcomm::cluster {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/types/utf8.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::cluster {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/collective/group.h"
-#include "proto/types/short_list.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::collective {
 namespace {

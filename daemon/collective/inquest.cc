@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "proto/types/short_list.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::collective {
 

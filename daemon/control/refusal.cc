@@ -5,7 +5,7 @@
 #include <string>
 
 #include "mlxcomm/v1/control.pb.h"
-#include "proto/types/utf8.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::control {
 namespace {

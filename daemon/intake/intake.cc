@@ -15,7 +15,7 @@
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
-#include "proto/types/utf8.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::intake {
 namespace {

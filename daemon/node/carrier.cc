@@ -10,7 +10,6 @@
 #include "daemon/reduce/kernels.h"
 #include "daemon/work/workers.h"
 #include "proto/types/plain_text.h"
-#include "proto/types/utf8.h"
 
 namespace mlxcomm::node {
 namespace {

@@ -9,8 +9,6 @@
 #include "daemon/cluster/group_id.h"
 #include "daemon/cluster/link_costs.h"
 #include "proto/types/plain_text.h"
-#include "proto/types/short_list.h"
-#include "proto/types/utf8.h"
 
 namespace mlxcomm::node {
 namespace {

@@ -29,7 +29,6 @@
 #include "proto/key/key_file.h"
 #include "proto/system/small_file.h"
 #include "proto/types/plain_text.h"
-#include "proto/types/utf8.h"
 #include "proto/wire/hello.h"
 
 namespace mlxcomm {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/collective/signature.h"
 #include "proto/types/failure.h"
-#include "proto/types/utf8.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::record {
 namespace {

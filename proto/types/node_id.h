@@ -12,7 +12,15 @@ namespace mlxcomm {
 struct NodeId {
   std::array<std::uint8_t, 16> bytes{};
 
-  std::string ToString() const;  // 32 hexadecimal digits.
+  std::string ToString() const {  // 32 hexadecimal digits.
+    constexpr char kDigits[] = "0123456789abcdef";
+    std::string text;
+    for (const std::uint8_t byte : bytes) {
+      text.push_back(kDigits[byte >> 4]);
+      text.push_back(kDigits[byte & 15]);
+    }
+    return text;
+  }
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 
   template <typename H>

@@ -5,7 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "proto/types/invariant.h"
-#include "proto/types/utf8.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
 namespace {

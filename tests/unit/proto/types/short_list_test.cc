@@ -1,5 +1,5 @@
 // Why: a message with many calls once ended in the middle of one, and its remedy was lost.
-#include "proto/types/short_list.h"
+#include "proto/types/plain_text.h"
 
 #include <gtest/gtest.h>
 

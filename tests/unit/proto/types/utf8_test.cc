@@ -1,4 +1,4 @@
-#include "proto/types/utf8.h"
+#include "proto/types/plain_text.h"
 
 #include <gtest/gtest.h>
 
