@@ -19,7 +19,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/own_process.h"
 #include "client/lib/private_daemon.h"
-#include "proto/queue/usable_cores.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::client {
 namespace {

@@ -17,7 +17,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "proto/queue/hello.h"
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 #include "proto/system/blocked_signals.h"
 
 namespace mlxcomm::client {

@@ -18,7 +18,7 @@
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/peer_credentials.h"
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::control {
 namespace {

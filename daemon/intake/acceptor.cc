@@ -18,7 +18,7 @@
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::intake {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::intake {
 namespace {

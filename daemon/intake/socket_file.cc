@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "proto/queue/presence.h"
+#include "proto/queue/dial.h"
 
 namespace mlxcomm::intake {
 namespace {

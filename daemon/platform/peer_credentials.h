@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "proto/queue/peer_credentials.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::platform {
 

@@ -18,7 +18,6 @@
 #include "daemon/transport/tcp/authentication.h"
 #include "proto/key/key_file.h"
 #include "proto/queue/scheduling_policy.h"
-#include "proto/queue/usable_cores.h"
 #include "proto/types/plain_text.h"
 #include "proto/types/version.h"
 

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::fabric {
 namespace {

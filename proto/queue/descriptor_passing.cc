@@ -11,7 +11,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::queue {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,9 +20,7 @@
 #include <thread>
 
 #include "proto/queue/descriptor_passing.h"
-#include "proto/queue/no_signal.h"
-#include "proto/queue/peer_credentials.h"
-#include "proto/queue/presence.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::queue {
 namespace {
@@ -87,7 +86,7 @@ std::string FolderOf(const std::string& path) {
 
 // Non-blocking, because a daemon that is being stopped accepts nobody: its backlog fills up, and a
 // blocking connect would wait for ever. macOS refuses then, just as where nobody listens;
-// presence.h finds out whether a daemon is there. The socket stays non-blocking.
+// IsPresent finds out whether a daemon is there. The socket stays non-blocking.
 int ConnectUnix(const std::string& path, const Patience& patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -275,6 +274,19 @@ Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
                 folder};
   }
   return CheckOwner(socket_path, ", mlxcommd's socket,", socket_path, is_private);
+}
+
+std::string PresenceFile(const std::string& socket_path) { return socket_path + ".running"; }
+
+// A shared lock, so that processes that look at the same time do not take each other for the
+// daemon.
+bool IsPresent(const std::string& socket_path) {
+  const int file =
+      ::open(PresenceFile(socket_path).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) return false;
+  const bool is_held = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(file);
+  return is_held;
 }
 
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,

@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "proto/queue/descriptor_passing.h"
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::queue {
 namespace {

@@ -1,6 +1,10 @@
 #include "proto/queue/scheduling_policy.h"
 
 #include <algorithm>
+#include <thread>
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 namespace mlxcomm::queue {
 namespace {
@@ -25,6 +29,16 @@ SchedulingPolicy SchedulingPolicy::Choose(Scheduling asked, std::uint32_t cores)
   policy.rail_spin_ns = 50'000;
   policy.rail_in_flight_spin_ns = 500'000;
   return policy;
+}
+
+std::uint32_t UsableCores() {
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
+  cpu_set_t usable;
+  if (::sched_getaffinity(0, sizeof usable, &usable) == 0) {
+    return static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&usable)));
+  }
+#endif
+  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 }  // namespace mlxcomm::queue

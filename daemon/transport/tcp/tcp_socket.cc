@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 #include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::fabric {

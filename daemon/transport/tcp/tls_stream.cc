@@ -12,7 +12,7 @@
 #include <openssl/ssl.h>
 
 #include "absl/strings/str_cat.h"
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::fabric {
 

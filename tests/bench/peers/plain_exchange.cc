@@ -31,7 +31,7 @@
 
 #include <hwy/highway.h>
 
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 #include "proto/system/file_descriptor.h"
 #include "tests/bench/peers/timed_all_reduce.h"
 

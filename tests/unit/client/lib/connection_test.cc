@@ -15,7 +15,6 @@
 
 #include "client/lib/mlxcomm.h"
 #include "proto/queue/scheduling_policy.h"
-#include "proto/queue/usable_cores.h"
 #include "tests/unit/client/lib/session_fixture.h"
 #include "tests/unit/forked_child.h"
 

@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/queue/no_signal.h"
+#include "proto/queue/socket_options.h"
 #include "tests/unit/never.h"
 
 namespace mlxcomm::control::connection_relay_test {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/queue/presence.h"
+#include "proto/queue/dial.h"
 #include "tests/unit/daemon/intake/local_process.h"
 
 namespace mlxcomm::intake::socket_file_test {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "daemon/platform/shared_memory.h"
-#include "proto/queue/usable_cores.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::platform::machine_test {
 namespace {

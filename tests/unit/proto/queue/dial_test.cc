@@ -25,7 +25,6 @@
 #include <vector>
 
 #include "proto/queue/descriptor_passing.h"
-#include "proto/queue/presence.h"
 #include "proto/system/file_descriptor.h"
 
 #if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/queue/usable_cores.h"
 
 #if defined(__linux__)
 #include <sched.h>
