@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
-#include "daemon/platform/peer_credentials.h"
 #include "proto/queue/socket_options.h"
 
 namespace mlxcomm::control {
@@ -118,10 +117,10 @@ ConnectionRelay::User& ConnectionRelay::Arrive(uid_t uid, std::uint64_t now_ns) 
 
 void ConnectionRelay::Begin(FileDescriptor process, FileDescriptor grpc) {
   if (!work_.owns_work()) return;
-  const auto who = platform::GetPeerCredentials(process.get());
-  const uid_t uid = who.ok() ? who->uid : kNobodyKnown;
+  const auto who = queue::FindPeer(process.get());
+  const uid_t uid = who ? who->uid : kNobodyKnown;
   const std::uint64_t now_ns = platform::MonotonicNow();
-  connections_.emplace_front(io_, uid, who.ok() ? who->pid : 0, Arrive(uid, now_ns), now_ns);
+  connections_.emplace_front(io_, uid, who ? who->pid : 0, Arrive(uid, now_ns), now_ns);
   Connection& connection = connections_.front();
   connection.self = connections_.begin();
   for (const auto& [stream, descriptor] :

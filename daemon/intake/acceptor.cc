@@ -140,8 +140,8 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
   accepts_ = false;
 }
 
-bool Acceptor::MaySayHello(const absl::StatusOr<platform::PeerCredentials>& who) const {
-  if (!who.ok() || who->uid == 0 || who->uid == ::geteuid()) return true;
+bool Acceptor::MaySayHello(const std::optional<queue::PeerCredentials>& who) const {
+  if (!who || who->uid == 0 || who->uid == ::geteuid()) return true;
   const auto found = hellos_of_.find(who->uid);
   return found == hellos_of_.end() || found->second < kHellosPerUserMax;
 }
@@ -171,7 +171,8 @@ Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
 }
 
 asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
-  const auto credentials = platform::GetPeerCredentials(socket.native_handle());
+  const auto credentials = queue::FindPeer(socket.native_handle());
+  const int unknown = credentials ? 0 : errno;
   if (!MaySayHello(credentials)) {
     Refuse(socket,
            {FailureCode::kResourceExhausted, kNoRank,
@@ -180,7 +181,7 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
            credentials->pid);
     co_return;
   }
-  const uid_t uid = credentials.ok() ? credentials->uid : ~uid_t{0};
+  const uid_t uid = credentials ? credentials->uid : ~uid_t{0};
   ++hellos_;
   ++hellos_of_[uid];
   asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
@@ -196,9 +197,9 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
     failure = {FailureCode::kInvalidArgument, kNoRank,
                absl::StrCat("no complete hello of ", sizeof hello, " bytes within ",
                             options_.hello_timeout_ns / 1'000'000, " ms")};
-  } else if (!credentials.ok()) {
+  } else if (!credentials) {
     failure = {FailureCode::kPermissionDenied, kNoRank,
-               absl::StrCat("the system does not say who it is: ", credentials.status().message())};
+               absl::StrCat("the system does not say who it is: ", std::strerror(unknown))};
   } else {
     failure = CheckWelcome(hello, *credentials);
     if (failure.ok()) co_await LearnUser(uid, deadline);
@@ -209,11 +210,11 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   }
   --hellos_;
   if (--hellos_of_[uid] == 0) hellos_of_.erase(uid);
-  if (!failure.ok()) Refuse(socket, failure, credentials.ok() ? credentials->pid : 0);
+  if (!failure.ok()) Refuse(socket, failure, credentials ? credentials->pid : 0);
 }
 
 Failure Acceptor::CheckWelcome(const queue::ClientHello& hello,
-                               const platform::PeerCredentials& credentials) const {
+                               const queue::PeerCredentials& credentials) const {
   if (hello.magic != queue::kClientHelloMagic) {
     return {FailureCode::kInvalidArgument, kNoRank, "this is not an mlxcomm hello"};
   }

@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,8 +30,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/intake/user_directory.h"
-#include "daemon/platform/peer_credentials.h"
 #include "proto/queue/hello.h"
+#include "proto/queue/socket_options.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::intake {
@@ -43,7 +44,7 @@ class HelloListener {
   // A hello of the right form, from a user who is served. Takes over the socket's descriptor, or
   // returns the reason for a refusal, which the process then gets.
   virtual Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                          const platform::PeerCredentials& credentials, const User& user) = 0;
+                          const queue::PeerCredentials& credentials, const User& user) = 0;
 };
 
 struct AcceptorOptions {
@@ -97,10 +98,10 @@ class Acceptor {
   // Returns when either is done: the lookup of the user, or the hello's deadline.
   asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
   Failure IdentifyUser(uid_t uid, User& user);
-  bool MaySayHello(const absl::StatusOr<platform::PeerCredentials>& who) const;
+  bool MaySayHello(const std::optional<queue::PeerCredentials>& who) const;
   // Empty: accepted.
   Failure CheckWelcome(const queue::ClientHello& hello,
-                       const platform::PeerCredentials& credentials) const;
+                       const queue::PeerCredentials& credentials) const;
   void Refuse(LocalStream::socket& socket, const Failure& failure, pid_t pid);
   void LogRefusal(const Failure& failure, pid_t pid);
 

@@ -91,7 +91,7 @@ Failure Intake::CheckTools(const Peer& peer) const {
 }
 
 Failure Intake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                        const platform::PeerCredentials& credentials, const User& user) {
+                        const queue::PeerCredentials& credentials, const User& user) {
   const Peer peer{hello.role, credentials.uid, credentials.gid, credentials.pid, user};
   if (hello.role == queue::ProcessRole::kTool) {
     const Failure failure = CheckTools(peer);

@@ -40,7 +40,6 @@
 #include "daemon/intake/submission.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
-#include "daemon/platform/peer_credentials.h"
 #include "daemon/platform/shared_memory.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
@@ -177,7 +176,7 @@ class Intake final : private HelloListener {
 
   // HelloListener
   Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                  const platform::PeerCredentials& credentials, const User& user) override;
+                  const queue::PeerCredentials& credentials, const User& user) override;
   Failure CheckTools(const Peer& peer) const;
   // `use`: a client's, which counts it already.
   Failure Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,

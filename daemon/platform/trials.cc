@@ -25,12 +25,12 @@
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/multicast_socket.h"
-#include "daemon/platform/peer_credentials.h"
 #include "daemon/platform/process_exit.h"
 #include "daemon/platform/shared_memory.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/wakeup.h"
 #include "proto/queue/descriptor_passing.h"
+#include "proto/queue/socket_options.h"
 #include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
@@ -204,8 +204,8 @@ TrialResult TryPeer() {
   const FileDescriptor client = listener.Connect();
   if (!client.valid()) return Fails(absl::StrCat("connect: ", Error()));
   const FileDescriptor accepted(::accept(listener.socket.get(), nullptr, nullptr));
-  const auto peer = GetPeerCredentials(accepted.get());
-  if (!peer.ok()) return Fails(std::string(peer.status().message()));
+  const auto peer = queue::FindPeer(accepted.get());
+  if (!peer) return Fails(Error());
   const bool right = peer->uid == ::geteuid() && peer->pid == ::getpid();
   return right ? Holds("process and user are told")
                : Fails(absl::StrCat("told: process ", peer->pid, " for ", ::getpid(), ", user ",

@@ -32,7 +32,7 @@ using testing::Not;
 class Host : public HelloListener {
  public:
   Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                  const platform::PeerCredentials& credentials, const User& welcomed) override {
+                  const queue::PeerCredentials& credentials, const User& welcomed) override {
     if (!answer.ok()) return answer;
     sockets.push_back(std::move(socket));
     hellos.push_back(hello);
@@ -44,7 +44,7 @@ class Host : public HelloListener {
   User user;
   std::vector<LocalStream::socket> sockets;
   std::vector<queue::ClientHello> hellos;
-  platform::PeerCredentials who;
+  queue::PeerCredentials who;
 };
 
 class AcceptorTest : public testing::Test {

@@ -1,13 +1,17 @@
 // The process at the other end of a Unix socket.
-#include "daemon/platform/peer_credentials.h"
+#include "proto/queue/socket_options.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
 #include "proto/system/file_descriptor.h"
 
-namespace mlxcomm::platform::peer_credentials_test {
+namespace mlxcomm::queue::socket_options_test {
 namespace {
 
 TEST(PeerCredentialsTest, NamesUserAndProcess) {
@@ -15,8 +19,8 @@ TEST(PeerCredentialsTest, NamesUserAndProcess) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const FileDescriptor one(ends[0]);
   const FileDescriptor other(ends[1]);
-  const absl::StatusOr<PeerCredentials> credentials = GetPeerCredentials(one.get());
-  ASSERT_TRUE(credentials.ok()) << credentials.status();
+  const std::optional<PeerCredentials> credentials = FindPeer(one.get());
+  ASSERT_TRUE(credentials) << std::strerror(errno);
   EXPECT_EQ(credentials->uid, ::geteuid());
   EXPECT_EQ(credentials->gid, ::getegid());
   EXPECT_EQ(credentials->pid, ::getpid());
@@ -27,8 +31,8 @@ TEST(PeerCredentialsTest, FailsOnWhatIsNoSocket) {
   ASSERT_EQ(::pipe(ends), 0);
   const FileDescriptor one(ends[0]);
   const FileDescriptor other(ends[1]);
-  EXPECT_FALSE(GetPeerCredentials(one.get()).ok());
+  EXPECT_FALSE(FindPeer(one.get()));
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform::peer_credentials_test
+}  // namespace mlxcomm::queue::socket_options_test
