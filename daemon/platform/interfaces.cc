@@ -12,6 +12,8 @@
 #include <map>
 #include <memory>
 
+#include <asio/ip/address.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/interface_watch.h"
 
@@ -64,6 +66,18 @@ std::string TextOf(const sockaddr* any, std::string* scope) {
   return ::inet_ntop(AF_INET6, &six.sin6_addr, text, sizeof text) == nullptr ? "" : text;
 }
 
+// Also another address of a loopback interface, or its name.
+bool IsLoopback(const std::string& text) {
+  asio::error_code ignored;
+  if (asio::ip::make_address(text, ignored).is_loopback()) return true;
+  const absl::StatusOr<std::vector<NetworkInterface>> all = ListInterfaces();
+  if (!all.ok()) return false;
+  return std::any_of(all->begin(), all->end(), [&](const NetworkInterface& one) {
+    return one.loopback &&
+           (one.name == text || std::count(one.addresses.begin(), one.addresses.end(), text) > 0);
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces() {
@@ -102,6 +116,10 @@ std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInte
     if (bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80) return bytes;
   }
   return std::nullopt;
+}
+
+bool IsDirectCable(const std::string& interface_name) {
+  return IsLoopback(interface_name) || IsThunderboltNetwork(interface_name);
 }
 
 absl::StatusOr<std::string> InterfaceOf(const sockaddr* local) {

@@ -32,6 +32,19 @@ sockaddr_in6 AddressOf(const MulticastSocket::Place& place) {
   return address;
 }
 
+// Nothing is received from other interfaces. 0, or errno.
+int BindToInterface(const FileDescriptor& socket, const MulticastSocket::Place& place) {
+#if defined(IPV6_BOUND_IF)  // macOS.
+  return Set(socket, IPPROTO_IPV6, IPV6_BOUND_IF, static_cast<int>(place.index)) ? 0 : errno;
+#else
+  const std::string& name = place.interface;
+  const auto bytes = static_cast<socklen_t>(name.size());
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_BINDTODEVICE, name.data(), bytes) == 0) return 0;
+  // Kernels before 5.7 leave it to root; the index distinguishes datagrams of other interfaces.
+  return errno == EPERM ? 0 : errno;
+#endif
+}
+
 bool Prepare(const FileDescriptor& socket, const MulticastSocket::Place& place) {
   const auto index = static_cast<int>(place.index);
   if (!socket.valid() || ::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0 ||
@@ -51,7 +64,7 @@ bool Prepare(const FileDescriptor& socket, const MulticastSocket::Place& place) 
       !Set(socket, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0)) {
     return false;
   }
-  if (const int why = BindToInterface(socket, place.interface, place.index); why != 0) {
+  if (const int why = BindToInterface(socket, place); why != 0) {
     errno = why;
     return false;
   }

@@ -56,8 +56,4 @@ class MulticastSocket {
   Place place_;
 };
 
-// By system: nothing is received from other interfaces. 0, or errno.
-int BindToInterface(const FileDescriptor& socket, const std::string& interface,
-                    std::uint32_t index);
-
 }  // namespace mlxcomm::platform

@@ -1,6 +1,6 @@
 #include "daemon/transport/security_policy.h"
 
-#include "daemon/platform/direct_cable.h"
+#include "daemon/platform/interfaces.h"
 
 namespace mlxcomm::fabric {
 

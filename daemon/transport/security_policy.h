@@ -1,7 +1,7 @@
 // Whether a rail is to be encrypted, by the interface that it is on.
 //
 //   kPlain  this side does not ask for it    kTls  this side asks for it
-//   kAuto   asks for it unless the interface is a direct cable (platform/direct_cable.h)
+//   kAuto   asks for it unless the interface is a direct cable (platform/interfaces.h)
 //
 // A rail is encrypted when either of its ends asks for it (wire/hello.h), so a mistake on one
 // machine cannot make it weaker than the other machine wants it.

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/interfaces.h"
@@ -55,6 +57,16 @@ bool HasCarrier(const std::string&) { return true; }
 // A port of a bridge has this folder.
 bool IsBridgeMember(const std::string& interface) {
   return ::access(("/sys/class/net/" + interface + "/brport").c_str(), F_OK) == 0;
+}
+
+bool IsThunderboltNetwork(const std::string& interface_name) {
+  if (interface_name.empty() || interface_name.find('/') != std::string::npos) return false;
+  const std::filesystem::path folder = "/sys/class/net/" + interface_name;
+  std::error_code error;
+  const std::filesystem::path driver =
+      std::filesystem::read_symlink(folder / "device" / "driver", error);
+  if (error || driver.filename() != "thunderbolt-net") return false;
+  return !std::filesystem::exists(folder / "master", error) && !error;
 }
 
 }  // namespace mlxcomm::platform

@@ -1,11 +1,11 @@
 // Asks IOKit's registry, through dlopen: the few calls that it needs take only numbers and text,
 // and the daemon needs no other framework of Apple's.
-#include "daemon/platform/direct_cable.h"
-
 #include <dlfcn.h>
 
 #include <cstdint>
 #include <string_view>
+
+#include "daemon/platform/interfaces.h"
 
 namespace mlxcomm::platform {
 namespace {

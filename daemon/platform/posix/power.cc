@@ -1,4 +1,4 @@
-// Asks IOKit, through dlopen, as in direct_cable.cc: the daemon needs no other framework of
+// Asks IOKit, through dlopen, as in macos/direct_cable.cc: the daemon needs no other framework of
 // Apple's.
 #include "daemon/platform/power.h"
 
