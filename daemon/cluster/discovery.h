@@ -17,7 +17,7 @@
 
 #include "daemon/cluster/interface_choice.h"
 #include "daemon/cluster/sealed_hello.h"
-#include "daemon/transport/random_number.h"
+#include "daemon/transport/fabric.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
 #include "proto/wire/discovery_hello.h"

@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,10 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/transport/planted_bug.h"
 #include "daemon/transport/rail_observer.h"
-#include "daemon/transport/random_number.h"
-#include "daemon/transport/security_policy.h"
 #include "proto/key/cluster_key.h"
 #include "proto/queue/scheduling_policy.h"
 #include "proto/types/link_reason.h"
@@ -106,6 +105,32 @@ class FabricListener {
   virtual void OnDataReleased(const NodeId& node, std::uint64_t cookie) = 0;
   // After Withdraw: no rail touches the receives of this operation any more.
   virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
+};
+
+// Whether a rail is to be encrypted, by the interface that it is on. A rail is encrypted when either of its
+// ends asks for it (wire/hello.h), so a mistake on one machine cannot make it weaker than the other machine
+// wants it.
+//
+//   kPlain  this side does not ask for it    kTls  this side asks for it
+//   kAuto   asks for it unless the interface is a direct cable (platform/interfaces.h)
+enum class Security : std::uint8_t { kAuto, kTls, kPlain };
+struct SecurityPolicy {
+  Security elsewhere = Security::kAuto;
+  // By the interface's name; of loopback ones by the address (rail_path.h).
+  std::map<std::string, Security> on_interface;
+};
+
+// Where session and circuit numbers come from: the system's random numbers, or, in the simulator, its seed.
+// Never gives 0.
+using RandomSource = std::function<std::uint64_t()>;
+// Of the system; never 0.
+std::uint64_t RandomNumber();
+
+// Bugs that can be switched on, to show that the simulator would find them: only tests do.
+enum class PlantedBug : std::uint8_t {
+  kNone,
+  kDropAcknowledgement,  // None goes out by itself, only with other frames.
+  kKeepDuplicates,       // A frame that was sent again goes up once more.
 };
 
 struct FabricOptions {

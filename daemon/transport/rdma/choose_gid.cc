@@ -1,5 +1,7 @@
 #include "daemon/transport/rdma/choose_gid.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 
@@ -8,6 +10,16 @@ namespace mlxcomm::fabric::rdma {
 bool MirrorsIpv4(const Gid& gid) {
   constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   return std::equal(kMapped.begin(), kMapped.end(), gid.begin());
+}
+
+std::string GidText(const Gid& gid) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (MirrorsIpv4(gid)) {
+    ::inet_ntop(AF_INET, gid.data() + 12, text, sizeof text);
+  } else {
+    ::inet_ntop(AF_INET6, gid.data(), text, sizeof text);
+  }
+  return text;
 }
 
 bool IsNamedAfterInterface(const std::string& device) {

@@ -30,12 +30,53 @@
 #include "daemon/platform/wakeup.h"
 #include "daemon/transport/fabric.h"
 #include "daemon/transport/rdma/driver_thread.h"
-#include "daemon/transport/rdma/rdma_options.h"
-#include "daemon/transport/rdma/rdma_snapshot.h"
+#include "daemon/transport/rdma/limits.h"
 #include "daemon/transport/rdma/setup.h"
 #include "daemon/transport/side_rails.h"
+#include "proto/types/link_reason.h"
 
 namespace mlxcomm::fabric::rdma {
+
+// What can be chosen of RDMA rails.
+struct RdmaOptions {
+  bool enabled = false;
+  bool tells = true;          // Also of paths without a device, that there is none, and why.
+  std::string library;        // Of verbs; empty: the system's own.
+  std::string probe_program;  // Runs RunProbe when it is asked to (probe.h).
+  std::uint64_t probe_timeout_ns = 5'000'000'000;
+  // Runs RunDriver when it is asked to (driver_process.h); empty: this process calls the
+  // driver, and ends with it.
+  std::string driver_program;
+  Limits limits;
+};
+
+// What RDMA devices this machine has, and how much of them is in use, as status tells it.
+struct RdmaDeviceSnapshot {
+  std::string name;
+  bool active = false;
+  bool opened = true;  // False: the daemon may not.
+  std::string state;   // Of its port, for people.
+  std::vector<std::string> gids;
+  // Of this daemon, and what there may be; 0 as the most: it was not opened yet.
+  std::uint32_t queue_pairs = 0;
+  std::uint32_t queue_pairs_max = 0;
+  std::uint32_t regions = 0;
+  std::uint32_t regions_max = 0;
+  std::uint64_t busy_ns = 0;  // A call of its driver has not come back for so long.
+  // The process that calls its driver, 0: none runs; how many have ended, and how the last one did.
+  int driver_pid = 0;
+  std::uint32_t drivers_ended = 0;
+  std::string last_end;
+};
+
+struct RdmaSnapshot {
+  bool enabled = false;
+  bool asked_for = false;
+  std::string state;                      // What came of looking for devices (RdmaStatus).
+  std::string detail;                     // For people.
+  LinkReason reason = LinkReason::kNone;  // Why there are none.
+  std::vector<RdmaDeviceSnapshot> devices;
+};
 
 class RdmaRails final : public SideRails {
  public:

@@ -10,6 +10,7 @@
 #include <openssl/rand.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/transport/fabric.h"
 
 namespace mlxcomm::fabric {
 

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/transport/random_number.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/link_reason.h"
 #include "proto/wire/hello.h"

@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/interfaces.h"
-#include "daemon/transport/security_policy.h"
 #include "daemon/transport/status_reason.h"
 #include "daemon/transport/tcp/tls_stream.h"
 #include "proto/types/plain_text.h"
@@ -88,6 +87,16 @@ absl::Status FindOwnInterface(const tcp::socket& socket, Proved& proved) {
   if (!name.ok()) return absl::UnavailableError(name.status().message());
   proved.path.local = name->substr(0, wire::kInterfaceBytesMax - 1);
   return absl::OkStatus();
+}
+
+bool AsksForTls(const SecurityPolicy& policy, const std::string& interface_name) {
+  const auto found = policy.on_interface.find(interface_name);
+  switch (found == policy.on_interface.end() ? policy.elsewhere : found->second) {
+    case Security::kTls: return true;
+    case Security::kPlain: return false;
+    case Security::kAuto: return !platform::IsDirectCable(interface_name);
+  }
+  return true;
 }
 
 wire::Security Wanted(const FabricOptions& options, const Proved& proved) {
