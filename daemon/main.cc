@@ -1,6 +1,7 @@
 // mlxcommd: reads its configuration, builds the daemon, waits for a signal, drains, or becomes
 // the program that follows.
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/trials.h"
@@ -15,10 +17,9 @@
 #include "daemon/process/daemon.h"
 #include "daemon/process/log.h"
 #include "daemon/process/options.h"
-#include "daemon/process/rdma_trial.h"
-#include "daemon/process/resource_limits.h"
 #include "daemon/process/signals.h"
 #include "daemon/process/successor.h"
+#include "daemon/process/transports.h"
 #include "daemon/transport/rdma/driver_main.h"
 #include "daemon/transport/rdma/driver_process.h"
 #include "daemon/transport/rdma/probe.h"
@@ -67,6 +68,40 @@ int CheckConfig(const mlxcomm::Options& options, const mlxcomm::v1::DaemonConfig
                                 ? absl::OkStatus()
                                 : mlxcomm::CheckStateDirectory(config.state_directory());
   return kept.ok() ? 0 : Report(options, kept, mlxcomm::ExitCode::kUsage);
+}
+
+// Its own sockets, clocks and wakeups (16 on Linux without neighbours), one client (8) and one tool (6).
+constexpr std::uint64_t kOpenFilesNeeded = 32;
+// Its program and libraries, its threads' stacks of 8 MiB, and their heaps.
+constexpr std::uint64_t kAddressSpaceNeeded = 512 << 20;
+
+absl::Status CheckOpenFiles() {
+  const std::uint64_t most = mlxcomm::platform::OpenFilesMax();
+  const std::uint64_t open = mlxcomm::platform::OpenFiles();
+  if (most == 0 || most >= open + kOpenFilesNeeded) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the limit of open files (RLIMIT_NOFILE) is ", most, ", and mlxcommd needs ",
+      open + kOpenFilesNeeded,
+      " to start, more for each client and each neighbour: raise it to 1024 or more, with "
+      "ulimit -n in the shell that starts it, LimitNOFILE in mlxcommd.service, or NumberOfFiles of "
+      "HardResourceLimits and SoftResourceLimits in launchd's plist"));
+}
+
+absl::Status CheckAddressSpace() {
+  const std::uint64_t most = mlxcomm::platform::AddressSpaceMax();
+  if (most == 0 || most >= kAddressSpaceNeeded) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the limit of memory (RLIMIT_AS) is ", most, " bytes of address space, and mlxcommd needs ",
+      kAddressSpaceNeeded,
+      " to start, and the arena of each client as well: take it away, with ulimit -v unlimited in "
+      "the shell that starts it, or LimitAS in mlxcommd.service"));
+}
+
+// Whether the system grants this process what a daemon cannot do without. Asked before anything is opened
+// for others: a daemon that ran out in the middle of its start would leave a socket behind.
+absl::Status CheckResourceLimits() {
+  const absl::Status files = CheckOpenFiles();
+  return files.ok() ? CheckAddressSpace() : files;
 }
 
 }  // namespace
@@ -119,7 +154,7 @@ int main(int argc, char** argv) {
   mlxcomm::TerminationSignals signals;
   signals.Block(options.is_private);
   mlxcomm::platform::RaiseOpenFilesMax();
-  if (const absl::Status granted = mlxcomm::CheckResourceLimits(); !granted.ok()) {
+  if (const absl::Status granted = CheckResourceLimits(); !granted.ok()) {
     return Report(options, granted, ExitCode::kStartup);
   }
 

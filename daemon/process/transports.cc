@@ -1,15 +1,118 @@
 #include "daemon/process/transports.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <utility>
 #include <vector>
 
-#include "daemon/process/rdma_transport.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
+#include "daemon/process/config_file.h"
+#include "daemon/transport/rdma/rdma_rails.h"
+#include "daemon/transport/rdma/trials.h"
+#include "proto/status_words.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm {
 namespace {
 
-constexpr SideTransport kSideTransports[] = {
-    {Transport::kRdma, MakeRdmaRails, DescribeRdma},
-};
+#ifdef __APPLE__
+constexpr bool kOnApple = true;
+#else
+constexpr bool kOnApple = false;
+#endif
+
+fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
+  fabric::rdma::RdmaOptions options;
+  options.enabled = config.has_enabled() ? config.enabled() : kOnApple;
+  options.tells = config.enabled();
+  options.library = config.library();
+  options.probe_program = platform::OwnExecutable();
+  options.driver_program = platform::OwnExecutable();
+  const bool apples = config.limits() == v1::RdmaConfig::APPLE ||
+                      (config.limits() == v1::RdmaConfig::SYSTEM && kOnApple);
+  options.limits = apples ? fabric::rdma::AppleLimits(platform::MacosVersion())
+                          : fabric::rdma::LinuxLimits();
+  if (config.message_bytes() != 0) {
+    options.limits.message_bytes = config.message_bytes();
+    options.limits.message_bytes_max =
+        std::max(options.limits.message_bytes_max, config.message_bytes());
+  }
+  if (config.messages() != 0) options.limits.messages_max = config.messages();
+  if (config.has_receives_after_ready()) {
+    options.limits.receives_after_ready = config.receives_after_ready();
+  }
+  if (config.has_remote_access()) options.limits.remote_access = config.remote_access();
+  if (config.has_completion_events()) {
+    options.limits.completion_events = config.completion_events();
+  }
+  return options;
+}
+
+// What is assumed about devices, a line for each: its name, its value, and where it is from (the
+// limits of a system, or the configuration).
+std::string DescribeLimits(const v1::RdmaConfig& config) {
+  const fabric::rdma::RdmaOptions options = MakeRdmaOptions(config);
+  const fabric::rdma::Limits& limits = options.limits;
+  const bool apples = limits.equal_frame_bytes != 0;
+  const std::string kind = apples ? "as of Apple's devices" : "as of Linux's devices";
+  std::string text;
+  const auto add = [&](const char* name, const auto& value, bool configured) {
+    absl::StrAppend(&text, name, "\t", value, "\t", configured ? "configured" : kind, "\n");
+  };
+  const auto word = [](bool value) { return value ? "true" : "false"; };
+  absl::StrAppend(&text, "enabled\t", word(options.enabled), "\t",
+                  config.has_enabled() ? "configured" : "by default", "\n");
+  add("library", options.library.empty() ? "the system's own" : options.library.c_str(),
+      !options.library.empty());
+  add("service", limits.service == fabric::rdma::Service::kReliable ? "RC" : "UC", false);
+  add("message_bytes", limits.message_bytes, config.message_bytes() != 0);
+  add("message_bytes_max", limits.message_bytes_max, false);
+  add("messages", limits.messages_max, config.messages() != 0);
+  add("receives_after_ready", word(limits.receives_after_ready), config.has_receives_after_ready());
+  add("remote_access", word(limits.remote_access), config.has_remote_access());
+  add("completion_events", word(limits.completion_events), config.has_completion_events());
+  add("error_before_destroy", word(limits.error_before_destroy), false);
+  add("equal_frame_bytes", limits.equal_frame_bytes, false);
+  add("frames_max", limits.frames_max, false);
+  add("queue_pairs_max", limits.queue_pairs_max, false);
+  add("regions_max", limits.regions_max, false);
+  add("region_bytes_max", limits.region_bytes_max, false);
+  add("region_boundary", limits.region_boundary, false);
+  return text;
+}
+
+void DescribeRdma(const fabric::rdma::RdmaRails& rails, v1::NodeStatus& node) {
+  const fabric::rdma::RdmaSnapshot snapshot = rails.Snapshot();
+  if (!snapshot.enabled) return;
+  v1::RdmaStatus& told = *node.mutable_rdma();
+  told.set_state(snapshot.state);
+  told.set_detail(snapshot.detail);
+  told.set_reason(Told(snapshot.reason));
+  told.set_asked_for(snapshot.asked_for);
+  // No Mac has as many, and the answer has to fit into a message.
+  constexpr int kDevicesTold = 16;
+  constexpr int kGidsTold = 8;
+  for (const fabric::rdma::RdmaDeviceSnapshot& device : snapshot.devices) {
+    if (told.devices_size() == kDevicesTold) break;
+    v1::RdmaDevice& one = *told.add_devices();
+    one.set_name(device.name);
+    one.set_active(device.active);
+    one.set_state(device.state);
+    if (!device.opened) one.set_reason(v1::LinkReason::rdma_not_opened);
+    for (const std::string& gid : device.gids) {
+      if (one.gids_size() < kGidsTold) one.add_gids(gid);
+    }
+    one.set_queue_pairs(device.queue_pairs);
+    one.set_queue_pairs_max(device.queue_pairs_max);
+    one.set_regions(device.regions);
+    one.set_regions_max(device.regions_max);
+    one.set_busy_ms(device.busy_ns / 1'000'000);
+    one.set_driver_pid(static_cast<std::uint32_t>(device.driver_pid));
+    one.set_drivers_ended(device.drivers_ended);
+    one.set_last_end(device.last_end);
+  }
+}
 
 }  // namespace
 
@@ -17,21 +120,36 @@ fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config) {
   return
       [config](const fabric::FabricOptions& options, fabric::Links& links, platform::Wakeup& bell) {
         std::vector<std::unique_ptr<fabric::SideRails>> made;
-        for (const SideTransport& one : kSideTransports) {
-          made.push_back(one.make(config, options, links, bell));
-        }
+        made.push_back(std::make_unique<fabric::rdma::RdmaRails>(MakeRdmaOptions(config.rdma()),
+                                                                 options, links, bell));
         return made;
       };
 }
 
 void DescribeSideRails(const fabric::TcpFabric& fabric, v1::NodeStatus& node) {
   for (const auto& rails : fabric.side_rails()) {
-    for (const SideTransport& one : kSideTransports) {
-      if (one.transport == rails->transport() && one.describe != nullptr) {
-        one.describe(*rails, node);
-      }
-    }
+    if (rails->transport() != Transport::kRdma) continue;
+    DescribeRdma(static_cast<const fabric::rdma::RdmaRails&>(*rails), node);
   }
+}
+
+int TryRdma(const std::string& config_file, const std::string& name, const std::string& device) {
+  const auto read = ReadConfigFile(config_file);
+  const v1::RdmaConfig config = read.ok() ? read->rdma() : v1::RdmaConfig();
+  const fabric::rdma::RdmaOptions options = MakeRdmaOptions(config);
+  absl::StatusOr<std::string> told;
+  if (name == "limits") {
+    told = DescribeLimits(config);
+    if (!read.ok()) {
+      *told +=
+          "configuration\tdefaults\t" + MakePrintable(std::string(read.status().message())) + "\n";
+    }
+  } else {
+    told = fabric::rdma::RunTrial(name, {options.library, options.limits, device});
+  }
+  const std::string text = told.ok() ? *told : MakePrintable(std::string(told.status().message()));
+  std::printf("%s\n%s\n", told.ok() ? "worked" : "refused", text.c_str());
+  return std::fflush(stdout) == 0 ? 0 : 1;
 }
 
 }  // namespace mlxcomm

@@ -1,9 +1,8 @@
-// Which transports have rails beside the TCP connections (daemon/transport/side_rails.h): the one
-// list of them, in which each is a line (transports.cc). A line says how its rails are made, by its
-// message of the configuration, and what status tells of it besides its rails.
+// The transports that have rails beside the TCP connections (daemon/transport/side_rails.h), which is RDMA
+// alone: how their rails are made, by the configuration, and what status tells of them besides their rails.
 #pragma once
 
-#include <memory>
+#include <string>
 
 #include "daemon/transport/side_rails.h"
 #include "daemon/transport/tcp/tcp_fabric.h"
@@ -12,17 +11,13 @@
 
 namespace mlxcomm {
 
-struct SideTransport {
-  Transport transport = Transport::kUnknown;
-  std::unique_ptr<fabric::SideRails> (*make)(const v1::DaemonConfig& config,
-                                             const fabric::FabricOptions& options,
-                                             fabric::Links& links, platform::Wakeup& bell);
-  // nullptr: there is nothing to tell.
-  void (*describe)(const fabric::SideRails& rails, v1::NodeStatus& node) = nullptr;
-};
-
 // Those of this daemon, for the fabric.
 fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config);
 void DescribeSideRails(const fabric::TcpFabric& fabric, v1::NodeStatus& node);
+
+// mlxcommd as a trial of RDMA (transport/rdma/trials.h): a process that tries one thing and ends. Writes
+// "worked" or "refused", and then what came of it, to the standard output; the exit code. A configuration
+// that cannot be read is taken for an empty one, which is said.
+int TryRdma(const std::string& config_file, const std::string& name, const std::string& device);
 
 }  // namespace mlxcomm

@@ -111,7 +111,7 @@ def test_a_tool_near_the_limit_of_files_is_served_or_told_of_it(tmp_path):
         daemon.end()
 
 
-# Why: what it says that it needs is a sum of what each of these has (process/resource_limits.cc).
+# Why: what it says that it needs is a sum of what each of these has (daemon/main.cc).
 @pytest.mark.skipif(sys.platform != "linux" or POSIX, reason="what a client costs differs")
 def test_a_daemon_with_as_few_files_as_it_takes_serves_a_client_and_a_tool(tmp_path):
     config, place = config_in(tmp_path)
