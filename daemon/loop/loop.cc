@@ -17,7 +17,6 @@
 #include "daemon/platform/machine.h"
 #include "daemon/platform/power.h"
 #include "daemon/platform/system_facts.h"
-#include "daemon/record/operation_recorder.h"
 #include "daemon/work/work_pieces.h"
 #include "proto/queue/adaptive_spin.h"
 #include "proto/types/plain_text.h"
@@ -363,7 +362,7 @@ void Loop::Complete(const collective::Action& action) {
 
 bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
   if (HasSeveralPieces(work) &&
-      workers_->Submit(&work, cookie, RecordedName(node_->KeyOfWork(cookie)))) {
+      workers_->Submit(&work, cookie, node_->KeyOfWork(cookie))) {
     return true;
   }
   workers_->CountOwn(work);

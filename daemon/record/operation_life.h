@@ -33,7 +33,7 @@ struct OperationLife {
     std::uint32_t rank = kNobody;
   };
 
-  Name name;
+  OperationKey name;
   std::uint8_t operation = 0;
   std::uint8_t data_type = 0;
   std::uint8_t reduce_operator = 0;

@@ -30,11 +30,6 @@ std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
 
 }  // namespace
 
-record::Name RecordedName(const OperationKey& key) {
-  static_assert(kEveryRank == record::kNobody);
-  return {key.group, key.number, key.source_rank, key.destination_rank, key.tag};
-}
-
 OperationRecorder::OperationRecorder(record::FlightRecorder& recorder,
                                      record::OperationCounts& counts, const std::uint64_t& now_ns,
                                      std::function<std::uint64_t()> clock)
@@ -50,9 +45,8 @@ OperationRecorder::~OperationRecorder() { recorder_.CloseTrack(track_); }
 OperationRecorder::State& OperationRecorder::StateOf(const collective::Operation& operation) {
   if (operation.id >= states_.size()) states_.resize(operation.id + 1);
   State& state = states_[operation.id];
-  const record::Name name = RecordedName(operation.key);
-  if (state.name == name) return state;
-  state.name = name;
+  if (state.name == operation.key) return state;
+  state.name = operation.key;
   state.called = false;
   state.moved = false;
   state.last_byte_ns = 0;
@@ -146,7 +140,7 @@ void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> 
   });
   if (calls.empty() || !can_be) return;
   State met;
-  met.name = RecordedName(key);
+  met.name = key;
   std::uint64_t last_began_ns = 0;
   std::uint64_t ended_ns = 0;
   for (const MetCall& call : calls) {
@@ -201,9 +195,8 @@ std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& ope
   if (track_ != nullptr) track_->Copy(kLoopEventsRead, 0, events);
   std::erase_if(events, [group](const Event& event) { return event.group != group; });
   std::vector<record::OperationLife> lives = record::LivesOf(events);
-  const record::Name failed = RecordedName(operation);
   const auto found = std::find_if(lives.begin(), lives.end(),
-                                  [&](const auto& life) { return life.name == failed; });
+                                  [&](const auto& life) { return life.name == operation; });
   if (found != lives.end()) lives.erase(found + 1, lives.end());
   if (lives.size() > kOperationsTold) {
     lives.erase(lives.begin(), lives.end() - static_cast<std::ptrdiff_t>(kOperationsTold));

@@ -21,10 +21,9 @@
 #include "daemon/record/operation_counts.h"
 #include "proto/meeting/page.h"
 #include "proto/types/job_id.h"
+#include "proto/types/operation_key.h"
 
 namespace mlxcomm {
-
-record::Name RecordedName(const OperationKey& key);
 
 // A rank's part of an operation that the ranks carried out by themselves, as the rank says.
 struct MetCall {
@@ -78,7 +77,7 @@ class OperationRecorder final : public collective::OperationObserver {
   static constexpr std::uint32_t kLinesASecond = 32;
 
   struct State {
-    record::Name name;
+    OperationKey name;
     bool called = false;
     std::uint64_t called_ns = 0;  // The first time, here and below.
     std::uint64_t bytes = 0;

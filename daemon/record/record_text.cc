@@ -25,7 +25,7 @@ std::string Time(std::uint64_t ns) {
   return text;
 }
 
-std::string NameOf(const record::Name& name) {
+std::string NameOf(const OperationKey& name) {
   if (!name.point_to_point()) return absl::StrCat("operation ", name.number);
   return absl::StrCat("message ", name.number, " from rank ", name.source_rank, " to rank ",
                       name.destination_rank, " with tag ", name.tag);

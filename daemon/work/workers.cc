@@ -73,7 +73,7 @@ void Workers::Do(const collective::LocalWork& work) {
 }
 
 bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
-                     const record::Name& operation) {
+                     const OperationKey& operation) {
   const std::uint64_t written = written_.load(std::memory_order_relaxed);
   Slot& slot = slots_[written % kWorksMax];
   if (workers_.empty() || slot.used) return false;

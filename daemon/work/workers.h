@@ -46,7 +46,7 @@ class Workers {
 
   // False: the ring is full, or there is no worker; the caller does the work.
   bool Submit(const collective::LocalWork* work, std::uint64_t cookie,
-              const record::Name& operation);
+              const OperationKey& operation);
   // Does pieces of submitted works, for some microseconds. False: all pieces were taken.
   bool Help();
   // Moves the cookies of finished work to the end of `done`.
@@ -75,7 +75,7 @@ class Workers {
     std::uint64_t piece_elements = 0;
     reduce::Stores stores = reduce::Stores::kOrdinary;
     std::atomic<std::uint64_t> work_ns{0};  // Of all pieces.
-    record::Name operation;
+    OperationKey operation;
   };
   struct Piece {
     Slot* slot = nullptr;
