@@ -17,7 +17,7 @@
 #include <asio/post.hpp>
 #include <asio/thread_pool.hpp>
 
-#include "daemon/cluster/topology_reply.h"
+#include "daemon/cluster/topology.h"
 #include "daemon/control/answer_budget.h"
 #include "daemon/control/answer_thread.h"
 #include "daemon/control/call_queue.h"

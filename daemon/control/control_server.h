@@ -15,7 +15,6 @@
 
 #include "daemon/control/end_reason.h"
 #include "daemon/control/posted_calls.h"
-#include "daemon/intake/control_connection.h"
 #include "daemon/intake/session.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"

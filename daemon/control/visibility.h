@@ -3,6 +3,8 @@
 // rails. Hidden items are counted, without names.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "daemon/intake/user_directory.h"
@@ -17,6 +19,20 @@ inline bool MaySee(const intake::User& viewer, const std::string& user) {
 }
 
 // Removes from a whole reply, of all nodes, what the viewer may not see.
-void HideOthers(const intake::User& viewer, v1::StatusReply& reply);
+inline void HideOthers(const intake::User& viewer, v1::StatusReply& reply) {
+  if (MaySeeAll(viewer)) return;
+  auto& jobs = *reply.mutable_jobs();
+  const auto others =
+      std::stable_partition(jobs.begin(), jobs.end(),
+                            [&](const v1::JobStatus& job) { return MaySee(viewer, job.user()); });
+  reply.set_jobs_of_others(static_cast<std::uint32_t>(jobs.end() - others));
+  jobs.erase(others, jobs.end());
+  for (v1::NodeStatus& node : *reply.mutable_nodes()) {
+    auto& users = *node.mutable_users();
+    users.erase(std::remove_if(users.begin(), users.end(),
+                               [&](const v1::UseStatus& use) { return use.user() != viewer.name; }),
+                users.end());
+  }
+}
 
 }  // namespace mlxcomm::control

@@ -11,6 +11,7 @@
 // segment with the two words (queue::ArenaPages), which it keeps.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -31,10 +32,24 @@ class ArenaPages : public std::enable_shared_from_this<ArenaPages> {
 
   // All pages stay until the last of these has been dropped. Null: some are being given back just
   // now.
-  std::shared_ptr<const void> Keep();
+  std::shared_ptr<const void> Keep() {
+    const std::lock_guard lock(mutex_);
+    if (kept_ == 0) {
+      words_.registered.store(1, std::memory_order_seq_cst);
+      if (words_.giving_back.load(std::memory_order_seq_cst) != 0) {
+        words_.registered.store(0, std::memory_order_relaxed);
+        return nullptr;
+      }
+    }
+    ++kept_;
+    return {this, [self = shared_from_this()](const void*) { self->Drop(); }};
+  }
 
  private:
-  void Drop();
+  void Drop() {
+    const std::lock_guard lock(mutex_);
+    if (--kept_ == 0) words_.registered.store(0, std::memory_order_release);
+  }
 
   const std::shared_ptr<const platform::SharedSegment> queue_;
   queue::ArenaPages& words_;

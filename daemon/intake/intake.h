@@ -34,7 +34,6 @@
 #include "absl/status/statusor.h"
 #include "daemon/intake/acceptor.h"
 #include "daemon/intake/arena_pages.h"
-#include "daemon/intake/control_connection.h"
 #include "daemon/intake/session.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/intake/submission.h"

@@ -1,5 +1,6 @@
 #include "daemon/intake/session.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include "daemon/platform/system_facts.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::intake {
 namespace {
@@ -40,7 +42,31 @@ absl::Status NoArena(const absl::Status& reason) {
                                  memory / 1024, " KiB)")));
 }
 
+// macOS gives a socket of its own accord 8 KiB, which one long request fills. Best effort.
+void PrepareControl(int socket) {
+  constexpr int kBytes = 256 * 1024;
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kBytes, sizeof kBytes);
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kBytes, sizeof kBytes);
+  ::fcntl(socket, F_SETFL, O_NONBLOCK);
+  ::fcntl(socket, F_SETFD, FD_CLOEXEC);
+}
+
 }  // namespace
+
+bool ControlConnection::MakePair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return false;
+  relay.Reset(ends[0]);
+  grpc.Reset(ends[1]);
+  for (const int end : ends) PrepareControl(end);
+  queue::SilenceSignals(grpc.get());
+  return true;
+}
+
+void ControlConnection::SetProcess(FileDescriptor connection) {
+  process = std::move(connection);
+  PrepareControl(process.get());
+}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
