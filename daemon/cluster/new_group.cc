@@ -1,10 +1,14 @@
-#include "daemon/cluster/link_costs.h"
+#include "daemon/cluster/new_group.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstdint>
+#include <cstring>
 #include <set>
 #include <string>
+#include <vector>
+
+#include <openssl/sha.h>
 
 namespace mlxcomm::cluster {
 namespace {
@@ -29,6 +33,22 @@ Number Worse(Number a, Number b, bool larger_is_worse) {
 }
 
 }  // namespace
+
+std::uint64_t SplitGroupId(std::uint64_t parent, std::uint64_t number,
+                           std::span<const std::uint32_t> ranks) {
+  // Little-endian on every system that the daemon runs on (proto/wire/frame.h).
+  std::vector<unsigned char> words(2 * sizeof(std::uint64_t) + ranks.size_bytes());
+  std::memcpy(words.data(), &parent, sizeof parent);
+  std::memcpy(words.data() + sizeof parent, &number, sizeof number);
+  if (!ranks.empty()) {
+    std::memcpy(words.data() + 2 * sizeof parent, ranks.data(), ranks.size_bytes());
+  }
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
+  SHA256(words.data(), words.size(), digest.data());
+  std::uint64_t id = 0;
+  std::memcpy(&id, digest.data(), sizeof id);
+  return id == 0 ? 1 : id;
+}
 
 v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links) {
   std::uint64_t round_trip_ns = 0;

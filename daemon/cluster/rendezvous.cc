@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cluster/link_costs.h"
+#include "daemon/cluster/new_group.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::cluster {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "mlxcomm/v1/diagnostics.pb.h"
+
 namespace mlxcomm::cluster {
 
 enum class Shape : std::uint8_t { kAlone, kPair, kRing, kLine, kMesh, kSwitch, kOther };
@@ -42,5 +44,12 @@ struct Topology {
 inline constexpr std::size_t kTriesMax = 200'000;
 
 Topology FindTopology(const Wiring& wiring);
+
+// The answer of a Topology call, from what the nodes have reported for Status: nodes, each cable
+// once though both of its ends report it, and what they form.
+//
+// A cable is up if either end says so, and as fast as the slower end says; a cable is up at one
+// end only for a moment. Lost nodes are listed, but are no part of the shape.
+v1::TopologyReply TopologyOf(const v1::StatusReply& status);
 
 }  // namespace mlxcomm::cluster

@@ -6,8 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cluster/group_id.h"
-#include "daemon/cluster/link_costs.h"
+#include "daemon/cluster/new_group.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::node {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cluster/topology_reply.h"
+#include "daemon/cluster/topology.h"
 #include "daemon/node/peer_probes.h"
 #include "daemon/node/status_parts.h"
 #include "tests/sim/told.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/cluster/link_costs.h"
+#include "daemon/cluster/new_group.h"
 
 namespace mlxcomm::cluster::link_costs_test {
 namespace {

@@ -1,5 +1,5 @@
 // The merged answers of several nodes, each of which reports only its own ends.
-#include "daemon/cluster/topology_reply.h"
+#include "daemon/cluster/topology.h"
 
 #include <string>
 #include <utility>
