@@ -1,9 +1,11 @@
 // How a Group ends things: ranks and nodes that go, deadlines, and the inquest that finds the
 // culprit.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/collective/group.h"
 #include "proto/types/plain_text.h"
 
@@ -15,7 +17,27 @@ constexpr std::size_t kCallBytesMax = 80;
 constexpr std::size_t kWhyBytesMax = 140;
 constexpr std::size_t kAwaitedBytesMax = 200;
 constexpr std::size_t kWaitBytesMax = 40;  // The cause of a failure has 120.
+
+// Long tables are shown by their ends, because an error message is limited.
+std::string JoinEnds(std::span<const std::uint64_t> counts) {
+  constexpr std::size_t kShown = 8;
+  if (counts.size() <= kShown) return absl::StrCat("[", absl::StrJoin(counts, ", "), "]");
+  return absl::StrCat("[", absl::StrJoin(counts.first(kShown - 1), ", "), ", ... ", counts.back(),
+                      "] (", counts.size(), " counts)");
+}
 }  // namespace
+
+std::string Operation::LocalCall::DescribeCommon() const {
+  const std::string text = call.signature.Describe();
+  return CountsPerRank(call.signature.kind) == 1 ? absl::StrCat(text, " of ", JoinEnds(counts)) : text;
+}
+
+std::string Operation::LocalCall::DescribeOwn() const {
+  if (CountsPerRank(call.signature.kind) != 2) return {};
+  const std::span<const std::uint64_t> table(counts);
+  return absl::StrCat(" sending ", JoinEnds(table.first(table.size() / 2)), ", expecting ",
+                      JoinEnds(table.subspan(table.size() / 2)));
+}
 
 std::string Group::ShownName() const { return Shortened(name_, kNameBytesMax); }
 

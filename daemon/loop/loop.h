@@ -30,8 +30,6 @@
 #include "daemon/control/control_server.h"
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
-#include "daemon/loop/memory_release.h"
-#include "daemon/loop/next_program.h"
 #include "daemon/node/node.h"
 #include "daemon/platform/power.h"
 #include "daemon/platform/shared_memory.h"
@@ -42,6 +40,7 @@
 #include "daemon/work/scratch_pool.h"
 #include "daemon/work/workers.h"
 #include "proto/queue/scheduling_policy.h"
+#include "proto/wire/versions.h"
 
 namespace mlxcomm {
 
@@ -52,6 +51,31 @@ struct LoopOptions {
   // Private daemons end with their last client, or when no client came in time.
   bool ends_with_last_client = false;
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
+};
+
+// The program that is to take a running daemon's place, as it describes itself.
+struct NextProgram {
+  std::string release;  // "0.2.0"
+  wire::VersionRange versions{};
+};
+
+// Gives memory that was freed back to the system, which takes milliseconds, on a thread that exists only
+// meanwhile: the loop has payload to move. Where two are asked for at once, one more follows the first.
+class MemoryRelease {
+ public:
+  MemoryRelease() = default;
+  ~MemoryRelease();
+  MemoryRelease(const MemoryRelease&) = delete;
+  MemoryRelease& operator=(const MemoryRelease&) = delete;
+
+  // Waits for nothing. Where no thread can be started, the memory stays until the next time.
+  void Start();
+
+ private:
+  void Run();
+
+  std::atomic<std::uint32_t> asked_{0};  // 0: no thread runs.
+  std::thread thread_;
 };
 
 class Loop final : public intake::IntakeListener, public node::NodePort {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/intake/socket_file.h"
-#include "daemon/loop/next_program.h"
+#include "daemon/loop/loop.h"
 
 namespace mlxcomm {
 

@@ -1,4 +1,4 @@
-#include "daemon/collective/cost_model.h"
+#include "daemon/collective/plan.h"
 
 #include <gmock/gmock.h>
 
