@@ -29,7 +29,8 @@ std::string JoinEnds(std::span<const std::uint64_t> counts) {
 
 std::string Operation::LocalCall::DescribeCommon() const {
   const std::string text = call.signature.Describe();
-  return CountsPerRank(call.signature.kind) == 1 ? absl::StrCat(text, " of ", JoinEnds(counts)) : text;
+  return CountsPerRank(call.signature.kind) == 1 ? absl::StrCat(text, " of ", JoinEnds(counts))
+                                                 : text;
 }
 
 std::string Operation::LocalCall::DescribeOwn() const {

@@ -48,8 +48,8 @@ constexpr auto kPlanners = [] {
       {kReduce, kExchange, ExchangeReduce, FitsSlots, &Cost::ExchangeReduce},
       {kReduce, kTree, TreeReduce, Always, &Cost::TreeReduce},
       {kReduce, kRing, RingReduce, Always, &Cost::RingReduce},
-      {kAllToAll, kExchange, ExchangeAllToAll, Always, &Cost::ExchangeAllToAll},
-      {kAllToAllV, kExchange, ExchangeAllToAll, Always, &Cost::ExchangeAllToAll},
+      {kAllToAll, kExchange, ExchangeAllToAll, Always, &Cost::OfOnlyPlan},
+      {kAllToAllV, kExchange, ExchangeAllToAll, Always, &Cost::OfOnlyPlan},
       {kGather, kExchange, ExchangeGather, Always, &Cost::ExchangeBlocks},
       {kGather, kTree, TreeGather, Always, &Cost::TreeBlocks},
       {kScatter, kExchange, ExchangeScatter, Always, &Cost::ExchangeBlocks},
@@ -72,8 +72,7 @@ const Planner* Find(OperationKind kind, PlanKind plan, const GroupLayout& layout
   return nullptr;
 }
 
-}  // namespace
-
+// The cost model's view of the request.
 Traffic TrafficOf(const PlanRequest& request) {
   const Signature& signature = request.signature;
   Traffic traffic;
@@ -94,25 +93,10 @@ Traffic TrafficOf(const PlanRequest& request) {
   return traffic;
 }
 
-std::uint64_t EstimatedNs(const Traffic& traffic, PlanKind plan, const LinkCosts& costs) {
-  const auto* const planner = std::find_if(
-      kPlanners.begin(), kPlanners.end(),
-      [&](const Planner& one) { return one.kind == traffic.kind && one.plan == plan; });
-  if (planner == kPlanners.end()) return std::numeric_limits<std::uint64_t>::max();
-  return (Estimate(traffic, costs).*planner->cost)();
-}
+}  // namespace
 
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout) {
   return layout.node_count() > 1 && Find(kind, plan, layout) != nullptr;
-}
-
-std::vector<PlanKind> PlansFor(OperationKind kind, const GroupLayout& layout) {
-  std::vector<PlanKind> plans;
-  for (const Planner& planner : kPlanners) {
-    const bool serves = planner.kind == PlannedAs(kind) && planner.fits(layout);
-    if (layout.node_count() > 1 && serves) plans.push_back(planner.plan);
-  }
-  return plans;
 }
 
 PlanKind ChoosePlan(const PlanRequest& request) {

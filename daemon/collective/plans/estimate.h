@@ -80,11 +80,8 @@ class Estimate {
 
   std::uint64_t ExchangeBroadcast() const { return Start(bytes_, nodes_ - 1) + ToAll(bytes_); }
 
-  std::uint64_t ExchangeAllToAll() const {
-    // A message for each pair of ranks.
-    const std::uint64_t pairs = ranks_per_node_ * ranks_per_node_;
-    return Start(bytes_, (nodes_ - 1) * pairs) + ToAll(bytes_ * pairs);
-  }
+  // all_to_all: there is nothing to choose from.
+  std::uint64_t OfOnlyPlan() const { return 0; }
 
   // all_gather, gather, scatter
   std::uint64_t ExchangeBlocks() const {

@@ -15,14 +15,8 @@ namespace mlxcomm::collective {
 
 // The cost model's choice, even where a plan is forced. kAutomatic: no choice, as on one node.
 PlanKind ChoosePlan(const PlanRequest& request);
-// The cost model's view of the request.
-Traffic TrafficOf(const PlanRequest& request);
-// The plan's estimated time; the largest number where the kind has no such plan.
-std::uint64_t EstimatedNs(const Traffic& traffic, PlanKind plan, const LinkCosts& costs);
 // Whether the table above has a planner for this kind and layout.
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
-// All plans for them. Of two with equal cost, the first is chosen.
-std::vector<PlanKind> PlansFor(OperationKind kind, const GroupLayout& layout);
 
 // --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
 // workstations (2009). Three nodes and more use both ways round, half of the data each.

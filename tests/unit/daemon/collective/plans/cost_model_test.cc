@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/estimate.h"
 #include "tests/unit/daemon/collective/plans/operation_cases.h"
 
 namespace mlxcomm::collective::cost_model_test {
@@ -71,20 +71,6 @@ TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
   }
 }
 
-// Why: an all_to_all has one plan, so its estimate decides nothing, but people read it.
-// How: ranks of a node have blocks for each rank of another, so twice as many ranks have four times
-// as many.
-TEST(CostModelTest, CountsTheBlocksOfEachPairOfRanks) {
-  const LinkCosts costs{.latency_ns = 0, .bytes_per_second = 1'000'000'000, .links_per_node = 3};
-  const auto estimate = [&](std::uint32_t ranks) {
-    return EstimatedNs({OperationKind::kAllToAll, 4, ranks, 100 * kMiB}, PlanKind::kExchange,
-                       costs);
-  };
-  // Three links at once, each with a block of 100 MiB; each message takes a turn besides.
-  EXPECT_NEAR(static_cast<double>(estimate(4)), 100.0 * kMiB, 10'000);
-  EXPECT_NEAR(static_cast<double>(estimate(8)), 400.0 * kMiB, 40'000);
-}
-
 // Why: figures come from measurements, so from other hosts; a nonsensical one must not divide by
 // zero or wrap round into the cheapest plan.
 TEST(CostModelTest, SurvivesNonsensicalFigures) {
@@ -94,11 +80,11 @@ TEST(CostModelTest, SurvivesNonsensicalFigures) {
                                 {0, UINT64_MAX, UINT32_MAX}};
   for (const LinkCosts& costs : nonsense) {
     for (const std::uint32_t nodes : {2u, 3u, 1024u}) {
-      Traffic small{OperationKind::kAllReduce, nodes, 4096, 0};
-      Traffic huge{OperationKind::kAllReduce, nodes, 4096, UINT64_MAX};
-      for (const PlanKind plan :
-           {PlanKind::kRing, PlanKind::kExchange, PlanKind::kHalvingDoubling, PlanKind::kTree}) {
-        EXPECT_LE(EstimatedNs(small, plan, costs), EstimatedNs(huge, plan, costs));
+      const Estimate small({OperationKind::kAllReduce, nodes, 4096, 0}, costs);
+      const Estimate huge({OperationKind::kAllReduce, nodes, 4096, UINT64_MAX}, costs);
+      for (const auto cost : {&Estimate::RingAllReduce, &Estimate::ExchangeAllReduce,
+                              &Estimate::HalvingDoublingAllReduce, &Estimate::TreeAllReduce}) {
+        EXPECT_LE((small.*cost)(), (huge.*cost)());
       }
     }
   }
