@@ -1,4 +1,4 @@
-#include "daemon/intake/submission_check.h"
+#include "daemon/intake/submission.h"
 
 #include <algorithm>
 #include <iterator>

@@ -3,7 +3,7 @@
 // Hostile: all of the queue's segment. A process may write any entry into any slot and any position
 // into either ring, at any time; clients read the daemon's completions in the same way.
 // Read by: queue::RingConsumer and RingProducer (proto/queue/ring.h), CheckSubmission
-// (daemon/intake/submission_check.h), and ShapeOf (proto/types/operation_shape.h), which computes
+// (daemon/intake/submission.h), and ShapeOf (proto/types/operation_shape.h), which computes
 // how much of the arena an operation touches.
 //
 // Must hold:
@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/intake/submission_check.h"
+#include "daemon/intake/submission.h"
 #include "proto/queue/layout.h"
 #include "proto/queue/ring.h"
 #include "proto/types/operation_shape.h"

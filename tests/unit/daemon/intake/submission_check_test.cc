@@ -1,5 +1,5 @@
 // Entries that a client may have meant, entries that it cannot have meant, and garbage.
-#include "daemon/intake/submission_check.h"
+#include "daemon/intake/submission.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
