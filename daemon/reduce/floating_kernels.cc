@@ -1,4 +1,4 @@
-#include "daemon/reduce/targets.h"
+#include "daemon/reduce/row.h"
 // Before every header of Highway.
 
 #undef HWY_TARGET_INCLUDE
@@ -6,7 +6,6 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Highway's headers come after it, so that they are included again for each target.
 #include "daemon/reduce/loops-inl.h"
-#include "daemon/reduce/row.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "daemon/reduce/row.h"
-#include "daemon/reduce/whole_lines.h"
 #include "proto/types/invariant.h"
 
 namespace mlxcomm::reduce {

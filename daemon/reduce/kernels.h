@@ -17,7 +17,7 @@
 namespace mlxcomm::reduce {
 
 // How results are stored. The three differ on x86-64; elsewhere all are ordinary, and so are
-// results that cannot be stored otherwise (whole_lines.h; README.md says which go past the caches).
+// results that cannot be stored otherwise (row.h; README.md says which go past the caches).
 enum class Stores : std::uint8_t {
   kOrdinary,     // Each line is fetched before it is written.
   kWholeLines,   // Whole lines into the cache: none is fetched, perhaps from another core.

@@ -11,6 +11,16 @@
 
 #include "daemon/reduce/kernels.h"
 
+// The instruction sets for which the kernels are compiled: the baseline, SSE4, AVX2 and AVX-512 on
+// x86-64, NEON on AArch64. Each one multiplies every kernel; the others of x86-64 add nothing to
+// loading, combining and storing, and vectors whose size the compiler does not know (SVE) cannot be
+// members of Complex64Format.
+//
+// To be included before any header of Highway, which gives a better instruction set of a family a
+// smaller bit: all below AVX3 and, from bit 15, all below NEON are left out, including those that
+// later releases add.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1) | (HWY_NEON - (1LL << 15)))
+
 namespace mlxcomm::reduce {
 
 struct Row {
@@ -28,5 +38,23 @@ void CombineIntegers(DataType type, ReduceOperator op, const Row& row);
 void CombineFloats(DataType type, ReduceOperator op, const Row& row);
 // Calls one or the other; stores to every output as it computes.
 void CombineDirectly(DataType type, ReduceOperator op, const Row& row);
+
+// Results that are combined a chunk at a time, in the first cache, and copied to the outputs from
+// there, so that whole lines are written.
+//
+//   inputs ──▶ kernels ──▶ chunk ──string copy──▶ every output
+//
+// A store first fetches the line that it writes to, mostly from another core's cache: that of the
+// rank, which has read its last output there. Where cores share no cache that takes longer than the
+// rest: half of the time, from some kilobytes to some megabytes. A string copy ("rep movsb") of
+// some kilobytes writes whole lines and fetches none, on x86-64 processors with ERMS (Intel 64 and
+// IA-32 Architectures Optimization Reference Manual, "Enhanced REP MOVSB"; AMD has it since Zen 3).
+// On others a copy gains nothing. Nor do short rows: with more than 16 ranks each has less than 8
+// KiB of a piece of work.
+//
+// False: it would gain nothing.
+bool CanStoreWholeLines(DataType type, const Row& row);
+// The same as CombineDirectly; requires CanStoreWholeLines.
+void CombineIntoWholeLines(DataType type, ReduceOperator op, const Row& row);
 
 }  // namespace mlxcomm::reduce

@@ -1,4 +1,4 @@
-#include "daemon/reduce/whole_lines.h"
+#include "daemon/reduce/row.h"
 
 #include <algorithm>
 #include <array>

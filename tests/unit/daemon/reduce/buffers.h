@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/reduce/targets.h"
+#include "daemon/reduce/row.h"
 #include "hwy/highway.h"
 #include "tests/unit/daemon/reduce/oracle.h"
 

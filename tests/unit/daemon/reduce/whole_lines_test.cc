@@ -1,11 +1,9 @@
 // The rows for which whole lines are worth a copy.
-#include "daemon/reduce/whole_lines.h"
+#include "daemon/reduce/row.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
-
-#include "daemon/reduce/row.h"
 
 namespace mlxcomm::reduce::whole_lines_test {
 namespace {
