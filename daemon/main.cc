@@ -20,7 +20,6 @@
 #include "daemon/process/signals.h"
 #include "daemon/process/successor.h"
 #include "daemon/process/transports.h"
-#include "daemon/transport/rdma/driver_main.h"
 #include "daemon/transport/rdma/driver_process.h"
 #include "daemon/transport/rdma/probe.h"
 #include "daemon/transport/rdma/trials.h"

@@ -382,8 +382,7 @@ void Loop::Complete(const collective::Action& action) {
 }
 
 bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  if (HasSeveralPieces(work) &&
-      workers_->Submit(&work, cookie, node_->KeyOfWork(cookie))) {
+  if (HasSeveralPieces(work) && workers_->Submit(&work, cookie, node_->KeyOfWork(cookie))) {
     return true;
   }
   workers_->CountOwn(work);

@@ -31,8 +31,8 @@ fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
   options.driver_program = platform::OwnExecutable();
   const bool apples = config.limits() == v1::RdmaConfig::APPLE ||
                       (config.limits() == v1::RdmaConfig::SYSTEM && kOnApple);
-  options.limits = apples ? fabric::rdma::AppleLimits(platform::MacosVersion())
-                          : fabric::rdma::LinuxLimits();
+  options.limits =
+      apples ? fabric::rdma::AppleLimits(platform::MacosVersion()) : fabric::rdma::LinuxLimits();
   if (config.message_bytes() != 0) {
     options.limits.message_bytes = config.message_bytes();
     options.limits.message_bytes_max =

@@ -1,4 +1,4 @@
-#include "daemon/transport/rdma/driver_main.h"
+#include "daemon/transport/rdma/driver_process.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 // seen to end the process that posts to it (SIGSEGV in ibv_post_recv, when a cable is pulled and
 // without), and any driver may hang. In the daemon that would be the end of every job of the node.
 //
-//   daemon: ProcessDevice ──Call──▶ socket ──▶ RunDriver (driver_main.h) ──▶ verbs
+//   daemon: ProcessDevice ──Call──▶ socket ──▶ RunDriver (driver_main.cc) ──▶ verbs
 //                │                                  │ a thread for each queue pair
 //                └── requests, completions, slots ──┘ in shared memory (shared_queue.h)
 //
@@ -24,6 +24,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/transport/rdma/driver_messages.h"
+#include "daemon/transport/rdma/queue_pair.h"
+#include "proto/queue/scheduling_policy.h"
 #include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -31,6 +33,17 @@ namespace mlxcomm::fabric::rdma {
 // The argument that makes a program this process; its socket is kDriverSocket.
 inline constexpr char kDriverArgument[] = "--drive-rdma";
 inline constexpr int kDriverSocket = 3;
+
+// In that process: a thread answers the daemon's requests, and one for each queue pair posts what the daemon
+// asks for and reports what has completed. `socket`: a stream to the daemon; the exit code.
+//
+//   queue pair's thread: requests ─▶ post ─▶ poll ─▶ completions, as long as anything moves or the
+//     daemon's thread looks as well ─▶ have the completion queue tell, look once more, sleep
+//
+// It ends when the daemon has, however that came about, and whatever its threads do then: its
+// standard input ends. Signals that end a daemon in an orderly way are ignored: it is needed
+// until the daemon has drained.
+int RunDriver(int socket);
 
 class DriverProcess {
  public:
@@ -79,5 +92,16 @@ class DriverProcess {
   bool reaped_ = false;  // Or given up.
   absl::Status ended_;   // Once it is known.
 };
+
+// A device whose driver is called there: the same Device, QueuePair and Region as verbs_device.h has, with the
+// driver's part elsewhere. Posting writes a request into shared memory, and Poll reads completions from there:
+// neither waits. What the other process writes is not believed: it is copied, checked against what was posted,
+// and whatever does not fit fails the queue pair.
+//
+// Starts the process and opens the device there. UNAVAILABLE, NOT_FOUND: as Library::Open.
+absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(
+    const std::string& program, const std::string& library, const std::string& name,
+    const Limits& limits, const queue::SchedulingPolicy& scheduling,
+    std::uint64_t call_ns = DriverProcess::kCallNs);
 
 }  // namespace mlxcomm::fabric::rdma

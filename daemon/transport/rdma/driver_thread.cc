@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
-#include "daemon/transport/rdma/process_device.h"
+#include "daemon/transport/rdma/driver_process.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/transport/rdma/process_device.h"
+#include "daemon/transport/rdma/driver_process.h"
 
 #include <unistd.h>
 

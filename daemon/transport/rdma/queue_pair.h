@@ -147,7 +147,7 @@ class Device {
   virtual absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena,
                                                                  std::byte* data,
                                                                  std::uint64_t bytes) = 0;
-  // Where its driver is called by a process of its own (process_device.h): how that has ended, OK
+  // Where its driver is called by a process of its own (driver_process.h): how that has ended, OK
   // while it runs; and its number, 0: by this one.
   virtual absl::Status DriverEnded() { return absl::OkStatus(); }
   virtual int driver_pid() const { return 0; }

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-
 #if defined(__linux__)
 #include <sched.h>
 #endif

@@ -13,7 +13,6 @@
 
 #include "daemon/platform/machine.h"
 #include "daemon/platform/shared_memory.h"
-#include "daemon/transport/rdma/process_device.h"
 #include "daemon/transport/rdma/shared_queue.h"
 #include "daemon/transport/tcp/authentication.h"
 #include "proto/types/version.h"

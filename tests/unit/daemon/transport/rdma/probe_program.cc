@@ -2,7 +2,6 @@
 // arguments.
 #include <cstring>
 
-#include "daemon/transport/rdma/driver_main.h"
 #include "daemon/transport/rdma/driver_process.h"
 #include "daemon/transport/rdma/probe.h"
 
