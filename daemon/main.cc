@@ -69,7 +69,8 @@ int CheckConfig(const mlxcomm::Options& options, const mlxcomm::v1::DaemonConfig
   return kept.ok() ? 0 : Report(options, kept, mlxcomm::ExitCode::kUsage);
 }
 
-// Its own sockets, clocks and wakeups (16 on Linux without neighbours), one client (8) and one tool (6).
+// Its own sockets, clocks and wakeups (16 on Linux without neighbours), one client (8) and one tool
+// (6).
 constexpr std::uint64_t kOpenFilesNeeded = 32;
 // Its program and libraries, its threads' stacks of 8 MiB, and their heaps.
 constexpr std::uint64_t kAddressSpaceNeeded = 512 << 20;
@@ -96,8 +97,8 @@ absl::Status CheckAddressSpace() {
       "the shell that starts it, or LimitAS in mlxcommd.service"));
 }
 
-// Whether the system grants this process what a daemon cannot do without. Asked before anything is opened
-// for others: a daemon that ran out in the middle of its start would leave a socket behind.
+// Whether the system grants this process what a daemon cannot do without. Asked before anything is
+// opened for others: a daemon that ran out in the middle of its start would leave a socket behind.
 absl::Status CheckResourceLimits() {
   const absl::Status files = CheckOpenFiles();
   return files.ok() ? CheckAddressSpace() : files;

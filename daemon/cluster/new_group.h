@@ -1,7 +1,7 @@
-// What all nodes have to see alike in a new group: the id of one that is split off, which each computes by
-// itself, so that nobody has to be asked; and what the links of a job's nodes cost, which is measured by each
-// daemon, sent with each rank that it announces, and the worst given to all with the world group, so that
-// all nodes choose the same plans.
+// What all nodes have to see alike in a new group: the id of one that is split off, which each
+// computes by itself, so that nobody has to be asked; and what the links of a job's nodes cost,
+// which is measured by each daemon, sent with each rank that it announces, and the worst given to
+// all with the world group, so that all nodes choose the same plans.
 //
 // Figures are coarse, so that two runs of a job on the same cables choose alike: a
 // latency is the shortest seen, rounded up to a power of four. A user who must have
@@ -18,8 +18,9 @@
 
 namespace mlxcomm::cluster {
 
-// The id of the `number`-th split of `parent`, with these of its ranks in their new order; never 0. A strong
-// hash, because the members come from processes that may try to hit the id of somebody else's group.
+// The id of the `number`-th split of `parent`, with these of its ranks in their new order; never 0.
+// A strong hash, because the members come from processes that may try to hit the id of somebody
+// else's group.
 std::uint64_t SplitGroupId(std::uint64_t parent, std::uint64_t number,
                            std::span<const std::uint32_t> ranks);
 

@@ -24,9 +24,9 @@
 
 namespace mlxcomm::collective {
 
-// What the cost of a plan depends on (plans/estimate.h): the slowest link between two nodes of the group. The
-// figures are measured once and frozen into the group when it forms, so the choice is the same on every node
-// and at any time.
+// What the cost of a plan depends on (plans/estimate.h): the slowest link between two nodes of the
+// group. The figures are measured once and frozen into the group when it forms, so the choice is
+// the same on every node and at any time.
 struct LinkCosts {
   std::uint64_t latency_ns = 30'000;
   std::uint64_t bytes_per_second = 4'000'000'000;  // Each direction; > 0.

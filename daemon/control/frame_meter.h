@@ -29,7 +29,8 @@ struct Rate {
   double per_second = 0;
 };
 
-// Take() goes below zero, down to a limit: a caller that may not be refused can wait instead, for WaitNs().
+// Take() goes below zero, down to a limit: a caller that may not be refused can wait instead, for
+// WaitNs().
 class TokenBucket {
  public:
   TokenBucket(Rate rate, std::uint64_t now_ns)

@@ -46,9 +46,10 @@ struct SessionIdentity {
   Peer peer;
 };
 
-// The connection of a process after its hello, with the pair of sockets that stands between it and gRPC:
-// process ─▶ relay ─▶ grpc. The pair is made before the hello is answered: a daemon that has no descriptor
-// left refuses the hello with these words, and a process that was welcomed has its calls served.
+// The connection of a process after its hello, with the pair of sockets that stands between it and
+// gRPC: process ─▶ relay ─▶ grpc. The pair is made before the hello is answered: a daemon that has
+// no descriptor left refuses the hello with these words, and a process that was welcomed has its
+// calls served.
 struct ControlConnection {
   FileDescriptor process;  // None until the hello is answered.
   FileDescriptor relay;    // What is sent on it comes out of `grpc`.

@@ -1,6 +1,6 @@
 // What a process has submitted, once it is known to be possible, and what it reports about itself:
-// plain values that the node takes from the intake, or from the simulator. The check is a pure function of a
-// private copy of the entry: nothing in it reads shared memory.
+// plain values that the node takes from the intake, or from the simulator. The check is a pure
+// function of a private copy of the entry: nothing in it reads shared memory.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@ struct CopiedResults {
   std::uint64_t nanoseconds = 0;
 };
 
-// Distinguishes entries that a client may have meant, entries that it cannot have meant, and garbage.
+// Distinguishes entries that a client may have meant, entries that it cannot have meant, and
+// garbage.
 enum class Finding : std::uint8_t {
   kFine,
   kWrong,    // Answered with INVALID_ARGUMENT and `message`.

@@ -26,9 +26,10 @@
 
 namespace mlxcomm::fabric {
 
-// How much all links together keep of what has come too early. One link may keep wire::kEarlyBytesMax, for
-// so much may an honest peer have under way while a frame before it is missing; but many that do so at once
-// are more likely inventions. Each link has a share of its own, so that others' cannot take all.
+// How much all links together keep of what has come too early. One link may keep
+// wire::kEarlyBytesMax, for so much may an honest peer have under way while a frame before it is
+// missing; but many that do so at once are more likely inventions. Each link has a share of its
+// own, so that others' cannot take all.
 class EarlyBudget {
  public:
   static constexpr std::uint64_t kOwnBytes = 2 * 1024 * 1024;

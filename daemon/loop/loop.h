@@ -59,8 +59,9 @@ struct NextProgram {
   wire::VersionRange versions{};
 };
 
-// Gives memory that was freed back to the system, which takes milliseconds, on a thread that exists only
-// meanwhile: the loop has payload to move. Where two are asked for at once, one more follows the first.
+// Gives memory that was freed back to the system, which takes milliseconds, on a thread that exists
+// only meanwhile: the loop has payload to move. Where two are asked for at once, one more follows
+// the first.
 class MemoryRelease {
  public:
   MemoryRelease() = default;

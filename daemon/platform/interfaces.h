@@ -39,9 +39,9 @@ std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInte
 // By system: whether the interface is a member of a bridge.
 bool IsBridgeMember(const std::string& interface);
 
-// Whether data that goes out on this interface can reach only the machine at the other end of its cable, so
-// that it need not be encrypted. By name; a loopback interface also by its address, as InterfaceOf returns it.
-// False where the system does not say.
+// Whether data that goes out on this interface can reach only the machine at the other end of its
+// cable, so that it need not be encrypted. By name; a loopback interface also by its address, as
+// InterfaceOf returns it. False where the system does not say.
 //
 // Yes for Thunderbolt networking (macOS: the interface is below an AppleThunderboltIP service in
 // the device registry; Linux: its driver is thunderbolt-net), and for loopback, which never leaves

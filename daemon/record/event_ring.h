@@ -46,8 +46,8 @@ enum class EventKind : std::uint8_t {
   kWorked,
 };
 
-// One thing that happened, as the flight recorder keeps it: a cache line. The writers define the numbers of
-// kinds, types and operators; this folder only carries them.
+// One thing that happened, as the flight recorder keeps it: a cache line. The writers define the
+// numbers of kinds, types and operators; this folder only carries them.
 struct Event {
   std::uint64_t time_ns = 0;
   std::uint64_t duration_ns = 0;

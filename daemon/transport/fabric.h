@@ -107,9 +107,9 @@ class FabricListener {
   virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
 };
 
-// Whether a rail is to be encrypted, by the interface that it is on. A rail is encrypted when either of its
-// ends asks for it (wire/hello.h), so a mistake on one machine cannot make it weaker than the other machine
-// wants it.
+// Whether a rail is to be encrypted, by the interface that it is on. A rail is encrypted when
+// either of its ends asks for it (wire/hello.h), so a mistake on one machine cannot make it weaker
+// than the other machine wants it.
 //
 //   kPlain  this side does not ask for it    kTls  this side asks for it
 //   kAuto   asks for it unless the interface is a direct cable (platform/interfaces.h)
@@ -120,8 +120,8 @@ struct SecurityPolicy {
   std::map<std::string, Security> on_interface;
 };
 
-// Where session and circuit numbers come from: the system's random numbers, or, in the simulator, its seed.
-// Never gives 0.
+// Where session and circuit numbers come from: the system's random numbers, or, in the simulator,
+// its seed. Never gives 0.
 using RandomSource = std::function<std::uint64_t()>;
 // Of the system; never 0.
 std::uint64_t RandomNumber();

@@ -45,7 +45,8 @@ struct SchedulingPolicy {
   static SchedulingPolicy Choose(Scheduling asked, std::uint32_t cores);
 };
 
-// How many cores this process may use, at least 1: a cpuset or taskset may leave fewer than the machine has.
+// How many cores this process may use, at least 1: a cpuset or taskset may leave fewer than the
+// machine has.
 std::uint32_t UsableCores();
 
 }  // namespace mlxcomm::queue

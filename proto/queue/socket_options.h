@@ -22,8 +22,8 @@ struct PeerCredentials {
   gid_t gid = 0;
   pid_t pid = 0;  // 0: not in our process namespace.
 };
-// The process at the other end of a Unix socket, according to the kernel: a client asks which process
-// listens, a daemon which one has connected. None, with errno: the system does not say.
+// The process at the other end of a Unix socket, according to the kernel: a client asks which
+// process listens, a daemon which one has connected. None, with errno: the system does not say.
 std::optional<PeerCredentials> FindPeer(int socket);
 
 }  // namespace mlxcomm::queue

@@ -18,8 +18,8 @@
 namespace mlxcomm {
 
 // All that is known about an enumeration's values, a row for each: found by number, as in an array,
-// or by name. A row has `value` and `name`. Rows stand in the order of their numbers, without a gap; a
-// mistake there does not compile.
+// or by name. A row has `value` and `name`. Rows stand in the order of their numbers, without a
+// gap; a mistake there does not compile.
 template <typename Row, std::size_t kRows>
 class ValueTable {
  public:

@@ -1,5 +1,6 @@
-// Text in messages for people: names from others in logs, errors and status must not move a terminal's
-// cursor or break a line, and lists must not cut off the end of a message, which is the remedy.
+// Text in messages for people: names from others in logs, errors and status must not move a
+// terminal's cursor or break a line, and lists must not cut off the end of a message, which is the
+// remedy.
 //
 // Plain text is UTF-8 without control characters: U+0000 to U+001F, U+007F to U+009F.
 //
@@ -18,8 +19,8 @@ namespace mlxcomm {
 std::size_t FirstCharacterBytes(std::string_view text);
 
 // The longest start of the text that is UTF-8, ends with a whole character and has at most
-// bytes_max bytes: the text itself where nothing is wrong with it. Protobuf refuses a whole message for
-// one string that is not UTF-8, such as a name cut in the middle of a character.
+// bytes_max bytes: the text itself where nothing is wrong with it. Protobuf refuses a whole message
+// for one string that is not UTF-8, such as a name cut in the middle of a character.
 std::string_view Utf8Prefix(std::string_view text, std::size_t bytes_max);
 
 bool IsPlainText(std::string_view text);

@@ -34,8 +34,9 @@ namespace mlxcomm::fabric::rdma {
 inline constexpr char kDriverArgument[] = "--drive-rdma";
 inline constexpr int kDriverSocket = 3;
 
-// In that process: a thread answers the daemon's requests, and one for each queue pair posts what the daemon
-// asks for and reports what has completed. `socket`: a stream to the daemon; the exit code.
+// In that process: a thread answers the daemon's requests, and one for each queue pair posts what
+// the daemon asks for and reports what has completed. `socket`: a stream to the daemon; the exit
+// code.
 //
 //   queue pair's thread: requests ─▶ post ─▶ poll ─▶ completions, as long as anything moves or the
 //     daemon's thread looks as well ─▶ have the completion queue tell, look once more, sleep
@@ -93,10 +94,10 @@ class DriverProcess {
   absl::Status ended_;   // Once it is known.
 };
 
-// A device whose driver is called there: the same Device, QueuePair and Region as verbs_device.h has, with the
-// driver's part elsewhere. Posting writes a request into shared memory, and Poll reads completions from there:
-// neither waits. What the other process writes is not believed: it is copied, checked against what was posted,
-// and whatever does not fit fails the queue pair.
+// A device whose driver is called there: the same Device, QueuePair and Region as verbs_device.h
+// has, with the driver's part elsewhere. Posting writes a request into shared memory, and Poll
+// reads completions from there: neither waits. What the other process writes is not believed: it is
+// copied, checked against what was posted, and whatever does not fit fails the queue pair.
 //
 // Starts the process and opens the device there. UNAVAILABLE, NOT_FOUND: as Library::Open.
 absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(

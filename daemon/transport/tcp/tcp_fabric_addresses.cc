@@ -1,4 +1,5 @@
-// The half of TcpFabric for addresses that come and go while it runs, and what status shows of them.
+// The half of TcpFabric for addresses that come and go while it runs, and what status shows of
+// them.
 #include <algorithm>
 #include <string>
 #include <vector>

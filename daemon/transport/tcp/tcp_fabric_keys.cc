@@ -1,5 +1,5 @@
-// The half of TcpFabric for who may stay: strangers, which have not proved the key, and connections that were
-// proved with a key which is being changed.
+// The half of TcpFabric for who may stay: strangers, which have not proved the key, and connections
+// that were proved with a key which is being changed.
 #include <algorithm>
 #include <string>
 #include <utility>
