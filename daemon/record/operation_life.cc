@@ -65,7 +65,7 @@ OperationLife::Last OperationLife::last() const {
 
 std::vector<OperationLife> LivesOf(std::span<const Event> events) {
   std::vector<OperationLife> lives;
-  std::map<Name, std::size_t> known;
+  std::map<OperationKey, std::size_t> known;
   for (const Event& event : events) {
     const auto [place, is_new] = known.try_emplace(event.name(), lives.size());
     if (is_new) lives.emplace_back().name = event.name();
@@ -78,7 +78,7 @@ std::vector<OperationLife> LivesOf(std::span<const Event> events) {
 }
 
 void AddCarriers(std::span<const TrackCopy> rails, std::vector<OperationLife>& lives) {
-  std::map<Name, OperationLife*> known;
+  std::map<OperationKey, OperationLife*> known;
   for (OperationLife& life : lives) known.emplace(life.name, &life);
   for (std::size_t track = 0; track < rails.size(); ++track) {
     const std::uint64_t since_ns = rails[track].since_ns();

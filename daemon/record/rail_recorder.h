@@ -9,7 +9,7 @@
 #include <string>
 
 #include "daemon/record/flight_recorder.h"
-#include "daemon/transport/rail_observer.h"
+#include "daemon/transport/fabric.h"
 
 namespace mlxcomm {
 
