@@ -27,6 +27,10 @@ def test_header_was_read():
     assert CODES["OK"] == 0 and CODES["RANK_LOST"] == 4 and len(CODES) >= 13
 
 
+def test_rank_0_is_a_rank():
+    assert errors.make_error((4, "RANK_LOST", 0, "text", "mac-a", 7, "train")).rank == 0
+
+
 @pytest.mark.parametrize("code", sorted(set(CODES) - {"OK"}))
 def test_each_code_of_the_header_is_an_exception(code):
     error = errors.make_error((CODES[code], code, 3, "what happened", "mac-b", 71, "train/rows"))

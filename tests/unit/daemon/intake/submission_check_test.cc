@@ -110,6 +110,10 @@ TEST_F(SubmissionCheckTest, AcceptsNothingAndAllOfTheArenaButNotMore) {
   entry.input_offset = entry.output_offset = 4096;
   EXPECT_EQ(Check(entry).finding, Finding::kFine);
   EXPECT_EQ(Check(entry).submission.output_bytes_available, 0u);
+  entry.data_type = DataType::kInt8;  // No byte beyond the end, though nothing is read there.
+  entry.input_offset = 4097;
+  EXPECT_THAT(Check(entry).message, testing::StartsWith("input"));
+  entry = Fine();
   entry.input_offset = entry.output_offset = 0;
   entry.count = 1024;
   EXPECT_EQ(Check(entry).finding, Finding::kFine);

@@ -476,6 +476,21 @@ TEST_F(LinkRailsTest, UsesCircuitsOnlyWhereThereIsNoConnection) {
                                                  two.a.link.standing(), two.now)));
 }
 
+TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanItHolds) {
+  TwoSides two;
+  for (std::size_t i = 0; i < Link::kRailsMax; ++i) two.Join(absl::StrCat("rail ", i));
+  const auto add = [&](const std::string& name) {
+    return two.a.link.AddRail(
+        std::make_unique<CableRail>(std::make_shared<Cable>(), 0, two.now), two.PathOf(name),
+        two.a.link.peer(), TwoSides::IntroductionOf(two.b), two.a.link.standing(), two.now);
+  };
+  EXPECT_TRUE(absl::IsAborted(add("rail 3")));
+  EXPECT_TRUE(absl::IsResourceExhausted(add("another")));
+  Begin(two);
+  two.Run();
+  ExpectDone(two);
+}
+
 // Why: all of the above at once, in mixtures that nobody thinks of.
 // How: rails of all kinds come and go at either end while both sides receive and send; in the end
 // there is one sound rail, and everything must have come, once and in order.
