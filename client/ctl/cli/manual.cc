@@ -59,7 +59,7 @@ reads them.
 Those of Open MPI, PMI, Slurm and torchrun mean the same.
 .It Ev NO_COLOR
 If it is not empty, there are no colours.
-There are none either if standard output is no terminal, or
+Nor are there any if standard output is not a terminal, or
 .Ev TERM
 is dumb.
 .El

@@ -40,7 +40,7 @@ int WriteOut(const std::string& text, const char* what);
 // A file for people to send: only its maker can read it, and it never replaces another. False with
 // errno set.
 bool WriteNewFile(const std::string& path, const std::string& text);
-// For its name, local: "20260131-235959".
+// Local time for a file's name: "20260131-235959".
 std::string TimeForName();
 // Writes to standard error; returns kExitNoDaemon or kExitFailed.
 int ReportFailure(const Failure& failure);

@@ -142,7 +142,7 @@ std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link,
 }
 
 std::string Rails(const v1::StatusReply& status) {
-  std::string text = "Rails, as the daemons tell\n";
+  std::string text = "Rails, as the daemons report them\n";
   if (status.nodes_size() == 0) return text + "  no daemon answers\n";
   bool any = false;
   for (const v1::NodeStatus& node : status.nodes()) {
@@ -173,7 +173,7 @@ std::string Rails(const v1::StatusReply& status) {
 }
 
 std::string SystemForRdma() {
-  std::string text = "Of the system\n";
+  std::string text = "System\n";
 #if defined(__APPLE__)
   const std::vector<std::string> programs[] = {
       {"sw_vers"},     {"sysctl", "-n", "hw.model"}, {"/usr/bin/rdma_ctl", "status"},

@@ -17,7 +17,7 @@ struct LinkFault {
 };
 LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link);
 
-// As the node itself says it is now; nullptr: it does not.
+// The node's own report of it, or nullptr if it has none.
 const v1::InterfaceCheckup* InterfaceOf(const ClusterFacts& cluster, const std::string& node,
                                         const std::string& interface);
 
