@@ -480,9 +480,9 @@ TEST_F(LinkRailsTest, RefusesASecondRailOverAPathAndMoreThanItHolds) {
   TwoSides two;
   for (std::size_t i = 0; i < Link::kRailsMax; ++i) two.Join(absl::StrCat("rail ", i));
   const auto add = [&](const std::string& name) {
-    return two.a.link.AddRail(
-        std::make_unique<CableRail>(std::make_shared<Cable>(), 0, two.now), two.PathOf(name),
-        two.a.link.peer(), TwoSides::IntroductionOf(two.b), two.a.link.standing(), two.now);
+    return two.a.link.AddRail(std::make_unique<CableRail>(std::make_shared<Cable>(), 0, two.now),
+                              two.PathOf(name), two.a.link.peer(), TwoSides::IntroductionOf(two.b),
+                              two.a.link.standing(), two.now);
   };
   EXPECT_TRUE(absl::IsAborted(add("rail 3")));
   EXPECT_TRUE(absl::IsResourceExhausted(add("another")));
