@@ -26,7 +26,7 @@ VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH, BATCH = 4096, 384, 6, 6, 32, 2
 
 
 class Classifier(nn.Module):
-    """The demo's (client/examples/digits.py)."""
+    """85,000 parameters."""
 
     def __init__(self):
         super().__init__()
