@@ -34,7 +34,8 @@ def config(fake, folder, limits):
     ("APPLE", "", set()),
     ("LINUX", "unreliable_only 0\n", {"rdma-no-rc", "rdma-access-needed", "rdma-receives-before",
                                       "rdma-message-equal"}),
-    ("APPLE completion_events: false", "hang ibv_create_comp_channel\n", {"rdma-channel"})])
+    pytest.param("APPLE completion_events: false", "hang ibv_create_comp_channel\n", {"rdma-channel"},
+                 marks=pytest.mark.slow)])
 def test_devices_are_tried_and_replay(fake_verbs, tmp_path, limits, wanted, refuted):  # noqa: F811
     fake_verbs.write("device rdma_lo fe80::1,127.0.0.1\n" + wanted)
     told = first_light(tmp_path, "--config", config(fake_verbs, tmp_path, limits), "--socket",

@@ -52,7 +52,8 @@ def test_groups_nested_and_at_work_at_the_same_time(cluster, nodes, ranks):
     nothing_is_left(c, nodes)
 
 
-@pytest.mark.parametrize("nodes, ranks", [(1, 2), pytest.param(2, 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 2)])
 def test_thousands_of_groups_leave_nothing(cluster, nodes, ranks):
     """Why: a leak of one group is small; one of thousands is noticeable."""
     c = cluster(nodes)

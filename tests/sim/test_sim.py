@@ -14,9 +14,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROCESSES = 2
-# The fixed seeds compare two trees; those of the commit are new each time and find most faults.
-FIXED_SEEDS = 50
-SEEDS_OF_THE_COMMIT = 50
+SEEDS = 50
 PLANTED_SEEDS = 20
 # In which something was found that has been fixed since.
 SEEDS_THAT_FOUND = (287226695, 993945665, 71317414, 261736241, 2000113, 373688680, 828839296,
@@ -49,8 +47,11 @@ def show(capsys, text):
         print(f"\nsimulator, {text}")
 
 
-def test_every_job_gets_right_results_or_a_true_error(capsys):
-    runs = [*run_seeds(1, FIXED_SEEDS), *run_seeds(first_seed_of_commit(), SEEDS_OF_THE_COMMIT)]
+# The fixed seeds compare two trees; those of the commit are new each time and find most faults.
+@pytest.mark.parametrize("first", [first_seed_of_commit,
+                                   pytest.param(lambda: 1, id="fixed", marks=pytest.mark.slow)])
+def test_every_job_gets_right_results_or_a_true_error(capsys, first):
+    runs = run_seeds(first(), SEEDS)
     for run in runs:
         show(capsys, run.stdout.splitlines()[-1] if run.stdout else run.stderr)
     for run in runs:
@@ -63,12 +64,13 @@ def test_what_was_found_once_stays_fixed(seed):
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
 
 
-def test_a_seed_replays_exactly_in_another_process():
+# Seeds of every kind.
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 16, 22, 45))])
+def test_a_seed_replays_exactly_in_another_process(seed):
     """Why: hash maps are ordered otherwise in every process; nothing may follow from it.
-    How: the digest of everything that happens, of seeds of every kind, twice."""
-    for seed in (1, 2, 7, 16, 22, 45):
-        digests = [re.findall(r"digest (\w+)", simulate("--seed", str(seed)).stdout) for _ in range(2)]
-        assert len(digests[0]) == 1 and digests[0] == digests[1], seed
+    How: the digest of everything that happens, twice."""
+    digests = [re.findall(r"digest (\w+)", simulate("--seed", str(seed)).stdout) for _ in range(2)]
+    assert len(digests[0]) == 1 and digests[0] == digests[1]
 
 
 def test_a_cable_that_has_become_small_only_keeps_no_way_through_a_third_host_out(tmp_path):
@@ -83,7 +85,9 @@ def test_a_cable_that_has_become_small_only_keeps_no_way_through_a_third_host_ou
     assert run.returncode == 0, run.stdout
 
 
-@pytest.mark.parametrize("bug", ["drop-acknowledgement", "keep-duplicates", "forget-credit"])
+@pytest.mark.parametrize("bug", [
+    "keep-duplicates",
+    *(pytest.param(bug, marks=pytest.mark.slow) for bug in ("drop-acknowledgement", "forget-credit"))])
 def test_a_planted_bug_is_found(bug, capsys):
     """Why: checks that find nothing may be checks that look at nothing."""
     runs = run_seeds(1, PLANTED_SEEDS, "--planted", bug)

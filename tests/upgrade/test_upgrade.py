@@ -90,6 +90,7 @@ def upgraded(tmp_path):
     yield from clusters(Upgraded, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_hundred_upgrades_in_a_row_cost_no_job_and_no_byte(upgraded):
     """How: two nodes become the next release and this one again, in turns, at any moment, while job after
     job runs over both, which check every value. Ranks that start while a program changes wait for it."""
