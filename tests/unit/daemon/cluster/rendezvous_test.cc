@@ -392,6 +392,21 @@ TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
   EXPECT_EQ(first.AllWaiting().size(), 2u);
 }
 
+TEST(RendezvousTest, ARankThatIsAnnouncedAgainCountsOnce) {
+  Cluster cluster(3);
+  Rendezvous& first = cluster.nodes[0]->rendezvous;
+  v1::RankAnnounced announced;
+  announced.set_user("ann");
+  announced.set_job("job");
+  announced.set_size(2);
+  for (std::size_t i = 0; i <= Rendezvous::kWaitingPerNodeMax; ++i) {
+    announced.set_attempt(i + 1);
+    first.OnRankAnnounced(Id(2), announced);
+  }
+  EXPECT_EQ(first.AllWaiting().size(), 1u);
+  EXPECT_TRUE(cluster.wire.empty());
+}
+
 TEST(RendezvousTest, IgnoresAWorldWhoseJobNoTerminalCouldShow) {
   Cluster cluster(2);
   for (const std::string& name : {std::string("\033[2J"), std::string(), std::string(201, 'x')}) {

@@ -373,6 +373,7 @@ TEST(LinkTest, BeginsAnewWhenThePeerHadGivenUp) {
 
 TEST(LinkTest, RefusesARailWhenItHasChangedSinceItToldThePeer) {
   Side side;
+  const Link::Standing told_first = side.link.standing();
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   side.paper->GoDown();
   side.link.Poll(0);
@@ -380,6 +381,7 @@ TEST(LinkTest, RefusesARailWhenItHasChangedSinceItToldThePeer) {
   side.link.OnTime(side.link.deadline_ns());
   EXPECT_EQ(side.link.state(), Link::State::kLost);
   EXPECT_TRUE(absl::IsAborted(side.Join(NewPeer(), told)));
+  EXPECT_TRUE(absl::IsAborted(side.Join(NewPeer(), told_first)));
   EXPECT_NE(side.link.standing().session, told.session);
 }
 

@@ -27,6 +27,25 @@ wire::FrameHeader Data(std::uint32_t bytes) {
   return header;
 }
 
+// Why: after one loss a rail would wait longer for each later frame, for ever.
+TEST(RailFlightTest, WaitsAsLongAsAtFirstOnceSomethingWasAcknowledged) {
+  RailFlight flight;
+  flight.Open(false);
+  auto wait_ns = [&flight, now = kMs](std::uint64_t sequence) mutable {
+    flight.OnHanded(sequence, 1000);
+    flight.OnNow(now += kMs);
+    return flight.ProbeNs() - now;
+  };
+  wait_ns(1);
+  flight.OnAcknowledged(0, 3 * kMs);
+  const std::uint64_t at_first = wait_ns(2);
+  flight.OnProbed();
+  flight.OnGivenUp(1);
+  EXPECT_EQ(wait_ns(3), 2 * at_first);
+  flight.OnAcknowledged(2, 5 * kMs);
+  EXPECT_EQ(wait_ns(4), at_first);
+}
+
 // Why: a frame that a rail holds unwritten cannot take another rail any more, if that one turns out
 // to be faster.
 // How: acknowledgements at several rates; beside others a rail is full with two milliseconds'

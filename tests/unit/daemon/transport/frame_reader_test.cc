@@ -345,5 +345,20 @@ TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
   EXPECT_GT(given_back, 1000u);
 }
 
+// Why: one more would overwrite a payload that somebody still reads.
+// How: no payload has come with its header, so each takes a slot.
+TEST_F(FrameReaderTest, WaitsForASlotWhereAllAreInUse) {
+  constexpr std::size_t kSlots = 128;
+  stream_.most = 1;
+  for (std::uint64_t i = 1; i <= kSlots + 10; ++i) {
+    stream_.Append(Header(wire::FrameType::kEager, i, 64), std::byte{7});
+  }
+  ReadAll();
+  EXPECT_EQ(events_.size(), kSlots);
+  reader_.OnSlotFreed();
+  ReadAll();
+  EXPECT_EQ(events_.size(), kSlots + 1);
+}
+
 }  // namespace
 }  // namespace mlxcomm::fabric::frame_reader_test
