@@ -20,12 +20,16 @@ class JobsTest : public testing::Test {
 
   // Another rank that it waits for never comes.
   void Attach(std::uint64_t call, Heard<v1::AttachReply>& heard) {
+    Attach(kSession, call, 2, heard);
+    ASSERT_FALSE(heard.failure || heard.dropped);
+  }
+  void Attach(SessionId session, std::uint64_t call, std::uint32_t size,
+              Heard<v1::AttachReply>& heard) {
     v1::AttachRequest request;
     request.set_job("train");
-    request.set_size(2);
-    node.Call(&Jobs::Attach, kSession, call, request,
+    request.set_size(size);
+    node.Call(&Jobs::Attach, session, call, request,
               std::make_unique<KeptAnswer<v1::AttachReply>>(heard));
-    ASSERT_FALSE(heard.failure || heard.dropped);
   }
   static NodeOptions OptionsOfANode() {
     NodeOptions options;
@@ -65,6 +69,28 @@ TEST_F(JobsTest, CancelsTheCallThatIsNamedAndNoOther) {
   EXPECT_FALSE(second.failure);
   node.Call(&Jobs::CancelAttach, kSession, std::uint64_t{2});
   EXPECT_TRUE(second.failure);
+}
+
+// Why: a process that has left its job, and lives on, must not keep its rank from another.
+TEST_F(JobsTest, ARankIsFreeOnceItsProcessIsInNoneOfTheJobsGroups) {
+  constexpr SessionId kOther = 2;
+  node.OnSessionOpened(kOther, {101, "anna", false});
+  Heard<v1::AttachReply> first;
+  Attach(kSession, 1, 1, first);
+  ASSERT_TRUE(first.reply);
+  Heard<v1::AttachReply> refused;
+  Attach(kOther, 1, 1, refused);
+  ASSERT_TRUE(refused.failure);
+
+  v1::ReleaseRequest release;
+  release.set_group(first.reply->group());
+  Heard<v1::ReleaseReply> released;
+  KeptAnswer<v1::ReleaseReply> answer(released);
+  node.Call(&Jobs::Release, kSession, release, answer);
+  ASSERT_TRUE(released.reply);
+  Heard<v1::AttachReply> second;
+  Attach(kOther, 2, 1, second);
+  EXPECT_TRUE(second.reply);
 }
 
 }  // namespace
