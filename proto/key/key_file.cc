@@ -51,7 +51,7 @@ absl::Status CheckIsPrivate(int file, const std::string& path) {
                    ::geteuid(), " ", Quoted(path));
   }
   if ((facts.st_mode & 077) != 0) {
-    return Refused(path, "others may read or write it; mend it with: chmod 600 ", Quoted(path));
+    return Refused(path, "others may read or write it; fix it with: chmod 600 ", Quoted(path));
   }
   return absl::OkStatus();
 }
@@ -103,7 +103,7 @@ std::string DefaultKeyFile() {
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {
   const FileDescriptor file = OpenToRead(path);
   if (!file.valid() && errno == EACCES) {
-    return Refused(path, std::strerror(errno), "; mend it with: sudo chown ", ::geteuid(), " ",
+    return Refused(path, std::strerror(errno), "; fix it with: sudo chown ", ::geteuid(), " ",
                    Quoted(path));
   }
   if (!file.valid() && errno == ENOENT) {

@@ -204,8 +204,8 @@ Failure NotReached(const std::string& path, int error, const char* meanwhile) {
   if (error == ETIMEDOUT) {
     return {FailureCode::kDeadlineExceeded, kNoRank,
             "mlxcommd at " + path +
-                " does not answer: see whether it is stopped or overloaded, "
-                "or start it anew"};
+                " does not answer: check whether it is stopped or overloaded, "
+                "or restart it"};
   }
   return Unavailable(path, meanwhile + std::string(std::strerror(error)));
 }

@@ -112,8 +112,8 @@ def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
     command = [find_program("mlxcommd"), "--config", str(config)]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert refused.returncode == 2 and "others may read or write it" in refused.stderr
-    mend = re.search(r"mend it with: (chmod .*)", refused.stderr).group(1)
-    subprocess.run(["sh", "-c", mend], check=True)
+    fix = re.search(r"fix it with: (chmod .*)", refused.stderr).group(1)
+    subprocess.run(["sh", "-c", fix], check=True)
     assert subprocess.run([*command, "--check-config"], timeout=PATIENCE).returncode == 0
 
 

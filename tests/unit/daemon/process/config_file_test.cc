@@ -204,7 +204,7 @@ TEST_F(ConfigFileTest, ReadsAFileAndItsKey) {
   ::chmod(key.c_str(), 0640);
   EXPECT_EQ(std::string(ReadConfigFile(path, "").status().message()),
             path + ":1:31: key_file " + key +
-                ": others may read or write it; mend it with: chmod 600 " + key);
+                ": others may read or write it; fix it with: chmod 600 " + key);
 }
 
 TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {

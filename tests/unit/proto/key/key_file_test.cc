@@ -133,7 +133,7 @@ TEST_F(KeyFileTest, RefusesAFileThatOthersMayTouchAndSaysWhatMendsIt) {
   const std::string hex(64, 'a');
   for (const mode_t mode : std::initializer_list<mode_t>{0640, 0604, 0620, 0644, 0601}) {
     const std::string path = Put(hex, mode);
-    EXPECT_THAT(WhyNot(path), HasSubstr("mend it with: chmod 600 " + path));
+    EXPECT_THAT(WhyNot(path), HasSubstr("fix it with: chmod 600 " + path));
   }
   EXPECT_TRUE(ReadKeyFile(Put(hex, 0600)).ok());
   EXPECT_TRUE(ReadKeyFile(Put(hex, 0400)).ok());
