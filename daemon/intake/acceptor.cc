@@ -167,7 +167,7 @@ Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
   return {FailureCode::kUnavailable, kNoRank,
           absl::StrCat("the system does not say who user ", uid, " is (",
                        found ? found->status().message() : "no answer in time",
-                       "): mend its user directory, or set clients { users: BY_UID }")};
+                       "): fix its user directory, or set clients { users: BY_UID }")};
 }
 
 asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {

@@ -110,7 +110,7 @@ TEST_F(AcceptorTest, NamesTheLimitAndNotTheUserDirectoryWhereNoThreadCanAsk) {
   ASSERT_TRUE(AwaitRefusal(process));
   EXPECT_EQ(process.answer().failure_code, FailureCode::kResourceExhausted);
   EXPECT_THAT(process.answer().message,
-              AllOf(HasSubstr("ulimit -v: 7 KiB"), Not(HasSubstr("mend its user directory"))));
+              AllOf(HasSubstr("ulimit -v: 7 KiB"), Not(HasSubstr("fix its user directory"))));
 }
 
 // Why: the bytes behind the hello are gRPC's.
