@@ -268,7 +268,7 @@ void Loop::TakeBackNext() {
       spdlog::info("mlxcommd {} does not take over: that was taken back", release_of_next_);
     } else {
       spdlog::info("the restart that was refused was taken back");
-      next_refused_.clear();  // Nobody has to mend what it was refused for.
+      next_refused_.clear();  // Nobody has to fix what it was refused for.
     }
     Stay();
   });

@@ -29,7 +29,7 @@ std::uint64_t TimeoutNs(std::uint64_t asked_ms, std::uint64_t default_ns) {
 }
 
 Failure SessionHasEnded() {
-  return {FailureCode::kCancelled, kNoRank, "the session that asked has ended: connect anew"};
+  return {FailureCode::kCancelled, kNoRank, "the session that asked has ended: connect again"};
 }
 
 Failure NotItsGroup(std::uint64_t group) {

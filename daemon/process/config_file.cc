@@ -382,7 +382,7 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
   }
   if (!S_ISREG(facts.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a configuration file: it is no regular file"));
+        absl::StrCat(path, ": expected a configuration file: it is not a regular file"));
   }
   std::string text;
   if (!ReadAtMost(file, kFileBytesMax, text)) {

@@ -247,7 +247,7 @@ absl::Status Driver::Open(const DriverRequest& request, DriverAnswer& answer) {
   if (version != kSoftwareVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("mlxcommd was replaced: version ", std::string(version), " runs, and ",
-                     kSoftwareVersion, " lies in its place. Start it anew"));
+                     kSoftwareVersion, " lies in its place. Restart it"));
   }
   absl::StatusOr<std::unique_ptr<Library>> library =
       LoadLibrary(std::string(TextOf(request.library)));

@@ -57,9 +57,9 @@ absl::StatusOr<std::shared_ptr<DriverProcess>> DriverProcess::Start(const std::s
                                                                     const std::string& device,
                                                                     std::uint64_t call_ns) {
   if (const pid_t undead = Undead::Get().Of(device); undead != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("process ", undead, " hangs in the driver of RDMA device ", device,
-                     " and cannot be ended; this machine has to be started anew"));
+    return absl::UnavailableError(absl::StrCat("process ", undead,
+                                               " hangs in the driver of RDMA device ", device,
+                                               " and cannot be ended; restart this machine"));
   }
   int ends[2];
   if (!queue::MakeDoorbellPair(ends)) {

@@ -288,7 +288,7 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   if (told_none || Links::IsNoPlace(status)) {
     TellOfRefused(FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
   } else if (!status.ok()) {
-    spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
+    spdlog::info("connection from {} failed: {}", from, std::string(status.message()));
   }
 }
 
@@ -310,7 +310,7 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Strea
                                                       const Proved& proved,
                                                       const Links::Origin& to) {
   if (IsOutdated(proved.peer, proved.path)) {
-    links_.RemoveRail(proved.peer, proved.path, "proved anew with the cluster's new key",
+    links_.RemoveRail(proved.peer, proved.path, "proved again with the cluster's new key",
                       LinkReason::kReplaced, platform::MonotonicNow());
   }
   const absl::StatusOr<Links::Join> join = links_.BeginAsDialer(proved.peer, proved.path, to);
@@ -528,7 +528,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   if (former != proved->peer) {
     links_.OnGone(dialer.peer,
                   absl::StrCat("another node answers at ", dialer.address,
-                               ": it was set up anew, or is another machine"),
+                               ": it was set up again, or is another machine"),
                   LinkReason::kOtherNode);
   }
   dialer.peer = proved->peer;

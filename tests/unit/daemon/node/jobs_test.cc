@@ -52,7 +52,7 @@ TEST_F(JobsTest, TellsACallOfASessionThatHasEnded) {
   node.OnSessionEnded(kSession, "its queue holds garbage");
   ASSERT_TRUE(heard.failure);
   EXPECT_EQ(heard.failure->code, FailureCode::kCancelled);
-  EXPECT_EQ(heard.failure->message, "the session that asked has ended: connect anew");
+  EXPECT_EQ(heard.failure->message, "the session that asked has ended: connect again");
 }
 
 // Why: a process may attach again as soon as it has given up; the end of its first call must not
