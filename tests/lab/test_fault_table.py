@@ -431,7 +431,7 @@ def a_restart_is_refused_and_asked_for_again(c, doctor):
     assert only(told[0], "MC518")["object"] == "node node-1"
     assert "no_such_setting" in only(told[0], "MC518")["found"]
     assert "then on node-1, as root: mlxcommctl service restart" in only(told[0], "MC518")["remedy"]
-    assert "mend that, then mlxcommctl service restart" in doctor.ctl(0, "status")[1]
+    assert "fix that, then mlxcommctl service restart" in doctor.ctl(0, "status")[1]
     config.write_text(right)
     c.daemons[1].signal(signal.SIGUSR2)  # As mlxcommctl service restart.
     wait_until(lambda: (c.own_part(1) or {"start": start})["start"] != start, "it has restarted")

@@ -295,7 +295,7 @@ find /usr/local/bin -name '.*' -type f
     said = done.stdout.splitlines()
     assert [line for line in said if line.startswith("==")] == ["== serves", "== serves again"]
     assert not [line for line in said if line.startswith("/usr/local/bin/.")], said
-    assert "does not run: build mlxcomm anew" in done.stderr and "broken" in done.stderr
+    assert "does not run: build mlxcomm again" in done.stderr and "broken" in done.stderr
     assert "the files that were there before are back, and the daemon runs with them" in done.stderr
 
 

@@ -211,7 +211,7 @@ void CheckDirections(const ClusterFacts& cluster, Findings& findings) {
   }
 }
 
-// A ring is missing a cable: nothing that is broken would close it once it is mended.
+// A ring is missing a cable: no repair of what is broken would close it.
 bool LacksACable(const ClusterFacts& cluster) {
   const v1::TopologyReply& topology = cluster.topology;
   const auto& nodes = topology.nodes();

@@ -187,7 +187,7 @@ KeyTrouble FindKeyTrouble(const std::string& path) {
     if (errno != ENOENT) return {};  // It may be another user's.
     return {"there is no such file"};
   }
-  if (!S_ISREG(status.st_mode)) return {"it is no file"};
+  if (!S_ISREG(status.st_mode)) return {"it is not a regular file"};
   if ((status.st_mode & 077) == 0) {
     if (status.st_uid != ::geteuid()) return {};  // Its owner can read it, which is enough.
     const auto keys = ReadKeyFile(path);

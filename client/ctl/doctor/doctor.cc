@@ -24,7 +24,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// What is wrong here and in the cluster, and how it is mended.
+// What is wrong here and in the cluster, and how to fix it.
 struct DoctorOptions {
   std::string called;  // How this program was: argv[0].
   std::string socket_path;

@@ -145,7 +145,7 @@ void CheckFolders(ServiceFacts& facts) {
     struct stat found{};
     const bool is_folder = ::stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
     if (!is_folder) {
-      facts.trouble_with_folders.push_back(folder + ": is no folder");
+      facts.trouble_with_folders.push_back(folder + ": is not a folder");
     } else if (::access(folder.c_str(), W_OK) != 0 &&
                (errno != EACCES || facts.only_files)) {  // Else only root may do it anyway.
       facts.trouble_with_folders.push_back(absl::StrCat(folder, ": ", std::strerror(errno)));

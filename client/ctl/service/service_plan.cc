@@ -89,7 +89,7 @@ class MacosCopies {
     if (library.file.empty()) {
       plan_.problems.push_back(
           absl::StrCat(from, " loads ", library.named,
-                       ", which is not there: build mlxcomm anew, then run this again"));
+                       ", which is not there: build mlxcomm again, then run this again"));
       return;
     }
     if (placed_.insert(name).second) {
@@ -128,7 +128,7 @@ void AddTrials(const Programs& programs, Steps& steps) {
   if (steps.only_files()) return;
   for (const auto& [from, name] : programs) {
     steps.Add({.words = {steps.At(Beside(name, ".new")), "--version"},
-               .remedy = absl::StrCat("the copy of ", from, " does not run: build mlxcomm anew"),
+               .remedy = absl::StrCat("the copy of ", from, " does not run: build mlxcomm again"),
                .patience_s = kCommandS});
   }
 }
@@ -359,7 +359,7 @@ void CheckConfig(const ServiceFacts& facts, ServicePlan& plan) {
   }
   if (facts.config_trouble.empty()) return;
   plan.problems.push_back(
-      absl::StrCat(facts.config_trouble, "\n", kServiceConfig, ": mend it, then run this again"));
+      absl::StrCat(facts.config_trouble, "\n", kServiceConfig, ": fix it, then run this again"));
 }
 
 void CheckProgram(const ServiceFacts& facts, ServicePlan& plan) {

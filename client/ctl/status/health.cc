@@ -87,7 +87,7 @@ std::string RefusesToRestart(const v1::StatusReply& status) {
     if (!IsRefused(restart)) continue;
     return "node " + node.name() +
            " was told to restart and goes on as it is: " + restart.refused() +
-           ": mend that, then mlxcommctl service restart there; or mlxcommctl service restart "
+           ": fix that, then mlxcommctl service restart there; or mlxcommctl service restart "
            "--cancel";
   }
   return {};

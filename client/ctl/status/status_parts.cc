@@ -55,7 +55,7 @@ void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const
                     std::string& out) {
   out += indent + EndsOf(rail, paint);
   out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail()));
-  out += Passes(rail) ? "\n" : " (mlxcommctl doctor says what mends it)\n";
+  out += Passes(rail) ? "\n" : " (mlxcommctl doctor says how to fix it)\n";
 }
 
 void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, const Painter& paint,
@@ -63,12 +63,12 @@ void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, con
   if (link.large_lost()) {
     const std::string on = link.large_lost_on().empty() ? "" : " on " + Shown(link.large_lost_on());
     out += indent + paint.Bad("small frames pass, large ones do not") + on +
-           " (an MTU on the way; mlxcommctl doctor says what mends it)\n";
+           " (an MTU on the way; mlxcommctl doctor says how to fix it)\n";
   }
   if (link.changed_frames() > 0) {
     out += indent + paint.Bad("bytes were changed on the way") + ", " +
            Plural(link.changed_frames(), "time") + ", and sent again, last on " +
-           Shown(link.changed_on()) + " (mlxcommctl doctor says what mends it)\n";
+           Shown(link.changed_on()) + " (mlxcommctl doctor says how to fix it)\n";
   }
 }
 
@@ -103,7 +103,7 @@ void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& inde
   if (ports.empty()) return;
   out += indent + "Thunderbolt Bridge (macOS's default) has " + ports +
          ": no RDMA, one path for all cables, encryption costs speed, a ring of cables floods it "
-         "(mlxcommctl doctor says what mends it)\n";
+         "(mlxcommctl doctor says how to fix it)\n";
 }
 
 void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out) {

@@ -255,7 +255,7 @@ TEST(ServicePlanTest, SaysAllThatIsInTheWay) {
       PlanInstall(facts, {}).problems,
       ElementsAre(AllOf(HasSubstr("only root"), HasSubstr("sudo ")),
                   HasSubstr("systemd is not running here"), HasSubstr("is not mlxcommd"),
-                  AllOf(HasSubstr("clients_max"), HasSubstr("mend it")), HasSubstr("Read-only")));
+                  AllOf(HasSubstr("clients_max"), HasSubstr("fix it")), HasSubstr("Read-only")));
   facts = Machine(ServiceManager::kSystemd);
   facts.has_manager = false;
   EXPECT_THAT(PlanInstall(facts, {}).problems, ElementsAre(HasSubstr("no systemctl")));

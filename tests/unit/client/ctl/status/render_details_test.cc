@@ -102,7 +102,7 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
       "      tcp l - r  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
       "      rdma en2 rdma_en2 fe80::1 queue pair 7 - en3 fe80::2 queue pair 9  up  UC  plain  "
       "out 0 B/s, in 0 B/s, 0 B sent, 0 B received, 2 messages lost and made good\n"
-      "      rdma en4 - en5  down  rdma_en4: port 1 is down (mlxcommctl doctor says what mends "
+      "      rdma en4 - en5  down  rdma_en4: port 1 is down (mlxcommctl doctor says how to fix "
       "it)\n"
       "no jobs\n"
       "health: all is well\n");
@@ -161,7 +161,7 @@ TEST(RenderDetailsTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
       &status));
   const std::string line =
       "    Thunderbolt Bridge (macOS's default) has en2, en3: no RDMA, one path for all cables, "
-      "encryption costs speed, a ring of cables floods it (mlxcommctl doctor says what mends it)\n";
+      "encryption costs speed, a ring of cables floods it (mlxcommctl doctor says how to fix it)\n";
   EXPECT_NE(RenderStatusDetails(status, /*colours=*/false).find(line), std::string::npos)
       << RenderStatusDetails(status, false);
   for (v1::DiscoveryInterface& port :
