@@ -80,7 +80,7 @@ int Refused(const ControlChannel::Ended& end, const std::string& doing, mlxcomm_
                       ": install the same release of both");
     default:
       return Tell(error, MLXCOMM_DAEMON_LOST, -1,
-                  "the daemon ended while " + doing + ": connect anew once it is back");
+                  "the daemon ended while " + doing + ": connect again once it is back");
   }
 }
 

@@ -406,7 +406,7 @@ void Connection::LoseDaemon(const std::string& why) {
   if (lost_.ok()) {
     lost_ = {FailureCode::kDaemonLost, kNoRank,
              "the connection to mlxcommd is lost: " + why +
-                 ". Buffers stay readable; connect anew once the daemon is back"};
+                 ". Buffers stay readable; connect again once the daemon is back"};
   }
   pending_.EraseWhere([&](Pending& pending) {
     if (!pending.outcome.has_value()) pending.outcome = Outcome{lost_, true};

@@ -35,7 +35,7 @@ void CheckMlxIsTheOneBuiltFor() {
   graph::FailureDetails details;
   details.code = MLXCOMM_UNAVAILABLE;
   details.message = "libmlxcomm_mlx_c is built for MLX " + built_for + ", and this program has " +
-                    std::string(here) + ": build it anew";
+                    std::string(here) + ": build it again";
   throw graph::OperationError(details);
 }
 

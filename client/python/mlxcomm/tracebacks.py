@@ -1,4 +1,4 @@
-"""Tracebacks that end at the caller's line: what lies below it in this package helps nobody to mend it.
+"""Tracebacks that end at the caller's line: what lies below it in this package helps nobody to fix it.
 
 Errors of an evaluation (``mx.eval``, ``.item()``) come out of MLX's extension and have no such frames
 anyway. So it is with NumPy, whose checks are in C; JAX takes frames out in the same way as here.

@@ -220,7 +220,7 @@ TEST_F(ConnectionTest, TellsOfTheDaemonsDeathAtOnce) {
   std::thread waiter([&] {
     mlxcomm_error own{};
     EXPECT_EQ(mlxcomm_wait(group, open, &own), MLXCOMM_DAEMON_LOST);
-    EXPECT_THAT(own.message, HasSubstr("connect anew"));
+    EXPECT_THAT(own.message, HasSubstr("connect again"));
   });
   while (!daemon.client_sleeps()) std::this_thread::yield();
   daemon.Complete(done);
