@@ -27,6 +27,10 @@ inline void HideOthers(const intake::User& viewer, v1::StatusReply& reply) {
                             [&](const v1::JobStatus& job) { return MaySee(viewer, job.user()); });
   reply.set_jobs_of_others(static_cast<std::uint32_t>(jobs.end() - others));
   jobs.erase(others, jobs.end());
+  auto& ended = *reply.mutable_ended_jobs();
+  ended.erase(std::remove_if(ended.begin(), ended.end(),
+                             [&](const v1::EndedJob& job) { return !MaySee(viewer, job.user()); }),
+              ended.end());
   for (v1::NodeStatus& node : *reply.mutable_nodes()) {
     auto& users = *node.mutable_users();
     users.erase(std::remove_if(users.begin(), users.end(),

@@ -258,7 +258,7 @@ void Jobs::RemoveGroupsLeft() {
   for (const std::uint64_t group : removed) {
     shrink_.OnGroupRemoved(group);
     meetings_.OnGroupRemoved(group);
-    story_.OnGroupRemoved(group);
+    story_.OnGroupRemoved(group, now_ns_);
   }
   if (!removed.empty()) port_.OnGroups(membership_.group_count());
 }
@@ -359,6 +359,7 @@ bool Jobs::OnShrunk(std::uint64_t group, std::uint64_t new_group,
   spdlog::info("group {} is formed: {} ranks that are left, group {}", made.name(), ranks.size(),
                new_group);
   OnGroupMade(new_group);
+  story_.OnJobShrunk(group, new_group, made.layout().rank_count());
   // The former may have lost a node a moment later than this one did.
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     if (i == made.layout().self() || links_.IsReachable(made.layout().node(i))) continue;
@@ -453,7 +454,7 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
   spdlog::info("job {} of user {} is formed: {} ranks, group {}", job.name,
                job.user.empty() ? "(shared)" : job.user, members.size(), group);
   OnGroupMade(group);
-  story_.OnJobFormed(job, members.size(), group);
+  story_.OnJobFormed(job, static_cast<std::uint32_t>(members.size()), group);
   for (const SessionId session : sessions) {
     if (session != 0) forming.sessions.push_back(session);
   }

@@ -69,7 +69,7 @@ bool Node::EndTurn() {
     }
   }
   CarryOut();
-  story_.TellOfFailures(membership_);
+  story_.TellOfFailures(collectives_, membership_);
   jobs_.CleanUp();
   return due;
 }
@@ -318,6 +318,7 @@ void Node::Status(std::unique_ptr<StatusAnswer> answer) {
   WriteNode(Own(), *reply.add_nodes());
   WriteJobs(Own(), reply);
   WriteForming(Own(), reply);
+  story_.history().Write(now_ns_, *reply.mutable_ended_jobs());
   std::vector<NodeId> others;
   for (const auto& [id, node] : nodes_) {
     v1::NodeStatus& other = *reply.add_nodes();
@@ -339,6 +340,7 @@ void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
   v1::StatusReply jobs;
   WriteJobs(Own(), jobs);
   answer.mutable_jobs()->Swap(jobs.mutable_jobs());
+  story_.history().Write(now_ns_, *answer.mutable_ended_jobs());
   // A part that is too large to send would look like a node that does not answer.
   if (message.ByteSizeLong() > wire::kControlBytesMax) {
     for (v1::JobStatus& job : *answer.mutable_jobs()) {

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "daemon/collective/membership.h"
+#include "daemon/node/job_history.h"
 
 namespace mlxcomm::node {
 namespace {
@@ -46,6 +47,39 @@ void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
   job.mutable_waits()->MergeFrom(told.waits());
 }
 
+// Each node reports a job's end when its own ranks have left; the last of them counts.
+void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
+  constexpr std::size_t kMost = JobHistory::kPerUserMax * JobHistory::kUsersMax;
+  auto& ended = *reply.mutable_ended_jobs();
+  const auto count =
+      std::min<std::size_t>(static_cast<std::size_t>(answer.ended_jobs_size()), kMost);
+  for (std::size_t i = 0; i < count; ++i) {
+    const v1::EndedJob& told = answer.ended_jobs(static_cast<int>(i));
+    const auto same = std::find_if(ended.begin(), ended.end(), [&](const v1::EndedJob& other) {
+      return other.group() == told.group() && other.user() == told.user();
+    });
+    if (same == ended.end()) {
+      *ended.Add() = told;
+      continue;
+    }
+    const std::uint64_t ms_ago = std::min(same->ended_ms_ago(), told.ended_ms_ago());
+    if (same->code().empty()) *same = told;
+    same->set_ended_ms_ago(ms_ago);
+  }
+}
+
+// A job that still has ranks on another node has not ended; one that runs again is of more interest than
+// how it ended before.
+void RemoveRunning(v1::StatusReply& reply) {
+  auto& ended = *reply.mutable_ended_jobs();
+  const auto runs = [&reply](const v1::EndedJob& one) {
+    return std::any_of(reply.jobs().begin(), reply.jobs().end(), [&](const v1::JobStatus& job) {
+      return job.name() == one.name() && job.user() == one.user() && job.state() != "forming";
+    });
+  };
+  ended.erase(std::remove_if(ended.begin(), ended.end(), runs), ended.end());
+}
+
 void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusReply& reply) {
   const std::string id = node.ToString();
   for (v1::NodeStatus& other : *reply.mutable_nodes()) {
@@ -64,12 +98,17 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusR
     const v1::JobStatus& told = answer.jobs(static_cast<int>(i));
     MergeJob(told, JobIn(reply, {told.user(), told.name()}));
   }
+  MergeEndedJobs(answer, reply);
 }
 
 void Sort(v1::StatusReply& reply) {
   auto& nodes = *reply.mutable_nodes();
   std::sort(nodes.begin() + 1, nodes.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  auto& ended = *reply.mutable_ended_jobs();
+  std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
+    return a.ended_ms_ago() < b.ended_ms_ago();
+  });
   auto& jobs = *reply.mutable_jobs();
   std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.user(), a.name(), a.state()) < std::tuple(b.user(), b.name(), b.state());
@@ -107,6 +146,7 @@ v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms) {
 v1::StatusReply MergeStatus(const StatusParts& parts) {
   v1::StatusReply reply = parts.own;
   for (const auto& [node, answer] : parts.answers) MergeAnswer(node, answer, reply);
+  RemoveRunning(reply);
   Sort(reply);
   return reply;
 }

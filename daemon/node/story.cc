@@ -59,38 +59,37 @@ void Story::OnNotice(const fabric::FabricNotice& notice) {
   }
 }
 
-void Story::OnJobFormed(const JobId& job, std::size_t ranks, std::uint64_t group) {
-  told_jobs_[group].job = job;
+void Story::OnJobFormed(const JobId& job, std::uint32_t ranks, std::uint64_t group) {
+  history_.OnFormed(group, job, ranks);
   Tell("job_formed", EventSeverity::kNote, absl::StrCat("job ", job.name),
        absl::StrCat("is formed: ", ranks, ranks == 1 ? " rank" : " ranks"), job.user);
 }
 
-void Story::OnGroupRemoved(std::uint64_t group) {
+void Story::OnGroupRemoved(std::uint64_t group, std::uint64_t now_ns) {
   recorder_.OnGroupRemoved(group);
-  const auto found = told_jobs_.find(group);
-  if (found == told_jobs_.end()) return;
-  const ToldJob& told = found->second;
-  Tell("job_ended", EventSeverity::kNote, absl::StrCat("job ", told.job.name),
-       told.failed ? "has ended here, after its failure"
-                   : "has ended here: its ranks of this node have left",
-       told.job.user);
-  told_jobs_.erase(found);
+  const JobHistory::Job* const job = history_.OnRemoved(group, now_ns);
+  if (job == nullptr) return;
+  Tell("job_ended", EventSeverity::kNote, absl::StrCat("job ", job->id.name),
+       job->failure.ok() ? "has ended here: its ranks of this node have left"
+                         : "has ended here, after its failure",
+       job->id.user);
 }
 
-void Story::TellOfFailures(const collective::Membership& membership) {
+void Story::TellOfFailures(collective::Collectives& collectives,
+                           const collective::Membership& membership) {
   if (!recorder_.AnyFailed()) return;
   for (const OperationRecorder::FailedGroup& failed : recorder_.TakeFailures()) {
-    const auto told = told_jobs_.find(failed.group);
-    const bool is_job = told != told_jobs_.end();
+    const collective::Group* const group = collectives.Find(failed.group);
+    history_.OnFailed(failed.group, failed.verdict, group == nullptr ? nullptr : &group->layout());
+    const JobHistory::Job* const job = history_.Find(failed.group);
     std::string user;  // No longer known: visible only to users who see everything.
-    if (is_job) {
-      told->second.failed = true;
-      user = told->second.job.user;
+    if (job != nullptr) {
+      user = job->id.user;
     } else if (const auto* origin = membership.OriginOf(failed.group); origin != nullptr) {
       user = origin->job.user;
     }
-    Tell(is_job ? "job_failed" : "group_failed", EventSeverity::kError,
-         absl::StrCat(is_job ? "job " : "group ", failed.name),
+    Tell(job != nullptr ? "job_failed" : "group_failed", EventSeverity::kError,
+         absl::StrCat(job != nullptr ? "job " : "group ", failed.name),
          absl::StrCat(FailureCodeName(failed.verdict.code), ": ", failed.verdict.message),
          std::move(user));
   }

@@ -1,16 +1,17 @@
 // The events that are logged for people: one line for each thing that an operator would want to know, never
 // one for a single operation.
 //
-// Owner: Node. Thread: the node's. Memory: an entry for each job that was reported and has not ended.
+// Owner: Node. Thread: the node's. Memory: job_history.h.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
+#include "daemon/node/job_history.h"
 #include "daemon/node/node_port.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/operation_recorder.h"
@@ -28,27 +29,27 @@ class Story {
   void OnNodeLost(const std::string& name, const std::string& why);
   void OnNotice(const fabric::FabricNotice& notice);
   void OnClientGone(std::uint64_t pid, const std::string& user, const std::string& why);
-  void OnJobFormed(const JobId& job, std::size_t ranks, std::uint64_t group);
+  void OnJobFormed(const JobId& job, std::uint32_t ranks, std::uint64_t group);
+  void OnJobShrunk(std::uint64_t group, std::uint64_t new_group, std::uint32_t ranks) {
+    history_.OnShrunk(group, new_group, ranks);
+  }
   // A group was made, with the name that the record's readers use for it; a group was removed.
   void OnGroupMade(const collective::Group& group, const JobId& job) {
     recorder_.NameGroup(group, job);
   }
-  void OnGroupRemoved(std::uint64_t group);
+  void OnGroupRemoved(std::uint64_t group, std::uint64_t now_ns);
   // Reports the groups that have failed since the last call.
-  void TellOfFailures(const collective::Membership& membership);
+  void TellOfFailures(collective::Collectives& collectives,
+                      const collective::Membership& membership);
+  const JobHistory& history() const { return history_; }
 
  private:
-  // A world group whose beginning was reported and whose end was not yet.
-  struct ToldJob {
-    JobId job;
-    bool failed = false;
-  };
   void Tell(const char* kind, record::EventSeverity severity, const std::string& object,
             const std::string& text, std::optional<std::string> user = std::nullopt);
 
   NodePort& port_;
   OperationRecorder& recorder_;
-  std::map<std::uint64_t, ToldJob> told_jobs_;  // By group.
+  JobHistory history_;
 };
 
 }  // namespace mlxcomm::node

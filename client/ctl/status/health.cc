@@ -122,6 +122,16 @@ std::string LongAwaited(const v1::JobStatus& job) {
   return {};
 }
 
+std::string HowItFailed(const v1::EndedJob& job) {
+  std::string text =
+      job.name() + " failed " + HumanTime(job.ended_ms_ago()) + " ago: " + job.code();
+  if (job.has_rank()) {
+    text += " rank " + std::to_string(job.rank()) + " (" + job.node() + ", pid " +
+            std::to_string(job.pid()) + ")";
+  }
+  return text;
+}
+
 const v1::NodeStatus& OwnNode(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     if (node.name() == status.node()) return node;
@@ -178,6 +188,13 @@ Health HealthOf(const v1::StatusReply& status) {
   if (const std::string pulled = PulledCable(status); !pulled.empty()) return bad(pulled);
   const std::string forming = StillForming(status);
   if (!forming.empty()) return bad(forming);
+  const auto failed = static_cast<std::uint64_t>(
+      std::count_if(status.ended_jobs().begin(), status.ended_jobs().end(),
+                    [](const v1::EndedJob& job) { return !job.code().empty(); }));
+  if (failed > 0) {
+    return bad(Plural(failed, "job") +
+               " failed within the last 10 minutes: mlxcommctl events shows what happened before");
+  }
   if (IsAloneForWantOfAKey(status)) {
     return {true,
             "all is well on this node, which is alone: it has no key (mlxcommctl cluster create, "

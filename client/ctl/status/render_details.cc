@@ -165,6 +165,7 @@ std::string RenderStatusDetails(const v1::StatusReply& status, bool colours) {
   const bool none = status.jobs_size() == 0 && status.jobs_of_others() == 0;
   out += none ? "no jobs\n" : "jobs\n";
   for (const v1::JobStatus& job : status.jobs()) RenderJob(job, paint, out);
+  RenderFailedJobs(status, "  ", paint, out);
   if (status.jobs_of_others() > 0) {
     out += "  " + Plural(status.jobs_of_others(), "job") + " of other users\n";
   }

@@ -378,6 +378,7 @@ void RenderJobs(const v1::StatusReply& status, const Painter& paint, std::string
       RenderWaits(waits, "    ", out);
     }
   }
+  RenderFailedJobs(status, "job ", paint, out);
   if (status.jobs_of_others() > 0) {
     out += Plural(status.jobs_of_others(), "job") + " of other users\n";
   }

@@ -141,6 +141,20 @@ std::string HealthLine(const v1::StatusReply& status, const Painter& paint) {
   return "health: " + (health.good ? paint.Good(health.text) : paint.Bad(health.text)) + "\n";
 }
 
+void RenderFailedJobs(const v1::StatusReply& status, const std::string& before,
+                      const Painter& paint, std::string& out) {
+  constexpr std::uint64_t kShownMax = 5;
+  std::uint64_t failed = 0;
+  for (const v1::EndedJob& job : status.ended_jobs()) {
+    if (job.code().empty() || failed++ >= kShownMax) continue;
+    out += before + paint.Bad(Shown(HowItFailed(job))) + "\n";
+  }
+  if (failed > kShownMax) {
+    out += "and " + Plural(failed - kShownMax, "job") +
+           " more that failed (--json lists all of them)\n";
+  }
+}
+
 void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& told,
                  const std::string& indent, std::string& out) {
   // Ranks that wait for the same in the same operation share one line.

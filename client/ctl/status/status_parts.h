@@ -64,6 +64,9 @@ void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& inde
 void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out);
 // Once for each job: which ranks copy results, and the cost.
 void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out);
+// The jobs that failed within the last ten minutes: a line each, the newest first, at most five.
+void RenderFailedJobs(const v1::StatusReply& status, const std::string& before,
+                      const Painter& paint, std::string& out);
 // "health: all is well"
 std::string HealthLine(const v1::StatusReply& status, const Painter& paint);
 // Of a job or group.

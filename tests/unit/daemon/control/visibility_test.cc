@@ -12,6 +12,7 @@ v1::StatusReply TwoUsers() {
     v1::JobStatus& job = *reply.add_jobs();
     job.set_user(user);
     job.set_name("train");
+    reply.add_ended_jobs()->set_user(user);
   }
   // Two nodes: the rule holds for other nodes' parts, too.
   for (int i = 0; i < 2; ++i) {
@@ -30,6 +31,8 @@ TEST(VisibilityTest, AUserSeesItsOwnJobsAndTheNumberOfTheOthers) {
   ASSERT_EQ(reply.jobs_size(), 1);
   EXPECT_EQ(reply.jobs(0).user(), "bob");
   EXPECT_EQ(reply.jobs_of_others(), 1u);
+  ASSERT_EQ(reply.ended_jobs_size(), 1);
+  EXPECT_EQ(reply.ended_jobs(0).user(), "bob");
   for (const v1::NodeStatus& node : reply.nodes()) {
     ASSERT_EQ(node.users_size(), 1);
     EXPECT_EQ(node.users(0).user(), "bob");

@@ -103,5 +103,32 @@ TEST_F(MergeStatusTest, KeepsWhoWaitsForANewJobApartFromTheOldOne) {
   EXPECT_EQ(reply.jobs(1).state(), "running");
 }
 
+// Each node reports the end of a job when its own ranks have left.
+TEST_F(MergeStatusTest, ListsAJobThatHasEndedOnceWithItsFailureAndItsLastEnd) {
+  const auto add = [](auto& to, const char* code, std::uint64_t ms_ago) {
+    v1::EndedJob& ended = *to.add_ended_jobs();
+    ended.set_name("digits");
+    ended.set_group(7);
+    ended.set_code(code);
+    ended.set_ended_ms_ago(ms_ago);
+  };
+  add(parts.own, "", 5000);
+  add(AnswerOf(2), "RANK_LOST", 4000);
+  add(AnswerOf(3), "RANK_LOST", 6000);
+  const v1::StatusReply reply = MergeStatus(parts);
+  ASSERT_EQ(reply.ended_jobs_size(), 1);
+  EXPECT_EQ(reply.ended_jobs(0).code(), "RANK_LOST");
+  EXPECT_EQ(reply.ended_jobs(0).ended_ms_ago(), 4000u);
+}
+
+TEST_F(MergeStatusTest, LeavesOutTheEndOfAJobThatRunsButNotOfOneThatForms) {
+  parts.own.add_ended_jobs()->set_name("train");
+  parts.own.add_ended_jobs()->set_name("next");
+  JobIn(parts.own, {"", "next"}, /*forms=*/true);
+  const v1::StatusReply reply = MergeStatus(parts);
+  ASSERT_EQ(reply.ended_jobs_size(), 1);
+  EXPECT_EQ(reply.ended_jobs(0).name(), "next");
+}
+
 }  // namespace
 }  // namespace mlxcomm::node::status_parts_test

@@ -308,5 +308,22 @@ TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
   })) << text;
 }
 
+// Ten minutes long, because people look a while after the failure.
+TEST(RenderStatusTest, ShowsJobsThatFailedAndNotThoseThatEndedWell) {
+  v1::StatusReply status = Parse(
+      R"(node: "a" cluster: "c" nodes { name: "a" answered: true state: "up" }
+         ended_jobs { name: "digits" ended_ms_ago: 12000 code: "RANK_LOST" rank: 1 node: "mac-b"
+                      pid: 7 }
+         ended_jobs { name: "well" ended_ms_ago: 13000 }
+         ended_jobs { name: "other" ended_ms_ago: 61000 code: "MISMATCH" })");
+  const std::string text = Render(status);
+  EXPECT_THAT(text, HasSubstr("job digits failed 12.0 s ago: RANK_LOST rank 1 (mac-b, pid 7)\n"
+                              "job other failed 1 min 1 s ago: MISMATCH\n"
+                              "health: 2 jobs failed within the last 10 minutes: "));
+  EXPECT_THAT(text, Not(HasSubstr("well")));
+  for (int i = 0; i < 4; ++i) *status.add_ended_jobs() = status.ended_jobs(0);
+  EXPECT_THAT(Render(status), HasSubstr("and 1 job more that failed (--json lists all of them)\n"));
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl::render_status_test

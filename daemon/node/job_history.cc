@@ -1,0 +1,86 @@
+#include "daemon/node/job_history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::node {
+
+void JobHistory::OnFormed(std::uint64_t group, const JobId& id, std::uint32_t size) {
+  Job& job = jobs_[group];
+  job = Job();
+  job.id = id;
+  job.size = size;
+}
+
+void JobHistory::OnShrunk(std::uint64_t group, std::uint64_t new_group, std::uint32_t size) {
+  const auto found = jobs_.find(group);
+  if (found == jobs_.end()) return;
+  JobId id = std::move(found->second.id);
+  jobs_.erase(found);
+  OnFormed(new_group, id, size);
+}
+
+void JobHistory::OnFailed(std::uint64_t group, const Failure& failure,
+                          const collective::GroupLayout* layout) {
+  const auto found = jobs_.find(group);
+  if (found == jobs_.end()) return;
+  Job& job = found->second;
+  job.failure = failure;
+  job.failure.message = std::string(Utf8Prefix(failure.message, kTextBytesMax));
+  const auto rank = static_cast<std::uint32_t>(failure.rank);
+  if (layout == nullptr || failure.rank < 0 || rank >= layout->rank_count()) return;
+  job.node = layout->member(rank).node_name;
+  job.pid = layout->member(rank).pid;
+}
+
+const JobHistory::Job* JobHistory::OnRemoved(std::uint64_t group, std::uint64_t now_ns) {
+  const auto found = jobs_.find(group);
+  if (found == jobs_.end()) return nullptr;
+  Job job = std::move(found->second);
+  jobs_.erase(found);
+  std::erase_if(ended_, [now_ns](const auto& of_user) {
+    return of_user.second.back().ended_ns + kKeptNs <= now_ns;
+  });
+  if (ended_.size() >= kUsersMax && !ended_.contains(job.id.user)) {
+    ended_.erase(std::min_element(ended_.begin(), ended_.end(), [](const auto& a, const auto& b) {
+      return a.second.back().ended_ns < b.second.back().ended_ns;
+    }));
+  }
+  std::deque<Ended>& of_user = ended_[job.id.user];
+  if (of_user.size() >= kPerUserMax) of_user.pop_front();
+  return &of_user.emplace_back(Ended{group, now_ns, std::move(job)}).job;
+}
+
+const JobHistory::Job* JobHistory::Find(std::uint64_t group) const {
+  const auto found = jobs_.find(group);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+void JobHistory::Write(std::uint64_t now_ns,
+                       google::protobuf::RepeatedPtrField<v1::EndedJob>& ended) const {
+  for (const auto& [user, jobs] : ended_) {
+    for (const Ended& one : jobs) {
+      if (one.ended_ns + kKeptNs <= now_ns) continue;
+      v1::EndedJob& told = *ended.Add();
+      told.set_name(one.job.id.name);
+      told.set_user(user);
+      told.set_group(one.group);
+      told.set_size(one.job.size);
+      told.set_ended_ms_ago((now_ns - std::min(now_ns, one.ended_ns)) / 1'000'000);
+      if (one.job.failure.ok()) continue;
+      told.set_code(FailureCodeName(one.job.failure.code));
+      told.set_detail(one.job.failure.message);
+      if (one.job.node.empty()) continue;
+      told.set_rank(static_cast<std::uint32_t>(one.job.failure.rank));
+      told.set_node(one.job.node);
+      told.set_pid(one.job.pid);
+    }
+  }
+  std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
+    return a.ended_ms_ago() < b.ended_ms_ago();
+  });
+}
+
+}  // namespace mlxcomm::node
