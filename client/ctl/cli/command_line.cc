@@ -42,14 +42,28 @@ CLI::Option* AddConfig(CLI::App& verb, std::string& config_file) {
       ->type_name("FILE");
 }
 
+namespace {
+
+// "1.00 ms", "10 s", "24 h", as a limit of an option.
+std::string TimeText(std::uint64_t ns) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  if (ns < kSecond) return HumanNanoseconds(ns);
+  const std::uint64_t seconds = ns / kSecond;
+  if (seconds % 3600 == 0) return std::to_string(seconds / 3600) + " h";
+  if (seconds % 60 == 0) return std::to_string(seconds / 60) + " min";
+  return std::to_string(seconds) + " s";
+}
+
+}  // namespace
+
 CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
                          std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what) {
   const auto take = [&value, name, min_ns, max_ns](const std::string& text) {
     const std::optional<std::uint64_t> parsed = ParseDuration(text);
     if (!parsed || *parsed < min_ns || *parsed > max_ns) {
-      throw CLI::ValidationError(name, "\"" + text + "\" is no time from " +
-                                           HumanNanoseconds(min_ns) + " to " +
-                                           HumanNanoseconds(max_ns) + ", such as 500ms or 2s");
+      throw CLI::ValidationError(name, "expected a time from " + TimeText(min_ns) + " to " +
+                                           TimeText(max_ns) +
+                                           ", such as 500ms, 10s, 5m or 1h, got \"" + text + "\"");
     }
     value = *parsed;
   };

@@ -21,7 +21,13 @@ constexpr Unit kBytes[] = {{"", 1},           {"B", 1},
                            {"M", 1ull << 20}, {"MiB", 1ull << 20},
                            {"G", 1ull << 30}, {"GiB", 1ull << 30},
                            {"T", 1ull << 40}, {"TiB", 1ull << 40}};
-constexpr Unit kTimes[] = {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
+constexpr Unit kTimes[] = {{"ns", 1},
+                           {"us", 1'000},
+                           {"ms", 1'000'000},
+                           {"s", 1'000'000'000},
+                           {"m", 60'000'000'000},
+                           {"min", 60'000'000'000},
+                           {"h", 3600'000'000'000}};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 

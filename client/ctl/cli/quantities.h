@@ -15,7 +15,7 @@ namespace mlxcomm::ctl {
 
 // "512", "64M", "1.5G", "2KiB". Nothing: not of this form, not whole, or beyond 2^62.
 std::optional<std::uint64_t> ParseBytes(std::string_view text);
-// "30us", "1.5ms", "2s", "800ns": a unit is needed.
+// "30us", "1.5ms", "2s", "10m", "10min", "1h": a unit is needed.
 std::optional<std::uint64_t> ParseDuration(std::string_view text);
 
 std::string Plural(std::uint64_t count, const std::string& word);  // "1 rank", "2 ranks"

@@ -37,6 +37,9 @@ TEST(QuantitiesTest, ReadsTimesInPowersOf1000) {
   EXPECT_EQ(ParseDuration("30us"), 30'000u);
   EXPECT_EQ(ParseDuration("1.5ms"), 1'500'000u);
   EXPECT_EQ(ParseDuration("2s"), 2'000'000'000u);
+  EXPECT_EQ(ParseDuration("10m"), 600'000'000'000u);
+  EXPECT_EQ(ParseDuration("10min"), 600'000'000'000u);
+  EXPECT_EQ(ParseDuration("1.5h"), 5'400'000'000'000u);
   EXPECT_EQ(ParseDuration("30"), std::nullopt);
   EXPECT_EQ(ParseDuration("0.5ns"), std::nullopt);
 }
