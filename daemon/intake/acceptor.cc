@@ -223,13 +223,14 @@ Failure Acceptor::CheckWelcome(const queue::ClientHello& hello,
             absl::StrCat("hello of version ", hello.version, ", this daemon speaks ",
                          queue::kHelloVersion, ": install the same release of both")};
   }
-  const bool known_role =
-      hello.role == queue::ProcessRole::kClient || hello.role == queue::ProcessRole::kTool;
+  const bool known_role = hello.role == queue::ProcessRole::kClient ||
+                          hello.role == queue::ProcessRole::kTool ||
+                          hello.role == queue::ProcessRole::kLauncher;
   if (!known_role || hello.reserved != 0) {
     return {FailureCode::kInvalidArgument, kNoRank,
             absl::StrCat("hello of version ", hello.version, " with role ",
                          static_cast<std::uint32_t>(hello.role), " and reserved bits ",
-                         hello.reserved, ", expected role 1 or 2 and none")};
+                         hello.reserved, ", expected role 1 to 3 and none")};
   }
   if (!options_.all_users && credentials.uid != 0 && credentials.uid != ::geteuid()) {
     return {FailureCode::kPermissionDenied, kNoRank,

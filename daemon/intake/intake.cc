@@ -93,7 +93,7 @@ Failure Intake::CheckTools(const Peer& peer) const {
 Failure Intake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
                         const queue::PeerCredentials& credentials, const User& user) {
   const Peer peer{hello.role, credentials.uid, credentials.gid, credentials.pid, user};
-  if (hello.role == queue::ProcessRole::kTool) {
+  if (hello.role != queue::ProcessRole::kClient) {
     const Failure failure = CheckTools(peer);
     return failure.ok() ? Open(socket, peer, 0, nullptr) : failure;
   }

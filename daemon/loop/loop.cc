@@ -191,7 +191,8 @@ std::uint64_t Loop::NextDeadline() const {
 void Loop::CheckUsefulness() {
   const bool nobody_came =
       clients_seen_ == 0 && now_ns_ >= started_ns_ + options_.first_client_timeout_ns;
-  if (!nobody_came && (clients_seen_ == 0 || !clients_.empty())) return;
+  const bool is_useful = clients_seen_ == 0 || !clients_.empty() || !launchers_.empty();
+  if (!nobody_came && is_useful) return;
   options_.ends_with_last_client = false;  // Once.
   if (on_useless_ != nullptr) on_useless_(on_useless_context_);
 }
@@ -336,6 +337,7 @@ void Loop::AnswerOpenCalls() {
 void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) {
   const bool is_tool = peer.role != queue::ProcessRole::kClient;
   node_->OnSessionOpened(session, {static_cast<std::uint64_t>(peer.pid), peer.user.name, is_tool});
+  if (peer.role == queue::ProcessRole::kLauncher) launchers_.insert(session);
   if (is_tool) return;
   clients_[session] = peer.pid;
   ++clients_seen_;
@@ -366,6 +368,7 @@ void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
     }
     clients_.erase(client);
   }
+  launchers_.erase(session);
   node_->OnSessionEnded(session, text);
 }
 

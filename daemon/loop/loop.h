@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <mutex>
 #include <span>
 #include <string>
@@ -206,6 +207,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint64_t wakeups_ = 0;
   std::uint64_t clients_seen_ = 0;
   std::map<intake::SessionId, pid_t> clients_;              // That are there.
+  std::set<intake::SessionId> launchers_;                   // Likewise.
   std::map<std::uint64_t, platform::SharedSegment> pages_;  // By group: what its ranks share.
   std::thread looking_;                                     // Examines the machine.
   MemoryRelease memory_release_;

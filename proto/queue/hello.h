@@ -32,13 +32,14 @@ inline constexpr std::size_t kTokenBytes = 16;
 // gRPC metadata key under which each call repeats the session's token.
 inline constexpr char kTokenMetadataKey[] = "mlxcomm-session-bin";
 
-enum class ProcessRole : std::uint32_t { kClient = 1, kTool = 2 };
+// kLauncher is a tool for which a private daemon stays: it asks how the job went.
+enum class ProcessRole : std::uint32_t { kClient = 1, kTool = 2, kLauncher = 3 };
 
 struct ClientHello {
   std::uint64_t magic;
   std::uint32_t version;
   ProcessRole role;
-  std::uint64_t arena_bytes;  // Wanted; 0 = the daemon's default. kTool: 0.
+  std::uint64_t arena_bytes;  // Wanted; 0 = the daemon's default. Of the others 0.
   std::uint64_t reserved;     // Zero.
 };
 static_assert(sizeof(ClientHello) == 32 && std::is_trivially_copyable_v<ClientHello>);

@@ -86,6 +86,57 @@ def test_command_for_the_host_is_understood_by_shells(tmp_path, shell):
     assert sorted(done.stdout.splitlines()) == ["[0] 0 it's \\ a", "[1] 1 it's \\ a"]
 
 
+# Why: the copy on the other machine was forgotten, or was an old one.
+@pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
+def test_copy_brings_the_script_and_its_folder_to_the_other_host(tmp_path):
+    here, there = tmp_path / "my scripts", tmp_path / "there"
+    (here / ".git").mkdir(parents=True)
+    (here / "train.py").write_text("import data\n")
+    (here / "data.py").write_text("print('copied')\n")
+    # The other host has another folder at that path. As ssh does, this joins the words of the command.
+    stand_in = ssh(tmp_path, f"""while [ "$1" != far ]; do shift; done; shift
+exec sh -c "$(printf %s "$*" | sed "s,'[^']*my scripts',{there},g")"\n""")
+    done = launch(stand_in, "--copy", "--cwd", here, "--", sys.executable, "train.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[0] copied\n"
+    assert f"mlxcommctl: copying {here} to far" in done.stderr
+    assert sorted(file.name for file in there.iterdir()) == ["data.py", "train.py"]
+
+
+def test_copy_refuses_the_home_folder_and_says_why_a_host_has_no_copy(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    stand_in = ssh(tmp_path, "exit 255\n")
+    copy = ["launch", "--ssh", stand_in, "--hosts", "far", "--copy", "--cwd", tmp_path, "--",
+            "python", "train.py"]
+    done = ctl(*copy, env={**os.environ, "HOME": str(tmp_path)})
+    assert done.returncode == 2
+    assert f"--copy: it would copy all of {tmp_path}: put the script into a folder of its own" in done.stderr
+    done = ctl(*copy)
+    assert done.returncode == 1 and "cannot copy to far: rsync ended with exit code" in done.stderr
+
+
+# Why: local ranks inherited it, and those elsewhere said that no mlxcommd runs there.
+def test_the_socket_of_the_environment_is_that_of_all_hosts(tmp_path):
+    stand_in = ssh(tmp_path, 'unset MLXCOMM_SOCKET; exec sh -c "$command"\n')
+    done = ctl("launch", "--ssh", stand_in, "--hosts", "localhost,far", "--",
+               "sh", "-c", "echo $MLXCOMM_SOCKET",
+               env={**os.environ, "MLXCOMM_SOCKET": "/run/mine"})
+    assert sorted(done.stdout.splitlines()) == ["[0] /run/mine", "[1] /run/mine"], done.stderr
+
+
+def test_a_host_file_that_puts_ranks_together_is_said_to_share_a_gpu(tmp_path):
+    (tmp_path / "hosts").write_text("localhost slots=2\n")
+    done = ctl("launch", "--hostfile", tmp_path / "hosts", "--", "true")
+    assert done.stderr == "mlxcommctl: the host file puts 2 ranks on localhost, which share its GPU\n"
+
+
+@pytest.mark.parametrize("words, ranks", [(["-N", "3"], 3), (["-n", "2", "-N", "3"], 3), (["-n", "2"], 4)])
+def test_ranks_in_all_are_spread_over_the_hosts(tmp_path, words, ranks):
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    done = launch(stand_in, *words, "--", "sh", "-c", "echo $MLX_WORLD_SIZE", hosts="far,further")
+    assert sorted(done.stdout.splitlines()) == [f"[{rank}] {ranks}" for rank in range(ranks)], done.stderr
+
+
 def test_another_release_is_refused_before_anything_starts(tmp_path):
     # A hello of release 9.9: field 1 of LaunchFrame with field 1 of LaunchHello.
     stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; printf '\\000\\000\\000\\007\\012\\005"

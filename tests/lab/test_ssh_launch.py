@@ -87,8 +87,8 @@ def all_gone(hosts, pids):
 
 
 @pytest.mark.parametrize("how, code, said", [
-    ("exit 7;", 7, "rank 1 ended with exit code 7"),
-    ("kill -9 $$;", 137, "rank 1 ended with signal 9"),
+    ("exit 7;", 7, "ended with exit code 7; the others have 5.0 s to end"),
+    ("kill -9 $$;", 137, "was killed by SIGKILL; the others have 5.0 s to end"),
 ])
 def test_first_failure_ends_all_with_what_they_started(hosts, how, code, said):
     process, pids = waiting_ranks(hosts, rank_1=how)
@@ -174,7 +174,7 @@ def test_directory_is_the_one_asked_for(hosts):
     # Without one it is the current folder, where the host has it.
     assert hosts.run("--hosts", "node-1", "--", "pwd").stdout == f"[0] {hosts.cluster.folder}\n"
     done = hosts.run("--hosts", "node-1", "--cwd", "/no/such", "--", "pwd")
-    assert done.returncode == 1 and "cannot change to directory /no/such: No such file" in done.stderr
+    assert done.returncode == 127 and "host node-1: no folder /no/such; nothing was started" in done.stderr
 
 
 def test_python_is_that_of_the_environment_with_mlxcomm(hosts):
@@ -196,7 +196,15 @@ def test_ranks_on_other_hosts_read_what_is_piped_in(hosts, stdin, counts):
 def test_program_that_is_not_there_is_said(hosts):
     done = hosts.run("--hosts", "node-1", "--", "no-such-program-anywhere")
     assert done.returncode == 127
-    assert "[0] mlxcommctl: cannot start no-such-program-anywhere" in done.stderr
+    assert "host node-1: no program no-such-program-anywhere in PATH; nothing was started" in done.stderr
+
+
+# Why: Python's own message came from each rank, without the host's name.
+def test_a_script_that_is_on_no_other_host_is_reported_before_anything_starts(hosts, tmp_path):
+    done = hosts.run("--hosts", "node-1", "--cwd", tmp_path, "--", "python3", "nothere.py")
+    assert done.returncode == 127
+    assert done.stderr.splitlines()[-1] == (
+        f"mlxcommctl: host node-1: nothere.py is not in {tmp_path}; nothing was started")
 
 
 # Why: half of all .bashrc print something.

@@ -1,6 +1,7 @@
 #include "client/ctl/daemon/daemon_call.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/dial.h"
+#include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -21,12 +23,12 @@ constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
 constexpr std::uint64_t kNoDeadline =
     UINT64_MAX;  // It goes on until the caller or the daemon ends.
 
-Failure DialDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
-                   queue::Dialed& dialed) {
+Failure DialDaemon(const std::string& socket_path, queue::ProcessRole role,
+                   std::uint64_t timeout_ns, queue::Dialed& dialed) {
   Failure failure;
   std::string absent;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
-    failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, timeout_ns, dialed);
+    failure = queue::Dial(candidate, role, 0, timeout_ns, dialed);
     // A daemon that is there but does not answer: no other is asked in its place.
     if (failure.code == FailureCode::kDeadlineExceeded) {
       failure.code = FailureCode::kUnavailable;
@@ -61,26 +63,52 @@ Failure FailureOf(const grpc::Status& status) {
 using Stub = v1::Diagnostics::Stub;
 using Invoke = std::function<grpc::Status(Stub&, grpc::ClientContext&)>;
 
+// On a connection that said hello.
+class DaemonSession final : public LauncherSession {
+ public:
+  explicit DaemonSession(const queue::Dialed& dialed)
+      : token_(dialed.hello.token.begin(), dialed.hello.token.end()),
+        doorbell_(dialed.descriptors[0]) {
+    ::fcntl(dialed.connection, F_SETFL, O_NONBLOCK);
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    stub_ = v1::Diagnostics::NewStub(
+        grpc::CreateCustomInsecureChannelFromFd("mlxcommd", dialed.connection, arguments));
+  }
+
+  Failure Call(std::uint64_t timeout_ns, const Invoke& invoke) {
+    grpc::ClientContext context;
+    context.AddMetadata(queue::kTokenMetadataKey, token_);
+    if (timeout_ns != kNoDeadline) {
+      context.set_deadline(std::chrono::system_clock::now() +
+                           std::chrono::microseconds(timeout_ns / 1000));
+    }
+    return FailureOf(invoke(*stub_, context));
+  }
+  Failure FetchStatus(v1::StatusReply& reply, std::uint64_t timeout_ns) override {
+    return Call(timeout_ns, [&](Stub& stub, grpc::ClientContext& context) {
+      return stub.Status(&context, v1::StatusRequest(), &reply);
+    });
+  }
+  // The daemon closes its end of the doorbell with the session.
+  bool has_ended() const override {
+    pollfd waited{doorbell_.get(), 0, 0};
+    return ::poll(&waited, 1, 0) > 0 && (waited.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  }
+
+ private:
+  const std::string token_;
+  const FileDescriptor doorbell_;
+  std::unique_ptr<Stub> stub_;
+};
+
 Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Invoke& invoke) {
   queue::Dialed dialed;
-  if (Failure failure = DialDaemon(socket_path, std::min(timeout_ns, kTimeoutNs), dialed);
+  if (Failure failure = DialDaemon(socket_path, queue::ProcessRole::kTool,
+                                   std::min(timeout_ns, kTimeoutNs), dialed);
       !failure.ok())
     return failure;
-  ::fcntl(dialed.connection, F_SETFL, O_NONBLOCK);
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto stub = v1::Diagnostics::NewStub(
-      grpc::CreateCustomInsecureChannelFromFd("mlxcommd", dialed.connection, arguments));
-  grpc::ClientContext context;
-  context.AddMetadata(queue::kTokenMetadataKey,
-                      std::string(dialed.hello.token.begin(), dialed.hello.token.end()));
-  if (timeout_ns != kNoDeadline) {
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::microseconds(timeout_ns / 1000));
-  }
-  const grpc::Status status = invoke(*stub, context);
-  ::close(dialed.descriptors[0]);
-  return FailureOf(status);
+  return DaemonSession(dialed).Call(timeout_ns, invoke);
 }
 
 // A call with one answer.
@@ -96,6 +124,14 @@ Failure Ask(const std::string& socket_path, Method<Request, Reply> method, const
 }
 
 }  // namespace
+
+std::unique_ptr<LauncherSession> LauncherSession::Open(const std::string& socket_path,
+                                                       std::uint64_t timeout_ns) {
+  queue::Dialed dialed;
+  const Failure failure =
+      DialDaemon(socket_path, queue::ProcessRole::kLauncher, timeout_ns, dialed);
+  return failure.ok() ? std::make_unique<DaemonSession>(dialed) : nullptr;
+}
 
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
                     std::uint64_t timeout_ns) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "mlxcomm/v1/diagnostics.pb.h"
@@ -29,5 +30,17 @@ Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request
 // Passes each event to `take`, which returns false to end; a call that follows has no deadline.
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
                    const std::function<bool(const v1::EventsReply&)>& take);
+
+// A connection to the daemon that stays, as a launcher: a private daemon does not end before it.
+class LauncherSession {
+ public:
+  // nullptr: no daemon is there, or it refuses.
+  static std::unique_ptr<LauncherSession> Open(const std::string& socket_path,
+                                               std::uint64_t timeout_ns);
+  virtual ~LauncherSession() = default;
+  virtual Failure FetchStatus(v1::StatusReply& reply, std::uint64_t timeout_ns) = 0;
+  // The daemon has ended it.
+  virtual bool has_ended() const = 0;
+};
 
 }  // namespace mlxcomm::ctl

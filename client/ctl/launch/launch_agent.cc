@@ -16,6 +16,7 @@
 #include "client/ctl/cli/verbs.h"
 #include "client/ctl/launch/launch_frames.h"
 #include "client/ctl/launch/local_ranks.h"
+#include "client/ctl/launch/rank_command.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
@@ -68,6 +69,22 @@ class Agent : public RankListener {
     frame.mutable_ended()->set_rank(end.rank);
     frame.mutable_ended()->set_exit_code(static_cast<std::uint32_t>(end.exit_code));
     frame.mutable_ended()->set_signal(static_cast<std::uint32_t>(end.signal));
+    frame.mutable_ended()->set_pid(end.pid);
+    writer_.Add(frame);
+  }
+  void OnOutcome(const JobOutcome& outcome, const std::string& why_alone) override {
+    v1::LaunchFrame frame;
+    v1::LaunchOutcome& told = *frame.mutable_outcome();
+    told.set_joined(outcome.joined);
+    told.set_code(outcome.code);
+    told.set_detail(outcome.detail);
+    if (outcome.rank >= 0) told.set_rank(static_cast<std::uint32_t>(outcome.rank));
+    told.set_why_alone(why_alone);
+    writer_.Add(frame);
+  }
+  void OnNotice(const std::string& text) override {
+    v1::LaunchFrame frame;
+    frame.set_notice(text);
     writer_.Add(frame);
   }
   void OnInputTaken(const RankHost&, std::size_t bytes) override {
@@ -76,7 +93,7 @@ class Agent : public RankListener {
     writer_.Add(frame);
   }
   void OnHostText(const std::string&, const std::string&) override {}
-  void OnHostFailed(const std::string&, const std::string&) override {}
+  void OnHostFailed(const std::string&, const std::string&, int) override {}
 
  private:
   void Wait() {
@@ -112,6 +129,11 @@ class Agent : public RankListener {
   void Take(const v1::LaunchFrame& frame) {
     if (frame.what_case() == v1::LaunchFrame::kBegin && !ranks_) return Begin(frame.begin());
     if (!ranks_) return Refuse("what came first is no beginning");
+    if (frame.what_case() == v1::LaunchFrame::kStart && !started_) {
+      started_ = true;
+      return ranks_->Begin();
+    }
+    if (frame.what_case() == v1::LaunchFrame::kJobFailed) return ranks_->JobFailed();
     if (frame.what_case() == v1::LaunchFrame::kInput)
       return ranks_->GiveInput(frame.input().data());
     if (frame.what_case() == v1::LaunchFrame::kEndBySignal) {
@@ -136,8 +158,10 @@ class Agent : public RankListener {
     ranks_.emplace(std::vector<unsigned>(begin.ranks().begin(), begin.ranks().end()),
                    LocalRanks::Input::kGiven,
                    std::vector<unsigned>(begin.readers().begin(), begin.readers().end()), *this);
+    v1::LaunchFrame ready;
+    ready.mutable_ready()->set_problem(WhyNotRun(command));
+    writer_.Add(ready);
     ranks_->SetCommand(std::move(command), own_path_);
-    ranks_->Begin();
   }
 
   const std::string own_path_;
@@ -145,6 +169,7 @@ class Agent : public RankListener {
   FrameWriter writer_;
   std::optional<LocalRanks> ranks_;
   bool connected_ = true;
+  bool started_ = false;
   bool ending_ = false;
   bool failed_ = false;
 };

@@ -96,10 +96,35 @@ NodeHosts HostsOfNodes(const v1::StatusReply& status) {
   return found;
 }
 
-std::string WhyNoRanksHere(const std::string& socket_path) {
-  constexpr std::uint64_t kPatienceNs = 1'000'000'000;
-  v1::StatusReply status;
-  if (!FetchStatus(socket_path, status, kPatienceNs).ok()) return {};
+Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
+                    std::vector<PlacedRanks>& placement) {
+  const auto ones = [](const HostEntry& host) { return host.slots == 1; };
+  const bool spread = options.total > 0 && options.ranks == 0 && !file.hosts.empty() &&
+                      std::all_of(file.hosts.begin(), file.hosts.end(), ones);
+  const auto hosts = static_cast<unsigned>(file.hosts.size());
+  placement = PlaceRanks(file.hosts, spread ? (options.total + hosts - 1) / hosts : options.ranks,
+                         OwnHostName());
+  std::size_t size = 0;
+  for (PlacedRanks& placed : placement) {
+    if (options.total > 0) {
+      std::erase_if(placed.ranks, [&options](unsigned rank) { return rank >= options.total; });
+    }
+    size += placed.ranks.size();
+  }
+  std::erase_if(placement, [](const PlacedRanks& placed) { return placed.ranks.empty(); });
+  if (size == 0) return Invalid(options.hostfile + ": every host has slots=0");
+  if (size > kRanksMax) {
+    return Invalid("expected at most " + std::to_string(kRanksMax) + " ranks, got " +
+                   std::to_string(size));
+  }
+  if (size < options.total) {
+    return Invalid("--total: the hosts have places for " + std::to_string(size) + " ranks, not " +
+                   std::to_string(options.total) + ": raise -n, or the file's slots");
+  }
+  return {};
+}
+
+std::string WhyNoRanksHere(const v1::StatusReply& status) {
   const v1::NodeStatus& own = OwnNode(status);
   // One without jobs is about to end, as a private one does with its last client.
   if (own.drain().jobs() == 0) return {};

@@ -26,9 +26,14 @@ struct NodeHosts {
 };
 NodeHosts HostsOfNodes(const v1::StatusReply& status);
 
-// One line, where the daemon that ranks on this host would use drains: it takes no new jobs. Empty: it does
-// not, or there is none, or it does not answer at once, of which the ranks will tell.
-std::string WhyNoRanksHere(const std::string& socket_path);
+// As PlaceRanks, with --total: where neither -n nor a hostfile says how many ranks a host gets,
+// they are spread evenly. INVALID_ARGUMENT: there are none, or too many, or not as many as --total.
+Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
+                    std::vector<PlacedRanks>& placement);
+
+// One line, where the daemon that ranks on this host would use drains: it takes no new jobs. Empty:
+// it does not, or there is none.
+std::string WhyNoRanksHere(const v1::StatusReply& status);
 
 // This machine's; empty: it has none.
 std::string OwnHostName();

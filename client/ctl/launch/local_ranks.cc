@@ -15,6 +15,7 @@
 
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/launch_frames.h"
+#include "client/ctl/launch/rank_command.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -96,6 +97,9 @@ bool LocalRanks::Start(Rank& rank) {
 
 void LocalRanks::Begin() {
   begun_ = true;
+  watch_.Begin(ValueOf(command_, "MLXCOMM_JOB"), ValueOf(command_, "MLXCOMM_SOCKET"));
+  // Ranks alone in their job have nobody to join.
+  if (ValueOf(command_, "MLX_WORLD_SIZE") != "1") check_joined_at_ = Clock::now() + kJoinPatience;
   if (!keeper_.Start(own_path_)) return StartFailed(ranks_.front());
   for (Rank& rank : ranks_) {
     if (killing_) return;  // The listener knows of one that cannot be started.
@@ -214,7 +218,8 @@ void LocalRanks::Reap(Rank& rank) {
   for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
   listener_.OnEnded({.rank = rank.number,
                      .exit_code = WIFSIGNALED(status) ? 0 : WEXITSTATUS(status),
-                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0});
+                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                     .pid = static_cast<std::uint64_t>(rank.pid)});
 }
 
 void LocalRanks::Turn() {
@@ -223,8 +228,40 @@ void LocalRanks::Turn() {
     for (int stream = 0; stream < 2 && !hold_; ++stream) ReadOutput(rank, stream);
   }
   for (Rank& rank : ranks_) Reap(rank);
-  if (AnyAlive()) last_alive_ = Clock::now();
+  if (AnyAlive()) {
+    last_alive_ = Clock::now();
+    watch_.Turn(last_alive_);
+    CheckJoined();
+  }
+  if (job_failed_ && !killing_ && !AnyAlive()) End(SIGTERM);
   if (killing_ && Clock::now() >= kill_at_) SignalAll(SIGKILL);
+  if (begun_ && !reported_ && HaveEnded()) ReportOutcome();
+}
+
+void LocalRanks::CheckJoined() {
+  if (killing_ || Clock::now() < check_joined_at_) return;
+  check_joined_at_ = Clock::time_point::max();
+  std::vector<unsigned> ranks;
+  for (const Rank& rank : ranks_) {
+    if (rank.alive()) ranks.push_back(rank.number);
+  }
+  ranks = watch_.NotJoined(ranks);
+  if (ranks.empty()) return;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (const unsigned rank : ranks)
+    text += (rank == ranks.front() ? "" : ", ") + std::to_string(rank);
+  text += (ranks.size() == 1 ? " has" : " have") + std::string(" not joined job ") +
+          ValueOf(command_, "MLXCOMM_JOB") + " after " + std::to_string(kJoinPatience.count()) +
+          " s";
+  const std::string lacks = WhatPythonLacks(command_);
+  listener_.OnNotice(text + (lacks.empty() ? "" : ": " + lacks));
+}
+
+void LocalRanks::ReportOutcome() {
+  reported_ = true;
+  const JobOutcome outcome = watch_.Outcome();
+  const bool is_alone = !outcome.joined && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
+  listener_.OnOutcome(outcome, is_alone ? WhatPythonLacks(command_) : "");
 }
 
 void LocalRanks::End(int signal) {
@@ -255,9 +292,10 @@ bool LocalRanks::LeftBehind() const {
 }
 
 // Processes that ranks leave behind are not waited for when all went well, and are ended otherwise.
-bool LocalRanks::done() const {
-  if (!begun_) return killing_;
+bool LocalRanks::HaveEnded() const {
   return !AnyAlive() && !LeftBehind() && !(AnyOpen() && Clock::now() < last_alive_ + kLastWords);
 }
+
+bool LocalRanks::done() const { return begun_ ? reported_ : killing_; }
 
 }  // namespace mlxcomm::ctl

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/ctl/launch/job_watch.h"
 #include "client/ctl/launch/rank_host.h"
 #include "client/ctl/launch/rank_keeper.h"
 #include "proto/system/file_descriptor.h"
@@ -36,6 +37,7 @@ class LocalRanks : public RankHost {
   void Begin() override;
   void AddTo(std::vector<pollfd>& waited) override;
   void Turn() override;
+  void JobFailed() override { job_failed_ = true; }
   void End(int signal) override;
   bool done() const override;
   void GiveInput(std::string_view bytes) override;
@@ -68,6 +70,9 @@ class LocalRanks : public RankHost {
   bool HoldsUp(const Rank& rank) const;
   void Reap(Rank& rank);
   bool AnyAlive() const;
+  bool HaveEnded() const;
+  void CheckJoined();
+  void ReportOutcome();
   bool AnyOpen() const;
   bool LeftBehind() const;
   void SignalAll(int signal);
@@ -78,11 +83,15 @@ class LocalRanks : public RankHost {
   RankListener& listener_;
   std::vector<Rank> ranks_;
   RankKeeper keeper_;
+  JobWatch watch_;
+  Clock::time_point check_joined_at_ = Clock::time_point::max();
   bool begun_ = false;
+  bool reported_ = false;  // The outcome.
   bool hold_ = false;
   std::size_t input_given_ = 0;
   std::size_t input_reported_ = 0;  // Reported as taken.
   bool input_ended_ = false;
+  bool job_failed_ = false;
   bool killing_ = false;
   Clock::time_point kill_at_;
   Clock::time_point last_alive_ = Clock::now();

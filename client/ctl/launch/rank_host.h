@@ -13,6 +13,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,10 @@ namespace mlxcomm::ctl {
 
 using Clock = std::chrono::steady_clock;
 
+inline constexpr int kExitNotFound = 127;    // There is no such program or script; as in shells.
+inline constexpr unsigned kRanksMax = 4096;  // Of a job.
+// When ranks that have not joined their job are reported.
+inline constexpr auto kJoinPatience = std::chrono::seconds(10);
 // How long a rank may take to end after SIGTERM.
 inline constexpr auto kRankPatience = std::chrono::seconds(5);
 // How long to wait, once all ranks have ended, for output that another process holds open.
@@ -42,8 +47,17 @@ struct RankEnd {
   unsigned rank = 0;
   int exit_code = 0;
   int signal = 0;  // 0: it ended by itself.
+  std::uint64_t pid = 0;
 
   int code() const { return signal != 0 ? 128 + signal : exit_code; }
+};
+
+// How the job of a host's ranks went, as the daemon there reports it.
+struct JobOutcome {
+  bool joined = false;  // Any rank did; else nothing else is known.
+  std::string code;     // "RANK_LOST"; empty: it did not fail.
+  std::string detail;   // The failure's message.
+  int rank = -1;        // The rank that the failure names.
 };
 
 class RankHost;
@@ -54,11 +68,16 @@ class RankListener {
   // `bytes` empty: the stream's end. Stream 0 is standard output, 1 standard error.
   virtual void OnOutput(unsigned rank, int stream, std::string_view bytes) = 0;
   virtual void OnEnded(const RankEnd& end) = 0;
+  // Once all ranks of a host have ended; `why_alone` says what keeps its program from joining, if
+  // it is known.
+  virtual void OnOutcome(const JobOutcome& outcome, const std::string& why_alone) = 0;
   // By all ranks of the host that read.
   virtual void OnInputTaken(const RankHost& host, std::size_t bytes) = 0;
+  // A line of mlxcommctl for the user.
+  virtual void OnNotice(const std::string& text) = 0;
   // A line of the host itself; and the reason why it can have no ranks any more.
   virtual void OnHostText(const std::string& host, const std::string& line) = 0;
-  virtual void OnHostFailed(const std::string& host, const std::string& why) = 0;
+  virtual void OnHostFailed(const std::string& host, const std::string& why, int exit_code) = 0;
 };
 
 class RankHost {
@@ -69,6 +88,8 @@ class RankHost {
   virtual void Begin() = 0;
   virtual void AddTo(std::vector<pollfd>& waited) = 0;
   virtual void Turn() = 0;
+  // A rank of the job has failed, here or elsewhere: what ranks leave behind is ended once they have ended.
+  virtual void JobFailed() = 0;
   // Sends the signal to every rank; those that are left get SIGKILL after kRankPatience.
   virtual void End(int signal) = 0;
   virtual bool done() const = 0;

@@ -74,6 +74,12 @@ bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& ow
 void SshHost::Begin() {
   begun_ = true;
   v1::LaunchFrame frame;
+  frame.set_start(true);
+  writer_.Add(frame);
+}
+
+void SshHost::SendCommand() {
+  v1::LaunchFrame frame;
   v1::LaunchBegin& begin = *frame.mutable_begin();
   for (const unsigned rank : ranks_) begin.add_ranks(rank);
   for (const std::string& word : command_.command) begin.add_command(word);
@@ -102,6 +108,13 @@ void SshHost::GiveInput(std::string_view bytes) {
   if (!to_.valid()) return;
   v1::LaunchFrame frame;
   frame.mutable_input()->set_data(bytes.data(), bytes.size());
+  writer_.Add(frame);
+}
+
+void SshHost::JobFailed() {
+  if (!to_.valid()) return;
+  v1::LaunchFrame frame;
+  frame.set_job_failed(true);
   writer_.Add(frame);
 }
 
@@ -174,7 +187,11 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
         return Fail("mlxcommctl there is of release " + frame.hello().version().substr(0, 40) +
                     ", here " + kSoftwareVersion + ": install the same on both");
       }
-      said_hello_ = true;
+      if (!std::exchange(said_hello_, true)) SendCommand();
+      return;
+    case v1::LaunchFrame::kReady:
+      if (!frame.ready().problem().empty()) return Fail(frame.ready().problem(), kExitNotFound);
+      ready_ = true;
       return;
     case v1::LaunchFrame::kOutput:
       if (!Has(frame.output().rank())) return;  // Also an ended one: its children may print.
@@ -182,6 +199,8 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
                                 frame.output().data());
     case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(*this, frame.input_taken());
     case v1::LaunchFrame::kEnded: return TakeEnd(frame.ended());
+    case v1::LaunchFrame::kOutcome: return TakeOutcome(frame.outcome());
+    case v1::LaunchFrame::kNotice: return listener_.OnNotice(frame.notice() + " on " + name_);
     default: return Fail("it says what no mlxcommctl of this release does");
   }
 }
@@ -190,7 +209,17 @@ void SshHost::TakeEnd(const v1::LaunchEnded& told) {
   if (std::erase(running_, told.rank()) == 0) return;
   listener_.OnEnded({.rank = told.rank(),
                      .exit_code = static_cast<int>(told.exit_code() & 0xff),
-                     .signal = static_cast<int>(told.signal() & 0x7f)});
+                     .signal = static_cast<int>(told.signal() & 0x7f),
+                     .pid = told.pid()});
+}
+
+void SshHost::TakeOutcome(const v1::LaunchOutcome& told) {
+  JobOutcome outcome;
+  outcome.joined = told.joined();
+  outcome.code = told.code();
+  outcome.detail = told.detail();
+  if (told.has_rank() && told.rank() < kRanksMax) outcome.rank = static_cast<int>(told.rank());
+  listener_.OnOutcome(outcome, told.why_alone());
 }
 
 void SshHost::Reap() {
@@ -208,7 +237,7 @@ void SshHost::Reap() {
 
 void SshHost::CheckDeadlines() {
   if (reaped_) return;
-  if (!said_hello_ && !ending_ && Clock::now() >= hello_by_) {
+  if (!ready_ && !ending_ && Clock::now() >= hello_by_) {
     Fail("no answer within " + std::to_string(kHelloPatience.count()) + " s");
   }
   if (Clock::now() >= gone_by_) {
@@ -218,10 +247,10 @@ void SshHost::CheckDeadlines() {
 }
 
 // The first reason is the one that is reported.
-void SshHost::Fail(const std::string& why) {
+void SshHost::Fail(const std::string& why, int exit_code) {
   if (std::exchange(failed_, true)) return;
   if (pid_ > 0 && !reaped_) ::kill(pid_, SIGTERM);
-  listener_.OnHostFailed(name_, why);
+  listener_.OnHostFailed(name_, why, exit_code);
 }
 
 }  // namespace mlxcomm::ctl

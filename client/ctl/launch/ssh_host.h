@@ -30,11 +30,12 @@ class SshHost : public RankHost {
   // False: ssh cannot be started; errno says why.
   bool Connect(const std::vector<std::string>& ssh, const std::string& own_path);
 
-  bool ready() const override { return said_hello_; }
+  bool ready() const override { return ready_; }
   bool failed() const override { return failed_; }
   void Begin() override;
   void AddTo(std::vector<pollfd>& waited) override;
   void Turn() override;
+  void JobFailed() override;
   void End(int signal) override;
   bool done() const override { return reaped_ && !from_.valid(); }
   void GiveInput(std::string_view bytes) override;
@@ -45,10 +46,12 @@ class SshHost : public RankHost {
   void ReadText();
   void ShowText();
   void Take(const v1::LaunchFrame& frame);
+  void SendCommand();
   void TakeEnd(const v1::LaunchEnded& told);
+  void TakeOutcome(const v1::LaunchOutcome& told);
   void Write();
   void Reap();
-  void Fail(const std::string& why);
+  void Fail(const std::string& why, int exit_code = 1);
   void CheckDeadlines();
   bool Has(unsigned rank) const;
 
@@ -66,6 +69,7 @@ class SshHost : public RankHost {
   FileDescriptor text_;
   std::string text_left_;
   bool said_hello_ = false;
+  bool ready_ = false;  // It has checked the command, too.
   bool begun_ = false;
   bool ending_ = false;
   bool hold_ = false;

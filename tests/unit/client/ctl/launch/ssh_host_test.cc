@@ -17,7 +17,9 @@ class Silent : public RankListener {
   void OnEnded(const RankEnd&) override {}
   void OnInputTaken(const RankHost&, std::size_t) override {}
   void OnHostText(const std::string&, const std::string&) override {}
-  void OnHostFailed(const std::string&, const std::string&) override {}
+  void OnHostFailed(const std::string&, const std::string&, int) override {}
+  void OnOutcome(const JobOutcome&, const std::string&) override {}
+  void OnNotice(const std::string&) override {}
 };
 
 constexpr int kLooked = 256;

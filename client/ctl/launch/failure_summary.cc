@@ -1,0 +1,93 @@
+#include "client/ctl/launch/failure_summary.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr std::size_t kOthersNamed = 8;
+
+bool FailedByItself(const RankFate& fate) { return fate.end.code() != 0 && !fate.asked; }
+
+std::string HowBriefly(const RankEnd& end) {
+  if (end.signal != 0) return SignalName(end.signal);
+  return "exit code " + std::to_string(end.exit_code);
+}
+
+}  // namespace
+
+std::string SignalName(int signal) {
+  constexpr std::pair<int, const char*> kNames[] = {
+      {SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},
+      {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+      {SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"}, {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"},
+      {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGXCPU, "SIGXCPU"}};
+  for (const auto& [number, name] : kNames) {
+    if (number == signal) return name;
+  }
+  return "signal " + std::to_string(signal);
+}
+
+const RankFate* FirstFailure(const std::vector<RankFate>& fates, const JobOutcome& outcome) {
+  if (outcome.code == "RANK_LOST") {
+    for (const RankFate& fate : fates) {
+      if (FailedByItself(fate) && static_cast<int>(fate.end.rank) == outcome.rank) return &fate;
+    }
+  }
+  const auto first = std::find_if(fates.begin(), fates.end(), FailedByItself);
+  return first == fates.end() ? nullptr : &*first;
+}
+
+std::string DescribeEnd(const RankFate& fate) {
+  std::string text = "rank " + std::to_string(fate.end.rank);
+  if (!fate.host.empty()) text += " on " + MakePrintable(fate.host);
+  if (fate.end.pid != 0) text += " (pid " + std::to_string(fate.end.pid) + ")";
+  return text + (fate.end.signal != 0 ? " was killed by " : " ended with ") + HowBriefly(fate.end);
+}
+
+std::vector<std::string> FailureSummary(const std::string& job, const std::vector<RankFate>& fates,
+                                        const JobOutcome& outcome) {
+  const RankFate* const first = FirstFailure(fates, outcome);
+  if (first == nullptr) return {};
+  std::vector<std::string> lines;
+  lines.push_back("job " + MakePrintable(job) + " failed: " + DescribeEnd(*first));
+  if (first->end.signal == SIGKILL) lines.back() += "; did the machine run out of memory?";
+  if (!outcome.code.empty())
+    lines.push_back("mlxcommd reported " + outcome.code + ": " + MakePrintable(outcome.detail));
+  std::string others;
+  std::size_t count = 0;
+  for (const RankFate& fate : fates) {
+    if (&fate == first || !FailedByItself(fate) || count++ >= kOthersNamed) continue;
+    others += (others.empty() ? "" : ", ") + ("rank " + std::to_string(fate.end.rank)) + " (" +
+              HowBriefly(fate.end) + ")";
+  }
+  if (count > kOthersNamed) others += " and " + std::to_string(count - kOthersNamed) + " more";
+  if (count > 0) lines.push_back("then failed: " + others);
+  return lines;
+}
+
+JobOutcome OutcomeOf(const v1::StatusReply& status, const std::string& name, std::uint64_t age_ms,
+                     bool& running) {
+  JobOutcome outcome;
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (job.name() != name) continue;
+    outcome.joined = true;
+    running = running || job.state() != "forming";
+  }
+  for (const v1::EndedJob& job : status.ended_jobs()) {
+    // An earlier run of this name ended before this one began.
+    if (job.name() != name || job.ended_ms_ago() >= age_ms) continue;
+    outcome.joined = true;
+    if (!outcome.code.empty() || job.code().empty()) continue;
+    outcome.code = job.code();
+    outcome.detail = job.detail();
+    if (job.has_rank()) outcome.rank = static_cast<int>(job.rank());
+  }
+  return outcome;
+}
+
+}  // namespace mlxcomm::ctl

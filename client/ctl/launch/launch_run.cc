@@ -1,0 +1,242 @@
+#include "client/ctl/launch/launch_run.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/launch/launch_frames.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Written by the handler, read by the loop below.
+volatile sig_atomic_t g_signal = 0;
+void OnSignal(int signal) { g_signal = signal; }
+
+// In the background of its terminal, reading would stop this process (tcsetattr(3), SIGTTIN); a
+// terminal that is not its own has no foreground.
+bool MayRead() {
+  const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
+  return ::isatty(STDIN_FILENO) == 0 || foreground < 0 || foreground == ::getpgrp();
+}
+
+}  // namespace
+
+void HandleLaunchSignals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction action{};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = OnSignal;
+    ::sigaction(signal, &action, nullptr);
+  }
+  std::signal(SIGPIPE, SIG_IGN);  // The failing write notices it: then all ranks end.
+}
+
+LaunchRun::LaunchRun(Settings settings)
+    : settings_(std::move(settings)),
+      lines_(settings_.prefix),
+      shows_prompts_(::isatty(STDOUT_FILENO) != 0),
+      host_of_(settings_.size) {}
+
+void LaunchRun::Add(std::unique_ptr<RankHost> host, std::string name,
+                    const std::vector<unsigned>& ranks, bool gets_input) {
+  if (gets_input) readers_.push_back({host.get()});
+  hosts_.push_back(std::move(host));
+  for (const unsigned rank : ranks) host_of_.at(rank) = name;
+}
+
+int LaunchRun::Run() {
+  const auto done = [](const auto& host) { return host->done(); };
+  while (!std::all_of(hosts_.begin(), hosts_.end(), done)) {
+    BeginIfReady();
+    Wait();
+    Forward();
+    for (const auto& host : hosts_) {
+      host->HoldOutput(lines_.is_full());
+      host->Turn();
+    }
+    EndIfGraceIsOver();
+    if (shows_prompts_) lines_.ShowPrompt(0, Clock::now());
+    Write();
+  }
+  lines_.EndAll();
+  Summarise();
+  ShowTheRest();
+  return exit_code_;
+}
+
+void LaunchRun::FailWith(int code) {
+  if (exit_code_ == 0) exit_code_ = code;
+}
+
+void LaunchRun::OnOutput(unsigned rank, int stream, std::string_view bytes) {
+  if (bytes.empty()) return lines_.End(rank, stream);
+  has_printed_ = has_printed_ || stream == 0;
+  lines_.Print(rank, stream, bytes);
+}
+
+void LaunchRun::OnEnded(const RankEnd& end) {
+  RankFate& fate = fates_.emplace_back();
+  fate = {
+      .end = end, .host = end.rank < host_of_.size() ? host_of_[end.rank] : "", .asked = ending_};
+  if (settings_.verbose) Say(DescribeEnd(fate));
+  if (end.code() == 0 || ending_ || end_at_) return;
+  if (!std::exchange(job_failed_, true)) {
+    rank_failed_first_ = exit_code_ == 0;
+    for (const auto& host : hosts_) host->JobFailed();
+  }
+  FailWith(end.code());
+  const bool is_last = fates_.size() >= settings_.size;
+  if (settings_.keep_going) {
+    if (!is_last) Say(DescribeEnd(fate) + "; the others go on");
+    return;
+  }
+  end_at_ = Clock::now() + settings_.grace;
+  if (is_last) return;
+  Say(DescribeEnd(fate) + "; " +
+      (settings_.grace.count() == 0 ? std::string("ending the others")
+                                    : "the others have " +
+                                          HumanTime(static_cast<std::uint64_t>(
+                                              settings_.grace / std::chrono::milliseconds(1))) +
+                                          " to end"));
+}
+
+void LaunchRun::OnOutcome(const JobOutcome& outcome, const std::string& why_alone) {
+  if (why_alone_.empty()) why_alone_ = why_alone;
+  const bool joined = outcome_.joined || outcome.joined;
+  if (outcome_.code.empty()) outcome_ = outcome;
+  outcome_.joined = joined;
+}
+
+void LaunchRun::OnInputTaken(const RankHost& host, std::size_t bytes) {
+  for (Reader& reader : readers_) {
+    if (reader.host == &host) reader.under_way -= std::min(bytes, reader.under_way);
+  }
+}
+
+void LaunchRun::OnNotice(const std::string& text) {
+  reported_not_joined_ = true;
+  Say(MakePrintable(text));
+}
+
+void LaunchRun::OnHostText(const std::string& host, const std::string& line) {
+  lines_.Say("[" + host + "] " + MakePrintable(line));
+}
+
+void LaunchRun::OnHostFailed(const std::string& host, const std::string& why, int exit_code) {
+  if (!ending_) {
+    Say("host " + host + ": " + MakePrintable(why) + "; " +
+        (begun_ ? "ending the others" : "nothing was started"));
+  }
+  FailWith(exit_code);
+  if (begun_) EndAllOnce();
+}
+
+void LaunchRun::BeginIfReady() {
+  const auto failed = [](const auto& host) { return host->failed(); };
+  const auto heard = [&](const auto& host) { return host->ready() || failed(host); };
+  if (begun_ || ending_ || !std::all_of(hosts_.begin(), hosts_.end(), heard)) return;
+  if (std::any_of(hosts_.begin(), hosts_.end(), failed)) return EndAll(SIGTERM);
+  begun_ = true;
+  for (const auto& host : hosts_) host->Begin();
+}
+
+void LaunchRun::Wait() {
+  std::vector<pollfd> waited;
+  const bool takes_input = begun_ && !readers_.empty() && MayRead() &&
+                           std::all_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
+                             return reader.host->done() || reader.under_way < kLaunchInputBytesMax;
+                           });
+  if (takes_input) waited.push_back({STDIN_FILENO, POLLIN, 0});
+  for (const auto& host : hosts_) host->AddTo(waited);
+  lines_.AddTo(waited);
+  // Short, because the end of a child that has closed its pipes wakes nothing.
+  ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
+  if (takes_input && waited[0].revents != 0) PassInput();
+}
+
+void LaunchRun::Write() {
+  if (lines_.Write()) return;
+  FailWith(128 + SIGPIPE);  // As for a program that writes to a closed pipe.
+  EndAllOnce();
+}
+
+void LaunchRun::ShowTheRest() {
+  for (Write(); lines_.is_waiting() && g_signal == 0; Write()) {
+    std::vector<pollfd> waited;
+    lines_.AddTo(waited);
+    ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
+  }
+  if (g_signal != 0) FailWith(128 + g_signal);
+}
+
+void LaunchRun::PassInput() {
+  std::array<char, kLaunchPieceBytes> bytes;
+  const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got <= 0) return EndInput();
+  if (bytes[static_cast<std::size_t>(got) - 1] == '\n' && ::isatty(STDIN_FILENO) != 0) {
+    lines_.PromptAnswered();
+  }
+  for (Reader& reader : readers_) {
+    if (reader.host->done()) continue;
+    reader.under_way += static_cast<std::size_t>(got);
+    reader.host->GiveInput({bytes.data(), static_cast<std::size_t>(got)});
+  }
+}
+
+void LaunchRun::EndInput() {
+  for (const Reader& reader : readers_) reader.host->GiveInput({});
+  readers_.clear();
+}
+
+void LaunchRun::Forward() {
+  const int signal = g_signal;
+  if (signal == 0) return;
+  g_signal = 0;
+  FailWith(128 + signal);
+  EndAll(signal);
+}
+
+void LaunchRun::EndIfGraceIsOver() {
+  if (end_at_ && !ending_ && Clock::now() >= *end_at_) EndAll(SIGTERM);
+}
+
+void LaunchRun::EndAllOnce() {
+  if (!ending_) EndAll(SIGTERM);
+}
+
+void LaunchRun::EndAll(int signal) {
+  ending_ = true;
+  for (const auto& host : hosts_) host->End(signal);
+}
+
+// A signal, or a host that was lost, explains itself; else the ranks' ends do.
+void LaunchRun::Summarise() {
+  if (!rank_failed_first_) return exit_code_ == 0 && begun_ ? ReportThatNoneJoined() : void();
+  if (const RankFate* const first = FirstFailure(fates_, outcome_); first != nullptr) {
+    exit_code_ = first->end.code();
+  }
+  for (const std::string& line : FailureSummary(settings_.job, fates_, outcome_)) Say(line);
+}
+
+// Programs that want no group, such as `launch -- hostname`, end soon, and are no Python without mlxcomm.
+void LaunchRun::ReportThatNoneJoined() {
+  if (settings_.size < 2 || outcome_.joined || (!reported_not_joined_ && why_alone_.empty()))
+    return;
+  Say("no rank joined job " + settings_.job + ": each ran alone" +
+      (why_alone_.empty() ? std::string() : "; " + why_alone_));
+  FailWith(kExitFailed);
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,185 @@
+#include "client/ctl/launch/rank_command.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+
+#include "client/ctl/cli/text.h"
+#include "proto/system/program.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr std::size_t kJobNameBytesMax = 40;
+constexpr std::size_t kProgramsMax = 20'000;  // Of PATH, for a suggestion.
+
+std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool IsPythonScript(const std::string& word) { return word.size() > 3 && word.ends_with(".py"); }
+
+// python, python3, python3.12, pypy3
+bool IsPython(const std::string& program) {
+  const std::string name = NameIn(program);
+  const std::size_t stem = name.starts_with("python") ? 6 : name.starts_with("pypy") ? 4 : 0;
+  return stem > 0 && name.find_first_not_of("0123456789.", stem) == std::string::npos;
+}
+
+// Behind Python's own options; the number of words: none.
+std::size_t ScriptAt(const std::vector<std::string>& command) {
+  std::size_t at = 1;
+  for (; at < command.size() && command[at].starts_with('-'); ++at) {
+    const std::string& word = command[at];
+    if (word == "-" || word.starts_with("-c") || word.starts_with("-m")) return command.size();
+    if (word == "-X" || word == "-W") ++at;
+  }
+  return std::min(at, command.size());
+}
+
+std::string In(const std::string& directory, const std::string& path) {
+  return directory.empty() || path.starts_with('/') ? path : directory + "/" + path;
+}
+
+bool IsFile(const std::string& path) {
+  struct stat facts{};
+  return ::stat(path.c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode);
+}
+
+bool MayRun(const std::string& path) { return IsFile(path) && ::access(path.c_str(), X_OK) == 0; }
+
+std::vector<std::string> FoldersOf(const RankCommand& command) {
+  std::string path = ValueOf(command, "PATH");
+  if (const char* const own = std::getenv("PATH"); path.empty() && own != nullptr) path = own;
+  std::vector<std::string> folders;
+  std::istringstream entries(path);
+  for (std::string entry; std::getline(entries, entry, ':');) folders.push_back(entry);
+  return folders;
+}
+
+std::vector<std::string> ProgramsIn(const std::vector<std::string>& folders) {
+  std::vector<std::string> names;
+  for (const std::string& folder : folders) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+    while (open != nullptr && names.size() < kProgramsMax) {
+      const dirent* const entry = ::readdir(open.get());
+      if (entry == nullptr) break;
+      names.emplace_back(entry->d_name);
+    }
+  }
+  return names;
+}
+
+std::string HereText(const RankCommand& command) {
+  if (!command.directory.empty()) return command.directory;
+  std::array<char, 4096> here;
+  return ::getcwd(here.data(), here.size()) == nullptr ? "this folder" : here.data();
+}
+
+std::string WhyNoProgram(const RankCommand& command) {
+  const std::string& program = command.command[0];
+  const std::string shown = MakePrintable(program);
+  if (program.find('/') != std::string::npos) {
+    const std::string path = In(command.directory, program);
+    if (MayRun(path)) return {};
+    if (IsFile(path)) return shown + " may not be executed: chmod +x " + shown;
+    return "no file " + shown + " in " + MakePrintable(HereText(command));
+  }
+  const std::vector<std::string> folders = FoldersOf(command);
+  for (const std::string& folder : folders) {
+    if (MayRun(In(folder, program))) return {};
+  }
+  if (program.find(' ') != std::string::npos) {
+    return "no program \"" + shown + "\": write its words apart, without quotes: -- " + shown;
+  }
+  if (IsPythonScript(program)) return shown + " is not in " + MakePrintable(HereText(command));
+  if (IsFile(In(command.directory, program))) {
+    return shown + " is a file, not a program in PATH: write ./" + shown;
+  }
+  return "no program " + shown + " in PATH" + DidYouMean(program, ProgramsIn(folders));
+}
+
+}  // namespace
+
+std::string ValueOf(const RankCommand& command, std::string_view variable) {
+  std::string value;
+  for (const auto& [name, given] : command.environment) {
+    if (name == variable) value = given;
+  }
+  return value;
+}
+
+std::string ScriptOf(const std::vector<std::string>& command) {
+  if (command.empty()) return {};
+  if (IsPythonScript(command[0])) return command[0];
+  if (!IsPython(command[0])) return {};
+  const std::size_t at = ScriptAt(command);
+  return at < command.size() ? command[at] : std::string();
+}
+
+std::vector<std::string> WithPython(std::vector<std::string> command, const std::string& python,
+                                    const std::string& directory) {
+  if (!python.empty()) {
+    command.insert(command.begin(), python);
+    return command;
+  }
+  if (!IsPythonScript(command[0]) || !IsFile(In(directory, command[0]))) return command;
+  if (command[0].find('/') != std::string::npos && MayRun(In(directory, command[0])))
+    return command;
+  command.insert(command.begin(), kUsualPython);
+  return command;
+}
+
+std::string JobNameOf(const std::vector<std::string>& command) {
+  std::string name;
+  if (const std::string script = ScriptOf(command); !script.empty()) {
+    name = NameIn(script);
+    if (IsPythonScript(name)) name.resize(name.size() - 3);
+  } else {
+    const auto module = std::find(command.begin(), command.end(), "-m");
+    const bool has_module = IsPython(command[0]) && command.end() - module > 1;
+    name = has_module ? *(module + 1) : NameIn(command[0]);
+  }
+  for (char& letter : name) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (std::isalnum(byte) == 0 && letter != '.' && letter != '_' && letter != '-') letter = '-';
+  }
+  name.resize(std::min(name.size(), kJobNameBytesMax));
+  return name.empty() ? "job" : name;
+}
+
+std::string WhyNotRun(RankCommand command) {
+  const std::string directory = command.directory;
+  const bool is_there = directory.empty() || ::access(directory.c_str(), X_OK) == 0;
+  if (!is_there && command.directory_needed) return "no folder " + MakePrintable(directory);
+  if (!is_there) command.directory.clear();
+  std::string why = WhyNoProgram(command);
+  if (!why.empty()) return why;
+  const std::string script = ScriptOf(command.command);
+  if (script.empty() || ::access(In(command.directory, script).c_str(), F_OK) == 0) return {};
+  if (script.starts_with('/')) return "no file " + MakePrintable(script);
+  why = MakePrintable(script) + " is not in " + MakePrintable(HereText(command));
+  if (!is_there) why += ", and there is no folder " + MakePrintable(directory);
+  return why;
+}
+
+std::string WhatPythonLacks(const RankCommand& command) {
+  const std::string& python = command.command[0];
+  if (!IsPython(python)) return {};
+  const auto output = RunProgram({python, "-c",
+                                  "import importlib.util as u, sys; print(sys.executable, "
+                                  "u.find_spec('mlxcomm') is not None)"},
+                                 {.timeout_ns = 5'000'000'000, .environment = command.environment});
+  if (!output.ok() || output->exit_code != 0 || !output->text.ends_with(" False\n")) return {};
+  const std::string path = output->text.substr(0, output->text.size() - 7);
+  return "its Python, " + MakePrintable(path) + ", has no package mlxcomm: run " +
+         "the ranks with the Python that has it (--python), or install it there";
+}
+
+}  // namespace mlxcomm::ctl

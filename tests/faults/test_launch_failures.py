@@ -1,0 +1,225 @@
+"""mlxcommctl launch when ranks fail or do not join: what the user reads, who goes on, and the exit code."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from conftest import Process, find_program, wait_until
+
+BEGIN = """
+import os, pathlib, signal, sys
+import mlx.core as mx
+import mlxcomm
+world = mlxcomm.init()
+rank = world.rank()
+def step(group=None):
+    return mlxcomm.all_reduce(mx.ones(4), group=group).sum().item()
+step()
+"""
+SURVIVE = """
+try:
+    step()
+except mlxcomm.RankLostError as error:
+    print("saw", error.code, "of rank", error.rank, flush=True)
+    sys.exit(1)
+"""
+# How rank 1 ends; launch's exit code; what its summary says.
+ENDS = {
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was killed by SIGKILL; did the machine run out"),
+    "crash": ("os.kill(os.getpid(), signal.SIGSEGV)", 139, "was killed by SIGSEGV"),
+    "exit code": ("sys.exit(3)", 3, "ended with exit code 3"),
+    "exception": ("raise KeyError('weights')", 1, "ended with exit code 1"),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_private_daemon(monkeypatch):
+    """Jobs of this test have names, and a private daemon, that no other test shares."""
+    with tempfile.TemporaryDirectory(prefix="mlxcomm-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+def launch(*words, **kwargs):
+    return Process([find_program("mlxcommctl"), "launch", *map(str, words)], **kwargs)
+
+
+def python(tmp_path, text, *options, **kwargs):
+    """Runs it as train.py, with mlxcomm's Python and a private daemon."""
+    (tmp_path / "train.py").write_text(text)
+    return launch(*options, "--", sys.executable, tmp_path / "train.py", **kwargs)
+
+
+# Why: the survivors were killed before they had printed the error that names the rank; and the rank that
+# noticed the failure was blamed for it as often as the one that had failed.
+@pytest.mark.parametrize("how", ENDS)
+def test_survivors_print_their_error_and_the_first_rank_is_blamed(tmp_path, how):
+    end, code, summary = ENDS[how]
+    for _ in range(3):
+        process = python(tmp_path, BEGIN + f"if rank == 1: {end}\n" + SURVIVE, "-n", 3)
+        assert process.finish() == code, process.lines
+        for survivor in (0, 2):
+            assert f"[{survivor}] saw RANK_LOST of rank 1" in process.lines
+        said = rf"mlxcommctl: job train failed: rank 1 \(pid \d+\) {summary}.*"
+        assert re.fullmatch(said, process.lines[-3])
+        assert process.lines[-2].startswith("mlxcommctl: mlxcommd reported RANK_LOST: rank 1 (")
+        assert "KeyError: 'weights'" in process.lines[-2] or how != "exception"
+        assert process.lines[-1] == "mlxcommctl: then failed: rank 0 (exit code 1), rank 2 (exit code 1)" \
+            or process.lines[-1] == "mlxcommctl: then failed: rank 2 (exit code 1), rank 0 (exit code 1)"
+
+
+# Why: README sends people to shrink, which was of no use below launch.
+def test_survivors_shrink_and_go_on_with_keep_going(tmp_path):
+    text = BEGIN + """
+if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
+try:
+    step()
+except mlxcomm.RankLostError:
+    rest = mlxcomm.shrink()
+    print("sum", sum(step(rest) for _ in range(20)), flush=True)
+"""
+    process = python(tmp_path, text, "-n", 3, "--keep-going")
+    assert process.finish() == 137, process.lines
+    assert sorted(line for line in process.lines if "sum" in line) == ["[0] sum 160.0", "[2] sum 160.0"]
+    assert any(line.endswith("was killed by SIGKILL; the others go on") for line in process.lines)
+    assert any(line.startswith("mlxcommctl: job train failed: rank 1 ") for line in process.lines)
+
+
+def test_a_survivor_that_does_not_end_is_ended_after_the_grace(tmp_path):
+    process = launch("-n", 2, "--grace", "50ms", "--", "sh", "-c",
+                     'if [ "$MLX_RANK" = 1 ]; then exit 7; fi; '
+                     'trap "echo told" TERM; while :; do sleep 0.05; done')
+    assert process.finish() == 7
+    assert any(line.endswith("ended with exit code 7; the others have 50 ms to end")
+               for line in process.lines)
+    assert "[0] told" in process.lines
+    said = r"mlxcommctl: job sh failed: rank 1 \(pid \d+\) ended with exit code 7"
+    assert re.fullmatch(said, process.lines[-1])
+
+
+# Why: such a program trains alone, as often as there are ranks, and all looks well.
+def test_a_python_without_mlxcomm_is_an_error(tmp_path):
+    base = getattr(sys, "_base_executable", sys.executable)
+    if subprocess.run([base, "-S", "-c", "import mlxcomm"], capture_output=True).returncode == 0:
+        pytest.skip("this Python has mlxcomm itself")
+    process = launch("-n", 2, "--", base, "-c", "print('trained')", environment={"PYTHONPATH": ""})
+    assert process.finish() == 1
+    assert process.lines[-1].startswith("mlxcommctl: no rank joined job python3")
+    assert "has no package mlxcomm: run the ranks with the Python that has it" in process.lines[-1]
+
+
+@pytest.mark.slow
+def test_ranks_that_do_not_join_are_reported_after_ten_seconds_and_at_the_end(tmp_path):
+    text = ("import os, pathlib, time\n"
+            "while not pathlib.Path(__file__).with_name('go').exists(): time.sleep(0.01)\n")
+    process = python(tmp_path, text, "-n", 2)
+    process.wait_for("mlxcommctl: ranks 0, 1 have not joined job train after 10 s")
+    (tmp_path / "go").touch()
+    assert process.finish() == 1
+    assert process.lines[-1] == "mlxcommctl: no rank joined job train: each ran alone"
+
+
+def test_a_program_that_wants_no_group_is_none_of_our_business(tmp_path):
+    assert launch("-n", 2, "--", "true").finish() == 0
+
+
+# --- before anything starts ---------------------------------------------------------------
+
+REFUSED = {
+    ("-n", "2"): (2, "launch needs a program, such as: mlxcommctl launch -n 2 -- python train.py"),
+    ("-np", "2", "--", "true"): (2, "write -n 2 (ranks on each host) or -N 2 (in all), not -np 2"),
+    ("-n", "2", "--", "pyhton", "t.py"): (127, 'no program pyhton in PATH; did you mean "python'),
+    ("-n", "2", "--", "python t.py"): (127, 'no program "python t.py": write its words apart'),
+    ("-n", "2", "none.py"): (127, "none.py is not in "),
+    ("-n", "2", "--", "python3", "-u", "none.py"): (127, "none.py is not in "),
+    ("--job", "", "--", "true"): (2, "--job: expected a name of 1 to 200 bytes"),
+    ("--job", "../x", "--", "true"): (2, 'got "../x"'),
+    ("--job", "x" * 300, "--", "true"): (2, "--job: expected a name of 1 to 200 bytes"),
+    ("-n", "1", "-N", "3", "--", "true"): (2, "--total: the hosts have places for 1 ranks, not 3"),
+    ("--grace", "soon", "--", "true"): (2, 'from 0 ns to 1 h, such as 500ms, 10s, 5m or 1h, got "soon"'),
+    ("--copy", "--", "true"): (2, "--copy: expected a Python script"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_mistakes_say_what_to_type(tmp_path, words):
+    code, text = REFUSED[words]
+    done = subprocess.run([find_program("mlxcommctl"), "launch", *words], cwd=tmp_path, capture_output=True,
+                          text=True)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert text in done.stderr and len(done.stderr.splitlines()) <= 2
+
+
+def test_a_script_runs_with_the_python_beside_mlxcommctl(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import mlxcomm, os, sys\nprint(os.environ['MLXCOMM_JOB'], sys.argv[1:])\n")
+    process = launch("-N", 2, "train.py", "--epochs", 3, cwd=tmp_path, environment={"PATH": "/usr/bin:/bin"})
+    assert process.finish() == 0, process.lines
+    assert sorted(process.lines) == [f"[{rank}] train ['--epochs', '3']" for rank in (0, 1)]
+
+
+def test_jobs_at_the_same_time_have_different_names(tmp_path):
+    wait = 'echo "name $MLXCOMM_JOB"; until [ -e go ]; do sleep 0.02; done'
+    first = launch("--", "sh", "-c", wait, cwd=tmp_path)
+    assert first.wait_for("name") == "[0] name sh"
+    second = launch("--", "sh", "-c", wait, cwd=tmp_path)
+    assert second.wait_for("name") == "[0] name sh-2"
+    (tmp_path / "go").touch()
+    assert (first.finish(), second.finish()) == (0, 0)
+    third = launch("--", "sh", "-c", 'echo "name $MLXCOMM_JOB"')
+    assert third.wait_for("name") == "[0] name sh"
+    assert third.finish() == 0
+
+
+def test_a_job_of_the_cluster_keeps_its_name(cluster, tmp_path):
+    c = cluster(1)
+    (tmp_path / "train.py").write_text(
+        BEGIN + "print('up', flush=True)\ngo = pathlib.Path(__file__).with_name('go')\n"
+        "while not mlxcomm.all_reduce(mx.array(float(go.exists()))).item(): pass\n")
+    held = [c.rank(number, 2, tmp_path / "train.py", job="train") for number in range(2)]
+    for rank in held:
+        rank.wait_for("up")
+    process = launch("--socket", c.socket(0), "-n", 2, "train.py", cwd=tmp_path)
+    process.wait_for("up")
+    process.wait_for("up")
+    status = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
+                            capture_output=True, text=True).stdout
+    assert "job train  running" in status and "job train-2  running" in status
+    (tmp_path / "go").touch()
+    assert process.finish() == 0
+
+
+# --- after a failure ------------------------------------------------------------------------
+
+
+# Why: one second after a job had died, "no jobs" and "all is well" were all that could be seen.
+def test_status_remembers_a_job_that_failed(cluster, tmp_path):
+    c = cluster(2)
+    (tmp_path / "train.py").write_text(
+        BEGIN + "if rank == 1: os.kill(os.getpid(), signal.SIGKILL)\n" + SURVIVE)
+    ranks = [c.rank(number, 2, tmp_path / "train.py", job="digits") for number in range(2)]
+    for rank in ranks:
+        rank.finish()
+    for node in range(2):
+        def status(node=node):
+            return subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(node)],
+                                  capture_output=True, text=True).stdout
+        row = rf"^job digits failed [\d.]+ m?s ago: RANK_LOST rank 1 \(\S+, pid {ranks[1].child.pid}\)$"
+        wait_until(lambda status=status, row=row: re.search(row, status(), re.M),
+                   "status shows the failed job")
+        assert "health: 1 job failed within the last 10 minutes" in status()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_no_failure_of_a_rank(tmp_path, sent):
+    process = launch("-n", 2, "--", "sh", "-c", "echo up; while :; do sleep 0.05; done")
+    process.wait_for("up")
+    process.wait_for("up")
+    process.signal(sent)
+    assert process.finish() == 128 + sent
+    assert not any("failed" in line for line in process.lines)

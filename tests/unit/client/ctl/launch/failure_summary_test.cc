@@ -1,0 +1,124 @@
+#include "client/ctl/launch/failure_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <vector>
+
+namespace mlxcomm::ctl::failure_summary_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr JobOutcome kUnknown;
+
+RankFate Ended(unsigned rank, int exit_code, int signal = 0) {
+  RankFate fate;
+  fate.end = {.rank = rank, .exit_code = exit_code, .signal = signal, .pid = 40 + rank};
+  return fate;
+}
+
+JobOutcome RankLost(int rank) {
+  return {.joined = true,
+          .code = "RANK_LOST",
+          .detail = "rank 1 (mac-b, pid 41) is lost",
+          .rank = rank};
+}
+
+// Why: rank 0 noticed that rank 1 had left, raised and ended, while rank 1's Python was still closing down.
+TEST(FailureSummaryTest, BlamesTheRankThatTheDaemonSawLeaveFirst) {
+  const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 3)};
+  EXPECT_EQ(FirstFailure(fates, RankLost(1)), &fates[1]);
+  EXPECT_EQ(FirstFailure(fates, kUnknown), &fates[0]);
+}
+
+TEST(FailureSummaryTest, BlamesNoRankThatEndedWellOrWasAskedTo) {
+  std::vector<RankFate> fates = {Ended(1, 0), Ended(0, 1), Ended(2, 0, 15)};
+  EXPECT_EQ(FirstFailure(fates, RankLost(1)), &fates[1]) << "rank 1 left early, with exit code 0";
+  fates[2].asked = true;
+  EXPECT_EQ(FirstFailure(fates, RankLost(2)), &fates[1]);
+  fates[1].asked = true;
+  EXPECT_EQ(FirstFailure(fates, kUnknown), nullptr);
+  EXPECT_THAT(FailureSummary("train", fates, kUnknown), IsEmpty());
+}
+
+// In a deadline or a mismatch every rank fails alike; the rank that it names need not be the first.
+TEST(FailureSummaryTest, FollowsTheDaemonOnlyWhereARankIsLost) {
+  const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 1)};
+  JobOutcome outcome = RankLost(1);
+  outcome.code = "DEADLINE_EXCEEDED";
+  EXPECT_EQ(FirstFailure(fates, outcome), &fates[0]);
+}
+
+TEST(FailureSummaryTest, SaysWhoHowAndWhatTheDaemonReported) {
+  std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 0, SIGKILL), Ended(2, 0, SIGSEGV)};
+  for (RankFate& fate : fates) fate.host = "mac-b";
+  EXPECT_THAT(
+      FailureSummary("train", fates, RankLost(1)),
+      ElementsAre("job train failed: rank 1 on mac-b (pid 41) was killed by SIGKILL; did the "
+                  "machine run out of memory?",
+                  "mlxcommd reported RANK_LOST: rank 1 (mac-b, pid 41) is lost",
+                  "then failed: rank 0 (exit code 1), rank 2 (SIGSEGV)"));
+  EXPECT_THAT(FailureSummary("train", {Ended(4, 3)}, kUnknown),
+              ElementsAre("job train failed: rank 4 (pid 44) ended with exit code 3"));
+}
+
+TEST(FailureSummaryTest, NamesAFewOfManyRanks) {
+  std::vector<RankFate> fates;
+  for (unsigned rank = 0; rank < 20; ++rank) fates.push_back(Ended(rank, 1));
+  EXPECT_THAT(FailureSummary("train", fates, kUnknown).back(),
+              testing::EndsWith("rank 8 (exit code 1) and 11 more"));
+}
+
+TEST(FailureSummaryTest, ShowsTextsOfOthersWithoutControlCharacters) {
+  JobOutcome outcome = RankLost(1);
+  outcome.detail = "a\x1b[31mb\nc";
+  EXPECT_EQ(FailureSummary("train", {Ended(1, 1)}, outcome).at(1),
+            "mlxcommd reported RANK_LOST: a?[31mb?c");
+}
+
+TEST(OutcomeOfTest, TakesTheEndOfThisRunAndOfNoEarlierOne) {
+  v1::StatusReply status;
+  v1::EndedJob& old = *status.add_ended_jobs();
+  old.set_name("train");
+  old.set_code("MISMATCH");
+  old.set_ended_ms_ago(9000);
+  bool running = false;
+  EXPECT_FALSE(OutcomeOf(status, "train", 8000, running).joined);
+  v1::EndedJob& ended = *status.add_ended_jobs();
+  ended.set_name("train");
+  ended.set_code("RANK_LOST");
+  ended.set_detail("why");
+  ended.set_rank(2);
+  ended.set_ended_ms_ago(10);
+  const JobOutcome outcome = OutcomeOf(status, "train", 8000, running);
+  EXPECT_TRUE(outcome.joined);
+  EXPECT_EQ(outcome.code, "RANK_LOST");
+  EXPECT_EQ(outcome.detail, "why");
+  EXPECT_EQ(outcome.rank, 2);
+  EXPECT_FALSE(running);
+}
+
+TEST(OutcomeOfTest, AJobThatFormsHasJoinedAndDoesNotRun) {
+  v1::StatusReply status;
+  v1::JobStatus& job = *status.add_jobs();
+  job.set_name("train");
+  job.set_state("forming");
+  bool running = false;
+  EXPECT_TRUE(OutcomeOf(status, "train", 1, running).joined);
+  EXPECT_FALSE(running);
+  job.set_state("failed");
+  EXPECT_TRUE(OutcomeOf(status, "train", 1, running).joined);
+  EXPECT_TRUE(running) << "its ranks are still there";
+}
+
+TEST(SignalNameTest, NamesCommonSignalsAndNumbersTheOthers) {
+  EXPECT_EQ(SignalName(SIGKILL), "SIGKILL");
+  EXPECT_EQ(SignalName(SIGTERM), "SIGTERM");
+  EXPECT_EQ(SignalName(62), "signal 62");
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::failure_summary_test
