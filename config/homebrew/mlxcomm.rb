@@ -4,6 +4,7 @@
 class Mlxcomm < Formula
   desc "Collectives for MLX, carried out by a daemon that owns the cables"
   homepage "https://mlxcomm.invalid"
+  license "MIT"
   head "https://mlxcomm.invalid/mlxcomm.git", branch: "main"
 
   depends_on "asio" => :build
