@@ -1,8 +1,8 @@
 """Data-parallel training on points of three spirals, as a user would write it.
 
 Plain MLX; one added line. Alone it trains in one process; started as several ranks (by
-client/examples/demo, or mlxcommctl launch -n 2 -- python spirals.py) each takes its share of
-the same global batches.
+client/examples/demo, or mlxcommctl launch -n 2 spirals.py) each takes its share of the same
+global batches.
 """
 
 import argparse

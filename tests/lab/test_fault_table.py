@@ -1,5 +1,6 @@
-"""Each row of the README's table of faults that a lab can make, with doctor on every node: it says what is
-wrong where that is known, and nothing that is wrong elsewhere; when its remedy was followed, all is well.
+"""Each row of the table of faults in daemon/README that a lab can make, with doctor on every node: it says
+what is wrong where that is known, and nothing that is wrong elsewhere; when its remedy was followed, all is
+well.
 
 A row is a generator: it makes the fault, yields what each node is to say (others: nothing), gets what they
 say, and follows the remedy. It returns the options with which doctor is to say nothing then. `readme`:

@@ -9,7 +9,7 @@ import dataclasses
 import re
 
 FIRST, BEHIND = "## Install", "## Several machines"
-QUICK_START = "## Quick start"
+QUICK_START = "## One machine"
 OTHER_TERMINAL = "in another terminal"
 SHORTENED = "shortened"
 UNITS = ("ns", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB")
@@ -60,8 +60,6 @@ def pattern(promised):
             return r"\d+\.\d+\.\d+\S*"
         if re.fullmatch(r"\d+\.\d+", word):
             return r"[0-9.]+"
-        if word.startswith("launch-"):
-            return r"launch-\S+"
         if word == "vm":
             return r"\S+"
         return "(?:" + "|".join(UNITS) + ")" if word in UNITS else re.escape(word)
