@@ -328,33 +328,31 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
           ->type_name("COUNT")
           ->check(CLI::Range(1, 64));
   CLI::Option* const rank =
-      bench.add_option("--rank", options.rank, "Which rank this is (as the launcher says)")
+      bench.add_option("--rank", options.rank, "This process's rank (from the launcher)")
           ->type_name("RANK");
   CLI::Option* const size =
-      bench.add_option("--size", options.size, "Of how many (as the launcher says)")
+      bench.add_option("--size", options.size, "Number of ranks (from the launcher)")
           ->type_name("COUNT");
   rank->needs(size)->excludes(ranks);
   size->needs(rank)->excludes(ranks);
-  bench.add_option("--op", options.operation, "The operation (all_reduce)")
+  bench.add_option("--op", options.operation, "Operation to measure (all_reduce)")
       ->type_name(OneOf(BenchKindNames(",")));
-  bench.add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
+  bench.add_option("-d,--dtype", options.data_type, "Element type (float32)")
       ->type_name(OneOf(kDataTypes.Names(",")));
-  bench.add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
+  bench.add_option("-o,--operator", options.reduce_operator, "Reduction operator (sum)")
       ->type_name(OneOf(kReduceOperators.Names(",")));
-  AddQuantity(bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G",
-              "The first size (8)");
-  AddQuantity(bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G",
-              "The last size (128M)");
-  bench.add_option("-f,--factor", options.factor, "From one size to the next (4)");
-  bench.add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)")
+  AddQuantity(bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G", "First size (8)");
+  AddQuantity(bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G", "Last size (128M)");
+  bench.add_option("-f,--factor", options.factor, "Factor between sizes (4)");
+  bench.add_option("-i,--iterations", options.iterations, "Timed operations per size (20)")
       ->type_name("COUNT");
-  bench.add_option("-w,--warm-up", options.warm_up, "Operations before them (5)")
+  bench.add_option("-w,--warm-up", options.warm_up, "Warm-up operations per size (5)")
       ->type_name("COUNT");
   bench.add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
   bench.add_flag("--in-place", options.in_place,
-                 "The result over the input, as MLX's all_reduce has it");
-  bench.add_flag("--json", options.json, "For programs: one object, when all is measured");
-  bench.add_option("--job", options.job, "The job's name, the same on all ranks")
+                 "Write the result over the input, as MLX's all_reduce does");
+  bench.add_flag("--json", options.json, "For programs: one object, at the end");
+  bench.add_option("--job", options.job, "Name of the job, the same on all ranks")
       ->type_name("NAME");
   AddSocket(bench, options.socket_path);
   bench.footer(

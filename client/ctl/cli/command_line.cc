@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "client/ctl/cli/arguments.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
 
@@ -21,6 +22,12 @@ std::vector<std::string> NamesBelow(const CLI::App& app) {
   return names;
 }
 
+// What other tools call it goes before what is spelled alike.
+std::string Suggestion(const std::string& word, const std::vector<std::string>& names) {
+  const std::string ours = VerbOfOtherTools(word);
+  return ours.empty() ? DidYouMean(word, names) : "; did you mean \"" + ours + "\"?";
+}
+
 }  // namespace
 
 CLI::Validator NotEmpty(const std::string& expected) {
@@ -37,8 +44,7 @@ CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path) {
 }
 
 CLI::Option* AddConfig(CLI::App& verb, std::string& config_file) {
-  return verb
-      .add_option("--config", config_file, "The daemon's configuration, where it does not run")
+  return verb.add_option("--config", config_file, "Configuration of the daemon, if none runs")
       ->type_name("FILE");
 }
 
@@ -81,7 +87,7 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
     const std::vector<std::string> words = app->remaining();
     what = words.empty() ? "a verb of " + verb + " is required"
                          : verb + " has no verb \"" + Shown(words.front()) + "\"" +
-                               DidYouMean(words.front(), NamesBelow(*app));
+                               Suggestion(words.front(), NamesBelow(*app));
   } else if (const std::vector<std::string> words = app->remaining();
              error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) &&
              !words.empty()) {

@@ -1,19 +1,29 @@
 #include "client/ctl/cli/verbs.h"
 
+#include <sstream>
+
 #include <CLI/CLI.hpp>
 
 namespace mlxcomm::ctl {
 namespace {
 
 constexpr Verb kVerbs[] = {
-#define MLXCOMM_VERB(path, add, message, group, help) {path, add, message, group, help, false},
-#define MLXCOMM_FOLDER(path, group, help) {path, nullptr, "", group, help, false},
-#define MLXCOMM_HIDDEN(path, add, help) {path, add, "", "", help, true},
+#define MLXCOMM_VERB(path, add, message, group, help, examples) \
+  {path, add, message, group, help, examples, false},
+#define MLXCOMM_FOLDER(path, group, help) {path, nullptr, "", group, help, "", false},
+#define MLXCOMM_HIDDEN(path, add, help) {path, add, "", "", help, "", true},
 #include "client/ctl/cli/verbs.def"
 #undef MLXCOMM_VERB
 #undef MLXCOMM_FOLDER
 #undef MLXCOMM_HIDDEN
 };
+
+std::string WithExamples(std::string footer, const std::string& examples) {
+  footer += footer.empty() ? "Examples:\n" : "\n\nExamples:\n";
+  std::istringstream lines(examples);
+  for (std::string line; std::getline(lines, line);) footer += "  " + line + "\n";
+  return footer;
+}
 
 }  // namespace
 
@@ -34,6 +44,7 @@ std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invoc
       added->require_subcommand(1);
     } else {
       runs.emplace_back(added, verb.add(*added, invocation));
+      if (*verb.examples != 0) added->footer(WithExamples(added->get_footer(), verb.examples));
     }
   }
   return runs;

@@ -34,6 +34,7 @@ struct Verb {
   const char* message;  // The message of mlxcomm.v1 that --json prints; empty: none.
   const char* group;    // In --help.
   const char* help;
+  const char* examples;  // A line each.
   bool hidden;
 };
 
@@ -42,7 +43,7 @@ std::span<const Verb> Verbs();
 // Adds all verbs; the list has the function to run for each.
 std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invocation& invocation);
 
-#define MLXCOMM_VERB(path, add, message, group, help) AddOptions add;
+#define MLXCOMM_VERB(path, add, message, group, help, examples) AddOptions add;
 #define MLXCOMM_FOLDER(path, group, help)
 #define MLXCOMM_HIDDEN(path, add, help) AddOptions add;
 #include "client/ctl/cli/verbs.def"

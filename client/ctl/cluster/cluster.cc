@@ -327,9 +327,8 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
 
 std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
   auto made = std::make_shared<ClusterOptions>();
-  verb.add_flag("--json", made->json,
-                "For programs: what there is now, and the code where it is shown");
-  verb.add_option("--key-file", made->key_file, "Of this machine (where mlxcommd looks)")
+  verb.add_flag("--json", made->json, "For programs: the key's facts, and its code if shown");
+  verb.add_option("--key-file", made->key_file, "Key file of this machine (where mlxcommd looks)")
       ->type_name("FILE");
   AddSocket(verb, made->socket_path);
   return made;
@@ -339,7 +338,7 @@ std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
 
 Run AddClusterCreate(CLI::App& create, const Invocation&) {
   const auto made = AddKeyOptions(create);
-  create.add_option("--name", made->name, "What the cluster is called")->type_name("NAME");
+  create.add_option("--name", made->name, "Name of the cluster")->type_name("NAME");
   create.footer(
       R"(The key goes into the key file, which only its owner can read (/etc/mlxcommd/key for root,
 else ~/.config/mlxcommd/key), and as a code to standard output. An existing file is kept.)");
@@ -348,7 +347,7 @@ else ~/.config/mlxcommd/key), and as a code to standard output. An existing file
 
 Run AddClusterJoin(CLI::App& join, const Invocation&) {
   const auto made = AddKeyOptions(join);
-  join.add_option("--from", made->from, "A key file to take it from, instead of asking")
+  join.add_option("--from", made->from, "Read the key from this file instead of asking")
       ->type_name("FILE");
   join.footer(
       R"(The code may come from a pipe; the 64 hexadecimal digits of a key do as well. The
@@ -359,7 +358,7 @@ it, afterwards.)");
 
 Run AddClusterKeyShow(CLI::App& show, const Invocation&) {
   const auto made = AddKeyOptions(show);
-  show.add_flag("--id", made->id_only, "Not the key, only what is no secret");
+  show.add_flag("--id", made->id_only, "Print the key's id, which is not secret");
   return [made] { return RunClusterKeyShow(*made); };
 }
 
@@ -367,13 +366,14 @@ Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
   const auto made = AddKeyOptions(rotate);
   ClusterOptions& options = *made;
   CLI::Option* const take = rotate.add_flag(
-      "--take", options.take, "Take the new key of the machine that changed it: asks for its code");
-  rotate.add_option("--from", options.from, "A key file to take it from, instead of asking")
+      "--take", options.take, "Take the new key: asks for the code that rotate printed");
+  rotate.add_option("--from", options.from, "Read the key from this file instead of asking")
       ->type_name("FILE")
       ->needs(take);
   CLI::Option* const finish =
-      rotate.add_flag("--finish", options.finish, "Accept the old key no more")->excludes(take);
-  rotate.add_flag("--force", options.force, "Also where a node lacks the new key")->needs(finish);
+      rotate.add_flag("--finish", options.finish, "Stop accepting the old key")->excludes(take);
+  rotate.add_flag("--force", options.force, "Finish even if a node lacks the new key")
+      ->needs(finish);
   rotate.footer(
       R"(First rotate on one machine, which makes a new key and prints its code; then --take on
 each other machine; then --finish on each, which is refused as long as a node of the

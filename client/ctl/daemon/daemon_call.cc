@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -27,6 +28,7 @@ Failure DialDaemon(const std::string& socket_path, queue::ProcessRole role,
                    std::uint64_t timeout_ns, queue::Dialed& dialed) {
   Failure failure;
   std::string absent;
+  bool is_denied = false;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
     failure = queue::Dial(candidate, role, 0, timeout_ns, dialed);
     // A daemon that is there but does not answer: no other is asked in its place.
@@ -36,8 +38,9 @@ Failure DialDaemon(const std::string& socket_path, queue::ProcessRole role,
     }
     if (failure.code != FailureCode::kUnavailable) return failure;
     absent += (absent.empty() ? "" : "; ") + failure.message;
+    is_denied = is_denied || (::access(candidate.c_str(), W_OK) != 0 && errno == EACCES);
   }
-  failure.message = absent + kHowToStartIt;
+  failure.message = absent + (is_denied ? kNotAllowed : kHowToStartIt);
   return failure;
 }
 

@@ -13,9 +13,13 @@
 
 namespace mlxcomm::ctl {
 
-// The end of the message where no daemon can be reached.
+// The end of the message where no daemon runs.
 inline constexpr char kHowToStartIt[] =
-    ". Start it (mlxcommd --config FILE), or name its socket (--socket, MLXCOMM_SOCKET)";
+    ". mlxcommctl launch starts one for its job, mlxcommctl service install one that stays; or name "
+    "its socket (--socket, MLXCOMM_SOCKET)";
+// Where one runs that this user may not ask.
+inline constexpr char kNotAllowed[] =
+    ". This user may not use it: sudo does, or clients { all_users: true } in its configuration";
 
 // `socket_path` empty: found as by every client (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,

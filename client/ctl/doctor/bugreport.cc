@@ -393,13 +393,11 @@ Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
   AddSocket(bugreport, options.socket_path);
   AddConfig(bugreport, options.config_file);
   bugreport
-      .add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
+      .add_option("-o,--output", options.output, "File to write (mlxcomm-bugreport-TIME.tar.gz)")
       ->type_name("FILE");
-  bugreport.add_flag(
-      "--rdma", options.rdma,
-      "Also try what RDMA devices here can do, in processes of their own, and show it");
-  bugreport.add_flag("--json", options.json,
-                     "For programs: where the archive is, and what is in it");
+  bugreport.add_flag("--rdma", options.rdma,
+                     "Try what RDMA devices can do, each in a process of its own");
+  bugreport.add_flag("--json", options.json, "For programs: the archive's path and contents");
   bugreport.footer(
       R"(Versions, status, topology, doctor, events, record, configuration, the log's end,
 interfaces and routes. Names and addresses of machines and jobs are in it: look before you

@@ -49,7 +49,8 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   if (failure.ok()) failure = FetchTopology(socket_path, cluster.topology);
   cluster.daemon_answers = failure.ok();
   cluster.daemon_is_silent =
-      failure.code == FailureCode::kUnavailable && !failure.message.ends_with(kHowToStartIt);
+      failure.code == FailureCode::kUnavailable && !failure.message.ends_with(kHowToStartIt) &&
+      !failure.message.ends_with(kNotAllowed);
   cluster.why_not = std::string(absl::StripSuffix(failure.message, kHowToStartIt));
   return cluster;
 }
@@ -186,34 +187,37 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   AddSocket(doctor, options.socket_path);
   AddConfig(doctor, options.config_file);
   CLI::Option* const json = doctor.add_flag(
-      "--json", options.json, "For programs: findings with codes that never change their meaning");
-  doctor.add_flag("--all", options.all, "Also what is well");
+      "--json", options.json, "For programs: findings, whose codes keep their meaning");
+  doctor.add_flag("--all", options.all, "Show checks that passed, too");
   CLI::Option* const fix =
-      doctor.add_flag("--fix", options.fix, "Say which commands would fix it")->excludes(json);
-  doctor.add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
-  doctor.add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
+      doctor.add_flag("--fix", options.fix, "Show the commands that fix what was found")
+          ->excludes(json);
+  doctor.add_flag("--yes", options.yes, "Run those of --fix that are safe")->needs(fix);
+  doctor.add_flag("--codes", options.codes, "List all findings")->excludes(json);
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
   AddDuration(doctor, "--recent", options.recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
-              "How long what was refused or changed on the way counts (10m)");
+              "Report refused or corrupted traffic of this recent time (10m)");
   CLI::Option* const ssh =
-      doctor.add_flag("--ssh", options.ssh, "Also whether hosts can be reached as launch does it");
+      doctor.add_flag("--ssh", options.ssh, "Check whether launch can reach the other hosts");
   CLI::Option* const hosts =
       doctor
           .add_option("--hosts", options.hosts,
-                      "These: mac-1,mac-2 or mac-[1-4] (the cluster's other nodes)")
+                      "Hosts for --ssh: mac-1,mac-2 or mac-[1-4] (all other nodes)")
           ->check(NotEmpty("hosts; leave --hosts out for the cluster's other nodes"))
           ->needs(ssh);
   doctor
-      .add_option("--hostfile", options.hostfile, "Those in a file of MLX, MPI or `hosts export`")
+      .add_option("--hostfile", options.hostfile,
+                  "Hosts for --ssh from a file, in the form of MLX or MPI")
       ->check(NotEmpty("a file"))
       ->type_name("FILE")
       ->needs(ssh)
       ->excludes(hosts);
   doctor
-      .add_option("--ssh-command", options.ssh_command, "How ssh is called: \"ssh -p 2222\" (ssh)")
+      .add_option("--ssh-command", options.ssh_command,
+                  "The ssh command, such as \"ssh -p 2222\" (ssh)")
       ->needs(ssh);
   AddDuration(doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
-              "Patience with each host (30s)")
+              "Timeout per host (30s)")
       ->needs(ssh);
   doctor.footer(
       R"(It looks at this machine (interfaces, bridges, Thunderbolt and RDMA ports, firewall,

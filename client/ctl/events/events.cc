@@ -46,9 +46,9 @@ Run AddEvents(CLI::App& events, const Invocation&) {
   const auto made = std::make_shared<EventsOptions>();
   EventsOptions& options = *made;
   AddSocket(events, options.socket_path);
-  events.add_option("-n,--last", options.last, "How many of those that have happened (20)")
+  events.add_option("-n,--last", options.last, "Show this many past events (20)")
       ->type_name("COUNT");
-  events.add_flag("-f,--follow", options.follow, "And those that happen from now on, until Ctrl-C");
+  events.add_flag("-f,--follow", options.follow, "Print new events until Ctrl-C");
   events.add_flag("--json", options.json,
                   "For programs: a line each (EventsReply of diagnostics.proto)");
   events.footer(

@@ -192,24 +192,22 @@ Run AddFirstLight(CLI::App& verb, const Invocation& invocation) {
   options.called = invocation.called;
   AddSocket(verb, options.socket_path);
   AddConfig(verb, options.config_file);
-  verb.add_option("-o,--output", options.output, "The file (mlxcomm-firstlight-TIME.json)")
+  verb.add_option("-o,--output", options.output, "File to write (mlxcomm-firstlight-TIME.json)")
       ->type_name("FILE");
-  verb.add_option("--steps", options.steps, "Only these, as A,B")
+  verb.add_option("--steps", options.steps, "Run only these steps, as A,B")
       ->delimiter(',')
       ->type_name("{" + StepNames() + "}");
-  verb.add_option("--skip", options.skip, "Not these, as A,B")
+  verb.add_option("--skip", options.skip, "Skip these steps, as A,B")
       ->delimiter(',')
       ->type_name("{" + StepNames() + "}");
-  verb.add_flag("--yes", options.yes, "Ask nothing: what needs hands is left out");
-  verb.add_option(
-          "--prompt-command", options.prompt_command,
-          "Does what a person would be asked: its arguments are pull, plug or sleep, and of a "
-          "cable its interface")
+  verb.add_flag("--yes", options.yes, "Ask nothing, and leave out what needs hands");
+  verb.add_option("--prompt-command", options.prompt_command,
+                  "Run this for what a person would be asked: pull, plug or sleep")
       ->type_name("COMMAND");
   AddQuantity(verb, "--large", options.large_bytes, ParseBytes, "64M or 1.5G",
-              "The largest operation (1G)");
-  verb.add_flag("--names", options.names, "Leave names and addresses as they are");
-  verb.add_flag("--json", options.json, "For programs: the file's text on standard output as well");
+              "Size of the largest operation (1G)");
+  verb.add_flag("--names", options.names, "Keep names and addresses in the report");
+  verb.add_flag("--json", options.json, "For programs: print the report, too");
   verb.footer(
       R"(It takes 20 minutes at most, changes nothing on the machine, and asks for hands if it
 needs them: to pull a cable and plug it in, to send the machine to sleep. For the steps

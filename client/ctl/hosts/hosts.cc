@@ -117,9 +117,9 @@ Run AddHostsImport(CLI::App& verb, const Invocation&) {
   const auto made = std::make_shared<HostsImportOptions>();
   HostsImportOptions& options = *made;
   verb.add_option("file", options.file, "The file")->required()->type_name("FILE");
-  verb.add_option("-o,--output", options.output, "Where the hosts go (standard output)")
+  verb.add_option("-o,--output", options.output, "File to write (standard output)")
       ->type_name("FILE");
-  verb.add_flag("--json", options.json, "For programs: the hosts, also where they go to a file");
+  verb.add_flag("--json", options.json, "For programs: the hosts, even with --output");
   verb.footer(
       R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). A
 mistake is reported with file and line, or field, and the expected form. The output is
@@ -130,32 +130,28 @@ MLX's object, with `slots` for a host that has several ranks; mlx.launch reads i
 Run AddHostsExport(CLI::App& verb, const Invocation&) {
   const auto made = std::make_shared<HostsExportOptions>();
   HostsExportOptions& options = *made;
-  verb.add_option("-o,--output", options.output,
-                  "The file, which must be new; -: standard output (-)")
+  verb.add_option("-o,--output", options.output, "File to write; - is standard output (-)")
       ->type_name("FILE");
-  verb.add_flag("--force", options.force, "Write over a file that is there");
-  CLI::Option* const nodes =
-      verb.add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)")
-          ->check(NotEmpty("all, or nodes"))
-          ->type_name("NODES");
+  verb.add_flag("--force", options.force, "Replace an existing file");
+  CLI::Option* const nodes = verb.add_option("--nodes", options.nodes,
+                                             "Nodes to list: all, or mac-1,mac-2 (all that are up)")
+                                 ->check(NotEmpty("all, or nodes"))
+                                 ->type_name("NODES");
   verb.add_option("--rank-order", options.rank_order,
-                  "These nodes in this order: a,b (such that neighbours share a cable)")
+                  "Nodes in the order of their ranks (along the cables)")
       ->check(NotEmpty("nodes; leave --rank-order out for the order of the cables"))
       ->type_name("NODES")
       ->excludes(nodes);
-  verb.add_option("--backend", options.backend,
-                  "What mlx.launch is to take (the best that there is)")
+  verb.add_option("--backend", options.backend, "Backend for mlx.launch (the best available)")
       ->type_name("{ring,jaccl,jaccl-ring}")
       ->check(CLI::IsMember({"ring", "jaccl", "jaccl-ring"}));
-  verb.add_option(
-          "--ssh-name", options.ssh_names,
-          "NODE=HOST: what ssh is given for a node, by its name or id (its name); may be repeated")
+  verb.add_option("--ssh-name", options.ssh_names,
+                  "Use HOST for ssh to a node, as NODE=HOST; repeatable")
       ->type_name("NAME")
       ->take_all()
       ->allow_extra_args(false);
   AddSocket(verb, options.socket_path);
-  verb.add_flag("--json", options.json,
-                "For programs: the hosts, and what there is to know of them");
+  verb.add_flag("--json", options.json, "For programs: the hosts, with details");
   verb.footer(
       R"(Each host shares a cable with the next, and the last with the first, if there is such an
 order. `ips` are the ends of a host's cables to the host before it, `rdma` its devices if

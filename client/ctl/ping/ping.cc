@@ -54,15 +54,15 @@ int RunPing(const PingOptions& options) {
 Run AddPing(CLI::App& ping, const Invocation&) {
   const auto made = std::make_shared<PingOptions>();
   PingOptions& options = *made;
-  ping.add_option("node", options.node, "Its name")->required()->type_name("NODE");
+  ping.add_option("node", options.node, "Name of the node")->required()->type_name("NODE");
   AddSocket(ping, options.socket_path);
-  ping.add_option("-c,--count", options.count, "How many (5)")
+  ping.add_option("-c,--count", options.count, "Number of pings (5)")
       ->type_name("COUNT")
       ->check(CLI::Range(1, 100000));
   AddDuration(ping, "-i,--interval", options.interval_ns, 1'000'000, 3600'000'000'000,
-              "Between two (200ms)");
+              "Interval between pings (200ms)");
   AddDuration(ping, "-W,--timeout", options.timeout_ns, 1'000'000, 10'000'000'000,
-              "Patience with each (1s)");
+              "Timeout per ping (1s)");
   ping.add_option_function<std::string>(
           "-s,--size",
           [&options](const std::string& text) {
@@ -71,7 +71,7 @@ Run AddPing(CLI::App& ping, const Invocation&) {
               throw CLI::ValidationError("--size", "\"" + text + "\" is no size up to 64K");
             }
           },
-          "Bytes each way (56), at most 64K")
+          "Payload of a ping (56), at most 64K")
       ->type_name("SIZE");
   ping.add_flag("--json", options.json, "For programs: one object, at the end");
   ping.footer(

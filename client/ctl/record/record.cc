@@ -25,8 +25,8 @@ struct RecordOptions {
 
 void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
   AddSocket(verb, options.socket_path);
-  verb.add_option("--job", options.job, "Only this job's operations")->type_name("NAME");
-  verb.add_option("--group", options.group, "Only this group's, by its name or id")
+  verb.add_option("--job", options.job, "Show operations of this job")->type_name("NAME");
+  verb.add_option("--group", options.group, "Show operations of this group, by name or id")
       ->type_name("NAME");
 }
 
@@ -74,12 +74,11 @@ Run AddRecord(CLI::App& record, const Invocation&) {
   options.operations_max = 20;
   record
       .add_option("-n,--operations", options.operations_max,
-                  "How many, the newest (20); 0: all that are still there")
+                  "Show this many, the newest (20); 0: all")
       ->type_name("COUNT");
   CLI::Option* const json = record.add_flag(
       "--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
-  record.add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
-      ->needs(json);
+  record.add_flag("--tracks", options.tracks, "Include what each rail and worker did")->needs(json);
   record.footer(
       R"(The newest is last. The recorder is always on; of small operations that ranks of one
 machine do by themselves it has a sample. A user sees its own jobs.
@@ -95,11 +94,9 @@ Run AddTrace(CLI::App& trace, const Invocation&) {
   const auto made = std::make_shared<RecordOptions>();
   RecordOptions& options = *made;
   AddRecordOptions(trace, options);
-  trace
-      .add_option("-n,--operations", options.operations_max,
-                  "How many, the newest (all that are still there)")
+  trace.add_option("-n,--operations", options.operations_max, "Export this many, the newest (all)")
       ->type_name("COUNT");
-  trace.add_flag("--json", options.json, "Write to a terminal, too: a trace is JSON");
+  trace.add_flag("--json", options.json, "Write to a terminal, too; a trace is JSON");
   trace.footer(
       R"(Chrome's Trace Event Format: a thread for each rank, each direction of a rail and each
 worker, with a slice for each operation, phase and frame. Times begin at 0, which is

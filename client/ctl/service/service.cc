@@ -221,10 +221,9 @@ std::shared_ptr<ServiceOptions> Made(const Invocation& invocation) {
 }
 
 void AddChange(CLI::App& verb, ServiceOptions& options) {
-  verb.add_flag("--dry-run", options.wishes.dry_run, "Only show what would be done");
-  verb.add_flag("--force", options.wishes.force,
-                "At once, also while jobs run, which end with the daemon");
-  verb.add_flag("--json", options.json, "For programs: the steps, and what is in their way");
+  verb.add_flag("--dry-run", options.wishes.dry_run, "Show the steps, and change nothing");
+  verb.add_flag("--force", options.wishes.force, "Do not wait for jobs: they end with the daemon");
+  verb.add_flag("--json", options.json, "For programs: the steps, and what blocks them");
 }
 
 void AddRoot(CLI::App& verb, ServiceOptions& options, const char* what) {
@@ -236,10 +235,11 @@ void AddRoot(CLI::App& verb, ServiceOptions& options, const char* what) {
 Run AddServiceInstall(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   AddChange(verb, *made);
-  verb.add_option("--program", made->program, "Which mlxcommd (the one beside this mlxcommctl)")
+  verb.add_option("--program", made->program,
+                  "mlxcommd to install (the one beside this mlxcommctl)")
       ->type_name("FILE")
       ->check(NotEmpty("a program"));
-  AddRoot(verb, *made, "Only put the files, below this folder, for packages");
+  AddRoot(verb, *made, "Put the files below this folder, for packages");
   verb.footer(
       R"man(By systemd or launchd. All that could go wrong is looked for first; if something is
 missing, nothing is changed. An existing configuration is kept. A newer program is run
@@ -254,8 +254,8 @@ To upgrade, call the newer mlxcommctl by its path, because sudo finds the instal
 Run AddServiceUninstall(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   AddChange(verb, *made);
-  verb.add_flag("--purge", made->wishes.purge, "Also configuration, key, identity and logs");
-  AddRoot(verb, *made, "Only remove the files, below this folder");
+  verb.add_flag("--purge", made->wishes.purge, "Remove configuration, key, identity and logs, too");
+  AddRoot(verb, *made, "Remove the files below this folder");
   verb.footer("Configuration, key, identity and logs are kept, and named.");
   return [made] { return Change(*made, "uninstall", PlanUninstall); };
 }
@@ -264,9 +264,8 @@ Run AddServiceRestart(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
   AddChange(verb, *made);
   CLI::Option* const no_wait = verb.add_flag(
-      "--no-wait", made->wishes.no_wait, "Only ask for it: mlxcommd restarts once no job is left");
-  verb.add_flag("--cancel", made->wishes.cancel,
-                "Take one back that still waits, or was refused: mlxcommd goes on as it is")
+      "--no-wait", made->wishes.no_wait, "Return at once; mlxcommd restarts when no job is left");
+  verb.add_flag("--cancel", made->wishes.cancel, "Cancel a restart that waits or was refused")
       ->excludes(no_wait)
       ->excludes("--force");
   verb.footer(
@@ -278,17 +277,17 @@ mlxcommctl status shows how many processes it waits for, or why it goes on as it
 
 Run AddServiceStatus(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
-  verb.add_flag("--json", made->json, "For programs: the same");
+  verb.add_flag("--json", made->json, "For programs (ServiceStatus of ctl.proto)");
   verb.footer("The exit code is 3 if it does not run or answer.");
   return [made] { return ShowStatus(*made); };
 }
 
 Run AddServiceLogs(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
-  verb.add_option("-n,--lines", made->lines, "How many of the last lines (50)")
+  verb.add_option("-n,--lines", made->lines, "Show this many of the last lines (50)")
       ->type_name("COUNT")
       ->check(CLI::Range(0, kLinesMax));
-  verb.add_flag("-f,--follow", made->follow, "Go on as more is said");
+  verb.add_flag("-f,--follow", made->follow, "Print new lines until Ctrl-C");
   return [made] { return ShowLogs(*made); };
 }
 

@@ -131,12 +131,11 @@ Run AddStatus(CLI::App& status, const Invocation&) {
   StatusOptions& options = *made;
   AddSocket(status, options.socket_path);
   status.add_flag("--json", options.json, "For programs (StatusReply of diagnostics.proto)");
-  status.add_flag("-v,--verbose", options.details, "All that is known of each node, rail and rank");
-  status.add_flag(
-      "--watch", options.watch,
-      "Again and again, until Ctrl-C: in place on a terminal, with --json a line each time");
+  status.add_flag("-v,--verbose", options.details, "Show all details of each node, rail and rank");
+  status.add_flag("--watch", options.watch,
+                  "Refresh until Ctrl-C; with --json, print a line each time");
   AddDuration(status, "--interval", options.interval_ns, 50'000'000, 3600'000'000'000,
-              "Between two looks (1s)");
+              "Refresh interval (1s)");
   status.footer(
       R"(The first thing to look at: a row for each node, link and job, what is wrong with it, and
 in the last line what to do. `over` says which rails a link has, `now` what they carried

@@ -88,9 +88,9 @@ Run AddTopology(CLI::App& topology, const Invocation&) {
   CLI::Option* const json = topology.add_flag_function(
       "--json", form(TopologyForm::kJson), "For programs (TopologyReply of diagnostics.proto)");
   CLI::Option* const dot = topology.add_flag_function("--dot", form(TopologyForm::kDot),
-                                                      "A picture in Graphviz's language");
-  CLI::Option* const svg = topology.add_flag_function("--svg", form(TopologyForm::kSvg),
-                                                      "A picture, which Graphviz's dot draws");
+                                                      "Print a graph in Graphviz's language");
+  CLI::Option* const svg = topology.add_flag_function(
+      "--svg", form(TopologyForm::kSvg), "Print an SVG picture (needs Graphviz's dot)");
   json->excludes(dot)->excludes(svg);
   dot->excludes(svg);
   topology.footer(

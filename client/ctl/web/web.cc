@@ -120,17 +120,16 @@ Run AddWeb(CLI::App& web, const Invocation&) {
   const auto made = std::make_shared<WebOptions>();
   WebOptions& options = *made;
   AddSocket(web, options.feed.socket_path);
-  web.add_option("--port", options.port, "Where it listens (any that is free)")
+  web.add_option("--port", options.port, "Port to listen on (a free one)")
       ->check(CLI::Range(0, 65535));
-  web.add_option("--bind", options.bind,
-                 "This machine's address for browsers elsewhere (127.0.0.1: only here)")
+  web.add_option("--bind", options.bind, "Address to listen on, for browsers elsewhere (127.0.0.1)")
       ->type_name("ADDRESS")
       ->check(NotEmpty("an address"));
   AddDuration(web, "--interval", options.feed.interval_ns, 50'000'000, 3600 * kSecondNs,
-              "Between two looks where nothing happens (1s)");
+              "Refresh interval while nothing happens (1s)");
   AddDuration(web, "--for", options.for_ns, kSecondNs / 1000, 30 * 86400 * kSecondNs,
-              "Ends by itself after this time (until Ctrl-C)");
-  web.add_flag("--json", options.json, "Print for programs where it is (WebReport of ctl.proto)");
+              "Stop after this time (at Ctrl-C)");
+  web.add_flag("--json", options.json, "For programs: the URL (WebReport of ctl.proto)");
   web.footer(
       R"(Topology, links and their rates, jobs and who waits for whom, health with remedies, the
 last operations, and what has happened. Prints the URL to open, and serves it until

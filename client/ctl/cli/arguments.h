@@ -1,0 +1,24 @@
+// What people type in other ways than the parser reads it.
+//
+//   help launch            launch --help
+//   version, -V, -v        --version
+//   --json status          status --json
+//
+// Thread: main. Memory: the words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mlxcomm::ctl {
+
+// As the first word: the rest is parsed, and nothing is run. For tests of what documents show.
+inline constexpr char kCheckUsage[] = "__check";
+
+// `words` as typed behind the program's name, and as the parser reads them.
+std::vector<std::string> NormalisedArguments(std::vector<std::string> words);
+
+// For a word that is no verb of ours and is one of other tools: "status --watch" for "top"; empty: none.
+std::string VerbOfOtherTools(const std::string& word);
+
+}  // namespace mlxcomm::ctl

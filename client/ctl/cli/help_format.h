@@ -1,0 +1,20 @@
+// How --help looks: at most 80 columns, options without the parser's notes, examples and exit codes last.
+//
+// Thread: main.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace mlxcomm::ctl {
+
+// For the app and the verbs that are added to it afterwards.
+void UseHelpFormat(CLI::App& app);
+
+// Paragraphs at most `columns` wide; lines that begin with a blank stay as they are.
+std::string Wrapped(const std::string& text, std::size_t columns);
+
+}  // namespace mlxcomm::ctl
