@@ -293,7 +293,9 @@ void Group::OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uin
   Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
         absl::StrCat(layout_.Describe(rank), " of group ", ShownName(),
                      " is lost: ", Shortened(why, kWhyBytesMax), "; ", last,
-                     ". Start the job again, or go on with those who are left (shrink).")},
+                     ". Start the job again, or go on with the ranks that are left (shrink; below "
+                     "launch with "
+                     "--keep-going).")},
        key, now_ns);
   OnTime(now_ns);
 }
@@ -399,7 +401,7 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
           absl::StrCat(layout_.Describe(*lost), " of group ", ShownName(),
                        " is lost: ", Shortened(why, kWhyBytesMax),
                        ". Look at that node's daemon and cable, then start the job again, or go on "
-                       "with those who are left (shrink).")},
+                       "with the ranks that are left (shrink; below launch with --keep-going).")},
          key, now_ns);
   }
   OnTime(now_ns);
@@ -451,8 +453,8 @@ std::string Group::LastCallOf(std::uint32_t rank) const {
     return absl::StrCat("it was in ", DescribeKey(oldest->key), ", ",
                         Shortened(oldest->calls[index].Describe(), kCallBytesMax));
   }
-  return absl::StrCat("it had finished ", local_[index].operations_done + local_[index].met,
-                      " operations");
+  const std::uint64_t finished = local_[index].operations_done + local_[index].met;
+  return absl::StrCat("it had finished ", finished, finished == 1 ? " operation" : " operations");
 }
 
 std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const {

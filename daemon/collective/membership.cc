@@ -326,6 +326,16 @@ const std::uint32_t* Membership::RankOf(SessionId session, std::uint64_t group) 
   return place == places->second.end() || !place->second.joined ? nullptr : &place->second.rank;
 }
 
+std::optional<Membership::JobRank> Membership::JobRankOf(SessionId session) const {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return std::nullopt;
+  for (const auto& [group, place] : found->second) {
+    const GroupOrigin* const origin = OriginOf(group);
+    if (origin != nullptr && origin->is_main) return JobRank{origin->job, place.rank};
+  }
+  return std::nullopt;
+}
+
 SessionId Membership::HolderOf(std::uint64_t group, std::uint32_t rank) const {
   const auto entry = groups_.find(group);
   if (entry == groups_.end()) return 0;

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,12 @@ class Membership {
   // The session's rank in a group that it has joined; nullptr: none.
   const std::uint32_t* RankOf(SessionId session, std::uint64_t group) const;
   bool HasPlaces(SessionId session) const { return sessions_.contains(session); }
+  // Its rank in its job, or in what that has shrunk to; nothing: it holds none.
+  struct JobRank {
+    JobId job;
+    std::uint32_t rank = 0;
+  };
+  std::optional<JobRank> JobRankOf(SessionId session) const;
   // 0: elsewhere, gone, or it has left.
   SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
   const GroupOrigin* OriginOf(std::uint64_t group) const;

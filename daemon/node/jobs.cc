@@ -69,7 +69,9 @@ void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   const Process& process = found->second.process;
-  if (!process.is_tool) story_.OnClientGone(process.pid, process.user, why);
+  // Who has left in order holds no rank any more, and a program that tests itself never did.
+  if (const auto place = membership_.JobRankOf(session))
+    story_.OnRankGone(place->job, place->rank, process.pid, why);
   rendezvous_.Leave(session);
   meetings_.CloseAllOf(session);
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));

@@ -381,10 +381,14 @@ void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answ
     }
     return probes_.Ping(node, request, std::move(way), port_.ReadClocks(), std::move(answer));
   }
-  answer->Fail({FailureCode::kInvalidArgument, kNoRank,
-                absl::StrCat("no node \"", request.node(), "\" can be reached from ",
-                             options_.fabric.self.name, "; there ",
-                             nodes_.size() == 1 ? "is " : "are ", known.empty() ? "none" : known)});
+  const fabric::NodeIdentity& self = options_.fabric.self;
+  const bool is_self = request.node() == self.name || request.node() == self.id.ToString();
+  answer->Fail(
+      {FailureCode::kInvalidArgument, kNoRank,
+       absl::StrCat(is_self ? absl::StrCat(self.name, " is this node: ping needs another one")
+                            : absl::StrCat("no node \"", request.node(), "\" can be reached from ",
+                                           self.name),
+                    known.empty() ? "; it is linked to none" : "; it reaches ", known)});
 }
 
 v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {

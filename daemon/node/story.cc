@@ -30,8 +30,10 @@ void Story::OnNodeLost(const std::string& name, const std::string& why) {
        absl::StrCat("is lost: ", why));
 }
 
-void Story::OnClientGone(std::uint64_t pid, const std::string& user, const std::string& why) {
-  Tell("client_gone", EventSeverity::kNote, absl::StrCat("process ", pid), why, user);
+void Story::OnRankGone(const JobId& job, std::uint32_t rank, std::uint64_t pid,
+                       const std::string& why) {
+  Tell("rank_gone", EventSeverity::kWarning, absl::StrCat("job ", job.name),
+       absl::StrCat("rank ", rank, " (pid ", pid, ") has left: ", why), job.user);
 }
 
 void Story::OnNotice(const fabric::FabricNotice& notice) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <google/protobuf/util/message_differencer.h>
@@ -145,13 +147,19 @@ std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& client
   return clients.all_users() && !options.is_private ? kAll - kAll / 4 : kAll;
 }
 
+// Tools that read the file have another current directory.
+std::string Absolute(const std::string& path) {
+  std::error_code ignored;
+  return path.empty() ? path : std::filesystem::absolute(path, ignored).string();
+}
+
 node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig& config,
                                   const fabric::FabricOptions& fabric) {
   node::NodeOptions made;
   made.fabric = fabric;
   made.fabric.keys.reset();  // The owner of the sockets proves them.
-  made.config_file = options.config_file;
-  made.key_file = config.peers().key_file();
+  made.config_file = Absolute(options.config_file);
+  made.key_file = Absolute(config.peers().key_file());
   made.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
   made.stalled_timeout_ns = config.clients().stalled_timeout_ms() * kMs;
   made.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;

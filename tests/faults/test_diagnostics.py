@@ -69,7 +69,10 @@ def test_a_ping_comes_back_and_a_stopped_node_loses_it(cluster):
     assert 0 < told["round_trip_ns_min"] <= told["round_trip_ns_mean"] <= told["round_trip_ns_max"]
     done = subprocess.run([find_program("mlxcommctl"), "ping", "nobody", "--socket", c.socket(0)],
                           capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 1 and "there is node-1" in done.stderr, done
+    assert done.returncode == 1 and done.stderr.endswith("from node-0; it reaches node-1\n"), done
+    done = subprocess.run([find_program("mlxcommctl"), "ping", "node-0", "--socket", c.socket(0)],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert "node-0 is this node: ping needs another one; it reaches node-1" in done.stderr, done
     c.daemons[1].signal(signal.SIGSTOP)
     try:
         text = ctl(c, "ping", "node-1", "-c", "1", "-W", "50ms", codes=(1,))
@@ -86,7 +89,7 @@ def test_events_tell_of_nodes_jobs_and_strangers(cluster):
     told = events(c)
     kinds = [event["kind"] for event in told]
     assert [k for k in kinds if k.startswith("job_")] == ["job_formed", "job_ended"], kinds
-    assert {"node_up", "rail_up", "client_gone"} <= set(kinds)
+    assert {"node_up", "rail_up"} <= set(kinds) and "rank_gone" not in kinds, "they left in order"
     assert [int(e["number"]) for e in told] == list(range(1, len(told) + 1))
     survivor = c.rank(0, 2, RANK, node=0, job="second", arguments=["loop"])
     victim = c.rank(1, 2, RANK, node=1, job="second", arguments=["loop"])
@@ -95,6 +98,9 @@ def test_events_tell_of_nodes_jobs_and_strangers(cluster):
     survivor.wait_for("raised")
     failed = wait_until(lambda: [e for e in events(c) if e["kind"] == "job_failed"], "it failed")
     assert failed[0]["object"] == "job second" and "RANK_LOST" in failed[0]["text"]
+    gone = wait_until(lambda: [e for e in events(c, 1) if e["kind"] == "rank_gone"], "its node says so, too")
+    assert (gone[0]["object"], gone[0]["text"]) == (
+        "job second", f"rank 1 (pid {victim.child.pid}) has left: its process ended")
     with pytest.raises(OSError):
         import socket
         with socket.create_connection(("127.0.0.1", c.ports[0])) as stranger:
@@ -183,6 +189,15 @@ def test_a_watched_status_outlives_its_daemon(cluster):
         assert not any("\x1b" in line for line in watch.lines)
     finally:
         watch.end()
+
+
+# Why: doctor looked for the file in its own folder, and called it a mistake in the configuration.
+def test_doctor_finds_the_configuration_that_the_daemon_was_given_by_a_relative_path(cluster, tmp_path):
+    c = cluster(1, start=False)
+    config = c.write_config(0)
+    c.daemons[0] = Process([find_program("mlxcommd"), "--config", config.name], cwd=tmp_path)
+    c.wait_linked()
+    assert "MC102" not in findings(c)
 
 
 def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path):

@@ -8,6 +8,7 @@
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/doctor/link_faults.h"
+#include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -55,7 +56,13 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
     absl::StrAppend(&unused, unused.empty() ? "" : "; ", interface.name(), ": ",
                     interface.detail());
   }
-  if (!used) {
+  if (const std::string without = InterfacesWithoutIpv6(own); !without.empty()) {
+    findings.Add("MC212/no_ipv6", object,
+                 {{"interfaces", without},
+                  {"how", facts.system.kind == SystemKind::kMacos
+                              ? "networksetup -setv6automatic SERVICE switches it on"
+                              : "sysctl -w net.ipv6.conf.all.disable_ipv6=0 switches it on"}});
+  } else if (!used) {
     findings.Add("MC212", object, {{"unused", unused.empty() ? "there is only loopback" : unused}});
   } else if (discovery.neighbours_size() > 0 || own.links_size() > 0) {
     return;

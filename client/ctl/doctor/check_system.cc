@@ -237,7 +237,9 @@ void CheckSystem(const Facts& facts, Findings& findings) {
                                 : SafeFix({"systemctl", "mask", "sleep.target"}));
   }
   if (!facts.system.clock_synchronised.value_or(true)) {
-    findings.Add("MC403", "clock", {},
+    // Alone there is nobody's log to compare.
+    const bool is_alone = facts.cluster.status.nodes_size() < 2;
+    findings.Add(is_alone ? "MC410" : "MC403", "clock", {},
                  IsMacos(facts) ? SafeFix({"systemsetup", "-setusingnetworktime", "on"})
                                 : SafeFix({"timedatectl", "set-ntp", "true"}));
   }

@@ -48,9 +48,9 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   if (failure.ok()) failure = FetchCheckups(socket_path, cluster.checkups);
   if (failure.ok()) failure = FetchTopology(socket_path, cluster.topology);
   cluster.daemon_answers = failure.ok();
-  cluster.daemon_is_silent =
-      failure.code == FailureCode::kUnavailable && !failure.message.ends_with(kHowToStartIt) &&
-      !failure.message.ends_with(kNotAllowed);
+  cluster.daemon_is_silent = failure.code == FailureCode::kUnavailable &&
+                             !failure.message.ends_with(kHowToStartIt) &&
+                             !failure.message.ends_with(kNotAllowed);
   cluster.why_not = std::string(absl::StripSuffix(failure.message, kHowToStartIt));
   return cluster;
 }

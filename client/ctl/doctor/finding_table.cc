@@ -192,6 +192,11 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = "an interface that a neighbour can be heard on",
      .remedy = "plug in a cable, or name the interfaces in discovery { interfaces }",
      .depends_on = {"MC202"}},
+    {.id = "MC212/no_ipv6",
+     .found = "IPv6 is off on {interfaces}",
+     .expected = "IPv6, by which neighbours find each other",
+     .remedy = "{how}, and restart mlxcommd",
+     .depends_on = {"MC202"}},
     {"MC213", Severity::kError, "two machines have the same node id", "{detail}",
      "an id for each node",
      "the machine was copied with its state_directory: do there what is said above"},
@@ -402,6 +407,9 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "see what it says by hand: {program} -m mlxcomm.check_results; where it does not fit MLX or "
      "the daemon, install the package again"},
     {"MC409", Severity::kOk, "results of the Python package", "results lie in the daemon's memory"},
+    {"MC410", Severity::kNote, "the clock follows no other", "not synchronised",
+     "a synchronised clock, once there are other nodes: their logs are compared by it",
+     "let the system set it (as root)"},
 
     // 5xx: the cluster.
     {"MC501", Severity::kError, "a node does not answer", "does not answer in time", "an answer",

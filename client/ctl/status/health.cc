@@ -35,6 +35,12 @@ std::string Unlinked(const v1::StatusReply& status) {
              ", but is not linked to it: mlxcommctl doctor says more";
     }
   }
+  for (const v1::NodeStatus& node : status.nodes()) {
+    if (const std::string names = InterfacesWithoutIpv6(node); !names.empty()) {
+      return "node " + node.name() + " can find no neighbours: IPv6 is off on " + names +
+             " (mlxcommctl doctor)";
+    }
+  }
   if (status.nodes_size() == 1 && status.nodes(0).discovery().foreign() > 0) {
     return "node " + status.nodes(0).name() +
            " hears other clusters alone: has it the same key and cluster as the others? "
@@ -156,6 +162,16 @@ std::string RestartText(const v1::RestartStatus& restart) {
   if (restart.clients() == 0) return next + " now";
   return next + " once " + Plural(restart.clients(), "client") +
          (restart.clients() == 1 ? " has ended" : " have ended");
+}
+
+std::string InterfacesWithoutIpv6(const v1::NodeStatus& node) {
+  std::string names;
+  for (const v1::DiscoveryInterface& interface : node.discovery().interfaces()) {
+    if (interface.used()) return {};
+    if (interface.reason() != v1::DiscoveryReason::no_link_local) continue;
+    names += (names.empty() ? "" : ", ") + interface.name();
+  }
+  return names;
 }
 
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {

@@ -40,6 +40,9 @@ std::string RestartText(const v1::RestartStatus& restart);
 // It goes through other nodes.
 bool IsRouted(const v1::LinkStatus& link);
 
+// Where a node looks for neighbours and can use no interface: those that only lack IPv6, ", " between them.
+std::string InterfacesWithoutIpv6(const v1::NodeStatus& node);
+
 // A link leads to that node, whose state is shown there.
 bool IsLinked(const v1::NodeStatus& node, const std::string& id);
 

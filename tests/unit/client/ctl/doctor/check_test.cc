@@ -11,6 +11,7 @@
 #include <google/protobuf/text_format.h>
 
 #include "client/ctl/doctor/render_doctor.h"
+#include "client/ctl/status/health.h"
 
 namespace mlxcomm::ctl::check_test {
 namespace {
@@ -327,6 +328,11 @@ TEST(CheckTest, TellsWhyNobodyIsFound) {
   en2.set_detail("down, or nothing is plugged in");
   EXPECT_EQ(Found(facts, "MC212").at(0).found, "en2: down, or nothing is plugged in");
   EXPECT_TRUE(Found(facts, "MC211").empty());
+  // Why: "plug in a cable" helped nobody whose system has IPv6 switched off.
+  en2.set_reason(v1::DiscoveryReason::no_link_local);
+  EXPECT_EQ(Found(facts, "MC212").at(0).found, "IPv6 is off on en2");
+  EXPECT_THAT(Found(facts, "MC212").at(0).remedy, testing::HasSubstr("switches it on"));
+  EXPECT_THAT(HealthOf(facts.cluster.status).text, testing::HasSubstr("IPv6 is off on en2"));
 }
 
 // Why: with one cut cable in a line of many nodes each pair would report it. A circuit that was cut
@@ -588,6 +594,15 @@ TEST(CheckTest, FindsWhatTheSystemIsSetTo) {
   for (const char* code : {"MC401", "MC403", "MC404"}) {
     EXPECT_EQ(Found(facts, code).size(), 1u) << code;
   }
+}
+
+// Why: a warning that nothing can be done about, and that costs nothing, makes doctor's exit code useless.
+TEST(CheckTest, OnlyNotesAClockThatFollowsNoOtherWhereThereIsOneNode) {
+  Facts facts = Well();
+  facts.system.clock_synchronised = false;
+  facts.cluster.status.mutable_nodes()->DeleteSubrange(1, facts.cluster.status.nodes_size() - 1);
+  EXPECT_TRUE(Found(facts, "MC403").empty());
+  EXPECT_EQ(Found(facts, "MC410").size(), 1u);
 }
 
 // Why: copies cost bandwidth without anybody noticing, and where MLX reads wrong bytes sums are
