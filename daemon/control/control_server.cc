@@ -17,6 +17,7 @@
 #include <asio/post.hpp>
 #include <asio/thread_pool.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/cluster/topology.h"
 #include "daemon/control/answer_budget.h"
 #include "daemon/control/answer_thread.h"
@@ -34,6 +35,7 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::control {
 namespace {
@@ -179,6 +181,7 @@ class DiagnosticsCalls {
     ServeUnary(queue, service, &Service::RequestTopology, *this, &DiagnosticsCalls::Topology);
     ServeUnary(queue, service, &Service::RequestPing, *this, &DiagnosticsCalls::Ping);
     ServeUnary(queue, service, &Service::RequestDoctor, *this, &DiagnosticsCalls::Doctor);
+    ServeUnary(queue, service, &Service::RequestEndJob, *this, &DiagnosticsCalls::EndJob);
     ServeUnary(queue, service, &Service::RequestFlightRecord, *this,
                &DiagnosticsCalls::FlightRecord);
     ServeEvents(queue, {service, events_, event_streams_,
@@ -216,6 +219,21 @@ class DiagnosticsCalls {
     if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
     calls_.Ask(call.MakeAnswer(),
                [](node::Node& node, auto answer) { node.Doctor(std::move(answer)); });
+  }
+
+  void EndJob(UnaryCall<v1::EndJobRequest, v1::EndJobReply>& call) {
+    const auto who = IdentifyCaller(call);
+    if (!who) return call.Refuse(RefuseStranger());
+    const std::string& job = call.request().job();
+    const Failure failure{FailureCode::kCancelled, kNoRank,
+                          absl::StrCat("job ", MakePrintable(Utf8Prefix(job, 200)),
+                                       " was ended by mlxcommctl kill (pid ", who->peer.pid, ")")};
+    calls_.Ask(
+        call.MakeAnswer(), [job, failure, viewer = who->peer.user](node::Node& node, auto answer) {
+          node.Call(
+              &node::Jobs::EndJob, job,
+              [viewer](const std::string& user) { return MaySee(viewer, user); }, failure, *answer);
+        });
   }
 
   // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as

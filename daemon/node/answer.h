@@ -25,6 +25,7 @@ using GroupAnswer = Answer<v1::GroupReply>;
 using ReleaseAnswer = Answer<v1::ReleaseReply>;
 using CancelAnswer = Answer<v1::CancelReply>;
 using PingAnswer = Answer<v1::PingReply>;
+using EndJobAnswer = Answer<v1::EndJobReply>;
 using DoctorAnswer = Answer<v1::DoctorReply>;
 
 }  // namespace mlxcomm::node

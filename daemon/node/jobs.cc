@@ -217,6 +217,35 @@ void Jobs::RefuseNew(const Failure& failure, std::uint64_t drains_until_ns) {
   }
 }
 
+void Jobs::EndJob(const std::string& name,
+                  const std::function<bool(const std::string& user)>& may_end,
+                  const Failure& failure, EndJobAnswer& answer) {
+  const auto is_meant = [&](const JobId& job) { return job.name == name && may_end(job.user); };
+  std::vector<std::uint64_t> groups;
+  collectives_.ForEach([&](const collective::Group& group) {
+    if (!group.failed() && is_meant(membership_.OriginOf(group.id())->job))
+      groups.push_back(group.id());
+  });
+  std::vector<SessionId> waiting;
+  for (const cluster::Rendezvous::Waiting& one : rendezvous_.AllWaiting()) {
+    if (one.session != 0 && is_meant(one.claim.job)) waiting.push_back(one.session);
+  }
+  if (groups.empty() && waiting.empty()) {
+    return answer.Fail({FailureCode::kInvalidArgument, kNoRank,
+                        absl::StrCat("job ", name, " has no rank on ", options_.fabric.self.name,
+                                     " that runs or waits")});
+  }
+  for (const std::uint64_t group : groups) FailGroup(group, failure);
+  for (const SessionId session : waiting) {
+    rendezvous_.Leave(session);
+    OnAttachRefused(session, failure);
+  }
+  v1::EndJobReply reply;
+  reply.set_groups(static_cast<std::uint32_t>(groups.size()));
+  reply.set_waiting(static_cast<std::uint32_t>(waiting.size()));
+  answer.Succeed(reply);
+}
+
 void Jobs::FailAll(const Failure& failure) {
   std::vector<std::uint64_t> groups;
   collectives_.ForEach([&](const collective::Group& group) { groups.push_back(group.id()); });

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -67,6 +68,10 @@ class Jobs final : private cluster::RendezvousPort,
   void CancelShrink(SessionId session, std::uint64_t call);
   void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
   void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
+  // Fails the groups of the jobs of that name that `may_end` accepts, by their user, and refuses their ranks
+  // that wait here.
+  void EndJob(const std::string& name, const std::function<bool(const std::string& user)>& may_end,
+              const Failure& failure, EndJobAnswer& answer);
   // From now on processes that join or shrink are refused; those that wait to join are refused at once.
   // Groups are failed at that time, if they are still there.
   void RefuseNew(const Failure& failure, std::uint64_t drains_until_ns);

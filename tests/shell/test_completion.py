@@ -194,7 +194,7 @@ def test_names_of_nodes_are_those_that_the_daemon_knows(cluster, any_shell, tmp_
     assert any_shell.completed(line + "1").endswith("node-1")
     assert any_shell.completed(line[:-2]).endswith("node-")
     told = mlxcommctl("__complete", "mlxcommctl", "ping", "--socket", "nothing", "").stdout
-    assert told == ":hint Its name\n"
+    assert told == ":hint Name of the node\n"
 
 
 def test_zsh_completes_verbs_options_and_values(zsh):

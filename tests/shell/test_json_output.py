@@ -6,6 +6,7 @@ import pathlib
 import jsonschema
 import pytest
 
+from conftest import wait_until
 from shell.command_table import ARGUMENTS as ALL_TESTS_ARGUMENTS
 from shell.command_table import has, mlxcommctl, verbs
 
@@ -19,6 +20,7 @@ ARGUMENTS = {
     "hosts import": [str(pathlib.Path(__file__).parent / "hosts.json")],
     "ping": ["node-1", "-c", "2", "-i", "1ms"],
     "record": ["--tracks"],
+    "kill": ["train"],
 }
 # One line each: they may go on for ever.
 PRINTS_LINES = {"events"}
@@ -51,6 +53,10 @@ def test_output_is_what_the_schema_says(cluster, verb, tmp_path):
     # Operations for the record, and a job to be shown.
     mlxcommctl("bench", "-n", "2", "--to", "4K", "-i", "2", "-w", "1", "--socket", c.socket(0))
     mlxcommctl("cluster", "create", "--key-file", "there", cwd=tmp_path)
+    if verb == "kill":
+        (tmp_path / "wait.py").write_text("import mlxcomm\nmlxcomm.init()\n")
+        c.rank(0, 2, tmp_path / "wait.py", job="train")
+        wait_until(lambda: c.status()["jobs"], "a job waits")
     where = ["--socket", c.socket(0)] if has(VERBS[verb], "--socket") else []
     done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), "--json", *where, cwd=tmp_path)
     assert done.returncode != 2, f"say in ARGUMENTS how {verb} is run: {done.stderr}"

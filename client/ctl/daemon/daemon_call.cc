@@ -167,6 +167,12 @@ Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request
   return Ask(socket_path, &Stub::Ping, request, reply, timeout_ns);
 }
 
+Failure EndJob(const std::string& socket_path, const std::string& job, v1::EndJobReply& reply) {
+  v1::EndJobRequest request;
+  request.set_job(job);
+  return Ask(socket_path, &Stub::EndJob, request, reply);
+}
+
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
                    const std::function<bool(const v1::EventsReply&)>& take) {
   const std::uint64_t timeout_ns = request.follow() ? kNoDeadline : kTimeoutNs;

@@ -31,6 +31,7 @@ Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply);
 Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply);
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply);
+Failure EndJob(const std::string& socket_path, const std::string& job, v1::EndJobReply& reply);
 // Passes each event to `take`, which returns false to end; a call that follows has no deadline.
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
                    const std::function<bool(const v1::EventsReply&)>& take);

@@ -1,0 +1,98 @@
+"""mlxcommctl jobs and kill: what runs, what has ended, and a job that is ended on all nodes."""
+
+import json
+import re
+import subprocess
+
+from conftest import SIGKILL, find_program, wait_until
+
+LOOP = """
+import signal, sys
+import mlx.core as mx
+import mlxcomm
+if "stubborn" in sys.argv: signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True) or sys.exit(9))
+mlxcomm.init()
+print("up", flush=True)
+try:
+    while True: mx.eval(mlxcomm.all_reduce(mx.ones(4)))
+except mlxcomm.Error as error:
+    print("raised", error, flush=True)
+if "stubborn" in sys.argv:
+    while True: signal.pause()
+"""
+
+
+def ctl(cluster, *words, node=0):
+    return subprocess.run([find_program("mlxcommctl"), *words, "--socket", cluster.socket(node)],
+                          capture_output=True, text=True)
+
+
+def looping(c, tmp_path, job, arguments=(), nodes=(0, 1)):
+    program = tmp_path / "loop.py"
+    program.write_text(LOOP)
+    ranks = [c.rank(rank, len(nodes), program, node=node, job=job, arguments=arguments)
+             for rank, node in enumerate(nodes)]
+    for rank in ranks:
+        rank.wait_for("up")
+    return ranks
+
+
+def test_a_killed_job_ends_on_all_nodes(cluster, tmp_path):
+    c = cluster(2)
+    ranks = looping(c, tmp_path, "train")
+    table = ctl(c, "jobs").stdout.splitlines()
+    assert table[0].split() == ["job", "state", "ranks", "nodes"]
+    assert table[1].split() == ["train", "running", "2", "node-0,", "node-1"]
+    done = ctl(c, "kill", "train")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "job train ended: 2 ranks\n", "")
+    for rank in ranks:
+        assert rank.finish() == 0
+        assert any(line.startswith("raised CANCELLED: job train was ended by mlxcommctl kill (pid ")
+                   for line in rank.lines), rank.lines
+    ended = json.loads(ctl(c, "jobs", "--json").stdout)
+    assert ended["jobs"] == [] and ended["ended_jobs"][0]["code"] == "CANCELLED"
+    row = ctl(c, "jobs").stdout.splitlines()[1]
+    assert re.match(r"train +failed +2 .* ago: CANCELLED: job train was ended", row)
+
+
+def test_a_rank_that_does_not_end_gets_sigterm(cluster, tmp_path):
+    c = cluster(1)
+    ranks = looping(c, tmp_path, "train", ["stubborn"], nodes=(0, 0))
+    done = ctl(c, "kill", "--grace", "200ms", "--json", "train")
+    assert done.returncode == 0 and json.loads(done.stdout) == {"job": "train", "ranks": 2, "left": []}
+    for rank in ranks:
+        assert rank.finish() == 9 and "told" in rank.lines
+
+
+def test_a_job_that_forms_is_ended_too(cluster, tmp_path):
+    c = cluster(1)
+    program = tmp_path / "loop.py"
+    program.write_text("import mlxcomm\nmlxcomm.init()\n")
+    waiting = c.rank(0, 2, program, job="train")
+    wait_until(lambda: "forming" in ctl(c, "jobs").stdout, "it waits")
+    assert ctl(c, "kill", "train").returncode == 0
+    assert waiting.finish() == 1
+    assert any("CANCELLED" in line or "was ended by mlxcommctl kill" in line for line in waiting.lines)
+
+
+def test_a_job_that_is_not_there_is_said_with_the_one_that_was_meant(cluster, tmp_path):
+    c = cluster(2)
+    done = ctl(c, "kill", "train")
+    assert done.returncode == 1 and 'no job "train"; none runs' in done.stderr
+    ranks = looping(c, tmp_path, "train", nodes=(1, 1))
+    assert 'no job "tarin"; did you mean "train"?' in ctl(c, "kill", "tarin").stderr
+    done = ctl(c, "kill", "train")
+    assert done.returncode == 1
+    assert "job train has no rank on node-0 that runs or waits: run mlxcommctl kill on node-1" in done.stderr
+    assert ctl(c, "kill", "train", node=1).returncode == 0
+    for rank in ranks:
+        rank.finish()
+
+
+def test_jobs_remembers_how_a_job_failed(cluster, tmp_path):
+    c = cluster(1)
+    ranks = looping(c, tmp_path, "train", nodes=(0, 0))
+    ranks[1].signal(SIGKILL)
+    assert ranks[0].finish() == 0
+    row = r"^train +failed +2 +node-0 .* ago: RANK_LOST: rank 1"
+    wait_until(lambda: re.search(row, ctl(c, "jobs").stdout, re.M), "it is shown as failed")
