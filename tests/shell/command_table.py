@@ -1,9 +1,15 @@
 """All commands and options of mlxcommctl, by its own account, and how the tests run each verb."""
 
 import json
+import os
 import subprocess
+import tempfile
 
 from conftest import PATIENCE, find_program
+
+# mlxcommctl web writes a bookmark there, and not over that of the user who runs the tests.
+STATE = tempfile.TemporaryDirectory()
+os.environ["XDG_STATE_HOME"] = STATE.name
 
 
 def mlxcommctl(*arguments, **kwargs):

@@ -8,10 +8,12 @@ import json
 import os
 import pathlib
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -20,6 +22,15 @@ import pytest
 
 from conftest import PATIENCE, Process, find_program, wait_until
 from shell.command_table import mlxcommctl
+
+PAGE = pathlib.Path(__file__).parents[2] / "client/ctl/web/page"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    """The folder below which the bookmark lies; not that of the user who runs the tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a state"))
+    return tmp_path / "a state"
 
 
 class Web:
@@ -32,7 +43,7 @@ class Web:
         self.url = self.told["url"]
         self.port = self.told["port"]
         parts = urllib.parse.urlsplit(self.url)
-        self.token = urllib.parse.parse_qs(parts.query)["token"][0]
+        self.token = urllib.parse.parse_qs(parts.query)["t"][0]
         self.path = parts.path
         self.own = {"Host": f"127.0.0.1:{self.port}"}
         self.cookie = {**self.own, "Cookie": f"mlxcomm_{self.port}={self.token}"}
@@ -100,12 +111,13 @@ def web():
 
 def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
     w = web(cluster(1).socket(0))
-    assert w.told["bind"] == "127.0.0.1" and w.url == f"http://127.0.0.1:{w.port}{w.path}?token={w.token}"
-    page = w.ask(f"?token={w.token}", w.own)
+    assert w.told["bind"] == "127.0.0.1" and w.url == f"http://127.0.0.1:{w.port}{w.path}?t={w.token}"
+    assert len(w.url) <= 62 and len(w.token) == 22
+    page = w.ask(f"?t={w.token}", w.own)
     assert page.status == 200 and "<title>mlxcomm</title>" in page.text
     cookie = page.headers["Set-Cookie"]
     assert cookie == f"mlxcomm_{w.port}={w.token}; Path={w.path}; HttpOnly; SameSite=Strict"
-    for path in ("", "page.css", "page.js", "tables.js", "topology.js", "words.js"):
+    for path in ("", *(file.name for file in PAGE.iterdir() if file.suffix != ".html")):
         answer = w.ask(path, w.cookie)
         assert answer.status == 200 and answer.text, path
         kind = {"css": "text/css", "js": "text/javascript"}.get(path.partition(".")[2], "text/html")
@@ -122,14 +134,14 @@ def test_without_the_token_nothing_is_told(cluster, web):
         for headers in (w.own, {**w.own, "Cookie": f"mlxcomm_{w.port}={wrong}"}):
             answer = w.ask(path, headers)
             assert answer.status == 403 and "token" in answer.text
-        assert w.ask(f"{path}?token={wrong}", w.own).status == 403
+        assert w.ask(f"{path}?t={wrong}", w.own).status == 403
 
 
 # Why: cookies ignore ports. Another user's server on 127.0.0.1 must not be sent this one's.
 def test_the_cookie_goes_to_no_path_that_others_know(cluster, web):
     w = web(cluster(1).socket(0))
     other = web(cluster(1).socket(0))
-    assert len(w.path) == 34 and w.path != other.path and w.path.strip("/") != w.token
+    assert len(w.path) == 13 and w.path != other.path and w.path.strip("/") != w.token
     for path in ("/", "/feed", "/page.js", f"{w.path}feed/", w.path.rstrip("/"), other.path):
         answer = w.ask(path, w.cookie)
         assert answer.status == 404 and "Set-Cookie" not in answer.headers, path
@@ -139,7 +151,7 @@ def test_a_foreign_host_and_other_sites_are_refused(cluster, web):
     w = web(cluster(1).socket(0))
     for host in ("evil.example", f"evil.example:{w.port}", "127.0.0.1:1"):
         assert w.ask("feed", {**w.cookie, "Host": host}).status == 421
-        assert w.ask(f"?token={w.token}", {"Host": host}).status == 421
+        assert w.ask(f"?t={w.token}", {"Host": host}).status == 421
     for site in ("cross-site", "same-site"):
         assert w.ask("page.js", {**w.cookie, "Sec-Fetch-Site": site}).status == 403
 
@@ -147,7 +159,7 @@ def test_a_foreign_host_and_other_sites_are_refused(cluster, web):
 def test_nothing_can_be_changed(cluster, web):
     w = web(cluster(1).socket(0))
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
-        assert w.ask(f"?token={w.token}", w.cookie, method, "x" * 100).status == 405
+        assert w.ask(f"?t={w.token}", w.cookie, method, "x" * 100).status == 405
     assert w.ask("", w.cookie).status == 200
 
 
@@ -210,6 +222,21 @@ def test_what_is_old_comes_with_the_time_of_the_last_look(cluster, web):
     told = later.next()
     assert told[0] == "daemon" and "error" in told[1] and told[1]["seen_unix_ns"] == seen
     assert later.until("status")["nodes"]
+
+
+# Why: a curve that begins when the page is loaded tells nothing of the minute before.
+def test_the_history_is_older_than_the_browser_that_gets_it(cluster, web):
+    w = web(cluster(2).socket(0))
+    began = time.time()
+    wait_until(lambda: time.time() > began + 5, "there are some samples, of two seconds each")
+    opened = time.time_ns()
+    feed = w.feed()
+    history = feed.until("history")
+    times = [int(sample["unix_ns"]) for sample in history["samples"]]
+    assert len(times) >= 2 and times == sorted(times) and times[1] < opened
+    assert len(history["links"]) == 1 and len(history["samples"][-1]["link_bytes_per_second"]) == 1
+    later = feed.until("history")["samples"]  # What is new alone.
+    assert len(later) == 1 and int(later[0]["unix_ns"]) > times[-1]
 
 
 def test_a_daemon_that_was_never_there_has_no_time(web, tmp_path):
@@ -393,3 +420,116 @@ def test_it_ends_when_nobody_is_at_either_end_of_its_pipes(cluster):
 def test_others_are_let_in_only_if_it_is_asked_for(cluster):
     done = mlxcommctl("web", "--bind", "0.0.0.0", "--for", "1ms", "--socket", cluster(1).socket(0))
     assert done.returncode == 0 and "not of this machine alone" in done.stderr
+
+
+# --- without a daemon, the bookmark, the browser -----------------------------------------
+
+
+def test_without_a_daemon_it_says_so_and_the_exit_code_is_3(tmp_path):
+    done = mlxcommctl("web", "--json", "--for", "1ms", "--socket", str(tmp_path / "none"))
+    assert done.returncode == 3 and "no mlxcommd at" in done.stderr and "the page waits for it" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["error"]["exit_code"] == 3
+
+
+def test_a_daemon_that_comes_and_goes_is_reported_on_the_terminal(cluster, web):
+    c = cluster(1, start=False)
+    w = web(c.socket(0))
+    w.process.wait_for("the page waits for it")
+    c.start_daemon(0)
+    w.process.wait_for("mlxcommd answers")
+    c.daemons[0].end()
+    w.process.wait_for("the page waits for it")
+    w.process.signal(signal.SIGINT)
+    assert w.process.finish() == 0
+
+
+def test_the_bookmark_leads_to_the_page_as_long_as_it_is_served(cluster, web, state):
+    w = web(cluster(1).socket(0))
+    file = state / "mlxcommctl" / "web.html"
+    assert w.told["bookmark"] == f"file://{urllib.parse.quote(str(file))}"
+    assert f'content="0; url={w.url}"' in file.read_text(encoding="ascii")
+    assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+    other = web(cluster(1).socket(0))
+    w.process.signal(signal.SIGTERM)
+    assert w.process.finish() == 0
+    assert other.url in file.read_text(encoding="ascii")  # It leads to the one that was started last.
+    other.process.signal(signal.SIGTERM)
+    other.process.finish()
+    text = file.read_text(encoding="ascii")
+    assert "mlxcommctl web is not running" in text and "http:" not in text
+
+
+# Why: who may write there could have the bookmark lead to a page of their own.
+def test_a_folder_that_others_can_change_gets_no_bookmark(cluster, web, state):
+    (state / "mlxcommctl").mkdir(parents=True)
+    (state / "mlxcommctl").chmod(0o777)
+    w = web(cluster(1).socket(0))
+    assert w.told["bookmark"] == "" and list((state / "mlxcommctl").iterdir()) == []
+    assert any("cannot write a bookmark" in line for line in w.process.lines)
+
+
+@pytest.fixture
+def opener(tmp_path, monkeypatch):
+    """Stands in for the system's program; exits with what is in the file `code`, once it has written its
+    arguments."""
+    folder = tmp_path / "opener"
+    folder.mkdir()
+    (folder / "code").write_text("0")
+    program = folder / ("open" if sys.platform == "darwin" else "xdg-open")
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/new && mv {folder}/new {folder}/arguments\n'
+                       f'exit "$(cat {folder}/code)"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("DISPLAY", ":0")
+    return folder
+
+
+def arguments_of(opener):
+    file = opener / "arguments"
+    return wait_until(lambda: file.exists() and file.read_text().strip(), "the browser is opened")
+
+
+# Why: everybody on a machine sees the arguments of its processes.
+def test_open_passes_no_secret_to_the_browser(cluster, web, opener, state):
+    w = web(cluster(1).socket(0), "--open")
+    assert arguments_of(opener) == str(state / "mlxcommctl" / "web.html")
+    assert w.ask(f"?t={w.token}", w.own).status == 200
+
+
+def test_open_says_why_there_is_no_browser(cluster, web, opener, monkeypatch):
+    c = cluster(1)
+    (opener / "code").write_text("3")
+    web(c.socket(0), "--open").process.wait_for(
+        "cannot open a browser: it ended with exit code 3; open the URL above")
+    monkeypatch.setenv("PATH", "/nowhere")
+    web(c.socket(0), "--open").process.wait_for("open: no such program; open the URL above")
+    if sys.platform != "darwin":
+        monkeypatch.delenv("DISPLAY")
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        web(c.socket(0), "--open").process.wait_for("there is no display")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root and a mount namespace")
+def test_with_sudo_bookmark_and_browser_are_the_invoking_users(cluster, opener):
+    c = cluster(1)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        home, users = pathlib.Path(folder, "kim"), pathlib.Path(folder, "passwd")
+        home.mkdir()
+        os.chown(home, 4242, 4242)
+        users.write_text(pathlib.Path("/etc/passwd").read_text() + f"kim:x:4242:4242::{home}:/bin/sh\n")
+        shutil.copy(opener / "xdg-open", opener / "sudo")
+        there = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', str(users)]
+        web = Process([*there, find_program("mlxcommctl"), "web", "--open", "--socket", c.socket(0)],
+                      {"SUDO_UID": "4242"})
+        try:
+            web.wait_for("Ctrl-C ends it")
+            file = home / ".local/state/mlxcommctl/web.html"
+            assert arguments_of(opener) == f"-u #4242 -- xdg-open {file}"
+            for one, mode in ((file, 0o600), (file.parent, 0o700)):
+                assert (one.stat().st_uid, one.stat().st_gid) == (4242, 4242)
+                assert one.stat().st_mode & 0o777 == mode
+            web.signal(signal.SIGINT)
+            assert web.finish() == 0 and "is not running" in file.read_text() and file.stat().st_uid == 4242
+        finally:
+            web.end()

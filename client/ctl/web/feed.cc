@@ -48,6 +48,7 @@ void SetError(Message& message, const Failure& failure) {
 }  // namespace
 
 void Feed::Start() {
+  Look(/*all=*/false);
   std::thread([this] { FollowEvents(); }).detach();
   std::thread([this] { LookAgainAndAgain(); }).detach();
   std::thread([this] { DiagnoseAgainAndAgain(); }).detach();
@@ -78,6 +79,9 @@ std::string Feed::Next(Viewer& viewer, std::uint64_t ns) {
     if (parts_[i].changed > viewer.seen) out += ServerSentEvent(kParts[i], parts_[i].json);
   }
   viewer.seen = version_;
+  v1::WebHistory history = history_.Since(viewer.sampled);
+  if (history.samples_size() > 0)
+    out += ServerSentEvent("history", JsonOf(std::move(history), JsonLayout::kCompact));
   return out;
 }
 
@@ -91,11 +95,14 @@ void Feed::Publish(std::string_view part, std::string json) {
   changed_.notify_all();
 }
 
-void Feed::WaitFor(std::uint64_t ns, std::uint64_t& done) {
-  std::unique_lock lock(mutex_);
+Feed::Finding Feed::LastFinding() {
+  const std::lock_guard lock(mutex_);
+  return {failure_, seen_unix_ns_ != 0};
+}
+
+void Feed::WaitFor(std::unique_lock<std::mutex>& lock, std::uint64_t ns, std::uint64_t& done) {
   happened_.wait_for(lock, std::chrono::nanoseconds(ns),
                      [&] { return viewers_ > 0 && happenings_ > done; });
-  happened_.wait(lock, [&] { return viewers_ > 0; });
   done = happenings_;
 }
 
@@ -144,13 +151,16 @@ void Feed::FollowEvents() {
 void Feed::LookAgainAndAgain() {
   std::uint64_t done = 0;
   for (;;) {
-    WaitFor(options_.interval_ns, done);
     std::uint64_t look = 0;
+    bool all = false;
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
+      const std::uint64_t unseen = std::max(options_.interval_ns, History::kStepNs);
+      WaitFor(lock, viewers_ > 0 ? options_.interval_ns : unseen, done);
+      all = viewers_ > 0;
       look = ++looks_begun_;
     }
-    Look();
+    Look(all);
     {
       const std::lock_guard lock(mutex_);
       looks_done_ = look;
@@ -160,44 +170,53 @@ void Feed::LookAgainAndAgain() {
   }
 }
 
-void Feed::Look() {
+void Feed::Look(bool all) {
+  v1::StatusReply status;
+  const std::uint64_t now = UnixNow();
+  Failure failure = FetchStatus(options_.socket_path, status);
+  if (failure.ok()) {
+    const std::lock_guard lock(mutex_);
+    if (history_.Add(status, now)) ++version_;
+  }
+  if (all) failure = PublishAll(std::move(failure), status);
+  PublishLook(failure, now);
+}
+
+Failure Feed::PublishAll(Failure failure, const v1::StatusReply& status) {
   std::string events;
   {
     const std::lock_guard lock(mutex_);
     events = absl::StrCat("[", absl::StrJoin(events_, ","), "]");
   }
   Publish("events", std::move(events));
-  v1::StatusReply status;
+  if (!failure.ok()) return failure;
+  Publish("status", Compact(status));
+  const Health health = HealthOf(status);
+  v1::WebHealth told;
+  told.set_good(health.good);
+  told.set_text(health.text);
+  Publish("health", JsonOf(std::move(told), JsonLayout::kCompact));
   v1::TopologyReply topology;
-  const std::uint64_t now = UnixNow();
-  Failure failure = FetchStatus(options_.socket_path, status);
-  if (failure.ok()) {
-    Publish("status", Compact(status));
-    const Health health = HealthOf(status);
-    v1::WebHealth told;
-    told.set_good(health.good);
-    told.set_text(health.text);
-    Publish("health", JsonOf(std::move(told), JsonLayout::kCompact));
-    failure = FetchTopology(options_.socket_path, topology);
-  }
-  if (failure.ok()) {
-    Publish("topology", Compact(topology));
-    v1::FlightRecordRequest request;
-    request.set_operations_max(kOperationsShown);
-    v1::FlightRecordReply record;
-    // Without it the page has all else: another program of this user may be reading it.
-    if (FetchRecord(options_.socket_path, request, record).ok()) Publish("record", Compact(record));
-  }
-  PublishLook(failure, now);
+  failure = FetchTopology(options_.socket_path, topology);
+  if (!failure.ok()) return failure;
+  Publish("topology", Compact(topology));
+  v1::FlightRecordRequest request;
+  request.set_operations_max(kOperationsShown);
+  v1::FlightRecordReply record;
+  // Without it the page has all else: another program of this user may be reading it.
+  if (FetchRecord(options_.socket_path, request, record).ok()) Publish("record", Compact(record));
+  return failure;
 }
 
 void Feed::PublishLook(const Failure& failure, std::uint64_t unix_ns) {
   v1::WebDaemon told;
-  if (failure.ok())
-    seen_unix_ns_ = unix_ns;
-  else
-    SetError(told, failure);
-  told.set_seen_unix_ns(seen_unix_ns_);
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = failure;
+    if (failure.ok()) seen_unix_ns_ = unix_ns;
+    told.set_seen_unix_ns(seen_unix_ns_);
+  }
+  if (!failure.ok()) SetError(told, failure);
   Publish("daemon", JsonOf(std::move(told), JsonLayout::kCompact));
 }
 
@@ -215,7 +234,11 @@ void Feed::DiagnoseAgainAndAgain() {
   how.python = false;
   std::uint64_t done = 0;
   for (;;) {
-    WaitFor(kDiagnosisNs, done);
+    {
+      std::unique_lock lock(mutex_);
+      WaitFor(lock, kDiagnosisNs, done);
+      happened_.wait(lock, [this] { return viewers_ > 0; });
+    }
     Publish("doctor", FindingsAsJson(Diagnose(how)));
     std::this_thread::sleep_for(kBetweenDiagnoses);
   }

@@ -1,12 +1,14 @@
 // What the page shows, kept as the verbs' own JSON, and told to each viewer as it changes.
 //
 //   daemon ── its stream of events ──▶ wakes ──▶ status, topology, record ──▶ parts ──▶ viewers
+//                                                   └──▶ history ──▶ viewers
 //
-// While nobody looks the daemon is asked for nothing but its events.
+// While nobody looks, the daemon is asked for its events, and for its status each two seconds: the curves of
+// the last minutes are there when somebody comes.
 //
 // Owner: the verb, until the process ends: its threads wait in calls that have no end.
-// Thread: Next, Enter and Leave any; three of its own ask the daemon.
-// Memory: one text for each part, and the last events.
+// Thread: any but for Start; three of its own ask the daemon.
+// Memory: one text for each part, the last events, and the history.
 #pragma once
 
 #include <array>
@@ -18,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "client/ctl/web/history.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::ctl {
@@ -46,19 +49,28 @@ class Feed {
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
+  // Looks for the first time, then starts its threads.
   void Start();
 
-  // What a viewer has. It gets nothing that was last looked at before it came: the daemon
-  // was not asked while nobody looked.
+  // What the last look has found.
+  struct Finding {
+    Failure failure;                // Ok: the daemon.
+    bool has_found_before = false;  // Some look has found it.
+  };
+  Finding LastFinding();
+
+  // What a viewer has. It gets no part that was last looked at before it came: the daemon
+  // was not asked for all while nobody looked.
   struct Viewer {
     std::uint64_t seen = 0;
     std::uint64_t first_look = 0;
+    std::uint64_t sampled = 0;
   };
   // None: there are as many viewers as there may be.
   std::optional<Viewer> Enter();
   void Leave();
-  // As messages of the stream, all parts that have changed since the last call. Waits for some; empty: the
-  // time is over.
+  // As messages of the stream, all parts that have changed since the last call, and new samples. Waits for
+  // some; empty: the time is over.
   std::string Next(Viewer& viewer, std::uint64_t ns);
 
  private:
@@ -72,13 +84,14 @@ class Feed {
   void FollowEvents();
   void LookAgainAndAgain();
   void DiagnoseAgainAndAgain();
-  void Look();
+  void Look(bool all);
+  Failure PublishAll(Failure failure, const v1::StatusReply& status);
   void PublishLook(const Failure& failure, std::uint64_t unix_ns);
   void PublishFollowing(const Failure& failure);
   void AddEvent(std::string json);
   void Publish(std::string_view part, std::string json);
-  // Until somebody looks and either the time is over or `done` is behind what has happened.
-  void WaitFor(std::uint64_t ns, std::uint64_t& done);
+  // Until either the time is over or, where somebody looks, `done` is behind what has happened.
+  void WaitFor(std::unique_lock<std::mutex>& lock, std::uint64_t ns, std::uint64_t& done);
 
   const FeedOptions options_;
   std::mutex mutex_;
@@ -90,8 +103,9 @@ class Feed {
   std::uint64_t happenings_ = 0;
   std::uint64_t looks_begun_ = 0;
   std::uint64_t looks_done_ = 0;
-  std::uint64_t seen_unix_ns_ =
-      0;  // Of the last look that has found a daemon. Only who looks has it.
+  std::uint64_t seen_unix_ns_ = 0;  // Of the last look that has found a daemon.
+  Failure failure_;                 // Of the last look.
+  History history_;
   int viewers_ = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "client/ctl/web/gate.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <optional>
 
@@ -37,16 +36,18 @@ std::string_view WithoutPort(std::string_view host, int port) {
   return port == 80 ? host : std::string_view();
 }
 
-}  // namespace
-
-std::string NewToken() {
-  std::array<unsigned char, 16> bytes{};
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) std::abort();
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+std::string RandomWord(std::size_t size) {
+  std::string bytes(size, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(size)) != 1)
+    std::abort();
+  return absl::WebSafeBase64Escape(bytes);
 }
 
-std::string NewPath() { return absl::StrCat("/", NewToken(), "/"); }
+}  // namespace
+
+std::string NewToken() { return RandomWord(16); }
+
+std::string NewPath() { return absl::StrCat("/", RandomWord(8), "/"); }
 
 // Cookies are one for all ports of a host: two such servers would take each other's.
 std::string CookieName(int port) { return absl::StrCat("mlxcomm_", port); }

@@ -30,8 +30,9 @@ struct Visit {
 
 enum class Admission : std::uint8_t { kAdmitted, kWrongHost, kOtherSite, kNoToken };
 
-std::string NewToken();  // 128 random bits, in hexadecimal digits.
-std::string NewPath();   // "/.../", with as many random bits.
+// Letters, digits, "-" and "_": URLs of 80 characters or fewer stay on one line.
+std::string NewToken();  // 128 random bits.
+std::string NewPath();   // "/.../", 64 random bits: it is guessed by asking a browser for each.
 std::string CookieName(int port);
 Admission Admit(const Gate& gate, const Visit& visit);
 

@@ -175,7 +175,7 @@ class PageServer::Server {
  private:
   void AddPages() {
     http_.Get(gate_.path, [this](const httplib::Request& request, httplib::Response& response) {
-      if (!request.get_param_value("token").empty()) {
+      if (!request.get_param_value("t").empty()) {
         response.set_header("Set-Cookie",
                             absl::StrCat(CookieName(gate_.port), "=", gate_.token,
                                          "; Path=", gate_.path, "; HttpOnly; SameSite=Strict"));
@@ -206,7 +206,7 @@ class PageServer::Server {
     }
     const std::string host = request.get_header_value("Host");
     const std::string cookies = request.get_header_value("Cookie");
-    const std::string token = request.get_param_value("token");
+    const std::string token = request.get_param_value("t");
     const std::string fetch_site = request.get_header_value("Sec-Fetch-Site");
     const Admission admission =
         Admit(gate_, {host, cookies, token, fetch_site, request.path == gate_.path});
@@ -228,7 +228,8 @@ class PageServer::Server {
         "text/event-stream",
         [this, viewer = *viewer](std::size_t, httplib::DataSink& sink) mutable {
           std::string text = feed_.Next(viewer, kSignOfLifeNs);
-          if (text.empty()) text = ":\n\n";  // A comment: whether anybody still reads shows by it.
+          // Both sides see by it whether the other is still there.
+          if (text.empty()) text = ServerSentEvent("alive", "{}");
           return sink.write(text.data(), text.size());
         },
         [this](bool) { feed_.Leave(); });

@@ -11,37 +11,48 @@
 #include <string>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/stop_signal.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/launch/launch_hosts.h"
+#include "client/ctl/web/bookmark.h"
 #include "client/ctl/web/feed.h"
 #include "client/ctl/web/gate.h"
 #include "client/ctl/web/page_server.h"
 #include "mlxcomm/v1/ctl.pb.h"
+#include "proto/system/program.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
+template <typename... Text>
+void WriteNews(const Text&... text) {
+  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(absl::StrCat(text...)).c_str());
+}
+
 struct WebOptions {
   FeedOptions feed;
   std::string bind = "127.0.0.1";
   int port = 0;
   std::uint64_t for_ns = 0;  // 0: until it is stopped.
+  bool open = false;
   bool json = false;
 };
 
-int Announce(const WebOptions& options, const Gate& gate) {
+int Announce(const WebOptions& options, const Gate& gate, Bookmark& bookmark) {
   const bool is_loopback = IsLoopback(gate.bind);
   const std::string url =
-      absl::StrFormat("http://%s:%d%s?token=%s", HostOfUrl(gate), gate.port, gate.path, gate.token);
+      absl::StrFormat("http://%s:%d%s?t=%s", HostOfUrl(gate), gate.port, gate.path, gate.token);
   if (!is_loopback) {
     std::fprintf(
         stderr,
@@ -49,17 +60,69 @@ int Announce(const WebOptions& options, const Gate& gate) {
         "network unencrypted, and everybody who has the URL sees this cluster\n",
         options.bind.c_str());
   }
+  const absl::Status kept = bookmark.LeadTo(url);
+  if (!kept.ok()) WriteNews("cannot write a bookmark: ", kept.message());
   if (options.json) {
     v1::WebReport report;
     report.set_url(url);
     report.set_bind(options.bind);
     report.set_port(static_cast<std::uint32_t>(gate.port));
+    if (kept.ok()) report.set_bookmark(bookmark.address());
     return WriteOut(JsonOf(std::move(report), JsonLayout::kCompact) + "\n", "address");
   }
-  return WriteOut(absl::StrCat(url, "\n", is_loopback ? "for browsers on this machine; " : "",
-                               "Ctrl-C ends it\n"),
-                  "address");
+  const std::string stays =
+      kept.ok() ? absl::StrCat("bookmark: ", bookmark.address(), "\n") : std::string();
+  return WriteOut(
+      absl::StrCat(url, "\n", stays, is_loopback ? "for browsers on this machine; " : "",
+                   "Ctrl-C ends it\n"),
+      "address");
 }
+
+// Reports to the terminal, while the page is served, that the daemon has gone or come, and that no browser
+// was opened.
+class TerminalNews {
+ public:
+  TerminalNews(Feed& feed, const Bookmark& bookmark) : feed_(feed), bookmark_(bookmark) {}
+
+  void OpenBrowser() {
+    absl::StatusOr<pid_t> opener = bookmark_.Open();
+    if (opener.ok())
+      opener_ = *opener;
+    else
+      SayNoBrowser(opener.status().message());
+  }
+
+  void Look() {
+    int status = 0;
+    if (opener_ != 0 && AwaitProgram(opener_, std::chrono::nanoseconds(0), status)) {
+      opener_ = 0;
+      if (status != 0) SayNoBrowser(absl::StrCat("it ended ", HowEnded(ExitCodeOf(status))));
+    }
+    const Feed::Finding finding = feed_.LastFinding();
+    if (finding.failure.ok() == is_there_) return;
+    is_there_ = finding.failure.ok();
+    if (is_there_)
+      WriteNews("mlxcommd answers");
+    else
+      WriteNews(finding.failure.message, "; the page waits for it");
+  }
+
+  // Where no daemon was ever there, the page has shown nothing.
+  int ExitCode() const {
+    const Feed::Finding finding = feed_.LastFinding();
+    return finding.has_found_before ? 0 : ReportFailure(finding.failure);
+  }
+
+ private:
+  static void SayNoBrowser(absl::string_view why) {
+    WriteNews("cannot open a browser: ", why, "; open the URL above");
+  }
+
+  Feed& feed_;
+  const Bookmark& bookmark_;
+  pid_t opener_ = 0;
+  bool is_there_ = true;
+};
 
 bool HasNobodyAtItsEnd(int descriptor) {
   struct stat kind{};
@@ -93,25 +156,31 @@ int RunWeb(const WebOptions& options) {
   gate.token = NewToken();
   gate.path = NewPath();
   gate.host_name = OwnHostName();
-  feed.Start();
   std::thread([&server, gate, &options] {
     const std::string why = server.Serve(gate);
     const int code = Fail(kExitFailed, CannotListen(options, gate.port, why));
     std::fflush(nullptr);
     ::_exit(code);
   }).detach();
-  if (const int code = Announce(options, gate); code != 0) ::_exit(code);
+  Bookmark bookmark;
+  if (const int code = Announce(options, gate, bookmark); code != 0) ::_exit(code);
+  TerminalNews news(feed, bookmark);
+  if (options.open) news.OpenBrowser();
+  feed.Start();
   const auto begin = std::chrono::steady_clock::now();
   for (std::uint64_t left = UINT64_MAX; left > 0 && !IsLeftAlone();) {
+    news.Look();
     if (options.for_ns != 0) {
       const auto gone = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
       left = options.for_ns - std::min(options.for_ns, static_cast<std::uint64_t>(gone));
     }
     if (stop.WaitFor(std::min(left, kSecondNs))) break;
   }
+  bookmark.Release();
+  const int code = news.ExitCode();
   // Threads wait at the daemon and at browsers without end, and have nothing to bring to an end.
   std::fflush(nullptr);
-  ::_exit(0);
+  ::_exit(code);
 }
 
 }  // namespace
@@ -129,11 +198,15 @@ Run AddWeb(CLI::App& web, const Invocation&) {
               "Refresh interval while nothing happens (1s)");
   AddDuration(web, "--for", options.for_ns, kSecondNs / 1000, 30 * 86400 * kSecondNs,
               "Stop after this time (at Ctrl-C)");
+  web.add_flag("--open", options.open, "Open the page in a browser");
   web.add_flag("--json", options.json, "For programs: the URL (WebReport of ctl.proto)");
   web.footer(
-      R"(Topology, links and their rates, jobs and who waits for whom, health with remedies, the
-last operations, and what has happened. Prints the URL to open, and serves it until
+      R"(Topology, links and their rates, jobs and which rank waits for which, health with
+remedies, the last operations and events. Prints the URL to open, and serves it until
 Ctrl-C. Only a browser that has the URL gets the page, and it can change nothing.
+
+The URL is new each time. The bookmark, a file of this user, stays the same and leads
+to it. Without a daemon the page waits for one; if none ever came, the exit code is 3.
 
 From another machine, with the same port number twice:
   ssh -t -L 7480:127.0.0.1:7480 studio-1 mlxcommctl web --port 7480

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <string>
 
 namespace mlxcomm::ctl::gate_test {
@@ -12,6 +14,9 @@ const std::string kToken(32, 'a');
 Gate GateOf(const std::string& bind = "127.0.0.1", const std::string& host_name = "studio-1.lan") {
   return {kToken, "/id/", 7480, bind, host_name};
 }
+
+// Whether it means nothing in a URL, in a cookie or in HTML.
+bool IsPlain(unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; }
 
 TEST(GateTest, AdmitsTheTokenOfTheUrlAndOfTheCookie) {
   const std::string cookies = "other=1; mlxcomm_7480=" + kToken + "; mlxcomm_748=x";
@@ -34,15 +39,16 @@ TEST(GateTest, RefusesAnyOtherToken) {
 // Why: an empty token as the gate's would admit a browser that has none.
 TEST(GateTest, MakesAnotherTokenEachTime) {
   const std::string token = NewToken();
-  EXPECT_EQ(token.size(), 32U);
-  EXPECT_EQ(token.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_EQ(token.size(), 22U);  // Of 6 bits each.
+  EXPECT_TRUE(std::all_of(token.begin(), token.end(), IsPlain)) << token;
   EXPECT_NE(token, NewToken());
 }
 
 // Why: a server at another port that gets the cookie must not know the path, nor learn it from the token.
 TEST(GateTest, MakesAPathThatNobodyKnows) {
   const std::string path = NewPath();
-  EXPECT_EQ(path.size(), 34U);
+  EXPECT_EQ(path.size(), 13U);
+  EXPECT_TRUE(std::all_of(path.begin() + 1, path.end() - 1, IsPlain)) << path;
   EXPECT_TRUE(path.starts_with('/') && path.ends_with('/'));
   EXPECT_NE(path, NewPath());
 }

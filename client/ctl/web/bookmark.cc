@@ -1,0 +1,157 @@
+#include "client/ctl/web/bookmark.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "proto/system/program.h"
+#include "proto/system/small_file.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+#if defined(__APPLE__)
+constexpr char kOpener[] = "open";
+#else
+constexpr char kOpener[] = "xdg-open";
+#endif
+constexpr char kPage[] =
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+    "<meta name=\"color-scheme\" content=\"light dark\"><title>mlxcomm</title>"
+    "<meta http-equiv=\"refresh\" content=\"%s\"></head><body><p>%s</p></body></html>\n";
+
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// While it is there, this process acts as another user: what root writes into a folder of a user could be led
+// elsewhere by a link.
+class ActingAs {
+ public:
+  ActingAs(uid_t user, gid_t group) : group_(::getegid()), user_(::geteuid()) {
+    ok_ = user == user_ || (::setegid(group) == 0 && ::seteuid(user) == 0);
+  }
+  ~ActingAs() {
+    if (::seteuid(user_) != 0 || ::setegid(group_) != 0) std::abort();
+  }
+  ActingAs(const ActingAs&) = delete;
+  ActingAs& operator=(const ActingAs&) = delete;
+
+  bool ok() const { return ok_; }
+
+ private:
+  const gid_t group_;
+  const uid_t user_;
+  bool ok_;
+};
+
+std::string Encoded(const std::string& path) {
+  constexpr std::string_view kPlain = "/-._~";
+  std::string out;
+  for (const char c : path) {
+    const bool plain = absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                       kPlain.find(c) != std::string_view::npos;
+    out += plain ? std::string(1, c) : absl::StrFormat("%%%02X", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+}  // namespace
+
+Bookmark::Bookmark() : user_(::geteuid()), group_(::getegid()) {
+  std::string state = Variable("XDG_STATE_HOME");
+  std::string home = Variable("HOME");
+  uid_t invoker = 0;
+  if (user_ == 0 && absl::SimpleAtoi(Variable("SUDO_UID"), &invoker) && invoker != 0) {
+    const passwd* const entry = ::getpwuid(invoker);
+    if (entry == nullptr) return;
+    user_ = invoker;
+    group_ = entry->pw_gid;
+    home = entry->pw_dir;
+    state.clear();
+  }
+  if (!state.starts_with('/') && home.starts_with('/')) state = home + "/.local/state";
+  if (state.starts_with('/')) folder_ = state + "/mlxcommctl";
+}
+
+std::string Bookmark::address() const {
+  return absl::StrCat("file://", Encoded(folder_), "/web.html");
+}
+
+absl::Status Bookmark::Write(const std::string& text) const {
+  if (folder_.empty()) return absl::NotFoundError("HOME names no folder");
+  const ActingAs user(user_, group_);
+  const auto failed = [this](const std::string& why) {
+    return absl::UnavailableError(absl::StrCat(folder_, ": ", why));
+  };
+  if (!user.ok()) return failed(std::strerror(errno));
+  const mode_t before = ::umask(077);
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  ::umask(before);
+  if (error) return failed(error.message());
+  struct stat facts{};
+  if (::lstat(folder_.c_str(), &facts) != 0) return failed(std::strerror(errno));
+  if (!S_ISDIR(facts.st_mode) || facts.st_uid != user_ || (facts.st_mode & 022) != 0)
+    return failed(absl::StrCat("expected a folder of user ", user_, " that others cannot change"));
+  if (!WriteWhole(folder_ + "/web.html", text, Placing::kReplace))
+    return failed(std::strerror(errno));
+  return absl::OkStatus();
+}
+
+absl::Status Bookmark::LeadTo(const std::string& url) {
+  if (url.find_first_of("<>&\"' ") != std::string::npos)
+    return absl::InvalidArgumentError("the URL has characters that HTML would interpret");
+  std::string text =
+      absl::StrFormat(kPage, absl::StrCat("0; url=", url),
+                      absl::StrCat("The page is at <a href=\"", url, "\">", url, "</a>."));
+  const absl::Status written = Write(text);
+  if (written.ok()) text_ = std::move(text);
+  return written;
+}
+
+void Bookmark::Release() {
+  {
+    const ActingAs user(user_, group_);
+    if (!user.ok() || text_.empty() || ReadFileText(folder_ + "/web.html") != text_) return;
+  }
+  // It is loaded again and again, so a tab that is left open shows the page once it is served.
+  Write(absl::StrFormat(kPage, "2",
+                        "mlxcommctl web is not running. <code>mlxcommctl web</code> starts it, and "
+                        "this page then leads to it."))
+      .IgnoreError();
+}
+
+absl::StatusOr<pid_t> Bookmark::Open() const {
+  if (text_.empty()) return absl::FailedPreconditionError("there is no bookmark to open");
+#if !defined(__APPLE__)
+  if (Variable("DISPLAY").empty() && Variable("WAYLAND_DISPLAY").empty())
+    return absl::FailedPreconditionError("there is no display (DISPLAY, WAYLAND_DISPLAY)");
+#endif
+  std::vector<std::string> words = {kOpener, folder_ + "/web.html"};
+  if (user_ != ::geteuid()) {
+    const std::vector<std::string> as = {"sudo", "-u", absl::StrCat("#", user_), "--"};
+    words.insert(words.begin(), as.begin(), as.end());
+  }
+  const FileDescriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  // In a group of its own: Ctrl-C ends this program, and not a browser that it has started.
+  return StartProgram(std::move(words),
+                      {.output = nowhere.get(), .error = nowhere.get(), .leads_group = true});
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,38 @@
+// What the cluster has carried in the last five minutes, for the curves of the page. Pure.
+//
+// Owner: Feed, under its lock. Memory: at most kSamplesMax samples of kLinksMax links.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mlxcomm/v1/ctl.pb.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::ctl {
+
+class History {
+ public:
+  static constexpr std::uint64_t kStepNs = 2'000'000'000;  // Between two samples, at least.
+  static constexpr std::uint64_t kWindowNs = 300'000'000'000;
+  static constexpr std::size_t kSamplesMax = kWindowNs / kStepNs;
+  static constexpr std::size_t kLinksMax = 256;
+
+  // Takes a sample, unless the last one is younger than a step. True: it has.
+  bool Add(const v1::StatusReply& status, std::uint64_t unix_ns);
+  // The samples from number `seen` on, which becomes the number of the next one.
+  v1::WebHistory Since(std::uint64_t& seen) const;
+
+ private:
+  double OperationsPerSecond(const v1::StatusReply& status, double seconds);
+
+  std::deque<v1::WebSample> samples_;
+  std::uint64_t first_ = 0;                    // The number of samples_.front().
+  std::vector<std::string> links_;             // In the order in which they came.
+  std::map<std::string, std::uint64_t> done_;  // Operations of each job, at the last sample.
+};
+
+}  // namespace mlxcomm::ctl
