@@ -25,6 +25,22 @@ def find(play=None):
     return play.chromium.executable_path if play else None
 
 
+def launched():
+    """For a fixture: yields a browser; skips its tests where none starts."""
+    import pytest
+
+    sync = pytest.importorskip("playwright.sync_api",
+                               reason="there is no playwright (tests/shell/requirements-browser.txt)")
+    with sync.sync_playwright() as play:
+        try:
+            # Root has no sandbox.
+            browser = play.chromium.launch(args=["--no-sandbox"], executable_path=find(play))
+        except sync.Error as error:
+            pytest.skip(f"there is no Chromium that starts (tests/shell/chromium.py): {error}")
+        yield browser
+        browser.close()
+
+
 def is_there():
     return find() is not None or any(FETCHED.glob("chromium*/INSTALLATION_COMPLETE"))
 

@@ -1,11 +1,9 @@
-"""The page of `mlxcommctl web` in headless Chromium: what it shows, and whether all can use it.
+"""The page of `mlxcommctl web` in headless Chromium, of real daemons and ranks.
 
-It needs what requirements-browser.txt has (playwright, and axe-core by axe-playwright-python) and a Chromium
-(chromium.py); what is missing is named by the test that is skipped. Pictures of the page are kept for people,
-in build/web-page.
+It needs what requirements-browser.txt has and a Chromium (chromium.py); what is missing is named by the test
+that is skipped. Pictures of the page are kept for people, in build/web-page.
 """
 
-import importlib.resources
 import json
 import math
 import pathlib
@@ -21,13 +19,12 @@ from conftest import PATIENCE, Process, find_program, wait_until
 from ground.cluster import PATIENT
 from ground.wiring import crossed
 from shell import chromium
-from shell.test_web import Web
+from shell.test_web import Web, state  # noqa: F401, a fixture
 
 # One worker: starting a browser takes longer than most of these tests.
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("web page")]
 
 PICTURES = chromium.BUILD / "web-page"
-NARROW = {"width": 390, "height": 844}  # A telephone.
 WIDE = {"width": 1280, "height": 720}
 # All call all_sum until the file is there; the last rank does not call then.
 RANK = """
@@ -44,16 +41,7 @@ time.sleep(3600)
 
 @pytest.fixture(scope="module")
 def browser():
-    sync = pytest.importorskip("playwright.sync_api",
-                               reason="there is no playwright (tests/shell/requirements-browser.txt)")
-    with sync.sync_playwright() as play:
-        try:
-            # Root has no sandbox.
-            browser = play.chromium.launch(args=["--no-sandbox"], executable_path=chromium.find(play))
-        except sync.Error as error:
-            pytest.skip(f"there is no Chromium that starts (tests/shell/chromium.py): {error}")
-        yield browser
-        browser.close()
+    yield from chromium.launched()
 
 
 @pytest.fixture
@@ -72,7 +60,6 @@ def opened(browser):
                 else page.trouble.append(request.url))
         page.goto(web.url, timeout=PATIENCE * 1000)
         page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)
-        page.wait_for_selector("#examined:not(:empty)", state="attached", timeout=PATIENCE * 1000)
         return web, page
 
     yield make
@@ -100,8 +87,8 @@ def until_shown(page, selector, text):
 
 def places(page):
     return page.eval_on_selector_all(
-        "#picture .vertex", "all => Object.fromEntries(all.map(one => [one.children[1].textContent, "
-        "one.getAttribute('transform')]))")
+        "#picture .vertex", "all => Object.fromEntries(all.map("
+        "one => [one.querySelector('.name').textContent, one.getAttribute('transform')]))")
 
 
 def clockwise(points):
@@ -110,25 +97,6 @@ def clockwise(points):
     # A node at the top may be a hair to its left.
     return sorted(points, key=lambda name: round(math.atan2(points[name][0] - x, y - points[name][1]), 3)
                   % (2 * math.pi))
-
-
-def assert_all_can_use_it(page, name):
-    """axe-core finds nothing, and nothing is cut off, in both themes and in a narrow window."""
-    axe = pytest.importorskip("axe_playwright_python", reason="there is no axe-core "
-                              "(axe-playwright-python, in tests/shell/requirements-browser.txt)")
-    # Not as a script element, which the page's policy forbids.
-    page.evaluate(importlib.resources.files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
-    for theme, window in (("light", WIDE), ("dark", WIDE), ("light", NARROW)):
-        page.emulate_media(color_scheme=theme)
-        page.set_viewport_size(window)
-        keep_picture(page, f"{name}-{theme if window is WIDE else 'narrow'}")
-        found = page.evaluate("axe.run()")
-        told = [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found["violations"]]
-        assert told == [], (theme, window, told)
-        assert any(one["id"] == "color-contrast" for one in found["passes"])
-        assert page.evaluate("document.documentElement.scrollWidth") <= window["width"]
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size(WIDE)
 
 
 def test_the_page_shows_what_there_is(cluster, opened, tmp_path):
@@ -142,24 +110,27 @@ def test_the_page_shows_what_there_is(cluster, opened, tmp_path):
     assert set(places(page)) == {"node-0", "node-1", "node-2"}
     assert "token" not in page.url
     until(page, "document.querySelectorAll('#links tbody tr').length === 3")
-    until_shown(page, "#jobs h3", "^train running$")
+    until_shown(page, ".job .title", r"^train\s+3 ranks.*\s+running$")
     until(page, "document.querySelectorAll('#jobs tbody tr').length === 3")
-    until_shown(page, "#links tbody tr", r"^node-\d - node-\d\tup\ttcp\t[0-9.]+ [MG]B/s\t")
+    until_shown(page, "#links tbody tr", r"^node-\d - node-\d\s+up\ttcp\t[0-9.]+ [MG]B/s\t")
+    until_shown(page, "#traffic .big", r"^[0-9.]+ [MG]B/s$")
+    page.click("#operations summary")
     until_shown(page, "#record tbody tr", r"\ttrain\t\d+ all_reduce sum float32\[250000\]\t977 KiB\tdone\t")
-    until(page, "document.getElementById('health-text').textContent === 'all is well'")
+    until(page, "document.getElementById('health-text').hidden")
     keep_picture(page, "running")
     pause.touch()
-    said = until_shown(page, "#jobs .waits", "wait")
-    assert re.fullmatch(r"ranks 0, 1 wait for rank 2 in all_reduce sum float32\[250000\], operation \d+ for "
-                        r"[0-9.]+ m?s", said[0]), said
+    said = until_shown(page, ".job .news", "waited")
+    assert re.fullmatch(r"ranks 0, 1 have waited [0-9.]+ s for rank 2 in all_reduce sum float32\[250000\], "
+                        r"operation \d+", said[0]), said
+    until_shown(page, ".job tbody tr", "^2\t.*awaited for .*: does not call")
     ago = [scaled(cell) for cell in page.locator("#record tbody td:first-child").all_inner_texts()]
     assert ago == sorted(ago), ago
-    assert_all_can_use_it(page, "waiting")
+    keep_picture(page, "waiting")
     ranks[2].signal(signal.SIGKILL)
-    until_shown(page, "#jobs h3", "^train failed$")
-    until_shown(page, "#jobs", "rank 2")
+    until_shown(page, ".job .state", "^failed$")
+    until_shown(page, ".job .news", "rank 2")
     until_shown(page, "#record tbody tr", "RANK_LOST")
-    assert_all_can_use_it(page, "failed")
+    keep_picture(page, "failed")
     page.reload()
     page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)
     assert page.trouble == []
@@ -190,21 +161,43 @@ def test_the_page_says_that_the_daemon_is_gone(cluster, opened):
     c = cluster(1)
     web, page = opened(c.socket(0))
     c.daemons[0].end()
-    until(page, "document.getElementById('trouble').textContent.includes('The daemon is gone')")
+    until(page, "document.getElementById('trouble').textContent.includes('no mlxcommd at')")
     keep_picture(page, "gone")
-    said = page.inner_text("#trouble")
-    assert re.search(r" Showing the state as of \d+:\d\d:\d\d[^.]*\.$", said), said
+    said = page.inner_text("#feed")
+    assert re.fullmatch(r"daemon gone since \d\d:\d\d:\d\d", said), said
     later = time.time() // 1 + 1  # Another second than the one that is shown.
     wait_until(lambda: time.time() >= later, "the clock goes on")
     page.reload()
     until(page, "!document.getElementById('trouble').hidden")
-    assert page.inner_text("#trouble") == said
+    assert page.inner_text("#feed") == said
     until(page, "document.querySelector('#picture .vertex')")
     c.start_daemon(0)
     until(page, "document.getElementById('trouble').hidden")
-    until(page, "document.getElementById('health-text').textContent.startsWith('all is well on this node')")
+    until(page, "document.getElementById('feed').textContent === 'live'")
     web.process.end()
     until(page, "document.getElementById('trouble').textContent.includes('does not answer')")
+
+
+# Why: a file is another site than the server, so a cookie that it sets has to come with the page itself.
+def test_the_bookmark_leads_to_the_page_and_to_the_next_one(cluster, browser):
+    c = cluster(1)
+    first = Web(c.socket(0))
+    page = browser.new_page()
+    try:
+        page.goto(first.told["bookmark"], timeout=PATIENCE * 1000)
+        page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)
+        assert page.url == f"http://127.0.0.1:{first.port}{first.path}"
+        first.process.signal(signal.SIGINT)
+        assert first.process.finish() == 0
+        page.goto(first.told["bookmark"], timeout=PATIENCE * 1000)
+        assert "mlxcommctl web is not running" in page.inner_text("body")
+        second = Web(c.socket(0))
+        page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)
+        assert page.url == f"http://127.0.0.1:{second.port}{second.path}"
+        second.end()
+    finally:
+        page.close()
+        first.end()
 
 
 # Why: names come from others; one that is read as markup would be a program in this page.
@@ -241,9 +234,11 @@ def test_what_is_broken_comes_with_its_remedy(cluster, opened):
     c = cluster(3)
     _, page = opened(c.socket(0))
     c.daemons[2].end()
-    until(page, "document.getElementById('health-text').className === 'bad'")
-    until_shown(page, "#findings li", "^error .*node-2(.|\\n)*remedy: ")
-    assert_all_can_use_it(page, "broken")
+    until(page, "document.getElementById('health').querySelector('.big').dataset.tone === 'bad'")
+    until_shown(page, "#findings summary", "^error .*node-2")
+    page.click("#findings summary")
+    until_shown(page, "#findings li", "remedy ")
+    keep_picture(page, "broken")
 
 
 # Why: between two looks lies more time than this test has, so only what the daemon tells can bring it. The

@@ -18,6 +18,8 @@ extern const std::string_view kServiceNewsyslog;
 extern const std::string_view kServiceDefaults;  // config/mlxcommd.textproto
 extern const std::string_view kPageHtml;         // The page of the verb web.
 extern const std::string_view kPageCss;
+extern const std::string_view kPageCurvesJs;
+extern const std::string_view kPageJobsJs;
 extern const std::string_view kPageJs;
 extern const std::string_view kPageTablesJs;
 extern const std::string_view kPageTopologyJs;

@@ -95,7 +95,7 @@ void Feed::Publish(std::string_view part, std::string json) {
   changed_.notify_all();
 }
 
-Feed::Finding Feed::LastFinding() {
+Feed::Contact Feed::LastContact() {
   const std::lock_guard lock(mutex_);
   return {failure_, seen_unix_ns_ != 0};
 }

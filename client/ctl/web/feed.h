@@ -53,11 +53,11 @@ class Feed {
   void Start();
 
   // What the last look has found.
-  struct Finding {
-    Failure failure;                // Ok: the daemon.
-    bool has_found_before = false;  // Some look has found it.
+  struct Contact {
+    Failure failure;         // Ok: the daemon.
+    bool was_there = false;  // At some look.
   };
-  Finding LastFinding();
+  Contact LastContact();
 
   // What a viewer has. It gets no part that was last looked at before it came: the daemon
   // was not asked for all while nobody looked.

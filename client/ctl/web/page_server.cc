@@ -184,6 +184,8 @@ class PageServer::Server {
     });
     static constexpr char kScript[] = "text/javascript; charset=utf-8";
     AddFile("page.css", kPageCss, "text/css; charset=utf-8");
+    AddFile("curves.js", kPageCurvesJs, kScript);
+    AddFile("jobs.js", kPageJobsJs, kScript);
     AddFile("page.js", kPageJs, kScript);
     AddFile("tables.js", kPageTablesJs, kScript);
     AddFile("topology.js", kPageTopologyJs, kScript);

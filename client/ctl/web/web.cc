@@ -98,19 +98,19 @@ class TerminalNews {
       opener_ = 0;
       if (status != 0) SayNoBrowser(absl::StrCat("it ended ", HowEnded(ExitCodeOf(status))));
     }
-    const Feed::Finding finding = feed_.LastFinding();
-    if (finding.failure.ok() == is_there_) return;
-    is_there_ = finding.failure.ok();
+    const Feed::Contact contact = feed_.LastContact();
+    if (contact.failure.ok() == is_there_) return;
+    is_there_ = contact.failure.ok();
     if (is_there_)
       WriteNews("mlxcommd answers");
     else
-      WriteNews(finding.failure.message, "; the page waits for it");
+      WriteNews(contact.failure.message, "; the page waits for it");
   }
 
   // Where no daemon was ever there, the page has shown nothing.
   int ExitCode() const {
-    const Feed::Finding finding = feed_.LastFinding();
-    return finding.has_found_before ? 0 : ReportFailure(finding.failure);
+    const Feed::Contact contact = feed_.LastContact();
+    return contact.was_there ? 0 : ReportFailure(contact.failure);
   }
 
  private:

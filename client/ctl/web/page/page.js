@@ -1,79 +1,189 @@
-// Reads the feed of mlxcommctl web and shows each of its parts. Without a feed, or without a daemon, the page
-// says so above what was last known.
-import {showEvents, showFindings, showJobs, showLinks, showNode, showRecord} from "./tables.js";
-import {chosenNode, showTopology} from "./topology.js";
-import {byId, plural, say} from "./words.js";
+// Reads the feed of mlxcommctl web and shows its parts. Where there is no feed or no daemon, the page says since
+// when, and shows what was last known in grey.
+import {addHistory, curveOf, drawCurve, makeCurve, peakOf} from "./curves.js";
+import {endedJobsOf, sayEnded, sayWait, showJobs, waitsOf} from "./jobs.js";
+import {linksOf, showEvents, showFindings, showLinks, showRecord} from "./tables.js";
+import {showNode, showTopology} from "./topology.js";
+import {brief, byId, clock, dateOf, element, plural, rateNow, toneOf, write, writeLine} from "./words.js";
 
 // The token has become a cookie: it need not stand in the address, nor in the browser's history.
 history.replaceState(null, "", location.pathname);
 
-const latest = {};
+const SILENCE_MS = 15000; // A feed says something every 2 s.
 
-const choose = (id) => showNode(latest.status, id);
+const latest = {}; // The data of the last message of each part.
+let feedTrouble = "";
+let heardAt = performance.now();
 
-function showStatus(status) {
-  const answering = status.nodes.filter((node) => node.answered).length;
-  say("cluster", status.cluster);
-  say("summary", `${plural(status.nodes.length, "node")}` +
-    (answering < status.nodes.length ? ` (${answering} answering)` : "") +
-    `, ${plural(status.jobs.length, "job")}, as ${status.node} sees it`);
-  document.title = `${status.cluster} - mlxcomm`;
+/** "18:27:52" of when all was as the page shows it: of the look, not of its arrival; empty: never. */
+function asOf() {
+  const seen = latest.daemon?.seen_unix_ns ?? "0";
+  return seen === "0" ? "" : clock(dateOf(seen));
+}
+
+/** {title, text}: why the page is not live; empty: it is. */
+function troubleNow() {
+  const since = asOf() ? ` since ${asOf()}` : "";
+  if (feedTrouble) return {title: `not connected${since}`, text: feedTrouble};
+  if (latest.daemon?.error) {
+    return {title: since ? `daemon gone${since}` : "no daemon", text: `${latest.daemon.error.message}.`};
+  }
+  return {title: "", text: ""};
+}
+
+function tile(id, big, note, tone = "") {
+  const [, figure, line] = byId(id).children;
+  writeLine(figure, big, tone);
+  writeLine(line, note);
+}
+
+/** The topology has the nodes that are lost as well, until they are forgotten. */
+const nodesOf = ({topology, status}) => topology?.nodes ?? status?.nodes ?? [];
+
+function showNodes(nodes, own) {
+  const conditionOf = (node) => (node.answered || node.state !== "up" || node.name === own ? node.state : "no answer");
+  const counts = new Map();
+  for (const node of nodes) counts.set(conditionOf(node), (counts.get(conditionOf(node)) ?? 0) + 1);
+  const up = counts.get("up") ?? 0;
+  const others = [...counts].filter(([state]) => state !== "up").map(([state, count]) => `${count} ${state}`);
+  tile("nodes", up === nodes.length ? `${up} up` : `${up} of ${nodes.length} up`,
+    [...others, `as ${brief(own, 20)} sees it`].join(", "));
+  byId("nodes").lastElementChild.replaceChildren(...nodes.map((node) => {
+    const dot = element("span", "dot");
+    dot.dataset.tone = toneOf(conditionOf(node)) || "bad";
+    dot.title = `${node.name}: ${conditionOf(node)}`;
+    return dot;
+  }));
+}
+
+/** Ranks on one node meet in its memory, where no cable is: there operations are counted. */
+function showTraffic(status) {
+  const links = linksOf(status);
+  const what = links.length > 0 ? "bytes" : "operations";
+  const say = (value) => (what === "bytes" ? rateNow(value, links.length)
+    : value < 0.5 ? "idle" : `${Math.round(value).toLocaleString("en-US")}/s`);
+  const points = curveOf(what);
+  const now = what === "bytes" ? links.reduce((sum, link) => sum + link.direct, 0) : points.at(-1)?.value ?? 0;
+  const most = Math.max(now, peakOf(points));
+  const title = what === "bytes" ? "Traffic" : "Operations";
+  write(byId("traffic").firstElementChild, title);
+  tile("traffic", say(now), say(most) === "idle" ? "idle for 5 minutes" : `5 min peak ${say(most)}`);
+  if (!byId("traffic").querySelector("svg")) byId("traffic").append(makeCurve());
+  drawCurve(byId("traffic").lastElementChild, points, Math.max(most, what === "bytes" ? 1e6 : 10),
+    `${title} of the last 5 minutes`);
+}
+
+/** {text, tone}: of all jobs what matters most. */
+function newsOfJobs(status) {
+  const failed = status.jobs.find((job) => job.state === "failed");
+  if (failed) return {text: `${brief(failed.name, 24)} failed`, tone: "bad"};
+  const [waiting] = status.jobs.flatMap((job) => waitsOf(job).map((wait) => ({...wait, job: job.name})))
+    .sort((a, b) => b.age - a.age);
+  if (waiting) return {text: `${brief(waiting.job, 16)}: ${sayWait(waiting)}`, tone: "warn"};
+  const forming = status.jobs.filter((job) => job.state === "forming").length;
+  if (forming > 0) return {text: `${plural(forming, "job")} forming`, tone: "warn"};
+  const [ended] = endedJobsOf(status);
+  if (ended) return {text: sayEnded(ended, 16), tone: ended.reason ? "bad" : ""};
+  const jobs = status.jobs.map((job) => `${brief(job.name, 24)} (${plural(job.size, "rank")})`);
+  if (status.jobs_of_others > 0) jobs.push(`${status.jobs_of_others} of other users`);
+  return {text: jobs.join(", "), tone: ""};
+}
+
+/** {big, tone, note}: what status and doctor say together. Neither is well while the other is not. */
+function verdictOn({good, text}, doctor) {
+  const {errors = 0, warnings = 0, notes = 0} = doctor ?? {};
+  const isBroken = !good && (latest.status?.jobs.some((job) => job.state === "failed") ||
+    nodesOf(latest).some((node) => node.state === "lost"));
+  if (isBroken && errors === 0) return {big: "trouble", tone: "bad", note: text};
+  if (errors + warnings > 0) {
+    const worst = doctor.findings.find((one) => ["error", "warning"].includes(one.severity));
+    const counts = [errors && plural(errors, "error"), warnings && plural(warnings, "warning")];
+    return {big: counts.filter(Boolean).join(", "),
+      tone: errors > 0 ? "bad" : "warn", note: good ? `${worst.object}: ${worst.title}` : text};
+  }
+  if (!good) return {big: "attention", tone: "warn", note: text};
+  return {big: "all is well", tone: "good",
+    note: text === "all is well" ? `doctor: ${notes > 0 ? plural(notes, "note") : "nothing found"}` : text};
+}
+
+function showHealth(health, doctor, isStale) {
+  const {big, tone, note} = verdictOn(health, doctor);
+  if (isStale) tile("health", "not known", `${asOf()}: ${health.text}`);
+  else tile("health", big, note, tone);
+  write(byId("health-text"), health.text, tone);
+  byId("health-text").hidden = health.good;
+  byId("attention").hidden = health.good && byId("findings").childElementCount === 0;
+}
+
+let isPlanned = false;
+
+function show() {
+  isPlanned = false;
+  const {status, topology, health, doctor, following} = latest;
+  const trouble = troubleNow();
+  const isStale = trouble.title !== "";
+  const date = isStale && asOf() ? `as of ${asOf()}` : "";
+  document.body.classList.toggle("stale", isStale);
+  for (const title of document.querySelectorAll("h2")) title.dataset.asOf = date;
+  if (isStale) write(byId("feed"), trouble.title, "bad");
+  else if (latest.daemon) write(byId("feed"), "live", "good");
+  byId("trouble").hidden = !isStale;
+  write(byId("trouble"), trouble.text);
+  byId("events-trouble").hidden = !following?.error;
+  write(byId("events-trouble"), following?.error ? `The daemon sends no events: ${following.error.message}. ` +
+    "Changes are shown later than they happen." : "", "bad");
+  showFindings(doctor);
+  showEvents(latest.events);
+  showRecord(latest.record);
+  if (health) showHealth(health, doctor, isStale);
+  if (!status) return;
+  document.body.classList.remove("unknown");
+  writeLine(byId("cluster"), status.cluster);
+  document.title = `${isStale || !health?.good || doctor?.errors > 0 ? "! " : ""}${status.cluster} - mlxcomm`;
+  showNodes(nodesOf(latest), status.node);
+  showTraffic(status);
+  const {text, tone} = newsOfJobs(status);
+  tile("work", status.jobs.length === 0 ? "none" : plural(status.jobs.length, "job"), text, tone);
   showJobs(status);
   showLinks(status);
-  if (latest.topology) showTopology(latest.topology, status, choose);
-  if (chosenNode()) choose(chosenNode());
+  if (topology) showTopology(topology, status, () => showNode(latest.status));
+  showNode(status);
 }
 
-/** When all was as the page shows it: the time of the look, not that of its arrival. */
-function asOf() {
-  const milliseconds = Number(BigInt(latest.daemon?.seen_unix_ns ?? 0) / 1000000n);
-  if (milliseconds === 0) return "";
-  const at = new Date(milliseconds);
-  const isToday = at.toDateString() === new Date().toDateString();
-  return ` Showing the state as of ${isToday ? at.toLocaleTimeString() : at.toLocaleString()}.`;
+/** Once for all messages that come together. */
+function plan() {
+  if (!isPlanned) setTimeout(show);
+  isPlanned = true;
 }
 
-function trouble(text) {
-  byId("trouble").hidden = text === "";
-  say("trouble", text === "" ? "" : text + asOf());
+function hear() {
+  heardAt = performance.now();
+  feedTrouble = "";
+  plan();
 }
-
-function showDaemon({error}) {
-  trouble(error ? `The daemon is gone: ${error.message}.` : "");
-  if (error) say("health-text", "not known: the daemon is gone", "bad");
-  else if (latest.health) parts.health(latest.health); // It may be as it was before, and not be told again.
-}
-
-function showFollowing({error}) {
-  say("events-trouble", error ? `The daemon refuses to tell events: ${error.message}. ` +
-    "Changes are shown later than they happen." : "");
-  byId("events-trouble").hidden = !error;
-}
-
-const parts = {
-  daemon: showDaemon,
-  following: showFollowing,
-  health: ({good, text}) => say("health-text", text, good ? "good" : "bad"),
-  status: showStatus,
-  topology: (topology) => showTopology(topology, latest.status, choose),
-  doctor: showFindings,
-  record: showRecord,
-  events: showEvents,
-};
 
 const feed = new EventSource("feed");
-for (const [name, show] of Object.entries(parts)) {
+for (const name of ["daemon", "following", "health", "status", "topology", "record", "events", "doctor"]) {
   feed.addEventListener(name, (message) => {
     latest[name] = JSON.parse(message.data);
-    show(latest[name]);
+    hear();
   });
 }
-feed.addEventListener("open", () => {
-  say("feed", "live", "good"); // Whether there is trouble, the part of the daemon tells, which comes with it.
+feed.addEventListener("history", (message) => {
+  addHistory(JSON.parse(message.data));
+  hear();
 });
+feed.addEventListener("alive", hear);
 feed.addEventListener("error", () => {
-  say("feed", "not connected", "bad");
-  trouble(feed.readyState === EventSource.CLOSED
-    ? "mlxcommctl web has refused the connection. Was it restarted? Open the URL that it has printed."
-    : "mlxcommctl web does not answer. Has it ended?");
+  feedTrouble = feed.readyState === EventSource.CLOSED
+    ? "mlxcommctl web has refused the connection. Was it restarted? Open its bookmark, or the URL that it has printed."
+    : "mlxcommctl web does not answer. Has it ended? mlxcommctl web --open starts it again.";
+  plan();
 });
+setInterval(() => {
+  if (feedTrouble || performance.now() - heardAt < SILENCE_MS) return;
+  feedTrouble = "Nothing comes from mlxcommctl web any more: is the connection to its machine up?";
+  plan();
+}, 1000);
+new ResizeObserver(plan).observe(byId("picture"));
+byId("operations").addEventListener("toggle", plan);

@@ -1,15 +1,18 @@
-// The picture of nodes and cables. Nodes stand on a circle by name, as `mlxcommctl topology --svg` has them,
-// whatever becomes of cables and ring. Their places are chosen anew only when a node comes that was not there
-// before, never because one went. Elements are changed, not made again, so that the focus stays.
-import {byId, byName, nanoseconds, rateNow, say} from "./words.js";
+// The picture of nodes and cables. Nodes stand on an ellipse by name, as `mlxcommctl topology --svg` has them,
+// whatever becomes of cables and ring. Their places are chosen again only when a node comes that was not there
+// before, never because one went. Elements are changed, not made again, so that the focus stays. A unit is a
+// pixel: texts have their size on a telephone too.
+import {byId, byName, bytes, element, keep, milliseconds, nanoseconds, plural, rate, rateNow, toneOf, write,
+  writeLine} from "./words.js";
 
-const WIDTH = 640;
-const HEIGHT = 440;
-const BOX = {width: 124, height: 44};
-const MARGIN = 40; // Above and below the nodes.
+const BOX_HEIGHT = 40;
+const GAP = 6; // Between two boxes.
+const BEND = 36; // Between two cables that join the same nodes.
+const LABELS_MAX = 12;
 
-const places = []; // Ids in their order on the circle.
-const shown = new Map(); // What is drawn, by what it stands for.
+const places = []; // Ids in their order on the ellipse.
+const known = new Map(); // Cables by their ends, those included that the daemon no longer tells of.
+let size = {width: 0, height: 0, box: 0};
 let chosen = null;
 
 function svg(name, attributes = {}, ...children) {
@@ -25,54 +28,60 @@ function set(of, attributes) {
   }
 }
 
-function write(of, text) {
-  if (of.textContent !== text) of.textContent = text;
+/** Cuts letters out of a text that has no room, before its end: names differ there. */
+function fit(of, text, room) {
+  if (of.dataset.text === `${text} ${room}`) return;
+  of.dataset.text = `${text} ${room}`;
+  of.textContent = text;
+  for (let kept = text.length - 1; kept > 1 && of.getComputedTextLength() > room; --kept) {
+    of.textContent = `${text.slice(0, Math.floor(kept / 3))}…${text.slice(text.length - Math.ceil(2 * kept / 3))}`;
+  }
 }
 
-const short = (text) => (text.length <= 16 ? text : `${text.slice(0, 14)}..`);
+// --- places -------------------------------------------------------------------------
 
 const inOrder = (topology) => [...topology.nodes]
   .sort((a, b) => byName(a.name, b.name) || (a.id < b.id ? -1 : 1)).map((node) => node.id);
 
-function choosePlaces(topology) {
-  if (topology.nodes.every((node) => places.includes(node.id))) return;
-  places.splice(0, places.length, ...inOrder(topology));
-  const heights = places.map((id) => placeOf(id).y);
-  const top = Math.min(...heights, HEIGHT / 4 + MARGIN) - MARGIN; // A switch may stand there.
-  set(byId("picture"), {viewBox: `0 ${top} ${WIDTH} ${Math.max(...heights) + MARGIN - top}`});
-}
-
-function placeOf(id) {
+function placeOf(id, {width, height, box} = size) {
   const count = places.length;
-  if (count === 1) return {x: WIDTH / 2, y: HEIGHT / 2};
+  if (count === 1) return {x: width / 2, y: height / 2};
   const turn = 2 * Math.PI * places.indexOf(id) / count - (count === 2 ? Math.PI / 2 : 0);
-  return {x: WIDTH / 2 + 235 * Math.sin(turn), y: HEIGHT / 2 - 175 * Math.cos(turn)};
+  return {x: width / 2 + (width - box - 4) / 2 * Math.sin(turn),
+    y: height / 2 - (height - BOX_HEIGHT - 4) / 2 * Math.cos(turn)};
 }
 
-function keep(key, used, make, before) {
-  used.add(key);
-  if (!shown.has(key)) {
-    const made = make();
-    shown.set(key, made);
-    const picture = byId("picture");
-    if (before) picture.prepend(made);
-    else picture.append(made);
-  }
-  return shown.get(key);
+/** Two neighbours on the ellipse overlap. */
+function isTooWide(tried) {
+  const points = places.map((id) => placeOf(id, tried));
+  return points.slice(1).some((a, i) =>
+    Math.abs(a.x - points[i].x) < tried.box + GAP && Math.abs(a.y - points[i].y) < BOX_HEIGHT + GAP);
+}
+
+function chooseSize(abreast, hasSwitch) {
+  const width = Math.max(240, byId("picture").clientWidth);
+  const count = places.length;
+  const pair = 96 + BEND * Math.max(abreast - 1, hasSwitch ? 2 : 0);
+  const height = count === 1 ? 56 : count === 2 ? pair : count <= 8 ? 320 : width < 480 ? 560 : 420;
+  let box = Math.min(150, Math.floor(width / 2.8));
+  while (box > 40 && isTooWide({width, height, box})) box -= 2;
+  size = {width, height, box};
+  set(byId("picture"), {viewBox: `0 0 ${width} ${height}`, height});
+  if (!byId("picture").firstChild) byId("picture").append(svg("g"), svg("g"), svg("g"));
 }
 
 // --- nodes --------------------------------------------------------------------------
 
 function makeNode(id, choose) {
   const made = svg("g", {class: "vertex", role: "button", tabindex: 0, "aria-pressed": false},
-    svg("rect", {class: "box", ...BOX, x: -BOX.width / 2, y: -BOX.height / 2, rx: 8}),
-    svg("text", {y: -4}), svg("text", {y: 14, class: "small state"}));
+    svg("title"), svg("rect", {class: "box", height: BOX_HEIGHT, y: -BOX_HEIGHT / 2, rx: 7}),
+    svg("text", {class: "name", y: -3}), svg("text", {class: "condition", y: 13}));
   const toggle = () => {
     chosen = chosen === id ? null : id;
     for (const one of byId("picture").querySelectorAll(".vertex")) {
       set(one, {"aria-pressed": one === made && chosen === id});
     }
-    choose(chosen);
+    choose();
   };
   made.addEventListener("click", toggle);
   made.addEventListener("keydown", (event) => {
@@ -83,134 +92,170 @@ function makeNode(id, choose) {
   return made;
 }
 
-function drawNode(topology, node, used, choose) {
-  const drawn = keep(`node ${node.id}`, used, () => makeNode(node.id, choose));
+function drawNode(drawn, node, topology) {
   const own = node.name === topology.node;
   const silent = !own && node.state === "up" && !node.answered;
-  const state = silent ? "does not answer" : node.state + (own ? ", this node" : "");
+  const state = silent ? "no answer" : node.state;
+  const tone = toneOf(silent ? "lost" : node.state);
   const {x, y} = placeOf(node.id);
-  const broken = node.state !== "up" || silent;
-  set(drawn, {transform: `translate(${x} ${y})`,
-    class: `vertex${own ? " own" : ""}${broken ? " broken" : ""}`});
-  write(drawn.children[1], short(node.name));
-  write(drawn.children[2], ` ${state}`); // A blank, for what reads both.
+  const [title, box, name, condition] = drawn.children;
+  set(drawn, {transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
+    class: `vertex${own ? " own" : ""}${node.state !== "up" || silent ? " broken" : ""}`});
+  write(title, `${node.name}: ${state}${own ? ", this node" : ""}`);
+  set(box, {width: size.box, x: -size.box / 2});
+  set(name, {class: size.box < 70 ? "name small" : "name"});
+  fit(name, node.name, size.box - 8);
+  fit(condition, own && size.box > 100 ? `${state}, this node` : state, size.box - 8);
+  if (condition.dataset.tone !== tone) condition.dataset.tone = tone;
 }
 
 // --- cables -------------------------------------------------------------------------
 
+const endsOf = (cable) => [`${cable.from_node} ${cable.from_interface}`, `${cable.to_node} ${cable.to_interface}`];
+const isOf = (pair) => (cable) => cable.from_node === pair[0] && cable.to_node === pair[1];
+
+/** Where a link is not up, the cable that it had last: it may have gone before the page was loaded. */
+function cablesOfLostLinks(topology, status) {
+  return (status?.nodes ?? []).flatMap((node) => node.links.flatMap((link) => {
+    const [from, to] = [[node.id, link.last_local_interface], [link.peer_id, link.last_remote_interface]].sort();
+    if (link.state === "up" || [...topology.cables, ...known.values()].some(isOf([from[0], to[0]]))) return [];
+    return [{from_node: from[0], from_interface: from[1], to_node: to[0], to_interface: to[1], detail: link.detail,
+      switch_number: 0, round_trip_ns: "0"}];
+  }));
+}
+
+/** A cable is known until one of its nodes has gone, or one of its ports has another cable. */
+function remember(topology, status) {
+  const ids = new Set(topology.nodes.map((node) => node.id));
+  const told = new Map(topology.cables.map((cable) => [endsOf(cable).join(" "), cable]));
+  for (const cable of cablesOfLostLinks(topology, status)) known.set(endsOf(cable).join(" "), cable);
+  for (const [key, cable] of told) {
+    const isReplaced = ([old, one]) => !told.has(old) && endsOf(one).some((end) => endsOf(cable).includes(end));
+    if (!known.has(key)) [...known].filter(isReplaced).forEach(([old]) => known.delete(old));
+    known.set(key, cable);
+  }
+  for (const [key, cable] of known) {
+    if (!ids.has(cable.from_node) || !ids.has(cable.to_node)) known.delete(key);
+    else if (!told.has(key)) known.set(key, {...cable, state: "down", detail: cable.detail || "no longer reported"});
+  }
+}
+
 /** What a cable's rails carry now, in both directions, as its first end tells. */
 function trafficOn(cable, status) {
-  const node = status?.nodes.find((one) => one.id === cable.from_node);
-  let sum = 0;
-  for (const link of node?.links ?? []) {
-    if (link.peer_id !== cable.to_node) continue;
-    for (const rail of link.rails) {
-      if (rail.state === "up" && rail.local_interface === cable.from_interface &&
-          rail.remote_interface === cable.to_interface) {
-        sum += rail.sent_bytes_per_second + rail.received_bytes_per_second;
-      }
-    }
-  }
-  return sum;
+  const links = status.nodes.find((one) => one.id === cable.from_node)?.links ?? [];
+  return links.filter((link) => link.peer_id === cable.to_node).flatMap((link) => link.rails)
+    .filter((rail) => rail.state === "up" && rail.local_interface === cable.from_interface &&
+      rail.remote_interface === cable.to_interface)
+    .reduce((sum, rail) => sum + rail.sent_bytes_per_second + rail.received_bytes_per_second, 0);
 }
 
-function labelOf(cable, status) {
-  if (cable.state !== "up") return "down";
-  const now = trafficOn(cable, status);
-  if (rateNow(now) !== "idle" || Number(cable.round_trip_ns) === 0) return rateNow(now);
-  return `idle, ${nanoseconds(cable.round_trip_ns)}`;
+const widthOf = (label) => (label ? label.length * 6.8 + 10 : 0);
+
+/** From one place to another, bent aside where several cables join the same two. `text` is where the label stands,
+    beside the picture's middle, where many lines cross; without a label where there is no room between the boxes. */
+function curve(a, b, bend, label) {
+  const [x, y] = [b.x - a.x, b.y - a.y];
+  const length = Math.hypot(x, y) || 1;
+  const at = (part, aside) =>
+    ({x: a.x + x * part - aside * bend * y / length, y: a.y + y * part + aside * bend * x / length});
+  const [from, over, to] = [a, at(0.5, 2), b].map((one) => `${one.x.toFixed(1)} ${one.y.toFixed(1)}`);
+  const middle = at(0.5, 1);
+  const isCrossed = places.length > 2 && Math.hypot(middle.x - size.width / 2, middle.y - size.height / 2) < 40;
+  const needed = (Math.abs(x) * widthOf(label) + Math.abs(y) * 18) / length;
+  const free = length - Math.min(size.box / Math.abs(x), BOX_HEIGHT / Math.abs(y)) * length;
+  return {path: `M${from}Q${over} ${to}`, label: free > (isCrossed ? 2 * needed + 20 : needed) ? label : "",
+    text: isCrossed ? at(0.5 - (needed / 2 + 10) / length, 1) : middle};
 }
 
-/** From one place to another, bent aside where several cables join the same two. */
-function curve(a, b, bend) {
-  const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
-  const side = {x: -(b.y - a.y) / length * bend, y: (b.x - a.x) / length * bend};
-  const middle = {x: (a.x + b.x) / 2 + side.x, y: (a.y + b.y) / 2 + side.y};
-  return {path: `M${a.x} ${a.y}Q${middle.x + side.x} ${middle.y + side.y} ${b.x} ${b.y}`, middle};
-}
+const makeCable = () => svg("g", {class: "cable", role: "img"}, svg("title"), svg("path"),
+  svg("rect", {class: "back", height: 18, rx: 4}), svg("text"));
 
-function makeCable() {
-  return svg("g", {class: "cable", role: "img"}, svg("title"), svg("path"),
-    svg("rect", {class: "back", height: 18, rx: 3}), svg("text", {class: "small"}));
-}
-
-function drawLine(drawn, line, look, told, label) {
+function drawCable(drawn, {line: {path, label, text}, look, told}) {
   set(drawn, {class: `cable${look}`, "aria-label": told});
   write(drawn.children[0], told);
-  set(drawn.children[1], {d: line.path});
-  const width = label ? label.length * 6.6 + 8 : 0;
-  set(drawn.children[2], {x: line.middle.x - width / 2, y: line.middle.y - 9, width});
-  set(drawn.children[3], {x: line.middle.x, y: line.middle.y + 4});
+  set(drawn.children[1], {d: path});
+  const width = widthOf(label);
+  set(drawn.children[2], {x: (text.x - width / 2).toFixed(1), y: (text.y - 9).toFixed(1), width});
+  set(drawn.children[3], {x: text.x.toFixed(1), y: (text.y + 4).toFixed(1)});
   write(drawn.children[3], label);
 }
 
-const switchPlace = (number, count) =>
-  ({x: WIDTH / 2 + (number - 1 - (count - 1) / 2) * 130, y: places.length <= 2 ? HEIGHT / 4 : HEIGHT / 2});
+const makeSwitch = () => svg("g", {class: "hub", role: "img"},
+  svg("rect", {x: -38, y: -13, width: 76, height: 26, rx: 4}), svg("text", {y: 4}));
 
-function drawSwitches(cables, used) {
-  const numbers = [...new Set(cables.map((cable) => cable.switch_number))].filter((number) => number > 0);
-  for (const number of numbers) {
-    const {x, y} = switchPlace(number, numbers.length);
-    const drawn = keep(`switch ${number}`, used, () => svg("g", {class: "hub", role: "img"},
-      svg("rect", {x: -45, y: -15, width: 90, height: 30}), svg("text", {y: 5})));
-    set(drawn, {transform: `translate(${x} ${y})`, "aria-label": `switch ${number}`});
-    write(drawn.children[1], `switch ${number}`);
-  }
-  return numbers.length;
+const switchPlace = (number, count) => ({x: size.width / 2 + (number - 1 - (count - 1) / 2) * 100,
+  y: places.length <= 2 ? 20 : size.height / 2});
+
+function drawSwitch(drawn, number, count) {
+  const {x, y} = switchPlace(number, count);
+  set(drawn, {transform: `translate(${x} ${y})`, "aria-label": `switch ${number}`});
+  write(drawn.children[1], `switch ${number}`);
 }
 
-function drawCables(topology, status, used) {
-  const ring = new Set();
-  topology.ring.forEach((id, i) => {
-    const last = i + 1 === topology.ring.length;
-    if (topology.ring.length > 1 && (!last || topology.ring_closed)) {
-      ring.add([id, topology.ring[(i + 1) % topology.ring.length]].sort().join(" "));
-    }
-  });
-  const switches = drawSwitches(topology.cables, used);
-  const between = new Map();
-  for (const cable of topology.cables) {
-    const pair = [cable.from_node, cable.to_node].sort().join(" ");
-    between.set(pair, [...(between.get(pair) ?? []), cable]);
+/** Whether the two nodes follow each other in the ring. */
+function isInRing({ring, ring_closed: isClosed}, pair) {
+  const apart = Math.abs(ring.indexOf(pair[0]) - ring.indexOf(pair[1]));
+  return pair.every((id) => ring.includes(id)) && (apart === 1 || (isClosed && apart === ring.length - 1));
+}
+
+/** The lines of a cable, by what each stands for: two where it goes through a switch. */
+function linesOf(cable, topology, status, switches) {
+  const pair = [cable.from_node, cable.to_node];
+  const [from, to] = pair.map((id) => topology.nodes.find((node) => node.id === id).name);
+  const now = cable.state === "up" ? rateNow(trafficOn(cable, status)) : "down";
+  const trip = Number(cable.round_trip_ns) > 0 ? `, round trip ${nanoseconds(cable.round_trip_ns)}` : "";
+  const told = `${from} ${cable.from_interface} - ${cable.to_interface} ${to}: ` +
+    (cable.state === "up" ? now + trip : `down, ${cable.detail}`);
+  const look = cable.state !== "up" ? " cut" : now === "idle" ? "" : " busy";
+  if (cable.switch_number > 0) {
+    return [[pair[0], cable.from_interface], [pair[1], cable.to_interface]].map(([id, port]) => [`${id} ${port}`,
+      {line: curve(placeOf(id), switchPlace(cable.switch_number, switches), 0, port.slice(0, 12)), look, told}]);
   }
-  const name = (id) => topology.nodes.find((node) => node.id === id)?.name ?? id;
-  for (const [pair, cables] of between) {
-    cables.forEach((cable, i) => {
-      if (!places.includes(cable.from_node) || !places.includes(cable.to_node)) return;
-      const look = (ring.has(pair) ? " ring" : "") + (cable.state === "up" ? "" : " cut");
-      const label = labelOf(cable, status);
-      const told = `${name(cable.from_node)} ${cable.from_interface} - ${cable.to_interface} ` +
-        `${name(cable.to_node)}: ${cable.state}, ${cable.state === "up" ? label : cable.detail}`;
-      const ends = [[cable.from_node, cable.from_interface], [cable.to_node, cable.to_interface]];
-      if (cable.switch_number > 0) {
-        for (const [id, port] of ends) {
-          const drawn = keep(`port ${id} ${port}`, used, makeCable, true);
-          drawLine(drawn, curve(placeOf(id), switchPlace(cable.switch_number, switches), 0),
-            look.replace(" ring", ""), told, short(port));
-        }
-        return;
-      }
-      const drawn = keep(`cable ${ends.flat().join(" ")}`, used, makeCable, true);
-      drawLine(drawn, curve(placeOf(cable.from_node), placeOf(cable.to_node),
-        (i - (cables.length - 1) / 2) * 44), look, told, label);
-    });
-  }
+  const abreast = [...known.values()].filter(isOf(pair));
+  const bend = (abreast.indexOf(cable) - (abreast.length - 1) / 2) * BEND;
+  const label = now === "idle" || known.size > LABELS_MAX ? "" : now;
+  return [[endsOf(cable).join(" "), {line: curve(placeOf(pair[0]), placeOf(pair[1]), bend, label), told,
+    look: look + (isInRing(topology, pair) ? " ring" : "")}]];
 }
 
 // ------------------------------------------------------------------------------------
 
 export function showTopology(topology, status, choose) {
-  choosePlaces(topology);
-  const used = new Set();
-  drawCables(topology, status, used);
-  for (const node of topology.nodes) drawNode(topology, node, used, choose);
-  for (const [key, drawn] of shown) {
-    if (used.has(key)) continue;
-    drawn.remove();
-    shown.delete(key);
-  }
-  const down = topology.cables.filter((cable) => cable.state !== "up").length;
-  say("shape", topology.shape + (down > 0 ? `, ${down} of ${topology.cables.length} cables down` : ""));
+  remember(topology, status);
+  if (!topology.nodes.every((node) => places.includes(node.id))) places.splice(0, places.length, ...inOrder(topology));
+  const cables = [...known.values()];
+  const numbers = [...new Set(cables.map((cable) => cable.switch_number))].filter((number) => number > 0);
+  const abreast = cables.map((cable) => cables.filter(isOf([cable.from_node, cable.to_node])).length);
+  chooseSize(Math.max(1, ...abreast), numbers.length > 0);
+  // Of the cables at a port of a switch, the one that is in use shows how the port is.
+  const use = (cable) => (cable.state !== "up" ? 0 : rateNow(trafficOn(cable, status)) === "idle" ? 1 : 2);
+  cables.sort((a, b) => use(a) - use(b));
+  const lines = new Map(cables.flatMap((cable) => linesOf(cable, topology, status, numbers.length)));
+  const [below, middle, above] = byId("picture").children;
+  keep(below, [...lines], ([key]) => key, makeCable, (drawn, [, line]) => drawCable(drawn, line));
+  keep(middle, numbers, (number) => number, makeSwitch, (drawn, number) => drawSwitch(drawn, number, numbers.length));
+  keep(above, topology.nodes, (node) => node.id, (node) => makeNode(node.id, choose),
+    (drawn, node) => drawNode(drawn, node, topology));
+  byId("legend").hidden = cables.length === 0;
+  const down = cables.filter((cable) => cable.state !== "up").length;
+  write(byId("shape"), topology.shape + (down > 0 ? `, ${down} of ${plural(cables.length, "cable")} down` : ""));
 }
 
-export const chosenNode = () => chosen;
+/** The chosen one's details, a line for each rail. */
+export function showNode(status) {
+  const node = status?.nodes.find((one) => one.id === chosen);
+  if (!node) return byId("node").replaceChildren();
+  if (byId("node").dataset.of !== node.id) byId("node").replaceChildren(element("h3", "line"), element("ul"));
+  byId("node").dataset.of = node.id;
+  const [title, list] = byId("node").children;
+  writeLine(title, node.name);
+  const facts = node.answered ? [
+    `mlxcommd ${node.version}, pid ${node.pid}, up for ${milliseconds(node.uptime_ms)}`,
+    `${plural(Number(node.clients), "client")}, ${bytes(node.memory_bytes)} of memory`,
+  ] : ["It does not answer."];
+  const rails = node.links.flatMap((link) => link.rails.map((rail) =>
+    `to ${link.peer}: ${rail.transport} ${rail.local_interface || rail.local_address} ${rail.state}` +
+    (rail.state === "up" ?
+      `, out ${rate(rail.sent_bytes_per_second)}, in ${rate(rail.received_bytes_per_second)}` : ` ${rail.detail}`)));
+  return keep(list, facts.concat(rails), () => "", () => element("li", "line"), (item, fact) => writeLine(item, fact));
+}

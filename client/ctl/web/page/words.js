@@ -22,8 +22,9 @@ function scaled(value, units) {
 
 export const rate = (bytesPerSecond) =>
   scaled(Math.trunc(bytesPerSecond), ["B/s", "KB/s", "MB/s", "GB/s", "TB/s"]);
-export const rateNow = (bytesPerSecond) =>
-  (bytesPerSecond < IDLE_BYTES_PER_SECOND ? "idle" : rate(bytesPerSecond));
+/** Of a link, or of several together. */
+export const rateNow = (bytesPerSecond, links = 1) =>
+  (bytesPerSecond < links * IDLE_BYTES_PER_SECOND ? "idle" : rate(bytesPerSecond));
 export const nanoseconds = (ns) => scaled(Number(ns), ["ns", "us", "ms", "s"]);
 
 export function bytes(given) {
@@ -68,6 +69,17 @@ export function byName(a, b) {
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
+/** 18:27:52; on another day than `today` with its date. */
+export function clock(at, today = new Date()) {
+  const two = (number) => String(number).padStart(2, "0");
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+  if (at.toDateString() === today.toDateString()) return time;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${time}`;
+}
+
+/** Nanoseconds since 1970, as JSON has them: a string. */
+export const dateOf = (unixNs) => new Date(Number(BigInt(unixNs) / 1000000n));
+
 /** An element; children are elements or texts. */
 export function element(name, className, ...children) {
   const made = document.createElement(name);
@@ -78,15 +90,45 @@ export function element(name, className, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Only if it is another: what is read aloud, or selected, stays. */
-export function say(id, text, className) {
-  const place = byId(id);
-  if (place.textContent !== text) place.textContent = text;
-  if (className !== undefined && place.className !== className) place.className = className;
+/** Changes only what differs: what is read aloud, or selected, stays. */
+export function write(of, text, tone = "") {
+  if (of.textContent !== String(text)) of.textContent = text;
+  if ((of.dataset.tone ?? "") !== tone) of.dataset.tone = tone;
 }
 
-/** Where a state is not as it should be it has a colour; the word stands there in any case. */
-export function stateClass(state) {
+/** Without its middle where it is longer: names differ at their ends. */
+export const brief = (text, most) => (text.length <= most ? text
+  : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(text.length - Math.floor(most / 2))}`);
+
+/** A text that may be cut off: its title has all of it. */
+export function writeLine(of, text, tone, shown = text) {
+  write(of, shown, tone);
+  if (of.title !== String(text)) of.title = text;
+}
+
+/** One child of `place` for each item, in their order; of items with one key the second has a key of its own.
+    Children stay as long as their items do, and with them the focus, the selection and what is unfolded. */
+export function keep(place, items, keyOf, make, update) {
+  const seen = new Map();
+  const keys = items.map((item) => {
+    const key = String(keyOf(item));
+    seen.set(key, (seen.get(key) ?? 0) + 1);
+    return `${key} ${seen.get(key)}`;
+  });
+  for (const child of [...place.children]) if (!keys.includes(child.dataset.key)) child.remove();
+  items.forEach((item, i) => {
+    let child = [...place.children].find((one) => one.dataset.key === keys[i]);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = keys[i];
+    }
+    if (place.children[i] !== child) place.insertBefore(child, place.children[i] ?? null);
+    update(child, item);
+  });
+}
+
+/** The colour of a state that is not as it should be; the word stands there in any case. */
+export function toneOf(state) {
   if (["up", "running", "done"].includes(state)) return "good";
   if (["connecting", "grace", "draining", "forming", "warning"].includes(state)) return "warn";
   return ["lost", "down", "failed", "error"].includes(state) ? "bad" : "";

@@ -1,0 +1,103 @@
+// Jobs as cards: who waits for whom above, a row for each rank below, and the jobs that have ended.
+import {brief, byId, element, keep, milliseconds, plural, ranks, toneOf, write, writeLine} from "./words.js";
+import {table} from "./tables.js";
+
+const LONG_WAIT_MS = 1000; // Ranks always wait for each other for a moment.
+
+/** The longest first. Ranks that wait for the same ranks in the same operation are one. */
+export function waitsOf(job) {
+  const together = new Map();
+  for (const {name, waits} of [{name: "", waits: job.waits}, ...job.groups]) {
+    for (const wait of waits) {
+      const age = Number(wait.age_ms);
+      if (age < LONG_WAIT_MS) continue;
+      const key = JSON.stringify([name, wait.operation, wait.awaited]);
+      const known = together.get(key) ?? {...wait, group: name, waiting: [], age: 0};
+      together.set(key, {...known, waiting: known.waiting.concat(wait.waiting), age: Math.max(known.age, age)});
+    }
+  }
+  return [...together.values()].sort((a, b) => b.age - a.age);
+}
+
+export const sayWait = (wait) => `${ranks(wait.waiting)} ${wait.waiting.length === 1 ? "has" : "have"} waited ` +
+  `${milliseconds(wait.age)} for ${ranks(wait.awaited)}`;
+
+/** {text, tone}: the line below a job's name. */
+function newsOf(job) {
+  const group = job.groups.find((one) => one.state === "failed");
+  if (job.state === "failed") return {text: job.detail, tone: "bad"};
+  if (group) return {text: `group ${group.name} failed: ${group.detail}`, tone: "bad"};
+  const [first, ...others] = waitsOf(job);
+  if (!first) return {text: job.detail || "no rank waits", tone: job.detail ? toneOf(job.state) : "quiet"};
+  return {text: `${sayWait(first)} in ${first.operation}${first.group ? ` of group ${first.group}` : ""}` +
+    (others.length > 0 ? `, and ${plural(others.length, "more wait")}` : ""), tone: "warn"};
+}
+
+function activityOf(rank, awaited) {
+  const inside = rank.operation ? `${rank.operation}, ${milliseconds(rank.operation_age_ms)}` : "";
+  const age = awaited.get(rank.rank);
+  // One that takes part in the operation too only moves its data.
+  if (age !== undefined && age.operation !== rank.operation) {
+    const instead = inside ? `is in ${inside}` : "does not call";
+    return {text: `awaited for ${milliseconds(age.age)}: ${instead}`, tone: "warn"};
+  }
+  return {text: inside || "-", tone: inside ? "" : "quiet"};
+}
+
+const RANK_COLUMNS = [
+  {title: "rank", of: ({rank}) => rank.rank, className: "figure narrow"},
+  {title: "node", of: ({rank}) => rank.node, most: 16, className: "wide-enough"},
+  {title: "process", of: ({rank}) => `${rank.pid} ${rank.program}`, className: "wide-enough"},
+  {title: "now in", of: ({activity}) => activity.text, tone: ({activity}) => activity.tone, className: "whole"},
+  {title: "done", of: ({rank}) => Number(rank.operations_done).toLocaleString("en-US"), className: "figure middling"},
+];
+
+function makeJob() {
+  const card = element("article", "job", element("div", "title", element("h3", "line"),
+    element("p", "facts quiet line"), element("span", "state")), element("p", "news lines"),
+  element("div", "ranks scroll"));
+  card.lastChild.tabIndex = 0;
+  card.lastChild.setAttribute("role", "group");
+  return card;
+}
+
+function showJob(card, job) {
+  const [title, news, rows] = card.children;
+  writeLine(title.children[0], job.name, "", brief(job.name, 48));
+  write(title.children[2], job.state, toneOf(job.state));
+  const groups = job.groups.length + job.groups_left_out;
+  writeLine(title.children[1], [
+    job.ranks.length < job.size ? `${job.ranks.length} of ${plural(job.size, "rank")}` : plural(job.size, "rank"),
+    job.shrinks > 0 ? `shrunk from ${job.size_at_start}` : "", groups > 0 ? plural(groups, "group") : "",
+    job.user ? `user ${job.user}` : ""].filter(Boolean).join(", "));
+  const {text, tone} = newsOf(job);
+  writeLine(news, text, tone);
+  const awaited = new Map();
+  for (const wait of waitsOf({...job, groups: []})) {
+    for (const rank of wait.awaited) if (!awaited.has(rank)) awaited.set(rank, wait);
+  }
+  rows.setAttribute("aria-label", `Ranks of ${job.name}`);
+  table(rows, `Ranks of ${job.name}`, RANK_COLUMNS,
+    job.ranks.map((rank) => ({rank, activity: activityOf(rank, awaited)})), ({rank}) => rank.rank);
+}
+
+/** Those that the daemon still knows of: {name, age, reason}, the last first. */
+export const endedJobsOf = (status) => (status.ended_jobs ?? []).map((one) =>
+  ({name: one.job, age: Number(one.ended_ms_ago), reason: one.reason})).sort((a, b) => a.age - b.age);
+
+export const sayEnded = ({name, age, reason}, most) =>
+  `${brief(name, most)} ended ${milliseconds(age)} ago${reason ? `: ${reason}` : ""}`;
+
+export function showJobs(status) {
+  const ended = endedJobsOf(status).map((one) => ({...one, kind: "ended"}));
+  // Ranks of the next run may form while the last one is still there: two of a name.
+  const jobs = status.jobs.length > 0 ? status.jobs.map((one) => ({...one, kind: "job"})) : [{name: "", kind: "none"}];
+  keep(byId("jobs"), [...jobs, ...ended], (one) => `${one.kind} ${one.name}`,
+    ({kind}) => (kind === "job" ? makeJob() : element("p", `${kind} line`)),
+    (card, one) => {
+      if (one.kind === "job") return showJob(card, one);
+      if (one.kind === "none") return writeLine(card, "No job runs. mlxcommctl launch starts one.");
+      return writeLine(card, sayEnded(one, 1000), one.reason ? "bad" : "", sayEnded(one, 48));
+    });
+  write(byId("other-jobs"), status.jobs_of_others > 0 ? `${plural(status.jobs_of_others, "job")} of other users` : "");
+}

@@ -1,0 +1,411 @@
+"""The page of `mlxcommctl web` with made-up states (web_states.py), without a daemon: its layout, its
+colours, and pictures of it beside stored ones.
+
+Pictures are drawn with a font that has a bar for each letter, because fonts differ between machines. This
+command stores them again, and also real ones with letters in build/web-page, for people:
+
+    MLXCOMM_STORE_PICTURES=1 build/venv/bin/python -m pytest -m browser tests/shell/test_web_states.py
+"""
+
+import base64
+import importlib.resources
+import io
+import os
+import pathlib
+
+import pytest
+
+from conftest import PATIENCE, wait_until
+from shell import chromium, web_states
+from shell.canned_page import CannedPage
+from shell.web_states import LONG_NAME, SEEN, STATES, State
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("web page")]
+
+STORED = pathlib.Path(__file__).parent / "pictures"
+KEPT = chromium.BUILD / "web-page"
+WIDE, PHONE = 1440, 390
+SQUARES_MAX = 8  # Of a picture, that may differ.
+COLOURS = {"light": {"good": "rgb(20, 112, 47)"}, "dark": {"good": "rgb(98, 200, 131)"}}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    yield from chromium.launched()
+
+
+@pytest.fixture
+def shown(browser):
+    """shown(state, width, theme) gives a page that shows it; its `say` shows another."""
+    made = []
+
+    def make(state, width=WIDE, theme="light"):
+        server = CannedPage()
+        server.say(state)
+        context = browser.new_context(viewport={"width": width, "height": 900 if width == WIDE else 844},
+                                      color_scheme=theme, timezone_id="UTC", locale="en-US")
+        made.append((server, context))
+        page = context.new_page()
+        page.server, page.trouble = server, []
+        page.on("console", lambda said: page.trouble.append(said.text) if said.type != "log" else None)
+        page.on("pageerror", lambda error: page.trouble.append(str(error)))
+        page.clock.set_fixed_time(SEEN / 1e9 + 60)
+        page.goto(server.url, timeout=PATIENCE * 1000)
+        page.wait_for_selector("#feed[data-tone]", timeout=PATIENCE * 1000)
+        wait_until(lambda: page.inner_text("#cluster") == state.cluster, "the page shows the state")
+        assert page.trouble == []
+        return page
+
+    yield make
+    for server, context in made:
+        context.close()
+        server.close()
+
+
+def say(page, state, cluster="studio"):
+    """Shows another state; its cluster has another name by which that is known."""
+    state.cluster = cluster
+    page.server.say(state)
+    wait_until(lambda: page.inner_text("#cluster") == cluster, "the page shows the state")
+
+
+def resize(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    wait_until(lambda: page.evaluate("""() => {
+      const picture = document.getElementById("picture");
+      return !picture.checkVisibility() || picture.viewBox.baseVal.width === picture.clientWidth;
+    }"""), "the picture has the window's size")
+
+
+BOXES = """selector => {
+  const all = [...document.querySelectorAll(selector)].filter(one => one.checkVisibility());
+  return all.map(one => {
+    const {x, y, width, height} = one.getBoundingClientRect();
+    return [one.tagName, one.id || one.className.baseVal || one.className, x, y, width, height].join(" ");
+  });
+}"""
+# Texts below 11 px, texts that are cut off without a title, and what is wider than the window.
+FAULTS = """() => [...document.body.querySelectorAll("*")].flatMap(one => {
+  const text = [...one.childNodes].some(child => child.nodeType === 3 && child.data.trim());
+  if (!one.checkVisibility() || one.closest("thead") || one.closest("title")) return [];
+  const style = getComputedStyle(one);
+  const scale = one.getScreenCTM && text ? one.getScreenCTM().a : 1;
+  const what = `${one.tagName} ${one.id} ${one.textContent.slice(0, 40)}`;
+  const faults = [];
+  if (text && parseFloat(style.fontSize) * scale < 10.9) faults.push(`small: ${what}`);
+  const isCut = one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1;
+  if (text && style.overflow === "hidden" && isCut && !one.title) faults.push(`cut: ${what}`);
+  const {right} = one.getBoundingClientRect();
+  if (right > innerWidth + 1 && !one.closest(".line, td")) faults.push(`wide: ${what}`);
+  return faults;
+})"""
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_every_text_can_be_read(shown, name):
+    page = shown(STATES[name]())
+    for width in (WIDE, PHONE):
+        resize(page, width)
+        assert page.evaluate(FAULTS) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("theme", COLOURS)
+@pytest.mark.parametrize("name", ["no-daemon", "alone-busy", "pair-waiting", "four-pulled", "four-gone",
+                                  "long-names"])
+def test_all_can_use_it(shown, name, theme):
+    axe = pytest.importorskip("axe_playwright_python", reason="there is no axe-core "
+                              "(axe-playwright-python, in tests/shell/requirements-browser.txt)")
+    page = shown(STATES[name](), theme=theme)
+    # Not as a script element, which the page's policy forbids.
+    page.evaluate(importlib.resources.files(axe).joinpath("axe.min.js").read_text(encoding="utf-8"))
+    for width in (WIDE, PHONE):
+        resize(page, width)
+        for details in page.locator("details").all():
+            details.evaluate("one => { one.open = true; }")
+        found = page.evaluate("axe.run()")
+        told = [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found["violations"]]
+        assert told == []
+        assert any(one["id"] == "color-contrast" for one in found["passes"])
+
+
+# Why: rows grew from one line to six and back each second, and all below them jumped.
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_nothing_moves_while_figures_change(shown, width):
+    def state(rate, done, seconds):
+        made = State(4, rate=rate).with_job(user="kim").with_job("eval", ranks=2)
+        for job in made.jobs:
+            for rank in job["ranks"]:
+                rank["operations_done"] = str(done)
+        return made.waiting(1, seconds) if seconds else made
+
+    page = shown(state(0.3e9, 5, 0), width)
+    selector = "section, .tile, h2, h3, p, article, tr, td, svg, .vertex, summary, .scroll"
+    before = page.evaluate(BOXES, selector)
+    for i, figures in enumerate([(0, 5, 0), (1.234e12, 123456789, 1.2), (3, 123456790, 7384)]):
+        changed = state(*figures)
+        changed.health = {"good": True, "text": "all is well"}
+        say(page, changed, f"studio {i}")
+        assert page.evaluate(BOXES, selector) == before
+
+
+# Why: below the banner everything was green, and at the top right stood "live".
+@pytest.mark.parametrize("theme", COLOURS)
+def test_what_is_old_is_grey_and_has_its_date(shown, theme):
+    page = shown(State(4, rate=1e9).with_job(), theme=theme)
+    seen = """() => {
+      const all = [...document.querySelectorAll("main *, header *")];
+      const styles = all.flatMap(one => [getComputedStyle(one), getComputedStyle(one, "::before")]);
+      return styles.flatMap((one) => [one.color, one.fill, one.stroke, one.backgroundColor]);
+    }"""
+    assert page.inner_text("#feed") == "live"
+    assert COLOURS[theme]["good"] in page.evaluate(seen)
+    say(page, State(4, rate=1e9).with_job().gone(), "gone")
+    assert page.inner_text("#feed") == "daemon gone since 18:27:52"
+    assert COLOURS[theme]["good"] not in page.evaluate(seen)
+    assert "no mlxcommd at" in page.inner_text("#trouble")
+    assert page.inner_text("#health .big") == "not known"
+    dates = page.eval_on_selector_all(
+        "section h2", "all => all.map(one => getComputedStyle(one, '::after').content)")
+    assert set(dates) == {'"as of 18:27:52"'}
+    say(page, State(4, rate=1e9).with_job(), "back")
+    assert page.inner_text("#feed") == "live" and page.is_hidden("#trouble")
+
+
+def test_the_page_says_since_when_it_has_no_connection(shown):
+    page = shown(State(2))
+    page.server.close()
+    wait_until(lambda: page.inner_text("#feed") == "not connected since 18:27:52", "the page has noticed")
+    assert "mlxcommctl web --open" in page.inner_text("#trouble")
+
+
+# Why: the cable of a node that was killed was no longer drawn, though the legend says how it would look.
+def test_a_lost_cable_stays_until_its_port_has_another(shown):
+    def cables(page):
+        return page.eval_on_selector_all(
+            ".cable",
+            "all => all.map(one => [one.classList.contains('cut'), one.getAttribute('aria-label')])")
+
+    page = shown(State(3, rate=1e9))
+    assert [is_cut for is_cut, _ in cables(page)] == [False] * 3
+    places = "all => all.map(one => one.getAttribute('transform'))"
+    before = page.eval_on_selector_all(".vertex", places)
+    say(page, State(3, rate=1e9).node_lost(2), "lost")
+    assert sorted(cables(page)) == [
+        [False, "mac-1 en2 - en2 mac-2: 1.92 GB/s, round trip 48.2 us"],
+        [True, "mac-1 en3 - en2 mac-3: down, no longer reported"],
+        [True, "mac-2 en3 - en3 mac-3: down, no longer reported"]]
+    assert page.inner_text("#shape") == "pair, 2 of 3 cables down"
+    assert page.eval_on_selector_all(".vertex", places) == before
+    assert page.inner_text("#nodes .big") == "2 of 3 up"
+    assert page.inner_text("#nodes .note") == "1 lost, as mac-1 sees it"
+    page.reload()  # The links say where they were.
+    wait_until(lambda: page.inner_text("#cluster") == "lost", "the page shows the state")
+    assert sorted(is_cut for is_cut, _ in cables(page)) == [False, True, True]
+    say(page, State(3, [(0, 1), (1, 2)], rate=1e9), "plugged in elsewhere")
+    assert [is_cut for is_cut, _ in cables(page)] == [False] * 2
+
+
+# Why: a green "all is well" stood above a warning of doctor.
+def test_health_is_what_status_and_doctor_say_together(shown):
+    page = shown(State(1))
+    assert page.inner_text("#health .big") == "all is well" and page.is_hidden("#attention")
+    say(page, State(1).unsynchronised(), "warned")
+    assert page.inner_text("#health .big") == "1 warning"
+    assert page.get_attribute("#health .big", "data-tone") == "warn"
+    assert "all is well" not in page.inner_text("body")
+    say(page, State(1).found("note", "MC100", "mac-1", "nothing much"), "noted")
+    assert page.inner_text("#health .big") == "all is well" and page.is_visible("#findings")
+    say(page, STATES["pair-waiting"](), "waits")
+    assert page.inner_text("#health .big") == "attention"
+    assert "look at pid 4201 on mac-2" in page.inner_text("#attention")
+    assert page.title() == "! waits - mlxcomm"
+
+
+def test_a_finding_has_one_line_and_unfolds_by_keyboard(shown):
+    page = shown(State(2).unsynchronised())
+    line = page.locator("#findings summary")
+    assert line.inner_text() == "warning MC403 mac-1: the clock is not synchronised"
+    assert page.locator("#findings").bounding_box()["height"] < 32
+    line.focus()
+    page.keyboard.press("Enter")
+    assert "sudo timedatectl set-ntp true" in page.inner_text("#findings")
+    again = State(2).unsynchronised()
+    again.findings[0]["found"] = "no NTP peer for 3 s"
+    say(page, again, "later")
+    assert "for 3 s" in page.inner_text("#findings")  # It is still unfolded.
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_a_job_card_says_who_waits_for_whom(shown):
+    page = shown(State(4).with_job().waiting(2, 12.4))
+    assert page.inner_text(".job .news") == ("ranks 0, 1, 3 have waited 12.4 s for rank 2 in all_reduce sum "
+                                             "float32[1048576], operation 1204")
+    assert page.inner_text("#work .note") == "digits: ranks 0, 1, 3 have waited 12.4 s for rank 2"
+    rows = [row.split("\t") for row in page.locator(".job tbody tr").all_inner_texts()]
+    assert [row[3] for row in rows] == [*["all_reduce sum float32[1048576], operation 1204, 12.4 s"] * 2,
+                                        "awaited for 12.4 s: does not call",
+                                        "all_reduce sum float32[1048576], operation 1204, 12.4 s"]
+    failed = STATES["four-killed"]()
+    say(page, failed, "failed")
+    assert page.inner_text(".job .state") == "failed" and page.inner_text("#work .note") == "digits failed"
+    assert page.inner_text(".job .news") == web_states.FAILURE
+
+
+def test_jobs_that_have_ended_stay_for_a_while(shown):
+    state = State(2)
+    state.ended = [{"job": "eval", "ended_ms_ago": "300000", "reason": ""},
+                   {"job": "digits", "ended_ms_ago": "12000", "reason": "RANK_LOST rank 1 (mac-2, pid 7)"}]
+    page = shown(state)
+    failed = "digits ended 12.0 s ago: RANK_LOST rank 1 (mac-2, pid 7)"
+    assert page.locator(".ended").all_inner_texts() == [failed, "eval ended 5 min 0 s ago"]
+    assert page.inner_text("#work .note") == failed
+
+
+def test_a_long_name_is_cut_and_its_title_has_all(shown):
+    page = shown(STATES["long-names"](), PHONE)
+    assert page.get_attribute(".job h3", "title") == LONG_NAME
+    assert page.locator(".job").first.bounding_box()["width"] <= PHONE
+
+
+def test_curves_go_on_where_the_history_ends(shown):
+    def right(page):
+        return page.eval_on_selector("#traffic .curve path:last-child",
+                                     "one => one.getAttribute('d').split(/[ML]/).length")
+
+    state = State(2, rate=1e9).with_job()
+    page = shown(state)
+    assert right(page) == 151 and page.inner_text("#traffic .note") == "5 min peak 2.00 GB/s"
+    state.history = lambda: {**State.history(state), "samples": [
+        {"unix_ns": str(SEEN + 2_000_000_000), "bytes_per_second": 7e9, "operations_per_second": 1,
+         "link_bytes_per_second": [7e9]}]}
+    say(page, state, "later")
+    assert right(page) == 152 and page.inner_text("#traffic .note") == "5 min peak 7.00 GB/s"
+    state.history = lambda: State.history(state)  # As a feed that was opened again tells it.
+    say(page, state, "again")
+    assert right(page) == 151
+    say(page, State(3, rate=4e3), "heartbeats")
+    assert page.inner_text("#traffic .big") == "idle"  # As each of its links.
+
+
+def test_everything_is_reached_by_keyboard_and_the_focus_is_seen(shown):
+    page = shown(State(2, rate=1e9).with_job().unsynchronised())
+    reached = set()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        kind, outline, stroke = page.evaluate("""() => {
+          const one = document.activeElement;
+          const box = one.querySelector(":scope > .box");
+          const style = getComputedStyle(one);
+          return [one.id || one.className.baseVal || one.className || one.tagName,
+            style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth),
+            box ? parseFloat(getComputedStyle(box).strokeWidth) : 0];
+        }""")
+        if kind != "BODY":
+            assert outline >= 2 or stroke >= 3, kind
+        reached.add(kind)
+    assert {"line", "ranks scroll", "vertex own", "vertex", "events", "SUMMARY"} <= reached
+
+
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_no_node_covers_another(shown, width):
+    page = shown(State(1), width)
+    for count in (1, 2, 3, 4, 8, 16):
+        say(page, State(count, names=[f"render-{one}" for one in range(count)]), f"{count} nodes")
+        boxes = [list(map(float, one.split()[-4:])) for one in page.evaluate(BOXES, ".vertex .box")]
+        assert len(boxes) == count
+        for i, (x, y, wide, high) in enumerate(boxes):
+            for other_x, other_y, *_ in boxes[:i]:
+                assert abs(x - other_x) >= wide or abs(y - other_y) >= high, (boxes[i], other_x, other_y)
+
+
+# --- pictures ---------------------------------------------------------------------------
+
+PICTURES = [*((name, WIDE, "light") for name in STATES),
+            *((name, PHONE, "light") for name in ("alone-busy", "pair-waiting", "four-pulled", "sixteen-busy",
+                                                  "long-names")),
+            *((name, WIDE, "dark") for name in ("four-pulled", "four-gone")), ("pair-waiting", PHONE, "dark")]
+# How many squares of 8 x 8 points differ in their mean colour: another antialiasing does not count.
+COMPARE = """async ([a, b]) => {
+  const [one, other] = await Promise.all([a, b].map(async (data) => {
+    const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${data}`)).blob());
+    const [width, height] = [Math.ceil(image.width / 8), Math.ceil(image.height / 8)];
+    const canvas = new OffscreenCanvas(width, height).getContext("2d");
+    canvas.imageSmoothingQuality = "high";
+    canvas.drawImage(image, 0, 0, width, height);
+    return {size: `${image.width} x ${image.height}`, data: canvas.getImageData(0, 0, width, height).data};
+  }));
+  if (one.size !== other.size) return `its size is ${one.size}, not ${other.size}`;
+  const isOther = (_, i) => [0, 1, 2].some((channel) =>
+    Math.abs(one.data[4 * i + channel] - other.data[4 * i + channel]) > 24);
+  return Array.from({length: one.data.length / 4}).filter(isOther).length;
+}"""
+
+
+def bars():
+    """A font in which each letter is a bar, as wide everywhere."""
+    builder = pytest.importorskip("fontTools.fontBuilder", reason="there is no fontTools "
+                                  "(fonttools, in tests/shell/requirements-browser.txt)")
+    pens = pytest.importorskip("fontTools.pens.ttGlyphPen")
+    pen = pens.TTGlyphPen(None)
+    pen.moveTo((40, 0))
+    for point in ((40, 500), (500, 500), (500, 0)):
+        pen.lineTo(point)
+    pen.closePath()
+    font = builder.FontBuilder(1000, isTTF=True)
+    font.setupGlyphOrder([".notdef", "space", "bar"])
+    font.setupCharacterMap({32: "space", 160: "space", **dict.fromkeys([*range(33, 127), 0x2026], "bar")})
+    empty = pens.TTGlyphPen(None).glyph()
+    font.setupGlyf({".notdef": empty, "space": empty, "bar": pen.glyph()})
+    font.setupHorizontalMetrics(dict.fromkeys([".notdef", "space", "bar"], (540, 40)))
+    font.setupHorizontalHeader(ascent=800, descent=-200)
+    font.setupNameTable({"familyName": "Bars", "styleName": "Regular"})
+    font.setupOS2(sTypoAscender=800, usWinAscent=800, usWinDescent=200)
+    font.setupPost()
+    made = io.BytesIO()
+    font.save(made)
+    return base64.b64encode(made.getvalue()).decode()
+
+
+USE_BARS = """async (font) => {
+  const face = new FontFace("Bars", Uint8Array.from(atob(font), (one) => one.charCodeAt(0)).buffer);
+  document.fonts.add(await face.load());
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync("* { font-family: Bars !important; font-weight: 400 !important; " +
+    "text-rendering: geometricPrecision !important; }");
+  document.adoptedStyleSheets = [sheet];
+}"""
+
+
+@pytest.mark.parametrize("name, width, theme", PICTURES)
+def test_the_page_looks_as_it_did(shown, browser, name, width, theme):
+    page = shown(STATES[name](), width, theme)
+    file = f"{name}-{'wide' if width == WIDE else 'phone'}-{theme}.png"
+    storing = bool(os.environ.get("MLXCOMM_STORE_PICTURES"))
+    if storing:
+        KEPT.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(KEPT / file), full_page=True)
+    page.evaluate(USE_BARS, bars())
+    resize(page, width + 1)  # Names are fitted again.
+    resize(page, width)
+    taken = page.screenshot(full_page=True)
+    if storing:
+        image = pytest.importorskip("PIL.Image")
+        STORED.mkdir(exist_ok=True)
+        image.open(io.BytesIO(taken)).convert("RGB").quantize(64, dither=image.Dither.NONE).save(
+            STORED / file, optimize=True)
+        return
+    blank = browser.new_page()
+    different = blank.evaluate(COMPARE, [base64.b64encode(one).decode()
+                                         for one in (taken, (STORED / file).read_bytes())])
+    blank.close()
+    if not isinstance(different, int) or different > SQUARES_MAX:
+        KEPT.mkdir(parents=True, exist_ok=True)
+        (KEPT / f"different-{file}").write_bytes(taken)
+        raise AssertionError(f"{file}: {different} squares differ; {KEPT} has it as it is now")
+
+
+def test_stored_pictures_are_few_and_small():
+    found = list(STORED.glob("*.png"))
+    assert len(found) == len(PICTURES)
+    assert sum(one.stat().st_size for one in found) < 400 * 1024
