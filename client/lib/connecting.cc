@@ -115,10 +115,17 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
   };
   const std::string named = options.socket_path == nullptr ? "" : options.socket_path;
   const std::vector<std::string> candidates = queue::SocketCandidates(named);
+  const std::string path = queue::PrivateSocketPath();
+  // A private daemon that is ending with its last client may still accept a connection, or refuse it.
+  const auto has_ended = [&](const Failure& failure) {
+    return failure.code == FailureCode::kUnavailable ||
+           (failure.code == FailureCode::kDaemonStopping && is_private_);
+  };
   Failure failure;
   for (const std::string& candidate : candidates) {
+    is_private_ = options.start_private_daemon != 0 && candidates.size() > 1 && candidate == path;
     failure = dial(candidate);
-    if (failure.code != FailureCode::kUnavailable) return failure;
+    if (!has_ended(failure)) return failure;
   }
   const bool one_was_named = candidates.size() == 1;
   if (one_was_named || options.start_private_daemon == 0) {
@@ -136,13 +143,11 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
                 " hosts, which a private daemon cannot reach. Start mlxcommd as a service on each "
                 "(mlxcommctl service install); mlxcommctl doctor says what is missing"};
   }
-  // A daemon that is ending with its last client may still accept a connection: try again.
-  const std::string path = queue::PrivateSocketPath();
   for (;;) {
     failure = StartPrivateDaemon(path, left_ns(), interrupted);
     if (!failure.ok()) return failure;
     failure = dial(path);
-    if (failure.code != FailureCode::kUnavailable || left_ns() == 0) return failure;
+    if (!has_ended(failure) || left_ns() == 0) return failure;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

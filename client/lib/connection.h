@@ -143,6 +143,8 @@ class Connection {
 
   // By the daemon's hello and this process's cores.
   const queue::SchedulingPolicy& scheduling() const { return scheduling_; }
+  // The daemon ends with its last client, and another one is started for the next.
+  bool is_private() const { return is_private_; }
   // False in a forked child, which must not touch the parent's locks and memory.
   bool usable() const;
 
@@ -228,6 +230,7 @@ class Connection {
                    std::uint64_t waited_ns);
 
   int creator_pid_ = 0;
+  bool is_private_ = false;
   int doorbell_ = -1;
   std::byte* arena_ = nullptr;
   std::uint64_t arena_bytes_ = 0;

@@ -251,6 +251,8 @@ namespace {
 
 constexpr std::size_t kJobBytesMax = 200;
 constexpr std::size_t kPartNameBytesMax = 100;
+// One that ends again and again has another reason, which the caller has to see.
+constexpr int kPrivateDaemonsMost = 4;
 
 // Undoes what has been done, unless all went well: a call may run out of memory anywhere.
 // Exceptions of the undoing itself, for the same reason, are dropped.
@@ -394,6 +396,29 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
     may_try_again.Keep();
     return TellFine(error);
   });
+}
+
+MLXCOMM_API mlxcomm_code mlxcomm_connect_and_join(const mlxcomm_connect_options* options,
+                                                  const char* job, uint32_t rank, uint32_t size,
+                                                  uint64_t timeout_ns,
+                                                  mlxcomm_connection** connection,
+                                                  mlxcomm_group** world, mlxcomm_error* error) {
+  std::uint64_t deadline_ns = 0;
+  for (int daemon = 1;; ++daemon) {
+    mlxcomm_code code = mlxcomm_connect(options, connection, error);
+    if (code != MLXCOMM_OK) return code;
+    const std::uint64_t now = mlxcomm::client::NowNs();
+    if (daemon == 1) deadline_ns = now + std::min(timeout_ns, std::uint64_t{1} << 62);
+    const std::uint64_t left_ns =
+        std::max<std::uint64_t>(deadline_ns - std::min(deadline_ns, now), 1);
+    code = mlxcomm_join(*connection, job, rank, size, timeout_ns == 0 ? 0 : left_ns, world, error);
+    if (code == MLXCOMM_OK) return code;
+    const bool has_ended = code == MLXCOMM_DAEMON_LOST || code == MLXCOMM_DAEMON_STOPPING;
+    const bool again =
+        has_ended && (*connection)->session->is_private() && daemon < kPrivateDaemonsMost;
+    mlxcomm_disconnect(std::exchange(*connection, nullptr));
+    if (!again) return code;
+  }
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,

@@ -181,6 +181,14 @@ MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error);
+/* Both, for programs that join as soon as they have connected. A private daemon that is just ending with its
+ * last client may let this process in and then end: the next private daemon is asked, within timeout_ns. On
+ * failure there is no connection. */
+MLXCOMM_API mlxcomm_code mlxcomm_connect_and_join(const mlxcomm_connect_options* options,
+                                                  const char* job, uint32_t rank, uint32_t size,
+                                                  uint64_t timeout_ns,
+                                                  mlxcomm_connection** connection,
+                                                  mlxcomm_group** world, mlxcomm_error* error);
 /* Leaves the group in an orderly way, without waiting for other ranks: those that still need
  * this one in it get RANK_LOST. No thread may be in a call on the group. Waits at most a second
  * for a daemon that does not answer. Closing the world group leaves the job; groups of it that

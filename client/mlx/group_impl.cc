@@ -144,13 +144,12 @@ mlxcomm_code JoinJob(const std::string& job, std::uint32_t rank, std::uint32_t s
   connecting.arena_bytes = options.arena_bytes;
   connecting.interrupted = client::WasInterrupted;
   mlxcomm_connection* connection = nullptr;
-  mlxcomm_code code = mlxcomm_connect(&connecting, &connection, &error);
-  if (code != MLXCOMM_OK) return code;
-  const auto connected = std::make_shared<Connected>(connection);
   mlxcomm_group* group = nullptr;
-  code = mlxcomm_join(connection, job.c_str(), rank, size, options.timeout_ns, &group, &error);
+  const mlxcomm_code code = mlxcomm_connect_and_join(
+      &connecting, job.c_str(), rank, size, options.timeout_ns, &connection, &group, &error);
   if (code == MLXCOMM_OK) {
-    joined = std::make_shared<DaemonGroup>(std::make_shared<JoinedGroup>(connected, group));
+    joined = std::make_shared<DaemonGroup>(
+        std::make_shared<JoinedGroup>(std::make_shared<Connected>(connection), group));
   }
   return code;
 }

@@ -4,10 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -110,6 +112,113 @@ TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
           .waiting.gives_way;
   EXPECT_EQ(waiting_with(queue::Scheduling::kAuto).gives_way, has_few);
   EXPECT_EQ(waiting_with(queue::Scheduling{99}).gives_way, has_few) << "of a newer daemon";
+}
+
+// --- a private daemon that is ending ----------------------------------------------------
+
+// Why: a private daemon that ends with its last client lets other processes in until its socket is gone. One
+// that joined again at once, as in a notebook, got DAEMON_LOST now and then.
+// How: where a private daemon is looked for there is a link, which leads to one of the test's daemons.
+class EndingDaemonTest : public testing::Test {
+ protected:
+  EndingDaemonTest() : attach(FakeAttach::Of(LibraryFolder())) {
+    attach.Reset();
+    ::unsetenv("MLXCOMM_SOCKET");
+    ::setenv("MLXCOMM_DAEMON", "/never/started", 1);
+    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+    ::mkdir((folder_.path() + "/mlxcommd-" + std::to_string(::getuid())).c_str(), 0700);
+    mlxcomm_connect_options_init(&options);
+  }
+  ~EndingDaemonTest() override {
+    mlxcomm_group_close(group);
+    mlxcomm_disconnect(connection);
+    attach.Reset();
+    ::unsetenv("XDG_RUNTIME_DIR");
+    ::unsetenv("MLXCOMM_DAEMON");
+  }
+  void LeadTo(const FakeDaemon& daemon) {
+    const std::string path = queue::PrivateSocketPath();
+    ::unlink(path.c_str());
+    EXPECT_EQ(::symlink(daemon.socket_path().c_str(), path.c_str()), 0);
+  }
+  mlxcomm_code ConnectAndJoin() {
+    return mlxcomm_connect_and_join(&options, "job", 0, 2, 0, &connection, &group, &error);
+  }
+  static void Refuse(const FakeDaemon& daemon, int connection, FailureCode code) {
+    queue::DaemonHello hello = daemon.MakeHello();
+    hello.failure_code = code;
+    EXPECT_TRUE(queue::SendWithDescriptors(connection, &hello, sizeof hello, nullptr, 0,
+                                           FakeDaemon::kPatienceNs));
+  }
+
+  FakeAttach& attach;
+  mlxcomm_connect_options options;
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_group* group = nullptr;
+  mlxcomm_error error{};
+
+ private:
+  const TemporaryFolder folder_;
+};
+
+TEST_F(EndingDaemonTest, JoinsWithTheNextDaemonIfThePrivateOneEndsInstead) {
+  FakeDaemon ending, next;
+  ending.Welcome();
+  next.Welcome();
+  LeadTo(ending);
+  int asked = 0;
+  attach.attach = [&]() -> FakeAttach::Answer {
+    if (++asked > 1) return {.group = 7, .name = "job", .members = 2};
+    LeadTo(next);
+    return {.code = MLXCOMM_DAEMON_LOST, .message = "the daemon ended"};
+  };
+  EXPECT_EQ(ConnectAndJoin(), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(mlxcomm_size(group), 2u);
+}
+
+TEST_F(EndingDaemonTest, GivesUpWhenEachPrivateDaemonEnds) {
+  std::vector<std::unique_ptr<FakeDaemon>> daemons;
+  const auto start = [&] {
+    daemons.push_back(std::make_unique<FakeDaemon>());
+    daemons.back()->Welcome();
+    LeadTo(*daemons.back());
+  };
+  start();
+  attach.attach = [&]() -> FakeAttach::Answer {
+    start();
+    return {.code = MLXCOMM_DAEMON_STOPPING, .message = "it stops"};
+  };
+  EXPECT_EQ(ConnectAndJoin(), MLXCOMM_DAEMON_STOPPING);
+  EXPECT_EQ(connection, nullptr);
+  EXPECT_EQ(daemons.size(), 5u);  // The last one has not been asked yet.
+  attach.attach = nullptr;
+  EXPECT_EQ(ConnectAndJoin(), MLXCOMM_OK) << error.message;
+}
+
+// Why: the process was sent away although the next daemon would have served it.
+TEST_F(EndingDaemonTest, AsksTheNextDaemonIfThePrivateOneRefusesBecauseItIsStopping) {
+  FakeDaemon ending, started, next;
+  LeadTo(ending);
+  ending.Answer([&](int asking) {
+    LeadTo(started);
+    Refuse(ending, asking, FailureCode::kDaemonStopping);
+  });
+  started.Answer([&](int asking) {  // The question whether one is there.
+    LeadTo(next);
+    Refuse(started, asking, FailureCode::kPermissionDenied);
+  });
+  next.Welcome();
+  EXPECT_EQ(ConnectAndJoin(), MLXCOMM_OK) << error.message;
+}
+
+// Why: another process's ranks may already wait at the service when it is back.
+TEST_F(EndingDaemonTest, ReportsTheEndOfADaemonThatWasNamed) {
+  FakeDaemon service;
+  service.Welcome();
+  const std::string path = service.socket_path();
+  options.socket_path = path.c_str();
+  attach.attach = []() -> FakeAttach::Answer { return {.code = MLXCOMM_DAEMON_LOST}; };
+  EXPECT_EQ(ConnectAndJoin(), MLXCOMM_DAEMON_LOST);
 }
 
 TEST(ConnectTest, RefusesWhatIsNoJob) {

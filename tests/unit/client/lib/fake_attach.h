@@ -45,6 +45,7 @@ struct FakeAttach {
     bool operator==(const CancelCall&) const = default;
   };
 
+  std::function<Answer()> attach;  // None: the job's name decides.
   std::function<Answer(const SplitCall&)> split;
   std::function<Answer(std::uint64_t group, std::uint64_t timeout_ns)> shrink;
   std::function<void(const CancelCall&)> cancel;
@@ -62,6 +63,7 @@ struct FakeAttach {
   }
   void Reset() {
     const std::lock_guard lock(mutex);
+    attach = nullptr;
     split = nullptr;
     shrink = nullptr;
     cancel = nullptr;

@@ -34,20 +34,6 @@ void TellMembers(mlxcomm_group_listener listener, std::size_t count) {
   }
 }
 
-int Attach(mlxcomm_attachment*, const char* job, std::uint32_t rank, std::uint32_t size,
-           std::uint64_t, const char*, mlxcomm_interrupt, mlxcomm_group_listener listener,
-           mlxcomm_error* error) {
-  if (std::string(job) == "refused") {
-    error->rank = 1;
-    std::snprintf(error->message, sizeof error->message, "rank 1 is taken");
-    return MLXCOMM_ALREADY_EXISTS;
-  }
-  const mlxcomm_group_told told{7, rank, 60'000'000'000, job, size};
-  listener.group(listener.context, &told);
-  TellMembers(listener, size);
-  return MLXCOMM_OK;
-}
-
 int Give(const FakeAttach::Answer& answer, mlxcomm_group_listener listener, mlxcomm_error* error) {
   if (answer.code != MLXCOMM_OK) {
     error->rank = answer.rank;
@@ -58,6 +44,21 @@ int Give(const FakeAttach::Answer& answer, mlxcomm_group_listener listener, mlxc
                                 answer.members};
   listener.group(listener.context, &told);
   TellMembers(listener, answer.members);
+  return MLXCOMM_OK;
+}
+
+int Attach(mlxcomm_attachment*, const char* job, std::uint32_t rank, std::uint32_t size,
+           std::uint64_t, const char*, mlxcomm_interrupt, mlxcomm_group_listener listener,
+           mlxcomm_error* error) {
+  if (fake_attach()->attach) return Give(fake_attach()->attach(), listener, error);
+  if (std::string(job) == "refused") {
+    error->rank = 1;
+    std::snprintf(error->message, sizeof error->message, "rank 1 is taken");
+    return MLXCOMM_ALREADY_EXISTS;
+  }
+  const mlxcomm_group_told told{7, rank, 60'000'000'000, job, size};
+  listener.group(listener.context, &told);
+  TellMembers(listener, size);
   return MLXCOMM_OK;
 }
 
