@@ -5,6 +5,7 @@ import pathlib
 import pickle
 import re
 import sys
+import traceback
 
 import pytest
 
@@ -12,7 +13,6 @@ ROOT = pathlib.Path(__file__).parents[4]
 PACKAGE = ROOT / "client/python/mlxcomm"
 spec = importlib.util.spec_from_file_location("errors_under_test", PACKAGE / "errors.py")
 errors = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = errors  # For pickle.
 spec.loader.exec_module(errors)
 
 CODES = {
@@ -52,11 +52,14 @@ def test_code_that_nobody_knows_is_an_internal_error():
     assert type(error) is errors.Error and "FROM_THE_FUTURE" in str(error)
 
 
-def test_goes_through_pickle():
+def test_goes_through_pickle_by_the_name_that_programs_use(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlxcomm", errors)
     error = errors.make_error((4, "RANK_LOST", 2, "rank 2", "mac-b", 71, "train"))
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and str(again) == str(error)
     assert vars(again) == vars(error) and again.pid == 71
+    shown = traceback.format_exception_only(error)
+    assert shown == ["mlxcomm.RankLostError: RANK_LOST: rank 2\n"]
 
 
 # Why: an exception that cannot be named cannot be caught.
