@@ -1,15 +1,18 @@
 """Programs that end by an error: the traceback's last frame is the program's own line."""
 
+import pathlib
 import re
+import signal
 import sys
 
 import pytest
 
-from conftest import Process, find_program
+from conftest import Process, find_program, wait_until
 
 # Before, an exception that went through Python keeps its frames (mlxcomm/tracebacks.py).
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.11 and newer")
 
+WAITING = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 HERE = "import os, sys, mlx.core as mx, mlxcomm\n"
 JOIN = "world = mlxcomm.init(); rank = world.rank()\n"
 LOSE = JOIN + "if rank == 1: os.kill(os.getpid(), 9)\n"
@@ -50,7 +53,7 @@ def check(lines, program, text, kind):
     assert [one[1] for one in frames] == [str(program)], lines
     assert int(frames[0][2]) == text.count("\n") + 1, lines
     said = lines[begin + 3:]
-    assert any(line.startswith(f"{kind}: ") for line in said), lines
+    assert any(line == kind or line.startswith(f"{kind}: ") for line in said), lines
 
 
 @pytest.mark.parametrize("what", TOGETHER)
@@ -88,6 +91,67 @@ def test_traceback_ends_at_the_programs_line_when_a_call_is_refused(tmp_path, wh
     process = Process([sys.executable, str(program)], {"MLXCOMM_SOCKET": "/nowhere/at/all.sock"})
     assert process.finish() == 1, process.lines
     check(process.lines, program, HERE + text, kind)
+
+
+# Why: the frames of runpy and of python -m mlxcomm stood before the program's first.
+@pytest.mark.parametrize("way", ["program.py", "-m program", "-c TEXT"])
+def test_traceback_begins_at_the_programs_line_below_python_m_mlxcomm(tmp_path, way):
+    program, text = tmp_path / "program.py", "def divide():\n 1 / 0\ndivide()\n"
+    program.write_text(text)
+    words = [text if word == "TEXT" else word for word in way.split()]
+    process = Process([sys.executable, "-m", "mlxcomm", *words], cwd=tmp_path)
+    assert process.finish() == 1, process.lines
+    shown = "<string>" if "-c" in words else str(program) if "-m" in words else "program.py"
+    assert process.lines[0] == "Traceback (most recent call last):", process.lines
+    assert [line for line in process.lines if line.startswith("  File ")] == [
+        f'  File "{shown}", line 3, in <module>', f'  File "{shown}", line 2, in divide'], process.lines
+    assert process.lines[-1] == "ZeroDivisionError: division by zero"
+
+
+def test_traceback_ends_at_the_programs_line_below_python_m_mlxcomm(tmp_path):
+    text, kind = ALONE["no such root"]
+    program = tmp_path / "program.py"
+    program.write_text(HERE + text)
+    process = Process([sys.executable, "-m", "mlxcomm", str(program)])
+    assert process.finish() == 1, process.lines
+    check(process.lines, program, HERE + text, kind)
+
+
+@pytest.mark.parametrize("call", ["mlxcomm.barrier()", "mx.eval(mlxcomm.all_reduce(mx.ones(3)))",
+                                  "mlxcomm.all_gather_v(mx.ones(3))", "mlxcomm.split(0)"])
+@pytest.mark.parametrize("way", [(), ("-m", "mlxcomm")])
+def test_traceback_of_ctrl_c_is_the_programs_line_alone(cluster, tmp_path, call, way):
+    c = cluster(1)
+    program = tmp_path / "program.py"
+    program.write_text(HERE + JOIN + call)
+    c.rank(1, 2, WAITING, arguments=["wait"])
+    waiting = Process([sys.executable, *way, str(program)],
+                      {"MLX_RANK": "0", "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
+                       "MLXCOMM_SOCKET": c.socket(0)})
+    c.ranks.append(waiting)
+    wait_until(lambda: any(rank["operation"] for job in c.status()["jobs"] for rank in job["ranks"]),
+               "rank 0 waits")
+    waiting.signal(signal.SIGINT)
+    assert waiting.finish() == -signal.SIGINT, waiting.lines
+    check(waiting.lines, program, HERE + JOIN + call, "KeyboardInterrupt")
+
+
+# Why: Ctrl-C reaches all ranks, and one whose operation had failed by another's showed the package's function
+# that makes exceptions, because Python looks for signals there.
+# How: without a line of Python between the signal and the failure.
+def test_ctrl_c_while_an_operation_fails_shows_the_programs_line_alone(cluster, tmp_path):
+    c = cluster(1)
+    text = HERE + LOSE + (
+        "try: mlxcomm.barrier()\n"
+        "except mlxcomm.RankLostError: pass\n"
+        "import ctypes, functools, operator\n"
+        "fails = functools.partial(mlxcomm._mlxcomm.check, world)\n"
+        "list(map(operator.call, [ctypes.pythonapi.PyErr_SetInterrupt, fails]))")
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    ranks = [c.rank(number, 2, program) for number in range(2)]
+    assert ranks[0].finish() == -signal.SIGINT, ranks[0].lines
+    check(ranks[0].lines, program, text, "KeyboardInterrupt")
 
 
 # Why: where the program's own function has failed, its line is the one to look at; and a mistake of the

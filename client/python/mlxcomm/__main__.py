@@ -22,6 +22,19 @@ def write_at_once():
                                       errors=old.errors, write_through=True)
 
 
+def begin_traceback_at_program():
+    """Without the frames of this file and of runpy, which stand before the program's first line."""
+    hook = sys.excepthook  # The program's own, if it has set one.
+
+    def shown(kind, error, traceback):
+        while traceback is not None and (traceback.tb_frame.f_globals is globals() or
+                                         traceback.tb_frame.f_globals.get("__name__") == "runpy"):
+            traceback = traceback.tb_next
+        hook(kind, error.with_traceback(traceback), traceback)
+
+    sys.excepthook = shown
+
+
 def main():
     arguments = sys.argv[1:]
     way = None  # Of what is run: -m, -c or a script.
@@ -48,14 +61,18 @@ def main():
     mlxcomm.install()
     os.environ.setdefault("MLXCOMM_INSTALL", "all")  # For processes that the program starts.
     what, *_ = sys.argv = arguments
-    if way == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
-    elif way == "-c":
-        sys.argv[0] = "-c"
-        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
-    else:
-        sys.path[0] = os.path.dirname(os.path.abspath(what))
-        runpy.run_path(what, run_name="__main__")
+    try:
+        if way == "-m":
+            runpy.run_module(what, run_name="__main__", alter_sys=True)
+        elif way == "-c":
+            sys.argv[0] = "-c"
+            exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+        else:
+            sys.path[0] = os.path.dirname(os.path.abspath(what))
+            runpy.run_path(what, run_name="__main__")
+    except BaseException:
+        begin_traceback_at_program()
+        raise
     return 0
 
 

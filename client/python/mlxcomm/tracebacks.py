@@ -17,16 +17,16 @@ _PACKAGE = __name__.partition(".")[0]
 def ends_at_caller(function: _Function) -> _Function:
     """For the functions that programs call.
 
-    Takes the frames away of an `Error` and of what is raised for an argument that is wrong. Other
-    exceptions are mistakes of this package, and keep theirs; so do those that went through a function of
-    the program's own. Before Python 3.11 all keep them: there a raise puts the old traceback back.
+    Takes the frames away of an `Error`, of what is raised for an argument that is wrong, and of Ctrl-C.
+    Other exceptions are mistakes of this package, and keep theirs; so do those that went through a function
+    of the program's own. Before Python 3.11 all keep them: there a raise puts the old traceback back.
     """
 
     @functools.wraps(function)
     def outermost(*args, **kwargs):
         try:
             return function(*args, **kwargs)
-        except (Error, TypeError, ValueError) as error:
+        except (Error, TypeError, ValueError, KeyboardInterrupt) as error:
             if _is_in_package(error.__traceback__):
                 error.__traceback__ = None  # Raising it again, without its name, adds no frame.
             raise

@@ -43,11 +43,11 @@ using Counts = std::vector<std::uint64_t>;
 using Rank = std::uint32_t;
 
 // Failures of operations as Python's exceptions, mlxcomm.RankLostError and its like, also
-// from mx.eval and everything else that evaluates. A Ctrl-C that cancelled an operation becomes the
-// exception of Python's own handler.
+// from mx.eval and everything else that evaluates. After a Ctrl-C it is the exception of Python's own
+// handler, whatever failed: the other ranks may have had theirs before.
 void Raise(const graph::FailureDetails& details) {
   // Python's handler has only set a flag so far. On the main thread this runs it.
-  if (details.code == MLXCOMM_CANCELLED && PyErr_CheckSignals() != 0) return;
+  if (PyErr_CheckSignals() != 0) return;
   try {
     const nb::object raised =
         nb::module_::import_("mlxcomm.errors")
@@ -55,8 +55,9 @@ void Raise(const graph::FailureDetails& details) {
                 static_cast<int>(details.code), std::string(mlxcomm_code_name(details.code)),
                 details.rank, details.message, details.node, details.pid, details.group));
     PyErr_SetObject(raised.type().ptr(), raised.ptr());
-  } catch (nb::python_error& broken) {  // The interpreter is on its way out.
-    broken.restore();
+  } catch (nb::python_error& other) {  // A Ctrl-C just now, or the interpreter is on its way out.
+    PyException_SetTraceback(other.value().ptr(), Py_None);  // It would show make_error.
+    other.restore();
   }
 }
 
