@@ -42,6 +42,14 @@ def test_functions_agree_with_numpy(cluster, nodes, ranks, what):
         assert process.lines[-1] == "all agree"
 
 
+def test_examples_of_docstrings_do_what_they_show(cluster):
+    c = cluster(1)
+    ranks = [c.rank(rank, 2, FOLDER / "documented_examples.py", job="train") for rank in range(2)]
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines == ["done"]
+
+
 # Why: a program that is written for many ranks is tried with one.
 def test_one_rank_alone_needs_no_daemon():
     process = Process([sys.executable, "-c", (

@@ -34,8 +34,10 @@ from .groups import (
     init,
     is_ours,
     name,
+    rank,
     set_timeout,
     shrink,
+    size,
     split,
 )
 from .operations import *  # noqa: F403
@@ -65,8 +67,10 @@ __all__ = [
     "is_ours",
     "mpi_library",
     "name",
+    "rank",
     "set_timeout",
     "shrink",
+    "size",
     "split",
     "uninstall",
 ]

@@ -10,12 +10,14 @@ from ._built_for import MLX_VERSION
 
 
 def mpi_library() -> str:
-    """The path of libmlxcomm_mpi, which MLX's own MPI backend can load.
+    """The path of libmlxcomm_mpi, which MLX's own MPI backend can load in place of Open MPI.
 
-        export MLX_MPI_LIBNAME=$(python -c "import mlxcomm; print(mlxcomm.mpi_library())")
+    As MLX_MPI_LIBNAME it makes ``mx.distributed.init()`` of a program that knows nothing of mlxcomm join the
+    daemon. `mlxcommctl launch` sets it.
 
-    makes mx.distributed.init() of a program that knows nothing of mlxcomm join the daemon.
-    `mlxcommctl launch` sets it.
+    Example:
+        >>> mlxcomm.mpi_library()  # doctest: +ELLIPSIS
+        '.../mlxcomm/lib/libmlxcomm_mpi...'
     """
     suffix = "dylib" if sys.platform == "darwin" else "so"
     return str(pathlib.Path(__file__).parent / "lib" / f"libmlxcomm_mpi.{suffix}")

@@ -14,11 +14,11 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
-from typing import Optional
+from typing import Literal, Optional, Union, get_args
 
 import mlx.core as mx
 
-from . import _mlxcomm
+from . import _mlxcomm, arguments
 from .environment import find_place
 from .errors import UnavailableError
 from .fused import install_fused, uninstall_fused
@@ -29,7 +29,8 @@ _log = logging.getLogger("mlxcomm")
 _WITH_GROUP = (
     "all_sum", "all_gather", "send", "recv", "recv_like", "all_max", "all_min", "sum_scatter",
 )
-_OF_MLX = ("any", "mpi", "nccl", "jaccl", "ring")
+Backend = Literal["any", "ring", "jaccl", "mpi", "nccl"]
+_OF_MLX = get_args(Backend)
 _OURS = "mlxcomm"
 _originals = {}
 _replaced = []  # (module, name, original), where a program had imported a function by its name.
@@ -49,16 +50,20 @@ def _default_take():
 
 
 def _checked(take):
-    names = {take} if isinstance(take, str) else set(take)
-    unknown = names.difference(_OF_MLX)
-    if unknown:
-        raise ValueError(f"take: expected some of {', '.join(_OF_MLX)}, got {sorted(unknown)[0]!r}")
-    return names
+    expected = f"some of {', '.join(_OF_MLX)}"
+    try:
+        names = [take] if isinstance(take, str) else list(take)
+    except TypeError:
+        raise arguments.wrong("take", expected, take) from None
+    for name in names:
+        if name not in _OF_MLX:
+            raise arguments.wrong("take", expected, name, ValueError)
+    return set(names)
 
 
 @ends_at_caller
-def install(take: Optional[Iterable[str]] = None) -> None:
-    """From here on ``mx.distributed`` goes through the daemon.
+def install(take: Union[Backend, Iterable[Backend], None] = None) -> None:
+    """Makes ``mx.distributed`` go through the daemon from here on.
 
     A second call changes the names, if it gives any, and nothing else.
 
@@ -68,6 +73,11 @@ def install(take: Optional[Iterable[str]] = None) -> None:
 
     Raises:
         ValueError: `take` names something else.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.install()
+        >>> mx.distributed.all_sum(mx.array([1.0, 2.0]))
+        array([2, 4], dtype=float32)
     """
     global _taken
     names = None if take is None else _checked(take)
@@ -94,7 +104,11 @@ def install(take: Optional[Iterable[str]] = None) -> None:
 
 
 def uninstall() -> None:
-    """Puts MLX's own functions back."""
+    """Gives ``mx.distributed`` its own functions back. Groups that were joined stay.
+
+    Example:
+        >>> mlxcomm.uninstall()
+    """
     global _taken
     uninstall_fused()
     for name, original in _originals.items():

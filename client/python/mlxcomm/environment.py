@@ -4,11 +4,10 @@ The library reads it (client/lib/find_place.h lists the variables and their orde
 in C, in Python and mlxcommctl agree.
 """
 
-import operator
 from collections.abc import Mapping
 from typing import NamedTuple, Optional
 
-from . import _mlxcomm
+from . import _mlxcomm, arguments
 
 
 class Place(NamedTuple):
@@ -29,8 +28,8 @@ def find_place(
     Where nothing names a rank, it is the only one: rank 0 of size 1.
     Raises ValueError, naming the variable or argument that is wrong.
     """
-    for name, value in (("rank", rank), ("size", size)):
-        if value is not None and operator.index(value) < 0:
-            raise ValueError(f"{name}: expected a number that is not negative, got {value}")
+    given = [None if value is None else arguments.whole(name, value, "a whole number, 0 or more", 0, 2**32)
+             for name, value in (("rank", rank), ("size", size))]
     return Place(*_mlxcomm.find_place(
-        job or "", rank, size, None if environment is None else dict(environment)))
+        arguments.text("job", job, "the job's name"), *given,
+        None if environment is None else dict(environment)))

@@ -17,18 +17,20 @@ import math
 import sys
 import threading
 import weakref
-from typing import Any, Optional
+from numbers import Real
+from typing import Any, Optional, TypeVar
 
 import mlx.core as mx
 from _mlxcomm_startup import AfterImport
 from mlx.utils import tree_flatten, tree_map
 
-from . import _mlxcomm
+from . import _mlxcomm, arguments
 from .groups import init as _init
 from .groups import is_ours
-from .operations import all_reduce
+from .operations import Stream, all_reduce
 from .tracebacks import ends_at_caller
 
+Tree = TypeVar("Tree")
 BUCKET_BYTES = 32 * 1024**2  # The default of mlx.nn.average_gradients.
 
 _UTILS, _LAYERS = "mlx.nn.utils", "mlx.nn.layers.distributed"
@@ -40,24 +42,28 @@ _waiting: list = []    # AfterImport of modules that are not there yet.
 def crossings(*trees: Any) -> int:
     """How many arrays MLX will hand from one stream to another when these are evaluated.
 
-    Between a GPU's stream and a CPU's, on which communication runs, each takes up to 180 us. Does not
-    evaluate anything.
+    Each crossing between a GPU's stream and a CPU's, on which communication runs, takes up to 180 us. This
+    evaluates nothing.
 
     Args:
         trees: arrays, or lists, tuples and dicts of them.
+
+    Example, where the default device is the CPU (on a GPU there are 2):
+        >>> mlxcomm.crossings(mlxcomm.all_reduce(mx.ones(3) + 1) * 2)
+        0
     """
-    return _mlxcomm.crossings([leaf for tree in trees for leaf in _leaves(tree)])
+    return _mlxcomm.crossings([leaf for tree in trees for leaf in _leaves("trees", tree)])
 
 
 @ends_at_caller
-def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = None,
-                      all_reduce_size: int = BUCKET_BYTES,
-                      communication_stream: Optional[mx.Stream] = None) -> Any:
+def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = None,
+                      all_reduce_size: float = BUCKET_BYTES,
+                      communication_stream: Stream = None) -> Tree:
     """The mean of each gradient over all ranks: ``mlx.nn.average_gradients`` in fewer operations.
 
     Args:
-        gradients: a tree of arrays, floating or complex, of the same structure, shapes and dtypes on all
-            ranks.
+        gradients: a tree of arrays (lists, tuples, dicts), floating or complex, of the same structure,
+            shapes and dtypes on all ranks.
         group: of `mlxcomm.init` or split off it; by default ``init()``.
         all_reduce_size: bytes. Gradients of one dtype are packed together until they are that many or
             more, and each pack is one operation, which begins when its gradients are there. 0: one
@@ -67,31 +73,44 @@ def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = No
     Returns:
         The same tree; its arrays may share memory. Half-precision means are rounded once, from float32.
 
-    Errors: ValueError for a gradient of bool or integers; from the evaluation a `mlxcomm.Error`.
+    Raises:
+        ValueError: a gradient is of bool or integers.
+        TypeError: `gradients` holds something that is not an array.
+        mlxcomm.Error: from the evaluation.
+
+    Example (rank 0 of 2):
+        >>> gradients = {"weight": mx.ones((2, 2)) * mlxcomm.rank(), "bias": mx.ones(2)}
+        >>> mlxcomm.average_gradients(gradients)["weight"]
+        array([[0.5, 0.5],
+               [0.5, 0.5]], dtype=float32)
     """
-    group = _init() if group is None else group
-    arrays = _leaves(gradients)
+    arrays = _leaves("gradients", gradients)
+    stream = arguments.stream(communication_stream, "communication_stream")
+    bucket_bytes = _bytes(all_reduce_size)
+    group = _init() if arguments.group(group) is None else group
     if group.size() == 1 or not arrays:
         return gradients
-    if all_reduce_size <= 0:
-        means = [all_reduce(array, "mean", group=group, stream=communication_stream) for array in arrays]
+    if bucket_bytes is None:
+        means = [all_reduce(array, "mean", group=group, stream=stream) for array in arrays]
     else:
-        means = _mlxcomm.all_reduce_many(arrays, "mean", _bytes(all_reduce_size), group,
-                                         communication_stream, 0)
+        means = _mlxcomm.all_reduce_many(arrays, "mean", bucket_bytes, group, stream, 0)
     of_each = iter(means)
     return tree_map(lambda _: next(of_each), gradients)
 
 
 def _bytes(size):
-    """0, which means all at once, for a number that exceeds any memory."""
+    """None: each array alone. 0, which means all at once, for a number that exceeds any memory."""
+    if not isinstance(size, Real):
+        raise arguments.wrong("all_reduce_size", "a number of bytes", size)
+    if size <= 0:
+        return None
     return math.ceil(size) if size < 2**63 else 0
 
 
-def _leaves(tree):
+def _leaves(name, tree):
     leaves = [leaf for _, leaf in tree_flatten(tree)]
     for leaf in leaves:
-        if not isinstance(leaf, mx.array):
-            raise TypeError(f"expected arrays, or lists, tuples and dicts of them, got {type(leaf).__name__}")
+        arguments.array(name, leaf, "arrays, or lists, tuples and dicts of them")
     return leaves
 
 
@@ -139,7 +158,7 @@ def _is_for_us(group, gradients):
         return False
     # MLX's division turns integers into floats; and it accepts some values that are no arrays.
     try:
-        return all(mx.issubdtype(leaf.dtype, mx.inexact) for leaf in _leaves(gradients))
+        return all(mx.issubdtype(leaf.dtype, mx.inexact) for leaf in _leaves("gradients", gradients))
     except TypeError:
         return False
 

@@ -2,17 +2,15 @@
 
 import atexit
 import logging
-import math
-import operator
 import os
 import sys
 import threading
 from traceback import format_exception_only
-from typing import Optional
+from typing import Optional, overload
 
 import mlx.core as mx
 
-from . import _mlxcomm
+from . import _mlxcomm, arguments
 from .environment import Place, find_place
 from .errors import DaemonLostError, DaemonStoppingError, Error
 from .tracebacks import ends_at_caller
@@ -30,20 +28,15 @@ _log = logging.getLogger("mlxcomm")
 _told_of_copies = False
 
 
-def nanoseconds(timeout: Optional[float]) -> int:
-    """0 for None, which stands for the default."""
-    if timeout is None:
-        return 0
-    if not 0 < timeout < math.inf:
-        raise ValueError(f"timeout: expected seconds, more than 0, got {timeout}")
-    return max(1, int(min(timeout * 1e9, 2.0**63)))  # A product may be infinite.
+def _any(group):
+    return init() if arguments.group(group) is None else group
 
 
-def _ours(name, group):
-    group = init() if group is None else group
-    if group.size() > 1 and not is_ours(group):
-        raise ValueError(f"{name}: expected a group of mlxcomm.init() or split off it, got one of "
-                         "MLX's own backends")
+def _ours(group):
+    group = _any(group)
+    if group.size() > 1 and not _mlxcomm.is_ours(group):
+        raise ValueError("group: expected a group of mlxcomm.init() or split off it, got one of MLX's own "
+                         "backends")
     return group
 
 
@@ -56,28 +49,36 @@ def init(
     timeout: Optional[float] = None,
     arena_bytes: Optional[int] = None,
 ) -> mx.distributed.Group:
-    """Joins a job and waits until all of its ranks are there.
+    """Joins a job and waits until all of its ranks are there. Called again, it returns the same group.
 
     Args:
-        job, rank, size: this process's place; by default from the environment
-            (MLXCOMM_JOB, MLX_RANK, MLX_WORLD_SIZE, or what mpirun, srun and torchrun set).
-            Where nothing names a rank: a group of one rank, whose operations do nothing.
-        socket: the daemon's Unix socket; default $MLXCOMM_SOCKET, else the service's, else
-            a private daemon that is started now and ends with its last client.
-        timeout: seconds to wait for the other ranks; default the daemon's (5 minutes).
-        arena_bytes: address space for this process's buffers; default, and at most, what the
+        job, rank, size: this process's place. By default the launcher's variables name it: those of
+            `mlxcommctl launch`, mlx.launch, mpirun, srun or torchrun. Where nothing names a rank, the
+            group has one rank, and its operations do nothing.
+        socket: the daemon's Unix socket. By default $MLXCOMM_SOCKET, else the service's, else a private
+            daemon is started that ends with its last client.
+        timeout: seconds to wait for the other ranks; by default the daemon's, 5 minutes.
+        arena_bytes: address space for this process's buffers, in bytes. By default, and at most, what the
             daemon allows: the machine's memory, unless its configuration says otherwise.
 
     Returns:
         A real ``mx.distributed.Group``: every operation of ``mx.distributed`` takes it.
 
     Raises:
-        ValueError: an argument or variable is wrong.
-        mlxcomm.Error: the subclass shows what went wrong, the text what to do.
+        ValueError, TypeError: an argument or variable is wrong.
+        mlxcomm.DeadlineExceededError: ranks are missing; the text names them.
+        mlxcomm.UnavailableError: there is no daemon, and none could be started.
+        mlxcomm.Error: any other failure; the subclass shows what went wrong, the text what to do.
+
+    Example (rank 0 of 2):
+        >>> world = mlxcomm.init()
+        >>> world.rank(), world.size()
+        (0, 2)
     """
-    if arena_bytes is not None and arena_bytes <= 0:
-        raise ValueError(f"arena_bytes: expected more than 0, got {arena_bytes}")
-    wait = nanoseconds(timeout)
+    socket = arguments.text("socket", socket, "the path of the daemon's socket")
+    wait = arguments.nanoseconds(timeout)
+    if arena_bytes is not None:
+        arena_bytes = arguments.whole("arena_bytes", arena_bytes, "a number of bytes, more than 0", 1, 2**63)
     if job is None and rank is None and size is None:
         return join_place(default_place(), socket, wait, arena_bytes)
     return join_place(find_place(job, rank, size), socket, wait, arena_bytes)
@@ -136,55 +137,80 @@ def _tell_of_copies(world):
              "and the time that it took", why)
 
 
+@overload
+def split(color: int, key: Optional[int] = None, name: Optional[str] = None, *,
+          group: Optional[mx.distributed.Group] = None,
+          timeout: Optional[float] = None) -> mx.distributed.Group: ...
+@overload
+def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] = None, *,
+          group: Optional[mx.distributed.Group] = None,
+          timeout: Optional[float] = None) -> Optional[mx.distributed.Group]: ...
+
+
 @ends_at_caller
 def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] = None, *,
           group: Optional[mx.distributed.Group] = None,
           timeout: Optional[float] = None) -> Optional[mx.distributed.Group]:
-    """A new group of all ranks of `group` that name the same color.
+    """Divides a group: the ranks that name the same color become a new one.
 
-    Every rank of `group` must call it, in the same order as its other operations; it returns
-    when all have. ``group.split(color, key)`` of MLX does the same. Groups can be split again.
+    Every rank of `group` must call it, in the same order as its other operations; it returns when all
+    have. ``group.split(color, key)`` of MLX does the same. Groups can be split again.
 
     Args:
         color: 0 or more; None for a rank that takes no part.
-        key: ranks of the new group are in order of it, then of the old rank; by default the
-            old rank.
-        name: what `mlxcommctl status` and errors call it, behind its parent's name.
-        timeout: seconds until DEADLINE_EXCEEDED; by default the group's, which the new
-            group inherits.
+        key: the new ranks follow its order, then that of the old ranks; by default the old rank.
+        name: what errors and `mlxcommctl status` call the new group, behind its parent's name.
+        group: the group to divide; by default ``init()``.
+        timeout: seconds until DeadlineExceededError; by default the group's, which the new one inherits.
 
     Returns:
-        The group, or None for a rank that takes no part.
+        The new group, or None for a rank that takes no part.
+
+    Example (rank 0 of 2):
+        >>> row = mlxcomm.split(mlxcomm.rank() // 4, name="rows")
+        >>> row.size(), mlxcomm.name(row)
+        (2, 'train/rows')
     """
-    if color is not None and not 0 <= operator.index(color) < 2**31:
-        raise ValueError(f"color: expected 0 <= color < {2**31} or None, got {color}")
-    group = _ours("split", group)
-    key = group.rank() if key is None else operator.index(key)
-    if not -2**31 <= key < 2**31:
-        raise ValueError(f"key: expected {-2**31} <= key < {2**31}, got {key}")
-    if not is_ours(group):
+    if color is not None:
+        color = arguments.whole("color", color, "0 <= color < 2^31, or None", 0, 2**31)
+    if key is not None:
+        key = arguments.whole("key", key, "-2^31 <= key < 2^31, or None", -2**31, 2**31)
+    name = arguments.text("name", name, "the new group's name")
+    wait = arguments.nanoseconds(timeout)
+    group = _ours(group)
+    if not _mlxcomm.is_ours(group):
         return None if color is None else _mlxcomm.alone()
     return _mlxcomm.split(
-        group, _NO_GROUP if color is None else operator.index(color), key, name or "",
-        nanoseconds(timeout))
+        group, _NO_GROUP if color is None else color, group.rank() if key is None else key, name, wait)
 
 
 @ends_at_caller
 def shrink(group: Optional[mx.distributed.Group] = None, *,
            timeout: Optional[float] = None) -> mx.distributed.Group:
-    """After a failure: a new group of the ranks that are left, in the old order.
+    """After a failure, makes a new group of the ranks that are left, in the old order.
 
-    Every rank that is left must call it; it returns when all have, or when those that have
-    not are gone. For the world group, `init` and ``group=None`` mean the new one from then on.
+    Every rank that is left must call it; it returns when all have, or when those that have not are gone.
+    From then on ``init()`` and ``group=None`` mean the new group, if `group` was that of the whole job.
+
+    Args:
+        group: a group that has failed; by default ``init()``.
+        timeout: seconds until DeadlineExceededError; by default the group's.
 
     Raises:
-        InvalidArgumentError: the group has not failed.
-        DeadlineExceededError: names the ranks that did not call.
+        mlxcomm.InvalidArgumentError: the group has not failed.
+        mlxcomm.DeadlineExceededError: ranks that are there did not call; the text names them.
+
+    Example:
+        >>> try:
+        ...     mlxcomm.barrier(timeout=60)
+        ... except mlxcomm.RankLostError:
+        ...     world = mlxcomm.shrink()
     """
-    group = _ours("shrink", group)
-    if not is_ours(group):
+    wait = arguments.nanoseconds(timeout)
+    group = _ours(group)
+    if not _mlxcomm.is_ours(group):
         raise ValueError("shrink: a group of one rank has nobody to lose")
-    rest = _mlxcomm.shrink(group, nanoseconds(timeout))
+    rest = _mlxcomm.shrink(group, wait)
     for key, world in list(_worlds.items()):  # Other threads may join meanwhile.
         if world is group:
             _worlds[key] = rest
@@ -193,57 +219,129 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
 
 @ends_at_caller
 def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float]) -> None:
-    """The deadline of this rank's later operations on the group that name none.
+    """Sets the deadline of this rank's later operations on a group that name none themselves.
 
-    None is the daemon's default: a call waits as long as the ranks that it waits for may still come.
-    Groups split off afterwards inherit it: set on the world group, it holds for the whole job.
+    Groups split off afterwards inherit it: set on the group of ``init()``, it holds for the whole job.
+
+    Args:
+        group: None for that of ``init()``.
+        seconds: None for the daemon's default: a call waits as long as the missing ranks may still come.
+
+    Example:
+        >>> mlxcomm.set_timeout(None, 60)
     """
-    group = _ours("set_timeout", group)
-    if is_ours(group):
-        _mlxcomm.set_timeout(group, nanoseconds(seconds))
+    wait = arguments.nanoseconds(seconds, "seconds")
+    group = _ours(group)
+    if _mlxcomm.is_ours(group):
+        _mlxcomm.set_timeout(group, wait)
+
+
+@ends_at_caller
+def rank(group: Optional[mx.distributed.Group] = None) -> int:
+    """This process's rank in a group, from 0 to its size - 1; by default in that of ``init()``.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.rank()
+        0
+    """
+    return _any(group).rank()
+
+
+@ends_at_caller
+def size(group: Optional[mx.distributed.Group] = None) -> int:
+    """The number of ranks of a group; by default of that of ``init()``.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.size()
+        2
+    """
+    return _any(group).size()
 
 
 @ends_at_caller
 def name(group: Optional[mx.distributed.Group] = None) -> str:
-    """What `mlxcommctl status` calls the group: "train", "train/rows"."""
-    group = _ours("name", group)
-    return _mlxcomm.name(group) if is_ours(group) else "alone"
+    """A group's name, as errors and `mlxcommctl status` show it; by default that of ``init()``.
+
+    A group of one rank that needs no daemon is called "alone".
+
+    Example:
+        >>> mlxcomm.name()
+        'train'
+    """
+    group = _ours(group)
+    return _mlxcomm.name(group) if _mlxcomm.is_ours(group) else "alone"
 
 
 @ends_at_caller
 def check(group: Optional[mx.distributed.Group] = None) -> None:
-    """Raises the group's failure again, if an operation of this rank has met one.
+    """Raises a group's failure again, if an operation of this rank has met one.
 
-    A failed group stays failed. Asks no other process: the next operation reports a failure elsewhere
-    since this rank's last one.
+    A failed group stays failed. This asks no other process: if another rank has failed since this rank's
+    last operation, the next operation reports it.
+
+    Args:
+        group: by default that of ``init()``.
+
+    Raises:
+        mlxcomm.Error: the failure.
+
+    Example:
+        >>> mlxcomm.check()
     """
-    _mlxcomm.check(init() if group is None else group)
+    _mlxcomm.check(_any(group))
 
 
 @ends_at_caller
 def barrier(group: Optional[mx.distributed.Group] = None, *,
             timeout: Optional[float] = None) -> None:
-    """Returns when every rank of the group has called it (at once, not lazily).
+    """Waits until every rank of a group has called it. Unlike the operations it is not lazy.
+
+    Args:
+        group: by default that of ``init()``.
+        timeout: seconds until DeadlineExceededError; by default the group's.
 
     Raises:
         ValueError: the group is one of MLX's own backends, of more than one rank.
-        mlxcomm.Error: as `check` would.
+        mlxcomm.Error: the group has failed.
+
+    Example:
+        >>> mlxcomm.barrier(timeout=60)
     """
-    group = _ours("barrier", group)
-    wait = nanoseconds(timeout)
+    wait = arguments.nanoseconds(timeout)
+    group = _ours(group)
     if group.size() > 1:
         _mlxcomm.barrier(group, wait)
 
 
 @ends_at_caller
 def is_ours(group: mx.distributed.Group) -> bool:
-    """Whether the group's operations go through a daemon."""
+    """Whether a group's operations go through a daemon.
+
+    False for a group of one rank, and for one of MLX's own backends.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.is_ours(mlxcomm.init())
+        True
+    """
+    if arguments.group(group) is None:
+        raise arguments.wrong("group", "an mx.distributed.Group", group)
     return _mlxcomm.is_ours(group)
 
 
 @ends_at_caller
 def counters() -> dict[str, int]:
-    """operations, inputs_copied, inputs_in_arena (needed no copy), results_copied so far."""
+    """What this process has done so far, by name.
+
+    Returns:
+        operations; inputs_copied into the daemon's memory; inputs_in_arena, which lay there already;
+        results_copied out of it.
+
+    Example (rank 0 of 2):
+        >>> before = mlxcomm.counters()["operations"]
+        >>> mx.eval(mlxcomm.all_reduce(mx.ones(3)))
+        >>> mlxcomm.counters()["operations"] - before
+        1
+    """
     return _mlxcomm.counters()
 
 
@@ -255,7 +353,7 @@ _hooked_into = None
 
 def _ours_joined():
     return [world for (pid, _), world in list(_worlds.items())
-            if pid == os.getpid() and is_ours(world)]
+            if pid == os.getpid() and _mlxcomm.is_ours(world)]
 
 
 def _tell_others_of_exceptions():

@@ -3,6 +3,19 @@
 Nothing happens before an array is evaluated (``mx.eval``, ``print``, ``.item()``). Arguments
 and shapes are checked at once.
 
+Common arguments:
+    group: of `mlxcomm.init` or split off it; by default ``init()``. In a group of one rank
+        results are the input.
+    stream: a CPU stream; by default MLX's CPU stream. Operations on one stream wait for
+        each other; give a group that should not wait a stream of its own.
+    timeout: seconds until DeadlineExceededError; by default the group's (`set_timeout`).
+
+Errors at once: TypeError for an argument of another type, ValueError for a dtype, shape, rank or
+count that does not fit. Errors from the evaluation: a subclass of `mlxcomm.Error`.
+
+The examples are lines of a program that runs as two ranks and has imported mlx.core as mx, and
+mlxcomm. They show what rank 0 prints.
+
 **Order.** The ranks of a group must carry out the group's operations in the same order, and
 MLX evaluates in the order of the graph, not in that of the lines. Ranks that build the same
 graph are safe. Where they do not, make the order explicit: use one result in the next
@@ -18,27 +31,15 @@ to evaluate that gradient, even a rank for which it is zero.
 
 **vmap** makes one operation of the batch. Forward mode (``mx.jvp``) works where the operation
 is linear, except for send and recv. ``mx.compile`` works; equal operations are never merged.
-
-Common arguments:
-    group: of `mlxcomm.init` or split off it; by default ``init()``. In a group of one rank
-        results are the input.
-    stream: a CPU stream; by default MLX's CPU stream. Operations on one stream wait for
-        each other; give a group that should not wait a stream of its own.
-    timeout: seconds until DEADLINE_EXCEEDED; by default the group's (`set_timeout`).
-
-Errors at once: ValueError, for a dtype, shape, rank or count that does not fit. Errors
-from the evaluation: a subclass of `mlxcomm.Error`.
 """
 
-import operator
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Literal, Optional, TypeVar, Union
 
 import mlx.core as mx
 
-from . import _mlxcomm
+from . import _mlxcomm, arguments
 from .groups import init as _init
-from .groups import nanoseconds
 from .tracebacks import ends_at_caller
 
 # The names that `mlxcomm` exports.
@@ -46,80 +47,106 @@ __all__ = ["all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all
            "recv", "recv_like", "reduce", "reduce_scatter", "scatter", "send"]
 
 Group = mx.distributed.Group
-Stream = Union[None, mx.Stream, mx.Device]
+if TYPE_CHECKING:
+    from mlx.core import StreamOrDevice as Stream
+else:
+    Stream = Union[None, mx.Stream, mx.Device]
+Operator = Literal["sum", "prod", "min", "max", "and", "or", "mean"]
+# An array, or a list or tuple of arrays; the result is of the same type.
+Arrays = TypeVar("Arrays", bound=Union[mx.array, list[mx.array], tuple[mx.array, ...]])
 
 
 def _on(group, stream, timeout):
-    return (_init() if group is None else group, stream, nanoseconds(timeout))
+    stream, timeout_ns = arguments.stream(stream), arguments.nanoseconds(timeout)
+    return (_init() if arguments.group(group) is None else group, stream, timeout_ns)
 
 
 def _operate(name, x, on, *, peer=0, tag=0, op="sum", counts=(), receive_counts=()):
     """Arguments that the kind does not use are ignored."""
-    return _mlxcomm.operate(_mlxcomm.kinds[name], x, peer, tag, op, counts, receive_counts, *on)
+    return _mlxcomm.operate(_mlxcomm.kinds[name], arguments.array("x", x), peer, tag, _operator(op), counts,
+                            receive_counts, *on)
 
 
-def _number(name, value, limit=2**32):
-    value = operator.index(value)
-    if not 0 <= value < limit:
-        raise ValueError(f"{name}: expected 0 <= {name} < {limit}, got {value}")
-    return value
+def _operator(op):
+    """The extension knows their names."""
+    if not isinstance(op, str):
+        raise arguments.wrong("op", 'the name of an operator, such as "sum"', op)
+    return op
 
 
-def _counts(name, values):
-    return [_number(f"{name}[{rank}]", value, 2**31) for rank, value in enumerate(values)]
-
-
-Arrays = Union[mx.array, list[mx.array], tuple[mx.array, ...]]
+def _tag(tag):
+    return arguments.whole("tag", tag, "0 <= tag < 2^32", 0, 2**32)
 
 
 @ends_at_caller
-def all_reduce(x: Arrays, op: str = "sum", *, group: Optional[Group] = None,
+def all_reduce(x: Arrays, op: Operator = "sum", *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> Arrays:
-    """The x of all ranks combined, on every rank.
+    """Combines the x of all ranks, and gives every rank the result.
 
     Args:
-        x: the same shape and dtype on all ranks. Or a list or tuple of such arrays: they are packed
-            together, and all of one dtype are one operation, whatever their shapes.
-        op: "sum", "prod", "min", "max", "mean" (floating and complex), "and", "or" (bool
-            and integers, bitwise). "min" and "max" give NaN where any input is NaN.
+        x: an array, of the same shape and dtype on all ranks. Or a list or tuple of arrays: they are
+            packed together, and all of one dtype are one operation, whatever their shapes.
+        op: "sum", "prod", "min", "max", "mean" (floating and complex), "and", "or" (bool and integers,
+            bitwise). "min" and "max" give NaN where any input is NaN.
 
     Returns:
-        x's shape and dtype (of a list a list, of a tuple a tuple, whose arrays may share memory);
-        bitwise the same on all ranks and in every run. An element of a
-        sum of n inputs is off by at most (n - 1) u S, S being the sum of their absolute
-        values, u = 2^-24 (float32) or 2^-53 (float64). float16 and bfloat16 are combined in
-        float32 and rounded on each node and at each of h <= nodes hops between nodes:
-        (h + 1) u S + (n - 1) 2^-24 S, u = 2^-11 (float16) or 2^-8 (bfloat16).
+        x's shape and dtype, bitwise the same on all ranks and in every run. Of a list a list, of a tuple a
+        tuple, whose arrays may share memory.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.all_reduce(mx.array([1.0, 2.0]))
+        array([2, 4], dtype=float32)
+        >>> mlxcomm.all_reduce(mx.array([0, -1]) * mlxcomm.rank(), "min")
+        array([0, -1], dtype=int32)
+        >>> loss, accuracy = mlxcomm.all_reduce((mx.array(0.5), mx.array([0.25, 1.0])), "mean")
 
     Gradient (MLX's convention): sum: the cotangent; mean: the cotangent / size; min, max:
     the cotangent where x equals the result; prod, and, or: ValueError.
+
+    Rounding: an element of a sum of n inputs is off by at most (n - 1) u S, S being the sum of their
+    absolute values, u = 2^-24 (float32) or 2^-53 (float64). float16 and bfloat16 are combined in float32
+    and rounded on each node and at each of h <= nodes hops between nodes: (h + 1) u S + (n - 1) 2^-24 S,
+    u = 2^-11 (float16) or 2^-8 (bfloat16).
     """
-    if isinstance(x, (list, tuple)):
-        for place, one in enumerate(x):
-            if not isinstance(one, mx.array):
-                raise TypeError(f"all_reduce: x[{place}]: expected an array, got {type(one).__name__}")
-        results = _mlxcomm.all_reduce_many(list(x), op, 0, *_on(group, stream, timeout))
-        if isinstance(x, tuple):
-            return x._make(results) if hasattr(x, "_make") else tuple(results)
-        return results
-    return _operate("all_reduce", x, _on(group, stream, timeout), op=op)
+    if not isinstance(x, (list, tuple)):
+        arguments.array("x", x, "an mx.array, or a list or tuple of them")
+        return _operate("all_reduce", x, _on(group, stream, timeout), op=op)
+    results = _mlxcomm.all_reduce_many(arguments.arrays("x", x), _operator(op), 0,
+                                       *_on(group, stream, timeout))
+    if isinstance(x, tuple):
+        return x._make(results) if hasattr(x, "_make") else tuple(results)
+    return results
 
 
 @ends_at_caller
-def reduce(x: mx.array, root: int, op: str = "sum", *, group: Optional[Group] = None,
+def reduce(x: mx.array, root: int, op: Operator = "sum", *, group: Optional[Group] = None,
            stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """As `all_reduce`, at rank `root` alone. Other ranks get zeros of x's shape.
+    """Combines the x of all ranks as `all_reduce` does, and gives rank `root` alone the result.
+
+    Args:
+        x: the same shape and dtype on all ranks.
+        root: a rank of the group, the same on all ranks.
+        op: as for `all_reduce`.
+
+    Returns:
+        x's shape and dtype; zeros on the other ranks.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.reduce(mx.array([1.0, 2.0]), root=0)
+        array([2, 4], dtype=float32)
+        >>> mlxcomm.reduce(mx.array([1.0, 2.0]), root=1)
+        array([0, 0], dtype=float32)
 
     Gradient: root's cotangent on every rank (a broadcast); mean: that / size; min, max: that
     where x equals the result; prod, and, or: ValueError.
     """
-    return _operate("reduce", x, _on(group, stream, timeout), peer=_number("root", root), op=op)
+    return _operate("reduce", x, _on(group, stream, timeout), peer=arguments.rank("root", root), op=op)
 
 
 @ends_at_caller
-def reduce_scatter(x: mx.array, op: str = "sum", *, group: Optional[Group] = None,
+def reduce_scatter(x: mx.array, op: Operator = "sum", *, group: Optional[Group] = None,
                    stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Rank r gets block r of what `all_reduce` would give.
+    """Combines the x of all ranks, and gives rank r block r of the result.
 
     Args:
         x: shape (size * n, ...), the same on all ranks: n rows for each rank.
@@ -127,6 +154,10 @@ def reduce_scatter(x: mx.array, op: str = "sum", *, group: Optional[Group] = Non
 
     Returns:
         Shape (n, ...).
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.reduce_scatter(mx.array([1.0, 2.0, 3.0, 4.0]))
+        array([2, 4], dtype=float32)
 
     Gradient: the cotangents of all ranks (an all_gather); mean, min, max as for `reduce`.
     """
@@ -136,26 +167,38 @@ def reduce_scatter(x: mx.array, op: str = "sum", *, group: Optional[Group] = Non
 @ends_at_caller
 def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
               stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """The root's x, on every rank.
+    """Gives every rank the x of rank `root`.
 
     Args:
         x: the same shape and dtype on all ranks; read at the root alone.
+        root: a rank of the group, the same on all ranks.
+
+    Returns:
+        The root's x.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.broadcast(mx.array([10, 20]) + mlxcomm.rank(), root=1)
+        array([11, 21], dtype=int32)
 
     Gradient: at the root the sum of all cotangents (a reduce), elsewhere zero.
     """
-    return _operate("broadcast", x, _on(group, stream, timeout), peer=_number("root", root))
+    return _operate("broadcast", x, _on(group, stream, timeout), peer=arguments.rank("root", root))
 
 
 @ends_at_caller
 def all_gather(x: mx.array, *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """The x of all ranks one after the other, in order of rank.
+    """Gives every rank the x of all ranks one after the other, in order of rank.
 
     Args:
         x: shape (n, ...), the same on all ranks; a scalar counts as one row.
 
     Returns:
         Shape (size * n, ...).
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.all_gather(mx.array([10, 20]) + mlxcomm.rank())
+        array([10, 20, 11, 21], dtype=int32)
 
     Gradient (MLX's convention): this rank's rows of the cotangent.
     """
@@ -176,56 +219,78 @@ def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
     Returns:
         Shape (sum(counts), ...).
 
+    Example (rank 0 of 2):
+        >>> mlxcomm.all_gather_v(mx.ones(1 + mlxcomm.rank()), counts=[1, 2])
+        array([1, 1, 1], dtype=float32)
+
     Gradient (MLX's convention): this rank's rows of the cotangent.
     """
+    arguments.array("x", x)
     group, stream, wait = _on(group, stream, timeout)
     if counts is None:
         if x.ndim == 0:
-            raise ValueError("all_gather_v: expected an array with a leading axis, got a scalar")
+            raise ValueError("x: expected an array with a leading axis, got a scalar")
         mine = mx.array([x.shape[0]], dtype=mx.int64)
         counts = all_gather(mine, group=group, stream=stream, timeout=timeout).tolist()
-    return _operate("all_gather_v", x, (group, stream, wait), counts=_counts("counts", counts))
+    return _operate("all_gather_v", x, (group, stream, wait), counts=arguments.counts("counts", counts))
 
 
 @ends_at_caller
 def gather(x: mx.array, root: int, *, group: Optional[Group] = None,
            stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """As `all_gather`, at rank `root` alone.
+    """Gives rank `root` alone the x of all ranks one after the other, in order of rank.
+
+    Args:
+        x: shape (n, ...), the same on all ranks; a scalar counts as one row.
+        root: a rank of the group, the same on all ranks.
 
     Returns:
         At the root shape (size * n, ...), elsewhere (0, ...).
 
+    Example (rank 0 of 2):
+        >>> mlxcomm.gather(mx.array([10]) + mlxcomm.rank(), root=0)
+        array([10, 11], dtype=int32)
+
     Gradient: this rank's rows of the root's cotangent (a scatter).
     """
-    return _operate("gather", x, _on(group, stream, timeout), peer=_number("root", root))
+    return _operate("gather", x, _on(group, stream, timeout), peer=arguments.rank("root", root))
 
 
 @ends_at_caller
 def scatter(x: mx.array, root: int, *, group: Optional[Group] = None,
             stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Rank r gets block r of the root's x.
+    """Gives rank r block r of the x of rank `root`.
 
     Args:
         x: shape (size * n, ...), the same on all ranks; read at the root alone.
+        root: a rank of the group, the same on all ranks.
 
     Returns:
         Shape (n, ...).
 
+    Example (rank 0 of 2):
+        >>> mlxcomm.scatter(mx.array([10, 20]) + mlxcomm.rank(), root=1)
+        array([11], dtype=int32)
+
     Gradient: at the root all cotangents one after the other (a gather), elsewhere zero.
     """
-    return _operate("scatter", x, _on(group, stream, timeout), peer=_number("root", root))
+    return _operate("scatter", x, _on(group, stream, timeout), peer=arguments.rank("root", root))
 
 
 @ends_at_caller
 def all_to_all(x: mx.array, *, group: Optional[Group] = None,
                stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Block r of x goes to rank r; block r of the result comes from rank r.
+    """Sends block r of x to rank r; block r of the result comes from rank r.
 
     Args:
-        x: shape (size * n, ...), the same on all ranks.
+        x: shape (size * n, ...), the same on all ranks: n rows for each rank.
 
     Returns:
         x's shape.
+
+    Example (rank 0 of 2):
+        >>> mlxcomm.all_to_all(mx.array([10, 20]) + mlxcomm.rank())
+        array([10, 11], dtype=int32)
 
     Gradient: the cotangent's blocks sent back (an all_to_all).
     """
@@ -248,11 +313,19 @@ def all_to_all_v(x: mx.array, send_counts: Sequence[int],
     Returns:
         Shape (sum(receive_counts), ...), in order of the rank that it comes from.
 
-    Errors: MISMATCH when a rank sends another a number of rows that it does not expect.
+    Raises:
+        mlxcomm.MismatchError: a rank sends another a number of rows that it does not expect.
+
+    Example (rank 0 of 2): rank 0 keeps one row and sends two, rank 1 keeps its only row.
+        >>> x = mx.array([1, 2, 3] if mlxcomm.rank() == 0 else [4])
+        >>> mlxcomm.all_to_all_v(x, [1, 2] if mlxcomm.rank() == 0 else [0, 1])
+        array([1], dtype=int32)
+
     Gradient: the cotangent's rows sent back (an all_to_all_v).
     """
+    arguments.array("x", x)
     group, stream, wait = _on(group, stream, timeout)
-    send_counts = _counts("send_counts", send_counts)
+    send_counts = arguments.counts("send_counts", send_counts)
     if receive_counts is None:
         if len(send_counts) != group.size():
             raise ValueError(f"send_counts: expected one for each of {group.size()} ranks, "
@@ -260,42 +333,97 @@ def all_to_all_v(x: mx.array, send_counts: Sequence[int],
         mine = mx.array(send_counts, dtype=mx.int64)
         receive_counts = all_to_all(mine, group=group, stream=stream, timeout=timeout).tolist()
     return _operate("all_to_all_v", x, (group, stream, wait), counts=send_counts,
-                    receive_counts=_counts("receive_counts", receive_counts))
+                    receive_counts=arguments.counts("receive_counts", receive_counts))
 
 
 @ends_at_caller
 def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] = None,
          stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """Sends x when the result, which equals x, is evaluated.
+    """Sends x to another rank when the result, which equals x, is evaluated.
 
     The n-th send to a rank with a tag meets the n-th recv there with that tag.
 
-    Errors: ValueError for this rank itself and in a group of one.
+    Args:
+        x: an array of any shape and dtype.
+        destination: another rank of the group.
+        tag: 0 <= tag < 2^32, as in the `recv` that takes it.
+
+    Returns:
+        x.
+
+    Raises:
+        ValueError: the destination is this rank itself, as in a group of one.
+
+    Example (rank 0 of 2):
+        >>> if mlxcomm.rank() == 0:
+        ...     mx.eval(mlxcomm.send(mx.array([1.0, 2.0]), destination=1))
+        ... else:
+        ...     x = mlxcomm.recv((2,), mx.float32, source=0)
+        ...     mx.eval(x)
+
     Gradient: the cotangent plus what comes back from the receiver's gradient, with that tag.
     """
     return _operate("send", x, _on(group, stream, timeout),
-                    peer=_number("destination", destination), tag=_number("tag", tag))
+                    peer=arguments.rank("destination", destination), tag=_tag(tag))
 
 
 @ends_at_caller
 def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,
          after: Optional[mx.array] = None, group: Optional[Group] = None,
          stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """What `source` sends: its shape and dtype must be these.
+    """Receives what another rank sends.
 
     Args:
+        shape, dtype: those of the array that is sent.
+        source: another rank of the group.
+        tag: 0 <= tag < 2^32, as in the `send`.
         after: evaluated before, not read. Gradients flow only from results to inputs, so
             the source gets a gradient only if an input is named here.
+
+    Returns:
+        The array that was sent.
+
+    Raises:
+        ValueError: the source is this rank itself, as in a group of one.
+        mlxcomm.MismatchError: another shape or dtype was sent.
+
+    Example (rank 0 of 2):
+        >>> if mlxcomm.rank() == 0:
+        ...     print(mlxcomm.recv((2,), mx.float32, source=1))
+        ... else:
+        ...     mx.eval(mlxcomm.send(mx.array([1.0, 2.0]), destination=0))
+        array([1, 2], dtype=float32)
 
     Gradient (with `after`): sends the cotangent to the source, with that tag; `after` gets
     zeros, which have to be evaluated.
     """
-    return _mlxcomm.recv(list(shape), dtype, _number("source", source), _number("tag", tag), after,
+    if not isinstance(dtype, mx.Dtype):
+        raise arguments.wrong("dtype", "an mx.Dtype such as mx.float32", dtype)
+    if after is not None:
+        arguments.array("after", after)
+    return _mlxcomm.recv(arguments.shape(shape), dtype, arguments.rank("source", source), _tag(tag), after,
                          *_on(group, stream, timeout))
 
 
 @ends_at_caller
 def recv_like(x: mx.array, source: int, tag: int = 0, *, group: Optional[Group] = None,
               stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
-    """`recv` with x's shape and dtype, after x."""
+    """Receives an array of x's shape and dtype, as `recv` does, after x.
+
+    Args:
+        x: its values are not read; the source gets a gradient if x is differentiated.
+        source: another rank of the group.
+        tag: 0 <= tag < 2^32, as in the `send`.
+
+    Returns:
+        The array that was sent.
+
+    Example (rank 0 of 2):
+        >>> x = mx.array([1.0, 2.0]) * (1 + mlxcomm.rank())
+        >>> mlxcomm.recv_like(x, source=1) if mlxcomm.rank() == 0 else mlxcomm.send(x, destination=0)
+        array([2, 4], dtype=float32)
+
+    Gradient: that of `recv`.
+    """
+    arguments.array("x", x)
     return recv(x.shape, x.dtype, source, tag, after=x, group=group, stream=stream, timeout=timeout)

@@ -20,7 +20,7 @@ def test_a_group_shrinks_while_another_thread_joins(monkeypatch):
 
     worlds = JoinedMeanwhile({key: failed, (0, "there"): None})
     monkeypatch.setattr(groups, "_worlds", worlds)
-    monkeypatch.setattr(groups, "_ours", lambda name, group: group)
+    monkeypatch.setattr(groups, "_ours", lambda group: group)
     monkeypatch.setattr(groups, "_mlxcomm", types.SimpleNamespace(
         is_ours=lambda group: True, shrink=lambda group, timeout: rest))
     assert groups.shrink(failed) is rest

@@ -1,0 +1,119 @@
+"""Checks of the arguments that programs pass: each mistake is one line that names the argument, what was
+expected, and what came. Without them the extension would answer with its C++ signature.
+
+A wrong type is a TypeError, a wrong value a ValueError.
+"""
+
+import math
+import operator
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, Optional
+
+import mlx.core as mx
+
+_STREAMS = tuple(getattr(mx, name) for name in ("Stream", "Device", "DeviceType", "ThreadLocalStream")
+                 if hasattr(mx, name))
+_SHOWN_MOST = 40  # Characters of a value.
+
+
+def wrong(name: str, expected: str, value: Any, kind: type[Exception] = TypeError) -> Exception:
+    """The exception to raise."""
+    shown = _shown(value)
+    if kind is TypeError and shown != type(value).__name__ and value is not None:
+        shown += f" ({type(value).__name__})"
+    return kind(f"{name}: expected {expected}, got {shown}")
+
+
+def _shown(value):
+    """A number or text in full, where it is short; of an array its shape; of others the type."""
+    if isinstance(value, mx.array):
+        return f"shape {tuple(value.shape)}, {value.dtype}"
+    if value is None or isinstance(value, (str, int, float, complex, bytes)):
+        text = repr(value)
+        return text if len(text) <= _SHOWN_MOST else text[:_SHOWN_MOST] + "..."
+    return type(value).__name__
+
+
+def array(name: str, value: Any, expected: str = "an mx.array") -> mx.array:
+    if not isinstance(value, mx.array):
+        raise wrong(name, expected, value)
+    return value
+
+
+def arrays(name: str, values: Iterable[Any]) -> list[mx.array]:
+    return [array(f"{name}[{place}]", value) for place, value in enumerate(values)]
+
+
+def group(value: Any) -> Optional[mx.distributed.Group]:
+    if value is not None and not isinstance(value, mx.distributed.Group):
+        raise wrong("group", "a group of mlxcomm.init() or split off it", value)
+    return value
+
+
+def stream(value: Any, name: str = "stream") -> Any:
+    if value is not None and not isinstance(value, _STREAMS):
+        raise wrong(name, "an mx.Stream or mx.Device", value)
+    return value
+
+
+def whole(name: str, value: Any, expected: str, least: int, below: int) -> int:
+    """A whole number of a range, which `expected` describes."""
+    try:
+        number = operator.index(value)
+    except (TypeError, ValueError):  # ValueError: of an array that has many elements.
+        raise wrong(name, expected, value) from None
+    if not least <= number < below:
+        raise wrong(name, expected, number, ValueError)
+    return number
+
+
+def rank(name: str, value: Any) -> int:
+    """Whether the group has it, the extension checks."""
+    return whole(name, value, "a rank of the group", 0, 2**32)
+
+
+def counts(name: str, values: Any) -> list[int]:
+    """Numbers of rows, one for each rank."""
+    return [whole(f"{name}[{place}]", value, "a number of rows", 0, 2**31)
+            for place, value in enumerate(_sequence(name, values, "the number of rows of each rank"))]
+
+
+def shape(values: Any) -> list[int]:
+    """The extension refuses negative lengths."""
+    return [whole(f"shape[{place}]", value, "a length", -2**31, 2**31)
+            for place, value in enumerate(_sequence("shape", values, "the lengths of all axes"))]
+
+
+def _sequence(name, values, expected):
+    try:
+        return list(values)
+    except (TypeError, ValueError):
+        raise wrong(name, f"{expected}, as a list or tuple", values) from None
+
+
+def text(name: str, value: Any, expected: str) -> str:
+    """Empty for None."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise wrong(name, expected, value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise wrong(name, f"{expected}, in UTF-8", value, ValueError) from None
+    if "\0" in value:
+        raise wrong(name, f"{expected}, without NUL", value, ValueError)
+    return value
+
+
+def nanoseconds(timeout: Any, name: str = "timeout") -> int:
+    """0 for None, which stands for the default."""
+    if timeout is None:
+        return 0
+    expected = "seconds, more than 0"
+    if not isinstance(timeout, Real):
+        raise wrong(name, expected, timeout)
+    if not 0 < timeout < math.inf:
+        raise wrong(name, expected, timeout, ValueError)
+    return max(1, int(min(timeout * 1e9, 2.0**63)))  # A product may be infinite.

@@ -1,0 +1,41 @@
+"""The package's types as mypy and pyright see them: typed_program.py has right and wrong calls."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import find_program
+
+mlxcomm = pytest.importorskip("mlxcomm", reason="the package is not installed: tests/run installs it")
+PROGRAM = pathlib.Path(__file__).with_name("typed_program.py")
+
+
+def test_mypy_accepts_right_calls_and_no_wrong_one(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "",
+                           "--cache-dir", str(tmp_path), str(PROGRAM)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# How: basedpyright is pyright in a wheel that needs no npm.
+def test_pyright_accepts_right_calls_and_no_wrong_one(tmp_path):
+    pyright = find_program("basedpyright")
+    if pyright is None:
+        pytest.skip("no basedpyright (interop/requirements-slow.txt)")
+    shutil.copy(PROGRAM, tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({
+        "typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": "error"}))
+    done = subprocess.run([pyright, "--pythonpath", sys.executable, "--project", str(tmp_path)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# Why: a call that is not in the program has types that nothing checks.
+def test_the_program_has_every_public_name():
+    text = PROGRAM.read_text()
+    assert not [name for name in mlxcomm.__all__ if not re.search(rf"mlxcomm\.{name}\b", text)]
+
