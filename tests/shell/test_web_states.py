@@ -254,10 +254,11 @@ def test_a_job_card_says_who_waits_for_whom(shown):
 
 def test_jobs_that_have_ended_stay_for_a_while(shown):
     state = State(2)
-    state.ended = [{"job": "eval", "ended_ms_ago": "300000", "reason": ""},
-                   {"job": "digits", "ended_ms_ago": "12000", "reason": "RANK_LOST rank 1 (mac-2, pid 7)"}]
+    state.ended = [{"name": "digits", "ended_ms_ago": "12000", "code": "RANK_LOST", "rank": 1,
+                    "node": "mac-2", "pid": "7"},
+                   {"name": "eval", "ended_ms_ago": "300000", "code": "", "node": "", "pid": "0"}]
     page = shown(state)
-    failed = "digits ended 12.0 s ago: RANK_LOST rank 1 (mac-2, pid 7)"
+    failed = "digits failed 12.0 s ago: RANK_LOST rank 1 (mac-2, pid 7)"
     assert page.locator(".ended").all_inner_texts() == [failed, "eval ended 5 min 0 s ago"]
     assert page.inner_text("#work .note") == failed
 

@@ -81,12 +81,13 @@ function showJob(card, job) {
     job.ranks.map((rank) => ({rank, activity: activityOf(rank, awaited)})), ({rank}) => rank.rank);
 }
 
-/** Those that the daemon still knows of: {name, age, reason}, the last first. */
+/** Those that the daemon still knows of: {name, age, reason}, the newest first. */
 export const endedJobsOf = (status) => (status.ended_jobs ?? []).map((one) =>
-  ({name: one.job, age: Number(one.ended_ms_ago), reason: one.reason})).sort((a, b) => a.age - b.age);
+  ({name: one.name, age: Number(one.ended_ms_ago), reason: one.code &&
+    one.code + (one.node ? ` rank ${one.rank} (${one.node}, pid ${one.pid})` : "")}));
 
 export const sayEnded = ({name, age, reason}, most) =>
-  `${brief(name, most)} ended ${milliseconds(age)} ago${reason ? `: ${reason}` : ""}`;
+  `${brief(name, most)} ${reason ? "failed" : "ended"} ${milliseconds(age)} ago${reason ? `: ${reason}` : ""}`;
 
 export function showJobs(status) {
   const ended = endedJobsOf(status).map((one) => ({...one, kind: "ended"}));
