@@ -51,19 +51,19 @@ ArenaRange ArenaRange::AllocateIfRoom(const std::shared_ptr<Connected>& owner,
   return code == MLXCOMM_OK ? ArenaRange(owner, range) : ArenaRange();
 }
 
-std::optional<mlx::core::allocator::Data> ArenaRange::AsData(
-    const std::shared_ptr<ArenaRange>& range, std::uint64_t bytes) {
+std::optional<GivenData> ArenaRange::AsData(const std::shared_ptr<ArenaRange>& range,
+                                            std::uint64_t bytes) {
   namespace allocator = mlx::core::allocator;
 #if defined(__APPLE__)
   const auto page = static_cast<std::uint64_t>(::getpagesize());
   const std::uint64_t whole = (bytes + page - 1) / page * page;
   const allocator::Buffer buffer = SharedBuffer(allocator::allocator(), range->range_, whole);
   if (buffer.ptr() == nullptr) return std::nullopt;
-  return allocator::Data(buffer, [range](allocator::Buffer held) { allocator::release(held); });
+  return GivenData{buffer, [range](allocator::Buffer held) { allocator::release(held); }};
 #else
   auto* const size = reinterpret_cast<std::size_t*>(range->data()) - 1;
   *size = bytes;
-  return allocator::Data(allocator::Buffer(size), [range](allocator::Buffer) {});
+  return GivenData{allocator::Buffer(size), [range](allocator::Buffer) {}};
 #endif
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "client/lib/mlxcomm.h"
+#include "client/mlx/mlx_releases.h"
 #include "client/mlx/process_end.h"
 #include "mlx/allocator.h"
 
@@ -59,8 +60,8 @@ class ArenaRange {
   std::byte* data() const;
   // MLX's view of the range, which holds the range until the last array has gone. None where MLX
   // does not accept this memory.
-  static std::optional<mlx::core::allocator::Data> AsData(const std::shared_ptr<ArenaRange>& range,
-                                                          std::uint64_t bytes);
+  static std::optional<GivenData> AsData(const std::shared_ptr<ArenaRange>& range,
+                                         std::uint64_t bytes);
 
   // Room for `bytes` of elements; throws OperationError when the arena is full.
   static ArenaRange Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);

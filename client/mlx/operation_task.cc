@@ -1,13 +1,19 @@
 #include "client/mlx/operation_task.h"
 
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "client/lib/interrupt.h"
 #include "client/mlx/copy_in.h"
+#include "client/mlx/mlx_releases.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/process_end.h"
 #include "client/mlx/result_memory.h"
+#include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
+#include "mlx/version.h"
 
 namespace mlxcomm::graph {
 namespace {
@@ -66,6 +72,35 @@ void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* inp
   if (result != nullptr) result->End();
 }
 
+std::atomic<HandOver (*)()> handing_over{nullptr};
+
+// Where MLX would end it as well, without a word of what has failed.
+[[noreturn, maybe_unused]] void EndProcess(const JoinedGroup& joined, const OperationError& error) {
+  std::fflush(stdout);
+  std::fprintf(
+      stderr,
+      "mlxcomm: %s. The process ends: MLX %s cannot throw the error of an operation, 0.32.1 "
+      "and newer releases can\n",
+      error.what(), mx::version());
+  mlxcomm_leave(joined.group, error.what());
+  std::_Exit(1);
+}
+
+// Calls it, and has its failure reach the program in the way that this MLX allows.
+template <typename Call>
+void Reported(const JoinedGroup& joined, const HandOver& hand_over, Call call) {
+  if constexpr (ThrowsWhatTasksThrow<>) {
+    call();
+  } else {
+    try {
+      call();
+    } catch (const OperationError& error) {
+      if (!hand_over) EndProcess(joined, error);
+      hand_over(error.details());
+    }
+  }
+}
+
 }  // namespace
 
 Counters& GetCounters() {
@@ -73,8 +108,11 @@ Counters& GetCounters() {
   return counters;
 }
 
-void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
-              const mx::array* input, mx::array* output, mx::Stream stream) {
+namespace {
+
+void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
+                     const mx::array* input, mx::array* output, mx::Stream stream,
+                     const HandOver& hand_over) {
   struct Waited {
     GroupUse use;
     client::UnderWay under_way;
@@ -102,9 +140,27 @@ void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& opera
                  : ResultMemory::Give(*output, joined->connected);
     encoder.set_output_array(*output);
   }
-  encoder.dispatch([joined, bound, in, in_bytes, out, waited = std::move(waited)] {
-    Run(*joined, bound, in, in_bytes, out.get());
+  encoder.dispatch([joined, bound, in, in_bytes, out, hand_over, waited = std::move(waited)] {
+    Reported(*joined, hand_over, [&] { Run(*joined, bound, in, in_bytes, out.get()); });
   });
+}
+
+}  // namespace
+
+void SetHandingOver(HandOver (*here)()) { handing_over = here; }
+
+void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
+              const mx::array* input, mx::array* output, mx::Stream stream) {
+  HandOver hand_over;
+  if (!ThrowsWhatTasksThrow<> && handing_over.load() != nullptr) hand_over = handing_over.load()();
+  bool is_scheduled = false;
+  Reported(*joined, hand_over, [&] {
+    ScheduleOrThrow(joined, operation, input, output, stream, hand_over);
+    is_scheduled = true;
+  });
+  if (is_scheduled || output == nullptr) return;
+  output->set_data(mx::allocator::malloc(output->nbytes()));
+  std::memset(output->data<void>(), 0, output->nbytes());
 }
 
 }  // namespace mlxcomm::graph

@@ -84,7 +84,7 @@ void PackPrimitive::GiveMemory(mx::array& output) const {
         std::make_shared<ArenaRange>(ArenaRange::AllocateIfRoom(connected_, output.nbytes()));
     if (!range->is_empty()) {
       if (auto data = ArenaRange::AsData(range, output.nbytes()); data.has_value()) {
-        output.set_data(*std::move(data));
+        SetData(output, *std::move(data));
         return;
       }
     }

@@ -50,7 +50,7 @@ std::shared_ptr<ResultMemory> ResultMemory::Give(mx::array& output,
   if (!CopyingIsAskedFor()) {
     auto range = std::make_shared<ArenaRange>(ArenaRange::Allocate(connected, result->bytes_));
     if (auto data = ArenaRange::AsData(range, result->bytes_); data.has_value()) {
-      output.set_data(*std::move(data));
+      SetData(output, *std::move(data));
       result->range_ = std::move(range);
       return result;
     }
@@ -58,8 +58,8 @@ std::shared_ptr<ResultMemory> ResultMemory::Give(mx::array& output,
   // Not allocator::malloc's own Data: the task needs the memory too, and a shared Data would keep
   // MLX from reusing it for results that are computed from this one.
   result->own_memory_ = std::make_shared<OwnMemory>(result->bytes_);
-  output.set_data(allocator::Data(result->own_memory_->buffer,
-                                  [held = result->own_memory_](allocator::Buffer) {}));
+  SetData(output,
+          {result->own_memory_->buffer, [held = result->own_memory_](allocator::Buffer) {}});
   return result;
 }
 
@@ -108,7 +108,7 @@ std::string WhyResultsAreCopied(const std::shared_ptr<Connected>& connected, boo
            "Metal does not)";
   }
   if (!reads) return {};
-  const mx::array shared(*std::move(data), {kElements}, mx::int32);
+  const mx::array shared = ArrayOf(*std::move(data), {kElements}, mx::int32);
   mx::array read = mx::array_equal(mx::negative(shared), mx::arange(0, -kElements, -1, mx::int32));
   return read.item<bool>() ? ""
                            : "MLX's default device reads other bytes than lie in the shared memory";

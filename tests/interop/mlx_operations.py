@@ -11,6 +11,7 @@ mlxcomm.install()
 world = mx.distributed.init()
 rank, size = world.rank(), world.size()
 assert mlxcomm.is_ours(world)
+HAS_SUM_SCATTER = mx.__version__ not in ("0.31.2", "0.32.0")  # There on GPUs alone.
 SHAPES = [(), (0,), (1,), (3,), (17, 5), (4096,), (4097,), (300, 1001)]
 
 
@@ -27,7 +28,7 @@ for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.float64, mx.int8, mx.int16
         whole = {"all_sum": sum(everyone), "all_max": everyone[-1], "all_min": everyone[0]}
         if shape:
             whole["all_gather"] = np.concatenate(everyone)
-        if shape and shape[0] % size == 0:
+        if HAS_SUM_SCATTER and shape and shape[0] % size == 0:
             rows = shape[0] // size
             whole["sum_scatter"] = sum(everyone)[rank * rows:(rank + 1) * rows]
         for name, expected in whole.items():

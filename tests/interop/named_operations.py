@@ -15,7 +15,8 @@ import numpy as np
 from internet_sockets import internet_sockets
 
 world = mx.distributed.init(strict=True, backend=sys.argv[1])
-HAS_SUM_SCATTER = "without sum_scatter" not in sys.argv[2:]
+HAS_SUM_SCATTER = ("without sum_scatter" not in sys.argv[2:] and
+                   mx.__version__ not in ("0.31.2", "0.32.0"))  # There on GPUs alone.
 rank, size = world.rank(), world.size()
 TYPES = (mx.bool_, mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64,
          mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64)

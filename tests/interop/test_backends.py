@@ -4,6 +4,7 @@ and other behaviour of stock MLX is kept."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -109,6 +110,46 @@ def test_a_world_size_without_a_rank_trains_nobody_alone():
     done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); mx.distributed.init()",
                  MLX_WORLD_SIZE="2")
     assert done.returncode != 0 and 'MLX_WORLD_SIZE="2" is set but MLX_RANK is not' in done.stderr
+
+
+# --- another MLX than the package was built for -----------------------------------------
+
+
+@pytest.fixture
+def other_mlx(tmp_path):
+    """The environment in which the package was built for a release that is not installed."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, types\n"
+        "built_for = sys.modules['mlxcomm._built_for'] = types.ModuleType('mlxcomm._built_for')\n"
+        "built_for.MLX_VERSION = '0.1.2'\n")
+    return {"PYTHONPATH": str(tmp_path)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_with_another_mlx_every_name_is_the_daemons_group_by_mpi(cluster, other_mlx, way):
+    command, variables = WAYS[way]
+    c = cluster(1)
+    words = [f"{name}{strict}" for name in NAMES[:-1] for strict in ("", ":strict")]
+    ranks = [start(c, command, rank, 2, *words, **variables, **other_mlx) for rank in (0, 1)]
+    for number, process in enumerate(ranks):
+        assert process.finish() == 0, process.lines
+        told = [line for line in process.lines if "was built for mlx 0.1.2, and mlx" in line]
+        assert len(told) == (number == 0), process.lines
+        shown = [f"{word}: {number} of 2, sum 2, by default 2" for word in words]
+        assert process.lines[len(told):] == shown
+
+
+def test_with_another_mlx_what_needs_the_extension_says_what_to_install(other_mlx):
+    done = alone("import importlib, mlxcomm as m\n"
+                 "print(m.__version__, m.mpi_library(), issubclass(m.RankLostError, m.Error))\n"
+                 "for use in (lambda: m.all_reduce, lambda: importlib.import_module('mlxcomm.groups')):\n"
+                 "    try: use()\n"
+                 "    except ImportError as error: print(error)\n"
+                 "print(hasattr(m, '__wrapped__'))\n", **other_mlx)
+    facts, function, module, no_name = done.stdout.splitlines()
+    assert facts.endswith(" True") and "libmlxcomm_mpi" in facts and no_name == "False", done.stderr
+    for line in (function, module):
+        assert re.search(r"for mlx 0\.1\.2, and mlx \S+ is installed.*install mlxcomm again", line), line
 
 
 # Why: many programs check whether MLX exists before they import it.

@@ -127,6 +127,31 @@ def test_a_part_ends_with_the_last_user_of_it(cluster):
 # --- errors ---------------------------------------------------------------------------
 
 
+# Why: with MLX before 0.32.1 a failure has to reach the thread that evaluates on a way of its own, whatever
+# evaluates there.
+def test_each_way_to_evaluate_raises_on_the_thread_that_evaluates(cluster):
+    c = cluster(1)
+    text = (
+        "import os, threading, numpy as np\n"
+        "if rank == 1: os.kill(os.getpid(), 9)\n"
+        "ways = [mx.eval, str, bool, float, np.array, mx.array.item, mx.array.tolist, mx.async_eval]\n"
+        "def evaluate():\n"
+        " for way in ways:\n"
+        "  try:\n"
+        "   way(mlxcomm.all_reduce(mx.array(1.0)))\n"
+        "   mx.eval(mlxcomm.all_reduce(mx.array(1.0)))\n"
+        "   print('nothing was raised by', way)\n"
+        "  except mlxcomm.RankLostError as error: assert error.rank == 1\n"
+        " print('done')\n"
+        "thread = threading.Thread(target=evaluate)\n"
+        "thread.start(); thread.join()\n"
+        "evaluate()\n")
+    processes = [python(c, rank, 2, text) for rank in range(2)]
+    assert processes[0].finish() == 0, processes[0].lines
+    assert processes[0].lines == ["done", "done"]
+
+
+
 # Why: MLX passes on only the text of an evaluation's exception.
 @pytest.mark.parametrize("call", [
     "mx.eval(mlxcomm.all_reduce(mx.ones(rank + 1)))",

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import mlx.core as mx
 import mlxcomm
 import pytest
 
@@ -17,6 +18,8 @@ FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "mpi_operations.py"
 RANK = FOLDER / "mpi_rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
+THROWS = pytest.mark.skipif(mx.__version__ in ("0.31.2", "0.32.0"),
+                            reason="this MLX ends the process when an operation on a CPU stream fails")
 # Waiting ranks poll, and so keep a core from others' ranks: one of these at a time.
 pytestmark = pytest.mark.xdist_group("ranks that look")
 
@@ -45,6 +48,7 @@ def test_every_operation_and_type_agrees_with_numpy(cluster, backend, nodes, ran
     wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
 
 
+@THROWS
 @LAYOUTS
 def test_killed_rank_is_named_in_the_others_exception(cluster, nodes):
     c = cluster(nodes)
@@ -59,6 +63,7 @@ def test_killed_rank_is_named_in_the_others_exception(cluster, nodes):
     assert survivor.finish() == 3
 
 
+@THROWS
 @LAYOUTS
 def test_ranks_that_call_different_things_both_hear_it(cluster, nodes):
     c = cluster(nodes)
@@ -70,6 +75,7 @@ def test_ranks_that_call_different_things_both_hear_it(cluster, nodes):
 
 
 # Why: nothing reads a send's result; its failure must not get lost with it.
+@THROWS
 def test_a_send_that_fails_raises_too(cluster):
     c = cluster(1, client_settings="operation_timeout_ms: 500")
     sender = stock(c, 0, 2, RANK, "send:3000000")
@@ -78,6 +84,7 @@ def test_a_send_that_fails_raises_too(cluster):
     assert "DEADLINE_EXCEEDED" in line and "rank 1" in line
 
 
+@THROWS
 def test_daemon_that_dies_is_an_exception_at_once(cluster):
     c = cluster(1)
     ranks = [stock(c, r, 2, RANK, "loop") for r in (0, 1)]
@@ -104,6 +111,7 @@ def test_ctrl_c_ends_the_wait(cluster):
 
 # Why: a program's own handler, set after the first operation, replaces the one that noticed Ctrl-C
 # for the operation, and the wait would last until the other ranks come.
+@THROWS
 def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cluster):
     c = cluster(1)
     stock(c, 1, 2, RANK, "sum:4", "wait")

@@ -9,9 +9,10 @@ deadlines, ... (mlxcomm/operations.py says how they behave), groups (`split`, `s
 errors that name the rank at fault.
 """
 
-from . import _check_mlx, _mlxcomm, operations  # noqa: F401 - first whether this MLX fits.
+from typing import TYPE_CHECKING
+
+from ._check_mlx import fits as _fits
 from ._check_mlx import mpi_library
-from .backends import install, uninstall
 from .errors import (
     AlreadyExistsError,
     CancelledError,
@@ -26,23 +27,6 @@ from .errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from .fused import average_gradients, crossings
-from .groups import (
-    barrier,
-    check,
-    counters,
-    init,
-    is_ours,
-    name,
-    rank,
-    set_timeout,
-    shrink,
-    size,
-    split,
-)
-from .operations import *  # noqa: F403
-
-__version__ = _mlxcomm.version
 
 __all__ = [
     "AlreadyExistsError",
@@ -74,4 +58,27 @@ __all__ = [
     "split",
     "uninstall",
 ]
-__all__ += operations.__all__
+
+if TYPE_CHECKING or _fits:
+    from . import _mlxcomm, operations
+    from .backends import install, uninstall
+    from .fused import average_gradients, crossings
+    from .groups import (
+        barrier,
+        check,
+        counters,
+        init,
+        is_ours,
+        name,
+        rank,
+        set_timeout,
+        shrink,
+        size,
+        split,
+    )
+    from .operations import *  # noqa: F403
+
+    __all__ += operations.__all__
+    __version__ = _mlxcomm.version
+else:
+    from .other_mlx import __getattr__, __version__, install, uninstall  # noqa: F401

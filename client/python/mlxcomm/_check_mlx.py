@@ -1,12 +1,19 @@
-"""Imported before the extension: MLX's C++ interface changes between patch releases, and with another one
-than it was built for the extension would crash, or not load, for a reason that nobody could read."""
+"""Whether MLX is the release that the extension was built for. Asked before the extension is loaded: MLX's
+C++ interface changes between releases, and it would crash, or not load, for a reason that nobody could read.
+"""
 
 import pathlib
 import sys
 
-import mlx.core as _mx
-
 from ._built_for import MLX_VERSION
+
+# Those of mx.distributed that take a group.
+WITH_GROUP = ("all_sum", "all_gather", "send", "recv", "recv_like", "all_max", "all_min", "sum_scatter")
+
+
+def is_built_for(version: str) -> bool:
+    """Whether this is the release of MLX that the extension was built for."""
+    return version.split(".dev")[0] == MLX_VERSION
 
 
 def mpi_library() -> str:
@@ -23,10 +30,7 @@ def mpi_library() -> str:
     return str(pathlib.Path(__file__).parent / "lib" / f"libmlxcomm_mpi.{suffix}")
 
 
-if _mx.__version__.split(".dev")[0] != MLX_VERSION:
-    raise ImportError(
-        f"mlxcomm was built for mlx {MLX_VERSION}, but mlx {_mx.__version__} is installed. Install "
-        f"mlx=={MLX_VERSION}, or the mlxcomm that was built for mlx {_mx.__version__}. Without `import "
-        f"mlxcomm`, mx.distributed of any MLX uses the daemon by its MPI backend: mlxcommctl launch sets "
-        f"that up; with another launcher, export MLX_MPI_LIBNAME={mpi_library()}"
-    )
+# Last, because MLXCOMM_INSTALL takes from here what stands above while MLX is being loaded.
+import mlx.core as _mx  # noqa: E402
+
+fits = is_built_for(_mx.__version__)

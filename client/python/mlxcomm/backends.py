@@ -19,6 +19,7 @@ from typing import Literal, Optional, Union, get_args
 import mlx.core as mx
 
 from . import _mlxcomm, arguments
+from ._check_mlx import WITH_GROUP
 from .environment import find_place
 from .errors import UnavailableError
 from .fused import install_fused, uninstall_fused
@@ -26,9 +27,6 @@ from .groups import default_place, join_place, set_default_place
 from .tracebacks import ends_at_caller
 
 _log = logging.getLogger("mlxcomm")
-_WITH_GROUP = (
-    "all_sum", "all_gather", "send", "recv", "recv_like", "all_max", "all_min", "sum_scatter",
-)
 Backend = Literal["any", "ring", "jaccl", "mpi", "nccl"]
 _OF_MLX = get_args(Backend)
 _OURS = "mlxcomm"
@@ -87,10 +85,10 @@ def install(take: Union[Backend, Iterable[Backend], None] = None) -> None:
         return
     _taken = frozenset(names if names is not None else _default_take())
     module = mx.distributed
-    for name in _WITH_GROUP + ("init", "is_available", "clear_backends"):
+    for name in WITH_GROUP + ("init", "is_available", "clear_backends"):
         if hasattr(module, name):
             _originals[name] = getattr(module, name)
-    wrapped = {name: _with_default_group(_originals[name]) for name in _WITH_GROUP
+    wrapped = {name: _with_default_group(_originals[name]) for name in WITH_GROUP
                if name in _originals}
     wrapped["init"] = functools.wraps(_originals["init"])(ends_at_caller(init))
     wrapped["is_available"] = functools.wraps(_originals["is_available"])(ends_at_caller(is_available))

@@ -4,6 +4,8 @@ All are RuntimeErrors, raised by mlxcomm's functions and by the evaluation (``mx
 ``.item()``) that met the failure. ``mlxcomm.check(group)`` raises the latched one again.
 """
 
+import signal
+import threading
 from typing import ClassVar, Optional
 
 
@@ -141,3 +143,14 @@ def make_error(failure: tuple[int, str, int, str, str, int, str]) -> Error:
     _, code, rank, message, node, pid, group = failure
     return _BY_CODE.get(code, Error)(
         f"{code}: {message}", None if rank < 0 else rank, node or None, pid or None, group or None)
+
+
+def to_raise(failure: tuple[int, str, int, str, str, int, str], thread: int,
+             was_interrupted: bool) -> Optional[type[Error]]:
+    """A class that stands for the exception, for PyThreadState_SetAsyncExc. None: a Ctrl-C is about to raise
+    KeyboardInterrupt in that thread."""
+    handler = signal.getsignal(signal.SIGINT)
+    if was_interrupted and thread == threading.main_thread().ident and handler is signal.default_int_handler:
+        return None
+    error = make_error(failure)
+    return type(type(error).__name__, (type(error),), {"__new__": lambda cls: error})

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/lib/interrupt.h"
 #include "client/mlx/collectives.h"
 #include "client/mlx/group_impl.h"
 #include "client/mlx/operation_error.h"
@@ -42,6 +43,12 @@ using mx::distributed::Group;
 using Counts = std::vector<std::uint64_t>;
 using Rank = std::uint32_t;
 
+nb::tuple FailureOf(const graph::FailureDetails& details) {
+  return nb::make_tuple(static_cast<int>(details.code),
+                        std::string(mlxcomm_code_name(details.code)), details.rank, details.message,
+                        details.node, details.pid, details.group);
+}
+
 // Failures of operations as Python's exceptions, mlxcomm.RankLostError and its like, also
 // from mx.eval and everything else that evaluates. After a Ctrl-C it is the exception of Python's own
 // handler, whatever failed: the other ranks may have had theirs before.
@@ -50,10 +57,7 @@ void Raise(const graph::FailureDetails& details) {
   if (PyErr_CheckSignals() != 0) return;
   try {
     const nb::object raised =
-        nb::module_::import_("mlxcomm.errors")
-            .attr("make_error")(nb::make_tuple(
-                static_cast<int>(details.code), std::string(mlxcomm_code_name(details.code)),
-                details.rank, details.message, details.node, details.pid, details.group));
+        nb::module_::import_("mlxcomm.errors").attr("make_error")(FailureOf(details));
     PyErr_SetObject(raised.type().ptr(), raised.ptr());
   } catch (nb::python_error& other) {  // A Ctrl-C just now, or the interpreter is on its way out.
     PyException_SetTraceback(other.value().ptr(), Py_None);  // It would show make_error.
@@ -71,6 +75,28 @@ void Translate(const std::exception_ptr& thrown, void*) {
     if (!details.has_value()) throw;  // Not ours: the next translator's.
     Raise(*details);
   }
+}
+
+// For MLX before 0.32.1 (operation_task.h): Python raises the failure at this thread's next
+// instruction, which follows the one that evaluates; after an async_eval it may be any. While a thread
+// evaluates with Python's lock held, the task could not take the lock: then there is no way.
+graph::HandOver HandOverToThisThread() {
+  if (PyGILState_Check() != 0) return nullptr;
+  return [thread = PyThread_get_thread_ident()](const graph::FailureDetails& details) {
+    if (!nb::is_alive()) return;
+    const nb::gil_scoped_acquire locked;
+    // Takes back the last one, which to_raise would meet if it runs in this thread.
+    PyThreadState_SetAsyncExc(thread, nullptr);
+    nb::object kind;
+    try {
+      kind =
+          nb::module_::import_("mlxcomm.errors")
+              .attr("to_raise")(FailureOf(details), thread, client::WasInterrupted(nullptr) != 0);
+    } catch (const nb::python_error& other) {  // A Ctrl-C just now.
+      kind = nb::borrow(other.type());
+    }
+    if (!kind.is_none()) PyThreadState_SetAsyncExc(thread, kind.ptr());
+  };
 }
 
 DaemonGroup* OursOrNull(const Group& group) {
@@ -260,7 +286,13 @@ void WaitWithoutPythonLock(const std::function<void()>& wait) {
 
 NB_MODULE(_mlxcomm, m) {
   nb::module_::import_("mlx.core");  // Its types must be registered first.
+  if (!nb::type<mx::array>().is_valid()) {
+    throw nb::import_error(
+        "mlxcomm does not know the types of mlx.core: it was built with a nanobind of another ABI. "
+        "client/python/mlx_release.py has the one for each release of MLX");
+  }
   mlxcomm::graph::SetAroundWaits(mlxcomm::python::WaitWithoutPythonLock);
+  mlxcomm::graph::SetHandingOver(mlxcomm::python::HandOverToThisThread);
   m.attr("version") = mlxcomm_version();
   nb::register_exception_translator(mlxcomm::python::Translate);
   mlxcomm::python::BindGroups(m);

@@ -61,8 +61,13 @@ def _install():
     try:
         # Not `import mlxcomm`: a program may import that first, which is what has just loaded MLX, and it
         # has no names of its own yet.
-        from mlxcomm.backends import install
-    except Exception as error:  # For example, MLX is not the one it was built for: the program runs without.
+        from mlxcomm._check_mlx import is_built_for
+
+        if is_built_for(sys.modules["mlx.core"].__version__):
+            from mlxcomm.backends import install
+        else:
+            from mlxcomm.other_mlx import install
+    except Exception as error:  # For example, a part of the package is missing: the program runs without.
         print(f"mlxcomm: MLXCOMM_INSTALL={words} does nothing: {error}", file=sys.stderr)
         return
     try:

@@ -8,8 +8,8 @@ the values that mlxcommctl offers are compared with it.
 """
 
 import ctypes
+import json
 import pathlib
-import re
 import subprocess
 from typing import get_args
 
@@ -35,10 +35,11 @@ def library():
 
 
 def offered(verb, option):
-    """The values that --help lists for the option."""
-    shown = subprocess.run([find_program("mlxcommctl"), verb, "--help"], capture_output=True, text=True,
-                           timeout=PATIENCE, check=True).stdout
-    return re.search(rf"{option} \{{([\w,]+)\}}", shown).group(1).split(",")
+    """The values that the option takes."""
+    table = json.loads(subprocess.run([find_program("mlxcommctl"), "completion", "--json"],
+                                      capture_output=True, text=True, timeout=PATIENCE, check=True).stdout)
+    command = next(command for command in table["commands"] if command["path"] == verb)
+    return next(one for one in command["options"] if option in one["names"])["values"]
 
 
 def camel(name):

@@ -1,0 +1,56 @@
+"""Which MLX the package is built for (client/python/mlx_release.py), and what is written of it."""
+
+import importlib.metadata
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[4]
+PACKAGE = ROOT / "client" / "python"
+sys.path.append(str(PACKAGE))
+
+import mlx_release  # noqa: E402
+
+
+def test_the_variable_goes_before_what_is_installed(monkeypatch):
+    monkeypatch.setenv("MLXCOMM_MLX", "1.2.3")
+    assert mlx_release.chosen() == "1.2.3"
+    needed = mlx_release.dynamic_metadata({}, {})["dependencies"]
+    assert needed[1] == "mlx==1.2.3; platform_system == 'Darwin'"
+
+
+def test_without_any_mlx_it_is_the_newest_that_was_tested(monkeypatch):
+    monkeypatch.delenv("MLXCOMM_MLX", raising=False)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda **_: [])
+    assert mlx_release.chosen() == mlx_release.TESTED[-1]
+
+
+# How: pip runs the environment's interpreter, whose packages it takes off the path.
+def test_what_is_installed_is_found_from_where_pip_builds(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLXCOMM_MLX", raising=False)
+    installed = pytest.importorskip("mlx.core").__version__
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.path[:] = [path for path in sys.path if 'packages' not in path]\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "import mlx_release; print(mlx_release.chosen())\nimport mlx"],
+        capture_output=True, text=True, env={"PYTHONPATH": f"{tmp_path}:{PACKAGE}"})
+    assert done.stdout.strip() == installed.partition("+")[0], done.stderr
+    assert "ModuleNotFoundError" in done.stderr  # Else it would show nothing.
+
+
+@pytest.mark.parametrize(("release", "nanobind"), [
+    ("0.30.6", "2.12.0"), ("0.31.2", "2.12.0"), ("0.32.1", "2.13.0"), ("0.32.2", "2.15.0"),
+    ("0.32.4", "3.1.0"), ("0.33.0.dev20270101", "3.1.0"), ("1.0.0", "3.1.0")])
+def test_each_release_gets_the_nanobind_of_its_abi(release, nanobind):
+    assert mlx_release.build_requirements(release)[-1] == f"nanobind=={nanobind}"
+
+
+def test_readme_names_the_tested_releases_and_the_tests_build_for_the_newest():
+    readme = re.sub(r"\s+", " ", (PACKAGE / "README.md").read_text())
+    *others, newest = mlx_release.TESTED
+    assert f"the newest of {', '.join(others)} and {newest}" in readme
+    build = (ROOT / "tests" / "requirements-build.txt").read_text().replace('"', "'")
+    assert all(one in build.splitlines() for one in mlx_release.build_requirements(newest))
