@@ -184,7 +184,9 @@ void Loop::Sleep() {
 std::uint64_t Loop::NextDeadline() const {
   const std::uint64_t next =
       std::min({node_->NextDeadline(), scratch_->NextDeadline(), release_due_ns_});
-  if (!options_.ends_with_last_client || clients_seen_ > 0) return next;
+  if (!options_.ends_with_last_client) return next;
+  if (useless_since_ns_ != collective::kNever) return std::min(next, useless_since_ns_ + kLingerNs);
+  if (clients_seen_ > 0) return next;
   return std::min(next, started_ns_ + options_.first_client_timeout_ns);
 }
 
@@ -192,7 +194,11 @@ void Loop::CheckUsefulness() {
   const bool nobody_came =
       clients_seen_ == 0 && now_ns_ >= started_ns_ + options_.first_client_timeout_ns;
   const bool is_useful = clients_seen_ == 0 || !clients_.empty() || !launchers_.empty();
+  if (is_useful) useless_since_ns_ = collective::kNever;
   if (!nobody_came && is_useful) return;
+  // The launcher looks for this daemon now and then, and has to find it to learn how the job went.
+  useless_since_ns_ = std::min(useless_since_ns_, now_ns_);
+  if (!nobody_came && now_ns_ < useless_since_ns_ + kLingerNs) return;
   options_.ends_with_last_client = false;  // Once.
   if (on_useless_ != nullptr) on_useless_(on_useless_context_);
 }

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -206,6 +206,9 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   const std::uint64_t started_ns_;
   std::uint64_t wakeups_ = 0;
   std::uint64_t clients_seen_ = 0;
+  // A private daemon ends this long after its last client.
+  static constexpr std::uint64_t kLingerNs = 1'000'000'000;
+  std::uint64_t useless_since_ns_ = collective::kNever;
   std::map<intake::SessionId, pid_t> clients_;              // That are there.
   std::set<intake::SessionId> launchers_;                   // Likewise.
   std::map<std::uint64_t, platform::SharedSegment> pages_;  // By group: what its ranks share.
