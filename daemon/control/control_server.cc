@@ -224,16 +224,19 @@ class DiagnosticsCalls {
   void EndJob(UnaryCall<v1::EndJobRequest, v1::EndJobReply>& call) {
     const auto who = IdentifyCaller(call);
     if (!who) return call.Refuse(RefuseStranger());
-    const std::string& job = call.request().job();
+    const JobId job{call.request().user(), call.request().job()};
+    if (!MaySee(who->peer.user, job.user)) {
+      return call.Refuse(
+          Refuse({FailureCode::kInvalidArgument, kNoRank, "no such job of this user"}));
+    }
     const Failure failure{FailureCode::kCancelled, kNoRank,
-                          absl::StrCat("job ", MakePrintable(Utf8Prefix(job, 200)),
+                          absl::StrCat("job ", MakePrintable(Utf8Prefix(job.name, 200)),
                                        " was ended by mlxcommctl kill (pid ", who->peer.pid, ")")};
-    calls_.Ask(
-        call.MakeAnswer(), [job, failure, viewer = who->peer.user](node::Node& node, auto answer) {
-          node.Call(
-              &node::Jobs::EndJob, job,
-              [viewer](const std::string& user) { return MaySee(viewer, user); }, failure, *answer);
-        });
+    v1::EndJobReply reply;
+    reply.set_caller_pid(static_cast<std::uint64_t>(who->peer.pid));
+    calls_.Ask(call.MakeAnswer(), [job, failure, reply](node::Node& node, auto answer) {
+      node.Call(&node::Jobs::EndJob, job, failure, reply, *answer);
+    });
   }
 
   // Not on the loop, which has payload to move; the record's writers go on meanwhile. A copy is as

@@ -82,7 +82,7 @@ Failure Intake::CheckTools(const Peer& peer) const {
   }
   const auto own = std::count_if(sessions_.begin(), sessions_.end(), [&peer](const auto& entry) {
     const Session& other = *entry.second;
-    return !other.is_client() && !other.ended() && other.peer().uid == peer.uid;
+    return other.peer().role == peer.role && !other.ended() && other.peer().uid == peer.uid;
   });
   if (peer.user.sees_all || own < kToolsPerUserMax) return {};
   return {FailureCode::kResourceExhausted, kNoRank,

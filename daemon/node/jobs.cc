@@ -217,32 +217,38 @@ void Jobs::RefuseNew(const Failure& failure, std::uint64_t drains_until_ns) {
   }
 }
 
-void Jobs::EndJob(const std::string& name,
-                  const std::function<bool(const std::string& user)>& may_end,
-                  const Failure& failure, EndJobAnswer& answer) {
-  const auto is_meant = [&](const JobId& job) { return job.name == name && may_end(job.user); };
+void Jobs::EndJob(const JobId& job, const Failure& failure, v1::EndJobReply reply,
+                  EndJobAnswer& answer) {
   std::vector<std::uint64_t> groups;
   collectives_.ForEach([&](const collective::Group& group) {
-    if (!group.failed() && is_meant(membership_.OriginOf(group.id())->job))
-      groups.push_back(group.id());
+    if (membership_.OriginOf(group.id())->job == job) groups.push_back(group.id());
   });
   std::vector<SessionId> waiting;
   for (const cluster::Rendezvous::Waiting& one : rendezvous_.AllWaiting()) {
-    if (one.session != 0 && is_meant(one.claim.job)) waiting.push_back(one.session);
+    if (one.session != 0 && one.claim.job == job) waiting.push_back(one.session);
   }
-  if (groups.empty() && waiting.empty()) {
-    return answer.Fail({FailureCode::kInvalidArgument, kNoRank,
-                        absl::StrCat("job ", name, " has no rank on ", options_.fabric.self.name,
-                                     " that runs or waits")});
+  for (const std::uint64_t group : groups) {
+    const collective::Group* const found = collectives_.Find(group);
+    if (found != nullptr && !found->failed()) FailGroup(group, failure);
   }
-  for (const std::uint64_t group : groups) FailGroup(group, failure);
+  for (auto& [id, session] : sessions_) {
+    const auto place = membership_.JobRankOf(id);
+    if (place && place->job == job) reply.add_pids(session.process.pid);
+    for (const std::uint64_t group : groups) {
+      if (!session.shrinking.contains(group)) continue;
+      shrink_.Withdraw(id, group);
+      OnShrinkRefused(id, group, failure);
+    }
+  }
   for (const SessionId session : waiting) {
     rendezvous_.Leave(session);
     OnAttachRefused(session, failure);
   }
-  v1::EndJobReply reply;
-  reply.set_groups(static_cast<std::uint32_t>(groups.size()));
-  reply.set_waiting(static_cast<std::uint32_t>(waiting.size()));
+  if (waiting.empty() && reply.pids().empty()) {
+    return answer.Fail(
+        {FailureCode::kInvalidArgument, kNoRank,
+         absl::StrCat("job ", job.name, " has no rank on ", options_.fabric.self.name)});
+  }
   answer.Succeed(reply);
 }
 

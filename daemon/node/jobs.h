@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -68,10 +67,10 @@ class Jobs final : private cluster::RendezvousPort,
   void CancelShrink(SessionId session, std::uint64_t call);
   void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
   void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
-  // Fails the groups of the jobs of that name that `may_end` accepts, by their user, and refuses their ranks
-  // that wait here.
-  void EndJob(const std::string& name, const std::function<bool(const std::string& user)>& may_end,
-              const Failure& failure, EndJobAnswer& answer);
+  // Fails the job's groups, and refuses its ranks here that wait for others or for it to shrink. `reply` has
+  // what the node does not know.
+  void EndJob(const JobId& job, const Failure& failure, v1::EndJobReply reply,
+              EndJobAnswer& answer);
   // From now on processes that join or shrink are refused; those that wait to join are refused at once.
   // Groups are failed at that time, if they are still there.
   void RefuseNew(const Failure& failure, std::uint64_t drains_until_ns);

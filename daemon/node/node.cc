@@ -348,6 +348,7 @@ void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
                               static_cast<std::uint32_t>(job.groups_size()));
       job.clear_groups();
     }
+    answer.clear_ended_jobs();
   }
   SendToNode(node, message);
 }

@@ -2,9 +2,10 @@
 
 import json
 import re
+import signal
 import subprocess
 
-from conftest import SIGKILL, find_program, wait_until
+from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
 
 LOOP = """
 import signal, sys
@@ -24,7 +25,7 @@ if "stubborn" in sys.argv:
 
 def ctl(cluster, *words, node=0):
     return subprocess.run([find_program("mlxcommctl"), *words, "--socket", cluster.socket(node)],
-                          capture_output=True, text=True)
+                          capture_output=True, text=True, timeout=PATIENCE)
 
 
 def looping(c, tmp_path, job, arguments=(), nodes=(0, 1)):
@@ -52,7 +53,8 @@ def test_a_killed_job_ends_on_all_nodes(cluster, tmp_path):
     ended = json.loads(ctl(c, "jobs", "--json").stdout)
     assert ended["jobs"] == [] and ended["ended_jobs"][0]["code"] == "CANCELLED"
     row = ctl(c, "jobs").stdout.splitlines()[1]
-    assert re.match(r"train +failed +2 .* ago: CANCELLED: job train was ended", row)
+    assert re.match(r"train +ended +2 .* ago: CANCELLED: job train was ended", row)
+    assert "health: all is well" in ctl(c, "status").stdout, "that was no failure"
 
 
 def test_a_rank_that_does_not_end_gets_sigterm(cluster, tmp_path):
@@ -75,6 +77,29 @@ def test_a_job_that_forms_is_ended_too(cluster, tmp_path):
     assert any("CANCELLED" in line or "was ended by mlxcommctl kill" in line for line in waiting.lines)
 
 
+# Why: a job of which a rank had failed could not be ended: nothing of it "ran".
+def test_a_job_that_has_failed_is_ended_too(cluster, tmp_path):
+    c = cluster(1)
+    ranks = looping(c, tmp_path, "train", ["stubborn"], nodes=(0, 0))
+    ranks[1].signal(SIGKILL)
+    ranks[0].wait_for("raised RANK_LOST")
+    assert ctl(c, "kill", "--grace", "100ms", "train").returncode == 0
+    assert ranks[0].finish() == 9
+
+
+# Why: "ended" was said of ranks that were all alive, because the daemon did not answer in time.
+def test_a_daemon_that_does_not_answer_is_no_ended_job(cluster, tmp_path):
+    c = cluster(1)
+    ranks = looping(c, tmp_path, "train", ["stubborn"], nodes=(0, 0))
+    kill = Process([find_program("mlxcommctl"), "kill", "--grace", "1s", "train", "--socket", c.socket(0)])
+    for rank in ranks:
+        rank.wait_for("raised CANCELLED")
+    c.daemons[0].signal(signal.SIGSTOP)
+    assert kill.finish() == 3, kill.lines
+    assert "ended" not in kill.lines[0]
+    c.daemons[0].signal(signal.SIGCONT)
+
+
 def test_a_job_that_is_not_there_is_said_with_the_one_that_was_meant(cluster, tmp_path):
     c = cluster(2)
     done = ctl(c, "kill", "train")
@@ -83,7 +108,8 @@ def test_a_job_that_is_not_there_is_said_with_the_one_that_was_meant(cluster, tm
     assert 'no job "tarin"; did you mean "train"?' in ctl(c, "kill", "tarin").stderr
     done = ctl(c, "kill", "train")
     assert done.returncode == 1
-    assert "job train has no rank on node-0 that runs or waits: run mlxcommctl kill on node-1" in done.stderr
+    assert re.search(r"job train has no rank on node-0, but rank 0 on node-1 \(pid \d+\) is there: "
+                     "run mlxcommctl kill on that node", done.stderr), done.stderr
     assert ctl(c, "kill", "train", node=1).returncode == 0
     for rank in ranks:
         rank.finish()

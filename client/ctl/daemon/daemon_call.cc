@@ -93,9 +93,14 @@ class DaemonSession final : public LauncherSession {
       return stub.Status(&context, v1::StatusRequest(), &reply);
     });
   }
-  // The daemon closes its end of the doorbell with the session.
+  Failure EndJob(const v1::EndJobRequest& request, v1::EndJobReply& reply) override {
+    return Call(kTimeoutNs, [&](Stub& stub, grpc::ClientContext& context) {
+      return stub.EndJob(&context, request, &reply);
+    });
+  }
+  // The daemon closes its end of the doorbell with the session. macOS looks at nothing that is not asked for.
   bool has_ended() const override {
-    pollfd waited{doorbell_.get(), 0, 0};
+    pollfd waited{doorbell_.get(), POLLIN | POLLHUP, 0};
     return ::poll(&waited, 1, 0) > 0 && (waited.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
   }
 
@@ -128,12 +133,12 @@ Failure Ask(const std::string& socket_path, Method<Request, Reply> method, const
 
 }  // namespace
 
-std::unique_ptr<LauncherSession> LauncherSession::Open(const std::string& socket_path,
-                                                       std::uint64_t timeout_ns) {
+Failure LauncherSession::Open(const std::string& socket_path, std::uint64_t timeout_ns,
+                              std::unique_ptr<LauncherSession>& session) {
   queue::Dialed dialed;
-  const Failure failure =
-      DialDaemon(socket_path, queue::ProcessRole::kLauncher, timeout_ns, dialed);
-  return failure.ok() ? std::make_unique<DaemonSession>(dialed) : nullptr;
+  Failure failure = DialDaemon(socket_path, queue::ProcessRole::kLauncher, timeout_ns, dialed);
+  if (failure.ok()) session = std::make_unique<DaemonSession>(dialed);
+  return failure;
 }
 
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
@@ -165,12 +170,6 @@ Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request
                   v1::PingReply& reply) {
   const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;
   return Ask(socket_path, &Stub::Ping, request, reply, timeout_ns);
-}
-
-Failure EndJob(const std::string& socket_path, const std::string& job, v1::EndJobReply& reply) {
-  v1::EndJobRequest request;
-  request.set_job(job);
-  return Ask(socket_path, &Stub::EndJob, request, reply);
 }
 
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,

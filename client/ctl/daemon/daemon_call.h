@@ -15,7 +15,8 @@ namespace mlxcomm::ctl {
 
 // The end of the message where no daemon runs.
 inline constexpr char kHowToStartIt[] =
-    ". mlxcommctl launch starts one for its job, mlxcommctl service install one that stays; or name "
+    ". mlxcommctl launch starts one for its job, mlxcommctl service install one that stays; or "
+    "name "
     "its socket (--socket, MLXCOMM_SOCKET)";
 // Where one runs that this user may not ask.
 inline constexpr char kNotAllowed[] =
@@ -31,7 +32,6 @@ Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply);
 Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply);
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply);
-Failure EndJob(const std::string& socket_path, const std::string& job, v1::EndJobReply& reply);
 // Passes each event to `take`, which returns false to end; a call that follows has no deadline.
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
                    const std::function<bool(const v1::EventsReply&)>& take);
@@ -39,11 +39,13 @@ Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& requ
 // A connection to the daemon that stays, as a launcher: a private daemon does not end before it.
 class LauncherSession {
  public:
-  // nullptr: no daemon is there, or it refuses.
-  static std::unique_ptr<LauncherSession> Open(const std::string& socket_path,
-                                               std::uint64_t timeout_ns);
+  // UNAVAILABLE: no daemon is there, or it does not answer.
+  static Failure Open(const std::string& socket_path, std::uint64_t timeout_ns,
+                      std::unique_ptr<LauncherSession>& session);
   virtual ~LauncherSession() = default;
   virtual Failure FetchStatus(v1::StatusReply& reply, std::uint64_t timeout_ns) = 0;
+  // INVALID_ARGUMENT: it has no rank of such a job.
+  virtual Failure EndJob(const v1::EndJobRequest& request, v1::EndJobReply& reply) = 0;
   // The daemon has ended it.
   virtual bool has_ended() const = 0;
 };

@@ -1,11 +1,14 @@
 // mlxcommctl jobs and mlxcommctl kill.
 #include <signal.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/ctl/cli/command_line.h"
@@ -30,6 +33,7 @@ struct JobsOptions {
 struct KillOptions {
   std::string socket_path;
   std::string job;
+  std::optional<std::string> user;
   std::uint64_t grace_ns = 5'000'000'000;
   bool json = false;
 };
@@ -43,92 +47,127 @@ int RunJobs(const JobsOptions& options) {
       options.json ? JsonOf(std::move(list)) + "\n" : RenderJobList(list, ColoursWanted()), "jobs");
 }
 
-// The ranks that are still there, of all jobs of that name.
-struct RanksLeft {
-  std::vector<v1::RankStatus> ranks;
-  std::string own_node;
-};
-Failure LookForRanks(const KillOptions& options, RanksLeft& left) {
-  v1::StatusReply status;
-  if (Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) return failure;
-  left = {{}, status.node()};
-  for (const v1::JobStatus& job : status.jobs()) {
-    if (job.name() == options.job)
-      left.ranks.insert(left.ranks.end(), job.ranks().begin(), job.ranks().end());
+constexpr std::uint64_t kKillTimeoutNs = 5'000'000'000;
+
+// A job of one user, as the daemon shows it.
+class DoomedJob {
+ public:
+  explicit DoomedJob(const KillOptions& options) : options_(options) {}
+
+  // A session that stays, so that a private daemon does not end before the last answer.
+  Failure Open() { return LauncherSession::Open(options_.socket_path, kKillTimeoutNs, session_); }
+  // Which job is meant. INVALID_ARGUMENT: there is none, or there are several.
+  Failure Find() {
+    v1::StatusReply status;
+    if (Failure failure = session_->FetchStatus(status, kKillTimeoutNs); !failure.ok())
+      return failure;
+    std::vector<std::string> names;
+    std::set<std::string> users;
+    for (const v1::JobStatus& job : status.jobs()) {
+      names.push_back(job.name());
+      if (job.name() == options_.job && job.user() == options_.user.value_or(job.user()))
+        users.insert(job.user());
+    }
+    if (users.size() == 1) {
+      request_.set_job(options_.job);
+      request_.set_user(*users.begin());
+      return Look();
+    }
+    const std::string job = "job \"" + Shown(options_.job) + "\"";
+    std::string why = users.empty()
+                          ? "no " + job + DidYouMean(options_.job, names) +
+                                (names.empty() ? "; none runs" : "; mlxcommctl jobs lists them")
+                          : job + " is of several users; name one (--user):";
+    for (const std::string& user : users) why += " " + Shown(user);
+    return {FailureCode::kInvalidArgument, kNoRank, why};
   }
-  return {};
+  // Which ranks are still there.
+  Failure Look() {
+    v1::StatusReply status;
+    if (Failure failure = session_->FetchStatus(status, kKillTimeoutNs); !failure.ok())
+      return failure;
+    ranks_.clear();
+    for (const v1::JobStatus& job : status.jobs()) {
+      if (job.name() != request_.job() || job.user() != request_.user()) continue;
+      ranks_.insert(ranks_.end(), job.ranks().begin(), job.ranks().end());
+    }
+    return {};
+  }
+  Failure End(v1::EndJobReply& reply) { return session_->EndJob(request_, reply); }
+  // With the daemon the job is over, too.
+  bool daemon_has_ended() const { return session_->has_ended(); }
+  const std::vector<v1::RankStatus>& ranks() const { return ranks_; }
+  std::vector<std::string> Places() const {
+    std::vector<std::string> places;
+    for (const v1::RankStatus& rank : ranks_) {
+      places.push_back("rank " + std::to_string(rank.rank()) + " on " + Shown(rank.node()) +
+                       " (pid " + std::to_string(rank.pid()) + ")");
+    }
+    return places;
+  }
+
+ private:
+  const KillOptions& options_;
+  std::unique_ptr<LauncherSession> session_;
+  v1::EndJobRequest request_;
+  std::vector<v1::RankStatus> ranks_;
+};
+
+// A signal reaches ranks that compute, too. Only processes that are connected to the daemon at this
+// moment get it, and none where their numbers are others than here.
+void TerminateHere(DoomedJob& job) {
+  v1::EndJobReply reply;
+  if (!job.End(reply).ok() || reply.caller_pid() != static_cast<std::uint64_t>(::getpid())) return;
+  for (const std::uint64_t pid : reply.pids()) {
+    if (pid > 1) ::kill(static_cast<pid_t>(pid), SIGTERM);
+  }
 }
 
-Failure NoSuchJob(const KillOptions& options) {
-  v1::StatusReply status;
-  if (Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) return failure;
-  std::vector<std::string> names;
-  for (const v1::JobStatus& job : status.jobs()) names.push_back(job.name());
-  return {FailureCode::kInvalidArgument, kNoRank,
-          "no job \"" + Shown(options.job) + "\"" + DidYouMean(options.job, names) +
-              (names.empty() ? "; none runs" : "; mlxcommctl jobs lists them")};
-}
-
-std::string WhereOf(const v1::RankStatus& rank) {
-  return "rank " + std::to_string(rank.rank()) + " on " + Shown(rank.node()) + " (pid " +
-         std::to_string(rank.pid()) + ")";
-}
-
-// Waits until no rank is left, and asks the processes of this node to end when the grace is over: a signal
-// reaches those that compute, too. A daemon that has ended was a private one, and its job is over.
-Failure AwaitEnd(const KillOptions& options, RanksLeft& left) {
+// Until no rank is left, or twice the grace is over: after the first one, ranks of this node get
+// SIGTERM. Not ok: the daemon does not answer, so nothing is known.
+Failure AwaitEnd(const KillOptions& options, DoomedJob& job) {
   const auto grace = std::chrono::nanoseconds(options.grace_ns);
   const auto begun = std::chrono::steady_clock::now();
   bool asked = false;
   for (;;) {
-    if (Failure failure = LookForRanks(options, left); !failure.ok()) {
-      left.ranks.clear();
-      return failure.code == FailureCode::kUnavailable ? Failure{} : failure;
-    }
+    const Failure failure = job.Look();
+    if (job.daemon_has_ended() || (failure.ok() && job.ranks().empty())) return {};
     const auto waited = std::chrono::steady_clock::now() - begun;
-    if (left.ranks.empty() || waited >= 2 * grace + kBetweenKillLooks) return {};
-    if (waited >= grace && !std::exchange(asked, true)) {
-      for (const v1::RankStatus& rank : left.ranks) {
-        if (rank.node() == left.own_node && rank.pid() > 1)
-          ::kill(static_cast<pid_t>(rank.pid()), SIGTERM);
-      }
-    }
+    if (waited >= 2 * grace + kBetweenKillLooks) return failure;
+    if (failure.ok() && waited >= grace && !std::exchange(asked, true)) TerminateHere(job);
     std::this_thread::sleep_for(kBetweenKillLooks);
   }
 }
 
 int RunKill(const KillOptions& options) {
-  RanksLeft left;
-  if (const Failure failure = LookForRanks(options, left); !failure.ok())
-    return ReportFailure(failure);
-  if (left.ranks.empty()) return ReportFailure(NoSuchJob(options));
-  const std::size_t ranks = left.ranks.size();
+  DoomedJob job(options);
+  Failure failure = job.Open();
+  if (failure.ok()) failure = job.Find();
+  if (!failure.ok()) return ReportFailure(failure);
+  const std::size_t ranks = job.ranks().size();
+  const std::vector<std::string> places = job.Places();
   v1::EndJobReply reply;
-  if (const Failure failure = EndJob(options.socket_path, options.job, reply); !failure.ok()) {
-    const bool is_elsewhere = failure.code == FailureCode::kInvalidArgument;
-    return Fail(kExitFailed, failure.message + (is_elsewhere ? ": run mlxcommctl kill on " +
-                                                                   Shown(left.ranks.front().node())
-                                                             : ""));
-  }
-  if (const Failure failure = AwaitEnd(options, left); !failure.ok()) return ReportFailure(failure);
+  if (failure = job.End(reply); failure.code == FailureCode::kInvalidArgument && !places.empty())
+    failure.message += ", but " + places.front() + " is there: run mlxcommctl kill on that node";
+  if (failure.ok()) failure = AwaitEnd(options, job);
+  if (!failure.ok()) return ReportFailure(failure);
   v1::KillReport report;
   report.set_job(options.job);
   report.set_ranks(static_cast<std::uint32_t>(ranks));
-  for (const v1::RankStatus& rank : left.ranks) report.add_left(WhereOf(rank));
-  const int code = left.ranks.empty() ? 0 : kExitFailed;
-  std::string text;
-  if (options.json) {
-    text = JsonOf(std::move(report)) + "\n";
-  } else if (left.ranks.empty()) {
-    text = "job " + Shown(options.job) + " ended: " + Plural(ranks, "rank") + "\n";
-  }
-  if (const int failed = WriteOut(text, "kill"); failed != 0) return failed;
-  if (code == 0 || options.json) return code;
+  const std::vector<std::string> left =
+      job.daemon_has_ended() ? std::vector<std::string>() : job.Places();
   std::string names;
-  for (const v1::RankStatus& rank : left.ranks)
-    names += (names.empty() ? "" : ", ") + WhereOf(rank);
-  return Fail(code, "job " + Shown(options.job) + " was failed, but did not end: " + names +
-                        " is still there; kill -9 its process");
+  for (const std::string& one : left) {
+    report.add_left(one);
+    names += (names.empty() ? "" : ", ") + one;
+  }
+  std::string text = options.json ? JsonOf(std::move(report)) + "\n" : std::string();
+  if (!options.json && left.empty())
+    text = "job " + Shown(options.job) + " ended: " + Plural(ranks, "rank") + "\n";
+  if (const int failed = WriteOut(text, "kill"); failed != 0) return failed;
+  if (left.empty()) return 0;
+  return Fail(kExitFailed, "job " + Shown(options.job) + " was failed, but is not over: " + names +
+                               " did not end; on another node, run mlxcommctl kill there");
 }
 
 }  // namespace
@@ -151,11 +190,16 @@ Run AddKill(CLI::App& kill, const Invocation&) {
   AddSocket(kill, options.socket_path);
   AddDuration(kill, "--grace", options.grace_ns, 0, 3600'000'000'000,
               "Give the ranks this long to end before SIGTERM (5s)");
+  kill.add_option_function<std::string>(
+          "--user", [&options](const std::string& user) { options.user = user; },
+          "End the job of this user, where several have one of that name")
+      ->type_name("USER");
   kill.add_flag("--json", options.json, "For programs (KillReport of ctl.proto)");
   kill.footer(
       R"(Every rank's pending and next operation raises CANCELLED, on all nodes. Ranks of this node
-that are still there after --grace get SIGTERM. The exit code is 0 once no rank is left, and
-1 if one still is. Run it on a node that has a rank of the job.)");
+that are still there after --grace get SIGTERM. The exit code is 0 once no rank is left, 1
+if one still is, and 3 if the daemon does not answer. Run it on a node that has a rank of
+the job; ranks that still wait for others are ended on that node alone.)");
   return [made] { return RunKill(*made); };
 }
 

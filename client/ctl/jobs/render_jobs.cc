@@ -6,6 +6,7 @@
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/terminal.h"
 #include "client/ctl/cli/text.h"
+#include "client/ctl/status/health.h"
 #include "client/ctl/status/status_parts.h"
 
 namespace mlxcomm::ctl {
@@ -35,7 +36,7 @@ JobRow RowOfJob(const v1::JobStatus& job) {
 JobRow RowOfEnded(const v1::EndedJob& job) {
   std::string how = HumanTime(job.ended_ms_ago()) + " ago";
   if (!job.code().empty()) how += ": " + job.code() + ": " + job.detail();
-  return {Shown(job.name()), job.code().empty() ? "ended" : "failed", std::to_string(job.size()),
+  return {Shown(job.name()), HasFailed(job) ? "failed" : "ended", std::to_string(job.size()),
           job.code().empty() ? "" : Shown(job.node()), Shown(how)};
 }
 

@@ -128,6 +128,8 @@ std::string LongAwaited(const v1::JobStatus& job) {
   return {};
 }
 
+bool HasFailed(const v1::EndedJob& job) { return !job.code().empty() && job.code() != "CANCELLED"; }
+
 std::string HowItFailed(const v1::EndedJob& job) {
   std::string text =
       job.name() + " failed " + HumanTime(job.ended_ms_ago()) + " ago: " + job.code();
@@ -205,8 +207,7 @@ Health HealthOf(const v1::StatusReply& status) {
   const std::string forming = StillForming(status);
   if (!forming.empty()) return bad(forming);
   const auto failed = static_cast<std::uint64_t>(
-      std::count_if(status.ended_jobs().begin(), status.ended_jobs().end(),
-                    [](const v1::EndedJob& job) { return !job.code().empty(); }));
+      std::count_if(status.ended_jobs().begin(), status.ended_jobs().end(), HasFailed));
   if (failed > 0) {
     return bad(Plural(failed, "job") +
                " failed within the last 10 minutes: mlxcommctl events shows what happened before");

@@ -146,7 +146,7 @@ void RenderFailedJobs(const v1::StatusReply& status, const std::string& before,
   constexpr std::uint64_t kShownMax = 5;
   std::uint64_t failed = 0;
   for (const v1::EndedJob& job : status.ended_jobs()) {
-    if (job.code().empty() || failed++ >= kShownMax) continue;
+    if (!HasFailed(job) || failed++ >= kShownMax) continue;
     out += before + paint.Bad(Shown(HowItFailed(job))) + "\n";
   }
   if (failed > kShownMax) {
