@@ -78,7 +78,7 @@ def test_mistakes_say_the_remedy(tmp_path):
         done = bench(nowhere, "-n", "2", *endless)
         assert done.returncode == 2 and "at least 1" in done.stderr, endless
     done = bench(nowhere, "-n", "2")
-    assert done.returncode == 3 and "mlxcommctl launch starts one for its job" in done.stderr
+    assert done.returncode == 3 and "Start it (mlxcommd --config FILE)" in done.stderr
 
 
 def test_an_operator_that_a_type_lacks_is_an_error_and_no_table(cluster):

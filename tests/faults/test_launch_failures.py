@@ -1,6 +1,5 @@
 """mlxcommctl launch when ranks fail or do not join: what the user reads, who goes on, and the exit code."""
 
-import os
 import re
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import tempfile
 
 import pytest
 
-from conftest import Process, find_program, wait_until
+from conftest import PATIENCE, Process, find_program, wait_until
 
 BEGIN = """
 import os, pathlib, signal, sys
@@ -92,8 +91,8 @@ except mlxcomm.RankLostError:
 
 def test_a_survivor_that_does_not_end_is_ended_after_the_grace(tmp_path):
     process = launch("-n", 2, "--grace", "50ms", "--", "sh", "-c",
-                     'if [ "$MLX_RANK" = 1 ]; then exit 7; fi; '
-                     'trap "echo told" TERM; while :; do sleep 0.05; done')
+                     'if [ "$MLX_RANK" = 1 ]; then until [ -e up ]; do sleep 0.01; done; exit 7; fi; '
+                     'trap "echo told" TERM; touch up; while :; do sleep 0.05; done', cwd=tmp_path)
     assert process.finish() == 7
     assert any(line.endswith("ended with exit code 7; the others have 50 ms to end")
                for line in process.lines)
@@ -150,7 +149,7 @@ REFUSED = {
 def test_mistakes_say_what_to_type(tmp_path, words):
     code, text = REFUSED[words]
     done = subprocess.run([find_program("mlxcommctl"), "launch", *words], cwd=tmp_path, capture_output=True,
-                          text=True)
+                          text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (code, "")
     assert text in done.stderr and len(done.stderr.splitlines()) <= 2
 
@@ -192,6 +191,33 @@ def test_a_job_of_the_cluster_keeps_its_name(cluster, tmp_path):
     assert "job train  running" in status and "job train-2  running" in status
     (tmp_path / "go").touch()
     assert process.finish() == 0
+
+
+# Why: two Macs may launch the same script at the same moment, and their ranks would meet.
+def test_on_several_nodes_a_job_has_a_name_of_its_own(cluster, tmp_path):
+    c = cluster(2)
+    names = set()
+    for _ in range(2):
+        process = launch("--socket", c.socket(0), "-n", 2, "--", "sh", "-c", "echo $MLXCOMM_JOB")
+        assert process.finish() == 0
+        names |= {line[4:] for line in process.lines}
+    assert len(names) == 2 and all(re.fullmatch(r"sh-[a-z2-9]{4}", name) for name in names), names
+
+
+def test_the_first_failure_is_blamed_after_the_job_has_shrunk(tmp_path):
+    text = BEGIN + """
+if rank == 2: sys.exit(3)
+try:
+    step()
+except mlxcomm.RankLostError:
+    rest = mlxcomm.shrink()
+    step(rest)
+    if rank == 1: sys.exit(5)
+"""
+    process = python(tmp_path, text, "-n", 3, "--keep-going")
+    assert process.finish() == 3, process.lines
+    assert re.fullmatch(r"mlxcommctl: job train failed: rank 2 \(pid \d+\) ended with exit code 3",
+                        process.lines[-2])
 
 
 # --- after a failure ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ LAUNCHERS = [
     pytest.param(mpirun, "mpirun-", marks=pytest.mark.skipif(
         MPIRUN is None, reason="Open MPI is not installed (openmpi-bin)")),
     pytest.param(mlx_launch, "mlx-"),
-    pytest.param(mlxcommctl, "launch-"),
+    pytest.param(mlxcommctl, "launched_rank"),
 ]
 
 

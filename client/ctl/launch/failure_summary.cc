@@ -33,9 +33,9 @@ std::string SignalName(int signal) {
 }
 
 const RankFate* FirstFailure(const std::vector<RankFate>& fates, const JobOutcome& outcome) {
-  if (outcome.code == "RANK_LOST") {
+  if (outcome.code == "RANK_LOST" && outcome.pid != 0 && outcome.size == fates.size()) {
     for (const RankFate& fate : fates) {
-      if (FailedByItself(fate) && static_cast<int>(fate.end.rank) == outcome.rank) return &fate;
+      if (FailedByItself(fate) && fate.end.pid == outcome.pid) return &fate;
     }
   }
   const auto first = std::find_if(fates.begin(), fates.end(), FailedByItself);
@@ -56,7 +56,9 @@ std::vector<std::string> FailureSummary(const std::string& job, const std::vecto
   std::vector<std::string> lines;
   lines.push_back("job " + MakePrintable(job) + " failed: " + DescribeEnd(*first));
   if (first->end.signal == SIGKILL) lines.back() += "; did the machine run out of memory?";
-  if (!outcome.code.empty())
+  // What has become of a group that shrank is no cause of what came before.
+  const bool explains = outcome.size == fates.size() || outcome.pid == first->end.pid;
+  if (!outcome.code.empty() && explains)
     lines.push_back("mlxcommd reported " + outcome.code + ": " + MakePrintable(outcome.detail));
   std::string others;
   std::size_t count = 0;
@@ -73,6 +75,7 @@ std::vector<std::string> FailureSummary(const std::string& job, const std::vecto
 JobOutcome OutcomeOf(const v1::StatusReply& status, const std::string& name, std::uint64_t age_ms,
                      bool& running) {
   JobOutcome outcome;
+  outcome.is_known = true;
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.name() != name) continue;
     outcome.joined = true;
@@ -86,6 +89,8 @@ JobOutcome OutcomeOf(const v1::StatusReply& status, const std::string& name, std
     outcome.code = job.code();
     outcome.detail = job.detail();
     if (job.has_rank()) outcome.rank = static_cast<int>(job.rank());
+    outcome.pid = job.pid();
+    outcome.size = job.size();
   }
   return outcome;
 }

@@ -16,7 +16,7 @@ namespace mlxcomm::ctl {
 struct RankFate {
   RankEnd end;
   std::string host;    // Empty: there is one host.
-  bool asked = false;  // It was told to end before.
+  bool asked = false;  // Launch had asked it to end.
 };
 
 // The one whose exit code is launch's. The daemon saw who left first, whereas a rank that failed for want

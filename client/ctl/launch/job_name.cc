@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <random>
+#include <string_view>
 
 #include "client/ctl/cli/installed_files.h"
 #include "proto/queue/dial.h"
@@ -31,6 +33,15 @@ FileDescriptor Hold(const std::string& folder, const std::string& name) {
   return file;
 }
 
+std::string RandomSuffix() {
+  constexpr std::string_view kLetters =
+      "abcdefghijkmnpqrstuvwxyz23456789";  // None looks like another.
+  std::random_device random;
+  std::string suffix;
+  for (int i = 0; i < 4; ++i) suffix += kLetters[random() % kLetters.size()];
+  return suffix;
+}
+
 bool IsOwn(const std::string& folder) {
   struct stat facts{};
   ::mkdir(folder.c_str(), 0700);
@@ -40,8 +51,12 @@ bool IsOwn(const std::string& folder) {
 
 }  // namespace
 
-JobName JobName::Claim(const std::string& base, const v1::StatusReply& status) {
+JobName JobName::Claim(const std::string& base, const v1::StatusReply& status, bool has_others) {
   JobName name;
+  if (has_others || status.nodes_size() > 1) {
+    name.text_ = base + "-" + RandomSuffix();
+    return name;
+  }
   const std::string folder = FolderOf(queue::PrivateSocketPath());
   const bool may_hold = IsOwn(folder);
   for (unsigned number = 1; may_hold && number <= kTriesMax; ++number) {

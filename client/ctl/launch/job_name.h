@@ -1,6 +1,7 @@
 // The name of a launch's job: short, and no other launch's of this user.
 //
-//   "train" ─held by another launch on this machine, or in use in the cluster─▶ "train-2" ─▶ ...
+//   one node        "train" ─held by another launch on this machine, or in use─▶ "train-2" ─▶ ...
+//   several nodes   "train-k3f9": another machine may launch the same script at the same moment
 //
 // Owner: RunLaunch. Thread: main. Memory: the name.
 #pragma once
@@ -15,8 +16,9 @@ namespace mlxcomm::ctl {
 // The name is held for as long as this lives.
 class JobName {
  public:
-  // `base` as JobNameOf makes it; `status` is of the daemon, without nodes where there is none.
-  static JobName Claim(const std::string& base, const v1::StatusReply& status);
+  // `base` as JobNameOf makes it; `status` is of the daemon, without nodes where there is none. `has_others`:
+  // some ranks are on other hosts.
+  static JobName Claim(const std::string& base, const v1::StatusReply& status, bool has_others);
 
   const std::string& text() const { return text_; }
 

@@ -1,15 +1,22 @@
 #include "client/ctl/launch/job_watch.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <thread>
 #include <utility>
 
+#include "client/ctl/cli/installed_files.h"
 #include "client/ctl/launch/failure_summary.h"
+#include "proto/queue/dial.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenTries{50};
-constexpr std::uint64_t kDialTimeoutNs = 200'000'000;
+constexpr std::chrono::milliseconds kAfterRefusal{5000};
+constexpr std::chrono::milliseconds kBetweenLooksAtTheEnd{50};
+constexpr std::uint64_t kDialTimeoutNs = 500'000'000;  // A private daemon may be starting.
 
 std::uint64_t MsSince(Clock::time_point then) {
   return static_cast<std::uint64_t>(
@@ -22,30 +29,41 @@ void JobWatch::Begin(std::string job, std::string socket_path) {
   job_ = std::move(job);
   socket_path_ = std::move(socket_path);
   begun_ = try_at_ = Clock::now();
+  begun_unix_ = std::time(nullptr);
 }
 
 void JobWatch::Turn(Clock::time_point now) {
   if (session_ != nullptr && session_->has_ended()) session_.reset();
   if (session_ != nullptr || now < try_at_) return;
-  session_ = LauncherSession::Open(socket_path_, kDialTimeoutNs);
-  // One that does not answer must not hold up the ranks' output.
-  const bool is_slow = Clock::now() - now > kBetweenTries;
-  try_at_ = Clock::now() + (is_slow ? kPatience : kBetweenTries);
+  const Failure failure = LauncherSession::Open(socket_path_, kDialTimeoutNs, session_);
+  // One that refuses does so again; one that does not answer must not hold up the ranks' output.
+  const bool is_refused = !failure.ok() && failure.code != FailureCode::kUnavailable;
+  const auto taken = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - now);
+  try_at_ = Clock::now() + (is_refused ? kAfterRefusal : std::max(kBetweenTries, taken));
 }
 
 bool JobWatch::Ask(v1::StatusReply& status) {
+  try_at_ = std::min(try_at_, Clock::now());
   Turn(Clock::now());
   if (session_ == nullptr) return false;
   constexpr auto kTimeout = std::chrono::nanoseconds(kPatience);
   return session_->FetchStatus(status, static_cast<std::uint64_t>(kTimeout.count())).ok();
 }
 
+// A private daemon may have come and gone between two looks; each start writes a new log.
+bool JobWatch::DaemonWasStarted() const {
+  struct stat facts{};
+  const std::string log = FolderOf(queue::PrivateSocketPath()) + "/mlxcommd.log";
+  return ::stat(log.c_str(), &facts) == 0 && facts.st_mtime >= begun_unix_;
+}
+
 std::vector<unsigned> JobWatch::NotJoined(const std::vector<unsigned>& ranks) {
   v1::StatusReply status;
-  if (!Ask(status)) return ranks;
+  if (!Ask(status)) return DaemonWasStarted() ? std::vector<unsigned>() : ranks;
   std::vector<unsigned> missing = ranks;
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.name() != job_) continue;
+    joined_ = true;
     if (job.state() != "forming") return {};
     for (const v1::RankStatus& rank : job.ranks()) std::erase(missing, rank.rank());
   }
@@ -56,11 +74,16 @@ JobOutcome JobWatch::Outcome() {
   const auto until = Clock::now() + kPatience;
   for (;;) {
     v1::StatusReply status;
-    if (!Ask(status)) return {};
+    JobOutcome outcome;
     bool running = false;
-    const JobOutcome outcome = OutcomeOf(status, job_, MsSince(begun_), running);
+    if (Ask(status)) {
+      outcome = OutcomeOf(status, job_, MsSince(begun_), running);
+    } else {
+      outcome.is_known = !DaemonWasStarted();
+    }
+    outcome.joined = outcome.joined || joined_;
     if (!running || Clock::now() >= until) return outcome;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // Until it sees that they ended.
+    std::this_thread::sleep_for(kBetweenLooksAtTheEnd);  // Until it sees that they ended.
   }
 }
 

@@ -3,10 +3,11 @@
 //
 //   Turn() ─no daemon yet: tries again─▶ session ─ranks have ended─▶ Outcome() ─▶ the daemon may end
 //
-// Owner: LocalRanks. Thread: main; questions block for at most kPatience. Memory: one answer.
+// Owner: LocalRanks. Thread: main; Turn blocks for at most 1 s, the questions for 3 s. Memory: one answer.
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,18 +25,21 @@ class JobWatch {
   void Begin(std::string job, std::string socket_path);
   void Turn(Clock::time_point now);
 
-  // Which of these ranks have not joined the job yet.
+  // Which of these ranks have not joined the job yet, as far as is known.
   std::vector<unsigned> NotJoined(const std::vector<unsigned>& ranks);
   // After the ranks have ended: asks until the daemon has noticed, too.
   JobOutcome Outcome();
 
  private:
   bool Ask(v1::StatusReply& status);
+  bool DaemonWasStarted() const;
 
   std::string job_;
   std::string socket_path_;
   Clock::time_point begun_;
   Clock::time_point try_at_;
+  std::time_t begun_unix_ = 0;
+  bool joined_ = false;  // It was seen to run.
   std::unique_ptr<LauncherSession> session_;
 };
 

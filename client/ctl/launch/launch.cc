@@ -70,9 +70,10 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
 // Other hosts try the current directory, as with mlx.launch, and do without if it is missing.
 RankCommand ForOtherHosts(RankCommand command) {
   std::array<char, 4096> here;
-  if (command.directory.empty() && ::getcwd(here.data(), here.size()) != nullptr) {
-    command.directory = here.data();
-  }
+  if (command.directory.starts_with('/') || ::getcwd(here.data(), here.size()) == nullptr)
+    return command;
+  command.directory =
+      command.directory.empty() ? here.data() : std::string(here.data()) + "/" + command.directory;
   return command;
 }
 
@@ -157,6 +158,7 @@ int RunLaunch(const LaunchOptions& options) {
   const RankCommand command_here = ForThisHost(command, options, own_path);
   const auto is_here = [](const PlacedRanks& placed) { return placed.local; };
   const bool has_ranks_here = std::any_of(placement.begin(), placement.end(), is_here);
+  const bool has_others = !std::all_of(placement.begin(), placement.end(), is_here);
   constexpr std::uint64_t kPatienceNs = 1'000'000'000;
   v1::StatusReply status;  // Without nodes where no daemon answers, of which the ranks will tell.
   static_cast<void>(FetchStatus(ValueOf(command, kSocketVariable), status, kPatienceNs));
@@ -172,7 +174,7 @@ int RunLaunch(const LaunchOptions& options) {
                                                        : FailFor(failure);
   }
   JobName name;
-  if (options.job.empty()) name = JobName::Claim(JobNameOf(command.command), status);
+  if (options.job.empty()) name = JobName::Claim(JobNameOf(command.command), status, has_others);
   const std::string job = options.job.empty() ? name.text() : options.job;
   HandleLaunchSignals();
   LaunchRun run({.job = job,
@@ -180,6 +182,7 @@ int RunLaunch(const LaunchOptions& options) {
                  .prefix = options.prefix,
                  .verbose = options.verbose,
                  .keep_going = options.keep_going,
+                 .is_python = IsPython(command.command[0]),
                  .grace = std::chrono::nanoseconds(options.grace_ns)});
   const bool only_reader = size == 1 || options.input == "0";
   for (const PlacedRanks& placed : placement) {
@@ -276,7 +279,9 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
       ->type_name("FILE");
   launch.add_option("--ssh", options.ssh, "The ssh command, such as \"ssh -p 2222\" (ssh)")
       ->type_name("COMMAND");
-  launch.add_option("--job", options.job, "Name of the job (the script's: train, train-2)")
+  launch
+      .add_option("--job", options.job,
+                  "Name of the job (the script's: train; on several nodes train-k3f9)")
       ->type_name("NAME")
       ->check(CLI::Validator([](const std::string& name) { return WhyNoJobName(name); }, ""));
   AddDuration(launch, "--grace", options.grace_ns, 0, 3600'000'000'000,

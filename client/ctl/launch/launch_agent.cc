@@ -80,6 +80,9 @@ class Agent : public RankListener {
     told.set_detail(outcome.detail);
     if (outcome.rank >= 0) told.set_rank(static_cast<std::uint32_t>(outcome.rank));
     told.set_why_alone(why_alone);
+    told.set_pid(outcome.pid);
+    told.set_size(outcome.size);
+    told.set_is_known(outcome.is_known);
     writer_.Add(frame);
   }
   void OnNotice(const std::string& text) override {

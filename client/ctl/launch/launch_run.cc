@@ -114,8 +114,11 @@ void LaunchRun::OnEnded(const RankEnd& end) {
 void LaunchRun::OnOutcome(const JobOutcome& outcome, const std::string& why_alone) {
   if (why_alone_.empty()) why_alone_ = why_alone;
   const bool joined = outcome_.joined || outcome.joined;
+  const bool is_known = (outcome_.is_known || !heard_outcome_) && outcome.is_known;
+  heard_outcome_ = true;
   if (outcome_.code.empty()) outcome_ = outcome;
   outcome_.joined = joined;
+  outcome_.is_known = is_known;
 }
 
 void LaunchRun::OnInputTaken(const RankHost& host, std::size_t bytes) {
@@ -230,10 +233,11 @@ void LaunchRun::Summarise() {
   for (const std::string& line : FailureSummary(settings_.job, fates_, outcome_)) Say(line);
 }
 
-// Programs that want no group, such as `launch -- hostname`, end soon, and are no Python without mlxcomm.
+// A Python that ran for kJoinPatience without joining, or that lacks mlxcomm, trained alone, as
+// often as there are ranks. Other programs, such as `launch -- hostname`, may want no group.
 void LaunchRun::ReportThatNoneJoined() {
-  if (settings_.size < 2 || outcome_.joined || (!reported_not_joined_ && why_alone_.empty()))
-    return;
+  if (settings_.size < 2 || outcome_.joined || !settings_.is_python) return;
+  if (why_alone_.empty() && (!reported_not_joined_ || !outcome_.is_known)) return;
   Say("no rank joined job " + settings_.job + ": each ran alone" +
       (why_alone_.empty() ? std::string() : "; " + why_alone_));
   FailWith(kExitFailed);

@@ -32,6 +32,7 @@ class LaunchRun : public RankListener {
     bool prefix = true;
     bool verbose = false;
     bool keep_going = false;
+    bool is_python = false;  // What the ranks run: it is to join the job.
     std::chrono::nanoseconds grace{};
   };
 
@@ -84,6 +85,7 @@ class LaunchRun : public RankListener {
   std::vector<Reader> readers_;       // For our input, where no rank has it itself.
   std::vector<RankFate> fates_;
   JobOutcome outcome_;
+  bool heard_outcome_ = false;
   std::string why_alone_;
   bool job_failed_ = false;         // A rank has failed by itself.
   bool rank_failed_first_ = false;  // Before anything else made the job fail.

@@ -260,7 +260,7 @@ void LocalRanks::CheckJoined() {
 void LocalRanks::ReportOutcome() {
   reported_ = true;
   const JobOutcome outcome = watch_.Outcome();
-  const bool is_alone = !outcome.joined && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
+  const bool is_alone = !outcome.joined && !killing_ && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
   listener_.OnOutcome(outcome, is_alone ? WhatPythonLacks(command_) : "");
 }
 

@@ -25,20 +25,17 @@ std::string NameIn(const std::string& path) { return path.substr(path.rfind('/')
 
 bool IsPythonScript(const std::string& word) { return word.size() > 3 && word.ends_with(".py"); }
 
-// python, python3, python3.12, pypy3
-bool IsPython(const std::string& program) {
-  const std::string name = NameIn(program);
-  const std::size_t stem = name.starts_with("python") ? 6 : name.starts_with("pypy") ? 4 : 0;
-  return stem > 0 && name.find_first_not_of("0123456789.", stem) == std::string::npos;
-}
-
-// Behind Python's own options; the number of words: none.
+// Behind Python's own options (python --help); the number of words: there is no script.
 std::size_t ScriptAt(const std::vector<std::string>& command) {
   std::size_t at = 1;
   for (; at < command.size() && command[at].starts_with('-'); ++at) {
     const std::string& word = command[at];
-    if (word == "-" || word.starts_with("-c") || word.starts_with("-m")) return command.size();
-    if (word == "-X" || word == "-W") ++at;
+    if (word == "--check-hash-based-pycs") ++at;
+    if (word.starts_with("--")) continue;
+    const std::size_t last = word.find_first_of("cmWX", 1);
+    if (word == "-" || (last != std::string::npos && (word[last] == 'c' || word[last] == 'm')))
+      return command.size();
+    if (last != std::string::npos && last + 1 == word.size()) ++at;  // Its value is the next word.
   }
   return std::min(at, command.size());
 }
@@ -98,14 +95,24 @@ std::string WhyNoProgram(const RankCommand& command) {
   if (program.find(' ') != std::string::npos) {
     return "no program \"" + shown + "\": write its words apart, without quotes: -- " + shown;
   }
-  if (IsPythonScript(program)) return shown + " is not in " + MakePrintable(HereText(command));
-  if (IsFile(In(command.directory, program))) {
+  const bool is_file = IsFile(In(command.directory, program));
+  if (IsPythonScript(program) && !is_file)
+    return shown + " is not in " + MakePrintable(HereText(command));
+  if (IsPythonScript(program))
+    return "write -- python " + shown + ": it is a script, not a program";
+  if (is_file) {
     return shown + " is a file, not a program in PATH: write ./" + shown;
   }
   return "no program " + shown + " in PATH" + DidYouMean(program, ProgramsIn(folders));
 }
 
 }  // namespace
+
+bool IsPython(const std::string& program) {
+  const std::string name = NameIn(program);
+  const std::size_t stem = name.starts_with("python") ? 6 : name.starts_with("pypy") ? 4 : 0;
+  return stem > 0 && name.find_first_not_of("0123456789.", stem) == std::string::npos;
+}
 
 std::string ValueOf(const RankCommand& command, std::string_view variable) {
   std::string value;
@@ -143,8 +150,10 @@ std::string JobNameOf(const std::vector<std::string>& command) {
     if (IsPythonScript(name)) name.resize(name.size() - 3);
   } else {
     const auto module = std::find(command.begin(), command.end(), "-m");
+    // `mlxcommctl bench` is called after its verb.
+    const bool has_verb = NameIn(command[0]) == "mlxcommctl" && command.size() > 1;
     const bool has_module = IsPython(command[0]) && command.end() - module > 1;
-    name = has_module ? *(module + 1) : NameIn(command[0]);
+    name = has_module ? *(module + 1) : has_verb ? command[1] : NameIn(command[0]);
   }
   for (char& letter : name) {
     const auto byte = static_cast<unsigned char>(letter);
@@ -175,7 +184,7 @@ std::string WhatPythonLacks(const RankCommand& command) {
   const auto output = RunProgram({python, "-c",
                                   "import importlib.util as u, sys; print(sys.executable, "
                                   "u.find_spec('mlxcomm') is not None)"},
-                                 {.timeout_ns = 5'000'000'000, .environment = command.environment});
+                                 {.timeout_ns = 2'000'000'000, .environment = command.environment});
   if (!output.ok() || output->exit_code != 0 || !output->text.ends_with(" False\n")) return {};
   const std::string path = output->text.substr(0, output->text.size() - 7);
   return "its Python, " + MakePrintable(path) + ", has no package mlxcomm: run " +

@@ -15,6 +15,9 @@ namespace mlxcomm::ctl {
 // What runs a script of Python where nothing else is named.
 inline constexpr char kUsualPython[] = "python3";
 
+// python, python3, python3.12, pypy3, with any folder.
+bool IsPython(const std::string& program);
+
 // A script behind `python`; or the program itself where it ends with .py: empty otherwise, as for -m and -c.
 std::string ScriptOf(const std::vector<std::string>& command);
 

@@ -13,6 +13,7 @@
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/ssh_command.h"
 #include "proto/system/program.h"
+#include "proto/types/plain_text.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm::ctl {
@@ -21,6 +22,9 @@ namespace {
 // From ssh's start to the agent's first word. ssh's own limits end before it.
 constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
+constexpr std::size_t kToldBytesMax = 2000;  // Of what an agent says of the job.
+// For the agent, once its ranks have ended: to ask how the job went.
+constexpr auto kOutcomePatience = std::chrono::seconds(6);
 
 std::string Listed(const std::vector<unsigned>& ranks) {
   std::string text;
@@ -119,7 +123,8 @@ void SshHost::JobFailed() {
 }
 
 void SshHost::End(int signal) {
-  if (!std::exchange(ending_, true)) gone_by_ = Clock::now() + kRankPatience + 3 * kLastWords;
+  if (!std::exchange(ending_, true))
+    gone_by_ = Clock::now() + kRankPatience + 3 * kLastWords + kOutcomePatience;
   if (begun_ && to_.valid()) {
     v1::LaunchFrame frame;
     frame.set_end_by_signal(static_cast<std::uint32_t>(signal));
@@ -200,7 +205,9 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
     case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(*this, frame.input_taken());
     case v1::LaunchFrame::kEnded: return TakeEnd(frame.ended());
     case v1::LaunchFrame::kOutcome: return TakeOutcome(frame.outcome());
-    case v1::LaunchFrame::kNotice: return listener_.OnNotice(frame.notice() + " on " + name_);
+    case v1::LaunchFrame::kNotice:
+      return listener_.OnNotice("host " + name_ + ": " +
+                                std::string(Utf8Prefix(frame.notice(), kToldBytesMax)));
     default: return Fail("it says what no mlxcommctl of this release does");
   }
 }
@@ -216,10 +223,13 @@ void SshHost::TakeEnd(const v1::LaunchEnded& told) {
 void SshHost::TakeOutcome(const v1::LaunchOutcome& told) {
   JobOutcome outcome;
   outcome.joined = told.joined();
-  outcome.code = told.code();
-  outcome.detail = told.detail();
+  outcome.is_known = told.is_known();
+  outcome.code = MakePrintable(Utf8Prefix(told.code(), kToldBytesMax));
+  outcome.detail = MakePrintable(Utf8Prefix(told.detail(), kToldBytesMax));
+  outcome.pid = told.pid();
+  outcome.size = told.size();
   if (told.has_rank() && told.rank() < kRanksMax) outcome.rank = static_cast<int>(told.rank());
-  listener_.OnOutcome(outcome, told.why_alone());
+  listener_.OnOutcome(outcome, MakePrintable(Utf8Prefix(told.why_alone(), kToldBytesMax)));
 }
 
 void SshHost::Reap() {

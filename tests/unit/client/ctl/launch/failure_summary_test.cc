@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr JobOutcome kUnknown;
+const JobOutcome kUnknown;
 
 RankFate Ended(unsigned rank, int exit_code, int signal = 0) {
   RankFate fate;
@@ -20,16 +20,21 @@ RankFate Ended(unsigned rank, int exit_code, int signal = 0) {
   return fate;
 }
 
+// Of a job of three ranks.
 JobOutcome RankLost(int rank) {
-  return {.joined = true,
-          .code = "RANK_LOST",
-          .detail = "rank 1 (mac-b, pid 41) is lost",
-          .rank = rank};
+  JobOutcome outcome;
+  outcome.is_known = outcome.joined = true;
+  outcome.code = "RANK_LOST";
+  outcome.detail = "rank 1 (mac-b, pid 41) is lost";
+  outcome.rank = rank;
+  outcome.pid = 40 + static_cast<std::uint64_t>(rank);
+  outcome.size = 3;
+  return outcome;
 }
 
 // Why: rank 0 noticed that rank 1 had left, raised and ended, while rank 1's Python was still closing down.
 TEST(FailureSummaryTest, BlamesTheRankThatTheDaemonSawLeaveFirst) {
-  const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 3)};
+  const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 3), Ended(2, 1)};
   EXPECT_EQ(FirstFailure(fates, RankLost(1)), &fates[1]);
   EXPECT_EQ(FirstFailure(fates, kUnknown), &fates[0]);
 }
@@ -46,7 +51,7 @@ TEST(FailureSummaryTest, BlamesNoRankThatEndedWellOrWasAskedTo) {
 
 // In a deadline or a mismatch every rank fails alike; the rank that it names need not be the first.
 TEST(FailureSummaryTest, FollowsTheDaemonOnlyWhereARankIsLost) {
-  const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 1)};
+  const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 1), Ended(2, 1)};
   JobOutcome outcome = RankLost(1);
   outcome.code = "DEADLINE_EXCEEDED";
   EXPECT_EQ(FirstFailure(fates, outcome), &fates[0]);
@@ -65,6 +70,17 @@ TEST(FailureSummaryTest, SaysWhoHowAndWhatTheDaemonReported) {
               ElementsAre("job train failed: rank 4 (pid 44) ended with exit code 3"));
 }
 
+// Why: rank 1 of what was left was lost later, and is another than the job's rank 1.
+TEST(FailureSummaryTest, TakesNoFailureOfAShrunkGroupForTheCause) {
+  const std::vector<RankFate> fates = {Ended(2, 3), Ended(1, 5), Ended(0, 0)};
+  JobOutcome outcome = RankLost(1);
+  outcome.size = 2;
+  EXPECT_EQ(FirstFailure(fates, outcome), &fates[0]);
+  EXPECT_THAT(FailureSummary("train", fates, outcome),
+              ElementsAre("job train failed: rank 2 (pid 42) ended with exit code 3",
+                          "then failed: rank 1 (exit code 5)"));
+}
+
 TEST(FailureSummaryTest, NamesAFewOfManyRanks) {
   std::vector<RankFate> fates;
   for (unsigned rank = 0; rank < 20; ++rank) fates.push_back(Ended(rank, 1));
@@ -75,7 +91,7 @@ TEST(FailureSummaryTest, NamesAFewOfManyRanks) {
 TEST(FailureSummaryTest, ShowsTextsOfOthersWithoutControlCharacters) {
   JobOutcome outcome = RankLost(1);
   outcome.detail = "a\x1b[31mb\nc";
-  EXPECT_EQ(FailureSummary("train", {Ended(1, 1)}, outcome).at(1),
+  EXPECT_EQ(FailureSummary("train", {Ended(1, 1), Ended(0, 1), Ended(2, 1)}, outcome).at(1),
             "mlxcommd reported RANK_LOST: a?[31mb?c");
 }
 

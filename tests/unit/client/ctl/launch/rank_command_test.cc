@@ -47,7 +47,13 @@ TEST_F(RankCommandTest, FindsTheScriptBehindPythonsOptions) {
   EXPECT_EQ(ScriptOf({"python", "train.py"}), "train.py");
   EXPECT_EQ(ScriptOf({"/opt/bin/python3.12", "-u", "-X", "dev", "a/train.py", "-m"}), "a/train.py");
   EXPECT_EQ(ScriptOf({"./train.py", "x"}), "./train.py");
-  for (const Words& words : {Words{"python", "-m", "train"},
+  EXPECT_EQ(ScriptOf({"python", "-uB", "--check-hash-based-pycs", "default", "-Wignore", "x.py"}),
+            "x.py");
+  EXPECT_EQ(ScriptOf({"python", "-uW", "ignore", "x.py"}), "x.py");
+  for (const Words& words : {Words{"python", "-uc", "print(1)"},
+                             {"python", "-um", "this"},
+                             {"python", "-Ic", "x.py"},
+                             {"python", "-m", "train"},
                              {"python", "-c", "x.py"},
                              {"python"},
                              {"python", "-"},
@@ -72,6 +78,7 @@ TEST_F(RankCommandTest, NamesAJobAfterItsScript) {
   EXPECT_EQ(JobNameOf({"python", "-u", "src/train.py", "--lr", "1"}), "train");
   EXPECT_EQ(JobNameOf({"python3", "-m", "mlx_lm.lora"}), "mlx_lm.lora");
   EXPECT_EQ(JobNameOf({"/usr/bin/sh", "-c", "true"}), "sh");
+  EXPECT_EQ(JobNameOf({"bin/mlxcommctl", "bench", "-e", "1M"}), "bench");
   EXPECT_EQ(JobNameOf({"my run\n\xff.py"}), "my-run--");
   EXPECT_EQ(JobNameOf({"/"}), "job");
   EXPECT_EQ(JobNameOf({std::string(300, 'x')}).size(), 40u);
