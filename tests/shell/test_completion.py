@@ -190,7 +190,8 @@ def test_fish_completes_files_too(tmp_path):
 def test_names_of_nodes_are_those_that_the_daemon_knows(cluster, any_shell, tmp_path):
     c = cluster(2)
     line = f"mlxcommctl ping --socket {c.socket(0)} node-"
-    assert mlxcommctl("__complete", *line.split()).stdout == "node-0\tName of the node\nnode-1\tName of the node\n"
+    offered = mlxcommctl("__complete", *line.split()).stdout
+    assert offered == "node-0\tName of the node\nnode-1\tName of the node\n"
     assert any_shell.completed(line + "1").endswith("node-1")
     assert any_shell.completed(line[:-2]).endswith("node-")
     told = mlxcommctl("__complete", "mlxcommctl", "ping", "--socket", "nothing", "").stdout

@@ -35,6 +35,8 @@ def test_help_can_be_asked_for_in_each_way():
     assert ctl().stdout == ctl("help").stdout == ctl("-h").stdout == top.stdout
     launch = ctl("launch", "--help").stdout
     assert ctl("help", "launch").stdout == launch and "Start the ranks of a job" in launch
+    assert ctl("help", "nosuch").returncode == 2
+    assert ctl("help", "launch", "t.py").stdout == launch, "nothing is run"
     assert ctl("help", "cluster", "key", "show").stdout == ctl("cluster", "key", "show", "--help").stdout
 
 

@@ -51,8 +51,12 @@ std::vector<std::string> NormalisedArguments(std::vector<std::string> words) {
   if (words.empty()) return {"--help"};
   if (words[0] == "help") {
     words.erase(words.begin());
-    words.emplace_back("--help");
-    return words;
+    const std::size_t verb = WordsOfVerb(words, 0);
+    if (words.empty() || verb > 0) {
+      words.resize(verb);
+      words.emplace_back("--help");
+    }
+    return words;  // Else the parser says that there is no such verb.
   }
   if (words.size() == 1 && IsOneOf(words[0], std::vector<std::string_view>{"version", "-V", "-v"}))
     return {"--version"};
@@ -86,9 +90,9 @@ std::string VerbOfOtherTools(const std::string& word) {
                                                                  {"start", "service install"},
                                                                  {"up", "service install"},
                                                                  {"enable", "service install"},
-                                                                 {"stop", "service uninstall"},
-                                                                 {"down", "service uninstall"},
-                                                                 {"disable", "service uninstall"},
+                                                                 {"stop", "kill"},
+                                                                 {"down", "kill"},
+                                                                 {"cancel-job", "kill"},
                                                                  {"restart", "service restart"},
                                                                  {"reload", "service restart"},
                                                                  {"upgrade", "service install"},
