@@ -83,7 +83,7 @@ function showJob(card, job) {
 
 /** Those that the daemon still knows of: {name, age, reason}, the newest first. */
 export const endedJobsOf = (status) => (status.ended_jobs ?? []).map((one) =>
-  ({name: one.name, age: Number(one.ended_ms_ago), reason: one.code &&
+  ({name: one.name, age: Number(one.ended_ms_ago), reason: one.code && one.code !== "CANCELLED" &&
     one.code + (one.node ? ` rank ${one.rank} (${one.node}, pid ${one.pid})` : "")}));
 
 export const sayEnded = ({name, age, reason}, most) =>
