@@ -11,6 +11,7 @@
 
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/terminal.h"
+#include "client/ctl/status/aligned_rows.h"
 #include "client/ctl/status/status_parts.h"
 #include "proto/status_words.h"
 
@@ -21,46 +22,8 @@ namespace {
 constexpr std::size_t kLinksInOneColumn = 12;
 constexpr std::size_t kLinkRowsMin = 8;   // Also where the screen has no room.
 constexpr std::size_t kPlainRowsMin = 2;  // Of links that are well, below those that are not.
-constexpr std::size_t kNoColour = ~std::size_t{0};  // No cell of a row.
 constexpr const char* kBetweenColumns = "   ";
 constexpr std::size_t kPromptRows = 1;
-
-// Rows of cells, aligned; two blanks between them.
-class AlignedRows {
- public:
-  using Row = std::vector<std::string>;
-
-  void Add(Row row) {
-    widths_.resize(std::max(widths_.size(), row.size()));
-    for (std::size_t at = 0; at < row.size(); ++at) {
-      widths_[at] = std::max(widths_[at], WidthOf(row[at]));
-    }
-    rows_.push_back(std::move(row));
-  }
-  std::size_t width() const {
-    std::size_t width = 0;
-    for (const std::size_t one : widths_) width += (width == 0 ? 0 : 2) + one;
-    return width;
-  }
-  // Without blanks at its end; `state` is the cell with a colour.
-  std::string Line(std::size_t row, std::size_t state, const Painter& paint) const {
-    std::string line;
-    std::string blanks;
-    for (std::size_t at = 0; at < rows_[row].size(); ++at) {
-      const std::string& cell = rows_[row][at];
-      if (!cell.empty()) {
-        line += blanks + (at == state ? paint.State(cell) : cell);
-        blanks.clear();
-      }
-      blanks += std::string(widths_[at] - WidthOf(cell) + 2, ' ');
-    }
-    return line;
-  }
-
- private:
-  std::vector<Row> rows_;
-  std::vector<std::size_t> widths_;
-};
 
 // A pair of nodes, as the two see their link. Several of nodes that are not in the cluster any more
 // are one, if they had the same name.
@@ -250,10 +213,10 @@ bool RenderInTwoColumns(std::vector<PairOfNodes> plain, const Layout& layout, co
     }
     const std::size_t rows = (pairs.size() + 1) / 2;
     for (std::size_t row = 0; row < rows; ++row) {
-      std::string line = table.Line(first + row, kNoColour, paint);
+      std::string line = table.Line(first + row, AlignedRows::kNoColour, paint);
       if (row + rows < pairs.size()) {
         line += std::string(table.width() - WidthOf(line), ' ') + kBetweenColumns +
-                table.Line(first + row + rows, kNoColour, paint);
+                table.Line(first + row + rows, AlignedRows::kNoColour, paint);
       }
       out += line + "\n";
     }
@@ -272,7 +235,7 @@ void RenderInRows(const std::vector<PairOfNodes>& pairs, const Painter& paint, s
         pair.best_bytes_per_second > 0 ? HumanRate(pair.best_bytes_per_second) : "";
     table.Add({pair.names, pair.state, pair.over, Now(pair), best, RoundTrip(pair)});
   }
-  out += table.Line(0, kNoColour, paint) + "\n";
+  out += table.Line(0, AlignedRows::kNoColour, paint) + "\n";
   for (std::size_t at = 0; at < pairs.size(); ++at) {
     out += table.Line(at + 1, kState, paint);
     if (pairs[at].links > 2) out += "  " + std::to_string(pairs[at].links) + " times";
@@ -332,7 +295,7 @@ void RenderNodes(const v1::StatusReply& status, const Painter& paint, std::strin
       table.Add({Shown(node.name()), Shown(node.state())});
     }
   }
-  out += table.Line(0, kNoColour, paint) + "\n";
+  out += table.Line(0, AlignedRows::kNoColour, paint) + "\n";
   for (int at = 0; at < status.nodes_size(); ++at) {
     const v1::NodeStatus& node = status.nodes(at);
     out += table.Line(static_cast<std::size_t>(at) + 1, kState, paint);
