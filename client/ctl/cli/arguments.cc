@@ -56,7 +56,7 @@ std::vector<std::string> NormalisedArguments(std::vector<std::string> words) {
       words.resize(verb);
       words.emplace_back("--help");
     }
-    return words;  // Else the parser says that there is no such verb.
+    return words;  // The parser reports an unknown verb.
   }
   if (words.size() == 1 && IsOneOf(words[0], std::vector<std::string_view>{"version", "-V", "-v"}))
     return {"--version"};

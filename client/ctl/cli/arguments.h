@@ -12,13 +12,13 @@
 
 namespace mlxcomm::ctl {
 
-// As the first word: the rest is parsed, and nothing is run. For tests of what documents show.
+// As the first word, it parses the other words and runs nothing. For tests of documented commands.
 inline constexpr char kCheckUsage[] = "__check";
 
 // `words` as typed behind the program's name, and as the parser reads them.
 std::vector<std::string> NormalisedArguments(std::vector<std::string> words);
 
-// For a word that is no verb of ours and is one of other tools: "status --watch" for "top"; empty: none.
+// Our verb for a verb of other tools: "status --watch" for "top"; empty: none.
 std::string VerbOfOtherTools(const std::string& word);
 
 }  // namespace mlxcomm::ctl

@@ -11,7 +11,7 @@ class App;
 
 namespace mlxcomm::ctl {
 
-// For the app and the verbs that are added to it afterwards.
+// Sets the format for the app and for verbs added later.
 void UseHelpFormat(CLI::App& app);
 
 // Paragraphs at most `columns` wide; lines that begin with a blank stay as they are.

@@ -94,7 +94,7 @@ class DoomedJob {
     return {};
   }
   Failure End(v1::EndJobReply& reply) { return session_->EndJob(request_, reply); }
-  // With the daemon the job is over, too.
+  // A job ends with its daemon.
   bool daemon_has_ended() const { return session_->has_ended(); }
   const std::vector<v1::RankStatus>& ranks() const { return ranks_; }
   std::vector<std::string> Places() const {

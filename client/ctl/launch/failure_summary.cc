@@ -56,7 +56,7 @@ std::vector<std::string> FailureSummary(const std::string& job, const std::vecto
   std::vector<std::string> lines;
   lines.push_back("job " + MakePrintable(job) + " failed: " + DescribeEnd(*first));
   if (first->end.signal == SIGKILL) lines.back() += "; did the machine run out of memory?";
-  // What has become of a group that shrank is no cause of what came before.
+  // A failure of the shrunk group cannot explain an earlier one.
   const bool explains = outcome.size == fates.size() || outcome.pid == first->end.pid;
   if (!outcome.code.empty() && explains)
     lines.push_back("mlxcommd reported " + outcome.code + ": " + MakePrintable(outcome.detail));
@@ -88,7 +88,6 @@ JobOutcome OutcomeOf(const v1::StatusReply& status, const std::string& name, std
     if (!outcome.code.empty() || job.code().empty()) continue;
     outcome.code = job.code();
     outcome.detail = job.detail();
-    if (job.has_rank()) outcome.rank = static_cast<int>(job.rank());
     outcome.pid = job.pid();
     outcome.size = job.size();
   }

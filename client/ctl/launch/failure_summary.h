@@ -29,7 +29,7 @@ std::string DescribeEnd(const RankFate& fate);
 std::vector<std::string> FailureSummary(const std::string& job, const std::vector<RankFate>& fates,
                                         const JobOutcome& outcome);
 
-// What a status says of a job that began `age_ms` ago; `running` tells whether it still has ranks.
+// What a status says of a job that began `age_ms` ago; `running` is set if it still has ranks.
 JobOutcome OutcomeOf(const v1::StatusReply& status, const std::string& job, std::uint64_t age_ms,
                      bool& running);
 

@@ -17,15 +17,15 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr unsigned kTriesMax = 1000;
-constexpr std::size_t kNameBytesMax = 200;  // As the daemon accepts them.
+constexpr std::size_t kNameBytesMax = 200;  // The daemon's limit.
 
 bool IsInUse(const v1::StatusReply& status, const std::string& name) {
   return std::any_of(status.jobs().begin(), status.jobs().end(),
                      [&name](const v1::JobStatus& job) { return job.name() == name; });
 }
 
-// In the folder of the private daemon's socket, which is this user's alone. Not valid: another
-// launch holds it, or there is no such folder.
+// Locks the name in the folder of the private daemon's socket, which only this user can write. Not
+// valid: another launch holds the name, or the folder is missing.
 FileDescriptor Hold(const std::string& folder, const std::string& name) {
   FileDescriptor file(::open((folder + "/launch-" + name + ".lock").c_str(),
                              O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));

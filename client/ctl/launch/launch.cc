@@ -160,7 +160,7 @@ int RunLaunch(const LaunchOptions& options) {
   const bool has_ranks_here = std::any_of(placement.begin(), placement.end(), is_here);
   const bool has_others = !std::all_of(placement.begin(), placement.end(), is_here);
   constexpr std::uint64_t kPatienceNs = 1'000'000'000;
-  v1::StatusReply status;  // Without nodes where no daemon answers, of which the ranks will tell.
+  v1::StatusReply status;  // Empty if no daemon answers; the ranks report that.
   static_cast<void>(FetchStatus(ValueOf(command, kSocketVariable), status, kPatienceNs));
   if (has_ranks_here) {
     if (const std::string why = WhyNoRanksHere(status); !why.empty()) return Fail(kExitFailed, why);

@@ -78,7 +78,6 @@ class Agent : public RankListener {
     told.set_joined(outcome.joined);
     told.set_code(outcome.code);
     told.set_detail(outcome.detail);
-    if (outcome.rank >= 0) told.set_rank(static_cast<std::uint32_t>(outcome.rank));
     told.set_why_alone(why_alone);
     told.set_pid(outcome.pid);
     told.set_size(outcome.size);

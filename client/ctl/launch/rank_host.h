@@ -58,8 +58,7 @@ struct JobOutcome {
   bool joined = false;     // Any rank did; else nothing else is known.
   std::string code;        // "RANK_LOST"; empty: it did not fail.
   std::string detail;      // The failure's message.
-  int rank = -1;           // The rank that the failure names, as its group counts them.
-  std::uint64_t pid = 0;   // Its process.
+  std::uint64_t pid = 0;   // Of the rank that the failure names.
   std::uint32_t size = 0;  // Of that group: less than the job's once it has shrunk.
 };
 

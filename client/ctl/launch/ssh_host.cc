@@ -228,7 +228,6 @@ void SshHost::TakeOutcome(const v1::LaunchOutcome& told) {
   outcome.detail = MakePrintable(Utf8Prefix(told.detail(), kToldBytesMax));
   outcome.pid = told.pid();
   outcome.size = told.size();
-  if (told.has_rank() && told.rank() < kRanksMax) outcome.rank = static_cast<int>(told.rank());
   listener_.OnOutcome(outcome, MakePrintable(Utf8Prefix(told.why_alone(), kToldBytesMax)));
 }
 

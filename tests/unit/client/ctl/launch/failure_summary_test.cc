@@ -26,7 +26,6 @@ JobOutcome RankLost(int rank) {
   outcome.is_known = outcome.joined = true;
   outcome.code = "RANK_LOST";
   outcome.detail = "rank 1 (mac-b, pid 41) is lost";
-  outcome.rank = rank;
   outcome.pid = 40 + static_cast<std::uint64_t>(rank);
   outcome.size = 3;
   return outcome;
@@ -107,13 +106,13 @@ TEST(OutcomeOfTest, TakesTheEndOfThisRunAndOfNoEarlierOne) {
   ended.set_name("train");
   ended.set_code("RANK_LOST");
   ended.set_detail("why");
-  ended.set_rank(2);
+  ended.set_pid(42);
   ended.set_ended_ms_ago(10);
   const JobOutcome outcome = OutcomeOf(status, "train", 8000, running);
   EXPECT_TRUE(outcome.joined);
   EXPECT_EQ(outcome.code, "RANK_LOST");
   EXPECT_EQ(outcome.detail, "why");
-  EXPECT_EQ(outcome.rank, 2);
+  EXPECT_EQ(outcome.pid, 42u);
   EXPECT_FALSE(running);
 }
 
