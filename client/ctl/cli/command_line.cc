@@ -6,6 +6,7 @@
 #include "client/ctl/cli/arguments.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
+#include "proto/types/did_you_mean.h"
 
 namespace mlxcomm::ctl {
 namespace {

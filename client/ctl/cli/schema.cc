@@ -11,8 +11,8 @@
 #include "client/ctl/cli/json_schema.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
-#include "client/ctl/cli/text.h"
 #include "mlxcomm/v1/ctl.pb.h"
+#include "proto/types/did_you_mean.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -1,5 +1,5 @@
 // Texts of several verbs: names that others chose, made harmless; columns, colours, the order of
-// names, and what a mistyped word was probably meant to be.
+// names.
 //
 // Thread: any; pure functions.
 #pragma once
@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace mlxcomm::ctl {
 
@@ -25,11 +24,8 @@ std::string Coloured(std::string_view code, const std::string& text, bool colour
 // same.
 std::string NumbersPadded(const std::string& name);
 
-// "; did you mean \"status\"?", of the nearest one of the names, or nothing where none is near: each
-// third letter may be wrong, missing or one too many, or two exchanged; or it has only begun. An
-// option is also meant without its dashes.
-std::string DidYouMean(std::string_view word, const std::vector<std::string>& names);
-// The same before all names, ", " between them: ": expected one of ring, tree" where none is near.
+// DidYouMean before all names, which ", " separates: "; did you mean \"ring\"? Expected one of ring,
+// tree", or ": expected one of ring, tree" where none is near.
 std::string ExpectedOneOf(std::string_view word, const std::string& names);
 
 }  // namespace mlxcomm::ctl

@@ -19,6 +19,7 @@
 #include "client/ctl/cli/text.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/jobs/render_jobs.h"
+#include "proto/types/did_you_mean.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <sstream>
 
-#include "client/ctl/cli/text.h"
 #include "proto/system/program.h"
+#include "proto/types/did_you_mean.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {

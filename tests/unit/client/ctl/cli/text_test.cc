@@ -5,37 +5,10 @@
 namespace mlxcomm::ctl::text_test {
 namespace {
 
-const std::vector<std::string> kNames = {"status", "topology", "doctor",
-                                         "ping",   "--json",   "--watch"};
-
-TEST(DidYouMeanTest, FindsTheNearestName) {
-  const std::string status = "; did you mean \"status\"?";
-  for (const char* const word : {"statu", "satus", "sttaus", "statuss", "stat", "st", "statsu"}) {
-    EXPECT_EQ(DidYouMean(word, kNames), status) << word;
-  }
-  EXPECT_EQ(DidYouMean("docter", kNames), "; did you mean \"doctor\"?");
-  EXPECT_EQ(DidYouMean("--jsn", kNames), "; did you mean \"--json\"?");
-}
-
-// Why: other programs have "help" and "version" as words.
-TEST(DidYouMeanTest, FindsAnOptionWithoutItsDashes) {
-  EXPECT_EQ(DidYouMean("json", kNames), "; did you mean \"--json\"?");
-  EXPECT_EQ(DidYouMean("wach", kNames), "; did you mean \"--watch\"?");
-  EXPECT_EQ(DidYouMean("help", {"bench", "--help"}), "; did you mean \"--help\"?");
-}
-
-TEST(DidYouMeanTest, NamesTheNearestBeforeAll) {
+TEST(ExpectedOneOfTest, NamesTheNearestBeforeAll) {
   EXPECT_EQ(ExpectedOneOf("rign", "ring, tree"),
             "; did you mean \"ring\"? Expected one of ring, tree");
   EXPECT_EQ(ExpectedOneOf("star", "ring, tree"), ": expected one of ring, tree");
-}
-
-TEST(DidYouMeanTest, SaysNothingWhereNoneIsNear) {
-  for (const char* const word : {"", "x", "service", "pong!", "-", "--", "--verbose"}) {
-    EXPECT_EQ(DidYouMean(word, kNames), "") << word;
-  }
-  EXPECT_EQ(DidYouMean(std::string(100'000, 's'), kNames), "");
-  EXPECT_EQ(DidYouMean("status", {}), "");
 }
 
 TEST(NameOrderTest, TakesNumbersAsNumbers) {
