@@ -91,11 +91,11 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(
     const std::string& address, PostedCalls& calls, const record::OperationCounts& operations) {
   try {
     return std::make_unique<HttpMetricsEndpoint>(address, calls, operations);
-  } catch (const std::exception& error) {  // CivetException; its text does not have the reason.
-    return absl::FailedPreconditionError(absl::StrCat("metrics { listen: \"", address,
-                                                      "\" }: cannot listen there (is the port "
-                                                      "taken, the address this machine's?): ",
-                                                      error.what()));
+  } catch (const std::exception&) {  // CivetException, whose text does not have the reason.
+    return absl::FailedPreconditionError(absl::StrCat(
+        "metrics { listen: \"", address,
+        "\" }: cannot listen there; another program may have that port, or the address "
+        "is not one of this machine"));
   }
 }
 

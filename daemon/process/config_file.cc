@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <vector>
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
@@ -22,12 +23,14 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "daemon/platform/machine.h"
 #include "daemon/process/settings.h"
 #include "proto/key/key_code.h"
 #include "proto/key/key_file.h"
 #include "proto/system/small_file.h"
+#include "proto/types/did_you_mean.h"
 #include "proto/types/plain_text.h"
 #include "proto/wire/hello.h"
 
@@ -36,17 +39,33 @@ namespace {
 
 using google::protobuf::TextFormat;
 
+// protobuf's sentence about an unknown field, in the user's words: without the type, with the field
+// that was probably meant. Any other sentence stays.
+std::string InTheUsersWords(const std::string& message) {
+  const std::vector<std::string> parts = absl::StrSplit(message, '"');
+  if (parts.size() != 5 || parts[0] != "Message type " || parts[2] != " has no field named ")
+    return message;
+  const auto* const type =
+      google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(parts[1]);
+  if (type == nullptr) return message;
+  std::vector<std::string> names;
+  for (int i = 0; i < type->field_count(); ++i) names.emplace_back(type->field(i)->name());
+  const std::string meant = DidYouMean(parts[3], names);
+  return absl::StrCat("unknown field \"", parts[3], "\"",
+                      meant.empty() ? "; mlxcommd --print-config lists all fields" : meant);
+}
+
 // Collects every mistake with its place; protobuf counts lines from 0.
 class Mistakes : public google::protobuf::io::ErrorCollector {
  public:
   explicit Mistakes(std::string name) : name_(std::move(name)) {}
 #if GOOGLE_PROTOBUF_VERSION >= 4022000  // Its name changed with protobuf 22.
   void RecordError(int line, int column, absl::string_view message) override {
-    Add(line, column, std::string(message));
+    Add(line, column, InTheUsersWords(std::string(message)));
   }
 #else
   void AddError(int line, int column, const std::string& message) override {
-    Add(line, column, message);
+    Add(line, column, InTheUsersWords(message));
   }
 #endif
   void Add(int line, int column, const std::string& message) {
@@ -116,6 +135,20 @@ void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
   bounds.Report(config, &tree, field,
                 absl::StrCat(field, ": expected 1 to ", wire::kNameBytesMax - 1,
                              " bytes of UTF-8 without control characters"));
+}
+
+// Lists and commands name nodes: launch --nodes mac-1,mac-2, mac-[1-4], --ssh-name mac-1=HOST.
+constexpr char kNotInNodeNames[] = " ,/[]:=@\"'\\";
+
+void CheckNodeName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+                   BoundsCheck& bounds) {
+  if (!config.has_node_name()) return;
+  CheckName(config, tree, "node_name", config.node_name(), bounds);
+  if (config.node_name().find_first_of(kNotInNodeNames) == std::string::npos) return;
+  bounds.Report(config, &tree, "node_name",
+                absl::StrCat("node_name: \"", config.node_name(),
+                             "\" has a space or one of ,/[]:=@\"'\\, so commands could not name "
+                             "this node: expected a name such as mac-1"));
 }
 
 // Not of this form: 0.0.0.0. The interface behind '%' need not exist.
@@ -256,7 +289,7 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
     return tree.GetTreeForNested(config.GetDescriptor()->FindFieldByName(field), -1);
   };
   CheckName(config, tree, "cluster", config.cluster(), bounds);
-  if (config.has_node_name()) CheckName(config, tree, "node_name", config.node_name(), bounds);
+  CheckNodeName(config, tree, bounds);
   if (config.has_socket_path()) {
     const std::string mistake = MistakeInSocketPath(config.socket_path());
     if (!mistake.empty()) bounds.Report(config, &tree, "socket_path", "socket_path: " + mistake);

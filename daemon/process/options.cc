@@ -1,9 +1,14 @@
 #include "daemon/process/options.h"
 
+#include <cstdlib>
+#include <vector>
+
 #include <CLI/CLI.hpp>
 
 #include "daemon/process/config_file.h"
 #include "proto/system/man_page.h"
+#include "proto/types/did_you_mean.h"
+#include "proto/types/plain_text.h"
 #include "proto/types/version.h"
 
 namespace mlxcomm {
@@ -107,49 +112,70 @@ queue::Scheduling SchedulingIn(const std::string& word) {
                              "expected auto, few_cores or many_cores, got \"" + word + "\"");
 }
 
+// "mlxcommd: ..." like every other message; a word is what people type who know other daemons.
+std::string UsageError(const CLI::App* app, const CLI::Error& error) {
+  std::string what = error.what();
+  const std::vector<std::string> words = app->remaining();
+  const std::string word = words.empty() ? "" : MakePrintable(words.front());
+  if (word.starts_with('-')) {
+    std::vector<std::string> names;
+    for (const CLI::Option* const option : app->get_options()) names.push_back(option->get_name());
+    what = "unknown option " + word + DidYouMean(word, names);
+  } else if (!word.empty()) {
+    what =
+        "unknown word \"" + word +
+        "\": mlxcommd --config FILE runs in the foreground, mlxcommctl service install makes it a "
+        "service";
+  }
+  return "mlxcommd: " + what + "\nmlxcommd --help lists the options\n";
+}
+
 }  // namespace
 
 std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   CLI::App app{
-      "mlxcommd: the communication daemon of mlxcomm. Stays in the foreground; SIGTERM drains, a "
-      "second one ends at once."};
+      "mlxcommd: the communication daemon of mlxcomm. It runs in the foreground.\nSIGTERM drains: "
+      "jobs may end first. A second SIGTERM ends it at once."};
   app.name("mlxcommd");
-  app.set_version_flag("--version", kSoftwareVersion);
-  app.add_option("--config", options.config_file, "The configuration, in protobuf text format")
+  app.get_formatter()->column_width(24);
+  app.failure_message(UsageError);
+  app.set_help_flag("-h,--help", "Show this help");
+  app.set_version_flag("--version", kSoftwareVersion, "Show the version");
+  app.add_option("--config", options.config_file, "Configuration, in protobuf text format")
       ->type_name("FILE");
-  app.add_option(
-         "--socket", options.socket_path,
-         "The Unix socket for local processes, in place of the configuration's: a path that begins "
-         "with /")
+  app.add_option("--socket", options.socket_path, "Absolute path of the socket for local processes")
       ->type_name("PATH")
       ->check(CLI::Validator(MistakeInSocketPath, ""));
-  app.add_option("--log-level", options.log_level,
-                 "The log's level, in place of the configuration's")
+  app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
       ->type_name("LEVEL")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+      ->check(CLI::Validator(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
+                  .description(""));
   std::string scheduling;
   app.add_option("--scheduling", scheduling,
-                 "How threads share the cores, in place of the configuration's: auto, few_cores or "
-                 "many_cores; a private daemon has its first client's")
-      ->type_name("SIDE")
-      ->envname("MLXCOMM_SCHEDULING");
+                 "How threads share cores: auto, few_cores or\nmany_cores (MLXCOMM_SCHEDULING)")
+      ->type_name("SIDE");
   app.add_flag("--private", options.is_private, "End with the last client; keep nothing on disk");
   app.add_flag("--check-config", options.check_config,
-               "Say whether the configuration and its state directory are fine, and end");
+               "Check the configuration and its state directory");
   app.add_flag("--print-config", options.print_config,
-               "Write all of a configuration's fields with defaults, help and bounds, and end");
+               "Print every field with its default, help and bounds");
+  // For the programs that start it.
   app.add_flag(
-      "--examined", options.examined,
-      "Check the configuration, say release and protocol, and end: what a running mlxcommd asks "
-      "the program that is to take its place");
-  app.add_flag(
-      "--launchd", options.by_launchd,
-      "As a service of launchd, which restarts a program that ends with another code than 0: "
-      "end with 0 where that would not help, in place of 2 and 3");
+         "--examined", options.examined,
+         "Check the configuration, and print release and protocol, as a running mlxcommd asks "
+         "its successor")
+      ->group("");
+  app.add_flag("--launchd", options.by_launchd,
+               "End with 0 instead of 2 or 3, because launchd restarts a program that ends with "
+               "another code")
+      ->group("");
+  app.footer("Options override the configuration. Example: mlxcommd --config mlxcommd.textproto");
   const auto man = [&app] { throw CLI::CallForVersion(kManBegin + ManOptions(app) + kManEnd, 0); };
   app.add_flag_callback("--man", man, "Write the man page, for the build")->group("");
   try {
     app.parse(argc, argv);
+    if (const char* const word = std::getenv("MLXCOMM_SCHEDULING"); scheduling.empty() && word)
+      scheduling = word;
     if (!scheduling.empty()) options.scheduling = SchedulingIn(scheduling);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
@@ -158,8 +184,8 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
 }
 
 int ExitCodeFor(const Options& options, ExitCode code) {
-  const bool again_mends = code != ExitCode::kUsage && code != ExitCode::kDrain;
-  return options.by_launchd && !again_mends ? 0 : static_cast<int>(code);
+  const bool restart_helps = code != ExitCode::kUsage && code != ExitCode::kDrain;
+  return options.by_launchd && !restart_helps ? 0 : static_cast<int>(code);
 }
 
 }  // namespace mlxcomm

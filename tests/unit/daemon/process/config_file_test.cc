@@ -117,6 +117,20 @@ TEST(ParseConfigTest, TakesNamesThatAreText) {
   }
 }
 
+// Why: launch --nodes takes a list and ranges, so some names could never be given to it.
+TEST(ParseConfigTest, RefusesNodeNamesThatCommandsCouldNotGive) {
+  EXPECT_THAT(MistakeIn("node_name: \"a b/c\""),
+              HasSubstr("f:1:1: node_name: \"a b/c\" has a space or one of"));
+  EXPECT_TRUE(ParseConfig("node_name: \"Mac-Studio.local_2\"", "f").ok());
+}
+
+TEST(ParseConfigTest, SuggestsTheFieldThatWasMeant) {
+  EXPECT_EQ(MistakeIn("peers { listn: \"x\" }"),
+            "f:1:14: unknown field \"listn\"; did you mean \"listen\"?");
+  EXPECT_EQ(MistakeIn("colour: 1"),
+            "f:1:7: unknown field \"colour\"; mlxcommd --print-config lists all fields");
+}
+
 TEST(ParseConfigTest, TakesAddressesWithPorts) {
   const std::string key = "key_file: \"k\" ";
   for (const char* const good :

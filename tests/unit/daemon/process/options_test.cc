@@ -11,7 +11,9 @@
 namespace mlxcomm::options_test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 std::optional<int> Parse(std::vector<std::string> words, Options& options) {
   words.insert(words.begin(), "mlxcommd");
@@ -93,7 +95,12 @@ TEST(OptionsTest, EndTheProcessAtHelpAndMistakes) {
   EXPECT_EQ(Parse({"--no-such-thing"}, options), usage);
   EXPECT_EQ(Parse({"--config"}, options), usage);
   EXPECT_EQ(Parse({"--log-level", "loud"}, options), usage);
-  EXPECT_EQ(Parse({"stray"}, options), usage);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Parse({"start"}, options), usage);
+  EXPECT_EQ(Parse({"--confg", "x"}, options), usage);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(StartsWith("mlxcommd: unknown word \"start\": mlxcommd --config FILE runs"),
+                    HasSubstr("mlxcommd: unknown option --confg; did you mean \"--config\"?")));
 }
 
 }  // namespace
