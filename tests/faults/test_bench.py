@@ -21,8 +21,8 @@ def test_ranks_of_one_machine_make_one_table(cluster):
     done = bench(cluster(1).socket(0), "-n", "3", *SMALL)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("all_reduce sum, 3 ranks on a cluster of 1 node")
-    assert [line.split()[0] for line in lines[3:-1]] == ["8", "512", "32768"]
+    assert lines[0].startswith("all_reduce sum, 3 ranks on node-0, ")
+    assert [line.split()[0] for line in lines[3:-1]] == ["8", "512", "32768", "65536"]
     assert lines[-1] == "all values are right"
 
 

@@ -43,6 +43,16 @@ def test_nodes_of_the_cluster_train_together(hosts, tmp_path):
     assert sum("the same bits on all ranks" in line for line in done.stdout.splitlines()) == 3
 
 
+def test_bench_measures_the_cables_in_one_command(hosts):
+    small = ("-b", "64K", "-e", "64K", "-i", "3", "-w", "1")
+    done = hosts.call([find_program("mlxcommctl"), "bench", "--nodes", "all", *small])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("all_reduce sum, 3 ranks on node-0, node-1, node-2, 3 iterations")
+    assert "\nlinks, at 64.0 KiB\n" in done.stdout and "\n  node-0 to node-1  " in done.stdout
+    done = hosts.call([find_program("mlxcommctl"), "bench", "-n", "2", *small])
+    assert "2 ranks on node-0, " in done.stdout and "mlxcommctl bench --nodes all" in done.stdout
+
+
 def test_node_that_is_not_there_is_told(hosts):
     done = hosts.run("--nodes", "node-0,node-7", *sh("true"))
     assert done.returncode == 2 and "cluster lab has no node node-7" in done.stderr

@@ -63,6 +63,8 @@ std::vector<std::uint64_t> BenchCounts(const BenchSubject& subject, std::uint64_
     const std::uint64_t count = BenchCount(subject, static_cast<std::uint64_t>(bytes));
     if (counts.empty() || count > counts.back()) counts.push_back(count);
   }
+  const std::uint64_t last = BenchCount(subject, to);
+  if (counts.empty() || last > counts.back()) counts.push_back(last);
   return counts;
 }
 

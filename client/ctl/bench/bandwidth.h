@@ -39,7 +39,7 @@ std::string BenchKindNames(const char* separator);  // All of them.
 std::uint64_t BenchCount(const BenchSubject& subject, std::uint64_t bytes);
 std::uint64_t BenchBytes(const BenchSubject& subject, std::uint64_t count);
 
-// from, from x factor, ... up to `to`, without those that give the same count again.
+// from, from x factor, ... and `to`, without those that give the same count again.
 std::vector<std::uint64_t> BenchCounts(const BenchSubject& subject, std::uint64_t from,
                                        std::uint64_t to, double factor);
 

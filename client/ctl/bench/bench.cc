@@ -47,7 +47,8 @@ struct BenchOptions {
   bool check = true;
   bool in_place = false;
   bool json = false;
-  unsigned ranks = 0;
+  unsigned ranks = 0;                 // On each node; 0 with `nodes`: one.
+  std::string nodes;                  // "all", or names; empty: this machine.
   std::optional<std::uint32_t> rank;  // Both or neither; neither: from the environment.
   std::optional<std::uint32_t> size;
 };
@@ -87,23 +88,34 @@ Failure AskDaemonFirst(const BenchOptions& options) {
   return FetchStatus(options.socket_path, status);
 }
 
-// All ranks here, as `launch` starts them; only rank 0 prints.
+// All ranks, as `launch` starts them; only rank 0 prints.
 int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   LaunchOptions launch;
+  launch.nodes = options.nodes;
   launch.socket_path = options.socket_path;
   launch.job = options.job;
   launch.called = own_path;
   launch.ranks = options.ranks;
   launch.prefix = false;
-  launch.command = {own_path,       "bench",
-                    "--op",         options.operation,
-                    "--dtype",      options.data_type,
-                    "--operator",   options.reduce_operator,
-                    "--from",       std::to_string(options.from_bytes),
-                    "--to",         std::to_string(options.to_bytes),
-                    "--factor",     std::to_string(options.factor),
-                    "--iterations", std::to_string(options.iterations),
-                    "--warm-up",    std::to_string(options.warm_up)};
+  // Other nodes may have another path; launch puts its own folder first in theirs.
+  launch.command = {options.nodes.empty() ? own_path : "mlxcommctl",
+                    "bench",
+                    "--op",
+                    options.operation,
+                    "--dtype",
+                    options.data_type,
+                    "--operator",
+                    options.reduce_operator,
+                    "--from",
+                    std::to_string(options.from_bytes),
+                    "--to",
+                    std::to_string(options.to_bytes),
+                    "--factor",
+                    std::to_string(options.factor),
+                    "--iterations",
+                    std::to_string(options.iterations),
+                    "--warm-up",
+                    std::to_string(options.warm_up)};
   if (!options.check) launch.command.push_back("--no-check");
   if (options.in_place) launch.command.push_back("--in-place");
   if (options.json) launch.command.push_back("--json");
@@ -188,8 +200,12 @@ class RankZero {
 
 class Table {
  public:
-  Table(const BenchOptions& options, BenchRun& run, std::size_t sizes)
-      : options_(options), run_(run), sizes_(sizes), progress_(::isatty(STDERR_FILENO) != 0) {}
+  Table(const BenchOptions& options, BenchRun& run, std::string job, std::size_t sizes)
+      : options_(options),
+        run_(run),
+        job_(std::move(job)),
+        sizes_(sizes),
+        progress_(::isatty(STDERR_FILENO) != 0) {}
 
   // All ranks are there, and wait for the command to go on with the next size.
   bool Begin() {
@@ -197,11 +213,12 @@ class Table {
     Look(status_);
     run_.cluster = status_.cluster();
     run_.nodes = static_cast<std::uint32_t>(status_.nodes_size());
+    run_.places = PlacesOf(status_, job_);
     return Print(options_.json ? "" : RenderBenchHead(run_)) && Progress();
   }
   bool Add(BenchResult result) {
     v1::StatusReply now;
-    if (Look(now)) {
+    if (run_.places.size() != 1 && Look(now)) {
       result.loads =
           LoadsBetween(status_, now, static_cast<double>(result.operations), result.mean_ns);
     }
@@ -216,7 +233,7 @@ class Table {
   bool Look(v1::StatusReply& status) {
     const Failure failure = FetchStatus(options_.socket_path, status);
     if (!failure.ok() && !std::exchange(said_, true)) {
-      Fail(0, "nothing will be said of links: " + failure.message);
+      Fail(0, "the table lacks the links: " + failure.message);
     }
     return failure.ok();
   }
@@ -231,6 +248,7 @@ class Table {
 
   const BenchOptions& options_;
   BenchRun& run_;
+  const std::string job_;
   const std::size_t sizes_;
   const bool progress_;
   bool said_ = false;
@@ -238,7 +256,7 @@ class Table {
 };
 
 int RunRankZero(const BenchOptions& options, const std::vector<std::string>& command,
-                const BenchSubject& subject, std::size_t sizes) {
+                const BenchSubject& subject, const std::string& job, std::size_t sizes) {
   std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails.
   RankZero rank(command);
   if (!rank.started().ok())
@@ -248,7 +266,7 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
                .warm_up = options.warm_up,
                .check = options.check,
                .in_place = options.in_place};
-  Table table(options, run, sizes);
+  Table table(options, run, job, sizes);
   std::uint64_t wrong = 0;
   for (std::string line; rank.Read(line);) {
     BenchResult result;
@@ -261,7 +279,7 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
       shown = table.Add(std::move(result));
     } else {
       return Fail(kExitFailed,
-                  "mlxcomm-bench said \"" + line + "\": install the same release of both");
+                  "mlxcomm-bench printed \"" + line + "\": install the same release of both");
     }
     if (!shown)
       return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
@@ -287,7 +305,7 @@ int RunBench(const BenchOptions& options) {
         "first to the last, a factor of at least 1.01, at least one iteration");
   }
   const std::string own_path = OwnPath(options.called);
-  if (options.ranks > 0) {
+  if (options.ranks > 0 || !options.nodes.empty()) {
     const Failure failure = AskDaemonFirst(options);
     return failure.ok() ? LaunchRanks(options, own_path) : ReportFailure(failure);
   }
@@ -297,9 +315,8 @@ int RunBench(const BenchOptions& options) {
   if (!failure.ok()) return Fail(kExitUsage, failure.message);
   if (!place.launched && !options.rank) {
     return Fail(kExitUsage,
-                "say how many ranks to start here (mlxcommctl bench -n 2), or which one "
-                "this is (--rank 0 --size 2 --job NAME, on every node), or start it by a "
-                "launcher (mlxcommctl launch -n 2 -- mlxcommctl bench)");
+                "say what to measure: the cables (mlxcommctl bench --nodes all) or this machine "
+                "(mlxcommctl bench -n 2); or start it with a launcher of yours");
   }
   if (place.job == client::kDefaultJob) place.job = kJobDefault;
   subject.ranks = place.size;
@@ -314,7 +331,7 @@ int RunBench(const BenchOptions& options) {
   const auto command = CommandOfRanks(options, program, subject, place, counts);
   if (place.rank != 0) Become(command, -1, STDOUT_FILENO, STDERR_FILENO);
   if (const Failure reached = AskDaemonFirst(options); !reached.ok()) return ReportFailure(reached);
-  return RunRankZero(options, command, subject, counts.size());
+  return RunRankZero(options, command, subject, place.job, counts.size());
 }
 
 }  // namespace
@@ -324,17 +341,23 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
   BenchOptions& options = *made;
   options.called = invocation.called;
   CLI::Option* const ranks =
-      bench.add_option("-n,--ranks", options.ranks, "Start this many ranks on this machine")
+      bench.add_option("-n,--ranks", options.ranks, "Ranks on this machine, or on each node (1)")
           ->type_name("COUNT")
           ->check(CLI::Range(1, 64));
+  CLI::Option* const nodes =
+      bench
+          .add_option("--nodes", options.nodes,
+                      "Measure the cables between nodes: all that are up, or mac-1,mac-2")
+          ->type_name("NODES")
+          ->check(NotEmpty("all, or nodes"));
   CLI::Option* const rank =
       bench.add_option("--rank", options.rank, "This process's rank (from the launcher)")
           ->type_name("RANK");
   CLI::Option* const size =
       bench.add_option("--size", options.size, "Number of ranks (from the launcher)")
           ->type_name("COUNT");
-  rank->needs(size)->excludes(ranks);
-  size->needs(rank)->excludes(ranks);
+  rank->needs(size)->excludes(ranks)->excludes(nodes);
+  size->needs(rank)->excludes(ranks)->excludes(nodes);
   bench.add_option("--op", options.operation, "Operation to measure (all_reduce)")
       ->type_name(OneOf(BenchKindNames(",")));
   bench.add_option("-d,--dtype", options.data_type, "Element type (float32)")
@@ -356,14 +379,17 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
       ->type_name("NAME");
   AddSocket(bench, options.socket_path);
   bench.footer(
-      R"(In the manner of nccl-tests. Either this starts ranks on this machine, or it is run once
-for each rank, by a launcher or by hand. Times are the mean over ranks and iterations.
+      R"(The table is that of nccl-tests. Times are means over ranks and iterations.
 
-`algbw` is bytes / time; `busbw` is that by 2(n-1)/n for all_reduce, by (n-1)/n if each
-rank has a block of, or for, all, else the same. `link` is the rate of the busiest link as
-a part of the best rate that it has shown; below the table stands each direction of each
-link at the largest size. `wrong` counts the wrong elements of one more operation; any
-exits with 1.)");
+With --nodes one rank runs on each node, so the operations use the cables; it needs ssh, as
+launch does. With -n alone all ranks run on this machine, and no cable is used. A launcher
+can also start the ranks, each as `mlxcommctl bench`.
+
+`algbw` is bytes / time. `busbw` is algbw times 2(n-1)/n for all_reduce, times (n-1)/n for
+operations with a block for each rank, and algbw otherwise. `link` is the rate of the
+busiest link as a share of the best rate it has shown; the lines below the table show each
+direction of each link at the largest size. `wrong` counts the wrong elements of one more
+operation; any wrong element makes the exit code 1.)");
   return [made] { return RunBench(*made); };
 }
 

@@ -78,7 +78,33 @@ std::string RenderRails(const v1::BenchLink& load) {
   return text + "\n";
 }
 
+// " on mac-a", " on mac-a, mac-b", " on 8 nodes": where the ranks run. Without places, the cluster.
+std::string Where(const BenchRun& run) {
+  constexpr std::size_t kNamed = 4;
+  if (run.places.empty())
+    return run.nodes == 0 ? "" : " in a cluster of " + Plural(run.nodes, "node");
+  if (run.places.size() > kNamed) return " on " + Plural(run.places.size(), "node");
+  std::string names;
+  for (const std::string& place : run.places) names += (names.empty() ? "" : ", ") + Shown(place);
+  return " on " + names;
+}
+
+// The ranks share one machine of several, so the figures are its memory's, not a cable's.
+bool LeavesCablesOut(const BenchRun& run) { return run.places.size() == 1 && run.nodes > 1; }
+
 }  // namespace
+
+std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job) {
+  std::vector<std::string> places;
+  for (const v1::JobStatus& one : status.jobs()) {
+    if (one.name() != job || one.state() != "running") continue;
+    for (const v1::RankStatus& rank : one.ranks()) {
+      if (std::find(places.begin(), places.end(), rank.node()) == places.end())
+        places.push_back(rank.node());
+    }
+  }
+  return places;
+}
 
 bool ParseBenchResult(const std::string& line, BenchResult& result) {
   std::istringstream words(line);
@@ -96,10 +122,9 @@ std::string RenderBenchHead(const BenchRun& run) {
   std::snprintf(units, sizeof units, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "(B)", "(elements)",
                 "", "(us)", "(GB/s)", "(GB/s)", "", "");
   return std::string(BenchKindName(subject.kind)) + OperatorName(subject) + ", " +
-         Plural(subject.ranks, "rank") +
-         (run.nodes == 0 ? "" : " on a cluster of " + Plural(run.nodes, "node")) + ", " +
-         (run.in_place ? "in place, " : "") + Plural(run.iterations, "iteration") + " after " +
-         std::to_string(run.warm_up) + " to warm up\n" + head + units;
+         Plural(subject.ranks, "rank") + Where(run) + ", " + (run.in_place ? "in place, " : "") +
+         Plural(run.iterations, "iteration") + " after " + std::to_string(run.warm_up) +
+         " to warm up\n" + head + units;
 }
 
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result) {
@@ -133,10 +158,14 @@ std::string RenderBenchEnd(const BenchRun& run) {
   }
   std::uint64_t wrong = 0;
   for (const BenchResult& result : run.results) wrong += result.wrong;
+  if (LeavesCablesOut(run)) {
+    end += "all ranks on " + Shown(run.places[0]) +
+           ", so no cable was measured; for the cables: mlxcommctl bench --nodes all\n";
+  }
   if (!run.check) return end + "values were not checked\n";
   return end + (wrong == 0 ? "all values are right\n"
                            : "WRONG: " + Plural(wrong, "element") +
-                                 ". Tell the makers, with mlxcommctl record of all nodes\n");
+                                 ". Report it with the output of mlxcommctl bugreport\n");
 }
 
 std::string BenchJson(const BenchRun& run) {
@@ -151,6 +180,7 @@ std::string BenchJson(const BenchRun& run) {
   report.set_ranks(run.subject.ranks);
   report.set_cluster(run.cluster);
   report.set_nodes(run.nodes);
+  report.mutable_rank_nodes()->Assign(run.places.begin(), run.places.end());
   report.set_iterations(run.iterations);
   report.set_warm_up(run.warm_up);
   report.set_in_place(run.in_place);

@@ -23,7 +23,8 @@ struct BenchResult {
 struct BenchRun {
   BenchSubject subject = {};
   std::string cluster = {};
-  std::uint32_t nodes = 0;
+  std::uint32_t nodes = 0;               // Of the cluster; 0: unknown.
+  std::vector<std::string> places = {};  // The nodes that ranks run on, by their lowest rank.
   std::uint32_t iterations = 0;
   std::uint32_t warm_up = 0;
   bool check = true;
@@ -34,9 +35,13 @@ struct BenchRun {
 // False: no output of mlxcomm-bench.
 [[nodiscard]] bool ParseBenchResult(const std::string& line, BenchResult& result);
 
+// The nodes on which this job has ranks; none if the status does not list it.
+std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job);
+
 std::string RenderBenchHead(const BenchRun& run);
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result);
-// What the links carried at the largest size, and whether all values were right.
+// What the links carried at the largest size, whether all values were right, and how to measure the
+// cables if no rank used one.
 std::string RenderBenchEnd(const BenchRun& run);
 std::string BenchJson(const BenchRun& run);
 

@@ -44,6 +44,9 @@ TEST(BandwidthTest, CountsGrowToTheLastAndComeOnce) {
       << "1, 2 and 4 bytes are one element";
   EXPECT_EQ(BenchCounts(Of(OperationKind::kAllReduce, 2), 64, 64, 2),
             (std::vector<std::uint64_t>{16}));
+  EXPECT_EQ(BenchCounts(Of(OperationKind::kAllReduce, 2), 32, 1024, 4),
+            (std::vector<std::uint64_t>{8, 32, 128, 256}))
+      << "the last size is measured, too";
 }
 
 TEST(BandwidthTest, NamesAreFound) {

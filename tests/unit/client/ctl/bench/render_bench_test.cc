@@ -18,8 +18,12 @@ v1::BenchLink Link(const std::string& text) {
 }
 
 BenchRun Measured() {
-  BenchRun run{
-      .subject = {.ranks = 2}, .cluster = "c\"1", .nodes = 2, .iterations = 20, .warm_up = 5};
+  BenchRun run{.subject = {.ranks = 2},
+               .cluster = "c\"1",
+               .nodes = 2,
+               .places = {"a", "b"},
+               .iterations = 20,
+               .warm_up = 5};
   run.results.push_back(
       {.count = 2, .operations = 26, .mean_ns = 8420, .fastest_ns = 8400, .slowest_ns = 8440});
   run.results.push_back({.count = 262144,
@@ -38,7 +42,7 @@ BenchRun Measured() {
 TEST(RenderBenchTest, IsATable) {
   const BenchRun run = Measured();
   EXPECT_EQ(RenderBenchHead(run),
-            "all_reduce sum, 2 ranks on a cluster of 2 nodes, 20 iterations after 5 to warm up\n"
+            "all_reduce sum, 2 ranks on a, b, 20 iterations after 5 to warm up\n"
             "        size        count      type       time     algbw     busbw   link  wrong\n"
             "         (B)   (elements)                 (us)    (GB/s)    (GB/s)              \n");
   EXPECT_EQ(RenderBenchRow(run, run.results[0]),
@@ -50,6 +54,30 @@ TEST(RenderBenchTest, IsATable) {
             "  a to b?  1.05 GB/s, 84% of its best (1.25 GB/s)\n"
             "  b to a  9 B/s\n"
             "all values are right\n");
+}
+
+// Why: people took 3 GB/s inside one machine for their cable's.
+TEST(RenderBenchTest, SaysWhichNodesWereMeasured) {
+  BenchRun run = Measured();
+  run.places = {"mac-a"};
+  EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks on mac-a, 20 iter"));
+  EXPECT_NE(RenderBenchEnd(run).find("all ranks on mac-a, so no cable was measured; for the "
+                                     "cables: mlxcommctl bench --nodes all\n"),
+            std::string::npos);
+  run.nodes = 1;
+  EXPECT_EQ(RenderBenchEnd(run).find("no cable"), std::string::npos) << "there is none";
+  run.places = {"a", "b", "c", "d", "e"};
+  EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks on 5 nodes, 20 iter"));
+  run.places = {};
+  EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks in a cluster of 1 node"));
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(jobs { name: "bench" state: "forming" ranks { node: "x" } }
+         jobs { name: "bench" state: "running" ranks { node: "b" } ranks { node: "a" }
+                ranks { rank: 2 node: "b" } }
+         jobs { name: "train" state: "running" ranks { node: "y" } })",
+      &status));
+  EXPECT_EQ(PlacesOf(status, "bench"), (std::vector<std::string>{"b", "a"}));
 }
 
 // Why: a user with RDMA wants to know whether it is used, and what TCP carries beside it.
@@ -82,7 +110,7 @@ TEST(RenderBenchTest, SaysWhatIsWrongOrWasNotLookedAt) {
 TEST(RenderBenchTest, SaysThatItWasInPlace) {
   BenchRun run = Measured();
   run.in_place = true;
-  EXPECT_NE(RenderBenchHead(run).find("2 nodes, in place, 20 iterations"), std::string::npos);
+  EXPECT_NE(RenderBenchHead(run).find("a, b, in place, 20 iterations"), std::string::npos);
   EXPECT_NE(BenchJson(run).find("\"in_place\": true"), std::string::npos);
 }
 
