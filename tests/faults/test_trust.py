@@ -81,6 +81,24 @@ def test_create_show_join(tmp_path):
     assert shown.stdout == "" and code not in shown.stderr
 
 
+# Why: everybody types the code behind the verb, where `ps` shows it to other users.
+def test_a_code_on_the_command_line_is_refused(tmp_path):
+    key = tmp_path / "key"
+    for verb in (("join",), ("key", "rotate", "--take")):
+        done = ctl("cluster", *verb, "--key-file", key, "studio:KQ1P-0000", ok=False)
+        assert done.returncode == 2 and "the code is not an argument" in done.stderr
+        assert "KQ1P" not in done.stderr and not key.exists()
+    assert "CODE" not in ctl("cluster", "join", "--help").stdout.split("Options:")[0]
+
+
+# Why: it looked in /etc, whatever key the daemon had that MLXCOMM_SOCKET named.
+def test_the_key_is_that_of_the_daemon_that_is_named(own_keys):
+    c = own_keys(2)
+    for node in range(2):
+        shown = ctl("cluster", "key", "show", "--id", "--socket", c.socket(node))
+        assert str(c.key_of(node)) in shown.stderr
+
+
 def test_a_key_that_is_there_stays(tmp_path):
     key = tmp_path / "key"
     ctl("cluster", "create", "--key-file", key)

@@ -59,7 +59,7 @@ std::string UsageOf(const CLI::App& app, const std::string& name) {
   if (!app.get_subcommands([](const CLI::App*) { return true; }).empty()) usage += " VERB";
   usage += " [OPTIONS]";
   for (const CLI::Option* const option : app.get_options()) {
-    if (!option->get_positional()) continue;
+    if (!option->get_positional() || option->get_group().empty()) continue;
     const bool is_program = option->get_name() == "command";
     std::string word = is_program ? "-- PROGRAM [ARGUMENT...]" : TypeOf(*option);
     if (word.empty() || word == "TEXT") {

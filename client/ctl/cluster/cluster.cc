@@ -36,12 +36,13 @@ namespace {
 // The cluster's key on this machine.
 struct ClusterOptions {
   std::string socket_path;
-  std::string key_file;  // Empty: mlxcommd's default place.
-  std::string name;      // create
-  std::string from;      // join, rotate --take: another key file; empty: asks for it.
-  bool json = false;     // On standard output instead of the bare code.
-  bool id_only = false;  // key show
-  bool take = false;     // key rotate
+  std::string key_file;    // Set before a verb runs.
+  std::string name;        // create
+  std::string from;        // join, rotate --take: another key file; empty: asks for it.
+  std::string typed_code;  // A code as an argument, which is refused.
+  bool json = false;       // On standard output instead of the bare code.
+  bool id_only = false;    // key show
+  bool take = false;       // key rotate
   bool finish = false;
   bool force = false;
 };
@@ -53,8 +54,17 @@ void Say(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); 
 int FailWith(const std::string& why) { return ctl::Fail(kExitFailed, why); }
 int FailWith(const absl::Status& status) { return FailWith(std::string(status.message())); }
 
-std::string PathOf(const ClusterOptions& options) {
-  return options.key_file.empty() ? DefaultKeyFile() : options.key_file;
+// Where --socket or MLXCOMM_SOCKET names a daemon, the key is the one that this daemon uses.
+std::string KeyFileOf(const ClusterOptions& options) {
+  if (!options.key_file.empty()) return options.key_file;
+  v1::DoctorReply checkups;
+  if (queue::SocketCandidates(options.socket_path).size() == 1 &&
+      FetchCheckups(options.socket_path, checkups).ok()) {
+    for (const v1::NodeCheckup& node : checkups.nodes()) {
+      if (node.name() == checkups.node() && !node.key_file().empty()) return node.key_file();
+    }
+  }
+  return DefaultKeyFile();
 }
 
 std::string NameOf(const ClusterKeys& keys) {
@@ -185,7 +195,7 @@ int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_cod
   if (!options.json) return WriteOut(shows_code ? CodeOf(keys) + "\n" : "", "key");
   v1::ClusterKeyReport report;
   report.set_cluster(keys.cluster);
-  report.set_key_file(PathOf(options));
+  report.set_key_file(options.key_file);
   for (const std::string& id : IdsOf(keys)) report.add_keys(id);
   if (shows_code) report.set_code(CodeOf(keys));
   if (told.has_value()) report.set_daemon(NameOf(*told));
@@ -239,7 +249,7 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
 }
 
 int RunClusterCreate(const ClusterOptions& options) {
-  const std::string path = PathOf(options);
+  const std::string& path = options.key_file;
   if (!options.name.empty() && !IsClusterName(options.name)) {
     return Fail(kExitUsage, "--name: expected 1 to 63 bytes of UTF-8 without control characters");
   }
@@ -260,7 +270,7 @@ int RunClusterCreate(const ClusterOptions& options) {
 }
 
 int RunClusterJoin(const ClusterOptions& options) {
-  const std::string path = PathOf(options);
+  const std::string& path = options.key_file;
   const absl::StatusOr<NamedKey> key = AskForKey(options);
   if (!key.ok()) return FailWith(key.status());
   const ClusterKeys keys{key->key, std::nullopt, key->cluster};
@@ -284,7 +294,7 @@ int RunClusterJoin(const ClusterOptions& options) {
 }
 
 int RunClusterKeyShow(const ClusterOptions& options) {
-  const std::string path = PathOf(options);
+  const std::string& path = options.key_file;
   const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
   if (!keys.ok()) return FailWith(keys.status());
   Say("the key of " + NameOf(*keys) + ", " + path + " (id " + keys->current.IdText() +
@@ -293,7 +303,7 @@ int RunClusterKeyShow(const ClusterOptions& options) {
 }
 
 int RunClusterKeyRotate(const ClusterOptions& options) {
-  const std::string path = PathOf(options);
+  const std::string& path = options.key_file;
   absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
   if (!keys.ok()) return FailWith(keys.status());
   if (options.finish) return FinishRotation(options, path, *std::move(keys));
@@ -325,10 +335,30 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
   return PrintTold(options, changed, /*shows_code=*/!options.take, told);
 }
 
+// People who have the code at hand type it behind the verb.
+void AddRefusedCode(CLI::App& verb, ClusterOptions& options) {
+  verb.add_option("code", options.typed_code)->group("");
+}
+
+Run WithKeyFile(const std::shared_ptr<ClusterOptions>& made, int (*run)(const ClusterOptions&)) {
+  return [made, run] {
+    if (!made->typed_code.empty()) {
+      return Fail(
+          kExitUsage,
+          "the code is not an argument, because others would see it in the list of processes: "
+          "leave it out and type it when asked, or pipe it (mlxcommctl cluster key show | "
+          "ssh HOST mlxcommctl cluster join). Remove it from your shell's history");
+    }
+    made->key_file = KeyFileOf(*made);
+    return run(*made);
+  };
+}
+
 std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
   auto made = std::make_shared<ClusterOptions>();
   verb.add_flag("--json", made->json, "For programs: the key's facts, and its code if shown");
-  verb.add_option("--key-file", made->key_file, "Key file of this machine (where mlxcommd looks)")
+  verb.add_option("--key-file", made->key_file,
+                  "Key file of this machine (the daemon's, else mlxcommd's default)")
       ->type_name("FILE");
   AddSocket(verb, made->socket_path);
   return made;
@@ -342,24 +372,25 @@ Run AddClusterCreate(CLI::App& create, const Invocation&) {
   create.footer(
       R"(The key goes into the key file, which only its owner can read (/etc/mlxcommd/key for root,
 else ~/.config/mlxcommd/key), and as a code to standard output. An existing file is kept.)");
-  return [made] { return RunClusterCreate(*made); };
+  return WithKeyFile(made, RunClusterCreate);
 }
 
 Run AddClusterJoin(CLI::App& join, const Invocation&) {
   const auto made = AddKeyOptions(join);
   join.add_option("--from", made->from, "Read the key from this file instead of asking")
       ->type_name("FILE");
+  AddRefusedCode(join, *made);
   join.footer(
       R"(The code may come from a pipe; the 64 hexadecimal digits of a key do as well. The
 cluster's name comes with it, unless the configuration has one. Start mlxcommd, or restart
 it, afterwards.)");
-  return [made] { return RunClusterJoin(*made); };
+  return WithKeyFile(made, RunClusterJoin);
 }
 
 Run AddClusterKeyShow(CLI::App& show, const Invocation&) {
   const auto made = AddKeyOptions(show);
   show.add_flag("--id", made->id_only, "Print the key's id, which is not secret");
-  return [made] { return RunClusterKeyShow(*made); };
+  return WithKeyFile(made, RunClusterKeyShow);
 }
 
 Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
@@ -374,12 +405,13 @@ Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
       rotate.add_flag("--finish", options.finish, "Stop accepting the old key")->excludes(take);
   rotate.add_flag("--force", options.force, "Finish even if a node lacks the new key")
       ->needs(finish);
+  AddRefusedCode(rotate, options);
   rotate.footer(
       R"(First rotate on one machine, which makes a new key and prints its code; then --take on
 each other machine; then --finish on each, which is refused as long as a node of the
 cluster lacks the new key. Connections stay up. After --finish a node that has only the
 old key is out within 5 s.)");
-  return [made] { return RunClusterKeyRotate(*made); };
+  return WithKeyFile(made, RunClusterKeyRotate);
 }
 
 }  // namespace mlxcomm::ctl
