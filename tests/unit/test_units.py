@@ -120,7 +120,8 @@ def test_install_refuses_what_is_no_program(tmp_path):
 def test_a_dry_run_changes_nothing(tmp_path):
     done = staged("install", tmp_path / "below", "--program", find_program("mlxcommd"), "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert f"write {tmp_path}/below/etc/mlxcommd/mlxcommd.textproto\n" in done.stdout
+    assert done.stdout.startswith("It would:\n  make the folder ")
+    assert f"  write {tmp_path}/below/etc/mlxcommd/mlxcommd.textproto\n" in done.stdout
     assert not (tmp_path / "below").exists()
 
 
@@ -226,7 +227,7 @@ def test_service_comes_serves_and_goes_on_a_machine_of_its_own(tmp_path):
     assert asked.count("restart mlxcommd.service") == 1
     assert asked.count("kill --kill-who=main --signal=SIGUSR2 mlxcommd.service") == 2
     assert asked.count("disable --now mlxcommd.service") == 1
-    assert "service        systemd: installed, enabled, running" in said
+    assert "service        installed, enabled, running (systemd)" in said
     kept = [line for line in said if line.startswith("/")]
     assert kept == ["/etc/mlxcommd/mlxcommd.textproto", "/var/lib/mlxcommd/node-id"]
 

@@ -31,7 +31,7 @@ std::string DescribeStep(const ServiceStep& step) {
 
 std::string RenderPlan(const ServicePlan& plan) {
   std::string text;
-  for (const ServiceStep& step : plan.steps) absl::StrAppend(&text, DescribeStep(step), "\n");
+  for (const ServiceStep& step : plan.steps) absl::StrAppend(&text, "  ", DescribeStep(step), "\n");
   return text;
 }
 

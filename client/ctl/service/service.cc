@@ -136,11 +136,13 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
   const ServiceFacts facts = CollectService(places);
   const ServicePlan plan = planner(facts, options.wishes);
   for (const std::string& warning : plan.warnings) Complain("warning: " + warning);
-  for (const std::string& problem : plan.problems) Complain(problem);
+  const bool dry_run = options.wishes.dry_run;
+  for (const std::string& problem : plan.problems)
+    Complain((dry_run ? "this would stop it: " : "") + problem);
   CarriedOut done;
-  if (plan.problems.empty() && !options.wishes.dry_run) {
+  if (plan.problems.empty() && !dry_run) {
     done = CarryOut(plan);
-  } else if (!plan.problems.empty()) {
+  } else if (!dry_run) {
     Complain("nothing was changed");
   }
   if (!done.trouble.empty()) Complain(done.trouble);
@@ -151,8 +153,11 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
     return well ? written : kExitFailed;
   }
   std::string text;
-  if (options.wishes.dry_run) {
-    text = RenderPlan(plan) + RenderKept(plan);
+  if (dry_run) {
+    text = plan.steps.empty()
+               ? "There is nothing to do.\n"
+               : absl::StrCat(plan.problems.empty() ? "It would:\n" : "Otherwise it would:\n",
+                              RenderPlan(plan), RenderKept(plan));
   } else if (well) {
     text = Told(facts, plan, options, action);
   }
@@ -185,9 +190,10 @@ int ShowStatus(const ServiceOptions& options) {
   const auto word = [](bool is_so, const char* what) {
     return absl::StrCat(is_so ? "" : "not ", what);
   };
-  std::string text = absl::StrCat(
-      "service        ", NameOf(facts.manager), ": ", word(status.installed(), "installed"), ", ",
-      word(status.enabled(), "enabled"), ", ", word(status.running(), "running"), "\n");
+  std::string text =
+      absl::StrCat("service        ", word(status.installed(), "installed"), ", ",
+                   word(status.enabled(), "enabled"), ", ", word(status.running(), "running"), " (",
+                   NameOf(facts.manager), ")\n");
   const auto row = [&text](const char* name, const std::string& value) {
     if (!value.empty()) absl::StrAppend(&text, name, value, "\n");
   };
@@ -241,10 +247,9 @@ Run AddServiceInstall(CLI::App& verb, const Invocation& invocation) {
       ->check(NotEmpty("a program"));
   AddRoot(verb, *made, "Put the files below this folder, for packages");
   verb.footer(
-      R"man(By systemd or launchd. All that could go wrong is looked for first; if something is
-missing, nothing is changed. An existing configuration is kept. A newer program is run
-once before it takes the place of the old one, which is put back if the daemon does not
-answer.
+      R"man(Uses systemd or launchd. Checks everything first, and changes nothing if something is
+missing. An existing configuration is kept. A newer program is run once before it replaces
+the old one, which is put back if the daemon does not answer.
 
 To upgrade, call the newer mlxcommctl by its path, because sudo finds the installed one:
   sudo "$(command -v mlxcommctl)" service install)man");

@@ -341,16 +341,22 @@ void CheckMachine(const ServiceFacts& facts, const ServiceWishes& wishes, const 
   if (!IsSystemd(facts) && !facts.has_manager) {
     plan.problems.emplace_back("launchctl is not in the PATH: expected it at /bin/launchctl");
   }
-  if (IsSystemd(facts) && !facts.has_manager) {
-    plan.problems.emplace_back(
-        "there is no systemctl here. Start mlxcommd with your init system: mlxcommd --config FILE, "
-        "or "
-        "put only the files (--root DIR)");
-  } else if (IsSystemd(facts) && !facts.was_booted) {
-    plan.problems.emplace_back(
-        "systemd is not running here, so it cannot start mlxcommd. Start it with your init system: "
-        "mlxcommd --config FILE, or put only the files (--root DIR)");
-  }
+  if (!IsSystemd(facts) || (facts.has_manager && facts.was_booted)) return;
+  const std::string why =
+      facts.has_manager ? "systemd is not running here" : "there is no systemctl here";
+  const std::string_view called = verb;
+  plan.problems.push_back(
+      called == "install"
+          ? absl::StrCat(why,
+                         ", so mlxcommd cannot become a service: have your own init system run "
+                         "mlxcommd --config FILE, or write only the files with --root DIR")
+      : called == "uninstall"
+          ? absl::StrCat(why,
+                         ", so the service cannot be stopped: stop mlxcommd yourself, and remove "
+                         "only the files with --root /")
+          : absl::StrCat(why,
+                         ", so there is no service to restart: restart mlxcommd with your own "
+                         "init system"));
 }
 
 void CheckConfig(const ServiceFacts& facts, ServicePlan& plan) {
