@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "client/lib/own_process.h"
+#include "client/lib/private_daemon.h"
+#include "proto/queue/dial.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::client {
@@ -406,7 +408,9 @@ void Connection::LoseDaemon(const std::string& why) {
   if (lost_.ok()) {
     lost_ = {FailureCode::kDaemonLost, kNoRank,
              "the connection to mlxcommd is lost: " + why +
-                 ". Buffers stay readable; connect again once the daemon is back"};
+                 (is_private_ ? ". Its log: " + PrivateLog(queue::PrivateSocketPath()) +
+                                    ". Buffers stay readable; connect again to start another"
+                              : ". Buffers stay readable; connect again once the daemon is back")};
   }
   pending_.EraseWhere([&](Pending& pending) {
     if (!pending.outcome.has_value()) pending.outcome = Outcome{lost_, true};

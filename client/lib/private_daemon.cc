@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -53,7 +54,10 @@ std::string FindDaemon() {
   for (std::string entry; std::getline(path, entry, ':');)
     candidates.push_back(entry + "/mlxcommd");
   for (const std::string& candidate : candidates) {
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (::access(candidate.c_str(), X_OK) != 0) continue;
+    std::error_code error;  // As messages name it: not "lib/../bin/mlxcommd".
+    const std::filesystem::path plain = std::filesystem::canonical(candidate, error);
+    return error ? candidate : plain.string();
   }
   return {};
 }
@@ -208,6 +212,10 @@ std::string LibraryFolder() {
   return slash == std::string::npos ? std::string() : file.substr(0, slash);
 }
 
+std::string PrivateLog(const std::string& socket_path) {
+  return socket_path.substr(0, socket_path.rfind('/')) + "/mlxcommd.log";
+}
+
 Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
                            const std::function<bool()>& interrupted) {
   const std::string daemon = FindDaemon();
@@ -232,7 +240,7 @@ Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout
   int lock = -1;
   Failure outcome = LockFolder(folder, patience, lock);
   if (outcome.ok() && !Answers(socket_path)) {
-    outcome = SpawnAndAwait(daemon, socket_path, folder + "/mlxcommd.log", patience);
+    outcome = SpawnAndAwait(daemon, socket_path, PrivateLog(socket_path), patience);
   }
   if (lock >= 0) ::close(lock);
   return outcome;

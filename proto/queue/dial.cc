@@ -237,12 +237,13 @@ std::string UserFolder() {
 }  // namespace
 
 std::string PrivateSocketPath() {
-  std::string base = Environment("XDG_RUNTIME_DIR");
-  if (base.empty()) base = UserFolder();
-  if (base.empty()) base = Environment("TMPDIR");
-  if (base.empty()) base = "/tmp";
-  while (base.size() > 1 && base.back() == '/') base.pop_back();
-  return base + "/mlxcommd-" + std::to_string(::getuid()) + "/mlxcommd.sock";
+  const std::string below = "/mlxcommd-" + std::to_string(::getuid()) + "/mlxcommd.sock";
+  for (std::string base : {Environment("XDG_RUNTIME_DIR"), UserFolder(), Environment("TMPDIR")}) {
+    while (base.size() > 1 && base.back() == '/') base.pop_back();
+    const std::string path = base + below;
+    if (!base.empty() && path.size() < sizeof sockaddr_un{}.sun_path) return path;
+  }
+  return "/tmp" + below;
 }
 
 std::vector<std::string> SocketCandidates(const std::string& named) {

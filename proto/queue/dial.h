@@ -21,7 +21,8 @@ namespace mlxcomm::queue {
 inline constexpr char kServiceSocket[] = "/var/run/mlxcommd/mlxcommd.sock";
 
 // The socket of this user's private daemon: mlxcommd-UID/mlxcommd.sock under
-// $XDG_RUNTIME_DIR, else on macOS the user's cache folder, else $TMPDIR, else /tmp.
+// $XDG_RUNTIME_DIR, else on macOS the user's cache folder, else $TMPDIR, else /tmp. Folders whose
+// socket would have a longer path than the system takes are left out.
 std::string PrivateSocketPath();
 
 // Where to look, in order: `named` alone if not empty, else $MLXCOMM_SOCKET alone,

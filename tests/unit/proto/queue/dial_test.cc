@@ -408,6 +408,20 @@ TEST(DialTest, TakesNobodyElseWhoLooksForTheDaemon) {
   EXPECT_FALSE(IsPresent(full.path()));
 }
 
+// Why: with a long TMPDIR every init failed with a message about --socket.
+TEST(DialTest, LeavesOutFoldersThatAreTooLongForASocket) {
+  const std::string too_long = "/tmp/" + std::string(120, 'x');
+  ::setenv("XDG_RUNTIME_DIR", too_long.c_str(), 1);
+  ::setenv("MLXCOMM_DARWIN_USER_FOLDER", too_long.c_str(), 1);  // For the build on Linux.
+  ::setenv("TMPDIR", too_long.c_str(), 1);
+  const std::string below = "/mlxcommd-" + std::to_string(::getuid()) + "/mlxcommd.sock";
+  EXPECT_EQ(PrivateSocketPath(), "/tmp" + below);
+  ::setenv("TMPDIR", "/short/", 1);
+  EXPECT_EQ(PrivateSocketPath(), "/short" + below);
+  for (const char* const name : {"XDG_RUNTIME_DIR", "MLXCOMM_DARWIN_USER_FOLDER", "TMPDIR"})
+    ::unsetenv(name);
+}
+
 #if defined(_CS_DARWIN_USER_CACHE_DIR)
 // Why: TMPDIR differs below sudo or launchd, and two ranks of a user would never meet.
 TEST(DialTest, FindsThePrivateDaemonWhateverTmpdirSays) {
