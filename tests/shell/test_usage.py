@@ -54,6 +54,15 @@ def test_help_that_cannot_be_written_is_an_error():
             assert done.returncode == 1, words
 
 
+def test_launch_does_not_lose_output_silently():
+    command = [find_program("mlxcommctl"), "launch", "-n", "1", "--", "echo", "hello"]
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "output is lost" in done.stderr
+    done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', *command], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "standard output is closed" in done.stderr
+
+
 def test_options_may_stand_before_the_verb(tmp_path):
     socket = str(tmp_path / "none.sock")
     for words in (["--socket", socket, "--json", "status"], ["--json", f"--socket={socket}", "status"]):

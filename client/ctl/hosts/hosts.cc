@@ -1,5 +1,8 @@
 // mlxcommctl hosts: import reads hosts in the forms of MLX and MPI, export makes MLX's host file from
 // the fabric that the daemons have found.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -8,6 +11,7 @@
 
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/output.h"
+#include "client/ctl/cli/text.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/hosts/exported_hosts.h"
 #include "proto/system/small_file.h"
@@ -21,10 +25,31 @@ struct HostsImportOptions {
   bool json = false;
 };
 
+bool IsAddress(const std::string& text) {
+  in6_addr address;
+  const std::string without_zone = text.substr(0, text.find('%'));
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, without_zone.c_str(), &address) == 1;
+}
+
+// mlx.launch has ranks listen at these, and fails only after it has started them.
+std::string WrongAddress(const Hostfile& file) {
+  for (const HostEntry& host : file.hosts) {
+    for (const std::string& ip : host.ips) {
+      if (!IsAddress(ip))
+        return "ips of host " + Shown(host.name) +
+               ": expected IP addresses such as 10.0.0.1, got \"" + Shown(ip) + "\"";
+    }
+  }
+  return {};
+}
+
 int RunHostsImport(const HostsImportOptions& options) {
   Hostfile file;
   const Failure failure = ReadHostfile(options.file, file);
   if (!failure.ok()) return Fail(kExitFailed, failure.message);
+  if (const std::string wrong = WrongAddress(file); !wrong.empty())
+    return Fail(kExitFailed, options.file + ": " + wrong);
   const std::string text = HostfileJson(file);
   if (!options.output.empty()) {
     std::ofstream output(options.output, std::ios::binary);
@@ -122,7 +147,7 @@ Run AddHostsImport(CLI::App& verb, const Invocation&) {
   verb.add_flag("--json", options.json, "For programs: the hosts, even with --output");
   verb.footer(
       R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). A
-mistake is reported with file and line, or field, and the expected form. The output is
+mistake is reported with its file and line, or its field, and the expected form. The output is
 MLX's object, with `slots` for a host that has several ranks; mlx.launch reads it as well.)");
   return [made] { return RunHostsImport(*made); };
 }

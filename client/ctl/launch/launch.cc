@@ -1,4 +1,5 @@
 // mlxcommctl launch: the ranks of a job on this machine and on others, as one program.
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -143,6 +144,11 @@ Failure CheckOptions(const LaunchOptions& options) {
 }  // namespace
 
 int RunLaunch(const LaunchOptions& options) {
+  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+    return Fail(kExitFailed,
+                "standard output is closed, so the ranks' output would be lost: to discard it, "
+                "redirect it to /dev/null");
+  }
   Failure failure = CheckOptions(options);
   Hostfile file;
   if (failure.ok()) failure = ChooseHosts(options, file);

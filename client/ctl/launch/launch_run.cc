@@ -181,6 +181,7 @@ void LaunchRun::ShowTheRest() {
     ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
   }
   if (g_signal != 0) FailWith(128 + g_signal);
+  if (lines_.has_lost()) FailWith(kExitFailed);
 }
 
 void LaunchRun::PassInput() {

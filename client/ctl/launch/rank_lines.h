@@ -45,6 +45,8 @@ class RankLines {
 
   bool is_full() const { return waiting_bytes_ > kWaitingBytesMax; }
   bool is_waiting() const { return waiting_bytes_ > 0; }
+  // Output could not be written, such as to a full disk.
+  bool has_lost() const { return said_lost_; }
   void AddTo(std::vector<pollfd>& waited) const;
   // Writes as much as is accepted now. False, once: the reader has gone. A full disk ends no job,
   // and is reported once.

@@ -201,7 +201,7 @@ std::string RenderRecord(const v1::FlightRecordReply& record) {
   if (record.operations_left_out() > 0) {
     text += " of " + std::to_string(shown + record.operations_left_out()) + " recorded";
   }
-  text += "\n";
+  text += "; mlxcommctl record --help explains the columns\n";
   std::vector<Row> rows = {{"ago", "group", "operation", "bytes", "state", "total", "ranks",
                             "peers", "data", "end", "last"}};
   std::string details;

@@ -28,7 +28,8 @@ TEST(RenderRecordTest, IsATableOfPhasesWithTheNewestLast) {
                       state: "done" called { rank: 0 at_ns: 995000000 }
                       matched_ns: 995000000 ended_ns: 995002000 last: "rank 0" })");
   EXPECT_EQ(RenderRecord(record),
-            "node a: the last 2 operations of 42 recorded\n"
+            "node a: the last 2 operations of 42 recorded; mlxcommctl record --help explains the "
+            "columns\n"
             "      ago  group  operation                     bytes  state    total    ranks    "
             "peers     data      end  last\n"
             "  10.0 ms  train  57 all_reduce sum float32[5]   20 B  done   81.2 us  10.0 us  "
