@@ -236,6 +236,11 @@ std::vector<MetricFamily> WriteMetricFamilies(const std::optional<LoopMetrics>& 
     AddValue(jobs, {{"state", state}},
              found == loop->jobs.end() ? 0 : static_cast<double>(found->second));
   }
+  MetricFamily& ended =
+      Begin(families, "mlxcomm_jobs_ended_recently", MetricType::Gauge,
+            "Jobs of this node's ranks that ended within the last ten minutes, by their code.");
+  for (const auto& [code, count] : loop->ended_jobs)
+    AddValue(ended, {{"code", code}}, static_cast<double>(count));
   AddOne(families, "mlxcomm_engine_wakeups_total", MetricType::Counter,
          "How often the engine slept and was woken.", loop->wakeups);
   AddOne(families, "mlxcomm_peer_violations_total", MetricType::Counter,

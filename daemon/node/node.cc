@@ -364,6 +364,9 @@ NodeMetrics Node::Metrics() {
   for (const v1::JobStatus& job : own.jobs()) {
     if (!job.state().empty()) ++metrics.jobs[job.state()];
   }
+  story_.history().Write(now_ns_, *own.mutable_ended_jobs());
+  for (const v1::EndedJob& job : own.ended_jobs())
+    ++metrics.ended_jobs[job.code().empty() ? "OK" : job.code()];
   metrics.violations = violations_;
   return metrics;
 }

@@ -48,6 +48,8 @@ namespace mlxcomm::node {
 struct NodeMetrics {
   v1::NodeStatus node;
   std::map<std::string, std::uint64_t> jobs;  // By state.
+  // Those that ended within the last ten minutes, by code: "RANK_LOST"; "OK" if they did not fail.
+  std::map<std::string, std::uint64_t> ended_jobs;
   std::uint64_t violations = 0;
 };
 

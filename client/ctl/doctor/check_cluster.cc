@@ -453,6 +453,10 @@ void CheckNodes(const Facts& facts, Findings& findings) {
                {{"nodes", absl::StrCat(ups, ups == 1 ? " node is" : " nodes are")},
                 {"shape", topology.shape()}});
   for (const v1::JobStatus& job : cluster.status.jobs()) CheckJob(job, findings);
+  for (const v1::EndedJob& job : cluster.status.ended_jobs()) {
+    if (HasFailed(job))
+      findings.Add("MC519", absl::StrCat("job ", job.name()), {{"how", HowItFailed(job)}});
+  }
 }
 
 }  // namespace mlxcomm::ctl

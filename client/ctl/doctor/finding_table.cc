@@ -535,6 +535,8 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "the program and configuration that lie on its disk, which it was to restart with",
      "fix that; then on {node}, as root: mlxcommctl service restart. Or let it stay as it is: "
      "mlxcommctl service restart --cancel"},
+    {"MC519", Severity::kNote, "a job failed within the last ten minutes", "{how}",
+     "jobs that end by themselves", "mlxcommctl events shows what happened before"},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",

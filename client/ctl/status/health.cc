@@ -131,8 +131,7 @@ std::string LongAwaited(const v1::JobStatus& job) {
 bool HasFailed(const v1::EndedJob& job) { return !job.code().empty() && job.code() != "CANCELLED"; }
 
 std::string HowItFailed(const v1::EndedJob& job) {
-  std::string text =
-      job.name() + " failed " + HumanTime(job.ended_ms_ago()) + " ago: " + job.code();
+  std::string text = "failed " + HumanTime(job.ended_ms_ago()) + " ago: " + job.code();
   if (job.has_rank()) {
     text += " rank " + std::to_string(job.rank()) + " (" + job.node() + ", pid " +
             std::to_string(job.pid()) + ")";

@@ -26,9 +26,9 @@ inline constexpr std::uint64_t kLongMs = 10'000;
 // operation too only moves its data.
 std::string LongAwaited(const v1::JobStatus& job);
 
-// Whether a job failed; one that was cancelled, by its user or mlxcommctl kill, just ended.
+// Returns whether a job failed; one that was cancelled, by its user or mlxcommctl kill, just ended.
 bool HasFailed(const v1::EndedJob& job);
-// Of a job that failed: "digits failed 12 s ago: RANK_LOST rank 1 (mac-b, pid 7)".
+// "failed 12 s ago: RANK_LOST rank 1 (mac-b, pid 7)".
 std::string HowItFailed(const v1::EndedJob& job);
 
 // The node that answers; an empty one where the reply has none.

@@ -147,7 +147,7 @@ void RenderFailedJobs(const v1::StatusReply& status, const std::string& before,
   std::uint64_t failed = 0;
   for (const v1::EndedJob& job : status.ended_jobs()) {
     if (!HasFailed(job) || failed++ >= kShownMax) continue;
-    out += before + paint.Bad(Shown(HowItFailed(job))) + "\n";
+    out += before + paint.Bad(Shown(job.name() + " " + HowItFailed(job))) + "\n";
   }
   if (failed > kShownMax) {
     out += "and " + Plural(failed - kShownMax, "job") +

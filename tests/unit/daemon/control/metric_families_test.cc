@@ -96,10 +96,12 @@ TEST(MetricFamiliesTest, NamesOfOtherNodesBreakNoLine) {
 TEST(MetricFamiliesTest, CountsJobsByStateAndTellsNoNames) {
   LoopMetrics loop;
   loop.jobs["running"] = 2;
+  loop.ended_jobs["RANK_LOST"] = 1;
   loop.node.add_users()->set_user("ann");
   const std::string text = Text(loop);
   EXPECT_THAT(text, HasSubstr("mlxcomm_jobs{state=\"running\"} 2"));
   EXPECT_THAT(text, HasSubstr("mlxcomm_jobs{state=\"failed\"} 0"));
+  EXPECT_THAT(text, HasSubstr("mlxcomm_jobs_ended_recently{code=\"RANK_LOST\"} 1"));
   EXPECT_THAT(text, Not(HasSubstr("ann")));
 }
 

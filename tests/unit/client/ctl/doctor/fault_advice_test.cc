@@ -221,6 +221,21 @@ TEST(FaultAdviceTest, ForgetsAfterTenMinutesWhatWasCounted) {
   EXPECT_EQ(ago(600'000), (Strings{"MC509", "MC513", "MC514"}));
 }
 
+// Why: a second after a job had died, everything was well.
+TEST(FaultAdviceTest, NamesJobsThatFailedLately) {
+  Facts facts = Ring();
+  v1::EndedJob& job = *facts.cluster.status.add_ended_jobs();
+  job.set_name("digits");
+  job.set_ended_ms_ago(12'000);
+  EXPECT_EQ(Ids(facts), Strings{}) << "it has not failed";
+  job.set_code("RANK_LOST");
+  job.set_rank(1);
+  job.set_node("mac-b");
+  job.set_pid(7);
+  ASSERT_EQ(Ids(facts), Strings{"MC519"});
+  EXPECT_EQ(Wrong(facts)[0].found, "failed 12.0 s ago: RANK_LOST rank 1 (mac-b, pid 7)");
+}
+
 // Why: nothing was wrong, it said, while a job waited for a rank that was never started.
 TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
   Facts facts = Ring();
