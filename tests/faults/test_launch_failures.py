@@ -249,3 +249,5 @@ def test_a_signal_is_no_failure_of_a_rank(tmp_path, sent):
     process.signal(sent)
     assert process.finish() == 128 + sent
     assert not any("failed" in line for line in process.lines)
+    word = "interrupted" if sent == signal.SIGINT else "Terminated"
+    assert process.lines.count(f"mlxcommctl: {word}; ending 2 ranks") == 1

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "client/ctl/cli/output.h"
@@ -208,6 +209,10 @@ void LaunchRun::Forward() {
   const int signal = g_signal;
   if (signal == 0) return;
   g_signal = 0;
+  if (!ending_) {
+    Say(std::string(signal == SIGINT ? "interrupted" : ::strsignal(signal)) + "; ending " +
+        Plural(settings_.size, "rank"));
+  }
   FailWith(128 + signal);
   EndAll(signal);
 }
