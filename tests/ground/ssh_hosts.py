@@ -15,6 +15,11 @@ from conftest import find_program, wait_until
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
+# As on machines, the daemon's socket has the same path on every host: a folder of its mount namespace.
+AT_HOME = """mount -t tmpfs -o mode=755 none "$1" && ln -s "$2" "$1/mlxcommd.sock" &&
+ln -s "$2.running" "$1/mlxcommd.sock.running" && shift 2 && exec "$@\""""
+
+
 class SshHosts:
     """Each node of the cluster accepts ssh under its name, from every other one."""
 
@@ -26,6 +31,8 @@ class SshHosts:
         self.cluster = cluster
         self.folder = pathlib.Path(cluster.folder) / "ssh"
         self.folder.mkdir(mode=0o700)
+        self.socket_folder = self.folder / "run"
+        self.socket_folder.mkdir()
         self.forced_command = forced_command or {}
         for name in ("host_key", "user_key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / name],
@@ -35,6 +42,9 @@ class SshHosts:
         self.config = self.client_config("known", known=self.names)
         cluster.namespaces.call(["mkdir", "-p", "/run/sshd"])
         self.servers = [self._serve(node) for node in range(cluster.wiring.nodes)]
+
+    def _at_home(self, node, command):
+        return ["sh", "-c", AT_HOME, "sh", str(self.socket_folder), self.cluster.socket(node), *command]
 
     def address(self, node):
         return next(end.ipv4 for cable in self.cluster.wiring.cables for end in cable.ends
@@ -65,9 +75,9 @@ class SshHosts:
         config.write_text(
             f"Port 22\nHostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/authorized\n"
             "PermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n"
-            f"SetEnv MLXCOMM_SOCKET={self.cluster.socket(node)} LAB_HOST=node-{node}\n"
+            f"SetEnv MLXCOMM_SOCKET={self.socket_folder}/mlxcommd.sock LAB_HOST=node-{node}\n"
             + (f"ForceCommand {forced}\n" if forced else ""))
-        server = self.cluster.run(node, [SSHD, "-D", "-e", "-f", config])
+        server = self.cluster.run(node, self._at_home(node, [SSHD, "-D", "-e", "-f", config]))
         server.wait_for("Server listening on 0.0.0.0 port 22")
         return server
 
@@ -79,7 +89,8 @@ class SshHosts:
 
     def launch(self, *words, config=None):
         """`mlxcommctl launch WORDS` on node-0, as a process."""
-        return self.cluster.run(0, self.command(*words, config=config))
+        return self.cluster.run(0, self._at_home(0, self.command(*words, config=config)),
+                                {"MLXCOMM_SOCKET": f"{self.socket_folder}/mlxcommd.sock"})
 
     def run(self, *words, config=None, **kwargs):
         """The same to its end, with standard output and error apart."""
@@ -93,9 +104,10 @@ class SshHosts:
         ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.config} "$@"\n')
         ssh.chmod(0o755)
         return subprocess.run(
-            self.cluster.namespaces.enter("node-0", folder=str(self.cluster.folder)) + command,
+            self.cluster.namespaces.enter("node-0", folder=str(self.cluster.folder)) +
+            self._at_home(0, command),
             capture_output=True, text=True, timeout=300,
-            env={**os.environ, "MLXCOMM_SOCKET": self.cluster.socket(0),
+            env={**os.environ, "MLXCOMM_SOCKET": f"{self.socket_folder}/mlxcommd.sock",
                  "PATH": f"{folder}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}, **kwargs)
 
     def wait_gone(self, pid):

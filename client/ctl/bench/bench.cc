@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "client/ctl/bench/bandwidth.h"
@@ -210,10 +212,9 @@ class Table {
   // All ranks are there, and wait for the command to go on with the next size.
   bool Begin() {
     if (!run_.results.empty()) return Progress();
-    Look(status_);
+    FindPlaces();
     run_.cluster = status_.cluster();
     run_.nodes = static_cast<std::uint32_t>(status_.nodes_size());
-    run_.places = PlacesOf(status_, job_);
     return Print(options_.json ? "" : RenderBenchHead(run_)) && Progress();
   }
   bool Add(BenchResult result) {
@@ -229,6 +230,16 @@ class Table {
   bool End() { return Print(options_.json ? BenchJson(run_) : RenderBenchEnd(run_)); }
 
  private:
+  // For a moment after all ranks have joined, other nodes may not list theirs yet.
+  void FindPlaces() {
+    constexpr auto kPatience = std::chrono::seconds(1);
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (Look(status_)) {
+      run_.places = PlacesOf(status_, job_, run_.subject.ranks);
+      if (!run_.places.empty() || std::chrono::steady_clock::now() >= until) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
   // Without a status the table has no column of links, which is reported once.
   bool Look(v1::StatusReply& status) {
     const Failure failure = FetchStatus(options_.socket_path, status);

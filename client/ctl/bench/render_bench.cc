@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -94,14 +95,17 @@ bool LeavesCablesOut(const BenchRun& run) { return run.places.size() == 1 && run
 
 }  // namespace
 
-std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job) {
-  std::vector<std::string> places;
+std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job,
+                                  std::uint32_t ranks) {
+  std::map<std::uint32_t, std::string> node_of;
   for (const v1::JobStatus& one : status.jobs()) {
-    if (one.name() != job || one.state() != "running") continue;
-    for (const v1::RankStatus& rank : one.ranks()) {
-      if (std::find(places.begin(), places.end(), rank.node()) == places.end())
-        places.push_back(rank.node());
-    }
+    if (one.name() != job || one.size() != ranks) continue;
+    for (const v1::RankStatus& rank : one.ranks()) node_of[rank.rank()] = rank.node();
+  }
+  std::vector<std::string> places;
+  if (node_of.size() != ranks) return places;
+  for (const auto& [rank, node] : node_of) {
+    if (std::find(places.begin(), places.end(), node) == places.end()) places.push_back(node);
   }
   return places;
 }

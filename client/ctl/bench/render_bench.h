@@ -35,8 +35,9 @@ struct BenchRun {
 // False: no output of mlxcomm-bench.
 [[nodiscard]] bool ParseBenchResult(const std::string& line, BenchResult& result);
 
-// The nodes on which this job has ranks; none if the status does not list it.
-std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job);
+// The nodes on which this job has its ranks; none if the status does not list all of them.
+std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job,
+                                  std::uint32_t ranks);
 
 std::string RenderBenchHead(const BenchRun& run);
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result);

@@ -72,12 +72,15 @@ TEST(RenderBenchTest, SaysWhichNodesWereMeasured) {
   EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks in a cluster of 1 node"));
   v1::StatusReply status;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(jobs { name: "bench" state: "forming" ranks { node: "x" } }
-         jobs { name: "bench" state: "running" ranks { node: "b" } ranks { node: "a" }
-                ranks { rank: 2 node: "b" } }
-         jobs { name: "train" state: "running" ranks { node: "y" } })",
+      R"(jobs { name: "bench" size: 3 state: "running" ranks { node: "b" } ranks { rank: 1 node: "a" } }
+         jobs { name: "bench" size: 2 state: "forming" ranks { node: "x" } }
+         jobs { name: "train" size: 3 state: "running" ranks { rank: 2 node: "y" } })",
       &status));
-  EXPECT_EQ(PlacesOf(status, "bench"), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(PlacesOf(status, "bench", 3), std::vector<std::string>{}) << "rank 2 is missing";
+  v1::RankStatus& last = *status.mutable_jobs(0)->add_ranks();
+  last.set_rank(2);
+  last.set_node("b");
+  EXPECT_EQ(PlacesOf(status, "bench", 3), (std::vector<std::string>{"b", "a"}));
 }
 
 // Why: a user with RDMA wants to know whether it is used, and what TCP carries beside it.
