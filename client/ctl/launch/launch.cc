@@ -15,6 +15,7 @@
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/output.h"
+#include "client/ctl/cli/quantities.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/hosts/hostfile.h"
 #include "client/ctl/launch/copy_script.h"
@@ -195,8 +196,8 @@ int RunLaunch(const LaunchOptions& options) {
     const std::vector<unsigned> readers = ReadersOf(placed, options.input);
     const std::string shown_host = placement.size() > 1 ? placed.host : "";
     if (options.verbose) {
-      std::fprintf(stderr, "mlxcommctl: %zu ranks on %s, job %s\n", placed.ranks.size(),
-                   placed.host.c_str(), job.c_str());
+      std::fprintf(stderr, "mlxcommctl: %s on %s, job %s\n",
+                   Plural(placed.ranks.size(), "rank").c_str(), placed.host.c_str(), job.c_str());
     }
     RankCommand own = placed.local ? command_here : ForOtherHosts(command);
     own.environment.emplace_back("MLXCOMM_JOB", job);
