@@ -36,19 +36,6 @@ def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
         daemon.end()
 
 
-def test_sighup_without_a_log_file_ends_nothing(tmp_path):
-    daemon = Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path))],
-                     start_new_session=True)
-    try:
-        daemon.wait_for("is ready")
-        daemon.signal(signal.SIGHUP)
-        daemon.wait_for("no log file to reopen")
-        daemon.signal(signal.SIGTERM)
-        assert daemon.finish() == 0
-    finally:
-        daemon.end()
-
-
 # Why: it must be possible to try and measure the side of Macs on any machine.
 # How: the log names the side; the command line overrides the environment, and that the
 # configuration.

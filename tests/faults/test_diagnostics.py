@@ -128,21 +128,6 @@ def test_followed_events_come_as_they_happen_and_end_well(cluster):
         follower.end()
 
 
-def test_a_daemon_that_stops_ends_the_stream_that_follows_it(cluster):
-    c = cluster(1)
-    follower = Process([find_program("mlxcommctl"), "events", "-f", "--json", "-n", "100",
-                        "--socket", c.socket(0)])
-    try:
-        ranks = [c.rank(r, 2, RANK, arguments=["sum:float32:8"]) for r in (0, 1)]
-        assert [rank.finish() for rank in ranks] == [0, 0]
-        follower.wait_for("job_formed")
-        c.daemons[0].signal(signal.SIGTERM)
-        assert c.daemons[0].finish() == 0
-        assert follower.finish() in (1, 3)
-    finally:
-        follower.end()
-
-
 def test_many_followed_streams_hold_no_daemon_up(cluster):
     """How: as many readers as allowed, some of which no longer read (stopped), some killed while
     they follow; then the daemon is stopped while ranks come and go."""
@@ -171,24 +156,6 @@ def test_many_followed_streams_hold_no_daemon_up(cluster):
         for follower in followers:
             follower.signal(signal.SIGCONT)
             follower.end()
-
-
-def test_a_watched_status_outlives_its_daemon(cluster):
-    c = cluster(1)
-    watch = Process([find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms",
-                     "--socket", c.socket(0)])
-    try:
-        watch.wait_for("cluster test, 1 node")
-        watch.wait_for("cluster test, 1 node")
-        c.daemons[0].end()
-        watch.wait_for("waiting for it")
-        c.start_daemon(0)
-        watch.wait_for("cluster test, 1 node")
-        watch.signal(signal.SIGINT)
-        assert watch.finish() == 0
-        assert not any("\x1b" in line for line in watch.lines)
-    finally:
-        watch.end()
 
 
 # Why: doctor looked for the file in its own folder, and called it a mistake in the configuration.

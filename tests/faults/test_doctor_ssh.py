@@ -10,17 +10,6 @@ import pytest
 
 from conftest import PATIENCE, Cluster, find_program
 
-# OpenSSH's messages.
-COMPLAINTS = {
-    "nowhere": ("MC602", "ssh: Could not resolve hostname nowhere: Name or service not known", 255),
-    "closed": ("MC603", "ssh: connect to host closed port 22: Connection refused", 255),
-    "silent": ("MC604", "ssh: connect to host silent port 22: Operation timed out", 255),
-    "stranger": ("MC605", "Host key verification failed.", 255),
-    "locked": ("MC606", "ada@locked: Permission denied (publickey,password).", 255),
-    "odd": ("MC607", "kex_exchange_identification: Connection closed by remote host", 255),
-    "nologin": ("MC607", "This account is currently not available.", 1),
-}
-
 
 @pytest.fixture
 def ssh(tmp_path):
@@ -58,22 +47,6 @@ def stands_for(cluster, hosts):
     cases = "\n".join(f'{host}) export MLXCOMM_SOCKET={cluster.socket(node)}; exec sh -c "$command" ;;'
                       for host, node in hosts.items())
     return f"case $host in\n{cases}\n*) exit 255 ;; esac\n"
-
-
-def test_each_failure_has_its_finding(ssh):
-    cases = "\n".join(f"{host}) echo '{said}' >&2; exit {code} ;;"
-                      for host, (_, said, code) in COMPLAINTS.items())
-    folder = ssh(f"case $host in\n{cases}\nesac\n")
-    found, code = doctor(folder, "--hosts", ",".join(COMPLAINTS))
-    assert code == 1
-    assert {name: finding["code"] for name, finding in found.items()} == {
-        host: expected for host, (expected, _, _) in COMPLAINTS.items()}
-    for host, (_, said, _) in COMPLAINTS.items():
-        finding = found[host]
-        assert said in finding["found"] and finding["remedy"] and finding["severity"] == "error"
-    assert "Remote Login" in found["closed"]["remedy"]
-    assert found["locked"]["command"] == "ssh-copy-id locked"
-    assert not any(finding["safe"] for finding in found.values())
 
 
 def test_hosts_of_the_cluster_that_are_well_are_told_as_such(cluster, ssh):
@@ -121,34 +94,6 @@ def test_a_daemon_that_is_not_of_this_cluster_is_told(cluster, ssh, tmp_path):
         other.end()
     assert found["far"]["code"] == "MC611" and found["far"]["severity"] == "warning"
     assert found["far"]["found"] == "node node-1 of cluster test, which no link leads to"
-
-
-# How: another mlxcommctl lies where ours is looked for, like an old installation.
-@pytest.mark.parametrize("script, code, said", [
-    ("echo 0.0.1", "MC609", "is of release 0.0.1"),
-    ("echo 'dyld: Library not loaded' >&2; exit 134", "MC608", "ended with 134 dyld: Library not loaded")])
-def test_another_release_and_a_broken_one_are_told(cluster, ssh, tmp_path, script, code, said):
-    c = cluster(2)
-    own = os.path.realpath(find_program("mlxcommctl"))
-    other = tmp_path / "mlxcommctl"
-    other.write_text(f'#!/bin/sh\n[ "$1" = --version ] || exec {own} "$@"\n{script}\n')
-    other.chmod(0o755)
-    folder = ssh(f'command=$(printf %s "$command" | sed s,{own},{other},g)\n'
-                 + stands_for(c, {"node-1": 1}))
-    found, exit_code = doctor(folder, socket=c.socket(0))
-    assert exit_code == 1 and found["node-1"]["code"] == code
-    assert said in found["node-1"]["found"].replace("?", " "), found
-
-
-def test_a_host_without_mlxcommctl_tells_where_it_was_looked_for(ssh):
-    own = os.path.realpath(find_program("mlxcommctl"))
-    folder = ssh(f'command=$(printf %s "$command" | sed s,{own},/no/such/mlxcommctl,g)\n'
-                 'PATH=/usr/bin:/bin exec sh -c "$command"\n')
-    found, _ = doctor(folder, "--hosts", "far")
-    finding = found["far"]
-    assert finding["code"] == "MC608"
-    assert "nor in /usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin" in finding["found"]
-    assert "ssh reads none" in finding["remedy"]
 
 
 def test_a_host_that_never_answers_has_a_deadline(ssh):

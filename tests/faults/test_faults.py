@@ -1,13 +1,10 @@
 """Every fault in the lives of clients and daemons, with real processes and kill -9: no rank hangs,
 all learn which rank is at fault, and nothing else changes."""
 
-import contextlib
-import ctypes
 import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +12,7 @@ import time
 import pytest
 
 from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
-from ground.client_hello import HELLO, MAGIC, VERSION, say_hello, spoil_queue
+from ground.client_hello import spoil_queue
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
@@ -185,14 +182,6 @@ def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_f
     assert not os.path.exists(c.socket(0))
 
 
-def test_idle_daemon_ends_cleanly_at_sigterm(cluster):
-    c = cluster(2)
-    for daemon in c.daemons:
-        daemon.signal(signal.SIGTERM)
-    assert [daemon.finish() for daemon in c.daemons] == [0, 0]
-    assert not os.path.exists(c.socket(0))
-
-
 @LAYOUTS
 def test_taken_rank_wrong_size_and_missing_rank_are_refused_with_reasons(cluster, nodes):
     c = cluster(nodes, client_settings="rendezvous_timeout_ms: 60000")
@@ -254,14 +243,6 @@ def test_daemons_that_slept_at_the_same_time_are_there_to_each_other(cluster):
         assert "rail_up" in told and "rail_down" not in told, told
 
 
-def test_missing_ranks_are_named_when_the_job_does_not_form(cluster):
-    c = cluster(1, client_settings="rendezvous_timeout_ms: 60000")
-    script = ("import mlxcomm\ntry:\n mlxcomm.init(job='late', rank=1, size=4, timeout=0.2)\n"
-              "except mlxcomm.DeadlineExceededError as e:\n print('late', e)\n")
-    late = Process([sys.executable, "-c", script], {"MLXCOMM_SOCKET": c.socket(0)})
-    assert "ranks 0, 2, 3" in late.wait_for("late")
-
-
 # Why: a call without a timeout has the daemon's, and a daemon that hangs keeps none.
 def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
     c = cluster(1, client_settings="rendezvous_timeout_ms: 5000")
@@ -276,26 +257,6 @@ def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
     assert rank.finish() == 0
 
 
-# --- hostile neighbours -----------------------------------------------------------
-
-@pytest.mark.parametrize("data, reason", [
-    (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"not an mlxcomm hello"),
-    (HELLO.pack(MAGIC, 99, 1, 0, 0), b"version"),
-    (HELLO.pack(MAGIC, VERSION, 7, 0, 0), b"version"),
-])
-def test_bad_hello_is_refused_and_counted(cluster, data, reason):
-    c = cluster(1)
-    _, answer, files = say_hello(c.socket(0), data)
-    assert reason in answer and not files
-    wait_until(lambda: c.status()["nodes"][0]["clients_refused"] == "1", "it is counted")
-
-
-def test_silent_process_is_refused_when_its_time_is_over(cluster):
-    c = cluster(1, client_settings="hello_timeout_ms: 100")
-    _, answer, _ = say_hello(c.socket(0), b"\x00")
-    assert b"no complete hello" in answer
-
-
 def test_garbage_in_the_queue_ends_only_that_session(cluster):
     c = cluster(1)
     ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
@@ -305,104 +266,6 @@ def test_garbage_in_the_queue_ends_only_that_session(cluster):
     status = c.status()["nodes"][0]
     assert status["sessions_ended_for_garbage"] == "20"
     assert all(rank.child.poll() is None for rank in ranks)
-
-
-def test_strangers_at_the_peer_port_are_refused_and_counted(cluster):
-    c = cluster(2)
-    ranks = [c.rank(r, 2, RANK, node=r, arguments=["loop"]) for r in (0, 1)]
-    ranks[0].wait_for("looping")
-    for data in (b"GET / HTTP/1.1\r\n\r\n" * 20, os.urandom(4096), b"\x00" * 200):
-        with socket.create_connection(("127.0.0.1", c.ports[0]), timeout=30) as stranger:
-            stranger.sendall(data)
-            with contextlib.suppress(ConnectionResetError):
-                assert stranger.recv(16) == b""
-    wait_until(lambda: c.status()["nodes"][0]["strangers_refused"] == "3", "they are counted")
-    assert all(rank.child.poll() is None for rank in ranks)
-
-
-def test_another_key_is_refused(cluster, tmp_path):
-    c = cluster(2)
-    other = tmp_path / "other-key"
-    other.write_text("ab" * 32)
-    other.chmod(0o600)
-    config = tmp_path / "stranger.textproto"
-    config.write_text(
-        f'cluster: "test" node_name: "stranger" state_directory: "{tmp_path}/s"\n'
-        f'socket_path: "{tmp_path}/s.sock"\n'
-        f'peers {{ key_file: "{other}" connect: "127.0.0.1:{c.ports[0]}" }}\n')
-    stranger = Process([find_program("mlxcommd"), "--config", str(config)])
-    try:
-        stranger.wait_for("key")
-        wait_until(lambda: int(c.status()["nodes"][0]["strangers_refused"]) >= 1, "it is counted")
-        assert len(c.status()["nodes"]) == 2
-    finally:
-        stranger.end()
-
-
-# --- bad arguments and configuration ------------------------------------------------
-
-
-def test_bad_arguments_are_refused_by_the_c_library(cluster):
-    import mlxcomm
-    c = cluster(1)
-    library = ctypes.CDLL(str(next(
-        (pathlib.Path(mlxcomm.__file__).parent / "lib").glob("libmlxcomm.*"))))
-
-    class Error(ctypes.Structure):
-        _fields_ = [("code", ctypes.c_int), ("rank", ctypes.c_int32),
-                    ("message", ctypes.c_char * 1024)]
-
-    class Options(ctypes.Structure):
-        _fields_ = [("struct_size", ctypes.c_size_t), ("socket_path", ctypes.c_char_p),
-                    ("arena_bytes", ctypes.c_uint64), ("timeout_ns", ctypes.c_uint64),
-                    ("start_private_daemon", ctypes.c_int), ("interrupted", ctypes.c_void_p),
-                    ("context", ctypes.c_void_p)]
-
-    class Request(ctypes.Structure):
-        _fields_ = [("struct_size", ctypes.c_size_t), ("kind", ctypes.c_int), ("type", ctypes.c_int),
-                    ("op", ctypes.c_int), ("peer", ctypes.c_uint32), ("tag", ctypes.c_uint32),
-                    ("input", ctypes.c_void_p), ("output", ctypes.c_void_p), ("count", ctypes.c_uint64),
-                    ("counts", ctypes.c_void_p), ("receive_counts", ctypes.c_void_p),
-                    ("timeout_ns", ctypes.c_uint64)]
-
-    options, error, connection = Options(), Error(), ctypes.c_void_p()
-    library.mlxcomm_connect_options_init(ctypes.byref(options))
-    options.socket_path = c.socket(0).encode()
-    options.arena_bytes = 1 << 20
-    assert library.mlxcomm_connect(ctypes.byref(options), ctypes.byref(connection),
-                                   ctypes.byref(error)) == 0, error.message
-    group, ticket, buffer = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_void_p()
-    assert library.mlxcomm_join(connection, b"alone", 1, 1, ctypes.c_uint64(0),
-                                ctypes.byref(group), ctypes.byref(error)) == 1
-    assert b"rank 1" in error.message
-    assert library.mlxcomm_join(connection, b"alone", 0, 1, ctypes.c_uint64(0),
-                                ctypes.byref(group), ctypes.byref(error)) == 0
-    outside = ctypes.create_string_buffer(64)
-    reduce = Request(struct_size=ctypes.sizeof(Request), kind=1, type=1, op=1, count=4,
-                     input=ctypes.addressof(outside), output=ctypes.addressof(outside))
-    assert library.mlxcomm_submit(group, ctypes.byref(reduce), ctypes.byref(ticket),
-                                  ctypes.byref(error)) == 1
-    assert b"arena" in error.message
-    assert library.mlxcomm_buffer_allocate(connection, ctypes.c_uint64(1 << 30),
-                                           ctypes.byref(buffer), ctypes.byref(error)) == 7
-    assert b"1048576" in error.message
-    library.mlxcomm_group_close(group)
-    library.mlxcomm_disconnect(connection)
-
-
-@pytest.mark.parametrize("text, line, expected", [
-    ("cluster: \"a\"\nunknown_field: 1\n", 2, "unknown_field"),
-    ("clients { clients_max: \"many\" }\n", 1, "integer"),
-    ("\n\nclients {\n  clients_max: 0\n}\n", 4, "clients_max: expected 1 to 4096, got 0"),
-    ("peers { connect: \"a:1\" }\n", 1, "key_file"),
-])
-def test_mistakes_in_the_configuration_are_told_by_line(tmp_path, text, line, expected):
-    config = tmp_path / "bad.textproto"
-    config.write_text(text)
-    done = subprocess.run([find_program("mlxcommd"), "--config", str(config)],
-                          capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert f"{config}:{line}:" in done.stderr and expected in done.stderr, done.stderr
 
 
 def test_second_daemon_on_a_socket_is_refused(cluster):

@@ -113,17 +113,3 @@ def test_missing_rank_is_named_in_status_and_at_the_deadline(cluster):
     alone = joiner(c, 0, 3, timeout=0.5)
     assert alone.finish() == 0
     assert "DeadlineExceededError" in alone.lines[0] and "ranks 1, 2 of 3 had not come" in alone.lines[0]
-
-
-def test_doubled_rank_and_wrong_size_are_told_with_who_was_first(cluster):
-    c = cluster(2)
-    first = joiner(c, 0, 3, timeout=600)
-    wait_for_job(c, 1)
-    doubled = joiner(c, 0, 3, node=1)
-    assert doubled.finish() == 0
-    assert "AlreadyExistsError" in doubled.lines[0] and "rank 0 of job mpirun-" in doubled.lines[0]
-    assert f"pid {first.child.pid} on node node-0" in doubled.lines[0]
-    other = joiner(c, 1, 4, node=1)
-    assert other.finish() == 0
-    assert "rank 1 says size 4, but rank 0 (node-0" in other.lines[0], other.lines
-    first.end()

@@ -41,18 +41,6 @@ def test_jobs_run_over_a_chain(cluster):
     assert [rank.finish() for rank in ends] == [0, 0], [rank.lines for rank in ends]
 
 
-def test_death_in_between_is_told_to_the_job_that_it_had_a_rank_of(cluster):
-    c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
-    ranks = ranks_on(c, [0, 1, 2], "loop")
-    for rank in ranks:
-        rank.wait_for("looping")
-    c.daemons[1].signal(SIGKILL)
-    for rank in (ranks[0], ranks[2]):
-        line = rank.wait_for("raised")
-        assert "RANK_LOST" in line and "node-1" in line, line
-        assert rank.finish() == 3
-
-
 def test_death_in_between_is_told_to_a_job_around_it(cluster):
     c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
     ranks = ranks_on(c, [0, 2], "loop")

@@ -198,15 +198,6 @@ def test_payload_is_hidden_from_who_listens_on_the_way(cluster, security):
     assert any(values in heard for values in payload) is (security == "PLAIN")
 
 
-def test_one_side_that_wants_tls_is_enough(cluster):
-    c = cluster(2, start=False, peer_settings="security: PLAIN")
-    c.start_daemon(0)
-    c.settings = (c.settings[0], "security: TLS", c.settings[2])
-    c.start_daemon(1)
-    c.wait_linked()
-    assert {rail["security"] for node in (0, 1) for rail in rails_of(c, node)} == {"tls"}
-
-
 @pytest.mark.parametrize("what", ["garbage", "silence", "version", "half a hello"])
 def test_strangers_at_the_peer_port_change_nothing(cluster, what):
     c = cluster(2, peer_settings="security: TLS")

@@ -112,8 +112,13 @@ def test_of_a_mesh_of_eight_with_a_job_fits_80_columns_and_40_rows(cluster, tmp_
 
 
 def test_in_a_pipe_nothing_is_for_terminals(cluster):
+    c = cluster(1)
     watch = Process([find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms", "--socket",
-                     cluster(1).socket(0)])
+                     c.socket(0)])
+    watch.wait_for("health: ")
+    c.daemons[0].end()
+    watch.wait_for("waiting for it")
+    c.start_daemon(0)
     watch.wait_for("health: ")
     watch.signal(signal.SIGINT)
     assert watch.finish() == 0
