@@ -50,16 +50,6 @@ def test_every_name_is_the_daemons_group(cluster, way, nodes):
         assert process.lines == [f"{word}: {number} of 2, sum 2, by default 2" for word in words]
 
 
-def test_launch_alone_has_every_name_go_through_the_daemon(cluster):
-    c = cluster(1)
-    done = subprocess.run([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
-                           sys.executable, str(RANK), *NAMES], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for rank in (0, 1):
-        mine = [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")]
-        assert mine == [f"{name}: {rank} of 2, sum 2, by default 2" for name in NAMES]
-
-
 def test_what_is_not_taken_is_mlxs_own(cluster):
     c = cluster(1)
     code = ("import mlxcomm, mlx.core as mx; mlxcomm.install(take=['ring']); d = mx.distributed\n"

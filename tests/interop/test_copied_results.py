@@ -3,17 +3,14 @@ values and the same guarantees, and users can see it."""
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
-import tarfile
 
 import pytest
 
 from conftest import PATIENCE, Process, find_program
 
-FOLDER = pathlib.Path(__file__).parent
 COPY = {"MLXCOMM_RESULTS": "copy"}
 
 
@@ -24,16 +21,6 @@ def ranks(cluster, text, size=2, **environment):
     for process in processes:
         assert process.finish() == 0, process.lines
     return processes
-
-
-@pytest.mark.parametrize("nodes, size", [(1, 3), (2, 2)])
-def test_operations_agree_with_numpy(cluster, monkeypatch, nodes, size):
-    monkeypatch.setenv("MLXCOMM_RESULTS", "copy")
-    c = cluster(nodes)
-    processes = [c.rank(r, size, FOLDER / "mlx_operations.py", node=r % nodes) for r in range(size)]
-    for process in processes:
-        assert process.finish() == 0, process.lines
-        assert process.lines[-1] == "all agree"
 
 
 EVERY_KIND = """
@@ -174,18 +161,6 @@ def test_doctor_says_where_results_lie(cluster, results, code, said):
     assert doctor(c, MLXCOMM_RESULTS=results) == []
 
 
-def test_a_report_says_where_results_lie(cluster, tmp_path):
-    c = cluster(1)
-    report = tmp_path / "report.tar.gz"
-    subprocess.run([find_program("mlxcommctl"), "bugreport", "-o", report, "--socket", c.socket(0)],
-                   check=True, capture_output=True, timeout=PATIENCE, env={**os.environ, **COPY})
-    with tarfile.open(report) as archive:
-        texts = {pathlib.Path(m.name).name: archive.extractfile(m).read().decode()
-                 for m in archive.getmembers() if m.isfile()}
-    assert "MC406  Python package of " in texts["doctor.txt"], texts["doctor.txt"]
-    assert "MC406" in {f["code"] for f in json.loads(texts["doctor.json"])["findings"]}
-
-
 @pytest.fixture
 def elsewhere(tmp_path):
     """make(script) returns a mlxcommctl in a folder of its own, beside a python3 that is this
@@ -199,19 +174,6 @@ def elsewhere(tmp_path):
         return shutil.copy(find_program("mlxcommctl"), folder)
 
     return make
-
-
-@pytest.mark.parametrize("noise, code", [(100_000, "MC405"), (6_000_000, "MC408")])
-def test_doctor_shows_little_and_only_text_of_what_a_self_test_says(cluster, elsewhere, noise, code):
-    """How: a Python that has the package, and reports what Metal's would, behind noise; of too
-    much noise the end is not kept."""
-    c = cluster(1)
-    ctl = elsewhere(f"#!/bin/sh\nhead -c {noise} /dev/zero\n"
-                    "printf '\\n\\377\\033[2J\\ncopied: \\033[31mMLX makes no buffer\\n'\n")
-    found, = doctor(c, ctl)
-    assert found[:2] == (code, f"Python package of {os.path.dirname(ctl)}/python3")
-    assert found[2].isprintable() and len(found[2]) < 1000
-    assert code != "MC405" or found[2] == "?[31mMLX makes no buffer"
 
 
 def test_doctor_asks_the_python_of_the_path_and_takes_no_module_from_where_it_is_run(

@@ -194,24 +194,6 @@ def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
         assert rank.lines == [f"{kib} 3.0 3.0" for kib in (1000, 1000, 1000, 900)]
 
 
-def test_barrier_raises_the_failure_as_its_class(cluster):
-    c = cluster(1)
-    text = (
-        "import mlxcomm\n"
-        "w = mlxcomm.init()\n"
-        "try:\n"
-        " mlxcomm.barrier(w)\n"
-        "except mlxcomm.RankLostError as error:\n"
-        " print('lost', error.rank)\n")
-    first = python(c, 0, text)
-    second = c.rank(1, 2, RANK, arguments=["wait"])
-    second.wait_for("waiting")
-    wait_until(lambda: an_operation_is_in_flight(c), "rank 0 waits in its barrier")
-    second.signal(signal.SIGKILL)
-    first.wait_for("lost 1")
-    assert first.finish() == 0
-
-
 # Why: after DAEMON_STOPPING, as after DAEMON_LOST, the same process can join a new daemon; init()
 # kept returning the failed group.
 def test_init_joins_anew_after_the_daemon_has_stopped(cluster):

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 
@@ -20,24 +19,6 @@ def test_operations_agree_with_numpy(cluster, nodes, ranks):
     for process in processes:
         assert process.finish() == 0, process.lines
         assert process.lines[-1] == "all agree"
-
-
-def test_unmodified_script_runs_by_python_m_mlxcomm(cluster, tmp_path):
-    script = tmp_path / "stock.py"
-    script.write_text(
-        "import sys, mlx.core as mx\n"
-        "w = mx.distributed.init()\n"
-        "print(sys.argv[1], w.size(), mx.distributed.all_sum(mx.ones(3)).tolist())\n")
-    c = cluster(2)
-    processes = []
-    for rank in (0, 1):
-        processes.append(Process(
-            [sys.executable, "-u", "-m", "mlxcomm", str(script), "word"],
-            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "stock",
-             "MLXCOMM_SOCKET": c.socket(rank)}))
-    for process in processes:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["word 2 [2.0, 2.0, 2.0]"]
 
 
 def test_private_daemon_starts_and_ends_with_its_last_client(tmp_path):
@@ -111,14 +92,6 @@ def test_lives_beside_the_grpc_package(cluster, first, second):
         assert process.lines[-1] == "[2.0, 2.0]"
 
 
-def test_size_one_needs_no_daemon():
-    done = run_python(
-        "import mlxcomm, mlx.core as mx\nmlxcomm.install()\n"
-        "w = mx.distributed.init()\nprint(w.size(), mx.distributed.all_sum(mx.ones(2)).tolist())\n",
-        MLXCOMM_SOCKET="/nowhere/at/all.sock")
-    assert done.stdout.strip() == "1 [1.0, 1.0]", done.stderr
-
-
 def test_uninstall_restores_the_same_objects():
     done = run_python(
         "import mlx.core as mx\nbefore = dict(vars(mx.distributed))\nimport mlxcomm\n"
@@ -134,23 +107,3 @@ def test_no_daemon_is_an_error_that_says_what_to_do():
                       MLXCOMM_SOCKET="/nowhere/at/all.sock")
     assert done.returncode != 0
     assert "UNAVAILABLE" in done.stderr and "mlxcommd --config" in done.stderr
-
-
-def test_ctrl_c_in_an_operation_is_a_keyboard_interrupt(cluster):
-    c = cluster(1)
-    rank = FOLDER.parent / "ground" / "rank.py"
-    c.rank(1, 2, rank, arguments=["wait"])
-    waiting = Process(
-        [sys.executable, "-u", "-c",
-         "import mlxcomm, mlx.core as mx\nw = mlxcomm.init()\ny = mx.distributed.all_sum("
-         "mx.ones(4), group=w)\nprint('in it', flush=True)\n"
-         "try:\n mx.eval(y)\n import time; time.sleep(60)\n"
-         "except KeyboardInterrupt:\n print('interrupted')\n"],
-        {"MLX_RANK": "0", "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-         "MLXCOMM_SOCKET": c.socket(0)})
-    waiting.wait_for("in it")
-    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
-               "the operation is in flight")
-    waiting.signal(signal.SIGINT)
-    waiting.wait_for("interrupt")
-    waiting.end()

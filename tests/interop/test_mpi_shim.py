@@ -12,7 +12,7 @@ import mlx.core as mx
 import mlxcomm
 import pytest
 
-from conftest import SIGKILL, Process, find_program, find_test_program, wait_until
+from conftest import SIGKILL, Process, find_test_program, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "mpi_operations.py"
@@ -122,21 +122,6 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
     assert "CANCELLED" in waiting.wait_for("raised")
     assert waiting.finish() == 3
     assert "heard" in waiting.lines
-
-
-# Why: launch promises "unmodified, by the environment alone", whatever else is set. The operations
-# are tested above.
-@pytest.mark.parametrize("backend", [pytest.param("any", marks=pytest.mark.slow), "mpi"])
-def test_launch_alone_makes_stock_mlx_go_through_the_daemon(cluster, tmp_path, backend):
-    c = cluster(1)
-    others = tmp_path / "hosts.json"
-    others.write_text('[["127.0.0.1:1"], ["127.0.0.1:2"], ["127.0.0.1:3"]]')
-    process = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
-                       sys.executable, "-u", str(OPERATIONS), backend],
-                      {"MLX_HOSTFILE": str(others), "MLXCOMM_INSTALL": ""})
-    c.ranks.append(process)
-    assert process.finish() == 0, process.lines
-    assert sorted(line for line in process.lines if "all agree" in line) == ["[0] all agree", "[1] all agree"]
 
 
 @pytest.mark.parametrize("variables, expected", [

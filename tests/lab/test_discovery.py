@@ -1,7 +1,6 @@
 """No daemon gets an address: hosts that have only link-local ones find each other, and strangers on
 the cable have no effect."""
 
-import pathlib
 import sys
 
 import pytest
@@ -12,7 +11,6 @@ from ground.cluster import ALERT, PORT
 from ground.outcomes import all_fine, stopwatch, until_looping
 from ground.wiring import chain, mesh, pair, ring, switch
 
-LAB = pathlib.Path(__file__).parent
 HELLER = heller.__file__
 MEANT_SECONDS = 3
 PATIENCE_SECONDS = 30  # For a machine that serves others, too.
@@ -97,18 +95,6 @@ def test_all_reduce_soon_after_the_last_daemons_start(found, wiring, record_prop
     assert min(took) < PATIENCE_SECONDS
 
 
-def test_training_goes_on_where_a_ring_was_found(found, tmp_path):
-    c = found(ring(4), peer_settings=ALERT)
-    stop = tmp_path / "stop"
-    ranks = [c.python_rank(str(LAB / "train.py"), rank, 4, rank, arguments=[str(stop)])
-             for rank in range(4)]
-    c.cut("0-1")
-    c.restore("0-1")
-    c.wait_rails(0, 1, 1)
-    stop.touch()
-    assert [rank.finish() for rank in ranks] == [0] * 4, [rank.lines[-3:] for rank in ranks]
-
-
 def test_ring_order_is_kept_when_a_node_restarts(found):
     c = found(ring(4))
     before = ring_names(c, 0)
@@ -168,19 +154,6 @@ def test_foreign_cluster_on_the_same_switch_is_left_alone(found):
     others = [c.rank(rank, 2, node, "sum:8") for rank, node in enumerate((2, 3))]
     all_fine(both)
     all_fine(others)
-
-
-def test_recorded_hellos_are_counted_and_bring_nothing_about(found):
-    """How: node-2, without a daemon, records the others' hellos and sends them again."""
-    c = found(switch(3))
-    c.kill(2)
-    heller = c.run(2, [sys.executable, HELLER, "lan-0", PORT, "replay", 200])
-    heller.wait_for("done")
-    assert heller.finish() == 0
-    wait_until(lambda: count(c, 0, "replayed") > 100, "they are counted")
-    neighbours = {one["name"]: one["state"] for one in discovery(c, 0)["neighbours"]}
-    assert neighbours["node-1"] == "heard"
-    all_fine(c.ranks(range(2), "sum:8"))
 
 
 @pytest.mark.parametrize("what, counted, how_many", [

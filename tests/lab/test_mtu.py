@@ -4,7 +4,7 @@ import json
 
 from conftest import find_program, wait_until
 from ground.cluster import QUICK
-from ground.outcomes import all_fine, heard, stopwatch, until_looping
+from ground.outcomes import all_fine, until_looping
 from ground.wiring import detour, switch
 
 MIB = 1 << 20
@@ -45,30 +45,6 @@ def gone_in_vain(c):
 
 def ways_replaced(c):
     return sum("a better way has been found" in line for line in c.log(0))
-
-
-def test_large_packets_that_vanish_are_a_lost_rank_and_doctor_names_the_mtu(lab):
-    """Why: connections can be made and heartbeats pass, so each new one looked like the cable's return.
-    How: a switch between the two drops what is larger than 1000 bytes and says so to nobody."""
-    c = lab(switch(2), peer_settings=QUICK)
-    in_packets(c)
-    ranks = c.ranks([0, 1], f"loop:8:{MIB}:never")
-    until_looping(ranks)
-    since = stopwatch()
-    set_mtu(c, 1000)
-    for rank in ranks:
-        when, what = heard(rank)
-        assert "RANK_LOST" in what, what
-        assert since(when) < 0.5 + 1.5 + 2, (since(when), what)
-    for node in (0, 1):
-        wait_until(lambda node=node: (c.link(node, 1 - node) or {}).get("large_lost"), "status says so")
-        assert "small frames pass, large ones do not" in tell(c, node, "status")
-        found = json.loads(tell(c, node, "doctor", "--json"))["findings"]
-        codes = {finding["code"]: finding for finding in found}
-        assert "MTU" in codes["MC515"]["remedy"] and "MC501" not in codes, found
-    set_mtu(c, 1500)
-    c.wait_linked()
-    wait_named(c, "")
 
 
 def test_a_job_goes_round_a_cable_that_carries_small_packets_only(lab, tmp_path):

@@ -11,7 +11,7 @@ from conftest import wait_until
 from ground import stranger
 from ground.cluster import PORT
 from ground.outcomes import all_fine, until_looping
-from ground.wiring import pair, switch
+from ground.wiring import switch
 
 LOGGED_PER_SECOND = 5
 
@@ -104,21 +104,3 @@ def test_neighbour_that_breaks_the_protocol_is_lost_alone(watch, what):
     watch.stop.touch()
     all_fine(watch.ranks)
     assert set(watch.before["links"]) <= set(watch.figures()["links"])
-
-
-def test_daemon_of_another_cluster_never_joins(lab):
-    """Two clusters on one wire, each with its own key: both work, neither sees the other."""
-    c = lab(pair())
-    other = c.folder / "other"
-    other.mkdir()
-    (other / "key").write_text(os.urandom(32).hex())
-    (other / "key").chmod(0o600)
-    (other / "config").write_text(
-        f'cluster: "lab" node_name: "stranger" state_directory: "{other}/state"\n'
-        f'socket_path: "{other}/socket"\n'
-        f'peers {{ key_file: "{other}/key" connect: "10.1.0.1:{PORT}" }}\n')
-    stranger = c.run(1, ["mlxcommd", "--config", other / "config"])
-    stranger.wait_for("key")
-    wait_until(lambda: int(c.own_part(0)["strangers_refused"]) > 0, "it is counted")
-    assert [node["name"] for node in c.status(0)["nodes"]] == ["node-0", "node-1"]
-    all_fine(c.ranks([0, 1], "sum:8", "sum:1000000"))

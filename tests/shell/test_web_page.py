@@ -157,27 +157,6 @@ def scaled(text):
     return float(figure) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
-def test_the_page_says_that_the_daemon_is_gone(cluster, opened):
-    c = cluster(1)
-    web, page = opened(c.socket(0))
-    c.daemons[0].end()
-    until(page, "document.getElementById('trouble').textContent.includes('no mlxcommd at')")
-    keep_picture(page, "gone")
-    said = page.inner_text("#feed")
-    assert re.fullmatch(r"daemon gone since \d\d:\d\d:\d\d", said), said
-    later = time.time() // 1 + 1  # Another second than the one that is shown.
-    wait_until(lambda: time.time() >= later, "the clock goes on")
-    page.reload()
-    until(page, "!document.getElementById('trouble').hidden")
-    assert page.inner_text("#feed") == said
-    until(page, "document.querySelector('#picture .vertex')")
-    c.start_daemon(0)
-    until(page, "document.getElementById('trouble').hidden")
-    until(page, "document.getElementById('feed').textContent === 'live'")
-    web.process.end()
-    until(page, "document.getElementById('trouble').textContent.includes('does not answer')")
-
-
 # Why: a file is another site than the server, so a cookie that it sets has to come with the page itself.
 def test_the_bookmark_leads_to_the_page_and_to_the_next_one(cluster, browser):
     c = cluster(1)
@@ -228,17 +207,6 @@ def test_a_node_is_chosen_by_keyboard_and_stays_so(cluster, opened):
     until(page, f"document.querySelector('#node').textContent !== {json.dumps(before)}")
     assert page.inner_text("#node h3") == chosen
     assert page.evaluate("document.activeElement.classList.contains('vertex')")
-
-
-def test_what_is_broken_comes_with_its_remedy(cluster, opened):
-    c = cluster(3)
-    _, page = opened(c.socket(0))
-    c.daemons[2].end()
-    until(page, "document.getElementById('health').querySelector('.big').dataset.tone === 'bad'")
-    until_shown(page, "#findings summary", "^error .*node-2")
-    page.click("#findings summary")
-    until_shown(page, "#findings li", "remedy ")
-    keep_picture(page, "broken")
 
 
 # Why: between two looks lies more time than this test has, so only what the daemon tells can bring it. The
