@@ -55,21 +55,6 @@ class LinkRailsTest : public testing::Test {
   std::vector<std::byte> target;
 };
 
-TEST_F(LinkRailsTest, CarriesDataOverBothRails) {
-  TwoSides two;
-  auto& first = two.Join("first");
-  auto& second = two.Join("second");
-  EXPECT_EQ(two.a.ups, 1);
-  Begin(two);
-  two.Run();
-  ExpectDone(two);
-  EXPECT_GT(first.cable->lanes[1].carried_bytes, kBytes / 3);
-  EXPECT_GT(second.cable->lanes[1].carried_bytes, kBytes / 3);
-  const LinkSnapshot snapshot = two.b.link.Snapshot();
-  ASSERT_THAT(snapshot.rails, SizeIs(2));
-  EXPECT_EQ(snapshot.rails[1].local_interface, "second");
-}
-
 // How: one rail goes after each further frame that has arrived; then its other end, in each
 // possible order in which the two ends notice.
 TEST_F(LinkRailsTest, GoesOnWhicheverRailGoesAtWhicheverMoment) {
@@ -375,26 +360,6 @@ TEST_F(LinkRailsTest, SendsAgainWhatAnUnreliableRailLoses) {
     EXPECT_LT(two.now, 3'000 * kMs);
     if (HasFailure()) return;
   }
-}
-
-TEST_F(LinkRailsTest, TakesDownOnlyTheRailThatIsSilent) {
-  TwoSides two;
-  auto& first = two.Join("first");
-  two.Join("second");
-  two.Settle();
-  first.cable->lanes[0].silent = first.cable->lanes[1].silent = true;
-  Begin(two);
-  for (int tick = 0; tick < 6; ++tick) {
-    two.RunUntil(two.now + 500 * kMs, [] { return false; });
-    for (int side = 0; side < 2; ++side) two.SendGrant(side, 50);  // Traffic in both directions.
-    two.Settle();
-    two.RunUntil(two.now + kMs, [] { return false; });
-    for (int side = 0; side < 2; ++side) two.SideOf(side).link.OnTick(two.now);
-  }
-  two.Run();
-  EXPECT_TRUE(target == source);
-  EXPECT_EQ(two.a.link.direct_rails(), 1u);
-  EXPECT_EQ(two.a.link.state(), Link::State::kUp);
 }
 
 // Why: signs of life on a circuit waited behind a large broadcast on each cable of the way, the circuit was

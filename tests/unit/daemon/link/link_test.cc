@@ -87,7 +87,6 @@ struct Side : FabricListener {
   }
   void OnControl(const NodeId&, std::span<const std::byte> message) override {
     control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
-    released_before_control = released.size();
   }
   void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
   void OnGrant(const NodeId&, const wire::FrameHeader& header) override {
@@ -168,7 +167,6 @@ struct Side : FabricListener {
   int ups = 0;
   std::vector<std::string> lost;
   std::vector<std::string> control;
-  std::size_t released_before_control = 0;
   std::vector<std::uint64_t> grants;
   std::vector<std::uint64_t> released;
   std::vector<std::uint64_t> withdrawn;
@@ -299,29 +297,6 @@ TEST(LinkTest, GoesOnWhereItWasWhenTheRailIsBack) {
   EXPECT_THAT(side.lost, IsEmpty());
 }
 
-// Why: a rank that has received all may leave at once, and its daemon's message about that also
-// carries the acknowledgement. In the other order, the sender would learn that the receiver has
-// left before it had its data.
-TEST(LinkTest, TellsWhatWasReceivedBeforeWhatWasSaidAfterwards) {
-  Side side;
-  ASSERT_TRUE(side.Join(NewPeer()).ok());
-  wire::FrameHeader header;
-  header.type = wire::FrameType::kData;
-  header.payload_bytes = 8;
-  const std::byte payload[8] = {};
-  ASSERT_TRUE(side.link.Send(header, payload, /*cookie=*/4).ok());
-  RailEvent event;
-  event.transmitted = 1;
-  event.header.type = wire::FrameType::kControl;
-  event.header.sequence = 1;
-  event.header.acknowledged = 1;
-  side.paper->events.push_back(std::move(event));
-  side.link.Poll(0);
-  ASSERT_EQ(side.control.size(), 1u);
-  EXPECT_EQ(side.released_before_control, 1u);
-  EXPECT_THAT(side.released, ElementsAre(4));
-}
-
 // Why: neighbours' messages about routes are for the router, and only neighbours may send them.
 TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
   struct Heard : RoutingListener {
@@ -344,18 +319,6 @@ TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
   ASSERT_TRUE(without.Join(NewPeer()).ok());
   without.Deliver(wire::FrameType::kCircuitCredit, 1);
   EXPECT_THAT(without.lost, IsEmpty());
-}
-
-TEST(LinkTest, AnswersWithdrawalsThatARailTookWithIt) {
-  Side side;
-  ASSERT_TRUE(side.Join(NewPeer()).ok());
-  side.PostReceive(1);
-  side.Withdraw(1);
-  EXPECT_THAT(side.withdrawn, IsEmpty());
-  side.paper->GoDown();
-  side.link.Poll(0);
-  EXPECT_THAT(side.withdrawn, ElementsAre(1));
-  EXPECT_FALSE(side.link.HasWork());
 }
 
 TEST(LinkTest, BeginsAnewWhenThePeerHadGivenUp) {

@@ -145,16 +145,6 @@ class LinksTest : public testing::Test {
   absl::Status outcome;
 };
 
-TEST_F(LinksTest, JoinsARailForEachPathAndOneOnly) {
-  Connect(0, "1");
-  Connect(1, "2");
-  EXPECT_TRUE(HasRail(0, "1") && HasRail(1, "1") && HasRail(0, "2") && HasRail(1, "2"));
-  EXPECT_THAT(Of(0).up, ElementsAre(110));
-  EXPECT_THAT(Of(1).up, ElementsAre(100));
-  EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("1", 0)).status()));
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).rails.size(), 2u);
-}
-
 TEST_F(LinksTest, KnowsItself) {
   EXPECT_EQ(LinksOf(0).Judge(IdOf(0), PathOf("1", 0)), wire::VerdictCode::kSelf);
 }

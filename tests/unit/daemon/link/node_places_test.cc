@@ -25,13 +25,6 @@ std::vector<PlaceHolder> And(std::vector<PlaceHolder> first, const std::vector<P
   return first;
 }
 
-TEST(NodePlacesTest, GivesPlacesUntilAllAreTaken) {
-  const PlaceHolder comes{NodeClaim::kComes, "1.1.1.1", "en0"};
-  EXPECT_EQ(FindPlace(comes, {}, 2).kind, Kind::kFree);
-  EXPECT_EQ(FindPlace(comes, Holders(1, NodeClaim::kComes, "en0"), 2).kind, Kind::kFree);
-  EXPECT_EQ(FindPlace(comes, Holders(2, NodeClaim::kComes, "en0"), 2).kind, Kind::kFull);
-}
-
 // The order that the header tells: each claim takes the place of any lower one, of the lowest first, and
 // none that of its own or of a higher one.
 TEST(NodePlacesTest, TakesThePlaceOfTheLowestClaimOnly) {
@@ -62,13 +55,6 @@ TEST(NodePlacesTest, LetsTheFullestInterfaceYieldToOneThatHasFew) {
   EXPECT_EQ(FindPlace({NodeClaim::kFound, "1.1.1.1", "en0"}, holders, 8).kind, Kind::kFull);
   EXPECT_EQ(FindPlace({NodeClaim::kFound, "1.1.1.1", ""}, holders, 8).kind, Kind::kFull)
       << "one that is reached through others";
-}
-
-// Why: behind one address there may be a whole cluster: containers, or a router that translates addresses.
-// It matters only where others have no place for it.
-TEST(NodePlacesTest, LetsOneAddressHaveAllPlacesThatAreFree) {
-  const std::vector<PlaceHolder> holders = Holders(63, NodeClaim::kComes, "en0", true);
-  EXPECT_EQ(FindPlace({NodeClaim::kComes, "9.9.9.9", "en0"}, holders, 64).kind, Kind::kFree);
 }
 
 TEST(NodePlacesTest, LetsACrowdedAddressYieldUntilItHasAQuarter) {
