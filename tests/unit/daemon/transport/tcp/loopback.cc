@@ -114,12 +114,9 @@ class LoopbackCable::Forwarder {
   }
   void PullOut() {
     in_ = false;
-    Cut();
-  }
-  void Garble() { garbles_ = true; }
-  void Cut() {
     for (auto& [near, far] : pairs_) Close(near, far);
   }
+  void Garble() { garbles_ = true; }
 
  private:
   using Socket = std::shared_ptr<Tcp::socket>;
@@ -182,7 +179,6 @@ std::uint64_t LoopbackCable::carried() const { return forwarder_->carried; }
 void LoopbackCable::PlugIn() { forwarder_->PlugIn(); }
 void LoopbackCable::Mute() { forwarder_->Mute(); }
 void LoopbackCable::PullOut() { forwarder_->PullOut(); }
-void LoopbackCable::Cut() { forwarder_->Cut(); }
 void LoopbackCable::Garble() { forwarder_->Garble(); }
 
 }  // namespace mlxcomm::fabric

@@ -103,7 +103,6 @@ class LoopbackCable {
   // no answer.
   void Mute();
   void PullOut();
-  void Cut();
   // Flips one bit of what is carried next.
   void Garble();
 

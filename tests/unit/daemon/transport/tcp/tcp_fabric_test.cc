@@ -144,47 +144,6 @@ TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
   }
 }
 
-TEST_P(TcpFabricTest, SpreadsATransferOverBothCables) {
-  MakePair();
-  // A cable that was first tried on a busy machine looks slow for a while; and where all
-  // acknowledgements of a transfer come at once, its rate stays unknown.
-  const auto both_carried = [&] {
-    return std::min(cables[0]->carried(), cables[1]->carried()) > 24 * 1024 * 1024 / 10;
-  };
-  const auto both_measured = [&] {
-    const std::vector<RailSnapshot> rails = RailsOf(*a);
-    return rails.size() == 2 &&
-           std::min(rails[0].delivery_bytes_per_second, rails[1].delivery_bytes_per_second) > 0;
-  };
-  for (int transfers = 0; transfers < 100 && !(both_carried() && both_measured()); ++transfers) {
-    b->data_bytes = 0;
-    a->released.clear();
-    BeginTransfer();
-    ExpectAllArrived();
-  }
-  EXPECT_TRUE(both_carried()) << cables[0]->carried() << " and " << cables[1]->carried();
-  EXPECT_TRUE(both_measured());
-  for (const RailSnapshot& rail : RailsOf(*a)) {
-    EXPECT_GE(rail.delivery_bytes_per_second_best, rail.delivery_bytes_per_second);
-  }
-}
-
-// Why: losing one of two cables costs speed, nothing else, and it comes back by itself.
-TEST_P(TcpFabricTest, GoesOnOverTheOtherCableWhenOneIsCutInMidTransfer) {
-  MakePair();
-  for (const std::size_t cut : {0u, 1u}) {
-    b->data_bytes = 0;
-    a->released.clear();
-    BeginTransfer();
-    ASSERT_TRUE(Carries(*cables[cut]));
-    cables[cut]->PullOut();
-    ExpectAllArrived();
-    EXPECT_EQ(RailsOf(*a).size(), 1u);
-    cables[cut]->PlugIn();
-    ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
-  }
-}
-
 TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   MakePair();
   BeginTransfer();
@@ -202,20 +161,6 @@ TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   ExpectAllArrived();
   cables[1]->PlugIn();
   ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2; }));
-}
-
-// Why: a cable that flaps must lose neither a byte nor a node.
-TEST_P(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
-  MakePair();
-  BeginTransfer();
-  for (int cut = 0; cut < 10; ++cut) {
-    LoopbackCable& cable = *cables[static_cast<std::size_t>(cut % 2)];
-    const std::uint64_t mark = cable.carried() + 100'000;
-    ASSERT_TRUE(Until([&] { return cable.carried() > mark || b->data_bytes == source.size(); }));
-    cable.Cut();
-  }
-  ExpectAllArrived();
-  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
 }
 
 // Why: both sides may list all addresses of each other; in the end there is one rail for each pair

@@ -176,17 +176,6 @@ TEST_F(TcpRailDriverTest, HasItsThreadOnceItIsPreparedForLargeData) {
   EXPECT_EQ(by_loop_.received, 1);
 }
 
-TEST_F(TcpRailDriverTest, MakesItsThreadForTheFirstLargeFrame) {
-  Start();
-  ASSERT_FALSE(rail_->has_thread());
-  const std::vector<std::byte> source(300'000, std::byte{9});
-  ASSERT_TRUE(Give(Header(wire::FrameType::kData, 1, 300'000), source.data()));
-  EXPECT_TRUE(rail_->has_thread());
-  EXPECT_EQ(ReadAtFar().sequence, 1u);
-  rail_->Stop();
-  EXPECT_EQ(by_thread_.data, 1);
-}
-
 // What was given before an orderly end is sent, though there has been no thread until then.
 TEST_F(TcpRailDriverTest, SendsTheRestWithoutHavingHadAThread) {
   Start();

@@ -241,12 +241,6 @@ TEST_F(TcpRailTest, GoesDownAsCutWhenTheOtherSideHasGivenItUp) {
   EXPECT_THAT(down.reason, testing::HasSubstr("changed on the way"));
 }
 
-TEST_F(TcpRailTest, TellsThatTheOtherSideHasClosed) {
-  Start();
-  far_.Reset();
-  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
-}
-
 // Why: the other side takes a closed connection for the end of this daemon, which only gives up a
 // rail.
 TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
@@ -565,17 +559,6 @@ TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
   EXPECT_EQ(::recv(far_.get(), got.data(), 4 * sizeof got[0], MSG_WAITALL),
             static_cast<ssize_t>(3 * sizeof got[0]));
   EXPECT_EQ(got[2].sequence, 3u);
-}
-
-TEST_F(TcpRailTest, TellsOfEachNumberedFrameThatItHasWritten) {
-  Start();
-  for (std::uint64_t i = 0; i <= 3; ++i) {
-    RailCommand command;
-    command.frame.header = Header(i == 0 ? wire::FrameType::kAck : wire::FrameType::kGrant, i);
-    ASSERT_TRUE(rail_->Give(command));
-  }
-  while (transmitted_ < 3) Next(RailEvent::Kind::kTransmitted);
-  EXPECT_EQ(transmitted_, 3u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A rail whose frames go through TLS: payload of any size, and the effect when a stranger on the
-// path cuts, changes or adds something once both ends have agreed.
+// A rail whose frames go through TLS: the effect when a stranger on the path cuts, changes or adds
+// something once both ends have agreed. tcp_fabric_test.cc carries large data over one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,60 +107,6 @@ class TlsRailTest : public OneRailTest {
   std::unique_ptr<TlsStream> acceptor_;
   ReceiveBudget::Share share_;
 };
-
-// How: 24 frames of the largest size, and small ones between; each byte shows its place.
-TEST_F(TlsRailTest, PlacesLargePayload) {
-  constexpr std::uint32_t kChunk = wire::kChunkBytesMax;
-  constexpr std::uint32_t kChunks = 24;
-  std::vector<std::byte> target(std::size_t{kChunk} * kChunks);
-  Ask(target);
-  Start();
-  std::thread far([this] {
-    std::uint64_t sequence = 0;
-    for (std::uint32_t i = 0; i < kChunks; ++i) {
-      const std::uint64_t offset = std::uint64_t{kChunk} * i;
-      Say(FrameBytes(Header(wire::FrameType::kData, ++sequence, kChunk, offset),
-                     static_cast<int>(i)));
-      Say(FrameBytes(Header(wire::FrameType::kEager, ++sequence, 33), 7));
-    }
-  });
-  for (std::uint32_t i = 0; i < kChunks; ++i) {
-    EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
-    const RailEvent small = Next(RailEvent::Kind::kFrame);
-    EXPECT_EQ(small.payload.size(), 33u);
-    EXPECT_THAT(small.payload, Each(std::byte{7}));
-  }
-  far.join();
-  for (std::uint32_t i = 0; i < kChunks; ++i) {
-    const auto begin = target.begin() + static_cast<std::ptrdiff_t>(std::size_t{kChunk} * i);
-    EXPECT_EQ(std::count(begin, begin + kChunk, static_cast<std::byte>(i)), kChunk) << i;
-  }
-}
-
-TEST_F(TlsRailTest, SendsLargePayloadAndTellsWhenItIsNotReadAnyMore) {
-  Start();
-  const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{0x3c});
-  constexpr std::uint32_t kFrames = 8;
-  for (std::uint32_t i = 1; i <= kFrames; ++i) {
-    RailCommand command;
-    command.frame.header = Header(wire::FrameType::kData, i, wire::kChunkBytesMax);
-    command.frame.payload = payload.data();
-    ASSERT_TRUE(rail_->Give(command));
-  }
-  for (std::uint32_t i = 1; i <= kFrames; ++i) {
-    const std::vector<std::byte> frame = Hear(sizeof(wire::FrameHeader) + payload.size());
-    wire::FrameHeader header;
-    std::memcpy(&header, frame.data(), sizeof header);
-    EXPECT_EQ(header.sequence, i);
-    EXPECT_TRUE(std::equal(payload.begin(), payload.end(), frame.begin() + sizeof header));
-  }
-  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
-  RailEvent event;
-  while (transmitted_ < kFrames && platform::MonotonicNow() < deadline) {
-    if (rail_->Pop(event)) transmitted_ += event.transmitted;
-  }
-  EXPECT_EQ(transmitted_, kFrames);
-}
 
 // Why: data that was under way is sent again on the next rail, and must find its place free.
 TEST_F(TlsRailTest, ReadsWhatCameBeforeItWasCutAndTheRestWhenItIsSentAgain) {
