@@ -1,7 +1,6 @@
 """Programs that name their backend use the daemon as well, in whichever way mlxcomm gets into them;
 and other behaviour of stock MLX is kept."""
 
-import json
 import os
 import pathlib
 import re
@@ -96,12 +95,6 @@ def test_names_and_arguments_that_stock_refuses_are_refused():
     assert take.startswith("ValueError") and take.endswith("got 'rings'")
 
 
-def test_a_world_size_without_a_rank_trains_nobody_alone():
-    done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); mx.distributed.init()",
-                 MLX_WORLD_SIZE="2")
-    assert done.returncode != 0 and 'MLX_WORLD_SIZE="2" is set but MLX_RANK is not' in done.stderr
-
-
 # --- another MLX than the package was built for -----------------------------------------
 
 
@@ -193,35 +186,6 @@ def test_functions_imported_by_name_before_are_replaced_and_given_back(cluster):
     for process in ranks:
         assert process.finish() == 0, process.lines
         assert process.lines == ["2 2"]
-
-
-# Why: exo gives each rank a file of its own, in which its own entry is the wildcard address.
-@pytest.mark.parametrize("kind", ["host files", "coordinators"])
-def test_variables_that_differ_by_rank_lead_to_one_job(cluster, tmp_path, kind):
-    c = cluster(2)
-    own = [{}, {}]
-    for rank in (0, 1):
-        if kind == "host files":
-            path = tmp_path / f"ring{rank}.json"
-            hosts = ["10.0.0.1:5000", "10.0.0.2:5000"]
-            hosts[rank] = "0.0.0.0:5000"
-            path.write_text(json.dumps(hosts))
-            own[rank] = {"MLX_HOSTFILE": str(path)}
-        else:
-            path = tmp_path / f"devices{rank}.json"
-            path.write_text(json.dumps([[None, "rdma_en5"], ["rdma_en5", None]]))
-            own[rank] = {"MLX_IBV_DEVICES": str(path),
-                         "MLX_JACCL_COORDINATOR": ["0.0.0.0:7777", "10.0.0.1:7777"][rank]}
-    ranks = []
-    for rank in (0, 1):
-        process = Process([sys.executable, str(RANK), "ring:strict"],
-                          {"MLX_RANK": str(rank), "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(rank),
-                           **own[rank]})
-        c.ranks.append(process)
-        ranks.append(process)
-    for number, process in enumerate(ranks):
-        assert process.finish() == 0, process.lines
-        assert process.lines == [f"ring:strict: {number} of 2, sum 2, by default 2"]
 
 
 def test_jaccls_own_way_to_tell_each_other_names_the_job(cluster, tmp_path):

@@ -30,17 +30,6 @@ bool Free(ArenaAllocator& arena, std::uint64_t offset) {
 
 constexpr std::uint64_t kPage = 4096;
 
-TEST(ArenaAllocatorTest, SaysWhenTheArenaIsFullAndTakesEverythingBack) {
-  ArenaAllocator arena(nullptr, 8 * kPage, kPage);
-  const auto all = arena.Allocate(8 * kPage);
-  ASSERT_TRUE(all.has_value());
-  EXPECT_FALSE(arena.Allocate(1).has_value());
-  EXPECT_EQ(arena.used_bytes(), 8 * kPage);
-  EXPECT_TRUE(Free(arena, *all));
-  EXPECT_FALSE(Free(arena, *all));
-  EXPECT_EQ(arena.largest_free_bytes(), 8 * kPage);
-}
-
 TEST(ArenaAllocatorTest, ReusesTheRangeThatWasFreedLast) {
   ArenaAllocator arena(nullptr, 64 * kPage, kPage);
   const auto a = *arena.Allocate(2 * kPage);
@@ -53,18 +42,6 @@ TEST(ArenaAllocatorTest, ReusesTheRangeThatWasFreedLast) {
   EXPECT_EQ(*arena.Allocate(2 * kPage), a);
   Free(arena, gap);
   Free(arena, end);
-}
-
-// Why: an array may go while the daemon still writes to it.
-TEST(ArenaAllocatorTest, KeepsAFreedRangeWhileAnOperationUsesIt) {
-  ArenaAllocator arena(nullptr, 4 * kPage, kPage);
-  const auto range = *arena.Allocate(4 * kPage);
-  ArenaAllocator::Pins pins;
-  ASSERT_TRUE(Pin(arena, pins, {{range + 100, 1}}));
-  EXPECT_TRUE(Free(arena, range));
-  EXPECT_FALSE(arena.Allocate(kPage).has_value());
-  arena.Unpin(pins);
-  EXPECT_TRUE(arena.Allocate(kPage).has_value());
 }
 
 // Why: an operation that ends in one go has no pins, so its buffer must be known as freed before it is.

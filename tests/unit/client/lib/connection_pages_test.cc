@@ -224,17 +224,6 @@ TEST_F(ConnectionPagesTest, OneThreadMayFreeBuffersWhileAnotherCalls) {
   frees.join();
 }
 
-TEST_F(ConnectionPagesTest, ACallThatWaitsMeetsARankThatComesLate) {
-  Open();
-  buffer[0] = buffer[1] = 1;
-  std::thread caller([&] { EXPECT_EQ(Sum(), MLXCOMM_OK) << error.message; });
-  // It has called once it has announced.
-  while (supervisor->CalledBy(0) != 5) std::this_thread::yield();
-  EXPECT_EQ(OtherCalls(OperationKind::kAllReduce, 2).way, Way::kPage);
-  caller.join();
-  EXPECT_EQ(buffer[0], 3);
-}
-
 // Why: what a session has learnt of its waits is shared by its threads.
 TEST_F(ConnectionPagesTest, CallsThatWaitInTwoThreadsMeetTheSameOfTheOtherRank) {
   Open();

@@ -34,22 +34,6 @@ class ConnectionTest : public SessionTest {
 
 // --- the hello ------------------------------------------------------------------------
 
-TEST(ConnectTest, PassesARefusalOn) {
-  FakeDaemon daemon;
-  daemon.Answer([&](int connection) {
-    queue::DaemonHello hello = daemon.MakeHello();
-    hello.failure_code = FailureCode::kPermissionDenied;
-    std::string("it does not serve user 7").copy(hello.message, sizeof hello.message);
-    EXPECT_TRUE(queue::SendWithDescriptors(connection, &hello, sizeof hello, nullptr, 0,
-                                           FakeDaemon::kPatienceNs));
-  });
-  mlxcomm_connection* connection = nullptr;
-  mlxcomm_error error{};
-  EXPECT_EQ(Connect(daemon, connection, error), MLXCOMM_PERMISSION_DENIED);
-  EXPECT_EQ(connection, nullptr);
-  EXPECT_THAT(error.message, AllOf(HasSubstr(daemon.socket_path()), HasSubstr("user 7")));
-}
-
 TEST(ConnectTest, SaysWhenTheHelloIsCutInTheMiddle) {
   FakeDaemon daemon;
   daemon.Answer([&](int connection) {
@@ -288,14 +272,6 @@ TEST_F(ConnectionTest, RefusesMoreOperationsThanCompletionsHaveSlots) {
 }
 
 // --- waiting --------------------------------------------------------------------------
-
-TEST_F(ConnectionTest, WakesUpFromSleep) {
-  const std::uint64_t ticket = Barrier();
-  std::thread waiter([&] { EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message; });
-  while (!daemon.client_sleeps()) std::this_thread::yield();
-  daemon.Complete(ticket);
-  waiter.join();
-}
 
 // Why: one thread reads the completions of all, and must pass on those of others. How: the last
 // submitted operation ends first.

@@ -147,8 +147,6 @@ TEST(RenderDetailsTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinke
               testing::Not(testing::HasSubstr("looks for neighbours")));
 }
 
-// Why: one cut cable takes circuits through it along; the cable is the one to look at.
-//
 // Why: a Mac is delivered in that state, all seems to work, and nothing shows the cost.
 TEST(RenderDetailsTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
   v1::StatusReply status;
@@ -171,6 +169,7 @@ TEST(RenderDetailsTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
   EXPECT_EQ(RenderStatusDetails(status, false).find("Thunderbolt Bridge"), std::string::npos);
 }
 
+// Why: one cut cable takes circuits through it along; the cable is the one to look at.
 TEST(RenderDetailsTest, NamesTheLinkThatIsTheCause) {
   v1::StatusReply status;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
@@ -249,19 +248,6 @@ TEST(RenderDetailsTest, ShowsGroupsBelowTheirJobAndThatItShrank) {
                 "      rank 1 waits for rank 0 in shrink for 10 ms\n"
                 "    and 2 groups more\n"),
       std::string::npos);
-}
-
-TEST(RenderDetailsTest, HealthNamesWhatIsWrongAndWhatToDo) {
-  v1::StatusReply status;
-  v1::NodeStatus& node = *status.add_nodes();
-  node.set_name("a");
-  node.set_answered(true);
-  v1::LinkStatus& link = *node.add_links();
-  link.set_peer("b");
-  link.set_state(v1::LinkState::grace);
-  EXPECT_THAT(
-      RenderStatusDetails(status, false),
-      testing::HasSubstr("health: link a to b is down, and waited for: is mlxcommd running"));
 }
 
 TEST(RenderDetailsTest, HealthTellsWhomAJobHasLongWaitedFor) {
