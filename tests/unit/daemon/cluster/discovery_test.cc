@@ -63,16 +63,6 @@ TEST_F(DiscoveryTest, SaysLittleOnceAllIsKnown) {
   EXPECT_LE(segments_.said() - before, 2 * 36u);  // One in 2 s each, a little early.
 }
 
-TEST_F(DiscoveryTest, KnowsARailForEachCable) {
-  for (const std::string interface : {"en0", "en1", "en2"}) {
-    const auto cable = static_cast<std::uint8_t>(interface.back() - '0');
-    segments_.Plug(1, interface, cable, cable);
-    segments_.Plug(2, interface, cable, cable);
-  }
-  segments_.RunFor(100 * kMs);
-  EXPECT_THAT(segments_.node(1).dialed(), SizeIs(3));
-}
-
 // Both have two interfaces on one switch: four pairs hear each other, two are enough.
 TEST_F(DiscoveryTest, UsesEachInterfaceOnceForANodeOnASwitch) {
   for (std::uint16_t node = 1; node <= 2; ++node) {
@@ -111,26 +101,6 @@ TEST_F(DiscoveryTest, LosesAndForgetsWhoIsSilent) {
   EXPECT_THAT(one().Neighbours(), SizeIs(1));
   segments_.RunFor(Discovery::kForgetNs);
   EXPECT_THAT(one().Neighbours(), IsEmpty());
-}
-
-TEST_F(DiscoveryTest, FindsItsNeighbourAgainWhenTheCableIsBack) {
-  Join();
-  segments_.Unplug(1, "en0");
-  segments_.RunFor(Discovery::kLostNs + Discovery::kDialNs);
-  EXPECT_THAT(segments_.node(1).dialed(), IsEmpty());
-  segments_.Plug(1, "en0", 0);
-  segments_.RunFor(100 * kMs);
-  EXPECT_THAT(segments_.node(1).dialed(), SizeIs(1));
-}
-
-TEST_F(DiscoveryTest, LeavesAnotherClusterAlone) {
-  segments_.Add(3, /*key=*/2);
-  segments_.Plug(3, "en0", 0);
-  Join();
-  EXPECT_EQ(segments_.node(1).heard(segments_.now()), 1u);
-  EXPECT_EQ(segments_.node(3).heard(segments_.now()), 0u);
-  EXPECT_GT(one().counters().foreign, 0u);
-  EXPECT_GT(segments_.node(3).discovery().counters().foreign, 0u);
 }
 
 // While the key is being changed some hold both; they meet nodes with the old one and nodes with

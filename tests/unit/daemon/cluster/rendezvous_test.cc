@@ -212,15 +212,6 @@ TEST(RendezvousTest, GivesAllNodesTheWorstCostsOfAnyWithinBounds) {
   }
 }
 
-TEST(RendezvousTest, JobsOfOtherNamesDoNotMeet) {
-  Cluster cluster(2);
-  cluster.Attach(0, 1, 0, 2, "one");
-  cluster.Attach(1, 1, 1, 2, "two");
-  cluster.Run();
-  EXPECT_TRUE(cluster.nodes[0]->formed.empty());
-  EXPECT_EQ(cluster.nodes[0]->rendezvous.AllWaiting().size(), 2u);
-}
-
 TEST(RendezvousTest, RefusesATakenRankNamingWhoHasIt) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
@@ -238,16 +229,6 @@ TEST(RendezvousTest, RefusesAnotherSizeAlsoFromAfar) {
   cluster.Run();
   EXPECT_EQ(cluster.nodes[0]->refused.size() + cluster.nodes[1]->refused.size(), 2u);
   EXPECT_THAT(cluster.nodes[1]->refused[2].message, HasSubstr("size"));
-}
-
-TEST(RendezvousTest, NamesTheMissingRanksAtTheDeadline) {
-  Cluster cluster(1);
-  cluster.Attach(0, 1, 1, 4);
-  cluster.nodes[0]->rendezvous.OnTime(999'999'999);
-  EXPECT_TRUE(cluster.nodes[0]->refused.empty());
-  cluster.nodes[0]->rendezvous.OnTime(1'000'000'000);
-  EXPECT_EQ(cluster.nodes[0]->refused[1].code, FailureCode::kDeadlineExceeded);
-  EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr("ranks 0, 2, 3"));
 }
 
 TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {

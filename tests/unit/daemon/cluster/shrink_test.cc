@@ -231,24 +231,6 @@ class Cluster {
   int ranks_per_node_;
 };
 
-TEST(ShrinkTest, GivesAllWhoAreLeftTheSameGroupWhateverTheOrder) {
-  std::vector<std::uint32_t> order = {0, 1, 3};
-  do {
-    Cluster cluster(4, 1);
-    cluster.Kill(2);
-    for (const std::uint32_t rank : order) {
-      for (const std::uint32_t other : order) EXPECT_TRUE(cluster.GroupOf(other).empty());
-      cluster.Ask(rank);
-      cluster.Run();
-    }
-    for (const std::uint32_t rank : order) {
-      EXPECT_THAT(cluster.GroupOf(rank), ElementsAre(0, 1, 3));
-      EXPECT_EQ(cluster.LastOf(rank), cluster.LastOf(0));
-    }
-    EXPECT_EQ(cluster.violations, 0u);
-  } while (std::next_permutation(order.begin(), order.end()));
-}
-
 TEST(ShrinkTest, WorksOnOneNodeAndWithSeveralRanksANode) {
   Cluster one(1, 3);
   one.Kill(0);
