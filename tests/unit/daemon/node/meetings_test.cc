@@ -206,11 +206,6 @@ class MeetingsTest : public testing::Test {
   std::array<meeting::CallWords, kRanks> calls;
 };
 
-TEST_F(MeetingsTest, AGroupOfThisNodeAloneGetsAPageThatOpensOnceAllRanksAreReady) {
-  FormJob();
-  OpenPage();
-}
-
 TEST_F(MeetingsTest, WithoutSharedMemoryTheDaemonCarriesOutEverything) {
   port.makes_pages = false;
   FormJob();

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "proto/meeting/supervisor_side.h"
@@ -63,21 +62,6 @@ TEST_F(RankSideTest, GoesToThePageFromTheOperationAfterTheNextOneOn) {
   EXPECT_EQ(called.number, 2U);
 }
 
-TEST_F(RankSideTest, MeetsWhoCallsTheSame) {
-  Open();
-  const std::uint64_t number = Call(zero_).number;
-  EXPECT_EQ(Look(zero_, number), Progress::kWaits);
-  Call(one_);
-  ASSERT_EQ(Look(zero_, number), Progress::kMet);
-  ASSERT_EQ(Look(one_, number), Progress::kMet);
-  std::uint64_t brought = 0;
-  std::memcpy(&brought, memory_.view().contribution(1, number, 16), 8);
-  EXPECT_EQ(brought, 11U);
-  zero_.End(number);
-  one_.End(number);
-  EXPECT_TRUE(Close().empty());
-}
-
 TEST_F(RankSideTest, SaysThatCallsDifferAndTheDaemonTakesThemAll) {
   Open();
   const std::uint64_t number = Call(zero_).number;
@@ -112,21 +96,6 @@ TEST_F(RankSideTest, AsksForTheEndOfThePageWhereAllSlotsAreInUse) {
   }
   EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);
   EXPECT_EQ(Close().size(), kGenerations);
-}
-
-// Another rank may still read what lies there.
-TEST_F(RankSideTest, WritesOverNothingThatAnotherHasNotEnded) {
-  Open();
-  for (std::uint32_t call = 0; call < kGenerations; ++call) {
-    Call(zero_);
-    const std::uint64_t number = Call(one_).number;
-    ASSERT_EQ(Look(zero_, number), Progress::kMet);
-    zero_.End(number);
-  }
-  EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);
-  std::uint64_t brought = 0;
-  std::memcpy(&brought, memory_.view().contribution(0, 2, 16), 8);
-  EXPECT_EQ(brought, 10U);
 }
 
 class CellsTest : public RankSideTest {
@@ -184,21 +153,6 @@ TEST_F(CellsTest, LiesInTheCellsWhateverItsRankSays) {
   CallInCell(zero_, 2);
   memory_.view().slot(0, 2).inline_bytes[0] = std::byte{0xff};
   EXPECT_EQ(Brought(0, 2), memory_.view().cell(0, kGenerations - 1));
-}
-
-TEST_F(RankSideTest, WritesOverNothingWhileAnOlderOneOfItsOwnIsUnderWay) {
-  Open();
-  for (std::uint64_t number = 2; number < 2 + kGenerations; ++number) {
-    Call(zero_);
-    Call(one_);
-    ASSERT_EQ(Look(one_, number), Progress::kMet);
-    one_.End(number);
-    if (number != 2) zero_.End(number);
-  }
-  EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);  // Operation 2's slot,
-  EXPECT_EQ(Call(zero_).way, Way::kDaemonCloses);  // and 3's, which has ended.
-  zero_.End(2);
-  EXPECT_EQ(Call(zero_).way, Way::kPage);
 }
 
 // Why: a call that the daemon refuses does not count, and is made again with its number. The first time it

@@ -82,36 +82,6 @@ TEST_F(SupervisorSideTest, AdoptsWhatNotAllHaveCalledInOrderOfNumberAndRank) {
   EXPECT_EQ(Call(zero_).way, Way::kDaemon) << "the other one submits it itself";
 }
 
-TEST_F(SupervisorSideTest, AdoptsNothingTwice) {
-  Open();
-  Call(zero_);
-  EXPECT_EQ(Close().size(), 1U);
-  ASSERT_TRUE(supervisor_.Reopen());
-  EXPECT_TRUE(Close().empty());
-}
-
-// The rank died between its call and the announcement.
-TEST_F(SupervisorSideTest, AnnouncesForARankThatHasCalledAndDied) {
-  Open();
-  Call(zero_);
-  Call(one_);
-  area(1).slots[kFirst].announced.store(0);
-  EXPECT_EQ(Look(zero_, kFirst), Progress::kWaits);
-  EXPECT_TRUE(Close().empty());
-  EXPECT_EQ(Look(zero_, kFirst), Progress::kMet);
-}
-
-// It wrote its slot and its offer, and died before it called.
-TEST_F(SupervisorSideTest, AdoptsNothingThatWasOfferedAndNotCalled) {
-  Open();
-  Call(zero_);
-  area(1).offers[kFirst].number_plus_one.store(kFirst + 1);
-  area(1).slots[kFirst].call = {7, 0};
-  const std::vector<Adopted> adopted = Close();
-  ASSERT_EQ(adopted.size(), 1U);
-  EXPECT_EQ(adopted[0].rank, 0U);
-}
-
 TEST_F(SupervisorSideTest, SkipsWhatHasEnded) {
   Open();
   Call(zero_);
@@ -120,15 +90,6 @@ TEST_F(SupervisorSideTest, SkipsWhatHasEnded) {
   zero_.End(kFirst);
   area(1).slots[kFirst].call = {9, 9};
   EXPECT_EQ(Close().size(), 1U) << "the other one's, which has not";
-}
-
-TEST_F(SupervisorSideTest, CountsAnOpeningInEachTurn) {
-  ASSERT_TRUE(supervisor_.Reopen());
-  const std::uint64_t seen = area(1).turn.load();
-  Close();
-  ASSERT_TRUE(supervisor_.Reopen());
-  EXPECT_NE(area(1).turn.load(), seen) << "though it has called as many, and the mode is the same";
-  EXPECT_EQ(Turn::Of(area(1).turn.load()).called, Turn::Of(seen).called);
 }
 
 TEST_F(SupervisorSideTest, TakesTheModeThatDoesNotExistForClosed) {

@@ -1,4 +1,4 @@
-// The queue's rings, doorbells and descriptor passing.
+// The queue's rings and descriptor passing.
 #include "proto/queue/ring.h"
 
 #include <fcntl.h>
@@ -102,17 +102,6 @@ TEST(RingTest, LosesNoWakeUp) {
   }
   consumer.join();
   ::close(ends[0]);
-  ::close(ends[1]);
-}
-
-TEST(RingDoorbellTest, TellsOfTheOtherSidesEnd) {
-  int ends[2];
-  ASSERT_TRUE(MakeDoorbellPair(ends));
-  EXPECT_EQ(DrainDoorbell(ends[1]), DoorbellState::kSilent);
-  for (int i = 0; i < 1000; ++i) RingDoorbell(ends[0]);
-  EXPECT_EQ(DrainDoorbell(ends[1]), DoorbellState::kRung);
-  ::close(ends[0]);
-  EXPECT_EQ(WaitForDoorbell(ends[1], 1'000'000'000), DoorbellState::kOtherSideGone);
   ::close(ends[1]);
 }
 
