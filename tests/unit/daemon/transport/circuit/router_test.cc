@@ -67,24 +67,6 @@ TEST_F(RouterTest, ReachesThroughANeighbourWhoIsNone) {
   EXPECT_THAT(b.control, IsEmpty());
 }
 
-TEST_F(RouterTest, CarriesDataBothWaysFarBeyondTheWindow) {
-  Node a(io, "a", 1);
-  Node b(io, "b", 2, {a.address()});
-  Node c(io, "c", 3, {b.address()});
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.up.size() == 2 && c.up.size() == 2; }));
-  const std::vector<std::byte> source = Pattern(8 * 1024 * 1024 + 12);
-  std::vector<std::byte> to_c(source.size()), to_a(source.size());
-  SendChunks(a, c, source, to_c, 1024 * 1024);
-  SendChunks(c, a, source, to_a, 1024 * 1024);
-  idle = true;
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return c.data_bytes == source.size() && a.data_bytes == source.size() && a.released[9] == 9 &&
-           c.released[9] == 9;
-  }));
-  EXPECT_TRUE(source == to_c);
-  EXPECT_TRUE(source == to_a);
-}
-
 void Add(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
          std::uint32_t bytes) {
   for (std::uint32_t i = 0; i < bytes; ++i) {
@@ -214,62 +196,6 @@ TEST_F(RouterTest, WithdrawsAndCancelsInTheMiddle) {
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.released[9] == 16 && c.control.size() == 1; }));
   EXPECT_TRUE(target == as_it_was);
   EXPECT_LT(c.data_bytes, source.size());
-}
-
-TEST_F(RouterTest, CarriesGrantsCreditsAndEagerFramesOfEverySize) {
-  Node a(io, "a", 1);
-  Node b(io, "b", 2, {a.address()});
-  Node c(io, "c", 3, {b.address()});
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.up.size() == 2 && c.up.size() == 2; }));
-  const std::vector<std::byte> source = Pattern(wire::kEagerBytesMax);
-  const std::vector<std::uint32_t> sizes = {0, 1, 80, 4096, wire::kEagerBytesMax};
-  for (const std::uint32_t size : sizes) {
-    wire::FrameHeader header;
-    header.type = wire::FrameType::kEager;
-    header.number = size;
-    header.payload_bytes = size;
-    ASSERT_TRUE(c.links->Send(a.options.self.id, header, source.data(), 0).ok());
-    header = {};
-    header.type = wire::FrameType::kGrant;
-    ASSERT_TRUE(c.links->Send(a.options.self.id, header, nullptr, 0).ok());
-  }
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.grants == 5; }));
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    EXPECT_EQ(a.eager.at(i), std::pair(std::uint64_t{sizes[i]}, std::size_t{sizes[i]}));
-  }
-}
-
-// A chain of six: every node reaches every other, the ends through four others.
-TEST_F(RouterTest, EverybodyOfALongChainReachesEverybody) {
-  std::vector<std::unique_ptr<Node>> owned;
-  std::vector<Node*> nodes;
-  for (std::uint8_t i = 0; i < 6; ++i) {
-    std::vector<std::string> connect;
-    if (i > 0) connect.push_back(nodes.back()->address());
-    // Ids out of order, so that the opener is sometimes on the left, sometimes on the right.
-    owned.push_back(std::make_unique<Node>(io, std::string(1, static_cast<char>('a' + i)),
-                                           static_cast<std::uint8_t>(1 + (i * 5) % 6), connect));
-    nodes.push_back(owned.back().get());
-  }
-  ASSERT_TRUE(RunUntil(nodes, [&] {
-    return std::all_of(nodes.begin(), nodes.end(), [](Node* n) { return n->up.size() == 5; });
-  }));
-  EXPECT_EQ(LinkOf(*nodes[0], *nodes[5]).detail, "reached through b, c, d, e");
-  for (Node* const from : nodes) {
-    for (Node* const to : nodes) {
-      if (from == to) continue;
-      for (int i = 0; i < 20; ++i) ASSERT_TRUE(SendText(*from, *to, std::to_string(i)).ok());
-    }
-  }
-  ASSERT_TRUE(RunUntil(nodes, [&] {
-    return std::all_of(nodes.begin(), nodes.end(),
-                       [](Node* n) { return n->control.size() == 100; });
-  }));
-  for (Node* const node : nodes) {
-    for (const auto& [from, texts] : node->control_from) {
-      for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::to_string(i));
-    }
-  }
 }
 
 // Why: a daemon's last messages must also reach nodes further away.

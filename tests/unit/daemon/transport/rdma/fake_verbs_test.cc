@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -137,21 +136,6 @@ class FakeVerbsTest : public testing::Test {
   Verbs verbs{};
 };
 
-TEST_F(FakeVerbsTest, TakesWhatIsRight) {
-  Bare a(verbs, 0);
-  Bare b(verbs, 1);
-  a.Ready(b.pair->qp_num);
-  b.Ready(a.pair->qp_num);
-  ASSERT_EQ(b.Receive(), 0);
-  std::memset(a.memory, 7, kFrame);
-  ASSERT_EQ(a.Send(), 0);
-  EXPECT_EQ(a.Await(1).at(0).status, IBV_WC_SUCCESS);
-  const std::vector<ibv_wc> came = b.Await(1);
-  EXPECT_EQ(came.at(0).status, IBV_WC_SUCCESS);
-  EXPECT_EQ(came.at(0).byte_len, kFrame);
-  EXPECT_EQ(b.memory[kFrame - 1], std::byte{7});
-}
-
 TEST_F(FakeVerbsTest, HasUnreliableQueuePairsOfOneEntryOnly) {
   Bare a(verbs, 0);
   EXPECT_EQ(a.Make(16, IBV_QPT_RC), nullptr);
@@ -159,31 +143,6 @@ TEST_F(FakeVerbsTest, HasUnreliableQueuePairsOfOneEntryOnly) {
   ExpectFault("asked for with more than there may be");
   EXPECT_EQ(a.Make(4096), nullptr);
   ExpectFault("asked for with more than there may be");
-}
-
-TEST_F(FakeVerbsTest, HasTenQueuePairsAndAHundredRegions) {
-  Bare a(verbs, 0);
-  std::vector<ibv_qp*> pairs;
-  for (int i = 1; i < 10; ++i) pairs.push_back(a.Make(16));
-  EXPECT_EQ(a.Make(16), nullptr);
-  EXPECT_EQ(errno, EBUSY);
-  for (ibv_qp* const pair : pairs) EXPECT_EQ(verbs.destroy_qp(pair), 0);
-  std::vector<ibv_mr*> regions;
-  for (int i = 1; i < 100; ++i)
-    regions.push_back(verbs.reg_mr(a.domain, a.memory, kFrame, kAllAccess));
-  EXPECT_EQ(verbs.reg_mr(a.domain, a.memory, kFrame, kAllAccess), nullptr);
-  ExpectFault("one region too many");
-  for (ibv_mr* const region : regions) EXPECT_EQ(verbs.dereg_mr(region), 0);
-}
-
-TEST_F(FakeVerbsTest, WantsRegionsWithAllAccessOnOneSideOfABoundary) {
-  Bare a(verbs, 0);
-  EXPECT_EQ(verbs.reg_mr(a.domain, a.memory, kFrame, IBV_ACCESS_LOCAL_WRITE), nullptr);
-  // Only an address; the memory is not touched.
-  auto* const below = reinterpret_cast<std::byte*>((std::uintptr_t{8} << 32) - kFrame);
-  ibv_mr* const region = verbs.reg_mr(a.domain, below, 2 * kFrame, kAllAccess);
-  ExpectFault("reaches over 4 GiB");
-  EXPECT_EQ(verbs.dereg_mr(region), 0);
 }
 
 TEST_F(FakeVerbsTest, WantsQueuePairsMadeReadyStepByStep) {

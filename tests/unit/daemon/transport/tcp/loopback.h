@@ -14,7 +14,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "daemon/transport/tcp/tcp_fabric.h"
@@ -38,15 +37,11 @@ struct Node : FabricListener, LinksPort {
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
     lost.push_back(std::string(why.message()));
   }
-  void OnControl(const NodeId& node, std::span<const std::byte> message) override {
+  void OnControl(const NodeId&, std::span<const std::byte> message) override {
     control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
-    control_from[node].push_back(control.back());
   }
-  void OnEager(const NodeId&, const wire::FrameHeader& header,
-               std::span<const std::byte> payload) override {
-    eager.emplace_back(header.number, payload.size());
-  }
-  void OnGrant(const NodeId&, const wire::FrameHeader&) override { ++grants; }
+  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
+  void OnGrant(const NodeId&, const wire::FrameHeader&) override {}
   void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
   void OnDataReceived(const NodeId&, const wire::FrameHeader& header) override {
     data_bytes += header.payload_bytes;
@@ -67,9 +62,6 @@ struct Node : FabricListener, LinksPort {
   std::vector<NodeIdentity> up;
   std::vector<std::string> lost;
   std::vector<std::string> control;
-  std::map<NodeId, std::vector<std::string>> control_from;
-  std::vector<std::pair<std::uint64_t, std::size_t>> eager;
-  int grants = 0;
   int withdrawn = 0;
   std::uint64_t data_bytes = 0;
   std::map<std::uint64_t, int> released;
