@@ -1,4 +1,4 @@
-// Messages, sums of floats, and every way in which a group can fail, in every layout.
+// Sums of floats, and every way in which a group can fail, in every layout.
 // operations_test.cc has all operations' values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,36 +52,6 @@ TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
       if (first.empty()) first = out[0];
       for (const auto& result : out) ASSERT_TRUE(result == first) << DataTypeName(type);
     }
-  }
-}
-
-// Every rank sends to every other, small and large, and receives in another order.
-TEST_P(LayoutTest, SendsMeetReceivesBetweenAnyTwoRanks) {
-  for (const std::uint64_t count : {0u, 10u, 100'000u}) {
-    SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 4);
-    const std::uint32_t size = cluster.size();
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::int32_t>> in, out;
-    for (std::uint32_t a = 0; a < size; ++a) {
-      for (std::uint32_t b = 0; b < size; ++b) {
-        if (a == b) continue;
-        in[{a, b}].assign(count, static_cast<std::int32_t>(a * 100 + b));
-        Call send = Plain(OperationKind::kSend, in[{a, b}].data(), nullptr, count);
-        send.peer_rank = b;
-        cluster.Submit(a, send);
-      }
-    }
-    for (std::uint32_t b = size; b-- > 0;) {
-      for (std::uint32_t a = size; a-- > 0;) {
-        if (a == b) continue;
-        out[{a, b}].assign(count, -1);
-        Call receive = Plain(OperationKind::kReceive, nullptr, out[{a, b}].data(), count);
-        receive.peer_rank = a;
-        cluster.Submit(b, receive);
-      }
-    }
-    cluster.Run();
-    EXPECT_TRUE(out == in);
-    EXPECT_EQ(cluster.violations, 0u);
   }
 }
 
@@ -298,25 +268,6 @@ TEST_P(FailureTest, LostNodeFailsOperationsInFlightAndReleasesTheirBuffers) {
     ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
     EXPECT_EQ(cluster.completions[rank + 1][0].failure.code, FailureCode::kRankLost);
     EXPECT_FALSE(cluster.core(cluster.node_of(rank)).UsesSession(rank + 1));
-  }
-}
-
-// Why: the normal end of a job is that ranks leave one after the other.
-TEST_P(FailureTest, RanksThatLeaveAfterTheLastOperationHurtNobody) {
-  SubmitAll(0, cluster.size(), 100'000);
-  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
-    cluster.Run();
-    Collectives& core = cluster.core(cluster.node_of(rank));
-    core.Find(SimulatedCluster::kGroup)->OnLocalRankDetached(rank, cluster.now_ns);
-    cluster.Carry(cluster.node_of(rank));
-  }
-  cluster.Run();
-  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
-    ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
-    EXPECT_TRUE(cluster.completions[rank + 1][0].failure.ok());
-  }
-  for (int node = 0; node < GetParam().nodes; ++node) {
-    EXPECT_TRUE(cluster.core(node).RemoveIfOver(SimulatedCluster::kGroup));
   }
 }
 

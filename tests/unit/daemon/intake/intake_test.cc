@@ -457,18 +457,6 @@ TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
   EXPECT_EQ(missed, 0);
 }
 
-TEST_F(IntakeTest, RefusesToBeTheSecondAtItsSocket) {
-  ASSERT_TRUE(Open().ok());
-  Diary other;
-  const auto second = Intake::Create(io, options, other);
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
-  const auto client = Connect();
-  ASSERT_NE(client, nullptr);
-  ExpectService(*client, diary.opened.back());
-  intake.reset();
-  EXPECT_FALSE(std::filesystem::exists(options.socket_path));
-}
-
 // Why: a daemon that drains is there. A process that asks gets an answer, not "no mlxcommd".
 TEST_F(IntakeTest, RefusesClientsAndServesTools) {
   ASSERT_TRUE(Open().ok());
