@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -14,7 +13,7 @@ import pytest
 
 from bench import figures, measuring, systems
 from bench.places import Failed, Machine, cores_of, end_of, started_on
-from conftest import PATIENCE, find_test_program, free_port
+from conftest import PATIENCE, find_test_program
 from ground.namespaces import NotAllowed
 
 RUNNER = pathlib.Path(measuring.__file__)
@@ -184,49 +183,6 @@ def test_without_a_build_or_figures_a_line_says_what_is_lacking(tmp_path):
         done = subprocess.run([sys.executable, RUNNER, *words, "--keep", tmp_path], env=environment,
                               capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
-
-
-@pytest.fixture
-def exchange(tmp_path):
-    """Starts a rank that exchanges these sizes by the plain exchange; it is ended with the test."""
-    program = find_test_program("bench", "peers/plain_exchange_all_reduce")
-    if not os.path.exists(program):
-        pytest.skip("the benchmark's programs were not built")
-    started = []
-
-    def rank(number, address, sizes=(1024,)):
-        started.append(subprocess.Popen(
-            [program, tmp_path, "0.001", "0", *map(str, sizes)], stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "MLX_RANK": str(number), "MLX_WORLD_SIZE": "2", "EXCHANGE_ADDRESS": address}))
-        return started[-1]
-
-    yield rank
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_the_plain_exchange_sums_all_sizes_in_whichever_order_ranks_start(exchange, tmp_path, first):
-    """Why: halves, pieces and lookahead may end anywhere. How: sizes that no vector divides, none for one of
-    the ranks, several pieces; the ranks check every element."""
-    address = f"127.0.0.1:{free_port()}"
-    sizes = [4, 8, 12, 65540, 262144, 3 * 2**20 + 4]
-    ranks = [exchange(number, address, sizes) for number in (first, 1 - first)]
-    assert [(rank.communicate(timeout=PATIENCE)[1], rank.returncode) for rank in ranks] == [("", 0)] * 2
-    for number in (0, 1):
-        found = json.loads((tmp_path / f"rank-{number}.json").read_text())
-        assert (found["rank"], found["ranks"]) == (number, 2)
-        assert list(found["median_us"]) == list(map(str, sizes)) and min(found["median_us"].values()) > 0
-
-
-def test_a_rank_of_the_plain_exchange_ends_with_the_other(exchange):
-    """How: a process that is no rank accepts the connection, and closes it."""
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        rank = exchange(1, f"127.0.0.1:{other.getsockname()[1]}")
-        other.accept()[0].close()
-        said = rank.communicate(timeout=PATIENCE)[1]
-    assert rank.returncode == 1 and "the other rank" in said and ("closed" in said or "reset" in said)
 
 
 @pytest.mark.slow
