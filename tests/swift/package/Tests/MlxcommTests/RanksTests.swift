@@ -8,8 +8,8 @@ import Testing
   @Test(arguments: [
     "operations", "async operations", "buffers", "hostile bool", "many at once", "groups", "same group",
     "mismatch", "deadline", "cancelled task", "cancelled pending", "cancelled before", "interrupted join",
-    "interrupted split", "invalid arguments", "buffer in use", "leave", "already exists",
-    "resource exhausted", "daemon lost", "daemon stopping", "dropped pending", "end",
+    "interrupted split", "invalid arguments", "buffer in use", "leave", "resource exhausted",
+    "daemon lost", "dropped pending", "end",
   ])
   func bothRanksEndWell(_ story: String) throws {
     for rank in try Ranks(story).play() {
