@@ -203,12 +203,6 @@ def test_ranks_on_other_hosts_read_what_is_piped_in(hosts, stdin, counts):
     assert done.returncode == 0, done.stderr
 
 
-def test_program_that_is_not_there_is_said(hosts):
-    done = hosts.run("--hosts", "node-1", "--", "no-such-program-anywhere")
-    assert done.returncode == 127
-    assert "host node-1: no program no-such-program-anywhere in PATH; nothing was started" in done.stderr
-
-
 # Why: Python's own message came from each rank, without the host's name.
 def test_a_script_that_is_on_no_other_host_is_reported_before_anything_starts(hosts, tmp_path):
     done = hosts.run("--hosts", "node-1", "--cwd", tmp_path, "--", "python3", "nothere.py")

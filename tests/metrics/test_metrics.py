@@ -71,12 +71,6 @@ def test_a_job_is_seen_by_kind_type_bytes_and_time(measured):
     assert told[("mlxcomm_engine_responsive", ())] == 1
 
 
-# Why: the port does not ask who reads it, and users' activity is private.
-def test_no_user_and_no_job_has_its_name_there(measured):
-    _, _, text = measured
-    assert '"root"' not in text and '"job"' not in text
-
-
 def test_names_are_as_prometheus_wants_them(measured):
     """promtool's own verdict, where it is installed (Debian: prometheus)."""
     _, _, text = measured

@@ -169,18 +169,6 @@ def test_queue_pairs_that_fail_under_operations_are_not_noticed(cluster, verbs):
     wait_for_rails(c, 2)
 
 
-def test_status_says_why_there_is_no_rail(cluster, verbs):
-    verbs.want("crash ibv_open_device\n")
-    c = cluster(2, top_settings=f'rdma {{ enabled: true library: "{verbs.library}" limits: APPLE }}')
-
-    def told():
-        rails = rdma_rails(c, 0)
-        return rails and rails[0]["state"] != "up" and "by signal" in rails[0]["detail"]
-
-    wait_until(told, "status tells that the driver has ended the probe")
-    run(c, "messages", 2, 2)
-
-
 def figure(cluster, name):
     return int(rdma_rails(cluster, 0)[0].get(name, 0))
 
