@@ -1,6 +1,7 @@
 // Each finding by the facts that lead to it, beside facts that must not.
 #include "client/ctl/doctor/check.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <regex>
