@@ -3,7 +3,8 @@ against numpy, and each operation counted here as it is called. Nothing here kno
 
 Prints as JSON {"agree": how many results were compared, "world", "half": the operations called on the
 world and on the half of it that this rank is in, by MLX's names, "sockets": those of the internet that
-the process held}. The second argument, "without sum_scatter", is for backends that lack it (MLX's MPI).
+the process held}. Arguments that follow: "without sum_scatter", for backends that lack it (MLX's MPI);
+"large", for arrays of several chunks and for arrays that are empty or not contiguous.
 """
 
 import json
@@ -22,6 +23,7 @@ TYPES = (mx.bool_, mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, m
          mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64)
 # One number, fewer than there are ranks, no round size, and more than one piece.
 SHAPES = [(), (1,), (3,), (17, 5), (8 * 1031,)]
+LARGE = {mx.int8: [(5 << 20,)], mx.float32: [(300, 1001), (5 << 18,)]} if "large" in sys.argv[2:] else {}
 called = {"world": Counter(), "half": Counter()}
 agree = 0
 
@@ -65,7 +67,7 @@ def ordered(values):
 
 def check_collectives(group, ranks):
     for dtype in TYPES:
-        for shape in SHAPES:
+        for shape in SHAPES + LARGE.get(dtype, []):
             mine = as_mlx(value(shape, rank, dtype), dtype)
             everyone = [value(shape, r, dtype) for r in ranks]
             total = np.any(everyone, axis=0) if dtype == mx.bool_ else np.sum(everyone, axis=0)
@@ -76,7 +78,7 @@ def check_collectives(group, ranks):
             # A group of one returns its input, even where that has no rows.
             if shape or len(ranks) > 1:
                 check(call("all_gather", mine, group=group), gathered, dtype, "all_gather", dtype, shape)
-            if HAS_SUM_SCATTER and shape and shape[0] % 8 == 0:
+            if HAS_SUM_SCATTER and shape and shape[0] % len(ranks) == 0:
                 rows = shape[0] // len(ranks)
                 part = total[list(ranks).index(rank) * rows:][:rows]
                 check(call("sum_scatter", mine, group=group), part, dtype, "sum_scatter", dtype, shape)
@@ -86,7 +88,7 @@ def check_messages():
     """Round the ring; even ranks send first, so that the ranks do not wait in a circle."""
     right, left = (rank + 1) % size, (rank - 1) % size
     for dtype in TYPES:
-        for shape in SHAPES:
+        for shape in SHAPES + LARGE.get(dtype, []):
             mine, expected = as_mlx(value(shape, rank, dtype), dtype), value(shape, left, dtype)
             if rank % 2 == 0:
                 check(call("send", mine, right), value(shape, rank, dtype), dtype, "send", dtype, shape)
@@ -96,7 +98,16 @@ def check_messages():
                 check(call("send", mine, right), value(shape, rank, dtype), dtype, "send", dtype, shape)
 
 
+def check_odd_arrays():
+    check(call("all_gather", mx.zeros((0, 3))), np.zeros((0, 3)), mx.float32, "empty")
+    matrix = as_mlx(value((64, 32), rank, mx.float32), mx.float32).T[::2]
+    total = sum(value((64, 32), r, mx.float32).T[::2] for r in range(size))
+    check(call("all_sum", matrix), total, mx.float32, "strides")
+
+
 check_collectives(world, range(size))
+if LARGE:
+    check_odd_arrays()
 if size > 1:
     check_messages()
     # The first named one is the default from then on, as in stock MLX.
