@@ -4,10 +4,13 @@ import io
 import re
 import statistics
 
-from bench.systems import ALONE, COLORS, LIMITS, PEERS
+from bench.systems import COLORS, LIMITS, MLX, PEERS
 
 DRAWN = "one daemon, 2 ranks"
-TICKS = [8, 1 << 10, 1 << 16, 1 << 20, 1 << 24]
+TICKS = [8, 1 << 10, 1 << 16, 1 << 20, 1 << 27]
+# Black is the ink, and there is no ground: a reader's page may be dark.
+INK = ("svg { color: #1f2328; fill: currentColor } "
+       "@media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }")
 
 
 def of_bytes(size):
@@ -70,8 +73,7 @@ def tables(result):
 
 
 def draw(result, path):
-    """Time and bus bandwidth against size, each system a curve. Of a pair, the bandwidth that an all_reduce's
-    busiest link must carry is the size over the time (nccl-tests' PERFORMANCE.md)."""
+    """Time against size. Each system is a curve with its name at the end; the ground is the reader's."""
     figures = next((part["figures"] for part in result["parts"] if part["place"] == DRAWN and
                     part["part"] == "one_node"), {})
     if not any(figures.values()):
@@ -79,46 +81,63 @@ def draw(result, path):
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "mlxcomm", "font.size": 10,
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "mlxcomm", "font.size": 14,
                                 "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"]})
     from matplotlib import pyplot
     from matplotlib.ticker import FuncFormatter
 
-    figure, (latency, bandwidth) = pyplot.subplots(1, 2, figsize=(11, 4.6))
+    figure, axes = pyplot.subplots(figsize=(8, 5.6), dpi=72)  # A point of text is one of the axes' pixels.
+    axes.set_position([0.13, 0.08, 0.62, 0.72])
+    ends = []
     for system, found in figures.items():
         sizes = sorted(map(int, found))
         rounds = [found[str(size)] for size in sizes]
         middle = list(map(statistics.median, rounds))
-        style = {"color": COLORS[system], "label": system, "marker": "o" if system in PEERS else ".",
-                 "linewidth": 2.2 if system in PEERS else 1.4, "markersize": 4.5,
-                 "linestyle": ":" if system in LIMITS else "-"}
-        latency.plot(sizes, middle, **style)
-        latency.fill_between(sizes, list(map(min, rounds)), list(map(max, rounds)),
-                             color=COLORS[system], alpha=0.12, linewidth=0)
-        if system != ALONE.name:  # It carries nothing.
-            bandwidth.plot(sizes, [size / us / 1e3 for size, us in zip(sizes, middle)], **style)
-    latency.set_ylabel("microseconds")
-    bandwidth.set_ylabel("bus bandwidth, GB/s")
-    for axes in (latency, bandwidth):
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xticks(TICKS, [of_bytes(size) for size in TICKS])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.minorticks_off()  # Eight in each decade; the grid's lines are enough.
-        axes.grid(True, which="major", color="#dddddd", linewidth=0.7)
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"all_reduce of float32: {DRAWN} (median of rounds; shaded: all rounds)", fontsize=11)
-    figure.legend(*latency.get_legend_handles_labels(), loc="lower center", ncols=7, frameon=False,
-                  fontsize=9)
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+        axes.plot(sizes, middle, color=COLORS[system], linestyle=":" if system in LIMITS else "-",
+                  marker="o", markersize=4, linewidth=4 if system == MLX.name else 1.8, clip_on=False)
+        axes.fill_between(sizes, list(map(min, rounds)), list(map(max, rounds)),
+                          color=COLORS[system], alpha=0.15, linewidth=0)
+        ends += [(middle[-1], sizes[-1], system)] if sizes else []
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(TICKS, [of_bytes(size) for size in TICKS])
+    axes.set_xlim(right=max(size for _, size, _ in ends))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: of_time(value).replace("us", "µs")))
+    axes.minorticks_off()  # Eight in each decade; the grid's lines are enough.
+    axes.grid(True, which="major", color="black", alpha=0.15, linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    name_curves(axes, sorted(ends, reverse=True))
+    figure.text(0.02, 0.94, f"Time of an all_reduce, {DRAWN}", fontsize=16, weight="bold")
+    figure.text(0.02, 0.885, "thick: MLX programs with mlxcomm; dotted: limits; shaded: all rounds",
+                fontsize=13)
     drawn = io.StringIO()
-    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    figure.savefig(drawn, format="svg", metadata={"Date": None}, transparent=True)
     pyplot.close(figure)
     path.write_text(compact(drawn.getvalue()))
 
 
+def name_curves(axes, ends):
+    """Beside the axes, in the order of the curves' ends and lines apart; below a curve that ends early."""
+    last = axes.get_xlim()[1]
+    names = []
+    for us, size, system in ends:
+        height = axes.transData.transform((size, us))[1]
+        if size == last:
+            names.append((system, us, height, min([height, *(name[3] - 19 for name in names[-1:])])))
+        else:
+            axes.annotate(system, (size, us), (0, -8), textcoords="offset points", ha="right", va="top")
+    up = statistics.mean(height - place for _, _, height, place in names)
+    for system, us, height, place in names:
+        axes.annotate(system, (last, us), (20, place + up - height), textcoords="offset points", va="center",
+                      weight="bold" if system == MLX.name else "normal", annotation_clip=False,
+                      arrowprops={"arrowstyle": "-", "color": COLORS[system], "relpos": (0, 0.5),
+                                  "shrinkA": 1, "shrinkB": 3})
+
+
 def compact(drawn):
-    """Half of the bytes and a fifth of the lines: each new run adds a picture to the history."""
-    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", drawn, flags=re.DOTALL)
+    """With the reader's ink, half of the bytes and a fifth of the lines: each new run adds a picture to the
+    history."""
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|(?<=\d)pt(?=\")", "", drawn, flags=re.DOTALL)
+    text = text.replace("#000000", "currentColor").replace("</style>", f"\n{INK}</style>")
     text = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", text)
     return re.sub(r" ?(?=<(?:path|text)[ >])", "\n", " ".join(text.split())) + "\n"
