@@ -58,6 +58,7 @@ def test_topology_is_drawn_where_graphviz_is_and_else_says_how_to_get_it(cluster
         pytest.skip("graphviz is not installed (config/install-deps --tests installs it)")
     drawn = html.unescape(ctl(c, "topology", "--svg"))
     assert "<svg " in drawn and ">node-0<" in drawn and ">node-1<" in drawn
+    assert "<style>@media (prefers-color-scheme: dark)" in drawn
 
 
 def test_a_ping_comes_back_and_a_stopped_node_loses_it(cluster):

@@ -1,8 +1,12 @@
 #include "client/ctl/topology/draw_topology.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <complex>
 #include <cstdio>
+#include <iterator>
+#include <map>
 #include <numbers>
 #include <set>
 #include <utility>
@@ -16,14 +20,32 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr double kApart = 4.2;          // Inches between neighbours: room for a cable's labels.
+constexpr double kLetter = 0.1;         // Inches, as all lengths here, of a node's text at most.
+constexpr double kLine = 0.25;          // The height of a line of text.
+constexpr double kGap = 0.2;            // Between a node and the label nearest to it.
+constexpr double kApartLeast = 4.2;     // Between neighbours.
 constexpr int kLabelledCablesMax = 16;  // Of more, only those in the ring and those that are down.
 
-// A long name would push everything else out of the picture.
+// A long name would push everything else out of the picture. Names differ at their ends.
 std::string Short(const std::string& text) {
-  constexpr std::size_t kMost = 24;
-  const std::string shown = Shown(text);
-  return shown.size() <= kMost ? shown : shown.substr(0, kMost - 2) + "..";
+  constexpr std::size_t kMost = 24, kBegin = 8;
+  std::string shown = Shown(text);
+  if (shown.size() <= kMost) return shown;
+  const auto is_inside = [&shown](std::size_t at) { return (shown[at] & 0xC0) == 0x80; };  // UTF-8
+  std::size_t begin = kBegin, end = shown.size() - (kMost - kBegin - 2);
+  while (begin > 0 && is_inside(begin)) --begin;
+  while (end < shown.size() && is_inside(end)) ++end;
+  return shown.replace(begin, end - begin, "..");
+}
+
+using Point = std::complex<double>;
+// From a box's middle to its border, for a text of one line or two.
+double Reach(const std::string& text, Point along) {
+  const std::size_t first = std::min(text.find('\n'), text.size());
+  const std::size_t widest = std::max(first, text.size() - first);
+  return (static_cast<double>(widest) * kLetter * std::abs(along.real()) +
+          (first < text.size() ? 2 : 1) * kLine * std::abs(along.imag())) /
+         2;
 }
 
 using NodePair = std::pair<std::string, std::string>;
@@ -44,18 +66,29 @@ class Picture {
 
   std::string Draw() {
     std::string out =
-        "graph topology {\n  layout=neato; splines=true; labelloc=t; fontname=Helvetica;\n  "
-        "label=" +
+        "graph topology {\n  layout=neato; splines=line; outputorder=edgesfirst; bgcolor=white; "
+        "labelloc=t; fontname=Helvetica;\n  label=" +
         DotString(Title()) +
         ";\n  node [shape=box, style=\"rounded,filled\", fillcolor=\"#eef2f8\", "
-        "fontname=Helvetica];\n  edge [color=\"#2b6b3a\", fontname=Helvetica, fontsize=10, "
-        "labeldistance=2];\n";
+        "fontname=Helvetica];\n  edge [color=\"#2b6b3a\"];\n";
     const std::vector<const v1::TopologyNode*> order = Order();
-    for (std::size_t i = 0; i < order.size(); ++i) out += DrawNode(*order[i], i, order.size());
+    const double apart = Apart();
+    for (std::size_t i = 0; i < order.size(); ++i)
+      out += DrawNode(*order[i], i, order.size(), apart);
     for (std::uint32_t i = 1; i <= switches_; ++i) {
-      out += "  " + Switch(i) + " [shape=box, style=filled, " +
-             DotAt({(i - 1 - (switches_ - 1) / 2.0) * 1.8, order.size() <= 2 ? 1.4 : 0}) + "];\n";
+      const double aside =
+          i - 1 - (switches_ - 1) / 2.0;  // Not in a row, where lines would pass one.
+      const Point at{aside * 1.8, order.size() <= 2 ? 1.4 : aside * 0.9};
+      texts_[Switch(i)] = Switch(i);
+      places_[Switch(i)] = at;
+      out += "  " + DotString(Switch(i)) + " [style=filled, " + DotAt(at) + "];\n";
     }
+    out +=
+        "  node [style=filled, fillcolor=white, penwidth=0, margin=\"0.03,0.02\", width=0, "
+        "height=0, "
+        "fontsize=11];\n";
+    for (const v1::TopologyCable& cable : topology_.cables())
+      ++cables_of_[PairOf(cable.from_node(), cable.to_node())];
     for (const v1::TopologyCable& cable : topology_.cables()) out += DrawCable(cable);
     return out + "}\n";
   }
@@ -65,14 +98,28 @@ class Picture {
     std::string title = topology_.cluster() + ", " +
                         Plural(static_cast<std::uint64_t>(topology_.nodes_size()), "node") + ": " +
                         topology_.shape();
-    std::string legend;
-    if (!ring_.empty()) {
-      legend = topology_.ring_closed() ? "thick: the ring" : "thick: ring order, not closed";
+    const auto any = [&cables = topology_.cables()](const auto& is) {
+      return std::any_of(cables.begin(), cables.end(), is);
+    };
+    if (!ring_.empty())
+      title += topology_.ring_closed() ? "\nthick: the ring" : "\nthick: ring order, not closed";
+    if (any([](const auto& cable) { return cable.state() != v1::RailState::up; }))
+      title += "\ndashed red: down";
+    if (any([](const auto& cable) { return cable.bytes_per_second_best() >= 1; }))
+      title += std::string("\nrates: ") + kRatesAre;
+    return title;
+  }
+
+  // Between neighbours: room for the longest texts of a line.
+  double Apart() const {
+    std::size_t letters = 0;
+    for (const v1::TopologyNode& node : topology_.nodes())
+      letters = std::max(letters, Short(node.name()).size());
+    for (const v1::TopologyCable& cable : topology_.cables()) {
+      for (const std::string& interface : {cable.from_interface(), cable.to_interface()})
+        letters = std::max(letters, Short(interface).size());
     }
-    const auto is_down = [](const auto& cable) { return cable.state() != v1::RailState::up; };
-    if (std::any_of(topology_.cables().begin(), topology_.cables().end(), is_down))
-      legend += std::string(legend.empty() ? "" : "; ") + "dashed red: down";
-    return legend.empty() ? title : title + "\n" + legend;
+    return std::max(kApartLeast, (3 * static_cast<double>(letters) + 14) * kLetter);
   }
 
   // By name alone, so that a node stays in its place whatever becomes of cables and ring.
@@ -87,12 +134,13 @@ class Picture {
   }
 
   // On a circle, the first at the top; two of them beside each other.
-  std::string DrawNode(const v1::TopologyNode& node, std::size_t number, std::size_t count) const {
+  std::string DrawNode(const v1::TopologyNode& node, std::size_t number, std::size_t count,
+                       double apart) {
+    const double turns = static_cast<double>(number) / static_cast<double>(count);
     const double radius =
-        count < 2 ? 0 : kApart / (2 * std::sin(std::numbers::pi / static_cast<double>(count)));
-    const double turn =
-        2 * std::numbers::pi * static_cast<double>(number) / static_cast<double>(count) -
-        (count == 2 ? std::numbers::pi / 2 : 0);
+        count < 2 ? 0 : apart / (2 * std::sin(std::numbers::pi / static_cast<double>(count)));
+    const Point at =
+        std::polar(radius, (count == 2 ? 1 + 2 * turns : 0.5 - 2 * turns) * std::numbers::pi);
     const bool own = node.name() == topology_.node();
     const bool silent = !own && node.state() == "up" && !node.answered();
     const std::string state = own      ? node.state() + ", this node"
@@ -101,8 +149,11 @@ class Picture {
     std::string look = own ? ", color=\"#0a5bd0\", penwidth=3" : "";
     if (node.state() != "up" || silent)
       look = ", color=\"#c62828\", fillcolor=\"#fbe9e7\", style=\"rounded,filled,dashed\"";
-    return "  " + DotString(node.id()) + " [label=" + DotString(Short(node.name()) + "\n" + state) +
-           look + ", " + DotAt({radius * std::sin(turn), radius * std::cos(turn)}) + "];\n";
+    const std::string text = Short(node.name()) + "\n" + state;
+    texts_[node.id()] = text;
+    places_[node.id()] = at;
+    return "  " + DotString(node.id()) + " [label=" + DotString(text) + look + ", " + DotAt(at) +
+           "];\n";
   }
 
   std::string Look(const v1::TopologyCable& cable, bool in_ring) const {
@@ -113,52 +164,90 @@ class Picture {
                              NodeNameIn(topology_, cable.to_node()) + ": " + WordOf(cable.state()) +
                              ", " + (up ? CableFigures(cable) : cable.detail()) +
                              (rails.empty() ? "" : "; " + rails);
-    return ", tooltip=" + DotString(told) + (in_ring ? ", penwidth=3" : "") +
-           (up ? "" : ", color=\"#c62828\", fontcolor=\"#c62828\", style=dashed");
+    return "tooltip=" + DotString(told) + (in_ring ? ", penwidth=3" : "") +
+           (up ? "" : ", color=\"#c62828\", style=dashed");
+  }
+
+  // Through its labels, which are nodes for Graphviz and so interrupt it: the interfaces at its ends, the
+  // figures in the middle. Several lines between the same two lie beside each other.
+  std::string DrawLine(const std::string& from, const std::string& to, const std::string& look,
+                       const std::array<std::string, 3>& labels) {
+    if (!places_.contains(from) || !places_.contains(to) || from == to) return {};
+    const NodePair pair = PairOf(from, to);
+    const Point begin = places_[pair.first], end = places_[pair.second];
+    const Point along = (end - begin) / std::abs(end - begin);
+    const Point aside = along * Point{0, 1};
+    const double apart = std::min(1.3 / std::max(std::abs(aside.real()), 0.01),
+                                  0.5 / std::max(std::abs(aside.imag()), 0.01));
+    const int count = cables_of_.contains(pair) ? cables_of_[pair] : 1;
+    const Point beside = aside * (apart * (drawn_[pair]++ - (count - 1) / 2.0));
+    const bool turned = pair.first != from;
+    // Lines through the middle of the picture have their figures at different places.
+    constexpr double kParts[] = {0.5, 0.72, 0.28, 0.61, 0.39};
+    double part = kParts[0];
+    if (places_.size() > 2 && std::abs(begin + end) < 0.1)
+      part = kParts[through_middle_++ % std::size(kParts)];
+    const Point places[] = {begin + along * (Reach(texts_[pair.first], along) +
+                                             Reach(labels[turned ? 2 : 0], along) + kGap),
+                            begin + (end - begin) * part,
+                            end - along * (Reach(texts_[pair.second], along) +
+                                           Reach(labels[turned ? 0 : 2], along) + kGap)};
+    std::string out, path = DotString(pair.first);
+    for (int i = 0; i < 3; ++i) {
+      const std::string& text = labels[turned ? 2 - i : i];
+      if (text.empty() && (i != 1 || count == 1)) continue;
+      const std::string name = DotString("label " + std::to_string(++labels_));
+      const bool down = look.find("dashed") != std::string::npos;
+      out +=
+          "  " + name + " [label=" + DotString(text) + (down ? ", fontcolor=\"#c62828\", " : ", ") +
+          (text.empty() ? "shape=point, style=invis, " : "") + DotAt(places[i] + beside) + "];\n";
+      path += " -- " + name;
+    }
+    return out + "  " + path + " -- " + DotString(pair.second) + " [" + look + "];\n";
   }
 
   std::string DrawCable(const v1::TopologyCable& cable) {
-    const bool in_ring = ring_.contains(PairOf(cable.from_node(), cable.to_node()));
-    if (cable.switch_number() > 0) return DrawThroughSwitch(cable, in_ring);
-    std::string out =
-        "  " + DotString(cable.from_node()) + " -- " + DotString(cable.to_node()) + " [";
-    if (topology_.cables_size() <= kLabelledCablesMax || in_ring ||
-        cable.state() != v1::RailState::up) {
-      out += "taillabel=" + DotString(Short(cable.from_interface())) +
-             ", headlabel=" + DotString(Short(cable.to_interface())) +
-             ", label=" + DotString(CableLabel(cable)) + ", ";
+    const std::string& from = cable.from_node();
+    const std::string& to = cable.to_node();
+    const bool in_ring = ring_.contains(PairOf(from, to));
+    std::string figures = CableLabel(cable);
+    if (const std::size_t rate = figures.find("/s, "); rate != std::string::npos)
+      figures.replace(rate + 2, 2, "\n");
+    if (cable.switch_number() == 0) {
+      const bool labelled = topology_.cables_size() <= kLabelledCablesMax || in_ring ||
+                            cable.state() != v1::RailState::up;
+      return DrawLine(
+          from, to, Look(cable, in_ring),
+          labelled ? std::array{Short(cable.from_interface()), figures, Short(cable.to_interface())}
+                   : std::array<std::string, 3>{});
     }
-    return out + "labelfontsize=10" + Look(cable, in_ring) + "];\n";
-  }
-
-  // One line from each port to its switch; the figures of two neighbours in the ring stand on a
-  // line of their own between them.
-  std::string DrawThroughSwitch(const v1::TopologyCable& cable, bool in_ring) {
+    // One line from each port to its switch; the figures of two neighbours in the ring stand on a
+    // line of their own between them.
     std::string out;
-    if (in_ring) {
-      out += "  " + DotString(cable.from_node()) + " -- " + DotString(cable.to_node()) +
-             " [color=\"#b9d2f7\", label=" + DotString(CableLabel(cable)) + Look(cable, true) +
-             "];\n";
-    }
-    const std::pair<const std::string*, const std::string*> ends[] = {
-        {&cable.from_node(), &cable.from_interface()}, {&cable.to_node(), &cable.to_interface()}};
+    if (in_ring)
+      out += DrawLine(from, to, "color=\"#b9d2f7\", " + Look(cable, true), {"", figures, ""});
+    const std::pair<std::string, std::string> ends[] = {{from, cable.from_interface()},
+                                                        {to, cable.to_interface()}};
     for (const auto& [id, interface] : ends) {
-      if (!ports_.insert({*id, *interface}).second) continue;
-      out += "  " + DotString(*id) + " -- " + Switch(cable.switch_number()) +
-             " [taillabel=" + DotString(Short(*interface)) + ", labelfontsize=10" +
-             Look(cable, false) + "];\n";
+      if (!ports_.insert({id, interface}).second) continue;
+      out += DrawLine(id, Switch(cable.switch_number()), Look(cable, false),
+                      {Short(interface), "", ""});
     }
     return out;
   }
 
-  static std::string Switch(std::uint32_t number) {
-    return DotString("switch " + std::to_string(number));
-  }
+  static std::string Switch(std::uint32_t number) { return "switch " + std::to_string(number); }
 
   const v1::TopologyReply& topology_;
   std::set<NodePair> ring_;  // Neighbours in it.
   std::set<std::pair<std::string, std::string>> ports_;
   std::uint32_t switches_ = 0;
+  std::map<std::string, Point> places_;  // Of nodes and switches.
+  std::map<std::string, std::string> texts_;
+  std::map<NodePair, int> cables_of_;
+  std::map<NodePair, int> drawn_;  // Of them.
+  std::size_t through_middle_ = 0;
+  int labels_ = 0;
 };
 
 }  // namespace
@@ -177,9 +266,9 @@ std::string DotString(const std::string& text) {
   return out + "\"";
 }
 
-std::string DotAt(std::pair<double, double> place) {
+std::string DotAt(std::complex<double> place) {
   char text[64];
-  std::snprintf(text, sizeof text, "pos=\"%.2f,%.2f!\"", place.first, place.second);
+  std::snprintf(text, sizeof text, "pos=\"%.2f,%.2f!\"", place.real(), place.imag());
   return text;
 }
 

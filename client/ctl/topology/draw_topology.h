@@ -3,8 +3,8 @@
 // those that are down dashed and red.
 #pragma once
 
+#include <complex>
 #include <string>
-#include <utility>
 
 #include "mlxcomm/v1/diagnostics.pb.h"
 
@@ -13,7 +13,7 @@ namespace mlxcomm::ctl {
 // A quoted string; a line break in `text` stays one.
 std::string DotString(const std::string& text);
 // That attribute of a node.
-std::string DotAt(std::pair<double, double> place);
+std::string DotAt(std::complex<double> place);
 
 std::string DrawTopology(const v1::TopologyReply& topology);
 

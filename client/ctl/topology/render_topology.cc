@@ -111,7 +111,12 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
     if (!node.answered() && node.state() != "lost") out += "  (did not answer in time)";
     out += "\n";
   }
-  out += topology.cables_size() == 0 ? "no cables\n" : "cables\n";
+  const auto& cables = topology.cables();
+  const bool rated = std::any_of(cables.begin(), cables.end(), [](const auto& cable) {
+    return cable.bytes_per_second_best() >= 1;
+  });
+  out += cables.empty() ? "no cables" : "cables";
+  out += rated ? std::string(" (rates: ") + kRatesAre + ")\n" : "\n";
   std::size_t widths[2] = {0, 0};
   const std::vector<Line> lines = LinesOf(topology);
   for (const Line& line : lines) {

@@ -7,6 +7,9 @@
 
 namespace mlxcomm::ctl {
 
+// What the rates of cables are.
+inline constexpr const char* kRatesAre = "at best, in the slower direction";
+
 std::string RenderTopology(const v1::TopologyReply& topology, bool colours);
 
 // The name of the node with this id; the id where no node has it.

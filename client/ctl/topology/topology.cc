@@ -26,6 +26,18 @@ struct TopologyOptions {
   TopologyForm form = TopologyForm::kText;
 };
 
+// draw_topology.cc's colours are for light pages; these are the same for dark ones.
+constexpr char kDark[] = R"svg(<style>@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 }
+  [fill="white"] { fill: #0d1117 } [stroke="black"] { stroke: #8b98a5 }
+  [fill="#eef2f8"] { fill: #1c2733 } [fill="lightgrey"] { fill: #1c2733 }
+  [stroke="#2b6b3a"] { stroke: #5fbf7a } [stroke="#b9d2f7"] { stroke: #3d5f8c }
+  [stroke="#0a5bd0"] { stroke: #6ea8ff }
+  [fill="#fbe9e7"] { fill: #3b1715 } [fill="#c62828"] { fill: #ff8a80 }
+  [stroke="#c62828"] { stroke: #ff8a80 }
+}</style>
+)svg";
+
 // By Graphviz's dot. NOT_FOUND: it is not installed; the message says how to install it.
 absl::StatusOr<std::string> SvgOf(const std::string& dot) {
   const char* const place = std::getenv("TMPDIR");
@@ -53,6 +65,8 @@ absl::StatusOr<std::string> SvgOf(const std::string& dot) {
     return absl::ResourceExhaustedError(
         "the picture is larger than mlxcommctl takes: draw what --dot prints with dot -Tsvg");
   }
+  const std::size_t begin = drawn->text.find("<g id=\"graph0\"");
+  if (begin != std::string::npos) drawn->text.insert(begin, kDark);
   return std::move(drawn->text);
 }
 
@@ -94,9 +108,10 @@ Run AddTopology(CLI::App& topology, const Invocation&) {
   json->excludes(dot)->excludes(svg);
   dot->excludes(svg);
   topology.footer(
-      R"(A pair, a ring, a line, a mesh or a switch. A cable shows the most that it has carried,
-and its last heartbeat's round trip. In a picture the cables of the ring are thick, and
-one that is down is dashed and red; of more than 16 cables only those have figures.)");
+      R"(A pair, a ring, a line, a mesh or a switch. A cable shows the most that it has carried in
+its slower direction, and its last heartbeat's round trip. In a picture the cables of the
+ring are thick, and one that is down is dashed and red; of more than 16 cables only those
+have figures.)");
   return [made] { return RunTopology(*made); };
 }
 

@@ -42,15 +42,31 @@ std::size_t Count(const std::string& text, const std::string& what) {
 
 TEST(DrawTopologyTest, DrawsEveryCableWithItsRateAndItsEnds) {
   const std::string dot = DrawTopology(Three());
-  EXPECT_EQ(Count(dot, " -- "), 3u);
+  EXPECT_EQ(Count(dot, "tooltip="), 3u);
   EXPECT_EQ(Count(dot, "style=dashed"), 1u);
   EXPECT_EQ(Count(dot, "penwidth=3];"), 2u) << "the ring is not closed, so the third is not in it";
   for (const char* text :
-       {"label=\"3.20 GB/s, 40.0 us\"", "label=\"not measured yet\"", "taillabel=\"en2\"",
-        "headlabel=\"en7\"", "label=\"down\"", "en6 - en7 c & d: down, pulled",
-        "label=\"c<1>, 3 nodes: line\\nthick: ring order, not closed; dashed red: down\""}) {
+       {"label=\"3.20 GB/s\\n40.0 us\"", "label=\"not measured yet\"", "label=\"en2\"",
+        "label=\"en7\", fontcolor=", "label=\"down\"", "en6 - en7 c & d: down, pulled",
+        "label=\"c<1>, 3 nodes: line\\nthick: ring order, not closed\\ndashed red: down\\n"
+        "rates: at best, in the slower direction\""}) {
     EXPECT_THAT(dot, HasSubstr(text));
   }
+}
+
+// Why: figures stood on their lines, which struck them through, and those of two cables on each other.
+TEST(DrawTopologyTest, LinesPassThroughTheirLabelsWhichStandApart) {
+  v1::TopologyReply topology = Three();
+  topology.mutable_cables(1)->set_bytes_per_second_best(3.2e9);
+  const std::string dot = DrawTopology(topology);
+  for (const char* const path : {"\"1\" -- \"label 1\" -- \"label 2\" -- \"label 3\" -- \"2\" [",
+                                 "\"1\" -- \"label 4\" -- \"label 5\" -- \"label 6\" -- \"2\" ["}) {
+    EXPECT_THAT(dot, HasSubstr(path));
+  }
+  std::set<std::string> places;
+  for (std::size_t at = dot.find("pos="); at != std::string::npos; at = dot.find("pos=", at + 1))
+    places.insert(dot.substr(at, dot.find('!', at) - at));
+  EXPECT_EQ(places.size(), 3u + 9u);
 }
 
 // The name of each node and where it stands: "a pos=...".
@@ -105,7 +121,7 @@ TEST(DrawTopologyTest, KeepsNamesInTheirQuotes) {
   topology.mutable_nodes(0)->set_name("a\nb");
   topology.mutable_cables(0)->set_from_interface(std::string(100, 'x'));
   EXPECT_THAT(DrawTopology(topology), HasSubstr("label=\"a?b\\nup\""));
-  EXPECT_THAT(DrawTopology(topology), HasSubstr("taillabel=\"xxxxxxxxxxxxxxxxxxxxxx..\""));
+  EXPECT_THAT(DrawTopology(topology), HasSubstr("label=\"xxxxxxxx..xxxxxxxxxxxxxx\""));
 }
 
 TEST(DrawTopologyTest, MarksThisNodeAndThoseThatAreLost) {
@@ -133,7 +149,7 @@ TEST(DrawTopologyTest, DrawsASwitchInTheMiddleWithAPortForEachInterface) {
     cable.set_round_trip_ns(40000);
   }
   const std::string dot = DrawTopology(topology);
-  EXPECT_EQ(Count(dot, " -- \"switch 1\""), 3u);
+  EXPECT_EQ(Count(dot, " -- \"switch 1\" ["), 3u);
   EXPECT_EQ(Count(dot, "label=\"40.0 us\""), 2u) << "along the ring, which is not closed";
 }
 

@@ -24,7 +24,7 @@ TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
             "nodes\n"
             "  a  up  mlxcommd 1  (this node)\n"
             "  bb  up  (did not answer in time)\n"
-            "cables\n"
+            "cables (rates: at best, in the slower direction)\n"
             "  a en10 - en4 bb  down  no answer, through switch 1\n"
             "  a en2  - en3 bb  up  3.20 GB/s, 40.0 us\n");
 }
@@ -47,8 +47,8 @@ TEST(RenderTopologyTest, TellsWhichRailsAreOnACable) {
                   rails { transport: rdma state: down detail: "rdma_en3: port 1 is down" } })",
       &topology));
   const std::string text = RenderTopology(topology, false);
-  EXPECT_EQ(text.substr(text.find("cables\n")),
-            "cables\n"
+  EXPECT_EQ(text.substr(text.find("cables")),
+            "cables (rates: at best, in the slower direction)\n"
             "  a en1 - en1 b  up  40.0 us\n"
             "  a en2 - en2 b  up  5.00 GB/s  (tcp 3.00 GB/s, rdma 5.00 GB/s)\n"
             "  a en3 - en3 b  up  not measured yet  (tcp, no rdma: rdma_en3: port 1 is down)\n");
