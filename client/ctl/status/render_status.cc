@@ -72,12 +72,26 @@ void AddFigures(const v1::LinkStatus& link, PairOfNodes& pair) {
   for (const v1::RailStatus& rail : link.rails()) {
     if (rail.state() != v1::RailState::up) continue;
     pair.bytes_per_second += rail.sent_bytes_per_second() + rail.received_bytes_per_second();
-    pair.best_bytes_per_second += rail.delivery_bytes_per_second_best();
     if (rail.round_trip_ns() == 0) continue;
     pair.round_trip_ns = pair.round_trip_ns == 0
                              ? rail.round_trip_ns()
                              : std::min<std::uint64_t>(pair.round_trip_ns, rail.round_trip_ns());
   }
+}
+
+// As `topology` counts: of each cable its fastest rail, because they share it, and of the two
+// directions the slower one.
+void AddBest(const v1::LinkStatus& link, PairOfNodes& pair) {
+  std::map<std::pair<std::string, std::string>, double> cables;
+  for (const v1::RailStatus& rail : link.rails()) {
+    if (rail.state() != v1::RailState::up) continue;
+    double& best = cables[{rail.local_interface(), rail.remote_interface()}];
+    best = std::max(best, rail.delivery_bytes_per_second_best());
+  }
+  double sum = 0;
+  for (const auto& [ends, best] : cables) sum += best;
+  double& slower = pair.best_bytes_per_second;
+  if (sum > 0 && (slower == 0 || sum < slower)) slower = sum;
 }
 
 // This node first, as the daemon has it; nodes and links by name, numbers as numbers.
@@ -124,6 +138,7 @@ std::vector<PairOfNodes> PairsOf(const v1::StatusReply& status, const Painter& p
         pair.over = KindsOf(link);
         AddFigures(link, pair);
       }
+      AddBest(link, pair);
       AddFaults(node.name(), link, paint, pair);
       ++pair.links;
     }

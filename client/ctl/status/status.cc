@@ -139,9 +139,9 @@ Run AddStatus(CLI::App& status, const Invocation&) {
   status.footer(
       R"(The first thing to look at: a row for each node, link and job, what is wrong with it, and
 in the last line what to do. `over` says which rails a link has, `now` what they carried
-in both directions in the last second, `at best` the fastest they have been. Links that
-are well stand in two columns, or are only counted, if they do not fit the screen; a file
-or pipe has 40 rows.
+in both directions in the last second, `at best` the most that the slower direction has
+carried. Links that are well stand in two columns, or are only counted, if they do not fit
+the screen; a file or pipe has 40 rows.
 
 With -v, `out` and `in` are the rates of the last second, `sent` and `received` the totals
 since the rail came up; `TLS` or `plain` says whether it is encrypted. A node that looks

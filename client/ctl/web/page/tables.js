@@ -39,14 +39,25 @@ function kindsOf(link) {
   return [...up].sort().map(([kind, count]) => (count > 1 ? `${count} ${kind}` : kind)).join(", ");
 }
 
+/** Of each cable its fastest rail, because they share it. */
+function bestOf(link) {
+  const cables = new Map();
+  for (const rail of link.rails.filter((one) => one.state === "up")) {
+    const ends = `${rail.local_interface} ${rail.remote_interface}`;
+    cables.set(ends, Math.max(cables.get(ends) ?? 0, rail.delivery_bytes_per_second_best));
+  }
+  return [...cables.values()].reduce((sum, best) => sum + best, 0);
+}
+
+const slower = (one, other) => (one > 0 && other > 0 ? Math.min(one, other) : Math.max(one, other)); // 0: not known.
+
 function figuresOf(link) {
-  const figures = {now: 0, direct: 0, best: 0, roundTrip: 0};
+  const figures = {now: 0, direct: 0, roundTrip: 0};
   for (const rail of link.rails) {
     if (rail.state !== "up") continue;
     const now = rail.sent_bytes_per_second + rail.received_bytes_per_second;
     figures.now += now;
     if (rail.transport !== "route") figures.direct += now; // The other nodes' cables count it, too.
-    figures.best += rail.delivery_bytes_per_second_best;
     const trip = Number(rail.round_trip_ns);
     if (trip > 0) figures.roundTrip = figures.roundTrip === 0 ? trip : Math.min(figures.roundTrip, trip);
   }
@@ -86,6 +97,7 @@ export function linksOf(status) {
       pairs.set(ends, pair);
       if (pair.state === "up") pair.state = link.state;
       if (!pair.over) Object.assign(pair, figuresOf(link), {over: kindsOf(link)});
+      pair.best = slower(pair.best, bestOf(link));
       if (pair.faults.length === 0) pair.faults = faultsOf(link); // Both sides tell; one is enough.
     }
   }

@@ -33,25 +33,27 @@ TEST(RenderStatusTest, HasARowForEachNodeAndLinkAndJob) {
                          rails { transport: tcp state: up sent_bytes_per_second: 1500000
                                  received_bytes_per_second: 500000 round_trip_ns: 90000
                                  delivery_bytes_per_second_best: 3145728000 }
-                         rails { transport: rdma state: up } } }
+                         rails { transport: rdma state: up delivery_bytes_per_second_best: 1e9 } } }
          nodes { name: "mini" version: "0.1.0" uptime_ms: 3600000 answered: true state: "lost"
                  clients: 12 memory_bytes: 62914560
                  links { peer: "studio-1" state: up
-                         rails { transport: tcp state: up sent_bytes_per_second: 500000 } } }
+                         rails { transport: tcp state: up sent_bytes_per_second: 500000
+                                 delivery_bytes_per_second_best: 2.2e9 } } }
          jobs { name: "train" size: 2 state: "running" user: "ann"
                 ranks { rank: 0 } ranks { rank: 1 operation: "barrier" }
                 waits { waiting: 1 awaited: 0 operation: "barrier, operation 5" age_ms: 3200 }
                 waits { waiting: 0 awaited: 1 operation: "barrier, operation 6" age_ms: 3 } })");
-  EXPECT_EQ(Render(status),
-            "cluster c, 2 nodes, 1 job\n"
-            "node      state  up for     clients  memory   mlxcommd\n"
-            "studio-1  up     1 min 5 s  1        6.0 MiB  0.1.0  (this node)\n"
-            "mini      lost   1 h 0 min  12       60 MiB   0.1.0\n"
-            "link             state  over       now        at best    round trip\n"
-            "studio-1 - mini  up     rdma, tcp  2.00 MB/s  3.15 GB/s  90.0 us\n"
-            "job train  running  2 ranks, user ann\n"
-            "  rank 1 waits for rank 0 in barrier, operation 5 for 3.2 s\n"
-            "health: all is well\n");
+  EXPECT_EQ(
+      Render(status),
+      "cluster c, 2 nodes, 1 job\n"
+      "node      state  up for     clients  memory   mlxcommd\n"
+      "studio-1  up     1 min 5 s  1        6.0 MiB  0.1.0  (this node)\n"
+      "mini      lost   1 h 0 min  12       60 MiB   0.1.0\n"
+      "link             state  over       now        at best    round trip\n"
+      "studio-1 - mini  up     rdma, tcp  2.00 MB/s  2.20 GB/s  90.0 us\n"  // The slower direction.
+      "job train  running  2 ranks, user ann\n"
+      "  rank 1 waits for rank 0 in barrier, operation 5 for 3.2 s\n"
+      "health: all is well\n");
 }
 
 // Why: it takes no new jobs, and who told it to stop wants to know how long that lasts.
