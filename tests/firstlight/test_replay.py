@@ -10,8 +10,9 @@ import sys
 import pytest
 from firstlight.recording import BadFile, control, happened, read, script
 
-from conftest import PATIENCE, find_program, find_test_program
+from conftest import PATIENCE, find_test_program
 
+FIRSTLIGHT = [sys.executable, "-m", "mlxcomm", "firstlight"]
 REPLAY = pathlib.Path(__file__).with_name("replay")
 
 
@@ -27,8 +28,8 @@ def event(at_ms, source, kind, rail=""):
 def empty(tmp_path_factory):
     """A real file, of a run in which nothing was tried."""
     path = tmp_path_factory.mktemp("firstlight") / "empty.json"
-    subprocess.run([find_program("mlxcommctl"), "firstlight", "--yes", "--steps", "power", "-o", path,
-                    "--socket", path.parent / "none"], check=True, capture_output=True, timeout=PATIENCE)
+    subprocess.run([*FIRSTLIGHT, "--yes", "--steps", "power", "-o", path, "--socket",
+                    path.parent / "none"], check=True, capture_output=True, timeout=PATIENCE)
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -148,8 +149,8 @@ def test_a_script_has_the_cables_and_their_times(pulled):
 def test_platform_trials_hold_here(tmp_path):
     """Why: what is tried on a Mac must be right on the system where it was written."""
     path = tmp_path / "file.json"
-    done = subprocess.run([find_program("mlxcommctl"), "firstlight", "--yes", "--steps", "platform,loopback",
-                           "--large", "64K", "-o", path], capture_output=True, text=True, timeout=PATIENCE,
+    done = subprocess.run([*FIRSTLIGHT, "--yes", "--steps", "platform,loopback", "--large", "64K", "-o",
+                           path], capture_output=True, text=True, timeout=PATIENCE,
                           env={**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     verdicts = {one["id"]: one["verdict"] for one in read(path)["assumptions"]}
@@ -162,9 +163,8 @@ def test_platform_trials_hold_here(tmp_path):
 def test_a_file_that_is_there_is_not_written_over(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text("mine")
-    done = subprocess.run([find_program("mlxcommctl"), "firstlight", "--yes", "--steps", "power", "-o", path],
-                          capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 1 and "is there already" in done.stderr and path.read_text() == "mine"
-    done = subprocess.run([find_program("mlxcommctl"), "firstlight", "--steps", "dance"], capture_output=True,
+    done = subprocess.run([*FIRSTLIGHT, "--yes", "--steps", "power", "-o", path], capture_output=True,
                           text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and "is there already" in done.stderr and path.read_text() == "mine"
+    done = subprocess.run([*FIRSTLIGHT, "--steps", "dance"], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2 and "dance" in done.stderr and "platform" in done.stderr

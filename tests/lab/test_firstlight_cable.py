@@ -6,9 +6,9 @@ import sys
 
 import pytest
 from firstlight.recording import happened, read
-from firstlight.test_replay import REPLAY
+from firstlight.test_replay import FIRSTLIGHT, REPLAY
 
-from conftest import PATIENCE, find_program
+from conftest import PATIENCE
 from ground.cluster import PATIENT
 from ground.wiring import pair
 
@@ -25,8 +25,8 @@ def first_light(c, node, folder, steps, then="true"):
     hands = folder / "hands.sh"
     hands.write_text(HANDS.format(then=then))
     output = folder / f"{node}.json"
-    process = c.run(node, [find_program("mlxcommctl"), "firstlight", "--steps", steps, "-o", output,
-                           "--large", "256K", "--prompt-command", f"sh {hands}"])
+    process = c.run(node, [*FIRSTLIGHT, "--steps", steps, "-o", output, "--large", "256K", "--prompt-command",
+                           f"sh {hands}"])
     return process, output
 
 
@@ -80,6 +80,6 @@ def test_ranks_of_two_machines_meet_where_both_run_it(lab, tmp_path):
 def test_a_cable_that_nobody_pulls_is_not_tried(lab, tmp_path):
     c = lab(pair(), peer_settings=PATIENT)
     output = tmp_path / "file.json"
-    process = c.run(0, [find_program("mlxcommctl"), "firstlight", "--yes", "--steps", "pull", "-o", output])
+    process = c.run(0, [*FIRSTLIGHT, "--yes", "--steps", "pull", "-o", output])
     assert process.finish() == 0, process.lines
     assert verdicts(read(output))["pull-seen"][1].startswith("nobody to pull a cable")

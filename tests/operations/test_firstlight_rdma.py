@@ -6,16 +6,16 @@ import sys
 
 import pytest
 from firstlight.recording import read
-from firstlight.test_replay import REPLAY
+from firstlight.test_replay import FIRSTLIGHT, REPLAY
 
-from conftest import PATIENCE, find_program
+from conftest import PATIENCE
 from operations.test_rdma import fake_verbs, start  # noqa: F401
 
 
 def first_light(folder, *words):
     output = folder / "file.json"
-    done = subprocess.run([find_program("mlxcommctl"), "firstlight", "--yes", "-o", output, *words],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run([*FIRSTLIGHT, "--yes", "-o", output, *words], capture_output=True, text=True,
+                          timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     document = read(output)
     done = subprocess.run([sys.executable, REPLAY, output], capture_output=True, text=True, timeout=PATIENCE)

@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 from firstlight.recording import happened, read
-from firstlight.test_replay import REPLAY
+from firstlight.test_replay import FIRSTLIGHT, REPLAY
 
-from conftest import PATIENCE, find_program
+from conftest import PATIENCE
 
 HANDS = """case "$1" in
   pull) ip link set "$2" down ;;
@@ -22,8 +22,8 @@ def test_a_port_goes_down_and_comes_back_and_it_replays(soft_roce, tmp_path):
     hands = tmp_path / "hands.sh"
     hands.write_text(HANDS)
     output = tmp_path / "file.json"
-    done = subprocess.run([find_program("mlxcommctl"), "firstlight", "--socket", c.socket(0), "-o", output,
-                           "--steps", "rdma,neighbour,pull", "--prompt-command", f"sh {hands}"],
+    done = subprocess.run([*FIRSTLIGHT, "--socket", c.socket(0), "-o", output, "--steps",
+                           "rdma,neighbour,pull", "--prompt-command", f"sh {hands}"],
                           capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     document = read(output)

@@ -44,8 +44,6 @@ ARGUMENTS = {
     "cluster join": ["--key-file", "own", "--from", "there"],
     "cluster key rotate": ["--key-file", "there"],
     "cluster key show": ["--key-file", "there"],
-    # All of it takes minutes, and needs hands where there is a terminal.
-    "firstlight": ["--yes", "--steps", "power"],
     "service install": ["--root", "root", "--program", find_program("mlxcommd")],
     "service uninstall": ["--root", "root"],
     "service restart": ["--dry-run"],

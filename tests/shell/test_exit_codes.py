@@ -37,6 +37,8 @@ def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
                 "nonsense": ('mlxcommctl has no verb "nonsense"', "mlxcommctl --help"),
                 "topologie": ('mlxcommctl has no verb "topologie"; did you mean "topology"?',
                               "mlxcommctl --help"),
+                "firstlight --yes": ('mlxcommctl has no verb "firstlight"; did you mean "python -m mlxcomm '
+                                     'firstlight"?', "mlxcommctl --help"),
                 "cluster key shwo": ('mlxcommctl cluster key has no verb "shwo"; did you mean "show"?',
                                      "mlxcommctl cluster key --help"),
                 "status --jsn": ('The following argument was not expected: --jsn; did you mean "--json"?',

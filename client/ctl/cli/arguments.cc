@@ -123,7 +123,7 @@ std::string VerbOfOtherTools(const std::string& word) {
   for (const auto& [theirs, ours] : kTable) {
     if (theirs == word) return ours;
   }
-  return {};
+  return word == "firstlight" ? "python -m mlxcomm firstlight" : "";
 }
 
 }  // namespace mlxcomm::ctl

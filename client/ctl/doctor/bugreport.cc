@@ -87,33 +87,33 @@ std::string System() {
   return text;
 }
 
-std::string Limits(const v1::FirstLightRdma& rdma) {
+std::string Limits(const v1::RdmaTrials& rdma) {
   std::string text = "What is assumed about devices\n";
   if (rdma.limits().empty()) return text + "  " + Shown(rdma.trouble()) + "\n";
-  for (const v1::FirstLightLimit& limit : rdma.limits()) {
+  for (const v1::RdmaTrialLimit& limit : rdma.limits()) {
     text += "  " + Padded(Shown(limit.name()), 20) + "  " + Padded(Shown(limit.value()), 16) +
             "  " + Shown(limit.source()) + "\n";
   }
   return text;
 }
 
-std::string Devices(const v1::FirstLightRdma& rdma) {
+std::string Devices(const v1::RdmaTrials& rdma) {
   std::string text = "Devices\n";
-  for (const v1::FirstLightDevice& device : rdma.devices()) {
+  for (const v1::RdmaTrialDevice& device : rdma.devices()) {
     text += "  " + Padded(Shown(device.name()), 14) + Shown(device.state()) + "\n";
   }
   if (!rdma.devices().empty()) return text;
   return text + "  " + (rdma.trouble().empty() ? "there is none" : Shown(rdma.trouble())) + "\n";
 }
 
-std::string Tried(const v1::FirstLightRdma& rdma) {
+std::string Tried(const v1::RdmaTrials& rdma) {
   std::string text = "Tried, each in a process of its own; nothing left this machine\n";
   if (rdma.devices().empty()) return text + "  nothing: there is no device\n";
   if (!rdma.trouble().empty()) text += "  " + Shown(rdma.trouble()) + "\n";
-  for (const v1::FirstLightDevice& device : rdma.devices()) {
+  for (const v1::RdmaTrialDevice& device : rdma.devices()) {
     text += "  " + Shown(device.name()) +
             (device.active() ? "\n" : ": only described, as its port is not active\n");
-    for (const v1::FirstLightTrial& trial : device.trials()) {
+    for (const v1::RdmaTrial& trial : device.trials()) {
       text += "    " + Padded(Shown(trial.name()), 18) + Padded(Shown(trial.verdict()), 9) +
               Shown(trial.tries()) + "\n" + std::string(31, ' ') + Shown(trial.text()) + "\n";
     }
@@ -191,7 +191,7 @@ std::string SystemForRdma() {
 std::string RdmaReport(const RdmaTrialsOptions& options, const v1::StatusReply& status) {
   // First, because trials take queue pairs that rails would have.
   const std::string rails = Rails(status);
-  const v1::FirstLightRdma rdma = TryRdma(options);
+  const v1::RdmaTrials rdma = TryRdma(options);
   return rails + "\n" + Limits(rdma) + "\n" + Devices(rdma) + "\n" + Tried(rdma) + "\n" +
          SystemForRdma();
 }
@@ -316,6 +316,25 @@ void Add(v1::BugreportReceipt& receipt, const std::string& name, const std::stri
   file.set_what(what);
 }
 
+// The cluster's keys on this machine, as far as this user may read them, to be removed from the
+// report. Where `config_file` is empty it becomes the daemon's, if one answers.
+std::vector<std::string> FindKeys(const std::string& socket_path, std::string& config_file) {
+  std::vector<std::string> keys;
+  const auto take = [&keys](const std::string& path) {
+    if (path.empty()) return;
+    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
+  };
+  v1::DoctorReply checkups;
+  if (FetchCheckups(socket_path, checkups).ok() && checkups.nodes_size() > 0) {
+    take(checkups.nodes(0).key_file());
+    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
+  }
+  const std::string config = config_file.empty() ? kServiceConfig : config_file;
+  take(SettingIn(ReadFileText(config), "key_file"));
+  take(DefaultKeyFile());
+  return keys;
+}
+
 int FailInside(const std::string& what) {
   return ReportFailure({FailureCode::kInternal, kNoRank, what});
 }
@@ -368,23 +387,6 @@ int RunBugreport(const BugreportOptions& options) {
 }
 
 }  // namespace
-
-std::vector<std::string> FindKeys(const std::string& socket_path, std::string& config_file) {
-  std::vector<std::string> keys;
-  const auto take = [&keys](const std::string& path) {
-    if (path.empty()) return;
-    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
-  };
-  v1::DoctorReply checkups;
-  if (FetchCheckups(socket_path, checkups).ok() && checkups.nodes_size() > 0) {
-    take(checkups.nodes(0).key_file());
-    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
-  }
-  const std::string config = config_file.empty() ? kServiceConfig : config_file;
-  take(SettingIn(ReadFileText(config), "key_file"));
-  take(DefaultKeyFile());
-  return keys;
-}
 
 Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
   const auto made = std::make_shared<BugreportOptions>();

@@ -31,8 +31,4 @@ struct DiagnosisOptions {
 // The worst first.
 std::vector<Finding> Diagnose(const DiagnosisOptions& options);
 
-// The cluster's keys on this machine, as far as this user may read them, to be removed from reports
-// (cluster/secrets.h). Where `config_file` is empty it becomes the daemon's, if one answers.
-std::vector<std::string> FindKeys(const std::string& socket_path, std::string& config_file);
-
 }  // namespace mlxcomm::ctl

@@ -65,17 +65,17 @@ std::vector<Words> Table(const std::string& text) {
 
 // Notes why the list could not be had, if it is the first.
 std::vector<Words> List(const RdmaTrialsOptions& options, const std::string& name,
-                        v1::FirstLightRdma& all) {
+                        v1::RdmaTrials& all) {
   const Outcome list = Try(options, name);
   if (list.verdict == "worked") return Table(list.text);
   if (all.trouble().empty()) all.set_trouble(absl::StrCat(list.verdict, ": ", list.text));
   return {};
 }
 
-void ListDevices(const RdmaTrialsOptions& options, v1::FirstLightRdma& all) {
+void ListDevices(const RdmaTrialsOptions& options, v1::RdmaTrials& all) {
   for (const Words& line : List(options, "devices", all)) {
     if (line.size() != 3 || all.devices_size() == kDevicesMax) continue;
-    v1::FirstLightDevice& device = *all.add_devices();
+    v1::RdmaTrialDevice& device = *all.add_devices();
     device.set_name(line[0]);
     device.set_active(line[1] == "active");
     device.set_state(line[2]);
@@ -84,7 +84,7 @@ void ListDevices(const RdmaTrialsOptions& options, v1::FirstLightRdma& all) {
   const Outcome gids = Try(options, "gids");
   if (gids.verdict != "worked") return;
   for (const Words& line : Table(gids.text)) {
-    for (v1::FirstLightDevice& device : *all.mutable_devices()) {
+    for (v1::RdmaTrialDevice& device : *all.mutable_devices()) {
       const bool is_its = line.size() == 2 && line[0] == device.name();
       if (is_its && device.gids_size() < kGidsMax) device.add_gids(line[1]);
     }
@@ -93,16 +93,16 @@ void ListDevices(const RdmaTrialsOptions& options, v1::FirstLightRdma& all) {
 
 }  // namespace
 
-v1::FirstLightRdma TryRdma(const RdmaTrialsOptions& options) {
+v1::RdmaTrials TryRdma(const RdmaTrialsOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const auto is_over = [&] {
     return static_cast<std::uint64_t>((std::chrono::steady_clock::now() - begin).count()) >
            options.all_timeout_ns;
   };
-  v1::FirstLightRdma all;
+  v1::RdmaTrials all;
   for (const Words& line : List(options, "limits", all)) {
     if (line.size() != 3) continue;
-    v1::FirstLightLimit& limit = *all.add_limits();
+    v1::RdmaTrialLimit& limit = *all.add_limits();
     limit.set_name(line[0]);
     limit.set_value(line[1]);
     limit.set_source(line[2]);
@@ -110,13 +110,13 @@ v1::FirstLightRdma TryRdma(const RdmaTrialsOptions& options) {
   ListDevices(options, all);
   if (all.devices().empty()) return all;
   const std::vector<Words> trials = List(options, "trials", all);
-  for (v1::FirstLightDevice& device : *all.mutable_devices()) {
+  for (v1::RdmaTrialDevice& device : *all.mutable_devices()) {
     for (std::size_t i = 0; i < std::min(trials.size(), kTrialsMax); ++i) {
       const Words& trial = trials[i];
       if (trial.size() != 3 || (trial[1] == "port" && !device.active())) continue;
       if (is_over()) return all;
       const Outcome outcome = Try(options, trial[0], device.name());
-      v1::FirstLightTrial& tried = *device.add_trials();
+      v1::RdmaTrial& tried = *device.add_trials();
       tried.set_name(trial[0]);
       tried.set_tries(trial[2]);
       tried.set_verdict(outcome.verdict);

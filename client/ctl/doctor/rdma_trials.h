@@ -1,6 +1,6 @@
 // The reports of mlxcommd's processes that try a machine's RDMA devices
 // (daemon/transport/rdma/trials.h): each trial is a process of its own with a deadline, so that one
-// that hangs or crashes does not hide the others. For reports and for first light.
+// that hangs or crashes does not hide the others. For reports, and for __trials.
 //
 // Thread: main; takes some seconds, more where a driver hangs.
 #pragma once
@@ -20,6 +20,6 @@ struct RdmaTrialsOptions {
   std::uint64_t all_timeout_ns = ~std::uint64_t{0};
 };
 
-v1::FirstLightRdma TryRdma(const RdmaTrialsOptions& options);
+v1::RdmaTrials TryRdma(const RdmaTrialsOptions& options);
 
 }  // namespace mlxcomm::ctl

@@ -11,6 +11,7 @@
 
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/launch/rank_host.h"
 #include "client/ctl/status/health.h"
 #include "proto/types/plain_text.h"
 

@@ -80,5 +80,5 @@ if TYPE_CHECKING or _fits:
 
     __all__ += operations.__all__
     __version__ = _mlxcomm.version
-else:
+elif _fits is not None:
     from .other_mlx import __getattr__, __version__, install, uninstall  # noqa: F401

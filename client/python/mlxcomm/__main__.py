@@ -7,7 +7,8 @@ import os
 import runpy
 import sys
 
-USAGE = "usage: python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]"
+USAGE = ("usage: python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]\n"
+         "       python -m mlxcomm firstlight [OPTION...]")
 
 
 def wrong(text):
@@ -37,6 +38,10 @@ def begin_traceback_at_program():
 
 def main():
     arguments = sys.argv[1:]
+    if arguments[:1] == ["firstlight"]:
+        from . import firstlight
+
+        return firstlight.main(arguments[1:])
     way = None  # Of what is run: -m, -c or a script.
     while arguments and arguments[0].startswith("-") and way is None:
         option = arguments.pop(0)

@@ -31,6 +31,9 @@ def mpi_library() -> str:
 
 
 # Last, because MLXCOMM_INSTALL takes from here what stands above while MLX is being loaded.
-import mlx.core as _mx  # noqa: E402
+if sys.orig_argv[-len(sys.argv) - 1:][:3] == ["-m", "mlxcomm", "firstlight"]:
+    fits = None  # Not asked: it tries machines where MLX may not load, and needs nothing of the package.
+else:
+    import mlx.core as _mx
 
-fits = is_built_for(_mx.__version__)
+    fits = is_built_for(_mx.__version__)

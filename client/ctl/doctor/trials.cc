@@ -1,0 +1,56 @@
+// The hidden verb __trials: what `python -m mlxcomm firstlight` can learn only here, as JSON.
+#include <memory>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/doctor/collect.h"
+#include "client/ctl/doctor/rdma_trials.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+v1::InterfaceTrials FindInterfaces() {
+  v1::InterfaceTrials all;
+  for (const InterfaceFacts& one : CollectSystem({}).interfaces) {
+    v1::TriedInterface& told = *all.add_interfaces();
+    told.set_name(one.name);
+    told.set_hardware(one.hardware);
+    told.set_running(one.running);
+    told.set_thunderbolt(one.thunderbolt);
+    told.set_mtu(one.mtu);
+    told.set_bridge(one.bridge);
+    told.set_has_link_local(one.has_link_local);
+  }
+  return all;
+}
+
+v1::RdmaTrials FindRdma(const std::string& socket_path, RdmaTrialsOptions how) {
+  v1::DoctorReply checkups;
+  if (how.config_file.empty() && FetchCheckups(socket_path, checkups).ok() &&
+      checkups.nodes_size() > 0) {
+    how.config_file = checkups.nodes(0).config_file();
+  }
+  return TryRdma(how);
+}
+
+}  // namespace
+
+Run AddTrials(CLI::App& verb, const Invocation&) {
+  const auto socket_path = std::make_shared<std::string>();
+  const auto how = std::make_shared<RdmaTrialsOptions>();
+  AddSocket(verb, *socket_path);
+  AddConfig(verb, how->config_file);
+  AddDuration(verb, "--for", how->all_timeout_ns, 1'000'000, 3600'000'000'000,
+              "Then begin no trial");
+  verb.add_flag("--json")->description("As it is anyway");
+  CLI::Option* const rdma = verb.add_flag("--rdma")->description("RDMA devices, not interfaces");
+  return [socket_path, how, rdma] {
+    return WriteOut(
+        rdma->count() > 0 ? JsonOf(FindRdma(*socket_path, *how)) : JsonOf(FindInterfaces()),
+        "trials");
+  };
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,133 @@
+"""python -m mlxcomm firstlight: tries on this machine everything that mlxcomm assumes about Macs, and writes
+what was seen into one file. It imports MLX nowhere: ranks of their own do (gpu.py).
+
+    assumptions ─▶ steps ─▶ notes ─▶ the file, without names, and its summary
+"""
+
+import argparse
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import sys
+import time
+
+from . import steps
+from .notes import NOT_ASKED, Notes, Pseudonyms, shown
+from .steps import LeftOut, Run
+
+BUDGET_SECONDS = 20 * 60
+# In their order, with the seconds that each may take.
+STEPS = {steps.system: 90, steps.platform: 120, steps.gpu: 180, steps.loopback: 120, steps.rdma: 240,
+         steps.neighbour: 60, steps.cable: 120, steps.pull: 240, steps.sleep: 180, steps.power: 30}
+NAMES = ",".join(step.__name__ for step in STEPS)
+
+
+def size(text):
+    unit = text[-1:].upper()
+    return int(float(text[:-1]) * 1024 ** "BKMG".index(unit) if unit in "BKMG" else float(text))
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(
+        prog="python -m mlxcomm firstlight",
+        description="Checks what mlxcomm assumes about Macs, and writes a report.",
+        epilog="It takes 20 minutes at most, changes nothing on the machine, and asks for hands if it needs "
+        "them: to pull a cable and plug it in, to send the machine to sleep. For neighbour and cable run it "
+        "on both Macs at the same time. The file says what is in it; keys, names and addresses are not.")
+    add = parser.add_argument
+    add("-o", "--output", metavar="FILE", default=time.strftime("mlxcomm-firstlight-%Y%m%d-%H%M%S.json"),
+        help="file to write (mlxcomm-firstlight-TIME.json)")
+    add("--steps", metavar="A,B", default=NAMES, help=f"run only these steps, of {NAMES}")
+    add("--skip", metavar="A,B", default="", help="skip these steps")
+    add("--yes", action="store_true", help="ask nothing, and leave out what needs hands")
+    add("--prompt-command", metavar="COMMAND",
+        help="run this for what a person would be asked: pull, plug or sleep")
+    add("--large", metavar="SIZE", type=size, default="1G", help="size of the largest operation (1G)")
+    add("--names", action="store_true", help="keep names and addresses in the report")
+    add("--json", action="store_true", help="for programs: print the report, too")
+    add("--socket", metavar="PATH", help="the daemon's Unix socket")
+    add("--config", metavar="FILE", help="configuration of the daemon, if none runs")
+    options = parser.parse_args(words)
+    for name in f"{options.steps},{options.skip}".strip(",").split(","):
+        if name not in NAMES.split(","):
+            parser.error(f'there is no step "{name}"; expected some of {NAMES}')
+    return options
+
+
+def known_names(run, replaces):
+    """Names that would identify the machine or its user."""
+    names, host, user = Pseudonyms(replaces), socket.gethostname(), pwd.getpwuid(os.getuid())
+    if host != "localhost":
+        names.know(host.partition(".")[0], "mac")
+        names.know(host, "mac", "mac-1")
+    if user.pw_name != "root":
+        names.know(user.pw_dir, "user", "~")
+        names.know(user.pw_name, "user")
+    with contextlib.suppress(Exception):  # Without a daemon: fewer names.
+        status = run.ask("status")[0]
+        for node in status["nodes"]:
+            found = [one["name"] for one in node.get("discovery", {}).get("neighbours", ())]
+            found += [link["peer"] for link in node["links"] if ":" not in link["peer"]]
+            for name in [node["name"], *found]:
+                names.know(name, "mac")
+        for job in status["jobs"]:
+            names.know(job["name"], "job")
+        names.know(status["cluster"], "cluster")
+    return names
+
+
+def run_step(run, step, end):
+    """Why it was left out; empty: it was done."""
+    run.deadline = min(end, time.monotonic() + STEPS[step])
+    try:
+        if run.left() <= 0:
+            raise LeftOut("the 20 minutes were over")
+        step(run)
+    except LeftOut as why:
+        return str(why)
+    except Exception as error:  # Whatever a step meets, the others are run and the file is written.
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def carry_out(options):
+    os.environ["PATH"] = f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', os.defpath)}"
+    for program in ("mlxcommctl", "mlxcommd"):
+        if not shutil.which(program):
+            raise LeftOut(f"there is no {program} beside {sys.executable}, and none in PATH")
+    if os.path.lexists(options.output):
+        raise LeftOut(f"{options.output} is there already: name another file with -o")
+    run = Run(options, Notes())
+    names = known_names(run, not options.names)
+    print("At most 20 minutes. Nothing is changed on this machine; a step can be left out.", file=sys.stderr)
+    begin = time.monotonic()
+    for number, step in enumerate(STEPS, 1):
+        began, name, why = time.monotonic(), step.__name__, NOT_ASKED
+        if name in options.steps.split(",") and name not in options.skip.split(","):
+            print(f"[{number}/{len(STEPS)}] {name}: {step.__doc__}", file=sys.stderr)
+            why = run_step(run, step, begin + BUDGET_SECONDS)
+            print(f"    left out: {shown(why)}" if why else "    done", file=sys.stderr)
+        run.notes.file["steps"].append({
+            "name": name, "outcome": "left out" if why else "done", "why": why,
+            "began_ms": int(1000 * (began - begin)), "took_ms": int(1000 * (time.monotonic() - began))})
+    run.notes.file["took_ms"] = int(1000 * (time.monotonic() - begin))
+    document = run.notes.document(names)
+    try:  # Only its maker can read it, and it never replaces another.
+        with open(os.open(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(document)
+    except OSError as error:
+        raise LeftOut(f"cannot write {options.output}: {error.strerror}") from None
+    print(document if options.json else f"{run.notes.summary()}\n{options.output}")
+
+
+def main(words):
+    try:
+        carry_out(parse(words))
+    except LeftOut as why:
+        print(f"python -m mlxcomm firstlight: {why}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
