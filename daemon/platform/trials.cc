@@ -13,10 +13,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -43,9 +45,13 @@ constexpr bool kOnApple = false;
 #endif
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-TrialResult Holds(std::string seen) { return {TrialResult::Verdict::kHolds, std::move(seen)}; }
-TrialResult Fails(std::string seen) { return {TrialResult::Verdict::kFails, std::move(seen)}; }
-TrialResult Untried(std::string why) { return {TrialResult::Verdict::kUntried, std::move(why)}; }
+struct TrialResult {
+  const char* verdict;
+  std::string seen;  // For people: figures, or why it was not tried.
+};
+TrialResult Holds(std::string seen) { return {"holds", std::move(seen)}; }
+TrialResult Fails(std::string seen) { return {"fails", std::move(seen)}; }
+TrialResult Untried(std::string why) { return {"untried", std::move(why)}; }
 std::string Error() { return std::strerror(errno); }
 
 bool IsReadable(int descriptor, int timeout_ms) {
@@ -321,33 +327,15 @@ TrialResult TryMulticast() {
   return well ? Holds(absl::StrJoin(told, "; ")) : Fails(absl::StrJoin(told, "; "));
 }
 
-constexpr Trial kTrials[] = {
-    {"page-size", "pages of macOS have 16 KiB", TryPageSize},
-    {"shm-fixed-size", "the size of shared memory cannot be changed once it is set", TryFixedSize},
-    {"shm-name", "shared memory may have a name of 25 characters", TryNames},
-    {"shm-sparse", "shared memory as large as the machine's costs only the pages that are touched",
-     TrySparse},
-    {"shm-passed", "shared memory passes a Unix socket and is mapped at the other end", TryPassing},
-    {"bell", "a bell that is rung often is heard once", TryBell},
-    {"wake-time", "a thread that sleeps is awake within 100 us of its bell (median)", TryWakeTime},
-    {"peer-process", "a Unix socket tells which process and user is at its other end", TryPeer},
-    {"full-backlog", "to connect where too many wait is EAGAIN on Linux, ECONNREFUSED on macOS",
-     TryFullBacklog},
-    {"process-exit", "the end of a process is told to one that is not its parent", TryProcessExit},
-    {"open-files", "the limit of open files can be raised to what is allowed, at most 65536",
-     TryOpenFiles},
-    {"interface-watch", "the system tells when an interface changes", TryWatch},
-    {"multicast", "hellos can be sent on each interface, and do not come back", TryMulticast},
+constexpr std::pair<const char*, TrialResult (*)()> kTrials[] = {
+    {"page-size", TryPageSize},       {"shm-fixed-size", TryFixedSize},
+    {"shm-name", TryNames},           {"shm-sparse", TrySparse},
+    {"shm-passed", TryPassing},       {"bell", TryBell},
+    {"wake-time", TryWakeTime},       {"peer-process", TryPeer},
+    {"full-backlog", TryFullBacklog}, {"process-exit", TryProcessExit},
+    {"open-files", TryOpenFiles},     {"interface-watch", TryWatch},
+    {"multicast", TryMulticast},
 };
-
-void Print(const TrialResult& result) {
-  using Verdict = TrialResult::Verdict;
-  std::printf("%s\n%s\n",
-              result.verdict == Verdict::kHolds   ? "holds"
-              : result.verdict == Verdict::kFails ? "fails"
-                                                  : "untried",
-              result.seen.c_str());
-}
 
 int Watch() {
   auto watch = InterfaceWatch::Create();
@@ -371,17 +359,12 @@ int Watch() {
 
 }  // namespace
 
-std::span<const Trial> Trials() { return kTrials; }
-
 int RunTrial(const std::string& name) {
   if (name == "watch") return Watch();
-  if (name == "trials") {
-    for (const Trial& trial : kTrials) std::printf("%s\t%s\n", trial.name, trial.assumed);
-    return std::fflush(stdout) == 0 ? 0 : 1;
-  }
-  for (const Trial& trial : kTrials) {
-    if (name != trial.name) continue;
-    Print(trial.run());
+  for (const auto& [known, run] : kTrials) {
+    if (name != known) continue;
+    const TrialResult result = run();
+    std::printf("%s\n%s\n", result.verdict, result.seen.c_str());
     return std::fflush(stdout) == 0 ? 0 : 1;
   }
   std::fprintf(stderr, "mlxcommd: there is no trial %s\n", name.c_str());

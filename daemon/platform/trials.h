@@ -1,7 +1,6 @@
 // What is assumed about the operating system, tried item by item on the running system: each trial
-// is a process of its own, and its caller sets a deadline for it (mlxcommctl firstlight).
+// is a process of its own, and its caller sets a deadline for it (python -m mlxcomm firstlight).
 //
-//   mlxcommd --try-platform trials   lists them: NAME, and the assumption
 //   mlxcommd --try-platform NAME     "holds", "fails" or "untried", and then what was seen
 //   mlxcommd --try-platform watch    reports interfaces that change, a line each, until its standard
 //                                    output is closed: UNIX_NS, "up" or "down", NAME
@@ -12,27 +11,12 @@
 // space for a moment.
 #pragma once
 
-#include <cstdint>
-#include <span>
 #include <string>
 
 namespace mlxcomm::platform {
 
 // The argument of mlxcommd that starts a trial.
 inline constexpr char kTrialArgument[] = "--try-platform";
-
-struct TrialResult {
-  enum class Verdict : std::uint8_t { kHolds, kFails, kUntried };
-  Verdict verdict = Verdict::kUntried;
-  std::string seen;  // For people: figures, or why it was not tried.
-};
-
-struct Trial {
-  const char* name;
-  const char* assumed;  // For people.
-  TrialResult (*run)();
-};
-std::span<const Trial> Trials();
 
 // For main: writes the result to the standard output; returns the exit code.
 int RunTrial(const std::string& name);
