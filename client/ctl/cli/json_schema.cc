@@ -114,10 +114,7 @@ pb::Value OneOf(const pb::FieldDescriptor& field) {
 
 pb::Value FieldSchema(const pb::FieldDescriptor& field) {
   pb::Value schema;
-  if (field.is_map()) {
-    Field(schema, "type") = TextValue("object");
-    Field(schema, "additionalProperties") = OneOf(*field.message_type()->map_value());
-  } else if (field.is_repeated()) {
+  if (field.is_repeated()) {
     Field(schema, "type") = TextValue("array");
     Field(schema, "items") = OneOf(field);
   } else {
@@ -146,14 +143,11 @@ pb::Value MessageSchema(const pb::Descriptor& message) {
 
 // The message and all messages in it, by their names.
 void Define(const pb::Descriptor& message, pb::Value& definitions, std::set<std::string>& seen) {
-  if (message.options().map_entry() || IsFreeJson(message) ||
-      !seen.insert(std::string(message.name())).second)
-    return;
+  if (IsFreeJson(message) || !seen.insert(std::string(message.name())).second) return;
   Field(definitions, std::string(message.name())) = MessageSchema(message);
   for (int i = 0; i < message.field_count(); ++i) {
-    const pb::FieldDescriptor* field = message.field(i);
-    if (field->is_map()) field = field->message_type()->map_value();
-    if (field->message_type() != nullptr) Define(*field->message_type(), definitions, seen);
+    const pb::Descriptor* const below = message.field(i)->message_type();
+    if (below != nullptr) Define(*below, definitions, seen);
   }
 }
 
