@@ -18,10 +18,9 @@ from typing import Literal, Optional, Union, get_args
 
 import mlx.core as mx
 
-from . import _mlxcomm, arguments
+from . import UnavailableError, _mlxcomm, arguments
 from ._check_mlx import WITH_GROUP
 from .environment import find_place
-from .errors import UnavailableError
 from .fused import install_fused, uninstall_fused
 from .groups import default_place, join_place, set_default_place
 from .tracebacks import ends_at_caller

@@ -11,8 +11,7 @@ daemon has to be there, or one is started.
 import os
 import sys
 
-from . import _mlxcomm
-from .errors import Error
+from . import Error, _mlxcomm
 
 _ARENA_BYTES = 1024 * 1024
 _TIMEOUT_NS = 10 * 10**9

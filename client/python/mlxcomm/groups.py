@@ -10,9 +10,8 @@ from typing import Optional, overload
 
 import mlx.core as mx
 
-from . import _mlxcomm, arguments
+from . import DaemonLostError, DaemonStoppingError, Error, _mlxcomm, arguments
 from .environment import Place, find_place
-from .errors import DaemonLostError, DaemonStoppingError, Error
 from .tracebacks import ends_at_caller
 
 # A process has one place in a job, so asking again gives the same group. The process is part of the

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .errors import Error
+from . import Error
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]

@@ -26,6 +26,7 @@ def joins() -> None:
     assert_type(mlxcomm.is_ours(world), bool)
     assert_type(mlxcomm.counters()["operations"], int)
     assert_type(mlxcomm.mpi_library(), str)
+    assert_type(mlxcomm.__version__, str)
     mlxcomm.install()
     mlxcomm.install("ring")
     mlxcomm.install(take=["ring", "jaccl"])
