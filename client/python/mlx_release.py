@@ -1,6 +1,6 @@
 """Which release of MLX the package is built for: MLX's C++ interface changes from release to release. It is
-$MLXCOMM_MLX, else the release that is installed, else the newest of TESTED. scikit-build-core asks this
-module (pyproject.toml); so does config/release."""
+$MLXCOMM_MLX, else the release that is installed, which has to be TESTED, else the newest of those.
+scikit-build-core asks this module (pyproject.toml); so does config/release."""
 
 import importlib.metadata
 import os
@@ -17,15 +17,25 @@ def numbers(release):
 
 
 def installed():
-    # pip hides the environment that it installs to from the build, but runs that one's interpreter.
-    folders = [*sys.path, *site.getsitepackages(), site.getusersitepackages()]
+    # pip hides the environment that it installs to from the build, but runs that one's interpreter. Outside
+    # of a virtual environment, and in one that sees what is outside, the user's own packages come first.
+    own = [] if sys.prefix == sys.base_prefix else site.getsitepackages([sys.prefix])
+    of_user = [site.getusersitepackages()] if sys.base_prefix in site.PREFIXES else []
+    folders = [*sys.path, *own, *of_user, *site.getsitepackages()]
     for found in importlib.metadata.distributions(name="mlx", path=folders):
         return found.version.partition("+")[0]
     return None
 
 
 def chosen():
-    return os.environ.get("MLXCOMM_MLX") or installed() or TESTED[-1]
+    if named := os.environ.get("MLXCOMM_MLX"):
+        return named
+    found = installed()
+    if found not in (None, *TESTED):  # Its nanobind would be a guess, and an index may not have it.
+        sys.exit(f"mlxcomm was not tested with MLX {found}, which is installed here, but with "
+                 f"{', '.join(TESTED)}: set MLXCOMM_MLX={TESTED[-1]} to install that one, or "
+                 f"MLXCOMM_MLX={found} to try this one")
+    return found or TESTED[-1]
 
 
 def mlx(release):

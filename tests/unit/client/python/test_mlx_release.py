@@ -28,6 +28,32 @@ def test_without_any_mlx_it_is_the_newest_that_was_tested(monkeypatch):
     assert mlx_release.chosen() == mlx_release.TESTED[-1]
 
 
+# Why: a release without a test gets a guessed nanobind, and an index may not even have it.
+@pytest.mark.parametrize("release", ["0.29.0", "0.32.2", "0.33.0.dev20270101"])
+def test_a_release_that_was_not_tested_is_refused_in_one_sentence(monkeypatch, release):
+    monkeypatch.delenv("MLXCOMM_MLX", raising=False)
+    monkeypatch.setattr(mlx_release, "installed", lambda: release)
+    with pytest.raises(SystemExit, match=rf"not tested with MLX {release}.*or MLXCOMM_MLX={release} to try"):
+        mlx_release.dynamic_metadata({}, {})
+    monkeypatch.setenv("MLXCOMM_MLX", release)
+    assert mlx_release.chosen() == release
+
+
+# Why: a virtual environment does not see the user's packages, unless it was made so.
+@pytest.mark.parametrize(("options", "found"), [([], "None"), (["--system-site-packages"], "9.9.9")])
+def test_the_users_own_mlx_counts_where_the_environment_sees_it(tmp_path, options, found):
+    venv, of_user = tmp_path / "venv", {"PYTHONUSERBASE": str(tmp_path), "PYTHONPATH": str(PACKAGE)}
+    subprocess.run([sys._base_executable, "-m", "venv", "--without-pip", *options, venv], check=True)
+    ask = [venv / "bin/python", "-c", "import site; print(site.getusersitepackages()); import mlx_release; "
+                               "print(mlx_release.installed())"]
+    folder = subprocess.run(ask, capture_output=True, text=True, env=of_user).stdout.split()[0]
+    info = pathlib.Path(folder) / "mlx-9.9.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mlx\nVersion: 9.9.9\n")
+    done = subprocess.run(ask, capture_output=True, text=True, env={**of_user, "PYTHONNOUSERSITE": "1"})
+    assert done.stdout.split()[-1] == found, done.stderr
+
+
 # How: pip runs the environment's interpreter, whose packages it takes off the path.
 def test_what_is_installed_is_found_from_where_pip_builds(tmp_path, monkeypatch):
     monkeypatch.delenv("MLXCOMM_MLX", raising=False)
@@ -35,7 +61,7 @@ def test_what_is_installed_is_found_from_where_pip_builds(tmp_path, monkeypatch)
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.path[:] = [path for path in sys.path if 'packages' not in path]\n")
     done = subprocess.run(
-        [sys.executable, "-c", "import mlx_release; print(mlx_release.chosen())\nimport mlx"],
+        [sys.executable, "-c", "import mlx_release; print(mlx_release.installed())\nimport mlx"],
         capture_output=True, text=True, env={"PYTHONPATH": f"{tmp_path}:{PACKAGE}"})
     assert done.stdout.strip() == installed.partition("+")[0], done.stderr
     assert "ModuleNotFoundError" in done.stderr  # Else it would show nothing.
