@@ -3,6 +3,7 @@ and other behaviour of stock MLX is kept."""
 
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -117,7 +118,7 @@ def test_with_another_mlx_every_name_is_the_daemons_group_by_mpi(cluster, other_
     for number, process in enumerate(ranks):
         assert process.finish() == 0, process.lines
         told = [line for line in process.lines if "was built for mlx 0.1.2, and mlx" in line]
-        assert len(told) == (number == 0), process.lines
+        assert len(told) == 1 and f"is installed on {platform.node()}" in told[0], process.lines
         shown = [f"{word}: {number} of 2, sum 2, by default 2" for word in words]
         assert process.lines[len(told):] == shown
 
@@ -125,14 +126,23 @@ def test_with_another_mlx_every_name_is_the_daemons_group_by_mpi(cluster, other_
 def test_with_another_mlx_what_needs_the_extension_says_what_to_install(other_mlx):
     done = alone("import importlib, mlxcomm as m\n"
                  "print(m.__version__, m.mpi_library(), issubclass(m.RankLostError, m.Error))\n"
-                 "for use in (lambda: m.all_reduce, lambda: importlib.import_module('mlxcomm.groups')):\n"
+                 "for use in (lambda: m.all_reduce, lambda: exec('from mlxcomm import init'),\n"
+                 "            lambda: importlib.import_module('mlxcomm.groups')):\n"
                  "    try: use()\n"
-                 "    except ImportError as error: print(error)\n"
-                 "print(hasattr(m, '__wrapped__'))\n", **other_mlx)
-    facts, function, module, no_name = done.stdout.splitlines()
-    assert facts.endswith(" True") and "libmlxcomm_mpi" in facts and no_name == "False", done.stderr
-    for line in (function, module):
-        assert re.search(r"for mlx 0\.1\.2, and mlx \S+ is installed.*install mlxcomm again", line), line
+                 "    except (AttributeError, ImportError) as error: print(error)\n"
+                 "for take in ('rings', 3, []):\n"
+                 "    try: print(m.install(take), m.other_mlx._taken)\n"
+                 "    except (TypeError, ValueError) as error: print(error)\n"
+                 "from mlxcomm import *\n"
+                 "print(hasattr(m, '__wrapped__'), hasattr(m, 'init'), install is m.install)\n", **other_mlx)
+    facts, *lines, rings, three, nothing, no_name = done.stdout.splitlines()
+    assert facts.endswith(" True") and "libmlxcomm_mpi" in facts, done.stderr
+    assert no_name == "False False True", done.stdout
+    for line in lines:
+        assert re.search(r"for mlx 0\.1\.2, and mlx \S+ is installed.*install mlx==0\.1\.2, or mlxcomm again",
+                         line), line
+    assert len(lines) == 3 and nothing == "None set()", done.stdout
+    assert rings.endswith("jaccl, mpi, nccl, got 'rings'") and three.endswith("got 3 (int)"), done.stdout
 
 
 # Why: many programs check whether MLX exists before they import it.

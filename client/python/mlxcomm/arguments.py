@@ -6,15 +6,19 @@ A wrong type is a TypeError, a wrong value a ValueError.
 
 import math
 import operator
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AnySet
 from numbers import Real
-from typing import Any, Optional
+from typing import Any, Literal, Optional, get_args
 
 import mlx.core as mx
 
 _STREAMS = tuple(getattr(mx, name) for name in ("Stream", "Device", "DeviceType", "ThreadLocalStream")
                  if hasattr(mx, name))
 _SHOWN_MOST = 40  # Characters of a value.
+Backend = Literal["any", "ring", "jaccl", "mpi", "nccl"]
+BACKENDS = get_args(Backend)
 
 
 def wrong(name: str, expected: str, value: Any, kind: type[Exception] = TypeError) -> Exception:
@@ -54,13 +58,30 @@ def group(value: Any) -> Optional[mx.distributed.Group]:
 def stream(value: Any, name: str = "stream") -> Any:
     if value is not None and not isinstance(value, _STREAMS):
         raise wrong(name, "an mx.Stream or mx.Device", value)
+    device = getattr(value, "device", value)
+    if device is not None and getattr(device, "type", device) == mx.gpu:
+        raise ValueError(f"{name}: expected a CPU stream, on which communication runs, got {value}")
     return value
+
+
+def backends(take: Any) -> set[str]:
+    """The names that `install` takes over; by default all but "nccl" where MLX has that itself."""
+    if take is None:
+        return set(BACKENDS) - ({"nccl"} if mx.distributed.is_available("nccl") else set())
+    expected = f"some of {', '.join(BACKENDS)}"
+    if not isinstance(take, Iterable):
+        raise wrong("take", expected, take)
+    names = [take] if isinstance(take, str) else list(take)
+    for name in names:
+        if name not in BACKENDS:
+            raise wrong("take", expected, name, ValueError)
+    return set(names)
 
 
 def whole(name: str, value: Any, expected: str, least: int, below: int) -> int:
     """A whole number of a range, which `expected` describes."""
     try:
-        number = operator.index(value)
+        number = operator.index(None if isinstance(value, bool) else value)
     except (TypeError, ValueError):  # ValueError: of an array that has many elements.
         raise wrong(name, expected, value) from None
     if not least <= number < below:
@@ -87,23 +108,26 @@ def shape(values: Any) -> list[int]:
 
 def _sequence(name, values, expected):
     try:
-        return list(values)
+        return list(None if isinstance(values, (Mapping, AnySet)) else values)
     except (TypeError, ValueError):
         raise wrong(name, f"{expected}, as a list or tuple", values) from None
 
 
-def text(name: str, value: Any, expected: str) -> str:
-    """Empty for None."""
+def text(name: str, value: Any, expected: str, bytes_max: Optional[int] = None) -> str:
+    """Empty for None. With bytes_max it is a name, which other users see."""
     if value is None:
         return ""
     if not isinstance(value, str):
         raise wrong(name, expected, value)
     try:
-        value.encode()
+        length = len(value.encode())
     except UnicodeEncodeError:
         raise wrong(name, f"{expected}, in UTF-8", value, ValueError) from None
-    if "\0" in value:
+    if bytes_max is None and "\0" in value:
         raise wrong(name, f"{expected}, without NUL", value, ValueError)
+    if bytes_max is not None and (length > bytes_max or re.search("[\0-\x1f\x7f-\x9f]", value)):
+        expected += f", 1 to {bytes_max} bytes without control characters"
+        raise wrong(name, expected, value, ValueError)
     return value
 
 
@@ -112,7 +136,7 @@ def nanoseconds(timeout: Any, name: str = "timeout") -> int:
     if timeout is None:
         return 0
     expected = "seconds, more than 0"
-    if not isinstance(timeout, Real):
+    if not isinstance(timeout, Real) or isinstance(timeout, bool):
         raise wrong(name, expected, timeout)
     if not 0 < timeout < math.inf:
         raise wrong(name, expected, timeout, ValueError)

@@ -14,48 +14,28 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
-from typing import Literal, Optional, Union, get_args
+from typing import Optional, Union
 
 import mlx.core as mx
 
 from . import UnavailableError, _mlxcomm, arguments
 from ._check_mlx import WITH_GROUP
+from .arguments import BACKENDS, Backend
 from .environment import find_place
 from .fused import install_fused, uninstall_fused
 from .groups import default_place, join_place, set_default_place
 from .tracebacks import ends_at_caller
 
 _log = logging.getLogger("mlxcomm")
-Backend = Literal["any", "ring", "jaccl", "mpi", "nccl"]
-_OF_MLX = get_args(Backend)
 _OURS = "mlxcomm"
 _originals = {}
 _replaced = []  # (module, name, original), where a program had imported a function by its name.
-_taken = frozenset()
+_taken = set()
 _told = set()  # MLX's own backends, about which a line was logged.
 # What init has returned for each name: the job's place, or None for a group of one. As in MLX, a name
 # keeps its first result, but "any" only a group of more than one; and the first such group becomes that
 # of "any". For this process only: a forked child starts without any.
 _given: dict[int, dict[str, Optional[object]]] = {}
-
-
-def _default_take():
-    names = {"any", "ring", "jaccl", "mpi"}
-    if not mx.distributed.is_available("nccl"):
-        names.add("nccl")
-    return names
-
-
-def _checked(take):
-    expected = f"some of {', '.join(_OF_MLX)}"
-    try:
-        names = [take] if isinstance(take, str) else list(take)
-    except TypeError:
-        raise arguments.wrong("take", expected, take) from None
-    for name in names:
-        if name not in _OF_MLX:
-            raise arguments.wrong("take", expected, name, ValueError)
-    return set(names)
 
 
 @ends_at_caller
@@ -77,12 +57,10 @@ def install(take: Union[Backend, Iterable[Backend], None] = None) -> None:
         array([2, 4], dtype=float32)
     """
     global _taken
-    names = None if take is None else _checked(take)
+    if take is not None or not _originals:
+        _taken = arguments.backends(take)
     if _originals:
-        if names is not None:
-            _taken = frozenset(names)
         return
-    _taken = frozenset(names if names is not None else _default_take())
     module = mx.distributed
     for name in WITH_GROUP + ("init", "is_available", "clear_backends"):
         if hasattr(module, name):
@@ -115,7 +93,7 @@ def uninstall() -> None:
     _replaced.clear()
     _originals.clear()
     _given.clear()
-    _taken = frozenset()
+    _taken = set()
 
 
 def _replace_imported(wrapped):
@@ -158,7 +136,7 @@ def init(strict=False, backend="any", *, all_gather_factory=None):
         raise ValueError("all_gather_factory is only supported with backend='jaccl'.")
     if _is_ours(backend):
         return _group_of(backend, strict, all_gather_factory)
-    if backend not in _OF_MLX:
+    if backend not in BACKENDS:
         raise ValueError(
             "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl', "
             f"'ring' and 'mlxcomm' but '{backend}' was provided.")

@@ -5,31 +5,56 @@ import functools
 import importlib.metadata
 import logging
 import os
+import platform
+import sys
 
 import mlx.core as mx
 
+from . import arguments
 from ._built_for import MLX_VERSION
 from ._check_mlx import WITH_GROUP, mpi_library
+from .tracebacks import ends_at_caller
 
 __version__ = importlib.metadata.version("mlxcomm")
-WHY = (f"mlxcomm was built for mlx {MLX_VERSION}, and mlx {mx.__version__} is installed: mx.distributed uses "
-       "the daemon by MLX's MPI backend, and mlxcomm's own functions are missing. To have them, install "
-       f"mlxcomm again, which builds it for mlx {mx.__version__}, or mlx=={MLX_VERSION}")
+WHY = (f"mlxcomm was built for mlx {MLX_VERSION}, and mlx {mx.__version__} is installed on "
+       f"{platform.node()}: mx.distributed goes through MLX's MPI backend, and mlxcomm's own functions are "
+       f"missing. To have them, install mlx=={MLX_VERSION}, or mlxcomm again for mlx {mx.__version__}")
 _originals = {}
+_taken = set()
 
 
 def __getattr__(name):
     """Of the package."""
-    if name.startswith("__"):
-        raise AttributeError(f"module 'mlxcomm' has no attribute {name!r}")
-    raise ImportError(f"mlxcomm.{name}: {WHY}")
+    if name == "_mlxcomm":  # It would crash, or not load.
+        raise ImportError(WHY)
+    raise AttributeError(f"mlxcomm.{name}: {WHY}")
 
 
+class _SaysWhy:
+    """Asked last, for what `from mlxcomm import` has found neither in the package nor beside it."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith("mlxcomm."):
+            raise ImportError(f"{name}: {WHY}")
+
+
+sys.meta_path.append(_SaysWhy)
+
+
+@functools.cache
+def _tell():
+    logging.getLogger("mlxcomm").warning(WHY)
+
+
+@ends_at_caller
 def install(take=None):
     """As mlxcomm.install of the package that fits."""
+    if take is not None or not _originals:
+        _taken.clear()
+        _taken.update(arguments.backends(take))
     if _originals:
         return
-    names = (take,) if isinstance(take, str) else tuple(take or ("any", "ring", "jaccl", "mpi", "nccl"))
     os.environ.setdefault("MLX_MPI_LIBNAME", mpi_library())
     module = mx.distributed
     _originals.update((name, getattr(module, name)) for name in (*WITH_GROUP, "init")
@@ -37,7 +62,7 @@ def install(take=None):
 
     @functools.wraps(_originals["init"])
     def init(strict=False, backend="any", **more):
-        return _originals["init"](strict=strict, backend="mpi" if backend in names else backend, **more)
+        return _originals["init"](strict=strict, backend="mpi" if backend in _taken else backend, **more)
 
     def with_default_group(original):
         @functools.wraps(original)
@@ -48,8 +73,7 @@ def install(take=None):
 
     for name, original in _originals.items():
         setattr(module, name, init if name == "init" else with_default_group(original))
-    if os.environ.get("MLX_RANK", "0") == "0":  # Once for a job.
-        logging.getLogger("mlxcomm").warning(WHY)
+    _tell()
 
 
 def uninstall():
