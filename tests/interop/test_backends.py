@@ -297,3 +297,25 @@ def test_code_is_run_and_v_says_what_is_taken():
                            "a"], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "['-c', 'a']"
     assert "goes through mlxcommd: backends any, jaccl, mpi" in done.stderr
+
+
+# Why: a script by a link missed what lies beside it, and at its end pickle no longer found its classes.
+@pytest.mark.parametrize("way", ["link.py", "folder", "-c CODE", "-m folder.program"])
+def test_a_program_sees_of_python_m_mlxcomm_what_it_sees_of_python(tmp_path, way):
+    code = ("import atexit, pickle, sys\n"
+            "class Kept: pass\n"
+            "atexit.register(lambda: print(pickle.loads(pickle.dumps(Kept)) is Kept))\n"
+            "print(__name__, globals().get('__file__'), sys.argv, sys.path[0])\n"
+            "if '__file__' in globals() and not __package__: import beside\n"
+            "sys.exit(3)\n")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, text in (("program.py", code), ("__main__.py", code), ("beside.py", "")):
+        (folder / name).write_text(text)
+    (tmp_path / "link.py").symlink_to(folder / "program.py")
+    words = [code if word == "CODE" else word for word in way.split()]
+    by_python, by_mlxcomm = (
+        subprocess.run([sys.executable, *more, *words, "a"], capture_output=True, text=True, timeout=120,
+                       cwd=tmp_path) for more in ((), ("-m", "mlxcomm")))
+    assert by_python.returncode == 3 and by_python.stdout.endswith("True\n"), by_python.stderr
+    assert (by_mlxcomm.returncode, by_mlxcomm.stdout) == (3, by_python.stdout), by_mlxcomm.stderr

@@ -101,7 +101,7 @@ def test_traceback_begins_at_the_programs_line_below_python_m_mlxcomm(tmp_path, 
     words = [text if word == "TEXT" else word for word in way.split()]
     process = Process([sys.executable, "-m", "mlxcomm", *words], cwd=tmp_path)
     assert process.finish() == 1, process.lines
-    shown = "<string>" if "-c" in words else str(program) if "-m" in words else "program.py"
+    shown = "<string>" if "-c" in words else str(program)
     assert process.lines[0] == "Traceback (most recent call last):", process.lines
     assert [line for line in process.lines if line.startswith("  File ")] == [
         f'  File "{shown}", line 3, in <module>', f'  File "{shown}", line 2, in divide'], process.lines

@@ -1,14 +1,27 @@
 """python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]: runs it unmodified, through
 the daemon. -v says what is taken over; -u writes output at once, as Python's own -u does."""
 
+import importlib.machinery
 import io
 import logging
 import os
 import runpy
 import sys
+import types
+import zipfile
 
 USAGE = ("usage: python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]\n"
          "       python -m mlxcomm firstlight [OPTION...]")
+HELP = """
+Runs a program unmodified; its mx.distributed goes through the daemon.
+
+  -v         say what is taken over
+  -u         write output at once, as Python's own -u does
+  -m MODULE  run a module or package
+  -c CODE    run the text
+  SCRIPT     run a file, or a folder or zip file with a __main__.py
+
+firstlight checks what mlxcomm assumes about Macs and writes a report; its --help says more."""
 
 
 def wrong(text):
@@ -36,6 +49,32 @@ def begin_traceback_at_program():
     sys.excepthook = shown
 
 
+def run(way, what):
+    """As Python itself does: in a module that stays __main__ until the process has ended, for what looks for
+    the program's names as late as that, such as pickle."""
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    if way == "-m":
+        return runpy._run_module_as_main(what)
+    path = os.path.join(os.getcwd(), what)
+    is_folder = way is None and (os.path.isdir(path) or zipfile.is_zipfile(path))
+    is_safe = sys.flags.isolated or getattr(sys.flags, "safe_path", False)
+    if not is_safe:
+        del sys.path[0]  # The working directory, for -m.
+    if is_folder or not is_safe:
+        sys.path.insert(0, path if is_folder else "" if way else os.path.dirname(os.path.realpath(path)))
+    if is_folder:
+        return runpy._run_module_as_main("__main__", alter_argv=False)
+    if way == "-c":
+        sys.argv[0], code = way, compile(what, "<string>", "exec")
+    elif what.endswith(".pyc"):
+        main.__file__, main.__loader__ = path, importlib.machinery.SourcelessFileLoader("__main__", path)
+        code = main.__loader__.get_code("__main__")
+    else:
+        main.__file__, main.__loader__ = path, importlib.machinery.SourceFileLoader("__main__", path)
+        code = compile(main.__loader__.get_data(path), path, "exec")
+    exec(code, vars(main))
+
+
 def main():
     arguments = sys.argv[1:]
     if arguments[:1] == ["firstlight"]:
@@ -46,7 +85,7 @@ def main():
     while arguments and arguments[0].startswith("-") and way is None:
         option = arguments.pop(0)
         if option in ("-h", "--help"):
-            print(USAGE)
+            print(USAGE + "\n" + HELP)
             return 0
         if option == "-v":
             logging.basicConfig(format="%(name)s: %(message)s")
@@ -67,14 +106,7 @@ def main():
     os.environ.setdefault("MLXCOMM_INSTALL", "all")  # For processes that the program starts.
     what, *_ = sys.argv = arguments
     try:
-        if way == "-m":
-            runpy.run_module(what, run_name="__main__", alter_sys=True)
-        elif way == "-c":
-            sys.argv[0] = "-c"
-            exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
-        else:
-            sys.path[0] = os.path.dirname(os.path.abspath(what))
-            runpy.run_path(what, run_name="__main__")
+        run(way, what)
     except BaseException:
         begin_traceback_at_program()
         raise
