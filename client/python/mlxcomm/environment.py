@@ -9,6 +9,8 @@ from typing import NamedTuple, Optional
 
 from . import _mlxcomm, arguments
 
+_JOB_BYTES_MAX = 200  # mlxcomm.h
+
 
 class Place(NamedTuple):
     job: str
@@ -31,5 +33,5 @@ def find_place(
     given = [None if value is None else arguments.whole(name, value, "a whole number, 0 or more", 0, 2**32)
              for name, value in (("rank", rank), ("size", size))]
     return Place(*_mlxcomm.find_place(
-        arguments.text("job", job, "the job's name"), *given,
+        arguments.text("job", job, "the job's name", _JOB_BYTES_MAX), *given,
         None if environment is None else dict(environment)))

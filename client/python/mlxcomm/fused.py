@@ -100,8 +100,10 @@ def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = N
 
 def _bytes(size):
     """None: each array alone. 0, which means all at once, for a number that exceeds any memory."""
-    if not isinstance(size, Real):
+    if not isinstance(size, Real) or isinstance(size, bool):
         raise arguments.wrong("all_reduce_size", "a number of bytes", size)
+    if math.isnan(size):
+        raise arguments.wrong("all_reduce_size", "a number of bytes", size, ValueError)
     if size <= 0:
         return None
     return math.ceil(size) if size < 2**63 else 0

@@ -1,4 +1,4 @@
-"""Joining a job, and its groups: making them, ending them, and their facts."""
+"""Joins a job; makes its groups, ends them, and says what they are."""
 
 import atexit
 import logging
@@ -22,7 +22,7 @@ _default_places: dict[int, Place] = {}  # By process.
 # ranks; it may be taken twice, because a signal handler may ask while its thread joins.
 _joining: dict = {}
 _DAEMON_GONE = (DaemonLostError, DaemonStoppingError)
-_NO_GROUP = -1  # mlxcomm.h
+_NO_GROUP, _NAME_BYTES_MAX = -1, 100  # mlxcomm.h
 _log = logging.getLogger("mlxcomm")
 _told_of_copies = False
 
@@ -174,7 +174,7 @@ def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] =
         color = arguments.whole("color", color, "0 <= color < 2^31, or None", 0, 2**31)
     if key is not None:
         key = arguments.whole("key", key, "-2^31 <= key < 2^31, or None", -2**31, 2**31)
-    name = arguments.text("name", name, "the new group's name")
+    name = arguments.text("name", name, "the new group's name", _NAME_BYTES_MAX)
     wait = arguments.nanoseconds(timeout)
     group = _ours(group)
     if not _mlxcomm.is_ours(group):
@@ -208,7 +208,7 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
     wait = arguments.nanoseconds(timeout)
     group = _ours(group)
     if not _mlxcomm.is_ours(group):
-        raise ValueError("shrink: a group of one rank has nobody to lose")
+        raise ValueError("group: expected more than one rank, got one")
     rest = _mlxcomm.shrink(group, wait)
     for key, world in list(_worlds.items()):  # Other threads may join meanwhile.
         if world is group:

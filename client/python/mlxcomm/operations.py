@@ -34,7 +34,7 @@ is linear, except for send and recv. ``mx.compile`` works; equal operations are 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Literal, Optional, TypeVar, Union, get_args
 
 import mlx.core as mx
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 else:
     Stream = Union[None, mx.Stream, mx.Device]
 Operator = Literal["sum", "prod", "min", "max", "and", "or", "mean"]
+_OPERATORS = get_args(Operator)
 # An array, or a list or tuple of arrays; the result is of the same type.
 Arrays = TypeVar("Arrays", bound=Union[mx.array, list[mx.array], tuple[mx.array, ...]])
 
@@ -68,9 +69,9 @@ def _operate(name, x, on, *, peer=0, tag=0, op="sum", counts=(), receive_counts=
 
 
 def _operator(op):
-    """The extension knows their names."""
-    if not isinstance(op, str):
-        raise arguments.wrong("op", 'the name of an operator, such as "sum"', op)
+    if not isinstance(op, str) or op not in _OPERATORS:
+        raise arguments.wrong("op", f"one of {', '.join(_OPERATORS)}", op,
+                              ValueError if isinstance(op, str) else TypeError)
     return op
 
 
@@ -91,7 +92,7 @@ def all_reduce(x: Arrays, op: Operator = "sum", *, group: Optional[Group] = None
 
     Returns:
         x's shape and dtype, bitwise the same on all ranks and in every run. Of a list a list, of a tuple a
-        tuple, whose arrays may share memory.
+        tuple, of its own class, whose arrays may share memory.
 
     Example (rank 0 of 2):
         >>> mlxcomm.all_reduce(mx.array([1.0, 2.0]))
@@ -113,9 +114,7 @@ def all_reduce(x: Arrays, op: Operator = "sum", *, group: Optional[Group] = None
         return _operate("all_reduce", x, _on(group, stream, timeout), op=op)
     results = _mlxcomm.all_reduce_many(arguments.arrays("x", x), _operator(op), 0,
                                        *_on(group, stream, timeout))
-    if isinstance(x, tuple):
-        return x._make(results) if hasattr(x, "_make") else tuple(results)
-    return results
+    return getattr(x, "_make", type(x))(results)
 
 
 @ends_at_caller
@@ -229,7 +228,7 @@ def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
     group, stream, wait = _on(group, stream, timeout)
     if counts is None:
         if x.ndim == 0:
-            raise ValueError("x: expected an array with a leading axis, got a scalar")
+            raise arguments.wrong("x", "an array with a leading axis", x, ValueError)
         mine = mx.array([x.shape[0]], dtype=mx.int64)
         counts = all_gather(mine, group=group, stream=stream, timeout=timeout).tolist()
     return _operate("all_gather_v", x, (group, stream, wait), counts=arguments.counts("counts", counts))
