@@ -74,8 +74,10 @@ Failure Invalid(std::string message) {
 
 Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max) {
   if (!name.empty() && name.size() <= bytes_max && IsPlainText(name)) return {};
-  return Invalid(std::string(argument) + ": expected 1 to " + std::to_string(bytes_max) +
-                 " bytes of UTF-8 without control characters");
+  const bool is_long = name.size() > bytes_max;
+  return Invalid(WhyWrong(
+      argument, "1 to " + std::to_string(bytes_max) + " bytes of UTF-8 without control characters",
+      is_long ? std::to_string(name.size()) + " bytes" : '"' + MakePrintable(name) + '"'));
 }
 
 }  // namespace mlxcomm::client

@@ -140,7 +140,7 @@ Failure Find(const mlxcomm_place_options& options, mlxcomm_place& out) {
   if (Failure failure = FindPlace(environment, given, place); !failure.ok()) return failure;
   if (place.job.size() >= sizeof out.job) {
     return Invalid("job: expected a name of less than " + std::to_string(sizeof out.job) +
-                   " bytes");
+                   " bytes, got " + std::to_string(place.job.size()));
   }
   std::memcpy(out.job, place.job.c_str(), place.job.size() + 1);
   out.rank = place.rank;

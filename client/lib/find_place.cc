@@ -342,13 +342,13 @@ Failure FindRank(const Environment& environment, const PlaceGiven& given, const 
     return Invalid("rank and size: expected both or neither, got rank " + shown(rank) +
                    " and size " + shown(size));
   }
-  if (*size < 1 || *size > std::numeric_limits<std::uint32_t>::max() || *rank < 0 ||
-      *rank >= *size) {
-    return Invalid("rank " + shown(rank) + " of size " + shown(size) +
-                   ": expected 0 <= rank < size" +
-                   (launcher == nullptr
-                        ? ""
-                        : std::string(" (") + launcher->rank + ", " + launcher->sizes[0] + ")"));
+  if (*size < 1 || *size > std::numeric_limits<std::uint32_t>::max()) {
+    return Invalid(
+        WhyWrong(given.size ? "size" : launcher->sizes[0], "1 or more, below 2^32", shown(size)));
+  }
+  if (*rank < 0 || *rank >= *size) {
+    return Invalid(WhyWrong(given.rank ? "rank" : SetName(environment, launcher->rank),
+                            "a rank below the size " + shown(size), shown(rank)));
   }
   place.rank = static_cast<std::uint32_t>(*rank);
   place.size = static_cast<std::uint32_t>(*size);

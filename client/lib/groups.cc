@@ -297,8 +297,9 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
     return Invalid("job and world: expected a pointer, got NULL");
   }
   if (size == 0 || rank >= size) {
-    return Invalid("rank " + std::to_string(rank) + ": expected below size " +
-                   std::to_string(size) + ", which is at least 1");
+    return Invalid(mlxcomm::WhyWrong(
+        "rank", "one below the size " + std::to_string(size) + ", which is at least 1",
+        std::to_string(rank)));
   }
   return CheckName("job", job, kJobBytesMax);
 }
@@ -428,9 +429,9 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
     if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
     if (color < MLXCOMM_NO_GROUP) {
-      return Tell(
-          Invalid("color " + std::to_string(color) + ": expected 0 or more, or MLXCOMM_NO_GROUP"),
-          error);
+      return Tell(Invalid(mlxcomm::WhyWrong("color", "0 or more, or MLXCOMM_NO_GROUP",
+                                            std::to_string(color))),
+                  error);
     }
     const std::string shown = name != nullptr ? name : std::to_string(color);
     if (Failure failure = CheckName("name", shown, kPartNameBytesMax); !failure.ok()) {

@@ -51,17 +51,17 @@ struct Meant {
 Refusal CheckTypes(const Request& request, Meant& meant) {
   meant.kind = NumberAs<OperationKind>(request.kind);
   if (!IsValid(meant.kind)) {
-    return Invalid("kind " + std::to_string(request.kind) + ": expected one of mlxcomm_kind");
+    return Invalid(WhyWrong("kind", "one of mlxcomm_kind", std::to_string(request.kind)));
   }
   // A barrier has no type.
   meant.type = IsEmpty(meant.kind) ? DataType::kFloat32 : NumberAs<DataType>(request.type);
   if (!IsValid(meant.type)) {
-    return Invalid("type " + std::to_string(request.type) + ": expected one of mlxcomm_data_type");
+    return Invalid(WhyWrong("type", "one of mlxcomm_data_type", std::to_string(request.type)));
   }
   meant.op = Reduces(meant.kind) ? NumberAs<ReduceOperator>(request.op) : ReduceOperator::kNone;
   if (!Reduces(meant.kind)) return std::nullopt;
   if (!IsValid(meant.op) || meant.op == ReduceOperator::kNone) {
-    return Invalid("op " + std::to_string(request.op) + ": expected one of mlxcomm_operator");
+    return Invalid(WhyWrong("op", "one of mlxcomm_operator", std::to_string(request.op)));
   }
   if (HasMeaning(meant.type, meant.op)) return std::nullopt;
   return Invalid(WhyMeaningless(meant.op, meant.type));
@@ -87,9 +87,11 @@ Refusal ReadCounts(const mlxcomm_group& group, OperationKind kind, const Request
   const std::uint64_t sent = counts[group.rank()];
   const std::uint64_t received = counts[group.size() + group.rank()];
   if (sent == received) return std::nullopt;
-  return Invalid("send_counts[" + std::to_string(group.rank()) + "] is " + std::to_string(sent) +
-                 ", receive_counts of the same is " + std::to_string(received) +
-                 ": expected the same, for a rank receives what it sends itself");
+  const std::string at = "[" + std::to_string(group.rank()) + "]";
+  return Invalid(
+      WhyWrong("receive_counts" + at,
+               std::to_string(sent) + " as in send_counts" + at + ", what this rank keeps",
+               std::to_string(received)));
 }
 
 Refusal CheckBuffer(const mlxcomm_group& group, const char* name, const void* data,

@@ -15,12 +15,9 @@ namespace {
 
 namespace mx = mlx::core;
 
-template <typename... Words>
-[[noreturn]] void Invalid(const char* name, const Words&... words) {
-  std::ostringstream text;
-  text << "[mlxcomm] " << name << ": ";
-  (text << ... << words);
-  throw std::invalid_argument(text.str());
+[[noreturn]] void Invalid(const std::string& name, const std::string& expected,
+                          const std::string& got) {
+  throw std::invalid_argument(WhyWrong(name, expected, got));
 }
 
 std::string Written(const mx::Shape& shape) {
@@ -32,24 +29,23 @@ std::string Written(const mx::Shape& shape) {
 }
 
 // The leading axis must consist of as many blocks as there are ranks.
-void CheckBlocks(const char* name, const mx::Shape& shape, std::uint32_t size) {
+void CheckBlocks(const mx::Shape& shape, std::uint32_t size) {
   if (shape.empty() || shape[0] % static_cast<int>(size) != 0) {
-    Invalid(name, "shape ", Written(shape), ": expected a leading axis that ", size,
-            " ranks divide");
+    Invalid("x", "a leading axis that " + std::to_string(size) + " ranks divide",
+            "shape " + Written(shape));
   }
 }
 
-void CheckRows(const char* name, const char* argument, const std::vector<std::uint64_t>& rows,
-               const Call& call) {
+void CheckRows(const char* argument, const std::vector<std::uint64_t>& rows, const Call& call) {
   if (rows.size() != call.size()) {
-    Invalid(name, argument, ": expected one for each of ", call.size(), " ranks, got ",
-            rows.size());
+    Invalid(argument, "one for each of " + std::to_string(call.size()) + " ranks",
+            std::to_string(rows.size()));
   }
   std::uint64_t total = 0;
   for (const std::uint64_t count : rows) {
     total += count;
     if (count > INT32_MAX || total > INT32_MAX) {
-      Invalid(name, argument, ": expected counts of rows, together below 2^31");
+      Invalid(argument, "counts of rows, together below 2^31", std::to_string(total));
     }
   }
 }
@@ -60,8 +56,7 @@ int Total(const std::vector<std::uint64_t>& rows) {
 
 mx::Shape WithRows(mx::Shape shape, std::int64_t rows) {
   if (rows > INT32_MAX) {
-    throw std::invalid_argument("[mlxcomm] a leading axis of " + std::to_string(rows) +
-                                ": MLX has room for 2^31 - 1");
+    Invalid("x", "a result of fewer than 2^31 rows, as MLX has them", std::to_string(rows));
   }
   if (shape.empty()) return mx::Shape{static_cast<int>(rows)};
   shape[0] = static_cast<int>(rows);
@@ -72,8 +67,7 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
                 const std::optional<mx::array>& input, const Call& call) {
   const mx::Stream stream = mx::to_stream(call.stream, mx::Device::cpu);
   if (stream.device != mx::Device::cpu) {
-    Invalid(OperationKindName(operation.kind),
-            "communication runs on a CPU stream: pass one, or none");
+    Invalid("stream", "a CPU stream, on which communication runs", "one of a GPU");
   }
   operation.timeout_ns = call.timeout_ns;
   std::vector<mx::array> inputs;
@@ -90,32 +84,29 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
 
 void CheckPeer(const Operation& operation, const Call& call) {
   const std::string wrong = WhyWrongPeer(operation.kind, operation.root, call.rank(), call.size());
-  if (!wrong.empty()) Invalid(OperationKindName(operation.kind), wrong);
+  if (!wrong.empty()) throw std::invalid_argument(wrong);
 }
 
 // The rows that are sent: as many as the table says, which all ranks know or only this one.
 void CheckCounts(const mx::Shape& shape, const Operation& operation, const Call& call) {
-  const char* const name = OperationKindName(operation.kind);
   const std::vector<std::uint64_t>& sent = operation.send_rows;
   const std::vector<std::uint64_t>& received = operation.receive_rows;
-  const std::uint32_t rank = call.rank();
-  if (CountsPerRank(operation.kind) == 1) {
-    CheckRows(name, "counts", sent, call);
-    if (shape.empty() || static_cast<std::uint64_t>(shape[0]) != sent[rank]) {
-      Invalid(name, "shape ", Written(shape), ": expected counts[", rank, "] = ", sent[rank],
-              " rows on rank ", rank);
-    }
-    return;
+  const std::string at = "[" + std::to_string(call.rank()) + "]";
+  const bool both = CountsPerRank(operation.kind) == 2;
+  CheckRows(both ? "send_counts" : "counts", sent, call);
+  if (both) CheckRows("receive_counts", received, call);
+  if (shape.empty()) Invalid("x", "an array with a leading axis", "shape ()");
+  const std::uint64_t mine = sent[call.rank()];
+  const std::uint64_t rows = both ? Total(sent) : mine;
+  if (rows != static_cast<std::uint64_t>(shape[0])) {
+    Invalid(both ? "send_counts" : "counts" + at,
+            std::to_string(shape[0]) + (both ? " in all, the rows of x" : ", the rows of x"),
+            std::to_string(rows));
   }
-  CheckRows(name, "send_counts", sent, call);
-  CheckRows(name, "receive_counts", received, call);
-  if (shape.empty() || shape[0] != Total(sent)) {
-    Invalid(name, "shape ", Written(shape), ": expected ", Total(sent),
-            " rows, the sum of send_counts");
-  }
-  if (sent[rank] != received[rank]) {
-    Invalid(name, "send_counts[", rank, "] = ", sent[rank], ", receive_counts[", rank,
-            "] = ", received[rank], ": expected the same, what rank ", rank, " keeps");
+  if (both && mine != received[call.rank()]) {
+    Invalid("receive_counts" + at,
+            std::to_string(mine) + " as in send_counts" + at + ", what this rank keeps",
+            std::to_string(received[call.rank()]));
   }
 }
 
@@ -126,8 +117,7 @@ mlxcomm_operator OperatorNamed(const std::string& name) {
   if (row != nullptr && row->value != ReduceOperator::kNone) {
     return static_cast<mlxcomm_operator>(row->value);
   }
-  throw std::invalid_argument("[mlxcomm] op \"" + name + "\": expected " +
-                              kReduceOperators.Names(", "));
+  Invalid("op", "one of " + kReduceOperators.Names(", "), '"' + name + '"');
 }
 
 mx::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
@@ -136,7 +126,7 @@ mx::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
   const auto size = static_cast<std::int64_t>(group.size());
   const std::int64_t leading = input.empty() ? 1 : input[0];
   const bool divides = row.input.extent == Extent::kBlocks;
-  if (divides) CheckBlocks(row.name, input, group.size());
+  if (divides) CheckBlocks(input, group.size());
   // Ranks that get nothing have no rows; after a reduce they have zeros.
   const auto rows = [&](std::int64_t number) {
     return WithRows(input, operation.Writes(group.rank()) ? number : 0);
@@ -156,9 +146,9 @@ mx::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
 mx::array Operate(const mx::array& x, Operation operation, const Call& call) {
   const OperationRow& row = RowOf(operation.kind);
   const bool divides = row.input.extent == Extent::kBlocks;
-  if (Reduces(operation.kind)) CheckOperator(row.name, x.dtype(), operation.op);
+  if (Reduces(operation.kind)) CheckOperator(x.dtype(), operation.op);
   CheckPeer(operation, call);
-  if (divides) CheckBlocks(row.name, x.shape(), call.size());
+  if (divides) CheckBlocks(x.shape(), call.size());
   if (HasCounts(operation.kind)) CheckCounts(x.shape(), operation, call);
   if (call.size() == 1) {
     const bool adds_axis = row.output.extent == Extent::kBlocks && !divides && x.ndim() == 0;
@@ -171,7 +161,7 @@ mx::array Operate(const mx::array& x, Operation operation, const Call& call) {
 
 std::vector<mx::array> AllReduceMany(const std::vector<mx::array>& arrays, mlxcomm_operator op,
                                      std::size_t bucket_bytes, const Call& call) {
-  for (const mx::array& x : arrays) CheckOperator("all_reduce", x.dtype(), op);
+  for (const mx::array& x : arrays) CheckOperator(x.dtype(), op);
   std::vector<mx::array> results = arrays;
   if (call.size() == 1) return results;
   for (const Bucket& bucket : DivideIntoBuckets(arrays, bucket_bytes)) {
@@ -207,10 +197,15 @@ mx::array Receive(const mx::Shape& shape, mx::Dtype type, std::uint32_t source, 
                   const std::optional<mx::array>& after, const Call& call) {
   const Operation operation{
       .kind = OperationKind::kReceive, .root = source, .tag = tag, .shape = shape};
-  CheckPeer(operation, call);
+  std::uint64_t elements = 1;  // Or kElementsMax + 1, for more than that.
   for (const int length : shape) {
-    if (length < 0) Invalid("recv", "shape ", Written(shape), ": expected lengths of 0 or more");
+    if (length < 0) Invalid("shape", "lengths of 0 or more", Written(shape));
+    const auto times = static_cast<std::uint64_t>(length);
+    const bool is_more = times != 0 && elements > kElementsMax / times;
+    elements = is_more ? kElementsMax + 1 : elements * times;
   }
+  if (elements > kElementsMax) Invalid("shape", "up to 2^56 elements", Written(shape));
+  CheckPeer(operation, call);
   return Build(shape, type, operation, after, call);
 }
 

@@ -30,11 +30,11 @@ const char* NameOf(mlxcomm_operator op) {
   return ReduceOperatorName(static_cast<ReduceOperator>(op));
 }
 
-void CheckOperator(const char* name, mx::Dtype type, mlxcomm_operator op) {
+void CheckOperator(mx::Dtype type, mlxcomm_operator op) {
   const auto asked = static_cast<ReduceOperator>(op);
   const auto its = static_cast<DataType>(DataTypeOf(type));
   if (HasMeaning(its, asked)) return;
-  throw std::invalid_argument(std::string("[mlxcomm] ") + name + ": " + WhyMeaningless(asked, its));
+  throw std::invalid_argument(WhyMeaningless(asked, its));
 }
 
 mlxcomm_data_type DataTypeOf(mx::Dtype type) {

@@ -39,7 +39,7 @@ struct Operation {
 
 const char* NameOf(mlxcomm_operator op);
 // Throws std::invalid_argument where the operator has no meaning for the dtype.
-void CheckOperator(const char* name, mlx::core::Dtype type, mlxcomm_operator op);
+void CheckOperator(mlx::core::Dtype type, mlxcomm_operator op);
 mlxcomm_data_type DataTypeOf(mlx::core::Dtype type);
 
 // An operation with the memory it works on.

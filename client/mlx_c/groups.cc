@@ -197,8 +197,8 @@ int mlxcomm_mlx_split(mlx_distributed_group* res, mlx_distributed_group group, i
   return Reporting([&] {
     CheckResult(res);
     if (color < MLXCOMM_NO_GROUP) {
-      throw std::invalid_argument("split: color " + std::to_string(color) +
-                                  ": expected 0 or more, or MLXCOMM_NO_GROUP");
+      throw std::invalid_argument("split: color: expected 0 or more, or MLXCOMM_NO_GROUP, got " +
+                                  std::to_string(color));
     }
     const auto ours = CalledGroup("split", group);
     if (ours == nullptr) {
@@ -221,7 +221,7 @@ int mlxcomm_mlx_shrink(mlx_distributed_group* res, mlx_distributed_group group,
     CheckResult(res);
     const auto ours = CalledGroup("shrink", group);
     if (ours == nullptr) {
-      throw std::invalid_argument("shrink: a group of one rank has nobody to lose");
+      throw std::invalid_argument("shrink: group: expected more than one rank, got one");
     }
     mlxcomm_error error{};
     std::shared_ptr<DaemonGroup> rest;

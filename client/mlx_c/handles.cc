@@ -53,7 +53,7 @@ mx::Dtype TypeOf(int dtype) {
     case MLX_COMPLEX64: return mx::complex64;
     default: break;
   }
-  throw std::invalid_argument("dtype " + std::to_string(dtype) + ": expected one of mlx_dtype");
+  throw std::invalid_argument("dtype: expected one of mlx_dtype, got " + std::to_string(dtype));
 }
 
 mx::StreamOrDevice StreamOf(mlx_stream s) {

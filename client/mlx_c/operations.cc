@@ -37,16 +37,17 @@ Call CallOn(const char* function, mlx_distributed_group group, std::uint64_t tim
 
 std::uint32_t RankOf(const char* name, const char* argument, int rank) {
   if (rank >= 0) return static_cast<std::uint32_t>(rank);
-  throw std::invalid_argument(std::string(name) + ": " + argument + " " + std::to_string(rank) +
-                              ": expected a rank, 0 or more");
+  throw std::invalid_argument(std::string(name) + ": " + argument + ": expected a rank, got " +
+                              std::to_string(rank));
 }
 
 mlxcomm_operator Known(const char* function, const mlxcomm_operator& op) {
   const int number = NumberOf(op);
   const bool fits = number > 0 && number <= 255;
   if (fits && IsValid(static_cast<mlxcomm::ReduceOperator>(number))) return op;
-  throw std::invalid_argument(std::string(function) + ": op " + std::to_string(number) +
-                              ": expected one of mlxcomm_operator");
+  throw std::invalid_argument(std::string(function) +
+                              ": op: expected one of mlxcomm_operator, got " +
+                              std::to_string(number));
 }
 
 std::vector<std::uint64_t> Counts(const std::uint64_t* counts, std::size_t number) {
@@ -72,8 +73,8 @@ const OperationRow& RowOf(const mlxcomm_mlx_request* request) {
       number < 0 || number > 255 ? nullptr
                                  : mlxcomm::kOperations.Find(static_cast<OperationKind>(number));
   if (row != nullptr && row->value != OperationKind::kBarrier) return *row;
-  throw std::invalid_argument("operate: kind " + std::to_string(number) +
-                              ": expected one of mlxcomm_kind, but no barrier");
+  throw std::invalid_argument("operate: kind: expected one of mlxcomm_kind, but no barrier, got " +
+                              std::to_string(number));
 }
 
 // The tables of counts; the one that is not given comes from the other ranks.
@@ -82,7 +83,7 @@ void AddRows(const mx::array& x, const mlxcomm_mlx_request& request, const Call&
   if (operation.kind == OperationKind::kAllGatherV) {
     if (x.ndim() == 0) {
       throw std::invalid_argument(
-          "all_gather_v: expected an array with a leading axis, got a scalar");
+          "all_gather_v: x: expected an array with a leading axis, got a scalar");
     }
     const mx::array own({static_cast<std::int64_t>(x.shape(0))}, mx::Shape{1}, mx::int64);
     operation.send_rows = request.counts != nullptr

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "proto/types/operation.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm {
 
@@ -61,21 +62,22 @@ double RingLoad(OperationKind kind, std::uint32_t ranks);
 
 // What is wrong with an argument, for messages of whichever interface knows it first.
 inline std::string WhyMeaningless(ReduceOperator op, DataType type) {
-  return std::string("op ") + ReduceOperatorName(op) + " has no meaning for " + DataTypeName(type) +
-         ": expected " + MeaningOf(op) + " type";
+  return WhyWrong("op", std::string("an operator for ") + DataTypeName(type),
+                  std::string(ReduceOperatorName(op)) + ", which needs " + MeaningOf(op) + " type");
 }
 // Empty: `peer` may be the root, destination or source of rank `rank` of `size`.
 inline std::string WhyWrongPeer(OperationKind kind, std::uint32_t peer, std::uint32_t rank,
                                 std::uint32_t size) {
+  const std::string got = std::to_string(peer);
   if (HasRoot(kind) && peer >= size) {
-    return "root " + std::to_string(peer) + ": expected a rank below " + std::to_string(size);
+    return WhyWrong("root", "a rank below " + std::to_string(size), got);
   }
   if (!IsPointToPoint(kind) || (peer < size && peer != rank)) return {};
-  const std::string named =
-      (kind == OperationKind::kSend ? "destination " : "source ") + std::to_string(peer);
-  if (size == 1) return named + ": expected another rank, and the group has one alone";
-  return named + ": expected another rank than " + std::to_string(rank) + ", below " +
-         std::to_string(size);
+  const std::string which =
+      size == 1 ? " (a group of one has none)"
+                : " than " + std::to_string(rank) + ", below " + std::to_string(size);
+  return WhyWrong(kind == OperationKind::kSend ? "destination" : "source", "another rank" + which,
+                  got);
 }
 
 }  // namespace mlxcomm

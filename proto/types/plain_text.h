@@ -14,6 +14,12 @@
 
 namespace mlxcomm {
 
+// What is wrong with an argument, for the person who has passed it.
+inline std::string WhyWrong(std::string_view name, const std::string& expected,
+                            const std::string& got) {
+  return std::string(name) + ": expected " + expected + ", got " + got;
+}
+
 // The length of the well-formed character at the start of the text, which is not empty; 0: there is
 // none. Overlong forms, surrogates and numbers above U+10FFFF are not characters.
 std::size_t FirstCharacterBytes(std::string_view text);

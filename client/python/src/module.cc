@@ -216,8 +216,7 @@ Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t 
   auto* const ours = dynamic_cast<DaemonGroup*>(group.raw_group().get());
   if (ours == nullptr && group.size() > 1) {
     throw std::invalid_argument(
-        "[mlxcomm] group: expected one of mlxcomm.init() or split off it, got one of MLX's own "
-        "backends");
+        "group: expected one of mlxcomm.init() or split off it, got one of MLX's own backends");
   }
   return {ours == nullptr ? nullptr : ours->joined(), stream, timeout_ns, {}};
 }

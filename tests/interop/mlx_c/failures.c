@@ -35,40 +35,45 @@ void WrongArguments(mlx_distributed_group world) {
   Wrong(mlxcomm_mlx_all_reduce(NULL, x, MLXCOMM_SUM, world, 0, cpu), "res: expected a pointer");
   Wrong(mlxcomm_mlx_all_reduce(&res, empty, MLXCOMM_SUM, world, 0, cpu), "got an empty one");
   mlxcomm_mlx_request request = mlxcomm_mlx_request_of(MLXCOMM_BARRIER, world, 0, cpu);
-  Wrong(mlxcomm_mlx_operate(&res, x, &request), "kind 5: expected one of mlxcomm_kind, but no");
+  Wrong(mlxcomm_mlx_operate(&res, x, &request),
+        "kind: expected one of mlxcomm_kind, but no barrier, got 5");
   request.kind = (mlxcomm_kind)-1;
-  Wrong(mlxcomm_mlx_operate(&res, x, &request), "kind -1: expected");
+  Wrong(mlxcomm_mlx_operate(&res, x, &request), "no barrier, got -1");
   request.struct_size = 8;
   Wrong(mlxcomm_mlx_operate(&res, x, &request), "sizeof(mlxcomm_mlx_request)");
   Wrong(mlxcomm_mlx_operate(&res, x, NULL), "sizeof(mlxcomm_mlx_request)");
-  Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)0, world, 0, cpu), "all_reduce: op 0");
-  Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)99, world, 0, cpu), "all_reduce: op 99");
+  Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)0, world, 0, cpu),
+        "all_reduce: op: expected one of mlxcomm_operator, got 0");
+  Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)99, world, 0, cpu), "got 99");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, MLXCOMM_AND, world, 0, cpu), "and");
   OK(mlx_astype(&whole, x, MLX_INT32, cpu));
   Wrong(mlxcomm_mlx_all_reduce(&res, whole, MLXCOMM_MEAN, world, 0, cpu), "mean");
-  Wrong(mlxcomm_mlx_reduce(&res, x, -1, MLXCOMM_SUM, world, 0, cpu), "root -1: expected a rank");
+  Wrong(mlxcomm_mlx_reduce(&res, x, -1, MLXCOMM_SUM, world, 0, cpu),
+        "reduce: root: expected a rank, got -1");
   Wrong(mlxcomm_mlx_reduce(&res, x, 2, MLXCOMM_SUM, world, 0, cpu),
-        "root 2: expected a rank below");
-  Wrong(mlxcomm_mlx_broadcast(&res, x, INT_MAX, world, 0, cpu), "broadcast: root 2147483647");
-  Wrong(mlxcomm_mlx_reduce_scatter(&res, x, MLXCOMM_SUM, world, 0, cpu), "shape (3): expected");
-  Wrong(mlxcomm_mlx_scatter(&res, scalar, 0, world, 0, cpu), "scatter: shape ()");
-  Wrong(mlxcomm_mlx_all_to_all(&res, x, world, 0, cpu), "all_to_all: shape (3)");
-  Wrong(mlxcomm_mlx_gather(&res, x, 9, world, 0, cpu), "gather: root 9");
+        "root: expected a rank below 2, got 2");
+  Wrong(mlxcomm_mlx_broadcast(&res, x, INT_MAX, world, 0, cpu), "got 2147483647");
+  Wrong(mlxcomm_mlx_reduce_scatter(&res, x, MLXCOMM_SUM, world, 0, cpu),
+        "x: expected a leading axis that 2");
+  Wrong(mlxcomm_mlx_scatter(&res, scalar, 0, world, 0, cpu), "got shape ()");
+  Wrong(mlxcomm_mlx_all_to_all(&res, x, world, 0, cpu), "got shape (3)");
+  Wrong(mlxcomm_mlx_gather(&res, x, 9, world, 0, cpu), "below 2, got 9");
   Wrong(mlxcomm_mlx_all_gather_v(&res, x, counts, 1, world, 0, cpu),
         "one for each of 2 ranks, got 1");
   Wrong(mlxcomm_mlx_all_gather_v(&res, x, huge, 2, world, 0, cpu), "together below 2^31");
   Wrong(mlxcomm_mlx_all_gather_v(&res, scalar, NULL, 0, world, 0, cpu), "got a scalar");
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, NULL, other, 2, world, 0, cpu), "expected a table");
-  Wrong(mlxcomm_mlx_all_to_all_v(&res, x, counts, counts, 2, world, 0, cpu), "6 rows");
+  Wrong(mlxcomm_mlx_all_to_all_v(&res, x, counts, counts, 2, world, 0, cpu),
+        "send_counts: expected 3 in all, the rows of x, got 6");
   Wrong(mlxcomm_mlx_all_to_all_v(&res, x, other, NULL, 3, world, 0, cpu), "2 ranks, got 3");
   Wrong(mlxcomm_mlx_send(&res, x, rank, 0, world, 0, cpu), "expected another rank");
-  Wrong(mlxcomm_mlx_send(&res, x, -5, 0, world, 0, cpu), "send: dst -5");
+  Wrong(mlxcomm_mlx_send(&res, x, -5, 0, world, 0, cpu), "send: dst: expected a rank, got -5");
   Wrong(mlxcomm_mlx_recv(&res, NULL, 1, MLX_FLOAT32, 0, 0, nothing, world, 0, cpu),
         "shape: expected");
   Wrong(mlxcomm_mlx_recv(&res, &length, 1, (mlx_dtype)77, 1 - rank, 0, nothing, world, 0, cpu),
-        "dtype 77");
-  Wrong(mlxcomm_mlx_recv_like(&res, x, 2, 0, world, 0, cpu), "source 2");
-  Wrong(mlxcomm_mlx_split(&group, world, -2, 0, NULL, 0), "color -2");
+        "dtype: expected one of mlx_dtype, got 77");
+  Wrong(mlxcomm_mlx_recv_like(&res, x, 2, 0, world, 0, cpu), "source: expected another rank");
+  Wrong(mlxcomm_mlx_split(&group, world, -2, 0, NULL, 0), "color: expected 0 or more");
   Wrong(mlxcomm_mlx_split(&group, world, 0, 0, "", 0), "name");
   Wrong(mlxcomm_mlx_split(&group, world, 0, 0, "\xff", 0), "name");
   Wrong(mlxcomm_mlx_shrink(&group, world, 0), "has not failed");
@@ -81,7 +86,7 @@ void WrongArguments(mlx_distributed_group world) {
   mlxcomm_mlx_join_options_init(&options);
   options.rank = 5;
   options.size = 2;
-  Wrong(mlxcomm_mlx_join(&group, &options), "rank 5 of size 2");
+  Wrong(mlxcomm_mlx_join(&group, &options), "rank: expected a rank below the size 2, got 5");
   // None of them changed anything, and the group works.
   CHECK(res.ctx == NULL && group.ctx == NULL && name.ctx == NULL);
   CHECK(errors == 33);

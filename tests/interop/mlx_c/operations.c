@@ -330,9 +330,10 @@ void Alone(void) {
   OK(mlxcomm_mlx_split(&part, world, MLXCOMM_NO_GROUP, 0, NULL, 0));
   CHECK(part.ctx == NULL);
   KeepErrors();
-  CheckFailed(mlxcomm_mlx_shrink(&part, world, 0), MLXCOMM_INVALID_ARGUMENT, -1, "nobody to lose");
+  CheckFailed(mlxcomm_mlx_shrink(&part, world, 0), MLXCOMM_INVALID_ARGUMENT, -1,
+              "more than one rank, got one");
   CheckFailed(mlxcomm_mlx_send(&res, res, 0, 0, world, 0, cpu), MLXCOMM_INVALID_ARGUMENT, -1,
-              "destination 0: expected another rank");
+              "destination: expected another rank (a group of one has none), got 0");
   CheckFailed(mlxcomm_mlx_init(&world, true, NULL), MLXCOMM_UNAVAILABLE, -1,
               "no launcher has said");
   CheckFailed(mlxcomm_mlx_init(&world, false, "gloo"), MLXCOMM_INVALID_ARGUMENT, -1,

@@ -130,7 +130,7 @@ final class GroupCore: Sendable {
 
   func shrink(timeout: Duration?) throws -> GroupCore {
     let wait = try nanoseconds(timeout)
-    guard let joined else { throw invalid("shrink: a group of one rank has nobody to lose") }
+    guard let joined else { throw invalid("shrink: group: expected more than one rank, got one") }
     let group = joined.handle.pointer
     let rest = try joined.job.during {
       var rest: OpaquePointer?

@@ -246,7 +246,8 @@ TEST(FindPlaceTest, NamesTheVariableThatIsWrong) {
   for (const char* const rank : {"-1", "0x1", "", "99999999999999999999"}) {
     EXPECT_THAT(Wrong({{"PMI_RANK", rank}, {"PMI_SIZE", "2"}}), HasSubstr("PMI_RANK"));
   }
-  EXPECT_THAT(Wrong({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), HasSubstr("rank 2 of size 2"));
+  EXPECT_THAT(Wrong({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}),
+              HasSubstr("PMI_RANK: expected a rank below the size 2, got 2"));
 }
 
 // The C interface: the process's own environment, another one, and arguments that override both.

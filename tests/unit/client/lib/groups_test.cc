@@ -181,10 +181,11 @@ TEST_F(GroupsTest, RefusesArgumentsBeforeAnybodyIsAsked) {
   mlxcomm_group* part = nullptr;
   const std::string long_name(101, 'x');
   EXPECT_EQ(mlxcomm_split(group, -2, 0, nullptr, 0, &part, &error), MLXCOMM_INVALID_ARGUMENT);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("color -2"), HasSubstr("MLXCOMM_NO_GROUP")));
+  EXPECT_THAT(error.message, HasSubstr("color: expected 0 or more, or MLXCOMM_NO_GROUP, got -2"));
   for (const char* const name : {"", "a\nb", "\xff", long_name.c_str()}) {
     EXPECT_EQ(mlxcomm_split(group, 0, 0, name, 0, &part, &error), MLXCOMM_INVALID_ARGUMENT);
-    EXPECT_THAT(error.message, HasSubstr("name: expected 1 to 100 bytes"));
+    EXPECT_THAT(error.message,
+                AllOf(HasSubstr("name: expected 1 to 100 bytes"), HasSubstr(", got ")));
   }
   EXPECT_EQ(mlxcomm_split(group, 0, 0, nullptr, 0, nullptr, &error), MLXCOMM_INVALID_ARGUMENT);
   void* const all = Allocate(FakeDaemon::kArenaBytes);

@@ -305,23 +305,26 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
   ExpectRefused({
       {[&] { return mlxcomm_barrier(nullptr, 0, t, e); }, "group: expected a pointer"},
       // Without a ticket it is the call itself that waits.
-      {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, nullptr, e); }, "type 15"},
-      {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, t, e); }, "type 15"},
-      {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, bad_op, 0, t, e); }, "op 0"},
+      {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, nullptr, e); },
+       "type: expected one of mlxcomm_data_type, got 15"},
+      {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, t, e); },
+       "type: expected one of mlxcomm_data_type, got 15"},
+      {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, bad_op, 0, t, e); },
+       "op: expected one of mlxcomm_operator, got 0"},
       {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, MLXCOMM_AND, 0, t, e); },
-       "op and has no meaning for float32"},
+       "op: expected an operator for float32, got and, which needs bool"},
       {[&] { return mlxcomm_reduce(g, in, in, 1, MLXCOMM_INT8, MLXCOMM_MEAN, 1, 0, t, e); },
-       "op mean has no meaning for int8"},
+       "op: expected an operator for int8, got mean"},
       {[&] {
          return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_OR, 0, t, e);
        },
-       "op or has no meaning for complex64"},
+       "op: expected an operator for complex64, got or"},
       {[&] { return mlxcomm_broadcast(g, in, out, 1, kFloat, 3, 0, t, e); },
-       "root 3: expected a rank below 3"},
+       "root: expected a rank below 3, got 3"},
       {[&] { return mlxcomm_send(g, in, 1, kFloat, 1, 0, 0, t, e); },
-       "destination 1: expected another rank"},
+       "destination: expected another rank than 1, below 3, got 1"},
       {[&] { return mlxcomm_recv(g, out, 1, kFloat, 3, 0, 0, t, e); },
-       "source 3: expected another rank"},
+       "source: expected another rank than 1, below 3, got 3"},
       {[&] { return mlxcomm_all_gather_v(g, in, out, nullptr, kFloat, 0, t, e); },
        "counts: expected a table of 3"},
       {[&] { return mlxcomm_all_to_all_v(g, in, out, kSent.data(), nullptr, kFloat, 0, t, e); },
@@ -329,7 +332,7 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
       {[&] {
          return mlxcomm_all_to_all_v(g, in, out, kSent.data(), kCounts.data(), kFloat, 0, t, e);
        },
-       "send_counts[1] is 4, receive_counts of the same is 0"},
+       "receive_counts[1]: expected 4 as in send_counts[1], what this rank keeps, got 0"},
   });
 }
 

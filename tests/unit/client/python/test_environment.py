@@ -156,14 +156,15 @@ def test_hostfile_may_be_an_object(tmp_path):
     ({"MLX_RANK": "", "MLX_WORLD_SIZE": "2"}, {}, ['MLX_RANK=""']),
     ({"MLX_RANK": "-1", "MLX_WORLD_SIZE": "2"}, {}, ['MLX_RANK="-1"', "not negative"]),
     ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "2.5"}, {}, ['MLX_WORLD_SIZE="2.5"']),
-    ({"MLX_RANK": "2", "MLX_WORLD_SIZE": "2"}, {}, ["rank 2 of size 2", "rank < size"]),
-    ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "0"}, {}, ["rank 0 of size 0"]),
+    ({"MLX_RANK": "2", "MLX_WORLD_SIZE": "2"}, {}, ["MLX_RANK: expected a rank below the size 2, got 2"]),
+    ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "0"}, {}, ["MLX_WORLD_SIZE: expected 1 or more, below 2^32, got 0"]),
     ({"MLX_RANK": "0"}, {}, ["MLX_RANK is set but MLX_WORLD_SIZE is not"]),
     ({"RANK": "0"}, {}, ["RANK is set but WORLD_SIZE is not"]),
     ({"MLX_RANK": "0", "MLX_HOSTFILE": "/no/such/file"}, {}, ['MLX_HOSTFILE="/no/such/file"']),
     ({}, {"rank": 1}, ["expected both or neither", "rank 1 and size none"]),
     ({}, {"size": 2}, ["expected both or neither", "rank none and size 2"]),
     ({}, {"rank": -1, "size": 2}, ["rank", "-1"]),
+    ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "2"}, {"rank": 5, "size": 2}, ["rank: expected", "size 2, got 5"]),
 ])
 def test_mistakes_are_told_by_name(variables, arguments, words):
     with pytest.raises(ValueError) as raised:
