@@ -33,8 +33,8 @@ struct TellsOfForming {
     if (now >= self.tell_ns && !IsQuiet()) {
       std::fprintf(
           stderr,
-          "mlxcomm: waits for the other ranks of job %s, for %llu s now (mlxcommctl status "
-          "says which are missing)\n",
+          "mlxcomm: still waiting for other ranks of job %s (%llu s); mlxcommctl status says which "
+          "are missing\n",
           self.job, static_cast<unsigned long long>((now - self.began_ns) / 1'000'000'000));
     }
     if (now >= self.tell_ns) self.tell_ns = now + kTellAgainNs;
