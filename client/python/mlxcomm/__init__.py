@@ -186,28 +186,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING or _fits:
-    from . import _mlxcomm, operations
+    from . import _mlxcomm, groups, operations
     from .backends import install, uninstall
     from .fused import average_gradients, crossings
-    from .groups import (
-        barrier,
-        check,
-        counters,
-        init,
-        is_ours,
-        name,
-        rank,
-        set_timeout,
-        shrink,
-        size,
-        split,
-    )
+    from .groups import *  # noqa: F403
     from .operations import *  # noqa: F403
 
-    __all__ += [
-        "average_gradients", "barrier", "check", "counters", "crossings", "init", "is_ours", "name", "rank",
-        "set_timeout", "shrink", "size", "split",
-    ]
+    __all__ += ["average_gradients", "crossings"]
+    __all__ += groups.__all__
     __all__ += operations.__all__
     __version__: str = _mlxcomm.version
 elif _fits is not None:

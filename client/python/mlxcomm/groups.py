@@ -14,6 +14,10 @@ from . import DaemonLostError, DaemonStoppingError, Error, _mlxcomm, arguments
 from .environment import Place, find_place
 from .tracebacks import ends_at_caller
 
+# The names that `mlxcomm` exports.
+__all__ = ["barrier", "check", "counters", "init", "is_ours", "name", "rank", "set_timeout", "shrink", "size",
+           "split"]
+
 # A process has one place in a job, so asking again gives the same group. The process is part of the
 # key, because a forked child must not use its parent's group.
 _worlds: dict[tuple, mx.distributed.Group] = {}

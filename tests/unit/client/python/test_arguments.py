@@ -113,6 +113,7 @@ def test_many_arrays_come_back_in_their_own_class(alone):
     (lambda: mlxcomm.broadcast(X, root="0"), "TypeError: root: expected a rank of the group, got '0' (str)"),
     (lambda: mlxcomm.all_to_all_v(X, [mx.ones((2, 2))]),
      "TypeError: send_counts[0]: expected a number of rows, got shape (2, 2), mlx.core.float32 (array)"),
+    (lambda: mlxcomm.shrink(), "ValueError: group: expected more than one rank, got one"),
     (lambda: mlxcomm.broadcast(X, "0" * 999),
      f"TypeError: root: expected a rank of the group, got '{'0' * 39}... (str)"),
 ])
