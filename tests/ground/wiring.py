@@ -1,11 +1,10 @@
 """The hosts and the cables between them: pure data, made by ring(), chain(), pair(), mesh(),
-switch(), detour() and crossed(), or from the same text by parse().
+switch(), detour() and crossed().
 
 Cables are named after what they join: "0-1" lies between node-0 and node-1; "0-1a" and "0-1b" where
 there are two; "0-s0" goes from node-0 to switch-0.
 """
 
-import ast
 import dataclasses
 import string
 
@@ -152,19 +151,3 @@ def crossed(rate=""):
     for a, b in ((0, 2), (1, 2), (1, 3), (0, 3)):
         made._join(a, b, 1, [rate])
     return made
-
-
-KINDS = {made.__name__: made for made in (ring, chain, pair, mesh, switch, detour, crossed)}
-
-
-def parse(text):
-    """The wiring of a text such as 'ring(4, rate="1gbit")'."""
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-        kind = KINDS[call.func.id]
-        return kind(*map(ast.literal_eval, call.args),
-                    **{word.arg: ast.literal_eval(word.value) for word in call.keywords})
-    except (SyntaxError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{text!r} is no wiring ({error}); write for example "
-                         'ring(4, cables_per_pair=2, rate="1gbit"), chain(3), pair(cables=2), '
-                         "switch(5)") from None
