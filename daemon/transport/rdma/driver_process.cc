@@ -136,11 +136,11 @@ absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,
     const bool hangs = errno == ETIMEDOUT;
     // What has closed its end is about to end.
     if (!hangs && Reap(kClosedNs)) return ended_;
-    ended_ =
-        WithReason(absl::DeadlineExceededError(absl::StrCat(
-                       "the driver of RDMA device ", device_, " did not come back within ",
-                       call_ns_ / 1'000'000'000, " s, and its process (", pid_, ") was ended")),
-                   LinkReason::kRdmaDriverSilent);
+    ended_ = WithReason(absl::DeadlineExceededError(absl::StrCat(
+                            "the driver of RDMA device ", device_, " did not come back within ",
+                            absl::FormatDuration(absl::Nanoseconds(call_ns_)),
+                            ", and its process (", pid_, ") was ended")),
+                        LinkReason::kRdmaDriverSilent);
     Kill();
     return ended_;
   }
