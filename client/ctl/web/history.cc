@@ -48,8 +48,11 @@ bool History::Add(const v1::StatusReply& status, std::uint64_t unix_ns) {
   }
   sample.set_bytes_per_second(std::round(sum));
   for (const auto& [ends, rate] : rates) {
-    if (links_.size() < kLinksMax && std::find(links_.begin(), links_.end(), ends) == links_.end())
+    if (std::find(links_.begin(), links_.end(), ends) != links_.end()) continue;
+    if (links_.size() < kLinksMax)
       links_.push_back(ends);
+    else if (const std::size_t place = PlaceOfLinkThatIsGone(rates); place < links_.size())
+      links_[place] = ends;
   }
   for (const std::string& ends : links_) {
     const auto found = rates.find(ends);
@@ -57,6 +60,19 @@ bool History::Add(const v1::StatusReply& status, std::uint64_t unix_ns) {
   }
   samples_.push_back(std::move(sample));
   return true;
+}
+
+// Its samples are those of the link that gets its place: a browser has them already.
+std::size_t History::PlaceOfLinkThatIsGone(const std::map<std::string, double>& rates) const {
+  std::size_t place = 0;
+  const auto has_carried = [&place](const v1::WebSample& sample) {
+    const auto& carried = sample.link_bytes_per_second();
+    return place < static_cast<std::size_t>(carried.size()) && carried[static_cast<int>(place)] > 0;
+  };
+  while (place < links_.size() && (rates.contains(links_[place]) ||
+                                   std::any_of(samples_.begin(), samples_.end(), has_carried)))
+    ++place;
+  return place;
 }
 
 // Of jobs that have come since the last sample all are counted.

@@ -27,6 +27,8 @@ class History {
   v1::WebHistory Since(std::uint64_t& seen) const;
 
  private:
+  // In links_, of one that `rates` does not have and that has carried nothing in the window.
+  std::size_t PlaceOfLinkThatIsGone(const std::map<std::string, double>& rates) const;
   double OperationsPerSecond(const v1::StatusReply& status, double seconds);
 
   std::deque<v1::WebSample> samples_;

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace mlxcomm::ctl::history_test {
 namespace {
 
@@ -88,6 +90,21 @@ TEST(HistoryTest, KeepsTheOrderOfLinksWhenOneComesAndOneGoes) {
   EXPECT_THAT(all.links(), ElementsAre("b c", "a b"));
   EXPECT_THAT(all.samples(0).link_bytes_per_second(), ElementsAre(20));
   EXPECT_THAT(all.samples(1).link_bytes_per_second(), ElementsAre(0, 40));
+}
+
+// Why: in a cluster whose nodes come and go, links after the first 256 had no curve, for ever.
+TEST(HistoryTest, GivesThePlaceOfALinkThatIsGoneToANewOne) {
+  v1::StatusReply first, second;
+  for (std::size_t i = 0; i < History::kLinksMax; ++i)
+    AddLink(AddNode(first, "a"), absl::StrCat("b", i), i == 0 ? 10 : 0);
+  AddLink(AddNode(second, "a"), "c", 20);
+  History history;
+  history.Add(first, kBegin);
+  history.Add(second, kBegin + History::kStepNs);
+  const v1::WebHistory all = All(history);
+  EXPECT_EQ(all.links(0), "a b0");  // It has carried something.
+  EXPECT_EQ(all.links(1), "a c");
+  EXPECT_EQ(all.samples(1).link_bytes_per_second(1), 40);
 }
 
 TEST(HistoryTest, CountsTheOperationsOfTheRankThatHasDoneMost) {
