@@ -110,7 +110,9 @@ class TerminalNews {
   // Where no daemon was ever there, the page has shown nothing.
   int ExitCode() const {
     const Feed::Contact contact = feed_.LastContact();
-    return contact.was_there ? 0 : ReportFailure(contact.failure);
+    if (contact.was_there) return 0;
+    if (is_there_) return ReportFailure(contact.failure);  // It has not been said yet.
+    return ReportFailure({contact.failure.code, kNoRank, "no mlxcommd has answered"});
   }
 
  private:
