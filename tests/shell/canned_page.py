@@ -30,7 +30,7 @@ class CannedPage(http.server.ThreadingHTTPServer):
     def __init__(self, port=0):
         super().__init__(("127.0.0.1", port), Request)
         self.url = f"http://127.0.0.1:{self.server_address[1]}/page/"
-        self.said, self.feeds, self.lock = {}, [], threading.Lock()
+        self.said, self.feeds, self.lock, self.refusal = {}, [], threading.Lock(), ""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def say(self, state):
@@ -59,8 +59,8 @@ class CannedPage(http.server.ThreadingHTTPServer):
 
 
 class Request(http.server.BaseHTTPRequestHandler):
-    def answer(self, kind, content=None):
-        self.send_response(200)
+    def answer(self, kind, content=None, status=200):
+        self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Security-Policy", policy())
         if content is not None:
@@ -70,7 +70,9 @@ class Request(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         name = self.path.rpartition("/")[2] or "index.html"
-        if name == "feed":
+        if name == "feed" and self.server.refusal:
+            self.answer("text/plain", self.server.refusal.encode(), 503)
+        elif name == "feed":
             self.answer("text/event-stream")
             feed = self.server.follow()
             while (message := feed.get()) is not None:

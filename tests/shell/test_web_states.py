@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("web page")]
 STORED = pathlib.Path(__file__).parent / "pictures"
 KEPT = chromium.BUILD / "web-page"
 WIDE, PHONE = 1440, 390
+WIDTHS = {WIDE: "wide", 1024: "1024", 768: "768", PHONE: "phone"}
 SQUARES_MAX = 8  # Of a picture, that may differ.
 COLOURS = {"light": {"good": "rgb(20, 112, 47)"}, "dark": {"good": "rgb(98, 200, 131)"}}
 
@@ -84,7 +85,8 @@ BOXES = """selector => {
     return [one.tagName, one.id || one.className.baseVal || one.className, x, y, width, height].join(" ");
   });
 }"""
-# Texts below 11 px, texts that are cut off without a title, and what is wider than the window.
+# Texts below 11 px, texts of which nothing is left, or a part of a line, or that are cut off without a title,
+# and what is wider than its panel.
 FAULTS = """() => [...document.body.querySelectorAll("*")].flatMap(one => {
   const text = [...one.childNodes].some(child => child.nodeType === 3 && child.data.trim());
   if (!one.checkVisibility() || one.closest("thead") || one.closest("title")) return [];
@@ -95,8 +97,12 @@ FAULTS = """() => [...document.body.querySelectorAll("*")].flatMap(one => {
   if (text && parseFloat(style.fontSize) * scale < 10.9) faults.push(`small: ${what}`);
   const isCut = one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1;
   if (text && style.overflow === "hidden" && isCut && !one.title) faults.push(`cut: ${what}`);
+  if (text && style.overflow === "hidden" && isCut && one.clientWidth < 60) faults.push(`narrow: ${what}`);
+  const isSliced = style.webkitLineClamp !== "none" && one.clientHeight % parseFloat(style.lineHeight) > 1;
+  if (isSliced) faults.push(`sliced: ${what}`);
   const {right} = one.getBoundingClientRect();
-  if (right > innerWidth + 1 && !one.closest(".line, td")) faults.push(`wide: ${what}`);
+  const panel = (one.closest("section") ?? document.documentElement).getBoundingClientRect();
+  if (right > panel.right + 1 && !one.closest(".line, td")) faults.push(`wide: ${what}`);
   return faults;
 })"""
 
@@ -104,9 +110,12 @@ FAULTS = """() => [...document.body.querySelectorAll("*")].flatMap(one => {
 @pytest.mark.parametrize("name", STATES)
 def test_every_text_can_be_read(shown, name):
     page = shown(STATES[name]())
-    for width in (WIDE, PHONE):
+    page.evaluate("document.getElementById('operations').open = true")
+    if name != "no-daemon":
+        page.wait_for_selector("#record *")
+    for width in WIDTHS:
         resize(page, width)
-        assert page.evaluate(FAULTS) == []
+        assert page.evaluate(FAULTS) == [], width
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -140,12 +149,10 @@ def test_nothing_moves_while_figures_change(shown, width):
         return made.waiting(1, seconds) if seconds else made
 
     page = shown(state(0.3e9, 5, 0), width)
-    selector = "section, .tile, h2, h3, p, article, tr, td, svg, .vertex, summary, .scroll"
+    selector = "section, .tile, h2, h3, p, .job, tr, td, svg, .vertex, summary, .scroll"
     before = page.evaluate(BOXES, selector)
     for i, figures in enumerate([(0, 5, 0), (1.234e12, 123456789, 1.2), (3, 123456790, 7384)]):
-        changed = state(*figures)
-        changed.health = {"good": True, "text": "all is well"}
-        say(page, changed, f"studio {i}")
+        say(page, state(*figures), f"studio {i}")
         assert page.evaluate(BOXES, selector) == before
 
 
@@ -170,6 +177,15 @@ def test_what_is_old_is_grey_and_has_its_date(shown, theme):
     assert set(dates) == {'"as of 18:27:52"'}
     say(page, State(4, rate=1e9).with_job(), "back")
     assert page.inner_text("#feed") == "live" and page.is_hidden("#trouble")
+    page.clock.set_fixed_time(SEEN / 1e9 + 86400)
+    say(page, State(4, rate=1e9).with_job().gone(), "a day on")
+    assert page.inner_text("#feed") == "daemon gone since Mar 4 18:27"
+    assert page.inner_text("#events tr:last-child td") == "Mar 4 18:26"
+    for width in WIDTHS:
+        resize(page, width)
+        assert page.eval_on_selector_all("#feed, #events td:first-child",
+                                         "all => all.every(one => one.scrollWidth <= one.clientWidth)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_page_says_since_when_it_has_no_connection(shown):
@@ -179,8 +195,26 @@ def test_the_page_says_since_when_it_has_no_connection(shown):
     assert "mlxcommctl web --open" in page.inner_text("#trouble")
 
 
+# Why: the seventh tab got no connection, and one that was refused said that the program had been restarted.
+def test_a_page_that_nobody_sees_has_no_feed_and_one_that_is_refused_says_why(shown):
+    page = shown(State(2))
+    show = """isHidden => {
+      Object.defineProperty(document, "hidden", {value: isHidden, configurable: true});
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(show, True)
+    page.server.refusal = "Too many browsers are looking: close a page.\n"
+    page.evaluate("window.real = setTimeout; setTimeout = (call, ms) => real(call, ms / 100);")
+    page.evaluate(show, False)
+    refused = f"mlxcommctl web has refused the connection. {page.server.refusal.strip()}"
+    wait_until(lambda: page.inner_text("#trouble") == refused, "the page says what the server says")
+    page.server.refusal = ""
+    wait_until(lambda: page.inner_text("#feed") == "live", "the page asks again")
+    assert len(page.server.feeds) == 2
+
+
 # Why: the cable of a node that was killed was no longer drawn, though the legend says how it would look.
-def test_a_lost_cable_stays_until_its_port_has_another(shown):
+def test_what_is_lost_stays_until_something_replaces_it(shown):
     def cables(page):
         return page.eval_on_selector_all(
             ".cable",
@@ -192,17 +226,29 @@ def test_a_lost_cable_stays_until_its_port_has_another(shown):
     before = page.eval_on_selector_all(".vertex", places)
     say(page, State(3, rate=1e9).node_lost(2), "lost")
     assert sorted(cables(page)) == [
-        [False, "mac-1 en2 - en2 mac-2: 1.92 GB/s, round trip 48.2 us"],
+        [False, "mac-1 en2 - en2 mac-2: 1.92 GB/s, round trip 48.2 µs"],
         [True, "mac-1 en3 - en2 mac-3: down, no longer reported"],
         [True, "mac-2 en3 - en3 mac-3: down, no longer reported"]]
     assert page.inner_text("#shape") == "pair, 2 of 3 cables down"
     assert page.eval_on_selector_all(".vertex", places) == before
     assert page.inner_text("#nodes .big") == "2 of 3 up"
     assert page.inner_text("#nodes .note") == "1 lost, as mac-1 sees it"
+    assert page.eval_on_selector_all("#links .curve path:last-child",
+                                     "all => all.every(one => one.getAttribute('d'))")
+    page.focus(".vertex.broken")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#node").split("\n")[:4] == [
+        "mac-3", "lost: it does not answer", "mlxcommd 0.1.0",
+        "link from mac-1 lost: nothing was heard for 5 s"]
+    assert page.inner_text("#node [aria-live]") == "mac-3"  # Its figures would be read aloud each second.
     page.reload()  # The links say where they were.
     wait_until(lambda: page.inner_text("#cluster") == "lost", "the page shows the state")
     assert sorted(is_cut for is_cut, _ in cables(page)) == [False, True, True]
     say(page, State(3, [(0, 1), (1, 2)], rate=1e9), "plugged in elsewhere")
+    assert [is_cut for is_cut, _ in cables(page)] == [False] * 2
+    other = State(3, [(0, 1), (1, 2)], rate=1e9)
+    other.port = lambda a, b: f"en{b + 7}"
+    say(page, other, "at other ports of both")
     assert [is_cut for is_cut, _ in cables(page)] == [False] * 2
 
 
@@ -218,7 +264,7 @@ def test_health_is_what_status_and_doctor_say_together(shown):
     assert page.inner_text("#health .big") == "all is well" and page.is_visible("#findings")
     say(page, STATES["pair-waiting"](), "waits")
     assert page.inner_text("#health .big") == "attention"
-    assert "look at pid 4201 on mac-2" in page.inner_text("#attention")
+    assert "look at pid 4201 on mac-2" in page.inner_text("#health")
     assert page.title() == "! waits - mlxcomm"
 
 
@@ -243,24 +289,38 @@ def test_a_job_card_says_who_waits_for_whom(shown):
                                              "float32[1048576], operation 1204")
     assert page.inner_text("#work .note") == "digits: ranks 0, 1, 3 have waited 12.4 s for rank 2"
     rows = [row.split("\t") for row in page.locator(".job tbody tr").all_inner_texts()]
-    assert [row[3] for row in rows] == [*["all_reduce sum float32[1048576], operation 1204, 12.4 s"] * 2,
-                                        "awaited for 12.4 s: does not call",
-                                        "all_reduce sum float32[1048576], operation 1204, 12.4 s"]
+    inside = "12.4 s in all_reduce sum float32[1048576], operation 1204"
+    assert [row[3] for row in rows] == [
+        inside, inside, "others have waited 12.4 s; not in the operation", inside]
     failed = STATES["four-killed"]()
     say(page, failed, "failed")
     assert page.inner_text(".job .state") == "failed" and page.inner_text("#work .note") == "digits failed"
     assert page.inner_text(".job .news") == web_states.FAILURE
+    many = State(4).with_job("a").with_job("b").with_job("c").with_job("d").with_job("e").waiting(2, 12.4)
+    say(page, many, "many")
+    assert page.eval_on_selector_all(".job", "all => all.map(one => one.open)") == [False] * 4 + [True]
+    page.click(".job summary")
+    wait_until(lambda: page.locator(".job:first-child tbody tr").count() == 4, "its ranks are unfolded")
 
 
 def test_jobs_that_have_ended_stay_for_a_while(shown):
     state = State(2)
     state.ended = [{"name": "digits", "ended_ms_ago": "12000", "code": "RANK_LOST", "rank": 1,
-                    "node": "mac-2", "pid": "7"},
+                    "node": "mac-2", "pid": "7", "detail": web_states.FAILURE},
                    {"name": "eval", "ended_ms_ago": "300000", "code": "", "node": "", "pid": "0"}]
     page = shown(state)
     failed = "digits failed 12.0 s ago: RANK_LOST rank 1 (mac-2, pid 7)"
-    assert page.locator(".ended").all_inner_texts() == [failed, "eval ended 5 min 0 s ago"]
+    assert page.locator(".ended").all_inner_texts() == [
+        f"{failed}\n\n{web_states.FAILURE}", "eval ended 5 min 0 s ago"]
     assert page.inner_text("#work .note") == failed
+    assert page.inner_text("#jobs .none") == "No jobs running. Start one with mlxcommctl launch."
+    say(page, state.with_job("train"), "another runs")
+    assert page.inner_text("#work .note") == failed
+    say(page, state.with_job("digits"), "started again")
+    assert page.inner_text("#work .note") == "train (2 ranks), digits (2 ranks)"
+    state.jobs, state.others = [], 2
+    say(page, state, "of others")
+    assert page.inner_text("#jobs .none").startswith("No job of yours is running.")
 
 
 def test_a_long_name_is_cut_and_its_title_has_all(shown):
@@ -323,8 +383,8 @@ def test_no_node_covers_another(shown, width):
 # --- pictures ---------------------------------------------------------------------------
 
 PICTURES = [*((name, WIDE, "light") for name in STATES),
-            *((name, PHONE, "light") for name in ("alone-busy", "pair-waiting", "four-pulled", "sixteen-busy",
-                                                  "long-names")),
+            *((name, PHONE, "light") for name in ("four-pulled", "sixteen-busy", "long-names")),
+            ("four-pulled", 768, "light"), ("long-names", 1024, "light"),
             *((name, WIDE, "dark") for name in ("four-pulled", "four-gone")), ("pair-waiting", PHONE, "dark")]
 # How many squares of 8 x 8 points differ in their mean colour: another antialiasing does not count.
 COMPARE = """async ([a, b]) => {
@@ -355,7 +415,8 @@ def bars():
     pen.closePath()
     font = builder.FontBuilder(1000, isTTF=True)
     font.setupGlyphOrder([".notdef", "space", "bar"])
-    font.setupCharacterMap({32: "space", 160: "space", **dict.fromkeys([*range(33, 127), 0x2026], "bar")})
+    drawn = [*range(33, 127), *map(ord, "…µ▸▾")]
+    font.setupCharacterMap({32: "space", 160: "space", **dict.fromkeys(drawn, "bar")})
     empty = pens.TTGlyphPen(None).glyph()
     font.setupGlyf({".notdef": empty, "space": empty, "bar": pen.glyph()})
     font.setupHorizontalMetrics(dict.fromkeys([".notdef", "space", "bar"], (540, 40)))
@@ -381,7 +442,7 @@ USE_BARS = """async (font) => {
 @pytest.mark.parametrize("name, width, theme", PICTURES)
 def test_the_page_looks_as_it_did(shown, browser, name, width, theme):
     page = shown(STATES[name](), width, theme)
-    file = f"{name}-{'wide' if width == WIDE else 'phone'}-{theme}.png"
+    file = f"{name}-{WIDTHS[width]}-{theme}.png"
     storing = bool(os.environ.get("MLXCOMM_STORE_PICTURES"))
     if storing:
         KEPT.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@ import {brief, byId, element, keep, milliseconds, plural, ranks, toneOf, write, 
 import {table} from "./tables.js";
 
 const LONG_WAIT_MS = 1000; // Ranks always wait for each other for a moment.
+const UNFOLDED_MAX = 4; // Of more jobs only those that need attention show their ranks, until they are unfolded.
 
 /** The longest first. Ranks that wait for the same ranks in the same operation are one. */
 export function waitsOf(job) {
@@ -28,41 +29,43 @@ function newsOf(job) {
   if (job.state === "failed") return {text: job.detail, tone: "bad"};
   if (group) return {text: `group ${group.name} failed: ${group.detail}`, tone: "bad"};
   const [first, ...others] = waitsOf(job);
-  if (!first) return {text: job.detail || "no rank waits", tone: job.detail ? toneOf(job.state) : "quiet"};
+  if (!first) return {text: job.detail || "no rank is waiting", tone: job.detail ? toneOf(job.state) : "quiet"};
   return {text: `${sayWait(first)} in ${first.operation}${first.group ? ` of group ${first.group}` : ""}` +
     (others.length > 0 ? `, and ${plural(others.length, "more wait")}` : ""), tone: "warn"};
 }
 
 function activityOf(rank, awaited) {
-  const inside = rank.operation ? `${rank.operation}, ${milliseconds(rank.operation_age_ms)}` : "";
-  const age = awaited.get(rank.rank);
+  // How long comes first: the end is cut off where there is no room.
+  const inside = rank.operation ? `${milliseconds(rank.operation_age_ms)} in ${rank.operation}` : "";
+  const wait = awaited.get(rank.rank);
   // One that takes part in the operation too only moves its data.
-  if (age !== undefined && age.operation !== rank.operation) {
-    const instead = inside ? `is in ${inside}` : "does not call";
-    return {text: `awaited for ${milliseconds(age.age)}: ${instead}`, tone: "warn"};
+  if (wait !== undefined && wait.operation !== rank.operation) {
+    return {text: `others have waited ${milliseconds(wait.age)}; ${inside || "not in the operation"}`, tone: "warn"};
   }
-  return {text: inside || "-", tone: inside ? "" : "quiet"};
+  return {text: inside || "no operation", tone: inside ? "" : "quiet"};
 }
 
 const RANK_COLUMNS = [
   {title: "rank", of: ({rank}) => rank.rank, className: "figure narrow"},
-  {title: "node", of: ({rank}) => rank.node, most: 16, className: "wide-enough"},
+  {title: "node", of: ({rank}) => rank.node, most: 13, className: "wide-enough"},
   {title: "process", of: ({rank}) => `${rank.pid} ${rank.program}`, className: "wide-enough"},
-  {title: "now in", of: ({activity}) => activity.text, tone: ({activity}) => activity.tone, className: "whole"},
+  {title: "current operation", of: ({activity}) => activity.text, tone: ({activity}) => activity.tone,
+    className: "whole"},
   {title: "done", of: ({rank}) => Number(rank.operations_done).toLocaleString("en-US"), className: "figure middling"},
 ];
 
-function makeJob() {
-  const card = element("article", "job", element("div", "title", element("h3", "line"),
-    element("p", "facts quiet line"), element("span", "state")), element("p", "news lines"),
+function makeJob(isOpen) {
+  const card = element("details", "job", element("summary", "", element("div", "title", element("h3", "line"),
+    element("p", "facts quiet line"), element("span", "state")), element("p", "news lines")),
   element("div", "ranks scroll"));
+  card.open = isOpen;
   card.lastChild.tabIndex = 0;
   card.lastChild.setAttribute("role", "group");
   return card;
 }
 
 function showJob(card, job) {
-  const [title, news, rows] = card.children;
+  const [{children: [title, news]}, rows] = card.children;
   writeLine(title.children[0], job.name, "", brief(job.name, 48));
   write(title.children[2], job.state, toneOf(job.state));
   const groups = job.groups.length + job.groups_left_out;
@@ -72,6 +75,7 @@ function showJob(card, job) {
     job.user ? `user ${job.user}` : ""].filter(Boolean).join(", "));
   const {text, tone} = newsOf(job);
   writeLine(news, text, tone);
+  if (!card.open) return;
   const awaited = new Map();
   for (const wait of waitsOf({...job, groups: []})) {
     for (const rank of wait.awaited) if (!awaited.has(rank)) awaited.set(rank, wait);
@@ -81,9 +85,10 @@ function showJob(card, job) {
     job.ranks.map((rank) => ({rank, activity: activityOf(rank, awaited)})), ({rank}) => rank.rank);
 }
 
-/** Those that the daemon still knows of: {name, age, reason}, the newest first. */
+/** Those that the daemon still knows of: {name, age, detail, reason}, the newest first. */
 export const endedJobsOf = (status) => (status.ended_jobs ?? []).map((one) =>
-  ({name: one.name, age: Number(one.ended_ms_ago), reason: one.code && one.code !== "CANCELLED" &&
+  ({name: one.name, age: Number(one.ended_ms_ago), detail: one.detail ?? "",
+    reason: one.code && one.code !== "CANCELLED" &&
     one.code + (one.node ? ` rank ${one.rank} (${one.node}, pid ${one.pid})` : "")}));
 
 export const sayEnded = ({name, age, reason}, most) =>
@@ -93,12 +98,18 @@ export function showJobs(status) {
   const ended = endedJobsOf(status).map((one) => ({...one, kind: "ended"}));
   // Ranks of the next run may form while the last one is still there: two of a name.
   const jobs = status.jobs.length > 0 ? status.jobs.map((one) => ({...one, kind: "job"})) : [{name: "", kind: "none"}];
+  const others = status.jobs_of_others > 0;
   keep(byId("jobs"), [...jobs, ...ended], (one) => `${one.kind} ${one.name}`,
-    ({kind}) => (kind === "job" ? makeJob() : element("p", `${kind} line`)),
+    (one) => (one.kind === "job" ? makeJob(jobs.length <= UNFOLDED_MAX || newsOf(one).tone !== "quiet")
+      : element("div", one.kind, element("p", "line"), element("p", "quiet lines"))),
     (card, one) => {
       if (one.kind === "job") return showJob(card, one);
-      if (one.kind === "none") return writeLine(card, "No job runs. mlxcommctl launch starts one.");
-      return writeLine(card, sayEnded(one, 1000), one.reason ? "bad" : "", sayEnded(one, 48));
+      if (one.kind === "none") {
+        return writeLine(card.firstChild,
+          `${others ? "No job of yours is running." : "No jobs running."} Start one with mlxcommctl launch.`);
+      }
+      writeLine(card.firstChild, sayEnded(one, 1000), one.reason ? "bad" : "", sayEnded(one, 48));
+      return writeLine(card.lastChild, one.detail);
     });
-  write(byId("other-jobs"), status.jobs_of_others > 0 ? `${plural(status.jobs_of_others, "job")} of other users` : "");
+  write(byId("other-jobs"), others ? `${plural(status.jobs_of_others, "job")} of other users` : "");
 }

@@ -10,6 +10,7 @@ import {brief, byId, clock, dateOf, element, plural, rateNow, toneOf, write, wri
 history.replaceState(null, "", location.pathname);
 
 const SILENCE_MS = 15000; // A feed says something every 2 s.
+const REFUSED_MS = 10000; // Until the next try.
 
 const latest = {}; // The data of the last message of each part.
 let feedTrouble = "";
@@ -83,7 +84,10 @@ function newsOfJobs(status) {
   const forming = status.jobs.filter((job) => job.state === "forming").length;
   if (forming > 0) return {text: `${plural(forming, "job")} forming`, tone: "warn"};
   const [ended] = endedJobsOf(status);
-  if (ended) return {text: sayEnded(ended, 16), tone: ended.reason ? "bad" : ""};
+  const isOver = (name) => status.jobs.every((job) => job.name !== name); // Else it has been started again.
+  if (ended && (status.jobs.length === 0 || (ended.reason && isOver(ended.name)))) {
+    return {text: sayEnded(ended, 16), tone: ended.reason ? "bad" : ""};
+  }
   const jobs = status.jobs.map((job) => `${brief(job.name, 24)} (${plural(job.size, "rank")})`);
   if (status.jobs_of_others > 0) jobs.push(`${status.jobs_of_others} of other users`);
   return {text: jobs.join(", "), tone: ""};
@@ -110,9 +114,7 @@ function showHealth(health, doctor, isStale) {
   const {big, tone, note} = verdictOn(health, doctor);
   if (isStale) tile("health", "not known", `${asOf()}: ${health.text}`);
   else tile("health", big, note, tone);
-  write(byId("health-text"), health.text, tone);
-  byId("health-text").hidden = health.good;
-  byId("attention").hidden = health.good && byId("findings").childElementCount === 0;
+  byId("attention").hidden = byId("findings").childElementCount === 0;
 }
 
 let isPlanned = false;
@@ -125,8 +127,8 @@ function show() {
   const date = isStale && asOf() ? `as of ${asOf()}` : "";
   document.body.classList.toggle("stale", isStale);
   for (const title of document.querySelectorAll("h2")) title.dataset.asOf = date;
-  if (isStale) write(byId("feed"), trouble.title, "bad");
-  else if (latest.daemon) write(byId("feed"), "live", "good");
+  if (isStale) writeLine(byId("feed"), trouble.title, "bad");
+  else if (latest.daemon) writeLine(byId("feed"), "live", "good");
   byId("trouble").hidden = !isStale;
   write(byId("trouble"), trouble.text);
   byId("events-trouble").hidden = !following?.error;
@@ -143,11 +145,12 @@ function show() {
   showNodes(nodesOf(latest), status.node);
   showTraffic(status);
   const {text, tone} = newsOfJobs(status);
-  tile("work", status.jobs.length === 0 ? "none" : plural(status.jobs.length, "job"), text, tone);
+  const none = status.jobs_of_others > 0 ? "none of yours" : "none";
+  tile("work", status.jobs.length === 0 ? none : plural(status.jobs.length, "job"), text, tone);
   showJobs(status);
   showLinks(status);
-  if (topology) showTopology(topology, status, () => showNode(latest.status));
-  showNode(status);
+  if (topology) showTopology(topology, status, () => showNode(latest));
+  showNode(latest);
 }
 
 /** Once for all messages that come together. */
@@ -162,28 +165,56 @@ function hear() {
   plan();
 }
 
-const feed = new EventSource("feed");
-for (const name of ["daemon", "following", "health", "status", "topology", "record", "events", "doctor"]) {
-  feed.addEventListener(name, (message) => {
-    latest[name] = JSON.parse(message.data);
+/** Why the server has refused the feed: an EventSource does not say it. */
+async function refusal() {
+  try {
+    const answer = await fetch("feed", {signal: AbortSignal.timeout(2000)});
+    return answer.ok ? "" : (await answer.text()).trim();
+  } catch {
+    return ""; // The server has gone meanwhile, or now it does not refuse.
+  }
+}
+
+let feed = null;
+let again = 0;
+
+/** While nobody sees the page it has no feed: a browser keeps six connections to a server, of all its tabs. */
+function follow() {
+  clearTimeout(again);
+  feed?.close();
+  feed = document.hidden ? null : new EventSource("feed");
+  if (!feed) return;
+  heardAt = performance.now();
+  for (const name of ["daemon", "following", "health", "status", "topology", "record", "events", "doctor"]) {
+    feed.addEventListener(name, (message) => {
+      latest[name] = JSON.parse(message.data);
+      hear();
+    });
+  }
+  feed.addEventListener("history", (message) => {
+    addHistory(JSON.parse(message.data));
     hear();
   });
+  feed.addEventListener("alive", hear);
+  feed.addEventListener("error", async ({target}) => {
+    feedTrouble = "mlxcommctl web does not answer. Has it ended? mlxcommctl web --open starts it again.";
+    if (target.readyState === EventSource.CLOSED) {
+      again = setTimeout(follow, REFUSED_MS);
+      const why = await refusal() || "Was it restarted? Open its bookmark, or the URL that it has printed.";
+      if (target !== feed) return;
+      feedTrouble = `mlxcommctl web has refused the connection. ${why}`;
+    }
+    plan();
+  });
 }
-feed.addEventListener("history", (message) => {
-  addHistory(JSON.parse(message.data));
-  hear();
-});
-feed.addEventListener("alive", hear);
-feed.addEventListener("error", () => {
-  feedTrouble = feed.readyState === EventSource.CLOSED
-    ? "mlxcommctl web has refused the connection. Was it restarted? Open its bookmark, or the URL that it has printed."
-    : "mlxcommctl web does not answer. Has it ended? mlxcommctl web --open starts it again.";
-  plan();
-});
+
+document.addEventListener("visibilitychange", follow);
+follow();
 setInterval(() => {
-  if (feedTrouble || performance.now() - heardAt < SILENCE_MS) return;
-  feedTrouble = "Nothing comes from mlxcommctl web any more: is the connection to its machine up?";
+  if (!feed || feedTrouble || performance.now() - heardAt < SILENCE_MS) return;
+  feedTrouble = "No data from mlxcommctl web. Is the connection to its machine up?";
   plan();
 }, 1000);
 new ResizeObserver(plan).observe(byId("picture"));
-byId("operations").addEventListener("toggle", plan);
+// What is folded is not drawn.
+for (const id of ["operations", "jobs"]) byId(id).addEventListener("toggle", plan, true);

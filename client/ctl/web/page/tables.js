@@ -1,8 +1,8 @@
 // Tables whose rows stay where they are while their figures change; links, findings, operations and events in
 // them. On a narrow window page.css makes a card of each row, with the column's title before each figure.
 import {curveOfLink, drawCurve, makeCurve, peakOf} from "./curves.js";
-import {brief, byId, byName, bytes, clock, dateOf, element, keep, nanoseconds, plural, rate, rateNow, toneOf, write,
-  writeLine} from "./words.js";
+import {brief, byId, byName, bytes, clock, dateOf, duration, element, keep, nanoseconds, plural, rate, rateNow,
+  toneOf, write, writeLine} from "./words.js";
 
 /** columns: {title, className, of: row -> text, most: its characters, tone: row -> tone, or fill: (cell, row)} */
 export function table(place, caption, columns, rows, keyOf) {
@@ -83,8 +83,7 @@ function faultsOf(link) {
 
 /** A pair of nodes as its two sides see the link, as `mlxcommctl status` has it. */
 export function linksOf(status) {
-  const ids = new Set(status.nodes.map((node) => node.id));
-  const key = (id, name) => (id && ids.has(id) ? id : `name ${name}`);
+  const key = (id, name) => id || `name ${name}`; // A node that is lost is not in status.nodes.
   const pairs = new Map();
   const own = (node) => node.name === status.node;
   const nodes = [...status.nodes].sort((a, b) => own(b) - own(a) || byName(a.name, b.name));
@@ -106,7 +105,7 @@ export function linksOf(status) {
 
 const LINK_COLUMNS = [
   {title: "link", className: "name", fill: (cell, link) => {
-    if (!cell.firstChild) cell.append(element("div", "line"), element("div", "faults"));
+    if (!cell.firstChild) cell.append(element("div", "lines"), element("div", "faults"));
     writeLine(cell.children[0], link.names.join(" - "), "", link.names.map((name) => brief(name, 24)).join(" - "));
     write(cell.children[1], link.faults.join("; "), link.state === "up" ? "" : "bad");
   }},
@@ -117,7 +116,7 @@ const LINK_COLUMNS = [
     if (!cell.firstChild) cell.append(makeCurve());
     drawCurve(cell.firstChild, link.curve, link.top, `at most ${rateNow(peakOf(link.curve))} in the last 5 minutes`);
   }},
-  {title: "at best", of: (link) => (link.best > 0 ? rate(link.best) : "-"), className: "figure middling"},
+  {title: "peak", of: (link) => (link.best > 0 ? rate(link.best) : "-"), className: "figure middling"},
   {title: "round trip", of: (link) => (link.roundTrip > 0 ? nanoseconds(link.roundTrip) : "-"),
     className: "figure middling"},
 ];
@@ -161,7 +160,7 @@ export function showFindings(report) {
 
 // --- operations and events ----------------------------------------------------------
 
-const between = (begin, end) => nanoseconds(end > begin ? end - begin : 0n);
+const between = (begin, end) => duration(end > begin ? end - begin : 0n);
 
 function calledAt(operation) {
   const times = operation.called.map((rank) => BigInt(rank.at_ns)).filter((at) => at > 0n);
@@ -178,7 +177,7 @@ const OPERATION_COLUMNS = [
     tone: (one) => (one.failure ? "bad" : one.state === "done" ? "" : toneOf(one.state))},
   {title: "total", className: "figure middling",
     of: (one) => between(one.began, one.ended_ns === "0" ? one.now : BigInt(one.ended_ns))},
-  {title: "came last", of: (one) => one.last || "-", className: "wider"},
+  {title: "last to arrive", of: (one) => one.last || "-", className: "wider"},
 ];
 
 export function showRecord(record) {
@@ -195,8 +194,10 @@ const EVENT_COLUMNS = [
   {title: "at", of: (one) => (Number(one.lost) > 0 ? "" : clock(dateOf(one.unix_ns))), className: "middling"},
   {title: "severity", of: (one) => one.severity, tone: (one) => toneOf(one.severity), className: "middling"},
   {title: "about", of: (one) => one.object, most: 22, className: "wider"},
-  {title: "what", className: "name", of: (one) => (Number(one.lost) > 0 ?
-    `${plural(Number(one.lost), "event")} no longer known` : one.text)},
+  {title: "what", className: "name", fill: (cell, one) => {
+    if (!cell.firstChild) cell.append(element("div", "lines"));
+    writeLine(cell.firstChild, Number(one.lost) > 0 ? `${plural(Number(one.lost), "event")} no longer known` : one.text);
+  }},
 ];
 
 export function showEvents(events) {

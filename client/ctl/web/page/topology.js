@@ -124,7 +124,13 @@ function cablesOfLostLinks(topology, status) {
   }));
 }
 
-/** A cable is known until one of its nodes has gone, or one of its ports has another cable. */
+/** Whether the two have a cable that carries their link. What goes through other nodes does not count. */
+const areJoined = (pair, status) => (status?.nodes ?? []).some((node) => pair.includes(node.id) && node.links.some(
+  (link) => pair.includes(link.peer_id) &&
+    link.rails.some((rail) => rail.state === "up" && rail.transport !== "route")));
+
+/** A cable is known until one of its nodes has gone, one of its ports has another cable, or the daemon tells no
+    longer of it while its nodes have another one. */
 function remember(topology, status) {
   const ids = new Set(topology.nodes.map((node) => node.id));
   const told = new Map(topology.cables.map((cable) => [endsOf(cable).join(" "), cable]));
@@ -135,8 +141,10 @@ function remember(topology, status) {
     known.set(key, cable);
   }
   for (const [key, cable] of known) {
-    if (!ids.has(cable.from_node) || !ids.has(cable.to_node)) known.delete(key);
-    else if (!told.has(key)) known.set(key, {...cable, state: "down", detail: cable.detail || "no longer reported"});
+    if (told.has(key)) continue;
+    const pair = [cable.from_node, cable.to_node];
+    if (!pair.every((id) => ids.has(id)) || areJoined(pair, status)) known.delete(key);
+    else known.set(key, {...cable, state: "down", detail: cable.detail || "no longer reported"});
   }
 }
 
@@ -241,19 +249,25 @@ export function showTopology(topology, status, choose) {
   write(byId("shape"), topology.shape + (down > 0 ? `, ${down} of ${plural(cables.length, "cable")} down` : ""));
 }
 
+/** Of a node that status has no figures of: its state, and what others say of their links to it. */
+const factsOfAbsent = (node, status) => [
+  `${node.state}: it does not answer`, ...(node.version ? [`mlxcommd ${node.version}`] : []),
+  ...(status?.nodes ?? []).flatMap((one) => one.links.filter((link) => link.peer_id === node.id && link.detail)
+    .map((link) => `link from ${one.name} ${link.state}: ${link.detail}`))];
+
 /** The chosen one's details, a line for each rail. */
-export function showNode(status) {
-  const node = status?.nodes.find((one) => one.id === chosen);
-  if (!node) return byId("node").replaceChildren();
-  if (byId("node").dataset.of !== node.id) byId("node").replaceChildren(element("h3", "line"), element("ul"));
-  byId("node").dataset.of = node.id;
+export function showNode({status, topology}) {
+  const told = status?.nodes.find((one) => one.id === chosen);
+  const node = told ?? topology?.nodes.find((one) => one.id === chosen);
   const [title, list] = byId("node").children;
-  writeLine(title, node.name);
-  const facts = node.answered ? [
+  keep(title, node ? [node] : [], (one) => one.id, () => element("h3", "line"),
+    (heading, one) => writeLine(heading, one.name));
+  if (!node) return list.replaceChildren();
+  const facts = told?.answered ? [
     `mlxcommd ${node.version}, pid ${node.pid}, up for ${milliseconds(node.uptime_ms)}`,
     `${plural(Number(node.clients), "client")}, ${bytes(node.memory_bytes)} of memory`,
-  ] : ["It does not answer."];
-  const rails = node.links.flatMap((link) => link.rails.map((rail) =>
+  ] : factsOfAbsent(node, status);
+  const rails = (told?.links ?? []).flatMap((link) => link.rails.map((rail) =>
     `to ${link.peer}: ${rail.transport} ${rail.local_interface || rail.local_address} ${rail.state}` +
     (rail.state === "up" ?
       `, out ${rate(rail.sent_bytes_per_second)}, in ${rate(rail.received_bytes_per_second)}` : ` ${rail.detail}`)));

@@ -25,7 +25,7 @@ export const rate = (bytesPerSecond) =>
 /** Of a link, or of several together. */
 export const rateNow = (bytesPerSecond, links = 1) =>
   (bytesPerSecond < links * IDLE_BYTES_PER_SECOND ? "idle" : rate(bytesPerSecond));
-export const nanoseconds = (ns) => scaled(Number(ns), ["ns", "us", "ms", "s"]);
+export const nanoseconds = (ns) => scaled(Number(ns), ["ns", "µs", "ms", "s"]);
 
 export function bytes(given) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -49,6 +49,9 @@ export function milliseconds(given) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
 }
 
+/** Of nanoseconds, as long as it may be. */
+export const duration = (ns) => (Number(ns) < 60e9 ? nanoseconds(ns) : milliseconds(Math.round(Number(ns) / 1e6)));
+
 /** "rank 3", "ranks 0, 2", "ranks 0-62, 64" */
 export function ranks(list) {
   const runs = [];
@@ -69,12 +72,11 @@ export function byName(a, b) {
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
-/** 18:27:52; on another day than `today` with its date. */
+/** 18:27:52; of another day than `today` "Mar 4 18:27", which is no longer. */
 export function clock(at, today = new Date()) {
-  const two = (number) => String(number).padStart(2, "0");
-  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map((one) => String(one).padStart(2, "0")).join(":");
   if (at.toDateString() === today.toDateString()) return time;
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${time}`;
+  return `${at.toLocaleDateString("en-US", {month: "short", day: "numeric"})} ${time.slice(0, 5)}`;
 }
 
 /** Nanoseconds since 1970, as JSON has them: a string. */
