@@ -28,7 +28,9 @@ class Mlxcomm < Formula
     system "cmake", "-S", ".", "-B", "build", "-G", "Ninja", *std_cmake_args
     system "cmake", "--build", "build"
     system "cmake", "--install", "build", "--component", "system"
-    (etc/"mlxcommd").install "config/mlxcommd.textproto"
+    config = buildpath/"mlxcommd.textproto"
+    config.write Utils.safe_popen_read(bin/"mlxcommd", "--print-config")
+    (etc/"mlxcommd").install config
     (var/"log/mlxcommd").mkpath
   end
 

@@ -40,19 +40,20 @@ def here(text, folder, port):
     return name, text + f'\nstate_directory: "{folder}/{name}"\nsocket_path: "{folder}/{name}.sock"\n'
 
 
-def test_annotated_file_is_fine():
-    done = check(CONFIG / "mlxcommd.textproto")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-# Why: a field's default, bounds and help are written once, in config.proto; the file follows from
-# them.
-def test_annotated_file_is_what_the_daemon_prints():
+@pytest.fixture(scope="module")
+def annotated():
+    """What mlxcommd --print-config writes."""
     printed = subprocess.run([find_program("mlxcommd"), "--print-config"], capture_output=True, text=True,
                              timeout=PATIENCE)
     assert (printed.returncode, printed.stderr) == (0, "")
-    assert printed.stdout == (CONFIG / "mlxcommd.textproto").read_text(), (
-        "mlxcommd --print-config > config/mlxcommd.textproto")
+    return printed.stdout
+
+
+def test_annotated_file_is_fine(annotated, tmp_path):
+    path = tmp_path / "printed.textproto"
+    path.write_text(annotated)
+    done = check(path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def bounds_of(comment):
@@ -83,8 +84,8 @@ def numbers_of(text):
 
 # Why: users who change a number look here for its bounds.
 # How: the annotated file with every number at its lowest, at its highest, and one beyond.
-def test_annotated_bounds_are_those_the_daemon_has(tmp_path):
-    text = (CONFIG / "mlxcommd.textproto").read_text()
+def test_annotated_bounds_are_those_the_daemon_has(annotated, tmp_path):
+    text = annotated
     number = re.compile(r"^( *)(\w+): (\d+)$", re.MULTILINE)
     bounds = {field: bounds_of(comment) for field, comment in numbers_of(text)}
     assert len(bounds) > 15

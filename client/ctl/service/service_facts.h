@@ -37,6 +37,7 @@ struct ServiceFacts {
 
   std::string program;          // mlxcommd; empty: none was found.
   std::string program_version;  // "0.1.0"; empty: it does not say.
+  std::string default_config;   // What it prints with --print-config.
   std::string control;          // mlxcommctl, which goes along; empty: none.
   bool in_place = false;        // `program` is the installed one: the files stay.
 

@@ -102,10 +102,10 @@ std::string_view RotationText(ServiceManager manager) {
   return manager == ServiceManager::kSystemd ? kServiceLogrotate : kServiceNewsyslog;
 }
 
-std::string FirstConfig(ServiceManager manager) {
-  if (manager == ServiceManager::kSystemd) return std::string(kServiceDefaults);
+std::string FirstConfig(ServiceManager manager, const std::string& defaults) {
+  if (manager == ServiceManager::kSystemd) return defaults;
   const std::string file = "file: \"/var/log/mlxcommd/mlxcommd.log\"";
-  return Replaced(kServiceDefaults, "# " + file, file);
+  return Replaced(defaults, "# " + file, file);
 }
 
 std::string SettingIn(std::string_view config, std::string_view name) {

@@ -210,7 +210,8 @@ void AddBootout(const ServiceFacts& facts, Steps& steps, int ends_within_s) {
 }
 
 std::string ConfigOf(const ServiceFacts& facts) {
-  return facts.config.has_value() ? *facts.config : FirstConfig(facts.manager);
+  return facts.config.has_value() ? *facts.config
+                                  : FirstConfig(facts.manager, facts.default_config);
 }
 
 void AddEnd(const ServiceFacts& facts, Steps& steps) {
@@ -375,6 +376,12 @@ void CheckProgram(const ServiceFacts& facts, ServicePlan& plan) {
   } else if (facts.program_version.empty()) {
     plan.problems.push_back(
         absl::StrCat(facts.program, " is not mlxcommd (it does not answer --version)"));
+  } else if (!facts.config.has_value() && facts.default_config.empty()) {
+    plan.problems.push_back(
+        absl::StrCat(facts.program,
+                     " --print-config failed, so there is no configuration to begin "
+                     "with: write ",
+                     kServiceConfig, " first"));
   }
 }
 
@@ -417,7 +424,8 @@ ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) 
   steps.Folder(kServiceFolder);
   steps.Folder(kServiceConfigFolder);
   AddPrograms(facts, plan, steps);
-  if (!facts.config.has_value()) steps.Write(kServiceConfig, FirstConfig(facts.manager));
+  if (!facts.config.has_value())
+    steps.Write(kServiceConfig, FirstConfig(facts.manager, facts.default_config));
   AddDefinition(facts, steps);
   if (!IsSystemd(facts)) steps.Folder(kServiceLogs);  // systemd makes it: LogsDirectory.
   const std::string rotation = RotationPath(facts.manager);

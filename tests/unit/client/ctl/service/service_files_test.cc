@@ -38,9 +38,10 @@ TEST(ServiceFilesTest, WritesThatTimeIntoUnitAndPlist) {
 
 // Why: launchd keeps standard error open, so that a log there cannot be turned.
 TEST(ServiceFilesTest, GivesMacosALogFileInItsFirstConfiguration) {
-  EXPECT_EQ(SettingIn(FirstConfig(ServiceManager::kLaunchd), "file"),
+  const std::string printed = "log {\n  # file: \"/var/log/mlxcommd/mlxcommd.log\"\n}\n";
+  EXPECT_EQ(SettingIn(FirstConfig(ServiceManager::kLaunchd, printed), "file"),
             "/var/log/mlxcommd/mlxcommd.log");
-  EXPECT_EQ(SettingIn(FirstConfig(ServiceManager::kSystemd), "file"), "");
+  EXPECT_EQ(SettingIn(FirstConfig(ServiceManager::kSystemd, printed), "file"), "");
 }
 
 TEST(ServiceFilesTest, TurnsLogsOnBoth) {

@@ -26,6 +26,7 @@ ServiceFacts Machine(ServiceManager manager) {
   facts.was_booted = true;
   facts.program = "/venv/bin/mlxcommd";
   facts.program_version = "0.1.0";
+  facts.default_config = "# as mlxcommd --print-config prints it\n";
   facts.control = "/venv/bin/mlxcommctl";
   facts.socket = "/var/run/mlxcommd/mlxcommd.sock";
   return facts;
