@@ -140,4 +140,4 @@ def compact(drawn):
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|(?<=\d)pt(?=\")", "", drawn, flags=re.DOTALL)
     text = text.replace("#000000", "currentColor").replace("</style>", f"\n{INK}</style>")
     text = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", text)
-    return re.sub(r" ?(?=<(?:path|text)[ >])", "\n", " ".join(text.split())) + "\n"
+    return re.sub(r" (?=<(?:path|text)[ >])", "\n", " ".join(text.split())) + "\n"

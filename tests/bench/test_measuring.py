@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import figures, measuring, systems
-from bench.places import Failed, Machine, cores_of, end_of, started_on
+from bench.places import Failed, Machine, end_of
 from conftest import PATIENCE, find_test_program
 from ground.namespaces import NotAllowed
 
@@ -38,20 +38,6 @@ def test_a_rank_that_fails_is_reported_though_others_wait_for_it():
     with pytest.raises(Failed, match="ended with 3: no such device"):
         end_of([waits, fails])
     assert waits.returncode is not None
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system binds nothing to cores")
-def test_ranks_have_cores_of_their_own_where_there_are_enough():
-    cores = os.sched_getaffinity(0)
-    shares = [set(cores_of(rank, len(cores))) for rank in range(len(cores))]
-    assert set.union(*shares) == cores and sum(map(len, shares)) == len(cores)
-    assert cores_of(0, len(cores) + 1) == []
-    place = Machine("here", ranks=len(cores), daemons=1, own_cores=True)
-    show = [sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"]
-    said = end_of([place.start(0, show, {}, place.cores(0)), place.start(0, show, {})])
-    assert [set(map(int, words.split())) for words in said] == [shares[0], cores]
-    with started_on([]):
-        assert os.sched_getaffinity(0) == cores
 
 
 class Here:
@@ -103,15 +89,6 @@ def test_a_system_that_fails_keeps_its_rounds_and_costs_no_other_any(tmp_path):
     assert not measured(tmp_path, part(Here("here"), Turns(CPP, Failed("hung"))))[0]
 
 
-def test_each_round_begins_with_another_system(tmp_path):
-    """Why: otherwise one of them always follows the same neighbour."""
-    order = []
-    made = part(Here("here"), Turns("a"), Turns("b"))
-    made.measure = lambda system, _: order.append(system.name) or {}
-    measured(tmp_path, made)
-    assert order == ["a", "b", "b", "a", "a", "b"]
-
-
 def test_a_place_that_does_not_come_up_ends_no_other(tmp_path):
     def ours():
         return Turns(CPP, 1, 1, 1)
@@ -123,14 +100,6 @@ def test_a_place_that_does_not_come_up_ends_no_other(tmp_path):
     assert found == [{}, {}, {CPP: {"8": [1, 1, 1]}}] and not is_good
     assert left_out == ["one_node, broken: AssertionError: gave up", "one_node, forbidden: no root"]
     assert measured(tmp_path, forbidden)[0]  # What a machine does not allow is no failure.
-
-
-def test_an_interrupted_run_keeps_earlier_parts(tmp_path):
-    made = [part(Here(name), Turns(CPP, *turns)) for name, turns in
-            (("first", [1, 1, 1]), ("second", [KeyboardInterrupt()]), ("third", [1, 1, 1]))]
-    is_good, found, left_out = measured(tmp_path, *made)
-    assert found == [{CPP: {"8": [1, 1, 1]}}, {}] and not is_good
-    assert left_out == ["one_node, second, and what follows: interrupted"]
 
 
 def test_a_ratio_is_made_within_rounds_and_with_the_best_peer():
