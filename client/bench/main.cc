@@ -39,7 +39,10 @@ int main(int argc, char** argv) {
   unsigned kind = 1;
   unsigned type = 1;
   unsigned op = 0;
-  CLI::App app{"mlxcomm-bench: one rank of a measurement; mlxcommctl bench starts it"};
+  CLI::App app{
+      "mlxcomm-bench: one rank of a measurement. mlxcommctl bench starts it; its options are not\n"
+      "for people and change with each release."};
+  app.option_defaults()->group("");
   app.add_option("--socket", options.socket_path);
   app.add_option("--job", options.job)->required();
   app.add_option("--rank", options.measured.rank)->required();

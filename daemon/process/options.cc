@@ -169,7 +169,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
                "End with 0 instead of 2 or 3, because launchd restarts a program that ends with "
                "another code")
       ->group("");
-  app.footer("Options override the configuration. Example: mlxcommd --config mlxcommd.textproto");
+  app.footer("Options override the configuration.\nExample: mlxcommd --config mlxcommd.textproto");
   const auto man = [&app] { throw CLI::CallForVersion(kManBegin + ManOptions(app) + kManEnd, 0); };
   app.add_flag_callback("--man", man, "Write the man page, for the build")->group("");
   try {

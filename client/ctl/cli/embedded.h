@@ -15,7 +15,7 @@ extern const std::string_view kServiceUnit;  // Files of the service: service/se
 extern const std::string_view kServicePlist;
 extern const std::string_view kServiceLogrotate;
 extern const std::string_view kServiceNewsyslog;
-extern const std::string_view kPageHtml;         // The page of the verb web.
+extern const std::string_view kPageHtml;  // The page of the verb web.
 extern const std::string_view kPageCss;
 extern const std::string_view kPageCurvesJs;
 extern const std::string_view kPageJobsJs;

@@ -74,7 +74,7 @@ std::string WhyNoJobName(const std::string& name) {
       name.find('/') == std::string::npos) {
     return {};
   }
-  return "--job: expected a name of 1 to " + std::to_string(kNameBytesMax) +
+  return "expected a name of 1 to " + std::to_string(kNameBytesMax) +
          " bytes of UTF-8 without \"/\" and control characters" +
          (name.empty() ? ", got nothing" : ", got \"" + MakePrintable(name.substr(0, 60)) + "\"");
 }

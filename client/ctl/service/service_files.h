@@ -39,8 +39,8 @@ std::string TimeoutText(int ends_within_s);
 // A plist with that time in it, if it names one.
 std::string WithExitTimeout(const std::string& plist, int ends_within_s);
 std::string_view RotationText(ServiceManager manager);
-// The configuration of a machine that has none, from what mlxcommd prints. launchd keeps standard error open, so that on macOS the
-// daemon has a log file of its own, which can be turned while it runs.
+// The configuration of a machine that has none, from what mlxcommd prints. launchd keeps standard
+// error open, so on macOS the daemon has a log file of its own, which can be rotated while it runs.
 std::string FirstConfig(ServiceManager manager, const std::string& defaults);
 
 // The last value of a setting in a configuration; empty: it is not set. `name` is unique in all of it. Read
