@@ -1,6 +1,5 @@
 // Finds out which rank of which job a process is, and how many ranks there are, from the
-// environment that its launcher has set. C, C++, Python and mlxcommctl all use it; see README.md,
-// FindPlace.
+// environment that its launcher has set. C, C++, Python and mlxcommctl all use it.
 //
 // The first of these that names a rank counts: MLX's own variables (mlxcommctl launch, mlx.launch),
 // torchrun, Open MPI, PMI, Slurm, RANK with WORLD_SIZE. Launchers start one another (srun starts

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/process/config_file.h"
 #include "proto/system/man_page.h"
 #include "proto/types/did_you_mean.h"
@@ -103,6 +105,8 @@ Jobs had to be stopped when it drained.
 .Sh SEE ALSO
 .Xr mlxcommctl 1)";
 
+constexpr const char* kLogLevels[] = {"trace", "debug", "info", "warning", "error", "off"};
+
 // A value of the environment is not checked by CLI11, but left out.
 queue::Scheduling SchedulingIn(const std::string& word) {
   if (word == "auto") return queue::Scheduling::kAuto;
@@ -119,7 +123,9 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   const std::string word = words.empty() ? "" : MakePrintable(words.front());
   if (word.starts_with('-')) {
     std::vector<std::string> names;
-    for (const CLI::Option* const option : app->get_options()) names.push_back(option->get_name());
+    for (const CLI::Option* const option : app->get_options()) {
+      if (!option->get_group().empty()) names.push_back(option->get_name());
+    }
     what = "unknown option " + word + DidYouMean(word, names);
   } else if (!word.empty()) {
     what =
@@ -148,8 +154,15 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
       ->check(CLI::Validator(MistakeInSocketPath, ""));
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
       ->type_name("LEVEL")
-      ->check(CLI::Validator(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
-                  .description(""));
+      ->check(CLI::Validator(
+          [](const std::string& level) {
+            for (const char* const one : kLogLevels) {
+              if (level == one) return std::string();
+            }
+            return absl::StrCat("expected ", absl::StrJoin(kLogLevels, ", "), ", got \"", level,
+                                "\"");
+          },
+          ""));
   std::string scheduling;
   app.add_option("--scheduling", scheduling,
                  "How threads share cores: auto, few_cores or\nmany_cores (MLXCOMM_SCHEDULING)")

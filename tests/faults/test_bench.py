@@ -55,6 +55,13 @@ def test_in_place_is_measured_and_checked(cluster, operation):
     assert "in place, 3 iterations" in done.stdout and "all values are right" in done.stdout
 
 
+def test_nodes_are_measured_by_this_mlxcommctl_whatever_is_in_the_path(cluster):
+    done = subprocess.run(
+        [find_program("mlxcommctl"), "bench", "--nodes", "all", "-n", "2", *SMALL], capture_output=True, text=True,
+        timeout=PATIENCE, env={"PATH": "/usr/bin:/bin", "MLXCOMM_SOCKET": cluster(1).socket(0)})
+    assert done.returncode == 0 and done.stdout.startswith("all_reduce sum, 2 ranks on node-0, "), done.stderr
+
+
 def test_it_is_a_rank_where_a_launcher_says_so(cluster):
     done = subprocess.run(
         [find_program("mlxcommctl"), "launch", "-n", "2", "--", find_program("mlxcommctl"), "bench",

@@ -84,8 +84,8 @@ def test_create_show_join(tmp_path):
 # Why: everybody types the code behind the verb, where `ps` shows it to other users.
 def test_a_code_on_the_command_line_is_refused(tmp_path):
     key = tmp_path / "key"
-    for verb in (("join",), ("key", "rotate", "--take")):
-        done = ctl("cluster", *verb, "--key-file", key, "studio:KQ1P-0000", ok=False)
+    for verb in (("create",), ("join",), ("key", "show"), ("key", "rotate", "--take")):
+        done = ctl("cluster", *verb, "--key-file", key, "studio:KQ1P", "0000", ok=False)
         assert done.returncode == 2 and "the code is not an argument" in done.stderr
         assert "KQ1P" not in done.stderr and not key.exists()
     assert "CODE" not in ctl("cluster", "join", "--help").stdout.split("Options:")[0]

@@ -143,4 +143,4 @@ def test_a_port_that_is_taken_is_said(tmp_path):
         taken.listen()
         done = start(tmp_path, f'listen: "127.0.0.1:{taken.getsockname()[1]}"')
     assert done.returncode == 1
-    assert "metrics { listen:" in done.stderr and "is the port taken" in done.stderr
+    assert "metrics { listen:" in done.stderr and "another program may have that port" in done.stderr

@@ -230,13 +230,16 @@ class Table {
   bool End() { return Print(options_.json ? BenchJson(run_) : RenderBenchEnd(run_)); }
 
  private:
-  // For a moment after all ranks have joined, other nodes may not list theirs yet.
+  // For a moment after all ranks have joined, other nodes may not list theirs yet. A group of one is
+  // in no status.
   void FindPlaces() {
     constexpr auto kPatience = std::chrono::seconds(1);
     const auto until = std::chrono::steady_clock::now() + kPatience;
     while (Look(status_)) {
       run_.places = PlacesOf(status_, job_, run_.subject.ranks);
-      if (!run_.places.empty() || std::chrono::steady_clock::now() >= until) return;
+      if (!run_.places.empty() || run_.subject.ranks == 1 ||
+          std::chrono::steady_clock::now() >= until)
+        return;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }

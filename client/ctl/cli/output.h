@@ -29,7 +29,7 @@ inline constexpr ExitCode kExitCodes[] = {
     {kExitWarnings, "doctor has found warnings, but no error (errors: 1; notes alone: 0)"},
 };
 inline constexpr char kExitCodeOfRanks[] =
-    "launch and bench -n exit as the first rank that failed: with its code, or 128 and its signal; "
+    "launch and bench exit as the first rank that failed: with its code, or 128 and its signal; "
     "127 if there is no such program; 1 if a host cannot be reached, or its connection is lost";
 
 // From here on failures are printed as JSON, too. Called once, when the command line has been read.

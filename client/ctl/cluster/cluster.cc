@@ -36,13 +36,13 @@ namespace {
 // The cluster's key on this machine.
 struct ClusterOptions {
   std::string socket_path;
-  std::string key_file;    // Set before a verb runs.
-  std::string name;        // create
-  std::string from;        // join, rotate --take: another key file; empty: asks for it.
-  std::string typed_code;  // A code as an argument, which is refused.
-  bool json = false;       // On standard output instead of the bare code.
-  bool id_only = false;    // key show
-  bool take = false;       // key rotate
+  std::string key_file;  // Set before a verb runs.
+  std::string name;      // create
+  std::string from;      // join, rotate --take: another key file; empty: asks for it.
+  std::vector<std::string> typed_code;  // Words behind the verb, which are refused.
+  bool json = false;                    // On standard output instead of the bare code.
+  bool id_only = false;                 // key show
+  bool take = false;                    // key rotate
   bool finish = false;
   bool force = false;
 };
@@ -335,11 +335,6 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
   return PrintTold(options, changed, /*shows_code=*/!options.take, told);
 }
 
-// People who have the code at hand type it behind the verb.
-void AddRefusedCode(CLI::App& verb, ClusterOptions& options) {
-  verb.add_option("code", options.typed_code)->group("");
-}
-
 Run WithKeyFile(const std::shared_ptr<ClusterOptions>& made, int (*run)(const ClusterOptions&)) {
   return [made, run] {
     if (!made->typed_code.empty()) {
@@ -361,6 +356,8 @@ std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
                   "Key file of this machine (the daemon's, else mlxcommd's default)")
       ->type_name("FILE");
   AddSocket(verb, made->socket_path);
+  // People who have the code at hand type it behind the verb.
+  verb.add_option("code", made->typed_code)->group("");
   return made;
 }
 
@@ -379,7 +376,6 @@ Run AddClusterJoin(CLI::App& join, const Invocation&) {
   const auto made = AddKeyOptions(join);
   join.add_option("--from", made->from, "Read the key from this file instead of asking")
       ->type_name("FILE");
-  AddRefusedCode(join, *made);
   join.footer(
       R"(The code may come from a pipe; the 64 hexadecimal digits of a key do as well. The
 cluster's name comes with it, unless the configuration has one. Start mlxcommd, or restart
@@ -405,7 +401,6 @@ Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
       rotate.add_flag("--finish", options.finish, "Stop accepting the old key")->excludes(take);
   rotate.add_flag("--force", options.force, "Finish even if a node lacks the new key")
       ->needs(finish);
-  AddRefusedCode(rotate, options);
   rotate.footer(
       R"(First rotate on one machine, which makes a new key and prints its code; then --take on
 each other machine; then --finish on each, which is refused as long as a node of the

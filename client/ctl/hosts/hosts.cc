@@ -32,13 +32,13 @@ bool IsAddress(const std::string& text) {
          ::inet_pton(AF_INET6, without_zone.c_str(), &address) == 1;
 }
 
-// mlx.launch has ranks listen at these, and fails only after it has started them.
-std::string WrongAddress(const Hostfile& file) {
+// MLX takes names as well, if each host can resolve them.
+std::string NameAmongIps(const Hostfile& file) {
   for (const HostEntry& host : file.hosts) {
     for (const std::string& ip : host.ips) {
       if (!IsAddress(ip))
-        return "ips of host " + Shown(host.name) +
-               ": expected IP addresses such as 10.0.0.1, got \"" + Shown(ip) + "\"";
+        return "ips of host " + Shown(host.name) + ": \"" + Shown(ip) +
+               "\" is not an IP address; every host has to resolve that name";
     }
   }
   return {};
@@ -48,8 +48,8 @@ int RunHostsImport(const HostsImportOptions& options) {
   Hostfile file;
   const Failure failure = ReadHostfile(options.file, file);
   if (!failure.ok()) return Fail(kExitFailed, failure.message);
-  if (const std::string wrong = WrongAddress(file); !wrong.empty())
-    return Fail(kExitFailed, options.file + ": " + wrong);
+  if (const std::string note = NameAmongIps(file); !note.empty())
+    std::fprintf(stderr, "mlxcommctl: %s: %s\n", options.file.c_str(), note.c_str());
   const std::string text = HostfileJson(file);
   if (!options.output.empty()) {
     std::ofstream output(options.output, std::ios::binary);

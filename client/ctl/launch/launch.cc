@@ -80,7 +80,7 @@ RankCommand ForOtherHosts(RankCommand command) {
 }
 
 // The user's environment and --env win over what is found beside this program: the MPI library, and
-// the Python of a script for which none was named.
+// the Python of a script for which none was named. mlxcommctl is this one, as on other hosts.
 RankCommand ForThisHost(RankCommand command, const LaunchOptions& options,
                         const std::string& own_path) {
   std::vector<std::pair<std::string, std::string>> environment;
@@ -90,6 +90,7 @@ RankCommand ForThisHost(RankCommand command, const LaunchOptions& options,
     const std::string python = FolderOf(own_path) + "/" + kUsualPython;
     if (::access(python.c_str(), X_OK) == 0) command.command[0] = python;
   }
+  if (command.command[0] == "mlxcommctl") command.command[0] = own_path;
   return command;
 }
 

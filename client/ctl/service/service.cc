@@ -138,7 +138,7 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
   for (const std::string& warning : plan.warnings) Complain("warning: " + warning);
   const bool dry_run = options.wishes.dry_run;
   for (const std::string& problem : plan.problems)
-    Complain((dry_run ? "this would stop it: " : "") + problem);
+    Complain((dry_run ? "it would fail: " : "") + problem);
   CarriedOut done;
   if (plan.problems.empty() && !dry_run) {
     done = CarryOut(plan);

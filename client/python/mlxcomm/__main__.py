@@ -55,7 +55,7 @@ def run(way, what):
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     if way == "-m":
         return runpy._run_module_as_main(what)
-    path = os.path.join(os.getcwd(), what)
+    path = what if way else os.path.join(os.getcwd(), what)
     is_folder = way is None and (os.path.isdir(path) or zipfile.is_zipfile(path))
     is_safe = sys.flags.isolated or getattr(sys.flags, "safe_path", False)
     if not is_safe:

@@ -4,9 +4,13 @@ import signal
 import threading
 from typing import Optional
 
+import mlxcomm
+
 from . import Error
 
-_BY_CODE = {kind.code: kind for kind in Error.__subclasses__()}
+# The package's own: a program may have classes of its own below Error.
+_BY_CODE = {kind.code: kind for kind in map(mlxcomm.__dict__.get, mlxcomm.__all__)
+            if isinstance(kind, type) and issubclass(kind, Error)}
 
 
 def make_error(failure: tuple[int, str, int, str, str, int, str]) -> Error:

@@ -25,7 +25,7 @@ _taken = set()
 
 def __getattr__(name):
     """Of the package."""
-    if name == "_mlxcomm":  # It would crash, or not load.
+    if name == "_mlxcomm":  # Not an AttributeError, after which Python loads it: that would crash.
         raise ImportError(WHY)
     raise AttributeError(f"mlxcomm.{name}: {WHY}")
 
@@ -36,7 +36,7 @@ class _SaysWhy:
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name.startswith("mlxcomm."):
-            raise ImportError(f"{name}: {WHY}")
+            raise ModuleNotFoundError(f"{name}: {WHY}")  # With its name, Python would drop the text.
 
 
 sys.meta_path.append(_SaysWhy)

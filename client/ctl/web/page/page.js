@@ -165,13 +165,15 @@ function hear() {
   plan();
 }
 
-/** Why the server has refused the feed: an EventSource does not say it. */
+/** Why the server has refused the feed, which an EventSource does not say; null: it does not refuse it now. */
 async function refusal() {
   try {
     const answer = await fetch("feed", {signal: AbortSignal.timeout(2000)});
-    return answer.ok ? "" : (await answer.text()).trim();
+    if (!answer.ok) return (await answer.text()).trim();
+    await answer.body.cancel(); // It would hold a place.
+    return null;
   } catch {
-    return ""; // The server has gone meanwhile, or now it does not refuse.
+    return ""; // The server has gone meanwhile.
   }
 }
 
@@ -200,8 +202,10 @@ function follow() {
     feedTrouble = "mlxcommctl web does not answer. Has it ended? mlxcommctl web --open starts it again.";
     if (target.readyState === EventSource.CLOSED) {
       again = setTimeout(follow, REFUSED_MS);
-      const why = await refusal() || "Was it restarted? Open its bookmark, or the URL that it has printed.";
+      const refused = await refusal();
       if (target !== feed) return;
+      if (refused === null) return follow();
+      const why = refused || "Was it restarted? Open its bookmark, or the URL that it has printed.";
       feedTrouble = `mlxcommctl web has refused the connection. ${why}`;
     }
     plan();

@@ -26,7 +26,10 @@ NAMES = ",".join(step.__name__ for step in STEPS)
 
 def size(text):
     unit = text[-1:].upper()
-    return int(float(text[:-1]) * 1024 ** "BKMG".index(unit) if unit in "BKMG" else float(text))
+    value = float(text[:-1]) * 1024 ** "BKMG".index(unit) if unit in "BKMG" else float(text)
+    if not 1 <= value < 2 ** 63:
+        raise ValueError
+    return int(value)
 
 
 def parse(words):
@@ -58,23 +61,28 @@ def parse(words):
 
 def known_names(run, replaces):
     """Names that would identify the machine or its user."""
-    names, host, user = Pseudonyms(replaces), socket.gethostname(), pwd.getpwuid(os.getuid())
+    names, host = Pseudonyms(replaces), socket.gethostname()
     if host != "localhost":
         names.know(host.partition(".")[0], "mac")
         names.know(host, "mac", "mac-1")
-    if user.pw_name != "root":
-        names.know(user.pw_dir, "user", "~")
-        names.know(user.pw_name, "user")
+    with contextlib.suppress(KeyError):  # This user has no account.
+        user = pwd.getpwuid(os.getuid())
+        if user.pw_name != "root":
+            names.know(user.pw_dir, "user", "~")
+            names.know(user.pw_name, "user")
+    status = {}
     with contextlib.suppress(Exception):  # Without a daemon: fewer names.
         status = run.ask("status")[0]
-        for node in status["nodes"]:
-            found = [one["name"] for one in node.get("discovery", {}).get("neighbours", ())]
-            found += [link["peer"] for link in node["links"] if ":" not in link["peer"]]
-            for name in [node["name"], *found]:
-                names.know(name, "mac")
-        for job in status["jobs"]:
-            names.know(job["name"], "job")
-        names.know(status["cluster"], "cluster")
+    for told, kind in ((lambda: (node["name"] for node in status["nodes"]), "mac"),
+                       (lambda: (one["name"] for node in status["nodes"]
+                                 for one in node.get("discovery", {}).get("neighbours", ())), "mac"),
+                       (lambda: (link["peer"] for node in status["nodes"] for link in node["links"]
+                                 if ":" not in link["peer"]), "mac"),
+                       (lambda: (job["name"] for job in status["jobs"]), "job"),
+                       (lambda: [status["cluster"]], "cluster")):
+        with contextlib.suppress(Exception):  # One of another shape than expected hides no others.
+            for name in told():
+                names.know(name, kind)
     return names
 
 
@@ -97,9 +105,25 @@ def carry_out(options):
     for program in ("mlxcommctl", "mlxcommd"):
         if not shutil.which(program):
             raise LeftOut(f"there is no {program} beside {sys.executable}, and none in PATH")
-    if os.path.lexists(options.output):
-        raise LeftOut(f"{options.output} is there already: name another file with -o")
-    run = Run(options, Notes())
+    try:  # First, because it takes long. Only its maker can read it, and it never replaces another.
+        file = open(os.open(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
+    except FileExistsError:
+        raise LeftOut(f"{options.output} is there already: name another file with -o") from None
+    except OSError as error:
+        raise LeftOut(f"cannot write {options.output}: {error.strerror}") from None
+    try:
+        with file:
+            run = Run(options, Notes())
+            document = carry_out_steps(run, options)
+            file.write(document)
+    except BaseException:
+        os.unlink(options.output)
+        raise
+    print(document if options.json else f"{run.notes.summary()}\n{options.output}")
+
+
+def carry_out_steps(run, options):
+    """The document."""
     names = known_names(run, not options.names)
     print("At most 20 minutes. Nothing is changed on this machine; a step can be left out.", file=sys.stderr)
     begin = time.monotonic()
@@ -113,13 +137,7 @@ def carry_out(options):
             "name": name, "outcome": "left out" if why else "done", "why": why,
             "began_ms": int(1000 * (began - begin)), "took_ms": int(1000 * (time.monotonic() - began))})
     run.notes.file["took_ms"] = int(1000 * (time.monotonic() - begin))
-    document = run.notes.document(names)
-    try:  # Only its maker can read it, and it never replaces another.
-        with open(os.open(options.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(document)
-    except OSError as error:
-        raise LeftOut(f"cannot write {options.output}: {error.strerror}") from None
-    print(document if options.json else f"{run.notes.summary()}\n{options.output}")
+    return run.notes.document(names)
 
 
 def main(words):

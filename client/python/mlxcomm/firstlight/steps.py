@@ -28,8 +28,8 @@ SETTLE_SECONDS = 0.7  # Consequences of an event follow within this.
 # second, and rails may be back before.
 INTERFACE_SECONDS = 5
 # That of deadlines, one that counts the time asleep, and one that does not.
-CLOCKS = ([time.CLOCK_MONOTONIC_RAW, time.CLOCK_MONOTONIC_RAW, time.CLOCK_UPTIME_RAW] if MACOS else
-          [time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC])
+CLOCKS = [getattr(time, f"CLOCK_{name}", None) for name in (
+    ("MONOTONIC_RAW", "MONOTONIC_RAW", "UPTIME_RAW") if MACOS else ("MONOTONIC", "BOOTTIME", "MONOTONIC"))]
 
 
 class LeftOut(Exception):
@@ -59,8 +59,10 @@ def run_program(words, seconds, errors=subprocess.DEVNULL):
 
 def output_of(line):
     """Of one of the system's programs; nothing where it fails."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return run_program(line.split(), 10).stdout
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = run_program(line.split(), 10)
+        done.check_returncode()
+        return done.stdout
     return ""
 
 
@@ -138,6 +140,9 @@ def system(run):
 def platform(run):
     """what is assumed about the operating system"""
     for name in [name for name, one in ASSUMPTIONS.items() if one.step == "platform"]:
+        if run.left() < 1:  # A trial that is cut short would seem to hang.
+            run.notes.leave_out(name, "the step's time was over")
+            continue
         try:
             done = run_program(["mlxcommd", "--try-platform", name], min(run.left(), 15))
             if done.returncode == 2:
@@ -368,11 +373,14 @@ class Cable:
             judge(after <= 1000, "pull-rails", f"{after:.0f} ms")
             judge(seen <= down + 1_000_000, "pull-seen",
                   f"{self.interface} was told {after:.0f} ms before the last of its rails was down")
+        self.judge_daemon(pid)
+
+    def judge_daemon(self, pid):
         try:
             same = self.run.ask("status")[0]["nodes"][0]["pid"] == pid
-            judge(same, "pull-daemon", f"{'the same' if same else 'another'} process answers")
+            self.run.notes.judge(same, "pull-daemon", f"{'the same' if same else 'another'} process answers")
         except LeftOut as why:
-            judge(False, "pull-daemon", str(why))
+            self.run.notes.judge(False, "pull-daemon", str(why))
 
     def judge_plug(self, events, at_us, before):
         notes, now = self.run.notes, addresses_of(self.interface)
@@ -396,8 +404,12 @@ def pull(run):
         before = addresses_of(one.interface)
         try:
             ask = f"Pull the cable on {one.interface}, which goes to {shown(one.peer)}."
-            events, _ = one.do("pull", f"{ask} (If it asks there too, once is enough.)", "rail_down",
-                               "interface_down")
+            try:
+                events, _ = one.do("pull", f"{ask} (If it asks there too, once is enough.)", "rail_down",
+                                   "interface_down")
+            except LeftOut:
+                one.judge_daemon(node["pid"])  # It may have ended with the cable.
+                raise
             one.judge_pull(events, node["pid"])
             try:
                 one.judge_plug(*one.do("plug", "Plug it in again.", "rail_up", "interface_up"), before)

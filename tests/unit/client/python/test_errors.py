@@ -1,5 +1,6 @@
 """Failures as exceptions."""
 
+import importlib
 import inspect
 import pathlib
 import pickle
@@ -24,8 +25,10 @@ def test_header_was_read():
     assert CODES["OK"] == 0 and CODES["RANK_LOST"] == 4 and len(CODES) >= 13
 
 
-def test_rank_0_is_a_rank():
-    assert errors.make_error((4, "RANK_LOST", 0, "text", "mac-a", 7, "train")).rank == 0
+def test_a_class_of_a_program_is_never_raised():
+    mine = type("Mine", (mlxcomm.Error,), {"code": "RANK_LOST"})
+    error = importlib.reload(errors).make_error((4, "RANK_LOST", 0, "text", "mac-a", 7, "train"))
+    assert not isinstance(error, mine) and error.rank == 0
 
 
 @pytest.mark.parametrize("code", sorted(set(CODES) - {"OK"}))
