@@ -56,9 +56,9 @@ def test_in_place_is_measured_and_checked(cluster, operation):
 
 
 def test_nodes_are_measured_by_this_mlxcommctl_whatever_is_in_the_path(cluster):
-    done = subprocess.run(
-        [find_program("mlxcommctl"), "bench", "--nodes", "all", "-n", "2", *SMALL], capture_output=True, text=True,
-        timeout=PATIENCE, env={"PATH": "/usr/bin:/bin", "MLXCOMM_SOCKET": cluster(1).socket(0)})
+    command = [find_program("mlxcommctl"), "bench", "--nodes", "all", "-n", "2", *SMALL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
+                          env={"PATH": "/usr/bin:/bin", "MLXCOMM_SOCKET": cluster(1).socket(0)})
     assert done.returncode == 0 and done.stdout.startswith("all_reduce sum, 2 ranks on node-0, "), done.stderr
 
 

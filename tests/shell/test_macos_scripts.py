@@ -197,7 +197,7 @@ if mlxcommctl service install; then exit 10; fi
 mlxcommctl status
 """)
     assert "clients_max: expected 1 to 4096" in said
-    assert "service        launchd: installed, enabled, running" in said
+    assert "service        installed, enabled, running (launchd)" in said
     calls = mac.launchctl()
     assert calls.count("kill SIGUSR2 system/com.mlxcomm.mlxcommd") == 1
     assert calls.count("enable system/com.mlxcomm.mlxcommd") == 2
@@ -306,8 +306,8 @@ kill -CONT "$(cat "$MAC_STATE/hidden")"; mv "$MAC_STATE/hidden" "$MAC_STATE/pid"
 : > "$MAC_STATE/disabled"
 mlxcommctl service status
 """)
-    assert "launchd: installed, enabled, not running" in said
-    assert "launchd: installed, not enabled, running" in said
+    assert "installed, enabled, not running (launchd)" in said
+    assert "installed, not enabled, running (launchd)" in said
 
 
 def test_the_userland_refuses_what_is_gnus_alone(mac):

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/ctl/bench/bandwidth.h"
 #include "client/ctl/bench/link_loads.h"
 #include "client/ctl/bench/render_bench.h"
@@ -230,8 +231,7 @@ class Table {
   bool End() { return Print(options_.json ? BenchJson(run_) : RenderBenchEnd(run_)); }
 
  private:
-  // For a moment after all ranks have joined, other nodes may not list theirs yet. A group of one is
-  // in no status.
+  // Other nodes may not list their ranks yet. A group of one is in no status.
   void FindPlaces() {
     constexpr auto kPatience = std::chrono::seconds(1);
     const auto until = std::chrono::steady_clock::now() + kPatience;

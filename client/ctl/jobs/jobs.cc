@@ -43,9 +43,9 @@ int RunJobs(const JobsOptions& options) {
   v1::StatusReply status;
   if (const Failure failure = FetchStatus(options.socket_path, status); !failure.ok())
     return ReportFailure(failure);
-  v1::JobList list = JobsOf(status);
   return WriteOut(
-      options.json ? JsonOf(std::move(list)) + "\n" : RenderJobList(list, ColoursWanted()), "jobs");
+      options.json ? JsonOf(JobsOf(status)) + "\n" : RenderJobList(JobsOf(status), ColoursWanted()),
+      "jobs");
 }
 
 constexpr std::uint64_t kKillTimeoutNs = 5'000'000'000;

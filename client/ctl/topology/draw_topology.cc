@@ -193,7 +193,7 @@ class Picture {
                             end - along * (Reach(texts_[pair.second], along) +
                                            Reach(labels[turned ? 0 : 2], along) + kGap)};
     std::string out, path = DotString(pair.first);
-    for (int i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; i < 3; ++i) {
       const std::string& text = labels[turned ? 2 - i : i];
       if (text.empty() && (i != 1 || count == 1)) continue;
       const std::string name = DotString("label " + std::to_string(++labels_));
