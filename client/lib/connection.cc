@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "client/lib/own_process.h"
-#include "client/lib/private_daemon.h"
 #include "proto/queue/dial.h"
 #include "proto/queue/doorbell.h"
 
@@ -408,7 +407,7 @@ void Connection::LoseDaemon(const std::string& why) {
   if (lost_.ok()) {
     lost_ = {FailureCode::kDaemonLost, kNoRank,
              "the connection to mlxcommd is lost: " + why +
-                 (is_private_ ? ". Its log: " + PrivateLog(queue::PrivateSocketPath()) +
+                 (is_private_ ? ". Its log: " + queue::PrivateLogFile(queue::PrivateSocketPath()) +
                                     ". Buffers stay readable; connect again to start another"
                               : ". Buffers stay readable; connect again once the daemon is back")};
   }

@@ -212,10 +212,6 @@ std::string LibraryFolder() {
   return slash == std::string::npos ? std::string() : file.substr(0, slash);
 }
 
-std::string PrivateLog(const std::string& socket_path) {
-  return socket_path.substr(0, socket_path.rfind('/')) + "/mlxcommd.log";
-}
-
 Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
                            const std::function<bool()>& interrupted) {
   const std::string daemon = FindDaemon();
@@ -240,7 +236,7 @@ Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout
   int lock = -1;
   Failure outcome = LockFolder(folder, patience, lock);
   if (outcome.ok() && !Answers(socket_path)) {
-    outcome = SpawnAndAwait(daemon, socket_path, PrivateLog(socket_path), patience);
+    outcome = SpawnAndAwait(daemon, socket_path, queue::PrivateLogFile(socket_path), patience);
   }
   if (lock >= 0) ::close(lock);
   return outcome;

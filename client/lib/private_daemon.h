@@ -19,9 +19,6 @@ namespace mlxcomm::client {
 Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
                            const std::function<bool()>& interrupted = {});
 
-// Where that daemon writes its log.
-std::string PrivateLog(const std::string& socket_path);
-
 // The folder of this library; empty where it cannot be found.
 std::string LibraryFolder();
 

@@ -246,6 +246,10 @@ std::string PrivateSocketPath() {
   return "/tmp" + below;
 }
 
+std::string PrivateLogFile(const std::string& socket_path) {
+  return FolderOf(socket_path) + "/mlxcommd.log";
+}
+
 std::vector<std::string> SocketCandidates(const std::string& named) {
   if (!named.empty()) return {named};
   const std::string from_environment = Environment("MLXCOMM_SOCKET");

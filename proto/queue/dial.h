@@ -25,6 +25,9 @@ inline constexpr char kServiceSocket[] = "/var/run/mlxcommd/mlxcommd.sock";
 // socket would have a longer path than the system takes are left out.
 std::string PrivateSocketPath();
 
+// Where a private daemon writes its log.
+std::string PrivateLogFile(const std::string& socket_path);
+
 // Where to look, in order: `named` alone if not empty, else $MLXCOMM_SOCKET alone,
 // else the service's socket and the private daemon's.
 std::vector<std::string> SocketCandidates(const std::string& named);

@@ -57,12 +57,9 @@ int FailWith(const absl::Status& status) { return FailWith(std::string(status.me
 // Where --socket or MLXCOMM_SOCKET names a daemon, the key is the one that this daemon uses.
 std::string KeyFileOf(const ClusterOptions& options) {
   if (!options.key_file.empty()) return options.key_file;
-  v1::DoctorReply checkups;
-  if (queue::SocketCandidates(options.socket_path).size() == 1 &&
-      FetchCheckups(options.socket_path, checkups).ok()) {
-    for (const v1::NodeCheckup& node : checkups.nodes()) {
-      if (node.name() == checkups.node() && !node.key_file().empty()) return node.key_file();
-    }
+  if (queue::SocketCandidates(options.socket_path).size() == 1) {
+    const v1::NodeCheckup own = FetchOwnCheckup(options.socket_path);
+    if (!own.key_file().empty()) return own.key_file();
   }
   return DefaultKeyFile();
 }

@@ -166,6 +166,12 @@ Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply) {
   return Ask(socket_path, &Stub::Doctor, v1::DoctorRequest(), reply);
 }
 
+v1::NodeCheckup FetchOwnCheckup(const std::string& socket_path) {
+  v1::DoctorReply reply;
+  const bool answered = FetchCheckups(socket_path, reply).ok() && reply.nodes_size() > 0;
+  return answered ? reply.nodes(0) : v1::NodeCheckup();
+}
+
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply) {
   const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;

@@ -30,6 +30,8 @@ Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordReques
 
 Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply);
 Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply);
+// What the daemon that answers reports of itself; an empty one if none answers.
+v1::NodeCheckup FetchOwnCheckup(const std::string& socket_path);
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply);
 // Passes each event to `take`, which returns false to end; a call that follows has no deadline.

@@ -324,11 +324,9 @@ std::vector<std::string> FindKeys(const std::string& socket_path, std::string& c
     if (path.empty()) return;
     for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
   };
-  v1::DoctorReply checkups;
-  if (FetchCheckups(socket_path, checkups).ok() && checkups.nodes_size() > 0) {
-    take(checkups.nodes(0).key_file());
-    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
-  }
+  const v1::NodeCheckup own = FetchOwnCheckup(socket_path);
+  take(own.key_file());
+  if (config_file.empty()) config_file = own.config_file();
   const std::string config = config_file.empty() ? kServiceConfig : config_file;
   take(SettingIn(ReadFileText(config), "key_file"));
   take(DefaultKeyFile());

@@ -27,11 +27,7 @@ v1::InterfaceTrials FindInterfaces() {
 }
 
 v1::RdmaTrials FindRdma(const std::string& socket_path, RdmaTrialsOptions how) {
-  v1::DoctorReply checkups;
-  if (how.config_file.empty() && FetchCheckups(socket_path, checkups).ok() &&
-      checkups.nodes_size() > 0) {
-    how.config_file = checkups.nodes(0).config_file();
-  }
+  if (how.config_file.empty()) how.config_file = FetchOwnCheckup(socket_path).config_file();
   return TryRdma(how);
 }
 

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "client/ctl/cli/installed_files.h"
 #include "client/ctl/launch/failure_summary.h"
 #include "proto/queue/dial.h"
 
@@ -53,7 +52,7 @@ bool JobWatch::Ask(v1::StatusReply& status) {
 // A private daemon may have come and gone between two looks; each start writes a new log.
 bool JobWatch::DaemonWasStarted() const {
   struct stat facts{};
-  const std::string log = FolderOf(queue::PrivateSocketPath()) + "/mlxcommd.log";
+  const std::string log = queue::PrivateLogFile(queue::PrivateSocketPath());
   return ::stat(log.c_str(), &facts) == 0 && facts.st_mtime >= begun_unix_;
 }
 
