@@ -1,6 +1,8 @@
 #include "daemon/process/options.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -152,17 +154,15 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   app.add_option("--socket", options.socket_path, "Absolute path of the socket for local processes")
       ->type_name("PATH")
       ->check(CLI::Validator(MistakeInSocketPath, ""));
-  app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
+  const std::string levels = absl::StrJoin(kLogLevels, ", ");
+  const auto why_not_a_level = [&levels](const std::string& level) {
+    const bool is_one =
+        std::find(std::begin(kLogLevels), std::end(kLogLevels), level) != std::end(kLogLevels);
+    return is_one ? std::string() : absl::StrCat("expected ", levels, ", got \"", level, "\"");
+  };
+  app.add_option("--log-level", options.log_level, levels)
       ->type_name("LEVEL")
-      ->check(CLI::Validator(
-          [](const std::string& level) {
-            for (const char* const one : kLogLevels) {
-              if (level == one) return std::string();
-            }
-            return absl::StrCat("expected ", absl::StrJoin(kLogLevels, ", "), ", got \"", level,
-                                "\"");
-          },
-          ""));
+      ->check(CLI::Validator(why_not_a_level, ""));
   std::string scheduling;
   app.add_option("--scheduling", scheduling,
                  "How threads share cores: auto, few_cores or\nmany_cores (MLXCOMM_SCHEDULING)")

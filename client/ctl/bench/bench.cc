@@ -388,7 +388,7 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
   bench.add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
   bench.add_flag("--in-place", options.in_place,
                  "Write the result over the input, as MLX's all_reduce does");
-  bench.add_flag("--json", options.json, "For programs: one object, at the end");
+  bench.add_flag("--json", options.json, "Print JSON: one object, at the end");
   bench.add_option("--job", options.job, "Name of the job, the same on all ranks")
       ->type_name("NAME");
   AddSocket(bench, options.socket_path);

@@ -23,7 +23,7 @@ struct BenchResult {
 struct BenchRun {
   BenchSubject subject = {};
   std::string cluster = {};
-  std::uint32_t nodes = 0;               // Of the cluster; 0: unknown.
+  std::uint32_t nodes = 0;               // In the cluster; 0 if unknown.
   std::vector<std::string> places = {};  // The nodes that ranks run on, by their lowest rank.
   std::uint32_t iterations = 0;
   std::uint32_t warm_up = 0;

@@ -12,7 +12,7 @@
 
 namespace mlxcomm::ctl {
 
-// As the first word, it parses the other words and runs nothing. For tests of documented commands.
+// As the first word: parse the rest and run nothing. Tests of documented commands use it.
 inline constexpr char kCheckUsage[] = "__check";
 
 // `words` as typed behind the program's name, and as the parser reads them.

@@ -54,7 +54,7 @@ int RunComplete(const CLI::App& verb, const CLI::App& app) {
 Run AddCompletion(CLI::App& completion, const Invocation& invocation) {
   const auto made = std::make_shared<CompletionOptions>();
   completion.add_option("shell", made->shell, "The shell")->type_name("{bash,zsh,fish}");
-  completion.add_flag("--json", made->json, "For programs: every verb and option");
+  completion.add_flag("--json", made->json, "Print JSON: every verb and option");
   return [made, &app = invocation.app] { return RunCompletion(*made, app); };
 }
 

@@ -53,7 +53,7 @@ int RunSchema(const SchemaOptions& options) {
 Run AddSchema(CLI::App& schema, const Invocation&) {
   const auto made = std::make_shared<SchemaOptions>();
   schema.add_option("verb", made->verb, "The verb (lists those that have a schema)");
-  schema.add_flag("--json", made->json, "For programs: the verbs");
+  schema.add_flag("--json", made->json, "Print JSON: the verbs");
   schema.footer("Without a verb it lists those that have one.");
   return [made] { return RunSchema(*made); };
 }

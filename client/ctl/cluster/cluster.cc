@@ -348,7 +348,7 @@ Run WithKeyFile(const std::shared_ptr<ClusterOptions>& made, int (*run)(const Cl
 
 std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
   auto made = std::make_shared<ClusterOptions>();
-  verb.add_flag("--json", made->json, "For programs: the key's facts, and its code if shown");
+  verb.add_flag("--json", made->json, "Print JSON: the key's facts, and its code if shown");
   verb.add_option("--key-file", made->key_file,
                   "Key file of this machine (the daemon's, else mlxcommd's default)")
       ->type_name("FILE");

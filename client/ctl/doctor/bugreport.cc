@@ -397,7 +397,7 @@ Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
       ->type_name("FILE");
   bugreport.add_flag("--rdma", options.rdma,
                      "Try what RDMA devices can do, each in a process of its own");
-  bugreport.add_flag("--json", options.json, "For programs: the archive's path and contents");
+  bugreport.add_flag("--json", options.json, "Print JSON: the archive's path and contents");
   bugreport.footer(
       R"(Versions, status, topology, doctor, events, record, configuration, the log's end,
 interfaces and routes. Names and addresses of machines and jobs are in it: look before you

@@ -186,8 +186,8 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   options.called = invocation.called;
   AddSocket(doctor, options.socket_path);
   AddConfig(doctor, options.config_file);
-  CLI::Option* const json = doctor.add_flag(
-      "--json", options.json, "For programs: findings, whose codes keep their meaning");
+  CLI::Option* const json = doctor.add_flag("--json", options.json,
+                                            "Print JSON: findings, whose codes keep their meaning");
   doctor.add_flag("--all", options.all, "Show checks that passed, too");
   CLI::Option* const fix =
       doctor.add_flag("--fix", options.fix, "Show the commands that fix what was found")

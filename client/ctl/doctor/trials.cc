@@ -14,14 +14,14 @@ namespace {
 v1::InterfaceTrials FindInterfaces() {
   v1::InterfaceTrials all;
   for (const InterfaceFacts& one : CollectSystem({}).interfaces) {
-    v1::TriedInterface& told = *all.add_interfaces();
-    told.set_name(one.name);
-    told.set_hardware(one.hardware);
-    told.set_running(one.running);
-    told.set_thunderbolt(one.thunderbolt);
-    told.set_mtu(one.mtu);
-    told.set_bridge(one.bridge);
-    told.set_has_link_local(one.has_link_local);
+    v1::TriedInterface& tried = *all.add_interfaces();
+    tried.set_name(one.name);
+    tried.set_hardware(one.hardware);
+    tried.set_running(one.running);
+    tried.set_thunderbolt(one.thunderbolt);
+    tried.set_mtu(one.mtu);
+    tried.set_bridge(one.bridge);
+    tried.set_has_link_local(one.has_link_local);
   }
   return all;
 }
@@ -39,9 +39,10 @@ Run AddTrials(CLI::App& verb, const Invocation&) {
   AddSocket(verb, *socket_path);
   AddConfig(verb, how->config_file);
   AddDuration(verb, "--for", how->all_timeout_ns, 1'000'000, 3600'000'000'000,
-              "Then begin no trial");
-  verb.add_flag("--json")->description("As it is anyway");
-  CLI::Option* const rdma = verb.add_flag("--rdma")->description("RDMA devices, not interfaces");
+              "Start no trial after this time");
+  verb.add_flag("--json")->description("Print JSON, as always");
+  CLI::Option* const rdma =
+      verb.add_flag("--rdma")->description("Try RDMA devices instead of listing interfaces");
   return [socket_path, how, rdma] {
     return WriteOut(
         rdma->count() > 0 ? JsonOf(FindRdma(*socket_path, *how)) : JsonOf(FindInterfaces()),

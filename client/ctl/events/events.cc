@@ -50,7 +50,7 @@ Run AddEvents(CLI::App& events, const Invocation&) {
       ->type_name("COUNT");
   events.add_flag("-f,--follow", options.follow, "Print new events until Ctrl-C");
   events.add_flag("--json", options.json,
-                  "For programs: a line each (EventsReply of diagnostics.proto)");
+                  "Print JSON: a line each (EventsReply in diagnostics.proto)");
   events.footer(
       R"(The daemon keeps the last 256 of each kind, and of jobs and processes the last 256 of each
 user; each user sees its own and everybody's. A slower reader gets the number of events

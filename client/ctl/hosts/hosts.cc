@@ -144,7 +144,7 @@ Run AddHostsImport(CLI::App& verb, const Invocation&) {
   verb.add_option("file", options.file, "The file")->required()->type_name("FILE");
   verb.add_option("-o,--output", options.output, "File to write (standard output)")
       ->type_name("FILE");
-  verb.add_flag("--json", options.json, "For programs: the hosts, even with --output");
+  verb.add_flag("--json", options.json, "Print JSON: the hosts, even with --output");
   verb.footer(
       R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). A
 mistake is reported with its file and line, or its field, and the expected form. The output is
@@ -176,7 +176,7 @@ Run AddHostsExport(CLI::App& verb, const Invocation&) {
       ->take_all()
       ->allow_extra_args(false);
   AddSocket(verb, options.socket_path);
-  verb.add_flag("--json", options.json, "For programs: the hosts, with details");
+  verb.add_flag("--json", options.json, "Print JSON: the hosts, with details");
   verb.footer(
       R"(Each host shares a cable with the next, and the last with the first, if there is such an
 order. `ips` are the ends of a host's cables to the host before it, `rdma` its devices if

@@ -177,7 +177,7 @@ Run AddJobs(CLI::App& jobs, const Invocation&) {
   const auto made = std::make_shared<JobsOptions>();
   JobsOptions& options = *made;
   AddSocket(jobs, options.socket_path);
-  jobs.add_flag("--json", options.json, "For programs (JobList of ctl.proto)");
+  jobs.add_flag("--json", options.json, "Print JSON (JobList in ctl.proto)");
   jobs.footer(
       R"(Jobs that run or still wait for ranks, and those that ended within the last ten minutes.
 A user sees its own; root, the daemon's own user and the operators see all.)");
@@ -195,7 +195,7 @@ Run AddKill(CLI::App& kill, const Invocation&) {
           "--user", [&options](const std::string& user) { options.user = user; },
           "End the job of this user, where several have one of that name")
       ->type_name("USER");
-  kill.add_flag("--json", options.json, "For programs (KillReport of ctl.proto)");
+  kill.add_flag("--json", options.json, "Print JSON (KillReport in ctl.proto)");
   kill.footer(
       R"(Every rank's pending and next operation raises CANCELLED, on all nodes. Ranks of this node
 that are still there after --grace get SIGTERM. The exit code is 0 once no rank is left, 1

@@ -74,14 +74,14 @@ class Agent : public RankListener {
   }
   void OnOutcome(const JobOutcome& outcome, const std::string& why_alone) override {
     v1::LaunchFrame frame;
-    v1::LaunchOutcome& told = *frame.mutable_outcome();
-    told.set_joined(outcome.joined);
-    told.set_code(outcome.code);
-    told.set_detail(outcome.detail);
-    told.set_why_alone(why_alone);
-    told.set_pid(outcome.pid);
-    told.set_size(outcome.size);
-    told.set_is_known(outcome.is_known);
+    v1::LaunchOutcome& report = *frame.mutable_outcome();
+    report.set_joined(outcome.joined);
+    report.set_code(outcome.code);
+    report.set_detail(outcome.detail);
+    report.set_why_alone(why_alone);
+    report.set_pid(outcome.pid);
+    report.set_size(outcome.size);
+    report.set_is_known(outcome.is_known);
     writer_.Add(frame);
   }
   void OnNotice(const std::string& text) override {

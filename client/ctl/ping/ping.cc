@@ -73,7 +73,7 @@ Run AddPing(CLI::App& ping, const Invocation&) {
           },
           "Payload of a ping (56), at most 64K")
       ->type_name("SIZE");
-  ping.add_flag("--json", options.json, "For programs: one object, at the end");
+  ping.add_flag("--json", options.json, "Print JSON: one object, at the end");
   ping.footer(
       R"(The message takes the same rails and routes as all messages between the two daemons, and
 is sent again if a rail is lost: "lost" means that it has not come back in time. Each rail

@@ -76,8 +76,8 @@ Run AddRecord(CLI::App& record, const Invocation&) {
       .add_option("-n,--operations", options.operations_max,
                   "Show this many, the newest (20); 0: all")
       ->type_name("COUNT");
-  CLI::Option* const json = record.add_flag(
-      "--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
+  CLI::Option* const json = record.add_flag("--json", options.json,
+                                            "Print JSON (FlightRecordReply in diagnostics.proto)");
   record.add_flag("--tracks", options.tracks, "Include what each rail and worker did")->needs(json);
   record.footer(
       R"(The newest is last. The recorder is always on; of small operations that ranks of one

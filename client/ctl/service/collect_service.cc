@@ -87,9 +87,9 @@ void AskProgram(const ServicePlaces& places, ServiceFacts& facts) {
       said.ok() && said->exit_code == 0) {
     facts.program_version = std::string(absl::StripAsciiWhitespace(said->text));
   }
-  if (const auto printed = RunProgram({facts.program, "--print-config"});
-      places.to_install && printed.ok() && printed->exit_code == 0) {
-    facts.default_config = printed->text;
+  if (places.to_install) {
+    const auto printed = RunProgram({facts.program, "--print-config"});
+    if (printed.ok() && printed->exit_code == 0) facts.default_config = printed->text;
   }
   facts.in_place = std::filesystem::equivalent(facts.program, facts.root + kServiceProgram, error);
   if (IsProgram(places.own_path)) facts.control = places.own_path;

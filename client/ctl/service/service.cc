@@ -229,7 +229,7 @@ std::shared_ptr<ServiceOptions> Made(const Invocation& invocation) {
 void AddChange(CLI::App& verb, ServiceOptions& options) {
   verb.add_flag("--dry-run", options.wishes.dry_run, "Show the steps, and change nothing");
   verb.add_flag("--force", options.wishes.force, "Do not wait for jobs: they end with the daemon");
-  verb.add_flag("--json", options.json, "For programs: the steps, and what blocks them");
+  verb.add_flag("--json", options.json, "Print JSON: the steps, and what blocks them");
 }
 
 void AddRoot(CLI::App& verb, ServiceOptions& options, const char* what) {
@@ -282,7 +282,7 @@ mlxcommctl status shows how many processes it waits for, or why it goes on as it
 
 Run AddServiceStatus(CLI::App& verb, const Invocation& invocation) {
   const auto made = Made(invocation);
-  verb.add_flag("--json", made->json, "For programs (ServiceStatus of ctl.proto)");
+  verb.add_flag("--json", made->json, "Print JSON (ServiceStatus in ctl.proto)");
   verb.footer("The exit code is 3 if it does not run or answer.");
   return [made] { return ShowStatus(*made); };
 }

@@ -130,7 +130,7 @@ Run AddStatus(CLI::App& status, const Invocation&) {
   const auto made = std::make_shared<StatusOptions>();
   StatusOptions& options = *made;
   AddSocket(status, options.socket_path);
-  status.add_flag("--json", options.json, "For programs (StatusReply of diagnostics.proto)");
+  status.add_flag("--json", options.json, "Print JSON (StatusReply in diagnostics.proto)");
   status.add_flag("-v,--verbose", options.details, "Show all details of each node, rail and rank");
   status.add_flag("--watch", options.watch,
                   "Refresh until Ctrl-C; with --json, print a line each time");

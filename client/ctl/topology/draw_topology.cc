@@ -170,8 +170,8 @@ class Picture {
 
   // Through its labels, which are nodes for Graphviz and so interrupt it: the interfaces at its ends, the
   // figures in the middle. Several lines between the same two lie beside each other.
-  std::string DrawLine(const std::string& from, const std::string& to, const std::string& look,
-                       const std::array<std::string, 3>& labels) {
+  std::string DrawLine(const std::string& from, const std::string& to, bool up,
+                       const std::string& look, const std::array<std::string, 3>& labels) {
     if (!places_.contains(from) || !places_.contains(to) || from == to) return {};
     const NodePair pair = PairOf(from, to);
     const Point begin = places_[pair.first], end = places_[pair.second];
@@ -197,9 +197,8 @@ class Picture {
       const std::string& text = labels[turned ? 2 - i : i];
       if (text.empty() && (i != 1 || count == 1)) continue;
       const std::string name = DotString("label " + std::to_string(++labels_));
-      const bool down = look.find("dashed") != std::string::npos;
       out +=
-          "  " + name + " [label=" + DotString(text) + (down ? ", fontcolor=\"#c62828\", " : ", ") +
+          "  " + name + " [label=" + DotString(text) + (up ? ", " : ", fontcolor=\"#c62828\", ") +
           (text.empty() ? "shape=point, style=invis, " : "") + DotAt(places[i] + beside) + "];\n";
       path += " -- " + name;
     }
@@ -210,14 +209,14 @@ class Picture {
     const std::string& from = cable.from_node();
     const std::string& to = cable.to_node();
     const bool in_ring = ring_.contains(PairOf(from, to));
+    const bool up = cable.state() == v1::RailState::up;
     std::string figures = CableLabel(cable);
     if (const std::size_t rate = figures.find("/s, "); rate != std::string::npos)
       figures.replace(rate + 2, 2, "\n");
     if (cable.switch_number() == 0) {
-      const bool labelled = topology_.cables_size() <= kLabelledCablesMax || in_ring ||
-                            cable.state() != v1::RailState::up;
+      const bool labelled = topology_.cables_size() <= kLabelledCablesMax || in_ring || !up;
       return DrawLine(
-          from, to, Look(cable, in_ring),
+          from, to, up, Look(cable, in_ring),
           labelled ? std::array{Short(cable.from_interface()), figures, Short(cable.to_interface())}
                    : std::array<std::string, 3>{});
     }
@@ -225,12 +224,12 @@ class Picture {
     // line of their own between them.
     std::string out;
     if (in_ring)
-      out += DrawLine(from, to, "color=\"#b9d2f7\", " + Look(cable, true), {"", figures, ""});
+      out += DrawLine(from, to, up, "color=\"#b9d2f7\", " + Look(cable, true), {"", figures, ""});
     const std::pair<std::string, std::string> ends[] = {{from, cable.from_interface()},
                                                         {to, cable.to_interface()}};
     for (const auto& [id, interface] : ends) {
       if (!ports_.insert({id, interface}).second) continue;
-      out += DrawLine(id, Switch(cable.switch_number()), Look(cable, false),
+      out += DrawLine(id, Switch(cable.switch_number()), up, Look(cable, false),
                       {Short(interface), "", ""});
     }
     return out;

@@ -100,7 +100,7 @@ Run AddTopology(CLI::App& topology, const Invocation&) {
     return [&options, which](std::int64_t) { options.form = which; };
   };
   CLI::Option* const json = topology.add_flag_function(
-      "--json", form(TopologyForm::kJson), "For programs (TopologyReply of diagnostics.proto)");
+      "--json", form(TopologyForm::kJson), "Print JSON (TopologyReply in diagnostics.proto)");
   CLI::Option* const dot = topology.add_flag_function("--dot", form(TopologyForm::kDot),
                                                       "Print a graph in Graphviz's language");
   CLI::Option* const svg = topology.add_flag_function(

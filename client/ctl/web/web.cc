@@ -201,7 +201,7 @@ Run AddWeb(CLI::App& web, const Invocation&) {
   AddDuration(web, "--for", options.for_ns, kSecondNs / 1000, 30 * 86400 * kSecondNs,
               "Stop after this time (at Ctrl-C)");
   web.add_flag("--open", options.open, "Open the page in a browser");
-  web.add_flag("--json", options.json, "For programs: the URL (WebReport of ctl.proto)");
+  web.add_flag("--json", options.json, "Print JSON: the URL (WebReport in ctl.proto)");
   web.footer(
       R"(Topology, links and their rates, jobs and which rank waits for which, health with
 remedies, the last operations and events. Prints the URL to open, and serves it until
