@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 
 import pytest
@@ -112,15 +113,22 @@ def test_a_python_without_mlxcomm_is_an_error(tmp_path):
     assert "has no package mlxcomm: run the ranks with the Python that has it" in process.lines[-1]
 
 
+# Why: a program that does not use mx.distributed, such as `python -m mlx_lm generate`, is right by itself.
 @pytest.mark.slow
-def test_ranks_that_do_not_join_are_reported_after_ten_seconds_and_at_the_end(tmp_path):
+@pytest.mark.parametrize("options, code, why", [
+    ((), 0, ", and none asked for a group (mx.distributed.init)"),
+    (("-S",), 1, ""),  # Without mlxcomm's hook nothing is known of what the program asked for.
+])
+def test_ranks_that_do_not_join_are_reported_after_ten_seconds_and_at_the_end(tmp_path, options, code, why):
     text = ("import os, pathlib, time\n"
             "while not pathlib.Path(__file__).with_name('go').exists(): time.sleep(0.01)\n")
-    process = python(tmp_path, text, "-n", 2)
+    (tmp_path / "train.py").write_text(text)
+    process = launch("-n", 2, "--", sys.executable, *options, "train.py", cwd=tmp_path,
+                     environment={"PYTHONPATH": sysconfig.get_path("platlib")})
     process.wait_for("mlxcommctl: ranks 0, 1 have not joined job train after 10 s")
     (tmp_path / "go").touch()
-    assert process.finish() == 1
-    assert process.lines[-1] == "mlxcommctl: no rank joined job train: each ran alone"
+    assert process.finish() == code
+    assert process.lines[-1] == f"mlxcommctl: no rank joined job train: each ran alone{why}"
 
 
 def test_a_program_that_wants_no_group_is_none_of_our_business(tmp_path):

@@ -82,6 +82,7 @@ class Agent : public RankListener {
     report.set_pid(outcome.pid);
     report.set_size(outcome.size);
     report.set_is_known(outcome.is_known);
+    report.set_loads_mlxcomm(outcome.loads_mlxcomm);
     writer_.Add(frame);
   }
   void OnNotice(const std::string& text) override {

@@ -116,10 +116,12 @@ void LaunchRun::OnOutcome(const JobOutcome& outcome, const std::string& why_alon
   if (why_alone_.empty()) why_alone_ = why_alone;
   const bool joined = outcome_.joined || outcome.joined;
   const bool is_known = (outcome_.is_known || !heard_outcome_) && outcome.is_known;
+  const bool loads = (outcome_.loads_mlxcomm || !heard_outcome_) && outcome.loads_mlxcomm;
   heard_outcome_ = true;
   if (outcome_.code.empty()) outcome_ = outcome;
   outcome_.joined = joined;
   outcome_.is_known = is_known;
+  outcome_.loads_mlxcomm = loads;
 }
 
 void LaunchRun::OnInputTaken(const RankHost& host, std::size_t bytes) {
@@ -239,14 +241,17 @@ void LaunchRun::Summarise() {
   for (const std::string& line : FailureSummary(settings_.job, fates_, outcome_)) Say(line);
 }
 
-// A Python that ran for kJoinPatience without joining, or that lacks mlxcomm, trained alone, as
-// often as there are ranks. Other programs, such as `launch -- hostname`, may want no group.
+// A Python that ran for kJoinPatience without joining, or that lacks mlxcomm, trained alone, as often as
+// there are ranks. With mlxcomm it cannot: such a program wants no group, nor need `launch -- hostname`.
 void LaunchRun::ReportThatNoneJoined() {
   if (settings_.size < 2 || outcome_.joined || !settings_.is_python) return;
   if (why_alone_.empty() && (!reported_not_joined_ || !outcome_.is_known)) return;
+  const bool asked_for_none = why_alone_.empty() && outcome_.loads_mlxcomm;
   Say("no rank joined job " + settings_.job + ": each ran alone" +
-      (why_alone_.empty() ? std::string() : "; " + why_alone_));
-  FailWith(kExitFailed);
+      (asked_for_none       ? ", and none asked for a group (mx.distributed.init)"
+       : why_alone_.empty() ? std::string()
+                            : "; " + why_alone_));
+  if (!asked_for_none) FailWith(kExitFailed);
 }
 
 }  // namespace mlxcomm::ctl

@@ -253,15 +253,17 @@ void LocalRanks::CheckJoined() {
   text += (ranks.size() == 1 ? " has" : " have") + std::string(" not joined job ") +
           ValueOf(command_, "MLXCOMM_JOB") + " after " + std::to_string(kJoinPatience.count()) +
           " s";
-  const std::string lacks = WhatPythonLacks(command_);
+  const std::string lacks = AskPython(command_).lacks;
   listener_.OnNotice(text + (lacks.empty() ? "" : ": " + lacks));
 }
 
 void LocalRanks::ReportOutcome() {
   reported_ = true;
-  const JobOutcome outcome = watch_.Outcome();
+  JobOutcome outcome = watch_.Outcome();
   const bool is_alone = !outcome.joined && !killing_ && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
-  listener_.OnOutcome(outcome, is_alone ? WhatPythonLacks(command_) : "");
+  const RankPython python = is_alone ? AskPython(command_) : RankPython();
+  outcome.loads_mlxcomm = python.loads_mlxcomm;
+  listener_.OnOutcome(outcome, python.lacks);
 }
 
 void LocalRanks::End(int signal) {

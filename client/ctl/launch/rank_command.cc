@@ -25,19 +25,31 @@ std::string NameIn(const std::string& path) { return path.substr(path.rfind('/')
 
 bool IsPythonScript(const std::string& word) { return word.size() > 3 && word.ends_with(".py"); }
 
-// Behind Python's own options (python --help); the number of words: there is no script.
-std::size_t ScriptAt(const std::vector<std::string>& command) {
+// `python -uB -m x`: its own options, and where the script is; the number of words: there is none.
+struct PythonWords {
+  std::vector<std::string> options;  // Without -c and -m.
+  std::size_t script = 0;
+};
+
+PythonWords Split(const std::vector<std::string>& command) {  // python --help
+  PythonWords words;
   std::size_t at = 1;
   for (; at < command.size() && command[at].starts_with('-'); ++at) {
     const std::string& word = command[at];
-    if (word == "--check-hash-based-pycs") ++at;
-    if (word.starts_with("--")) continue;
-    const std::size_t last = word.find_first_of("cmWX", 1);
-    if (word == "-" || (last != std::string::npos && (word[last] == 'c' || word[last] == 'm')))
-      return command.size();
-    if (last != std::string::npos && last + 1 == word.size()) ++at;  // Its value is the next word.
+    const bool is_long = word.starts_with("--");
+    const std::size_t last = is_long ? std::string::npos : word.find_first_of("cmWX", 1);
+    if (word == "-" || (last != std::string::npos && (word[last] == 'c' || word[last] == 'm'))) {
+      if (word != "-" && last > 1) words.options.push_back(word.substr(0, last));
+      words.script = command.size();
+      return words;
+    }
+    words.options.push_back(word);
+    // Its value is the next word.
+    const bool has_value = word == "--check-hash-based-pycs" || last + 1 == word.size();
+    if (has_value && at + 1 < command.size()) words.options.push_back(command[++at]);
   }
-  return std::min(at, command.size());
+  words.script = std::min(at, command.size());
+  return words;
 }
 
 std::string In(const std::string& directory, const std::string& path) {
@@ -126,7 +138,7 @@ std::string ScriptOf(const std::vector<std::string>& command) {
   if (command.empty()) return {};
   if (IsPythonScript(command[0])) return command[0];
   if (!IsPython(command[0])) return {};
-  const std::size_t at = ScriptAt(command);
+  const std::size_t at = Split(command).script;
   return at < command.size() ? command[at] : std::string();
 }
 
@@ -178,17 +190,25 @@ std::string WhyNotRun(RankCommand command) {
   return why;
 }
 
-std::string WhatPythonLacks(const RankCommand& command) {
-  const std::string& python = command.command[0];
-  if (!IsPython(python)) return {};
-  const auto output = RunProgram({python, "-c",
-                                  "import importlib.util as u, sys; print(sys.executable, "
-                                  "u.find_spec('mlxcomm') is not None)"},
-                                 {.timeout_ns = 2'000'000'000, .environment = command.environment});
-  if (!output.ok() || output->exit_code != 0 || !output->text.ends_with(" False\n")) return {};
-  const std::string path = output->text.substr(0, output->text.size() - 7);
-  return "its Python, " + MakePrintable(path) + ", has no package mlxcomm: run " +
-         "the ranks with the Python that has it (--python), or install it there";
+RankPython AskPython(const RankCommand& command) {
+  RankPython facts;
+  if (!IsPython(command.command[0])) return facts;
+  std::vector<std::string> words = {command.command[0]};
+  const std::vector<std::string> options = Split(command.command).options;
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"-c",
+                             "import importlib.util as u, sys; print(sys.executable, "
+                             "u.find_spec('mlxcomm') and 1, '_mlxcomm_startup' in sys.modules)"});
+  const auto output =
+      RunProgram(words, {.timeout_ns = 10'000'000'000, .environment = command.environment});
+  if (!output.ok() || output->exit_code != 0) return facts;
+  facts.loads_mlxcomm = output->text.ends_with(" True\n");
+  constexpr std::string_view kNone = " None False\n";
+  if (!output->text.ends_with(kNone)) return facts;
+  const std::string path = output->text.substr(0, output->text.size() - kNone.size());
+  facts.lacks = "its Python, " + MakePrintable(path) + ", has no package mlxcomm: run " +
+                "the ranks with the Python that has it (--python), or install it there";
+  return facts;
 }
 
 }  // namespace mlxcomm::ctl

@@ -37,7 +37,12 @@ std::string WhyNotRun(RankCommand command);
 // The value of a variable of the ranks; empty: it is not set.
 std::string ValueOf(const RankCommand& command, std::string_view variable);
 
-// For ranks that did not join: what their Python lacks; empty: nothing is known.
-std::string WhatPythonLacks(const RankCommand& command);
+// For ranks that did not join: whether their Python, with the options it is given, loads mlxcomm as it
+// starts, so that whoever asks for a group joins one; else what it lacks, if that is known.
+struct RankPython {
+  bool loads_mlxcomm = false;
+  std::string lacks;
+};
+RankPython AskPython(const RankCommand& command);
 
 }  // namespace mlxcomm::ctl

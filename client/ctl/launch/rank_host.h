@@ -54,12 +54,13 @@ struct RankEnd {
 
 // How the job of a host's ranks went, as the daemon there reports it.
 struct JobOutcome {
-  bool is_known = false;   // Else no daemon could be asked.
-  bool joined = false;     // Any rank did; else nothing else is known.
-  std::string code;        // "RANK_LOST"; empty: it did not fail.
-  std::string detail;      // The failure's message.
-  std::uint64_t pid = 0;   // Of the rank that the failure names.
-  std::uint32_t size = 0;  // Of that group: less than the job's once it has shrunk.
+  bool is_known = false;       // Else no daemon could be asked.
+  bool joined = false;         // Any rank did; else nothing else is known.
+  bool loads_mlxcomm = false;  // Its Python does: a program that asks for a group joins, or fails.
+  std::string code;            // "RANK_LOST"; empty: it did not fail.
+  std::string detail;          // The failure's message.
+  std::uint64_t pid = 0;       // Of the rank that the failure names.
+  std::uint32_t size = 0;      // Of that group: less than the job's once it has shrunk.
 };
 
 class RankHost;

@@ -224,6 +224,7 @@ void SshHost::TakeOutcome(const v1::LaunchOutcome& told) {
   JobOutcome outcome;
   outcome.joined = told.joined();
   outcome.is_known = told.is_known();
+  outcome.loads_mlxcomm = told.loads_mlxcomm();
   outcome.code = MakePrintable(Utf8Prefix(told.code(), kToldBytesMax));
   outcome.detail = MakePrintable(Utf8Prefix(told.detail(), kToldBytesMax));
   outcome.pid = told.pid();
