@@ -97,8 +97,8 @@ void CheckCounts(const mx::Shape& shape, const Operation& operation, const Call&
   if (both) CheckRows("receive_counts", received, call);
   if (shape.empty()) Invalid("x", "an array with a leading axis", "shape ()");
   const std::uint64_t mine = sent[call.rank()];
-  const std::uint64_t rows = both ? Total(sent) : mine;
-  if (rows != static_cast<std::uint64_t>(shape[0])) {
+  const int rows = both ? Total(sent) : static_cast<int>(mine);
+  if (rows != shape[0]) {
     Invalid(both ? "send_counts" : "counts" + at,
             std::to_string(shape[0]) + (both ? " in all, the rows of x" : ", the rows of x"),
             std::to_string(rows));
