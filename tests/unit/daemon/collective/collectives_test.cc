@@ -140,6 +140,20 @@ TEST_F(OneCoreTest, SendEndsWellWhenTheDaemonOfAReceiverThatLeftIsLost) {
   EXPECT_TRUE(core.actions().back().failure.ok()) << core.actions().back().failure.message;
 }
 
+// Why: a lost node's rails never say that they write no more into a buffer; its caller would hang.
+TEST_F(OneCoreTest, FailedReceiveIsAnsweredWhenTheNodeOfItsSenderIsLost) {
+  data.resize(50'000);
+  Submit(OperationKind::kReceive, 0);
+  FailureReport report;
+  report.group = 7;
+  report.cause = {FailureCode::kRankLost, 1, "gone"};
+  core.OnReport(peer, report, 2);
+  ASSERT_EQ(Count(Action::Kind::kWithdraw), 1u);
+  ASSERT_EQ(Count(Action::Kind::kComplete), 0u);
+  core.OnNodeLost(peer, "it has ended", 3);
+  EXPECT_EQ(Count(Action::Kind::kComplete), 1u);
+}
+
 // Why: a step that was solicited while it waited for credit leaves its turn behind; the next
 // operation in the same place must not take it, else it asks for one frame twice.
 TEST_F(OneCoreTest, TurnForCreditOfAnEndedOperationMovesNoOther) {

@@ -204,6 +204,25 @@ TEST(MessageStreamTest, SaysThatItIsThereWhenItHasNothingToSay) {
   EXPECT_EQ(pair.sent[0], 1);
 }
 
+// Why: each takes one of the other side's last receives, which have to last while it is stopped.
+TEST(MessageStreamTest, AsksForCreditAfterPausesThatDouble) {
+  Pair pair(64);
+  pair.lose = [](int) { return true; };
+  MessageStream& stream = *pair.ends[0].stream;
+  for (std::uint64_t sequence = 1; pair.ends[0].Write(sequence, 3000); ++sequence) pair.TurnOf(0);
+  std::vector<std::uint64_t> pauses;
+  while (pauses.size() < MessageStream::kReserveMax) {
+    ASSERT_NE(stream.deadline_ns(), MessageStream::kNever) << pauses.size() << " were sent";
+    pauses.push_back(stream.deadline_ns() - pair.now);
+    pair.now = stream.deadline_ns();
+    const int before = pair.sent[0];
+    pair.TurnOf(0);
+    ASSERT_EQ(pair.sent[0], before + 1);
+    if (pauses.size() == 1) continue;
+    EXPECT_EQ(pauses.back(), 2 * pauses[pauses.size() - 2]);
+  }
+}
+
 TEST(MessageStreamTest, TakesAShortMessageForALostOne) {
   Pair pair;
   ASSERT_TRUE(pair.ends[0].Write(1, 1000));
