@@ -38,7 +38,7 @@ std::string WhyNotRun(RankCommand command);
 std::string ValueOf(const RankCommand& command, std::string_view variable);
 
 // For ranks that did not join: whether their Python, with the options it is given, loads mlxcomm as it
-// starts, so that whoever asks for a group joins one; else what it lacks, if that is known.
+// starts, so that a program that asks for a group joins one; else what it lacks, if that is known.
 struct RankPython {
   bool loads_mlxcomm = false;
   std::string lacks;
