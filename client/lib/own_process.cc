@@ -27,16 +27,16 @@ Number* MakePage() {
   return nullptr;
 }
 
-Number* const g_number = MakePage();
+Number* const kNumber = MakePage();
 
 }  // namespace
 
 int OwnProcess() {
-  if (g_number == nullptr) return ::getpid();
-  int own = g_number->load(std::memory_order_relaxed);
+  if (kNumber == nullptr) return ::getpid();
+  int own = kNumber->load(std::memory_order_relaxed);
   if (own == 0) {
     own = ::getpid();
-    g_number->store(own, std::memory_order_relaxed);
+    kNumber->store(own, std::memory_order_relaxed);
   }
   return own;
 }

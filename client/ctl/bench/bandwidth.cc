@@ -59,9 +59,11 @@ std::uint64_t BenchCount(const BenchSubject& subject, std::uint64_t bytes) {
 std::vector<std::uint64_t> BenchCounts(const BenchSubject& subject, std::uint64_t from,
                                        std::uint64_t to, double factor) {
   std::vector<std::uint64_t> counts;
-  for (auto bytes = static_cast<double>(from); bytes <= static_cast<double>(to); bytes *= factor) {
+  auto bytes = static_cast<double>(from);
+  while (bytes <= static_cast<double>(to)) {
     const std::uint64_t count = BenchCount(subject, static_cast<std::uint64_t>(bytes));
     if (counts.empty() || count > counts.back()) counts.push_back(count);
+    bytes *= factor;
   }
   const std::uint64_t last = BenchCount(subject, to);
   if (counts.empty() || last > counts.back()) counts.push_back(last);

@@ -135,7 +135,7 @@ pb::Value MessageSchema(const pb::Descriptor& message) {
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::FieldDescriptor& field = *message.field(i);
     Field(properties, std::string(field.name())) = FieldSchema(field);
-    if (!field.has_presence()) *required.add_values() = TextValue(std::string(field.name()));
+    if (!field.has_presence()) *required.add_values() = TextValue(field.name());
   }
   Field(schema, "additionalProperties").set_bool_value(false);
   return schema;
@@ -164,7 +164,7 @@ std::optional<std::string> SchemaOfMessage(std::string_view message, std::string
   if (found == nullptr) return std::nullopt;
   pb::Value schema;
   Field(schema, "$schema") = TextValue("https://json-schema.org/draft/2020-12/schema");
-  Field(schema, "title") = TextValue(std::string(title));
+  Field(schema, "title") = TextValue(title);
   Field(schema, "$ref") = TextValue("#/$defs/" + std::string(found->name()));
   pb::Value& definitions = Field(schema, "$defs");
   std::set<std::string> seen;

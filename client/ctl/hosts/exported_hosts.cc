@@ -138,7 +138,7 @@ class Exporter {
     if (order == Row()) return;
     std::vector<const v1::NodeStatus*> ordered;
     for (const std::size_t place : order) ordered.push_back(chosen_[place]);
-    chosen_ = ordered;
+    chosen_ = std::move(ordered);
     cables_ = FindCables(fabric_, Ids());
   }
 

@@ -54,8 +54,8 @@ std::string RenderJobList(const v1::JobList& list, bool colours) {
   for (const v1::JobStatus& job : list.jobs()) table.Add(RowOfJob(job));
   for (const v1::EndedJob& job : list.ended_jobs()) table.Add(RowOfEnded(job));
   std::string text = table.Line(0, AlignedRows::kNoColour, paint) + "\n";
-  const auto count = static_cast<std::size_t>(list.jobs_size() + list.ended_jobs_size());
-  for (std::size_t row = 1; row <= count; ++row) text += table.Line(row, kState, paint) + "\n";
+  for (std::size_t row = 1; row < table.size(); ++row)
+    text += table.Line(row, kState, paint) + "\n";
   return text;
 }
 

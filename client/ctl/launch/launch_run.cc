@@ -49,7 +49,7 @@ LaunchRun::LaunchRun(Settings settings)
       shows_prompts_(::isatty(STDOUT_FILENO) != 0),
       host_of_(settings_.size) {}
 
-void LaunchRun::Add(std::unique_ptr<RankHost> host, std::string name,
+void LaunchRun::Add(std::unique_ptr<RankHost> host, const std::string& name,
                     const std::vector<unsigned>& ranks, bool gets_input) {
   if (gets_input) readers_.push_back({host.get()});
   hosts_.push_back(std::move(host));

@@ -39,8 +39,8 @@ class LaunchRun : public RankListener {
   explicit LaunchRun(Settings settings);
 
   // `name` is empty where there is one host. `gets_input`: this process's input goes to it.
-  void Add(std::unique_ptr<RankHost> host, std::string name, const std::vector<unsigned>& ranks,
-           bool gets_input);
+  void Add(std::unique_ptr<RankHost> host, const std::string& name,
+           const std::vector<unsigned>& ranks, bool gets_input);
   // The exit code.
   int Run();
   // A rank has, on standard output.

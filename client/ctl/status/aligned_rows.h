@@ -26,6 +26,7 @@ class AlignedRows {
     }
     rows_.push_back(std::move(row));
   }
+  std::size_t size() const { return rows_.size(); }
   std::size_t width() const {
     std::size_t width = 0;
     for (const std::size_t one : widths_) width += (width == 0 ? 0 : 2) + one;
