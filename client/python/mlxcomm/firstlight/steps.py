@@ -334,14 +334,17 @@ class Cable:
         told.sort(key=lambda one: one["at_us"])
         self.told = [one for one in told if one["at_us"] >= self.began_us]
 
-    def await_last(self, kind, rails, seconds):
+    def await_last(self, kind, rails, seconds, since_us=None):
         """Whether that is the last that is told of each, within this time. (An earlier one does not count: a
-        rail may be back before anybody was asked to plug it in.)"""
+        rail may be back before anybody was asked to plug it in.) Or that it was told since then at all: a
+        rail between two ports of one machine is back at once, though the cable is out."""
         until = time.monotonic() + seconds
         while True:
             self.listen()
             last = {one["rail"]: one["kind"] for one in self.told}
-            if all(last.get(rail) == kind for rail in rails):
+            since = {one["rail"] for one in self.told if one["kind"] == kind and
+                     since_us is not None and one["at_us"] >= since_us}
+            if all(last.get(rail) == kind or rail in since for rail in rails):
                 return True
             if time.monotonic() > until:
                 return False
@@ -351,9 +354,10 @@ class Cable:
         """The events that followed, and when it was done."""
         run, at_us = self.run, self.run.us()
         run.ask_hands(name, self.interface, text)
-        if not self.await_last(of_rails, self.rails, min(run.left(), HANDS_SECONDS)):
+        since_us = at_us if name == "pull" else None
+        if not self.await_last(of_rails, self.rails, min(run.left(), HANDS_SECONDS), since_us):
             raise LeftOut(f"not all rails of the cable had a {of_rails} in time")
-        self.await_last(of_interface, [self.interface], INTERFACE_SECONDS)  # If it has any events.
+        self.await_last(of_interface, [self.interface], INTERFACE_SECONDS, since_us)  # If it has any events.
         time.sleep(SETTLE_SECONDS)
         self.listen()
         events = [one for one in self.told if one["at_us"] >= at_us]
@@ -409,6 +413,8 @@ def pull(run):
                                    "interface_down")
             except LeftOut:
                 one.judge_daemon(node["pid"])  # It may have ended with the cable.
+                with contextlib.suppress(LeftOut):  # It may be out all the same.
+                    run.ask_hands("plug", one.interface, "Plug it in again.")
                 raise
             one.judge_pull(events, node["pid"])
             try:

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
 mlxcomm = pytest.importorskip("mlxcomm", reason="the package is not installed: tests/run installs it")
+from mlxcomm.firstlight import steps  # noqa: E402
 from mlxcomm.firstlight.assumptions import ASSUMPTIONS, REFUSED, RENAMED  # noqa: E402
 from mlxcomm.firstlight.notes import (  # noqa: E402
     CONFIRMED,
@@ -137,3 +139,16 @@ def test_an_answer_that_is_none_is_a_reason(first_light, answer):
     assert "Traceback" not in done.stderr
     assert told["neighbour"]["verdict"] == told["rdma-uc"]["verdict"] == "not tried"
     assert told["gpu-default"]["verdict"] == "not tried" and told["loopback-values"]["verdict"] == "not tried"
+
+
+# Why: a rail between two ports of one machine is back while the cable is out; the step waited for 90 s, gave
+# up, and left the port down.
+def test_a_rail_that_is_back_at_once_was_pulled_all_the_same():
+    cable = object.__new__(steps.Cable)
+    cable.run, cable.listen = types.SimpleNamespace(wait_for_hands=lambda seconds: None), lambda: None
+    cable.told = [{"rail": "r", "kind": kind, "at_us": at_us}
+                  for at_us, kind in ((7, "rail_down"), (9, "rail_up"))]
+    assert cable.await_last("rail_down", ["r"], 0, since_us=5)
+    assert not cable.await_last("rail_down", ["r"], 0, since_us=8)
+    assert not cable.await_last("rail_down", ["r"], 0)
+    assert cable.await_last("rail_up", ["r"], 0)
