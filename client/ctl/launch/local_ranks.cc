@@ -253,7 +253,8 @@ void LocalRanks::CheckJoined() {
   text += (ranks.size() == 1 ? " has" : " have") + std::string(" not joined job ") +
           ValueOf(command_, "MLXCOMM_JOB") + " after " + std::to_string(kJoinPatience.count()) +
           " s";
-  const std::string lacks = AskPython(command_).lacks;
+  const std::string lacks =
+      AskPython(command_, std::chrono::seconds(2)).lacks;  // Their output waits.
   listener_.OnNotice(text + (lacks.empty() ? "" : ": " + lacks));
 }
 
@@ -261,7 +262,7 @@ void LocalRanks::ReportOutcome() {
   reported_ = true;
   JobOutcome outcome = watch_.Outcome();
   const bool is_alone = !outcome.joined && !killing_ && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
-  const RankPython python = is_alone ? AskPython(command_) : RankPython();
+  const RankPython python = is_alone ? AskPython(command_, std::chrono::seconds(10)) : RankPython();
   outcome.loads_mlxcomm = python.loads_mlxcomm;
   listener_.OnOutcome(outcome, python.lacks);
 }

@@ -190,7 +190,7 @@ std::string WhyNotRun(RankCommand command) {
   return why;
 }
 
-RankPython AskPython(const RankCommand& command) {
+RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeout) {
   RankPython facts;
   if (!IsPython(command.command[0])) return facts;
   std::vector<std::string> words = {command.command[0]};
@@ -199,8 +199,8 @@ RankPython AskPython(const RankCommand& command) {
   words.insert(words.end(), {"-c",
                              "import importlib.util as u, sys; print(sys.executable, "
                              "u.find_spec('mlxcomm') and 1, '_mlxcomm_startup' in sys.modules)"});
-  const auto output =
-      RunProgram(words, {.timeout_ns = 10'000'000'000, .environment = command.environment});
+  const auto output = RunProgram(words, {.timeout_ns = static_cast<std::uint64_t>(timeout.count()),
+                                         .environment = command.environment});
   if (!output.ok() || output->exit_code != 0) return facts;
   facts.loads_mlxcomm = output->text.ends_with(" True\n");
   constexpr std::string_view kNone = " None False\n";

@@ -4,6 +4,7 @@
 // Thread: main. Memory: the words.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,6 @@ struct RankPython {
   bool loads_mlxcomm = false;
   std::string lacks;
 };
-RankPython AskPython(const RankCommand& command);
+RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeout);
 
 }  // namespace mlxcomm::ctl
