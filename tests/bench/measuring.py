@@ -71,14 +71,13 @@ def parts(quick):
 
     one, two = ("one daemon, 2 ranks", 2, 1), ("two daemons, loopback", 2, 2)
     shared = [s.CPP, s.MPI, s.GLOO, s.LOOP, s.MLX, s.RING]
-    apart = [s.CPP, s.MPI, s.GLOO, s.EXCHANGE, s.MLX, s.RING]
     both = [s.CPP, s.MPI, s.GLOO, s.MLX, s.RING]
     after_pause = all_reduce(sizes(PAUSED_SIZES), 0.5, PAUSE_SECONDS)  # Some dozens of operations.
     made = [
         Part("one_node", Machine(*one, own_cores=True), [*shared, s.ALONE], all_reduce(sizes(SIZES))),
         Part("one_node", Machine("one daemon, 4 ranks", 4, 1), shared, all_reduce(sizes(FEW_SIZES))),
-        Part("two_nodes", Machine(*two, own_cores=True), apart, all_reduce(sizes(SIZES))),
-        Part("two_nodes", Lab("two daemons, veth pair", pair(), own_cores=True), [*apart, s.STREAM],
+        Part("two_nodes", Machine(*two, own_cores=True), both, all_reduce(sizes(SIZES))),
+        Part("two_nodes", Lab("two daemons, veth pair", pair(), own_cores=True), [*both, s.STREAM],
              all_reduce(sizes(SIZES))),
         *[Part("paused", Machine(f"{name}, after a pause", ranks, daemons, own_cores=True),
                [s.CPP, s.MPI, s.MLX, s.RING], after_pause) for name, ranks, daemons in (one, two)],

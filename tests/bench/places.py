@@ -128,7 +128,7 @@ class Machine(Place):
         return "127.0.0.1"
 
     def ring_addresses(self, _):
-        """Where a rank listens for its left neighbour: MLX's ring, the plain exchange."""
+        """Where a rank listens for its left neighbour: MLX's ring."""
         return [f"127.0.0.1:{free_port()}"]
 
 

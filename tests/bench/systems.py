@@ -184,20 +184,6 @@ class PlainLoop(System):
         return [place.start(0, self.command([folder, *words]), self.environment(place, 0, folder))]
 
 
-class PlainExchange(System):
-    """Two ranks and one TCP connection: rank 1 connects to the address where rank 0 listens."""
-
-    name, color, program = "plain exchange", "#2c3e50", "plain_exchange_all_reduce"
-    is_limit = True
-    sizes = range(64 << 10, 1 << 40)
-
-    def prepare(self, place, folder):
-        self.address = place.ring_addresses(0)[0]
-
-    def environment(self, place, rank, folder):
-        return super().environment(place, rank, folder) | {"EXCHANGE_ADDRESS": self.address}
-
-
 class Stream(System):
     """The time in which one TCP stream over the first cable carries what an all_reduce's busiest link must
     carry: 2 (n-1)/n of the bytes."""
@@ -214,9 +200,9 @@ class Stream(System):
         return [{"median_us": {str(size): 8e6 * carried * size / bits for size in words[2:]}}]
 
 
-CPP, MPI, GLOO, LOOP, EXCHANGE = MlxcommCpp(), OpenMpi(), Gloo(), PlainLoop(), PlainExchange()
+CPP, MPI, GLOO, LOOP = MlxcommCpp(), OpenMpi(), Gloo(), PlainLoop()
 MLX, RING, ALONE, STREAM = MlxcommMlx(), MlxRing(), MlxAlone(), Stream()
-ALL = [CPP, MPI, GLOO, LOOP, EXCHANGE, MLX, RING, ALONE, STREAM]
+ALL = [CPP, MPI, GLOO, LOOP, MLX, RING, ALONE, STREAM]
 COLORS = {system.name: system.color for system in ALL}
 LIMITS = {system.name for system in ALL if system.is_limit}
 # Ours, and what it is compared with: what is called in the same way.
