@@ -136,10 +136,3 @@ def test_doctor_tells_what_keeps_launch_from_a_host(lab):
     hosts.servers[1].signal(15)
     hosts.servers[1].finish()
     assert doctor(hosts, "--hosts", "node-1")["node-1"]["code"] == "MC603"
-
-
-def test_doctor_tells_a_host_whose_daemon_does_not_run(lab):
-    hosts = SshHosts(lab(pair()))
-    hosts.cluster.kill(1)
-    found = doctor(hosts)  # The node is lost, but still a host.
-    assert found["node-1"]["code"] == "MC610", found

@@ -151,14 +151,6 @@ def test_host_that_cannot_be_reached_costs_nobody_anything(hosts, other, said):
     assert not (hosts.folder / "started").exists()
 
 
-def test_unknown_host_key_is_told_in_sshs_words(hosts):
-    strict = hosts.client_config("knows_one", known=["node-1"])
-    done = hosts.run("--hosts", "node-1,node-2", *sh("true"), config=strict)
-    assert done.returncode == 1
-    assert "[node-2] Host key verification failed." in done.stderr, done.stderr
-    assert "[node-1]" not in done.stderr
-
-
 # --- what ranks are given -------------------------------------------------------------
 
 
