@@ -3,6 +3,7 @@
 Argument: values | gradients | transforms | mistakes.
 """
 
+import os
 import sys
 
 import mlx.core as mx
@@ -136,6 +137,16 @@ def check_messages():
         first = mlxcomm.recv((3,), mx.float32, 0, tag=1, after=second)
         assert first.tolist() == [1.0] * 3 and second.tolist() == [2.0] * 3
     mlxcomm.barrier()
+
+
+def check_inputs_in_the_arena():
+    """A result lies in the daemon's memory: as an input it needs no copy."""
+    held = mlxcomm.all_reduce(mx.ones(1000))
+    mx.eval(held)
+    before = mlxcomm.counters()["inputs_in_arena"]
+    mx.eval(mlxcomm.all_reduce(held))
+    copies = os.environ.get("MLXCOMM_RESULTS") == "copy"
+    assert copies or mlxcomm.counters()["inputs_in_arena"] == before + 1
 
 
 # --- gradients ------------------------------------------------------------------------
@@ -363,11 +374,12 @@ def check_mistakes():
 
 
 CHECKS = {
-    "values": [check_reductions, check_movements, check_messages, check_laziness],
+    "values": [check_reductions, check_movements, check_messages, check_inputs_in_the_arena, check_laziness],
     "gradients": [check_gradients],
     "transforms": [check_vmap, check_compile],
     "mistakes": [check_mistakes],
 }
 for check in CHECKS[sys.argv[1]]:
     check()
+print("copied", mlxcomm.counters()["results_copied"])
 print("all agree")

@@ -3,6 +3,7 @@ values and the same guarantees, and users can see it."""
 
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from conftest import PATIENCE, Process, find_program
 
 COPY = {"MLXCOMM_RESULTS": "copy"}
+FUNCTIONS = pathlib.Path(__file__).with_name("functions.py")
 
 
 def ranks(cluster, text, size=2, **environment):
@@ -23,49 +25,37 @@ def ranks(cluster, text, size=2, **environment):
     return processes
 
 
-EVERY_KIND = """
+REUSED = """
 import mlx.core as mx, mlxcomm, numpy as np
 w = mlxcomm.init()
 n, r = w.size(), w.rank()
 x = mx.arange(6, dtype=mx.float32).reshape(2, 3) + r
-whole = [np.arange(6, dtype=np.float32).reshape(2, 3) + k for k in range(n)]
-before = mlxcomm.counters()["results_copied"]
-agree = lambda got, want: np.testing.assert_array_equal(np.array(got), want)
-agree(mlxcomm.all_reduce(x), sum(whole))
-agree(mlxcomm.reduce(x, 1), sum(whole) if r == 1 else np.zeros((2, 3)))
-agree(mlxcomm.reduce_scatter(x), sum(whole)[r:r + 1])
-agree(mlxcomm.broadcast(x, 1), whole[1])
-agree(mlxcomm.all_gather(x), np.concatenate(whole))
-agree(mlxcomm.all_gather_v(x[:r + 1], [1, 2]), np.concatenate([whole[0][:1], whole[1][:2]]))
-agree(mlxcomm.gather(x, 0), np.concatenate(whole) if r == 0 else np.zeros((0, 3)))
-agree(mlxcomm.scatter(x, 0), whole[0][r:r + 1])
-agree(mlxcomm.all_to_all(x), np.stack([each[r] for each in whole]))
-agree(mlxcomm.all_to_all_v(x, [1, 1], [1, 1]), np.stack([each[r] for each in whole]))
-if r == 0:
-    mx.eval(mlxcomm.send(x, 1))
-else:
-    agree(mlxcomm.recv((2, 3), mx.float32, 0), whole[0])
-copied = mlxcomm.counters()["results_copied"] - before
-print("copied", copied)
 # What is computed from a result while others are under way: MLX may use its memory again.
 y = mx.ones(300_000)
 for _ in range(20):
     y = mlxcomm.all_reduce(y) / n + 1
     y = y * 1
-agree(y, np.full(300_000, 21, np.float32))
+np.testing.assert_array_equal(np.array(y), np.full(300_000, 21, np.float32))
 # A result outlives its group, and one that is dropped unevaluated, or while it is made, harms nobody.
 kept = mlxcomm.all_gather(x)
 mx.async_eval(kept)
 mx.async_eval(mlxcomm.all_reduce(mx.ones(1_000_000)))
-agree(kept, np.concatenate(whole))
+assert kept.tolist() == sum(((mx.arange(6).reshape(2, 3) + k).tolist() for k in range(n)), [])
+print("right")
 """
 
 
-def test_every_kind_is_copied_and_right(cluster):
+@pytest.mark.parametrize("environment", [{}, COPY])
+def test_every_kind_is_copied_and_right(cluster, environment):
     c = cluster(1)
-    # Rank 0 has no result of the reduce, rank 1 none of the gather, but what it received.
-    assert [p.lines for p in ranks(c, EVERY_KIND, **COPY)] == [["copied 9"], ["copied 10"]]
-    assert [p.lines for p in ranks(c, EVERY_KIND)] == [["copied 0"], ["copied 0"]]
+    for process in [c.rank(r, 2, FUNCTIONS, arguments=["values"], environment=environment) for r in (0, 1)]:
+        assert process.finish() == 0 and process.lines[-1] == "all agree", process.lines[-30:]
+        copied = int(process.lines[-2].removeprefix("copied "))
+        assert copied > 250 if environment else copied == 0
+
+
+def test_memory_of_copies_is_used_again_only_when_nobody_reads_it(cluster):
+    assert [process.lines for process in ranks(cluster(1), REUSED, **COPY)] == [["right"], ["right"]]
 
 
 def test_a_failed_operation_gives_no_result_and_leaves_no_memory_taken(cluster):

@@ -64,15 +64,3 @@ def test_fully_sharded_training_is_that_of_one_process(cluster, nodes, ranks):
     for process in processes:
         assert process.finish() == 0, process.lines[-30:]
         assert process.lines[-1].startswith("the same")
-
-
-@pytest.mark.parametrize("data, tensor, pipeline, nodes",
-                         [(2, 2, 1, 2), (2, 1, 2, 2), (1, 2, 2, 2), (2, 2, 2, 1)])
-def test_transformer_in_parallel_learns_as_in_one_process(cluster, data, tensor, pipeline, nodes):
-    c = cluster(nodes)
-    ranks = data * tensor * pipeline
-    processes = [c.rank(r, ranks, FOLDER / "transformer.py", node=r * nodes // ranks,
-                        arguments=[data, tensor, pipeline]) for r in range(ranks)]
-    for process in processes:
-        assert process.finish() == 0, process.lines[-30:]
-        assert process.lines[-1].startswith("same losses")
