@@ -297,6 +297,40 @@ TEST_P(FailureTest, CallThatNeedsARankThatHasLeftFailsAtOnce) {
   ExpectAllFailed(FailureCode::kRankLost, "has left group test", last);
 }
 
+// Why: what fails meets an operation that is under way in states that no test would think of.
+// How: after each number of steps a rank gives up, or its process ends, or the deadline passes.
+TEST_P(FailureTest, AtEveryMomentAllAreToldOnceAndNothingIsLeft) {
+  for (const FailureCode code :
+       {FailureCode::kCancelled, FailureCode::kRankLost, FailureCode::kDeadlineExceeded}) {
+    bool is_over = false;
+    for (std::uint32_t moment = 0; !is_over; moment += 5) {
+      SCOPED_TRACE(moment);
+      SimulatedCluster fresh(GetParam().nodes, GetParam().ranks_per_node, moment);
+      std::swap(cluster, fresh);
+      const std::uint32_t last = cluster.size() - 1;
+      const int node = cluster.node_of(last);
+      SubmitAll(0, cluster.size(), 66'000);
+      for (std::uint32_t i = 0; i < moment && !is_over; ++i) is_over = !cluster.RunOne();
+      Group& group = *cluster.core(node).Find(SimulatedCluster::kGroup);
+      if (code == FailureCode::kCancelled) group.Cancel(last + 1, 1, cluster.now_ns);
+      if (code == FailureCode::kRankLost) group.OnLocalRankGone(last, "gone", cluster.now_ns);
+      if (code == FailureCode::kDeadlineExceeded) cluster.Tick(1'000'000'001);
+      cluster.Carry(node);
+      cluster.Run();
+      for (int i = 0; i < 2; ++i) cluster.Advance(Inquest::kReportWaitNs);
+      for (std::uint32_t rank = 0; rank <= last; ++rank) {
+        ASSERT_EQ(cluster.completions[rank + 1].size(), 1u) << "rank " << rank;
+      }
+      EXPECT_EQ(cluster.violations, 0u);
+      for (int one = 0; one < GetParam().nodes; ++one) {
+        EXPECT_EQ(cluster.scratch(one).used_bytes(), 0u);
+        EXPECT_EQ(cluster.core(one).Find(SimulatedCluster::kGroup)->stashed_frames(), 0u);
+      }
+      std::swap(cluster, fresh);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, FailureTest,
                          testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
                                          Layout{3, 1}, Layout{4, 2}));

@@ -7,13 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <functional>
-#include <map>
 #include <numeric>
-#include <random>
-#include <set>
-#include <utility>
 
 namespace mlxcomm::fabric::route_table_test {
 namespace {
@@ -227,115 +222,6 @@ TEST(RouteTableTest, DecodesNothingThatBreaksABound) {
   std::vector<std::byte> name = fine;
   std::memcpy(name.data() + offsetof(Head, node_name), "evil\n\xff", 7);
   EXPECT_EQ(Decode(name)->name, "evil??");
-}
-
-// Many tables that exchange messages over queues, served in random order.
-struct Network {
-  struct Message {
-    int from;
-    int to;
-    Advertisement told;
-  };
-  Network(int nodes, unsigned seed) : random(seed) {
-    for (int i = 0; i < nodes; ++i) tables.emplace_back(Id(i), seed, "n");
-  }
-  int Any() { return static_cast<int>(random() % tables.size()); }
-  RouteTable& Of(int node) { return tables[static_cast<std::size_t>(node)]; }
-  std::vector<int> Neighbours(int of) const {
-    std::vector<int> found;
-    for (const auto& [a, b] : links) {
-      if (a == of) found.push_back(b);
-    }
-    return found;
-  }
-  void Tell(int from, int to, const Advertisement& told) {
-    queues[{from, to}].push_back({from, to, told});
-  }
-  void Flood(int from, const Advertisement& told, int but) {
-    for (const int to : Neighbours(from)) {
-      if (to != but) Tell(from, to, told);
-    }
-  }
-  void NeighboursChanged(int node) {
-    std::vector<NodeId> ids;
-    for (const int other : Neighbours(node)) ids.push_back(Id(other));
-    Of(node).SetNeighbours(ids);
-    Flood(node, Of(node).Own(), -1);
-  }
-  // A link comes, or goes with all that was under way on it.
-  void Flip(int a, int b) {
-    const bool up = links.insert({a, b}).second;
-    for (const auto& way : {std::pair(a, b), std::pair(b, a)}) {
-      if (up) links.insert(way);
-      if (!up) links.erase(way), queues.erase(way);
-    }
-    NeighboursChanged(a);
-    NeighboursChanged(b);
-    if (!up) return;
-    for (const Advertisement* const told : Of(a).All()) Tell(a, b, *told);
-    for (const Advertisement* const told : Of(b).All()) Tell(b, a, *told);
-  }
-  // False: nothing is under way.
-  bool DeliverOne() {
-    std::erase_if(queues, [](const auto& entry) { return entry.second.empty(); });
-    if (queues.empty()) return false;
-    auto chosen = queues.begin();
-    std::advance(chosen, random() % queues.size());
-    const Message message = chosen->second.front();
-    chosen->second.pop_front();
-    RouteTable& table = Of(message.to);
-    switch (table.Take(message.told)) {
-      case Verdict::kNewer: Flood(message.to, message.told, message.from); break;
-      case Verdict::kOwn: Flood(message.to, table.Own(), -1); break;
-      case Verdict::kOlder: Tell(message.to, message.from, *table.Find(message.told.origin)); break;
-      case Verdict::kKnown:
-      case Verdict::kRefused: break;
-    }
-    return true;
-  }
-  // To all reachable nodes, in the true graph.
-  std::map<int, std::size_t> HopsFrom(int from) const {
-    std::map<int, std::size_t> hops = {{from, 0}};
-    std::deque<int> ring = {from};
-    for (; !ring.empty(); ring.pop_front()) {
-      for (const int to : Neighbours(ring.front())) {
-        if (hops.try_emplace(to, hops[ring.front()] + 1).second) ring.push_back(to);
-      }
-    }
-    return hops;
-  }
-
-  std::minstd_rand random;
-  std::vector<RouteTable> tables;
-  std::set<std::pair<int, int>> links;  // Both ways.
-  std::map<std::pair<int, int>, std::deque<Message>> queues;
-};
-
-// Why: flooding must end with the same graph everywhere, in whatever order messages come.
-// How: links come and go at random while advertisements are under way; in the end every node finds
-// routes as long as a search of the true graph does.
-TEST(RouteTableTest, AllNodesAgreeInTheEndWhateverTheOrder) {
-  constexpr int kNodes = 12;
-  for (unsigned seed = 1; seed <= 8; ++seed) {
-    Network network(kNodes, seed);
-    for (int i = 0; i < 200; ++i) {
-      const int a = network.Any(), b = network.Any();
-      if (a != b) network.Flip(a, b);
-      for (int n = network.Any(); n > 0; --n) network.DeliverOne();
-    }
-    while (network.DeliverOne()) {
-    }
-    for (int from = 0; from < kNodes; ++from) {
-      RouteTable& table = network.Of(from);
-      table.FindWays(1);
-      const std::map<int, std::size_t> hops = network.HopsFrom(from);
-      EXPECT_EQ(table.Reachable().size() + 1, hops.size()) << "seed " << seed;
-      for (const auto& [to, count] : hops) {
-        const std::size_t nodes = to == from ? 0 : count + 1;
-        EXPECT_EQ(table.WayTo(Id(to)).size(), nodes) << "seed " << seed;
-      }
-    }
-  }
 }
 
 }  // namespace
