@@ -73,15 +73,6 @@ TEST(AuthenticationTest, BothSidesChooseTheNewestKeyThatTheyShare) {
   EXPECT_EQ(chosen(KeysOf(3, 2), KeysOf(1)), 0);
 }
 
-TEST(AuthenticationTest, TlsIsWantedWhereEitherSideWantsIt) {
-  const auto greeting = [](bool tls) {
-    return Greeting(KeysOf(7), tls ? wire::Security::kTls : wire::Security::kPlainWillDo);
-  };
-  EXPECT_FALSE(WantTls(greeting(false), greeting(false)));
-  EXPECT_TRUE(WantTls(greeting(true), greeting(false)));
-  EXPECT_TRUE(WantTls(greeting(false), greeting(true)));
-}
-
 // Why: TLS must belong to this proof, not to another one that is relayed.
 TEST(AuthenticationTest, TlsKeyCoversAllThatWasSaid) {
   const wire::Greeting one = Greeting(), other = Greeting();

@@ -59,18 +59,6 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   EXPECT_EQ(a.up.size(), 1u);
 }
 
-TEST_F(FabricTest, RefusesAnotherKeyAndCountsIt) {
-  Node a(io, "a", 1);
-  Node stranger(io, "s", 3, {a.address()}, /*key=*/8);
-  ASSERT_TRUE(RunUntil({&a, &stranger}, [&] {
-    return a.fabric->strangers_refused() >= 2 && !stranger.fabric->Snapshot().at(0).detail.empty();
-  }));
-  EXPECT_EQ(stranger.fabric->Snapshot().at(0).state, LinkState::kConnecting);
-  EXPECT_EQ(stranger.fabric->Snapshot().at(0).reason, LinkReason::kWrongKey);
-  EXPECT_TRUE(a.up.empty());
-  EXPECT_TRUE(stranger.up.empty());
-}
-
 // Why: doctor relies on these, and the sentences beside them may be reworded.
 TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
   const auto free_address = [this] {

@@ -173,25 +173,6 @@ TEST_F(TlsRailTest, TellsTheOtherSideOfARecordThatWasChanged) {
   EXPECT_EQ(errno, EBADMSG);
 }
 
-TEST_F(TlsRailTest, PlacesNothingOfARecordThatWasChangedOrComesTwice) {
-  for (const bool changes : {true, false}) {
-    SetUp();
-    budgets_.clear();
-    std::vector<std::byte> target(20'000);
-    Ask(target);
-    Start();
-    std::string records = RecordsOf(FrameBytes(Header(wire::FrameType::kData, 1, 10'000), 9));
-    if (changes) records[records.size() / 2] = static_cast<char>(records[records.size() / 2] ^ 1);
-    PutOnCable(records + records);
-    if (!changes) {
-      EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
-    }
-    EXPECT_THAT(Next(RailEvent::Kind::kDown).reason, HasSubstr("not authentic"));
-    rail_->Stop();
-    EXPECT_EQ(std::count(target.begin(), target.end(), std::byte{9}), changes ? 0 : 10'000);
-  }
-}
-
 // Why: the last message of the other side says why it ends.
 TEST_F(TlsRailTest, SaysItsLastWordsAndThatThereAreNoMore) {
   Start();

@@ -193,27 +193,6 @@ TEST_F(TlsStreamTest, RefusesAnotherKey) {
   EXPECT_TRUE(absl::IsPermissionDenied(told)) << told;
 }
 
-// Why: a stranger that has recorded a whole connection must not be able to play it again, even to a
-// side that would use the same key.
-TEST_F(TlsStreamTest, RefusesADialerPlayedFromARecording) {
-  Make();
-  ASSERT_TRUE(dialer_->Handshake(near_dialer()).ok());
-  const std::string hello = Take(dialers_.far.get());
-  Put(acceptors_.far.get(), hello);
-  ASSERT_TRUE(acceptor_->Handshake(near_acceptor()).ok());
-  Put(dialers_.far.get(), Take(acceptors_.far.get()));
-  ASSERT_TRUE(dialer_->Handshake(near_dialer()).ok());
-  ASSERT_GT(Write(*dialer_, near_dialer(), {"once"}), 0);
-  const std::string rest = Take(dialers_.far.get());
-  const auto second = *TlsStream::Create(Role::kAcceptor, TlsKey(7));
-  Cable cable;
-  Put(cable.far.get(), hello);
-  ASSERT_EQ(*second->Handshake(cable.near.get()), Progress::kWantsToRead);
-  Put(cable.far.get(), rest);
-  const absl::Status refused = second->Handshake(cable.near.get()).status();
-  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
-}
-
 TEST_F(TlsStreamTest, RefusesItsOwnWordsThrownBack) {
   Make();
   ASSERT_TRUE(dialer_->Handshake(near_dialer()).ok());
