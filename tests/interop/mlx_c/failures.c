@@ -1,4 +1,4 @@
-// Every error that can be provoked, as the handler and as mlxcomm_mlx_last_error gets it.
+// Errors, as the handler and as mlxcomm_mlx_last_error gets it.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,25 +167,6 @@ static mlxcomm_mlx_join_options Options(void) {
   mlxcomm_mlx_join_options options;
   mlxcomm_mlx_join_options_init(&options);
   return options;
-}
-
-// The group works on once there is room again.
-void NoRoom(void) {
-  mlxcomm_mlx_join_options options = Options();
-  options.arena_bytes = 4 << 20;
-  mlx_distributed_group world = mlx_distributed_group_new();
-  OK(mlxcomm_mlx_join(&world, &options));
-  KeepErrors();
-  CheckFailed(Sum(world, 8 << 20, 0), MLXCOMM_RESOURCE_EXHAUSTED, -1, "4194304");
-  OK(mlxcomm_mlx_check(world));
-  OK(Sum(world, 1000, 0));
-}
-
-void TakenRank(void) {
-  mlx_distributed_group world = mlx_distributed_group_new();
-  KeepErrors();
-  CheckFailed(mlxcomm_mlx_init(&world, true, NULL), MLXCOMM_ALREADY_EXISTS, 0, "rank 0");
-  CHECK(world.ctx == NULL);
 }
 
 void NoDaemon(void) {

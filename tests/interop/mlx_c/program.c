@@ -20,8 +20,6 @@ static const struct {
     {"late", Late, NULL},
     {"loop", Loop, NULL},
     {"shrink", Shrink, NULL},
-    {"no-room", NULL, NoRoom},
-    {"taken", NULL, TakenRank},
     {"no-daemon", NULL, NoDaemon},
     {"lost", LostAndFound, NULL},
     {"leave", Leave, NULL},

@@ -18,8 +18,6 @@ void Mismatch(mlx_distributed_group world);        // Two ranks.
 void Late(mlx_distributed_group world);            // Two ranks, one of which does not call.
 void Loop(mlx_distributed_group world);            // Until an evaluation fails.
 void Shrink(mlx_distributed_group world);  // Until one fails; then the remaining ranks go on.
-void NoRoom(void);                         // Two ranks.
-void TakenRank(void);
 void NoDaemon(void);
 void LostAndFound(mlx_distributed_group world);  // Until the daemon has gone, and is back.
 void Leave(mlx_distributed_group world);         // Rank 1 leaves, with percent signs.

@@ -1,5 +1,5 @@
-"""Programs in C over mlx-c (program.c), with the groups of client/mlx_c: every operation, every
-error, every end. `build`, beside this, makes them; where it could not, these are skipped."""
+"""Programs in C over mlx-c (program.c), with the groups of client/mlx_c: every operation, errors
+and ends. `build`, beside this, makes them; where it could not, these are skipped."""
 
 import os
 import pathlib
@@ -159,20 +159,6 @@ def test_those_who_are_left_go_on(cluster):
     ranks[1].signal(SIGKILL)
     for rank in (ranks[0], ranks[2]):
         assert "2 go on" in is_right(rank)
-
-
-def test_a_full_arena_is_told_and_the_group_works_on(cluster):
-    c = cluster(1)
-    for process in [program(c, r, "no-room") for r in (0, 1)]:
-        is_right(process)
-
-
-def test_a_rank_that_is_there_is_not_joined_twice(cluster):
-    c = cluster(1)
-    ranks = [program(c, r, "loop") for r in (0, 1)]
-    ranks[0].wait_for("looping")
-    is_right(program(c, 0, "taken"))
-    assert all(rank.child.poll() is None for rank in ranks)
 
 
 def test_what_keeps_a_process_from_joining_is_said():

@@ -102,32 +102,6 @@ private func status() throws -> String {
   return text
 }
 
-/// The same in split, which the other rank does not call; the group has then failed.
-@Sendable func interruptedSplit(_ world: Group) async throws {
-  if world.rank == 0 {
-    let splitting = Task { _ = try await world.split(color: 0) }
-    // Probably in it by now; if not, it never is.
-    try await world.send([1], to: 1)
-    splitting.cancel()
-    do {
-      try await splitting.value
-      fail("expected that it was given up")
-    } catch is CancellationError {
-      world.leave(why: "split was given up before it began")
-    } catch let error as MlxcommError {
-      expectEqual(error.code, .cancelled, "\(error)")
-    }
-  } else {
-    _ = try await world.recv([Int].self, count: 1, from: 0)
-    do {
-      _ = try await world.recv([Int].self, count: 1, from: 0)
-      fail("expected an error")
-    } catch let error as MlxcommError {
-      expect([.cancelled, .rankLost].contains(error.code), "\(error)")
-    }
-  }
-}
-
 @Sendable func invalidArguments(_ world: Group) async throws {
   func refuses(_ text: String, _ operation: Group.Operation) async {
     await expectError(.invalidArgument, text) { try await world.run(operation) }
@@ -207,26 +181,6 @@ private func status() throws -> String {
   let rest = try await world.shrink()
   expectEqual([rest.rank, rest.size], [0, 1], "alone")
   expectEqual(try await rest.allSum([3]), [3], "sum of one")
-}
-
-@Sendable func leave(_ world: Group) async throws {
-  if world.rank == 1 {
-    world.leave(why: "ValueError: no such layer")
-    await expectError(.cancelled) { try await world.barrier() }
-  } else {
-    let error = await expectError(.rankLost, "no such layer") { try await world.barrier() }
-    expectEqual(error.rank, 1, "the rank at fault")
-  }
-}
-
-@Sendable func resourceExhausted(_ world: Group) async throws {
-  let job = world.name + "-small"
-  let small = try await Task.detached {
-    try blocking { try Group(Connection(arenaBytes: 1 << 20), job: job, rank: world.rank, size: 2) }
-  }.value
-  await expectError(.resourceExhausted, "1048576") { _ = try Buffer<UInt8>(count: 1 << 21, in: small) }
-  await expectError(.resourceExhausted) { _ = try await small.allSum([Float](repeating: 0, count: 1 << 20)) }
-  expectEqual(try await small.allSum([1]), [2], "works on")
 }
 
 @Sendable func daemonLost(_ world: Group) async throws {

@@ -1,4 +1,4 @@
-// Stories without failures: every operation, of every element type, blocking and awaited.
+// Stories without failures: every operation, of every element type.
 
 import Foundation
 import Mlxcomm
@@ -142,49 +142,6 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   try world.barrier()
 }
 
-@Sendable func everyAsyncOperation(_ world: Group) async throws {
-  let sample = integers(Int32.self)
-  let (me, count) = (world.rank, 5)
-  let (mine, blocks) = (sample.of(me, count), sample.of(me, 2 * count))
-  let all = sample.of(0, count) + sample.of(1, count)
-  let both = zip(sample.of(0, count), sample.of(1, count)).map(+)
-  let bothBlocks = zip(sample.of(0, 2 * count), sample.of(1, 2 * count)).map(+)
-  let minute = Duration.seconds(60)
-  expectEqual(try await world.allReduce(mine, op: .sum, timeout: minute), both, "allReduce")
-  expectEqual(try await world.allSum(mine), both, "allSum")
-  expectEqual(try await world.allMax(mine), sample.of(1, count), "allMax")
-  expectEqual(try await world.allMin(mine), sample.of(0, count), "allMin")
-  expectEqual(try await world.reduce(mine, root: 0), me == 0 ? both : nil, "reduce")
-  expectEqual(
-    try await world.reduceScatter(blocks), Array(bothBlocks[me * count..<(me + 1) * count]), "reduceScatter")
-  expectEqual(
-    try await world.sumScatter(blocks), Array(bothBlocks[me * count..<(me + 1) * count]), "sumScatter")
-  expectEqual(try await world.broadcast(mine, root: 0), sample.of(0, count), "broadcast")
-  expectEqual(try await world.allGather(mine), all, "allGather")
-  expectEqual(
-    try await world.allGatherV(sample.of(me, 3 - me), counts: [3, 2]), sample.of(0, 3) + sample.of(1, 2),
-    "allGatherV")
-  expectEqual(try await world.gather(mine, root: 1), me == 1 ? all : nil, "gather")
-  expectEqual(
-    try await world.scatter(me == 0 ? blocks : nil, count: count, root: 0),
-    sample.of(0, count, from: me * count), "scatter")
-  expectEqual(
-    try await world.allToAll(blocks),
-    sample.of(0, count, from: me * count) + sample.of(1, count, from: me * count), "allToAll")
-  expectEqual(
-    try await world.allToAllV(sample.of(me, 2), sendCounts: [1, 1], receiveCounts: [1, 1]),
-    sample.of(0, 1, from: me) + sample.of(1, 1, from: me), "allToAllV")
-  if me == 1 {
-    try await world.send(mine, to: 0, tag: 3)
-    try await world.send(mine, to: 0)
-  } else {
-    expectEqual(
-      try await world.recv([Int32].self, count: count, from: 1, tag: 3), sample.of(1, count), "recv")
-    expectEqual(try await world.recvLike(mine, from: 1), sample.of(1, count), "recvLike")
-  }
-  try await world.barrier()
-}
-
 /// In the arena, without a copy: in place, into another one, on a part of one.
 @Sendable func operationsOnBuffers(_ world: Group) async throws {
   let (me, count) = (world.rank, 1 << 16)
@@ -267,14 +224,4 @@ func operations<E>(_ world: Group, _ sample: Sample<E>) throws {
   second = nil
   try await part.run(.allReduce(x, into: x))
   expectEqual(Array(x), [2, 4], "after the world group has gone")
-}
-
-/// By any backend's name, and repeatedly: one group.
-@Sendable func sameGroup(_ world: Group) async throws {
-  for backend in Backend.allCases {
-    let again = try Group(backend: backend)
-    expectEqual([again.rank, again.size], [world.rank, world.size], "\(backend)")
-    expectEqual(try await again.allSum([1]), [2], "\(backend)")
-    expectEqual(try Group(strict: backend).name, world.name, "\(backend)")
-  }
 }

@@ -47,11 +47,6 @@ import Testing
     #expect(y[0] == 2)
   }
 
-  @Test func wrongCountsAreRefused() {
-    #expect(throws: MlxcommError.self) { try Buffer<Float>(count: -1, in: group) }
-    #expect(throws: MlxcommError.self) { try Buffer<Double>(count: Int.max / 2, in: group) }
-  }
-
   struct Pair: Scalar {
     static var dataType: DataType { .float32 }
     var a: Float = 0
@@ -74,21 +69,6 @@ import Testing
     #expect(Float(BFloat16(.greatestFiniteMagnitude)) == .infinity)
     #expect(Float(BFloat16(Float(bitPattern: 0x7f80_0001))).isNaN)
     #expect(BFloat16(bitPattern: 0x3fc0).description == "1.5")
-  }
-
-  @Test func elementTypesHaveTheirDataTypesSizes() {
-    func check<Element: Scalar>(_: Element.Type) {
-      #expect(MemoryLayout<Element>.stride == Element.dataType.byteCount)
-    }
-    check(Float.self)
-    check(Double.self)
-    check(Bool.self)
-    check(Int.self)
-    check(UInt.self)
-    check(Int8.self)
-    check(UInt16.self)
-    check(BFloat16.self)
-    check(Complex64.self)
   }
 
   @Test func errorsSayTheirCodeAndMessage() {
