@@ -88,12 +88,6 @@ def test_mistakes_say_the_remedy(tmp_path):
     assert done.returncode == 3 and "Start it (mlxcommd --config FILE)" in done.stderr
 
 
-def test_an_operator_that_a_type_lacks_is_an_error_and_no_table(cluster):
-    done = bench(cluster(1).socket(0), "-n", "2", "-d", "complex64", "-o", "or", *SMALL)
-    assert done.returncode == 1
-    assert "INVALID_ARGUMENT" in done.stderr
-
-
 # Why: a program that reads standard output alone got nothing. Which rank fails first is left to chance; each
 # time there is one object.
 def test_a_rank_that_fails_is_told_to_programs_too(cluster):

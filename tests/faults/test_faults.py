@@ -46,19 +46,6 @@ def test_rank_that_stops_calling_is_named_at_the_deadline(cluster, nodes):
     caller.wait_for("checked DeadlineExceededError code=DEADLINE_EXCEEDED rank=1")
 
 
-def test_status_tells_who_waits_for_whom(cluster):
-    c = cluster(2)
-    c.rank(0, 2, RANK, node=0, arguments=["sum:float32:100000"])
-    c.rank(1, 2, RANK, node=1, arguments=["wait"]).wait_for("waiting")
-
-    def waits():
-        status = c.status(1)
-        jobs = status["jobs"] if status else []
-        return [w for job in jobs for w in job["waits"] if w["waiting"] == [0]]
-
-    assert wait_until(waits, "status shows the wait")[0]["awaited"] == [1]
-
-
 # Why: a job may be started again while a rank of its last run still exists. Shown as one job, it
 # had ranks of both runs, and the size of either.
 @LAYOUTS

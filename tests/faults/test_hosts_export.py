@@ -41,16 +41,6 @@ def test_what_is_exported_is_what_import_reads(cluster, tmp_path):
     assert ctl("hosts", "import", file).stdout == done.stdout
 
 
-def test_mlx_reads_it(cluster, tmp_path):
-    common = pytest.importorskip("mlx._distributed_utils.common")
-    file = tmp_path / "hosts.json"
-    assert export(cluster(3), "-o", file, "--rank-order", "node-2,node-0").returncode == 0
-    read = common.Hostfile.from_file(file)
-    assert [(host.rank, host.ssh_hostname, host.ips) for host in read.hosts] == [
-        (0, "node-2", ["127.0.0.1"]), (1, "node-0", ["127.0.0.1"])]
-    assert read.backend == "ring" and read.envs == []
-
-
 def test_launch_starts_ranks_on_its_hosts(cluster, tmp_path):
     c = cluster(3)
     file = tmp_path / "hosts.json"
@@ -87,31 +77,6 @@ def test_json_tells_what_there_is_to_know(cluster, tmp_path):
     assert [host["ssh"] for host in told["hosts"]] == HERE
     assert told["neighbours_share_cables"] and told["notes"] == []
     assert json.loads(file.read_text()) == {key: told[key] for key in ("backend", "envs", "hosts")}
-
-
-# How: node-1 is linked to the others only through node-0.
-def test_neighbours_without_a_cable_are_told(cluster):
-    c = cluster(3, start=False, links=[(1, 0), (2, 0)])
-    for node in range(3):
-        c.start_daemon(node)
-    c.wait_linked()
-    done = export(c)
-    assert done.returncode == 0
-    assert "neighbours in the list that share no cable: node-" in done.stderr, done.stderr
-    # A line begins at one of its ends.
-    names = [host["ssh"] for host in json.loads(done.stdout)["hosts"]]
-    assert names[1] == "node-0"
-    assert "without --rank-order" in export(c, "--rank-order", "node-[0-2]").stderr
-
-
-@pytest.mark.parametrize("words, said", [
-    (["--nodes", "node-7"], "has no node node-7"), (["--rank-order", "node-0,node-0"], "named twice"),
-    (["--backend", "jaccl"], "no cable with an RDMA device at both ends from node-0 to node-1"),
-    (["--ssh-name", "node-0=-oProxyCommand=x"], "expected NODE=HOST"),
-    (["--ssh-name", "node-0=node-1"], 'two nodes are "node-1" for ssh')])
-def test_what_cannot_be_is_said(cluster, words, said):
-    done = export(cluster(2), *words)
-    assert done.returncode == 1 and said in done.stderr and done.stdout == "", done.stderr
 
 
 @pytest.mark.parametrize("words", [

@@ -16,7 +16,6 @@ from operations.test_operations import start as start_ranks
 from operations.test_rdma import (
     fake_verbs,  # noqa: F401
     figure,
-    rdma_rails,
     start,
     wait_for_rails,
 )
@@ -169,14 +168,3 @@ def test_it_ends_with_its_daemon_however_that_ends(cluster, fake_verbs, wanted):
     c.daemons[0].signal(signal.SIGKILL)
     c.daemons[1].signal(signal.SIGTERM)
     wait_until(lambda: not any(map(is_there, pids)), "no process that calls a driver is left")
-
-
-def test_its_death_is_told_with_its_reason(cluster, fake_verbs):
-    c = start(cluster, fake_verbs, 2, "APPLE")
-    pid = devices(c, 0)[0]["driver_pid"]
-    os.kill(pid, signal.SIGSEGV)
-    wait_until(lambda: "by signal 11 (Segmentation fault)" in devices(c, 0)[0].get("last_end", ""),
-               "status tells how it ended")
-    wait_for_rails(c, 2)
-    assert devices(c, 0)[0]["driver_pid"] != pid
-    assert rdma_rails(c, 0)[0]["state"] == "up"

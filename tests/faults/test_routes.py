@@ -22,16 +22,6 @@ def ranks_on(c, nodes, *words, job="job"):
             for rank, node in enumerate(nodes)]
 
 
-def test_status_says_through_whom_a_node_is_reached(cluster):
-    c = cluster(3, links=CHAIN)
-    assert way(c, 0, 2) == "reached through node-1"
-    assert way(c, 2, 0) == "reached through node-1"
-    assert not way(c, 0, 1)
-    status = c.status(0)
-    assert [node["name"] for node in status["nodes"]] == ["node-0", "node-1", "node-2"]
-    assert all(node["answered"] for node in status["nodes"]), status
-
-
 def test_jobs_run_over_a_chain(cluster):
     c = cluster(3, links=CHAIN)
     everywhere = ranks_on(c, [0, 1, 2], "check", job="everywhere")

@@ -62,9 +62,3 @@ def test_ranks_that_wait_for_what_the_other_never_calls_end(stalls):
         line = process.wait_for("DEADLINE_EXCEEDED")
         assert "all whom it waits for wait too" in line
         assert process.finish() != 0
-
-
-def test_a_plain_deadline_is_an_option(cluster):
-    c = cluster(1, client_settings="operation_timeout_ms: 300")
-    waiting, _ = ranks_of(c, [SUM, "time.sleep(60)\n"])
-    assert "did not end within 0.3 s" in waiting.wait_for("DEADLINE_EXCEEDED")

@@ -36,19 +36,6 @@ def test_killed_daemon_is_told_to_its_ranks_and_to_the_others(lab, wiring):
             assert what.endswith(f"rank {last}"), what
 
 
-def test_new_job_runs_at_once_on_a_daemon_that_was_restarted(lab):
-    c = lab(ring(3))
-    ranks = c.ranks(range(3), f"loop:8:{MIB}:never", job="old")
-    until_looping(ranks)
-    c.restart(1)
-    wait_until(lambda: c.own_part(1), "it takes calls")
-    new = c.ranks(range(3), "sum:8", f"sum:{8 * MIB}", job="new")
-    all_fine(new)
-    for number, rank in enumerate(ranks):
-        _, what = heard(rank)
-        assert what.startswith("DAEMON_LOST" if number == 1 else "RANK_LOST"), what
-
-
 @pytest.mark.parametrize("wiring, stopped", [(pair(), 1), (ring(3), 0), (chain(3), 1)],
                          ids=["pair", "ring", "in-between"])
 def test_daemon_that_is_stopped_and_continued_in_time_costs_a_pause(lab, tmp_path, wiring, stopped):
@@ -64,22 +51,6 @@ def test_daemon_that_is_stopped_and_continued_in_time_costs_a_pause(lab, tmp_pat
         c.wait_linked()
     stop.touch()
     all_fine(ranks)
-
-
-def test_daemon_that_stays_stopped_is_lost_and_takes_new_jobs_when_continued(lab):
-    c = lab(ring(3), peer_settings=QUICK)
-    ranks = c.ranks(range(3), f"loop:8:{MIB}:never")
-    until_looping(ranks)
-    since = stopwatch()
-    c.stop(2)
-    for rank in ranks[:2]:
-        when, what = heard(rank)
-        assert what.startswith("RANK_LOST") and "node-2" in what, what
-        assert since(when) < 0.5 + 1.5 + 1, (since(when), what)
-    c.resume(2)
-    _, what = heard(ranks[2])
-    assert what.startswith("RANK_LOST"), what
-    all_fine(c.ranks(range(3), "sum:8", f"sum:{8 * MIB}", job="new"))
 
 
 def test_eight_jobs_run_while_a_ninth_is_stopped(lab, tmp_path):

@@ -75,11 +75,3 @@ def test_ranks_of_two_machines_meet_where_both_run_it(lab, tmp_path):
     documents = [read(output) for _, output in runs]
     assert [verdicts(d)["cable-values"][0] for d in documents] == ["confirmed", "confirmed"], documents
     assert any("bus bandwidth" in one["name"] for one in documents[0]["measurements"])
-
-
-def test_a_cable_that_nobody_pulls_is_not_tried(lab, tmp_path):
-    c = lab(pair(), peer_settings=PATIENT)
-    output = tmp_path / "file.json"
-    process = c.run(0, [*FIRSTLIGHT, "--yes", "--steps", "pull", "-o", output])
-    assert process.finish() == 0, process.lines
-    assert verdicts(read(output))["pull-seen"][1].startswith("nobody to pull a cable")

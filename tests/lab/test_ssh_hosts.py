@@ -57,21 +57,6 @@ def test_mlxs_own_ring_goes_over_the_cables_that_were_exported(lab, wiring):
     assert said == [f"rank {r} of {count} has {total}" for r in range(count)], done.stdout + done.stderr
 
 
-def test_two_cables_are_two_connections(lab):
-    hosts = SshHosts(lab(pair(cables=2)))
-    ips = [host["ips"] for host in json.loads(export(hosts).stdout)["hosts"]]
-    assert sorted(ips[0]) == ["10.1.0.1", "10.1.1.1"]
-    assert [ip.replace(".2", ".1") for ip in ips[1]] == ips[0]  # Each beside the other end of its cable.
-
-
-def test_launch_starts_ranks_in_the_order_of_the_file(lab):
-    hosts = SshHosts(lab(ring(3)))
-    file = hosts.folder / "hosts.json"
-    export(hosts, "-o", file, "--rank-order", "node-2,node-0,node-1", *by_address(hosts))
-    done = hosts.run("--hostfile", file, "--", "sh", "-c", 'echo "$LAB_HOST"')
-    assert sorted(done.stdout.splitlines()) == ["[0] node-2", "[1] node-0", "[2] node-1"], done.stderr
-
-
 # Why: cables that daemons find by themselves have link-local addresses, which MLX's ring does not
 # accept.
 def test_cables_that_were_found_have_their_interfaces_addresses_or_it_is_said(lab):
@@ -104,14 +89,6 @@ def doctor(hosts, *words):
     assert done.stdout, done.stderr
     return {finding["object"].removeprefix("host "): finding
             for finding in json.loads(done.stdout)["findings"] if finding["code"].startswith("MC6")}
-
-
-def test_doctor_finds_the_clusters_hosts_well(lab):
-    hosts = SshHosts(lab(switch(3)))
-    found = doctor(hosts)
-    assert {name: finding["code"] for name, finding in found.items()} == {
-        "node-1": "MC614", "node-2": "MC614"}, found
-    assert "node node-2 of cluster lab" in found["node-2"]["found"]
 
 
 def test_doctor_tells_what_keeps_launch_from_a_host(lab):

@@ -133,20 +133,6 @@ def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
         assert int(rail["received_bytes"]) > received[node], "signs of life go over it"
 
 
-def test_a_driver_that_hangs_under_a_daemon_holds_nobody(cluster, verbs):
-    """How: polling for completions hangs, in the middle of operations; they go on over the
-    connections, and the daemons end when they are stopped."""
-    c = start(cluster, verbs, 2, "APPLE")
-    ranks = start_ranks(c, "every", 2, 4)
-    verbs.want("hang ibv_poll_cq\n")
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
-    for daemon in c.daemons:
-        daemon.signal(signal.SIGTERM)
-    for daemon in c.daemons:
-        assert daemon.finish() == 0, daemon.lines
-
-
 def test_queue_pairs_that_fail_under_operations_are_not_noticed(cluster, verbs):
     """How: all queue pairs of the device fail again and again while every operation is made."""
     c = start(cluster, verbs, 2, "APPLE")

@@ -201,12 +201,6 @@ def test_the_operators_group_sees_all_and_accounts_have_names(users):
     assert [rank.finish() for rank in ranks] == [0] * 4
 
 
-def test_users_who_share_are_one(users):
-    c = users(1, "users: SHARED")
-    ranks = [c.rank_as(uid, rank, 2, "sum:64") for rank, uid in enumerate((ANN, BOB))]
-    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
-
-
 def test_a_rank_that_scribbles_over_its_page_harms_no_other_user(users):
     """As in tests/faults/test_meeting.py, where the other job is of the same user."""
     c = users(1)
