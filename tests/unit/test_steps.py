@@ -54,23 +54,6 @@ def test_a_step_of_tests_in_which_none_has_run_fails(run):
     assert step.state == "FAILED" and "no test has run" in step.log.read_text(encoding="utf-8")
 
 
-def test_a_process_that_outlives_its_step_is_ended(run):
-    pid = run.LOGS / "pid"
-    step = run.Step("a", [["sh", "-c", f"sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 600' & "
-                           f"until [ -e {pid} ]; do sleep 0.01; done"]])
-    run.Run([step]).carry_out(step)
-    assert step.state == "passed"
-
-    def is_gone():
-        try:
-            os.kill(int(pid.read_text(encoding="ascii")), 0)
-        except ProcessLookupError:
-            return True
-        return False
-
-    wait_until(is_gone, "the one that was left behind has ended")
-
-
 # Why: after Ctrl-C pytest's fixtures end what they have started; a process that ignores it is killed.
 @pytest.mark.parametrize("deaf_to", ["", "INT TERM"])
 def test_everything_ends_with_the_script(tmp_path, deaf_to):
@@ -113,11 +96,6 @@ def test_each_extra_step_has_its_turn(run):
         assert {step.name for step in found if not step.extra} <= {step.name for step in chosen}
         turns |= {step.extra for step in chosen if step.extra}
     assert turns == extras
-
-
-def test_a_step_that_does_not_exist_is_refused_with_the_names_of_all(run):
-    with pytest.raises(SystemExit, match="no step is called 'bild'; there are: dependencies, "):
-        run.chosen(run.steps(False), everything=False, extra=[], only=["bild"])
 
 
 # Why: a newer pytest took the groups from xdist, unnoticed except for the time: all workers did what one

@@ -213,19 +213,6 @@ TEST(ServicePlanTest, LeavesAnInstalledProgramAndAConfigurationAsTheyAre) {
   EXPECT_THAT(lines, Not(Contains("write /etc/mlxcommd/mlxcommd.textproto")));
 }
 
-TEST(ServicePlanTest, PutsOnlyFilesBelowAnotherRoot) {
-  ServiceFacts facts = Machine(ServiceManager::kSystemd);
-  facts.only_files = true;
-  facts.root = "/pack";
-  facts.is_superuser = facts.has_manager = facts.was_booted = false;
-  const ServicePlan plan = PlanInstall(facts, {});
-  EXPECT_THAT(plan.problems, IsEmpty());
-  for (const ServiceStep& step : plan.steps) {
-    EXPECT_TRUE(step.words.empty()) << DescribeStep(step);
-    EXPECT_TRUE(step.path.starts_with("/pack/")) << DescribeStep(step);
-  }
-}
-
 // Why: nothing stands before the paths below "/", and that was taken for this machine's own service.
 TEST(ServicePlanTest, RunsNothingBelowTheRootOfAllFolders) {
   for (const ServiceManager manager : {ServiceManager::kSystemd, ServiceManager::kLaunchd}) {
