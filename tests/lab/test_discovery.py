@@ -60,13 +60,6 @@ def test_nodes_find_each_other_and_say_alike_what_their_cables_form(found, wirin
     all_fine(c.ranks(range(wiring.nodes), "sum:8", "sum:1000000"))
 
 
-def test_each_cable_becomes_a_rail(found):
-    c = found(ring(3, cables_per_pair=2))
-    for node in range(3):
-        for other in c.wiring.neighbours(node):
-            c.wait_rails(node, other, 2)
-
-
 @pytest.mark.parametrize("wiring", [pair(), ring(4), ring(8), switch(8)],
                          ids=lambda wiring: wiring.description)
 def test_all_reduce_soon_after_the_last_daemons_start(found, wiring, record_property):

@@ -214,24 +214,6 @@ def test_what_the_users_shell_prints_is_not_taken_for_frames(lab):
                                                 "[node-1] welcome"]
 
 
-# --- hostfiles ------------------------------------------------------------------------
-
-
-def test_hostfiles_of_mlx_and_of_mpi_mean_the_same(hosts):
-    mlx = hosts.folder / "mlx.json"
-    mlx.write_text(json.dumps({"backend": "ring", "envs": ["COLOR=two words"], "hosts": [
-        {"ssh": "node-1", "ips": ["10.0.0.1"], "rdma": []}, {"ssh": "node-2", "ips": []},
-        {"ssh": "node-1", "ips": []}]}))
-    mpi = hosts.folder / "mpi"
-    mpi.write_text("# ours\nnode-1 slots=1\nnode-2   slots = 1 max_slots=4\n\nnode-1\n")
-    script = sh('echo "$LAB_HOST $MLX_RANK $COLOR"')
-    for file, color in ((mlx, "two words"), (mpi, "")):
-        done = hosts.run("--hostfile", file, *script)
-        assert sorted(line.rstrip() for line in done.stdout.splitlines()) == [
-            f"[{rank}] node-{node} {rank} {color}".rstrip()
-            for rank, node in enumerate((1, 2, 1))], done.stderr
-
-
 # --- other people's launchers ---------------------------------------------------------
 
 RANK = str(pathlib.Path(__file__).parents[1] / "faults" / "launched_rank.py")

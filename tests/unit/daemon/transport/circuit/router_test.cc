@@ -35,11 +35,6 @@ class RouterTest : public FabricTest {
     }
     return {};
   }
-  static std::vector<std::byte> Pattern(std::size_t bytes) {
-    std::vector<std::byte> pattern(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(i * 7 >> 3);
-    return pattern;
-  }
 };
 
 // a - b - c: the smallest case.

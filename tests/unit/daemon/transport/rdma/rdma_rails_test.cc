@@ -197,24 +197,6 @@ TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
   EXPECT_TRUE(b->lost.empty());
 }
 
-TEST_F(RdmaRailsTest, SaysWhyThereIsNone) {
-  control.Want("down rdma_en1");
-  Join();
-  ASSERT_TRUE(RunUntil(both(), [&] {
-    return Detail(*a) == "there is no RDMA device for 127.0.0.1";
-  })) << Detail(*a);
-  EXPECT_FALSE(RailOf(a->fabric->Snapshot(), Transport::kRdma)->up);
-  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
-}
-
-TEST_F(RdmaRailsTest, HasNoneBesideAConnectionWithTls) {
-  Join([](FabricOptions& options, rdma::RdmaOptions&) {
-    options.security.elsewhere = Security::kTls;
-  });
-  ASSERT_TRUE(RunUntil(both(), [&] { return Detail(*a).find("TLS") != std::string::npos; }))
-      << Detail(*a);
-}
-
 TEST_F(RdmaRailsTest, SaysThatTheOtherSideHasNone) {
   Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
     if (options.self.name == "b") rdma.library = "/nowhere/libverbs.so";
@@ -222,16 +204,6 @@ TEST_F(RdmaRailsTest, SaysThatTheOtherSideHasNone) {
   ASSERT_TRUE(RunUntil(both(), [&] {
     return Detail(*a).find("the other side: no library of verbs") != std::string::npos;
   })) << Detail(*a);
-}
-
-TEST_F(RdmaRailsTest, SaysThatItIsOffOnTheOtherSide) {
-  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
-    rdma.enabled = options.self.name == "a";
-  });
-  ASSERT_TRUE(RunUntil(both(), [&] {
-    return Detail(*a).find("the other side: RDMA is off there") != std::string::npos;
-  })) << Detail(*a);
-  EXPECT_EQ(Detail(*b), "no rail");
 }
 
 TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {

@@ -77,6 +77,11 @@ class FabricTest : public testing::Test {
       Node& from, Node& to, std::span<const std::byte> source, std::vector<std::byte>& target,
       std::uint64_t chunk = 256 * 1024,
       const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {});
+  static std::vector<std::byte> Pattern(std::size_t bytes) {
+    std::vector<std::byte> pattern(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(i * 7 >> 3);
+    return pattern;
+  }
 
   asio::io_context io;
   bool idle = false;  // Turns are those of a loop that would sleep.

@@ -25,12 +25,6 @@ using Tcp = asio::ip::tcp;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::vector<std::byte> Pattern(std::size_t bytes) {
-  std::vector<std::byte> pattern(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(i * 7 >> 3);
-  return pattern;
-}
-
 void OnTwoInterfaces(FabricOptions& options) {
   options.listen = {"127.0.0.1:0", "127.0.0.2:0"};
   options.reset_grace_ns = 60'000'000'000;
