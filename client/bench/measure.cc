@@ -39,7 +39,7 @@ class Rank {
 
  private:
   std::uint64_t BytesMost(std::uint64_t (*elements)(const Measured&, std::uint64_t)) const {
-    const std::uint64_t most = *std::max_element(options_.counts.begin(), options_.counts.end());
+    const std::uint64_t most = *std::ranges::max_element(options_.counts);
     return std::max<std::uint64_t>(1, elements(measured_, most) * DataTypeBytes(measured_.type));
   }
 

@@ -77,7 +77,7 @@ template <typename Use>
 auto As(DataType type, const PerMix& numbers, const Use& use) {
   const auto encoded = [&]<typename Element>(Element (*encode)(std::uint32_t)) {
     Elements<Element> elements;
-    std::transform(numbers.begin(), numbers.end(), elements.begin(), encode);
+    std::ranges::transform(numbers, elements.begin(), encode);
     return use(elements);
   };
   switch (type) {

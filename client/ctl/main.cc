@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   const bool only_checks = words[0] == kCheckUsage;
   if (only_checks) words.erase(words.begin());
   try {
-    std::reverse(words.begin(), words.end());  // As the parser takes them.
+    std::ranges::reverse(words);  // As the parser takes them.
     app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     return WriteOut(app.help(), "help");
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   }
   if (only_checks) return 0;
   const auto asked = [](const auto& one) { return one.first->parsed(); };
-  const auto run = std::find_if(runs.begin(), runs.end(), asked);
+  const auto run = std::ranges::find_if(runs, asked);
   const CLI::Option* const json = run->first->get_option_no_throw("--json");
   if (json != nullptr && json->count() > 0) PrintFailuresAsJson();
   return run->second();

@@ -50,7 +50,7 @@ int Run(std::uint64_t bytes, int rounds) {
       return 1;
     }
   }
-  std::sort(times_us.begin(), times_us.end());
+  std::ranges::sort(times_us);
   using Ms = std::chrono::duration<double, std::milli>;
   if (rank == 0 && !times_us.empty()) {
     std::printf(

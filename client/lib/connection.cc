@@ -227,7 +227,7 @@ bool Connection::Free(std::uint64_t offset) {
 }
 
 bool Connection::Knows(const ArenaAllocator::Part& part) const {
-  return std::any_of(known_.begin(), known_.end(), [&](const ArenaAllocator::Part& known) {
+  return std::ranges::any_of(known_, [&](const ArenaAllocator::Part& known) {
     const std::uint64_t before = part.offset - known.offset;  // Large where it lies before.
     return before <= known.bytes && part.bytes <= known.bytes - before;
   });

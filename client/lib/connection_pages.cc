@@ -144,7 +144,7 @@ void Connection::TakeBack(const Pending& refused) {
   }
   if (calls.refused.size() >= kInFlightMax) calls.refused.erase(calls.refused.begin());
   calls.refused.push_back(refused.number);
-  std::sort(calls.refused.begin(), calls.refused.end());
+  std::ranges::sort(calls.refused);
   while (!calls.refused.empty() && calls.meeting->TakeBack(calls.refused.back())) {
     calls.refused.pop_back();
   }

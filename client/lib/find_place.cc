@@ -159,7 +159,7 @@ Failure CheckDevices(const char* name, const std::string& path, const json& rows
         return wrong(row, column, "null, for no device leads from a rank to itself", entry);
       }
       const bool several =
-          entry.is_array() && !entry.empty() && std::all_of(entry.begin(), entry.end(), is_name);
+          entry.is_array() && !entry.empty() && std::ranges::all_of(entry, is_name);
       if (!entry.is_null() && !is_name(entry) && !several) {
         return wrong(row, column, "an RDMA device, a list of them, or null", entry);
       }
@@ -244,7 +244,7 @@ std::optional<std::string> InCommon(const json& entries) {
   };
   for (const json& entry : entries) {
     if (!entry.is_array()) look(entry);
-    if (entry.is_array()) std::for_each(entry.begin(), entry.end(), look);
+    if (entry.is_array()) std::ranges::for_each(entry, look);
   }
   if (!differ) return std::nullopt;
   std::string common = std::to_string(entries.size());

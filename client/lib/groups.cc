@@ -109,8 +109,7 @@ std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<ColorAn
   for (std::uint32_t rank = 0; rank < places.size(); ++rank) {
     if (places[rank].color == color) ranks.push_back(rank);
   }
-  std::stable_sort(ranks.begin(), ranks.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return places[a].key < places[b].key; });
+  std::ranges::stable_sort(ranks, {}, [&](std::uint32_t rank) { return places[rank].key; });
   return ranks;
 }
 
@@ -203,7 +202,7 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
   const bool with_daemon = ranks.size() > 1;
   Connection& session = *group.connection->session;
   if (with_daemon) {
-    const auto own = std::find(ranks.begin(), ranks.end(), group.rank());
+    const auto own = std::ranges::find(ranks, group.rank());
     if (own == ranks.end()) {
       failure = {FailureCode::kInternal, kNoRank, "the exchange of colors lost this rank's own"};
     } else {

@@ -164,9 +164,8 @@ bool Discovery::IsRepeated(Neighbour& neighbour, const wire::DiscoveryHello& hel
 // The neighbour that has been silent the longest goes, if it is lost.
 bool Discovery::MakeRoom(std::uint64_t now_ns) {
   if (neighbours_.size() < kNeighboursMax) return true;
-  const auto oldest = std::min_element(
-      neighbours_.begin(), neighbours_.end(),
-      [](const auto& a, const auto& b) { return a.second.heard_ns < b.second.heard_ns; });
+  const auto oldest = std::ranges::min_element(
+      neighbours_, {}, [](const auto& known) { return known.second.heard_ns; });
   if (!oldest->second.IsLost(now_ns)) return false;
   SetDialed(oldest->second, "");
   neighbours_.erase(oldest);
@@ -188,8 +187,7 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
   } else {
     const bool has_ended =
         known != neighbours_.end() &&
-        std::count(known->second.ended_incarnations.begin(), known->second.ended_incarnations.end(),
-                   hello.incarnation) != 0;
+        std::ranges::count(known->second.ended_incarnations, hello.incarnation) != 0;
     if (has_ended || (entry != nullptr && !has_heard_us)) ++counters_.replayed;
     if (has_ended) return;
     if (!has_heard_us) return Repeat(port, hello, /*asks_back=*/true, now_ns);
@@ -227,8 +225,8 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
 void Discovery::Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back,
                        std::uint64_t now_ns) {
   const wire::HeardNode heard{hello.node_id, hello.nonce, asks_back ? wire::kHeardAsksBack : 0, 0};
-  const auto same = std::find_if(port.to_repeat.begin(), port.to_repeat.end(),
-                                 [&](const auto& one) { return one.node_id == hello.node_id; });
+  const auto same = std::ranges::find_if(
+      port.to_repeat, [&](const auto& one) { return one.node_id == hello.node_id; });
   if (same != port.to_repeat.end()) {
     *same = heard;
   } else if (port.to_repeat.size() < kToRepeatMax) {
@@ -310,8 +308,8 @@ Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
     if (!one.IsLost(now_ns)) on_it.push_back(one.id);
   }
   for (auto& [interface, on_it] : occupants) {
-    std::sort(on_it.begin(), on_it.end());
-    on_it.erase(std::unique(on_it.begin(), on_it.end()), on_it.end());
+    std::ranges::sort(on_it);
+    on_it.erase(std::ranges::unique(on_it).begin(), on_it.end());
   }
   return occupants;
 }
@@ -319,8 +317,8 @@ Discovery::Occupants Discovery::FindOccupants(std::uint64_t now_ns) const {
 // Of more than kMeshMax on an interface: those whose distance is a power of two.
 bool Discovery::IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const {
   if (on_it.size() <= kMeshMax) return true;
-  const auto place = std::lower_bound(on_it.begin(), on_it.end(), node) - on_it.begin();
-  const auto own = std::lower_bound(on_it.begin(), on_it.end(), options_.self) - on_it.begin();
+  const auto place = std::ranges::lower_bound(on_it, node) - on_it.begin();
+  const auto own = std::ranges::lower_bound(on_it, options_.self) - on_it.begin();
   const auto apart = static_cast<std::size_t>(std::abs(place - own));
   return std::has_single_bit(apart) || std::has_single_bit(on_it.size() - apart);
 }
@@ -364,7 +362,7 @@ std::vector<const Discovery::Neighbour*> Discovery::Neighbours() const {
 }
 
 bool Discovery::Hears(const NodeId& id, std::uint64_t now_ns) const {
-  return std::any_of(neighbours_.begin(), neighbours_.end(), [&](const auto& entry) {
+  return std::ranges::any_of(neighbours_, [&](const auto& entry) {
     return entry.second.id == id && !entry.second.IsLost(now_ns);
   });
 }

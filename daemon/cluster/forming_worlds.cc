@@ -17,7 +17,7 @@ void FormingWorlds::Add(std::uint64_t group, const std::string& name,
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
     const FormedMember& member = members[rank];
     if (member.node == self_) continue;
-    if (std::find(world.nodes.begin(), world.nodes.end(), member.node) != world.nodes.end()) {
+    if (std::ranges::find(world.nodes, member.node) != world.nodes.end()) {
       continue;
     }
     world.nodes.push_back(member.node);

@@ -77,9 +77,8 @@ InterfaceFault WhyNotUsed(const platform::NetworkInterface& interface,
   };
   if (interface.loopback) return {Reason::loopback, "loopback"};
   if (!patterns.empty()) {
-    const bool allowed = std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) {
-      return MatchesPattern(interface.name, pattern);
-    });
+    const bool allowed = std::ranges::any_of(
+        patterns, [&](const auto& pattern) { return MatchesPattern(interface.name, pattern); });
     if (!allowed) return {Reason::not_asked_for, "not among discovery { interfaces }"};
   } else {
     for (const Kind& kind : kLeftOut) {

@@ -130,9 +130,8 @@ void Rendezvous::ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId
   Forget(id, rank, node);
   const auto job = jobs_.find(id);
   if (job == jobs_.end() || deadlines_.empty() || left_count_ >= kLeftMax) return;
-  const bool waits_here =
-      std::any_of(job->second.begin(), job->second.end(),
-                  [this](const auto& entry) { return entry.second.node == self_; });
+  const bool waits_here = std::ranges::any_of(
+      job->second, [this](const auto& entry) { return entry.second.node == self_; });
   if (waits_here && left_[id].insert(rank).second) ++left_count_;
 }
 
@@ -311,7 +310,7 @@ std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t
 
 NodeId Rendezvous::NodeOf(const v1::WorldMember& member) {
   NodeId node;
-  std::copy(member.node_id().begin(), member.node_id().end(), node.bytes.begin());
+  std::ranges::copy(member.node_id(), node.bytes.begin());
   return node;
 }
 
@@ -324,11 +323,10 @@ bool Rendezvous::MayBeOf(std::uint64_t attempt, const Known& node) {
 // the one that has ended. Once its loss is noticed all groups of that node fail, and the new one must not be
 // among them.
 bool Rendezvous::NamesAnotherDaemon(const v1::WorldFormed& formed) const {
-  return std::any_of(formed.members().begin(), formed.members().end(),
-                     [this](const v1::WorldMember& member) {
-                       const auto known = nodes_.find(NodeOf(member));
-                       return known != nodes_.end() && !MayBeOf(member.attempt(), known->second);
-                     });
+  return std::ranges::any_of(formed.members(), [this](const v1::WorldMember& member) {
+    const auto known = nodes_.find(NodeOf(member));
+    return known != nodes_.end() && !MayBeOf(member.attempt(), known->second);
+  });
 }
 
 // From the node of rank 0, and of a size that a job may have.
@@ -338,18 +336,16 @@ bool Rendezvous::IsFine(const NodeId& node, const v1::WorldFormed& formed) const
     return member.node_id().size() == node.bytes.size();
   };
   return CheckClaim({JobId{formed.user(), formed.job()}, 0, size, 0, {}}).ok() &&
-         std::all_of(formed.members().begin(), formed.members().end(), has_node) &&
-         NodeOf(formed.members(0)) == node;
+         std::ranges::all_of(formed.members(), has_node) && NodeOf(formed.members(0)) == node;
 }
 
 // Nodes outside a world make no group of it, and nobody would tell them that it has failed.
 bool Rendezvous::IsToBeHeld(const NodeId& node, const v1::WorldFormed& formed) const {
-  const bool is_in_it =
-      std::any_of(formed.members().begin(), formed.members().end(),
-                  [this](const v1::WorldMember& member) { return NodeOf(member) == self_; });
+  const bool is_in_it = std::ranges::any_of(
+      formed.members(), [this](const v1::WorldMember& member) { return NodeOf(member) == self_; });
   if (!is_in_it || !NamesAnotherDaemon(formed)) return false;
-  const auto of_sender = std::count_if(held_.begin(), held_.end(),
-                                       [&node](const Held& held) { return held.from == node; });
+  const auto of_sender =
+      std::ranges::count_if(held_, [&node](const Held& held) { return held.from == node; });
   return of_sender < static_cast<std::ptrdiff_t>(kHeldPerNodeMax) && held_.size() < kHeldMax;
 }
 
@@ -367,9 +363,8 @@ void Rendezvous::TakeHeld() {
 }
 
 void Rendezvous::TakeHeld(std::uint64_t group) {
-  const auto found = std::find_if(held_.begin(), held_.end(), [group](const Held& held) {
-    return held.formed.group() == group;
-  });
+  const auto found = std::ranges::find_if(
+      held_, [group](const Held& held) { return held.formed.group() == group; });
   if (found == held_.end()) return;
   const Held held = std::move(*found);
   held_.erase(found);
@@ -416,8 +411,7 @@ void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t
     const auto is_it = [&node = node, &known = known](const v1::WorldMember& member) {
       return NodeOf(member) == node && MayBeOf(member.attempt(), known);
     };
-    if (std::none_of(formed.members().begin(), formed.members().end(), is_it))
-      port_.SendToNode(node, message);
+    if (std::ranges::none_of(formed.members(), is_it)) port_.SendToNode(node, message);
   }
 }
 

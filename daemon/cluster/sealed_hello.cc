@@ -39,7 +39,7 @@ bool IsLinkLocal(const wire::AddressBytes& address) {
 HelloSeal::HelloSeal(std::span<const std::uint8_t> key, std::string_view cluster) {
   wire::Mac made = fabric::KeyedHash(
       key, BytesOf(absl::StrCat("mlxcomm discovery key 1 ", std::string(cluster))));
-  std::copy(made.begin(), made.end(), key_.begin());
+  std::ranges::copy(made, key_.begin());
   OPENSSL_cleanse(made.data(), made.size());
   const wire::Mac tag = fabric::KeyedHash(
       key, BytesOf(absl::StrCat("mlxcomm discovery tag 1 ", std::string(cluster))));

@@ -11,7 +11,7 @@ namespace mlxcomm::cluster {
 namespace {
 
 bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
-  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  return std::ranges::find(nodes, node) != nodes.end();
 }
 
 }  // namespace
@@ -103,8 +103,8 @@ void Shrink::Withdraw(std::uint64_t session, std::uint64_t group) {
   for (auto& [id, forming] : forming_) {
     if (forming.group != group) continue;
     std::erase_if(forming.askers, is_its);
-    const auto place = std::find_if(forming.sessions.begin(), forming.sessions.end(),
-                                    [&](const auto& entry) { return entry.second == session; });
+    const auto place = std::ranges::find_if(
+        forming.sessions, [&](const auto& entry) { return entry.second == session; });
     if (place == forming.sessions.end()) continue;
     forming.sessions.erase(place);
     port_.GiveUpPlace(session, id);
@@ -132,8 +132,8 @@ void Shrink::OnGroupRemoved(std::uint64_t group) {
 void Shrink::OnNodeUp(const NodeId& node) {
   for (auto& [group, round] : rounds_) {
     if (!Refresh(group, round)) continue;
-    const bool member = std::any_of(round.view.ranks.begin(), round.view.ranks.end(),
-                                    [&](const auto& rank) { return rank.node == node; });
+    const bool member =
+        std::ranges::any_of(round.view.ranks, [&](const auto& rank) { return rank.node == node; });
     const v1::ShrinkState state = StateOf(group, round);
     if (member && state.asked_size() > 0) SendState(node, state);
   }
@@ -230,7 +230,7 @@ void Shrink::AnswerDoubt(const NodeId& node, const v1::ShrinkState& state) {
 }
 
 bool Shrink::IsInDoubt(std::uint64_t group) const {
-  return std::any_of(forming_.begin(), forming_.end(), [group](const auto& entry) {
+  return std::ranges::any_of(forming_, [group](const auto& entry) {
     return entry.second.group == group && entry.second.in_doubt && !entry.second.awaited.empty();
   });
 }
@@ -339,8 +339,8 @@ bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
     forming.in_doubt = true;
     round->askers.merge(forming.askers);
   }
-  const bool asked = std::any_of(ranks.begin(), ranks.end(),
-                                 [&](std::uint32_t rank) { return round->askers.contains(rank); });
+  const bool asked =
+      std::ranges::any_of(ranks, [&](std::uint32_t rank) { return round->askers.contains(rank); });
   if (!asked) {
     SendJoined(node, formed.new_group(), "no rank there asks any more");
   } else if (!BeginForming(formed.group(), formed.new_group(), node, *round, ranks)) {
@@ -392,7 +392,7 @@ void Shrink::OnJoined(const NodeId& node, const v1::ShrinkJoined& joined) {
   if (std::erase(found->second.awaited, node) == 0) return;
   if (!joined.refusal().empty()) {
     const std::vector<NodeId>& nodes = found->second.nodes;
-    const auto at = std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
+    const auto at = std::ranges::find(nodes, node) - nodes.begin();
     const auto& [rank, description] = found->second.first_ranks[static_cast<std::size_t>(at)];
     port_.FailGroup(
         joined.new_group(),

@@ -24,7 +24,7 @@ class Graph {
     neighbours_[b].push_back(a);
   }
   void Sort() {
-    for (auto& of_one : neighbours_) std::sort(of_one.begin(), of_one.end());
+    for (auto& of_one : neighbours_) std::ranges::sort(of_one);
   }
   std::size_t size() const { return neighbours_.size(); }
   bool AreJoined(std::size_t a, std::size_t b) const { return joined_[a * size() + b]; }
@@ -59,8 +59,8 @@ class Graph {
   }
 
   bool EachHas(std::size_t count) const {
-    return std::all_of(neighbours_.begin(), neighbours_.end(),
-                       [count](const auto& of_one) { return of_one.size() == count; });
+    return std::ranges::all_of(neighbours_,
+                               [count](const auto& of_one) { return of_one.size() == count; });
   }
 
  private:
@@ -192,8 +192,8 @@ bool AreAllOnOneSwitch(const Wiring& wiring, const std::vector<std::uint32_t>& s
     nodes.resize(wiring.nodes.size());
     nodes[wiring.cables[i].from] = nodes[wiring.cables[i].to] = true;
   }
-  return std::any_of(on.begin(), on.end(), [](const auto& entry) {
-    return std::find(entry.second.begin(), entry.second.end(), false) == entry.second.end();
+  return std::ranges::any_of(on, [](const auto& entry) {
+    return std::ranges::find(entry.second, false) == entry.second.end();
   });
 }
 
@@ -231,10 +231,8 @@ Topology FindTopology(const Wiring& wiring) {
   topology.switches = Switches(wiring).OfCables();
   std::vector<std::size_t> order(wiring.nodes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const Wiring::Node& one = wiring.nodes[a];
-    const Wiring::Node& other = wiring.nodes[b];
-    return std::tie(one.name, one.id) < std::tie(other.name, other.id);
+  std::ranges::sort(order, {}, [&](std::size_t node) {
+    return std::tie(wiring.nodes[node].name, wiring.nodes[node].id);
   });
   std::vector<std::size_t> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;

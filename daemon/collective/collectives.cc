@@ -33,8 +33,7 @@ void Collectives::CountNodes(const GroupLayout& layout, bool made) {
 }
 
 std::vector<Group*>::iterator Collectives::PlaceInOrder(std::uint64_t group) {
-  return std::lower_bound(in_order_.begin(), in_order_.end(), group,
-                          [](const Group* one, std::uint64_t id) { return one->id() < id; });
+  return std::ranges::lower_bound(in_order_, group, {}, &Group::id);
 }
 
 bool Collectives::RemoveIfOver(std::uint64_t group) {
@@ -162,8 +161,8 @@ void Collectives::OnTime(std::uint64_t now_ns) {
 }
 
 bool Collectives::UsesSession(SessionId session) const {
-  return std::any_of(groups_.begin(), groups_.end(),
-                     [session](const auto& entry) { return entry.second->UsesSession(session); });
+  return std::ranges::any_of(
+      groups_, [session](const auto& entry) { return entry.second->UsesSession(session); });
 }
 
 }  // namespace mlxcomm::collective

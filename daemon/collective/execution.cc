@@ -61,8 +61,7 @@ void Execution::IndexSteps() {
     tagged_.push_back(
         {NameOf(step.node, step.tag, IsReceive(step)), static_cast<std::uint32_t>(i)});
   }
-  std::sort(tagged_.begin(), tagged_.end(),
-            [](const TaggedStep& a, const TaggedStep& b) { return a.name < b.name; });
+  std::ranges::sort(tagged_, {}, &TaggedStep::name);
 }
 
 // Inverts `after`.
@@ -86,9 +85,7 @@ void Execution::IndexSuccessors() {
 
 int Execution::FindStep(std::uint16_t node, std::uint16_t tag, bool receive) const {
   const std::uint64_t name = NameOf(node, tag, receive);
-  const auto found = std::lower_bound(
-      tagged_.begin(), tagged_.end(), name,
-      [](const TaggedStep& step, std::uint64_t wanted) { return step.name < wanted; });
+  const auto found = std::ranges::lower_bound(tagged_, name, {}, &TaggedStep::name);
   if (found == tagged_.end() || found->name != name) return -1;
   return static_cast<int>(found->index);
 }
@@ -403,12 +400,12 @@ void Execution::Abort() {
     const Step& step = plan_.steps[i];
     StepState& state = states_[i];
     if (step.kind == StepKind::kSend && state.under_way > 0 &&
-        std::find(cancelled.begin(), cancelled.end(), step.node) == cancelled.end()) {
+        std::ranges::find(cancelled, step.node) == cancelled.end()) {
       cancelled.push_back(step.node);
       NewAction(Action::Kind::kCancel, step);
     }
     if (IsReceive(step) && state.posted && state.done < state.chunks &&
-        std::find(withdrawals_.begin(), withdrawals_.end(), step.node) == withdrawals_.end()) {
+        std::ranges::find(withdrawals_, step.node) == withdrawals_.end()) {
       withdrawals_.push_back(step.node);
       NewAction(Action::Kind::kWithdraw, step);
     }
@@ -419,10 +416,7 @@ void Execution::Abort() {
   }
 }
 
-void Execution::OnWithdrawn(std::uint16_t node) {
-  withdrawals_.erase(std::remove(withdrawals_.begin(), withdrawals_.end(), node),
-                     withdrawals_.end());
-}
+void Execution::OnWithdrawn(std::uint16_t node) { std::erase(withdrawals_, node); }
 
 void Execution::OnNodeLost(std::uint16_t node) {
   OnWithdrawn(node);

@@ -61,8 +61,7 @@ std::vector<Operation*> Group::InOrder() const {
 void Group::PutInOrder(std::vector<Operation*>& operations) const {
   operations.clear();
   for (const auto& [key, operation] : by_key_) operations.push_back(operation);
-  std::sort(operations.begin(), operations.end(),
-            [](const Operation* a, const Operation* b) { return a->key < b->key; });
+  std::ranges::sort(operations, {}, &Operation::key);
 }
 
 void Group::SolicitFrom(std::uint16_t node) {

@@ -106,8 +106,8 @@ bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
   const auto is_late = [now_ns](const Operation::LocalCall& local) {
     return local.called && local.deadline_ns <= now_ns;
   };
-  const bool any_is_late = std::any_of(by_key_.begin(), by_key_.end(), [&](const auto& entry) {
-    return std::any_of(entry.second->calls.begin(), entry.second->calls.end(), is_late);
+  const bool any_is_late = std::ranges::any_of(by_key_, [&](const auto& entry) {
+    return std::ranges::any_of(entry.second->calls, is_late);
   });
   if (!any_is_late) return false;
   for (Operation* const operation : InOrder()) {
@@ -340,8 +340,8 @@ void Group::FailOperationsOfLeftRanks(std::uint64_t now_ns) {
 }
 
 bool Group::FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns) {
-  const bool called = std::any_of(operation.calls.begin(), operation.calls.end(),
-                                  [](const auto& local) { return local.called; });
+  const bool called =
+      std::ranges::any_of(operation.calls, [](const auto& local) { return local.called; });
   if (!called) return false;  // No rank here waits for it.
   for (std::uint32_t rank = 0; rank < layout_.rank_count(); ++rank) {
     if (!NeedsRank(operation, rank)) continue;
@@ -385,8 +385,8 @@ void Group::FinishSendsTo(std::uint16_t node) {
 void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns) {
   // Ranks that had left in an orderly way are not missed.
   const auto& ranks = layout_.ranks_on(node);
-  const auto lost = std::find_if(ranks.begin(), ranks.end(),
-                                 [this](std::uint32_t rank) { return !remote_[rank].left; });
+  const auto lost =
+      std::ranges::find_if(ranks, [this](std::uint32_t rank) { return !remote_[rank].left; });
   if (lost == ranks.end() && !failed()) return FinishSendsTo(node);
   for (Operation* const operation : InOrder()) {
     if (operation->running) operation->execution.OnNodeLost(node);
@@ -498,11 +498,10 @@ std::vector<RankActivity> Group::Activity() const {
 }
 
 bool Group::UsesSession(SessionId session) const {
-  return std::any_of(by_key_.begin(), by_key_.end(), [session](const auto& entry) {
-    return std::any_of(entry.second->calls.begin(), entry.second->calls.end(),
-                       [session](const Operation::LocalCall& local) {
-                         return local.called && local.call.session == session;
-                       });
+  return std::ranges::any_of(by_key_, [session](const auto& entry) {
+    return std::ranges::any_of(entry.second->calls, [session](const Operation::LocalCall& local) {
+      return local.called && local.call.session == session;
+    });
   });
 }
 

@@ -70,8 +70,8 @@ void Inquest::OnNodeLost(std::uint16_t node) {
 
 bool Inquest::CloseIfDue(std::uint64_t now_ns) {
   if (state_ != State::kOpen) return false;
-  const bool all = std::all_of(reported_.begin(), reported_.end(),
-                               [](std::uint8_t reported) { return reported != 0; });
+  const bool all =
+      std::ranges::all_of(reported_, [](std::uint8_t reported) { return reported != 0; });
   if (!all && now_ns < deadline_ns_) return false;
   Conclude();
   state_ = State::kClosed;
@@ -106,7 +106,7 @@ std::string Inquest::DescribeParty(const Party& party) const {
     return IsElsewhere(rank) ? absl::StrCat("has finished ", DescribeKey(known.operation))
                              : absl::StrCat("called ", kFinished);
   }
-  const bool own_is_same = std::all_of(party.begin(), party.end(), [&](std::uint32_t other) {
+  const bool own_is_same = std::ranges::all_of(party, [&](std::uint32_t other) {
     return known_[other].rank_call.own == known.rank_call.own;
   });
   const std::string own = own_is_same ? known.rank_call.own : std::string();
@@ -123,7 +123,7 @@ std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
     const Known& known = known_[rank];
     if (!HasCalled(rank) || !Involves(rank)) continue;
     if (whose == Whose::kElsewhere && !IsElsewhere(rank)) continue;
-    const auto same = std::find_if(parties.begin(), parties.end(), [&](const Party& party) {
+    const auto same = std::ranges::find_if(parties, [&](const Party& party) {
       const Known& other = known_[party.front()];
       return other.rank_call.call == known.rank_call.call && other.operation == known.operation &&
              (!with_own || other.rank_call.own == known.rank_call.own);
@@ -225,8 +225,8 @@ bool Inquest::TurnToAnEarlierMismatch() {
       calls[call.earlier_number].insert(call.earlier_call);
     }
   }
-  const auto different = std::find_if(calls.begin(), calls.end(),
-                                      [](const auto& one) { return one.second.size() > 1; });
+  const auto different =
+      std::ranges::find_if(calls, [](const auto& one) { return one.second.size() > 1; });
   if (different == calls.end()) return false;
   operation_ = {operation_.group, different->first};
   for (Known& known : known_) {

@@ -290,7 +290,7 @@ void Membership::SpreadLoss(std::uint64_t group, std::uint64_t now_ns) {
   for (const auto& [id, entry] : groups_) {
     if (entry.origin.kind != GroupKind::kSplit || entry.origin.parent != group) continue;
     const auto& ranks = entry.origin.parent_ranks;
-    const auto found = std::find(ranks.begin(), ranks.end(), lost);
+    const auto found = std::ranges::find(ranks, lost);
     Group& child = *collectives_.Find(id);
     if (found == ranks.end() || child.failed()) continue;
     OperationKey key;

@@ -36,8 +36,8 @@ void RollCall::OnNodeLost(std::uint16_t node) {
 
 bool RollCall::CloseIfDue(std::uint64_t now_ns) {
   if (!open_) return false;
-  const bool all = std::all_of(answered_.begin(), answered_.end(),
-                               [](std::uint8_t answered) { return answered != 0; });
+  const bool all =
+      std::ranges::all_of(answered_, [](std::uint8_t answered) { return answered != 0; });
   if (!all && now_ns < deadline_ns_) return false;
   open_ = false;
   return true;

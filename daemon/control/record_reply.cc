@@ -199,9 +199,8 @@ void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequ
   for (const TrackCopy& loop : recorder.Copy(TrackKind::kLoop, FlightRecorder::kLoopEvents)) {
     lives = record::LivesOf(loop.events);  // There is one loop.
   }
-  reply.set_operations_of_others(static_cast<std::uint64_t>(std::count_if(
-      lives.begin(), lives.end(),
-      [&](const OperationLife& life) { return !translation.IsSeen(life.name.group); })));
+  reply.set_operations_of_others(static_cast<std::uint64_t>(std::ranges::count_if(
+      lives, [&](const OperationLife& life) { return !translation.IsSeen(life.name.group); })));
   std::erase_if(lives,
                 [&](const OperationLife& life) { return !translation.IsWanted(life.name.group); });
   const std::size_t most = request.operations_max();

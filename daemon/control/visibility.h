@@ -22,20 +22,19 @@ inline bool MaySee(const intake::User& viewer, const std::string& user) {
 inline void HideOthers(const intake::User& viewer, v1::StatusReply& reply) {
   if (MaySeeAll(viewer)) return;
   auto& jobs = *reply.mutable_jobs();
-  const auto others =
-      std::stable_partition(jobs.begin(), jobs.end(),
-                            [&](const v1::JobStatus& job) { return MaySee(viewer, job.user()); });
-  reply.set_jobs_of_others(static_cast<std::uint32_t>(jobs.end() - others));
-  jobs.erase(others, jobs.end());
+  const auto others = std::ranges::stable_partition(
+      jobs, [&](const v1::JobStatus& job) { return MaySee(viewer, job.user()); });
+  reply.set_jobs_of_others(static_cast<std::uint32_t>(others.size()));
+  jobs.erase(others.begin(), jobs.end());
   auto& ended = *reply.mutable_ended_jobs();
-  ended.erase(std::remove_if(ended.begin(), ended.end(),
-                             [&](const v1::EndedJob& job) { return !MaySee(viewer, job.user()); }),
-              ended.end());
+  const auto hidden = std::ranges::remove_if(
+      ended, [&](const v1::EndedJob& job) { return !MaySee(viewer, job.user()); });
+  ended.erase(hidden.begin(), ended.end());
   for (v1::NodeStatus& node : *reply.mutable_nodes()) {
     auto& users = *node.mutable_users();
-    users.erase(std::remove_if(users.begin(), users.end(),
-                               [&](const v1::UseStatus& use) { return use.user() != viewer.name; }),
-                users.end());
+    const auto of_others = std::ranges::remove_if(
+        users, [&](const v1::UseStatus& use) { return use.user() != viewer.name; });
+    users.erase(of_others.begin(), users.end());
   }
 }
 

@@ -80,7 +80,7 @@ Failure Intake::CheckTools(const Peer& peer) const {
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("it serves ", tools_, " tools already, its limit: end some of them")};
   }
-  const auto own = std::count_if(sessions_.begin(), sessions_.end(), [&peer](const auto& entry) {
+  const auto own = std::ranges::count_if(sessions_, [&peer](const auto& entry) {
     const Session& other = *entry.second;
     return other.peer().role == peer.role && !other.ended() && other.peer().uid == peer.uid;
   });

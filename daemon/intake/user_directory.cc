@@ -32,7 +32,7 @@ absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::strin
   const absl::StatusOr<gid_t> found = platform::FindGroup(group);
   if (absl::IsNotFound(found.status())) return false;
   if (!found.ok()) return found.status();
-  return std::find(account.groups.begin(), account.groups.end(), *found) != account.groups.end();
+  return std::ranges::find(account.groups, *found) != account.groups.end();
 }
 
 // The system gives the same reason for too many threads and for too little room for their stacks.

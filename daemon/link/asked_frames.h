@@ -21,7 +21,7 @@ class AskedFrames {
  public:
   // Asked for it was, where it has come and was dropped once more.
   void Want(std::uint64_t sequence) {
-    const auto found = std::find(wanted_.begin(), wanted_.end(), sequence);
+    const auto found = std::ranges::find(wanted_, sequence);
     if (found != wanted_.end()) {
       if (found - wanted_.begin() < static_cast<std::ptrdiff_t>(asked_)) --asked_;
       wanted_.erase(found);

@@ -51,19 +51,19 @@ class LargeFrames {
   }
 
   bool HasFailedSince(const RailPath& path, std::uint64_t since_ns) const {
-    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return std::ranges::any_of(entries_, [&](const Entry& entry) {
       return entry.path == path && entry.failed_ns >= since_ns;
     });
   }
   // On any path.
   bool AreLostSince(std::uint64_t since_ns) const {
-    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return std::ranges::any_of(entries_, [&](const Entry& entry) {
       return entry.is_lost() && entry.failed_ns >= since_ns;
     });
   }
   bool AreLostOn(const RailPath& path) const {
-    return std::any_of(entries_.begin(), entries_.end(),
-                       [&](const Entry& entry) { return entry.path == path && entry.is_lost(); });
+    return std::ranges::any_of(
+        entries_, [&](const Entry& entry) { return entry.path == path && entry.is_lost(); });
   }
   // "en2 - en3, en4 - en5"; empty: on none.
   std::string PathsText() const {
@@ -87,13 +87,10 @@ class LargeFrames {
 
   // The one that failed first makes room.
   Entry& EntryOf(const RailPath& path) {
-    const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const Entry& entry) { return entry.path == path; });
+    const auto found = std::ranges::find(entries_, path, &Entry::path);
     if (found != entries_.end()) return *found;
     if (entries_.size() == kPathsMax) {
-      entries_.erase(std::min_element(
-          entries_.begin(), entries_.end(),
-          [](const Entry& a, const Entry& b) { return a.failed_ns < b.failed_ns; }));
+      entries_.erase(std::ranges::min_element(entries_, {}, &Entry::failed_ns));
     }
     return entries_.emplace_back(Entry{path});
   }

@@ -204,10 +204,10 @@ void Links::TellOfForwarding(std::uint64_t now_ns) {
 // other's sign of life is early, and not woken again.
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
-  const bool seldom = options_.may_ask_seldom() &&
-                      std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
-                        return peer->link->HasHeardAllSince(ticked_ns_);
-                      });
+  const bool seldom =
+      options_.may_ask_seldom() && std::ranges::all_of(in_order_, [this](const Peer* peer) {
+        return peer->link->HasHeardAllSince(ticked_ns_);
+      });
   early_ns_ = seldom ? interval_ns : 0;
   next_tick_ns_ = now_ns + interval_ns + early_ns_;
   ticked_ns_ = now_ns;
@@ -293,13 +293,12 @@ absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail
 }
 
 bool Links::IsJoining(const NodeId& node) const {
-  return std::any_of(joins_.begin(), joins_.end(),
-                     [&](const UnderWay& join) { return join.peer == node; });
+  return std::ranges::any_of(joins_, [&](const UnderWay& join) { return join.peer == node; });
 }
 
 // By a join under way that this node has dialed, or has accepted.
 bool Links::Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const {
-  return std::any_of(joins_.begin(), joins_.end(), [&](const UnderWay& join) {
+  return std::ranges::any_of(joins_, [&](const UnderWay& join) {
     return join.peer == peer && join.as_dialer == as_dialer &&
            (join.anew || anew || join.path == path);
   });
@@ -486,13 +485,13 @@ bool Links::IsFar(const Peer& peer) const {
 }
 
 std::size_t Links::far_nodes() const {
-  return static_cast<std::size_t>(std::count_if(in_order_.begin(), in_order_.end(),
-                                                [this](const Peer* peer) { return IsFar(*peer); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(in_order_, [this](const Peer* peer) { return IsFar(*peer); }));
 }
 
 std::size_t Links::nodes() const {
-  return static_cast<std::size_t>(std::count_if(
-      in_order_.begin(), in_order_.end(), [this](const Peer* peer) { return HasPlace(*peer); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(in_order_, [this](const Peer* peer) { return HasPlace(*peer); }));
 }
 
 NodeClaim Links::ClaimOf(const Peer& peer) const {

@@ -62,9 +62,7 @@ class ReceivedRanges {
   };
   // The first range that begins behind `offset`.
   std::size_t After(std::uint64_t offset) const {
-    const auto behind = std::upper_bound(
-        ranges_.begin(), ranges_.end(), offset,
-        [](std::uint64_t wanted, const Range& range) { return wanted < range.begin; });
+    const auto behind = std::ranges::upper_bound(ranges_, offset, {}, &Range::begin);
     return static_cast<std::size_t>(behind - ranges_.begin());
   }
   absl::InlinedVector<Range, kRangesKept> ranges_;  // In order, apart from each other.

@@ -44,9 +44,8 @@ const JobHistory::Job* JobHistory::OnRemoved(std::uint64_t group, std::uint64_t 
     return of_user.second.back().ended_ns + kKeptNs <= now_ns;
   });
   if (ended_.size() >= kUsersMax && !ended_.contains(job.id.user)) {
-    ended_.erase(std::min_element(ended_.begin(), ended_.end(), [](const auto& a, const auto& b) {
-      return a.second.back().ended_ns < b.second.back().ended_ns;
-    }));
+    ended_.erase(std::ranges::min_element(
+        ended_, {}, [](const auto& of_user) { return of_user.second.back().ended_ns; }));
   }
   std::deque<Ended>& of_user = ended_[job.id.user];
   if (of_user.size() >= kPerUserMax) of_user.pop_front();
@@ -78,9 +77,7 @@ void JobHistory::Write(std::uint64_t now_ns,
       told.set_pid(one.job.pid);
     }
   }
-  std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
-    return a.ended_ms_ago() < b.ended_ms_ago();
-  });
+  std::ranges::stable_sort(ended, {}, &v1::EndedJob::ended_ms_ago);
 }
 
 }  // namespace mlxcomm::node

@@ -264,8 +264,8 @@ void Jobs::FailAll(const Failure& failure) {
 // The first local rank that is gone.
 std::uint32_t Jobs::RankLeft(const collective::Group& group) {
   const std::vector<std::uint32_t>& ranks = group.layout().local_ranks();
-  const auto gone = std::find_if(ranks.begin(), ranks.end(),
-                                 [&group](std::uint32_t rank) { return group.RankIsGone(rank); });
+  const auto gone =
+      std::ranges::find_if(ranks, [&group](std::uint32_t rank) { return group.RankIsGone(rank); });
   return gone == ranks.end() ? ranks.front() : *gone;
 }
 
@@ -516,7 +516,7 @@ void Jobs::RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMem
     if (member.node == options_.fabric.self.id) {
       if (member.session != 0) rendezvous_.Leave(member.session);
       OnAttachRefused(member.session, failure);
-    } else if (std::find(nodes.begin(), nodes.end(), member.node) == nodes.end()) {
+    } else if (std::ranges::find(nodes, member.node) == nodes.end()) {
       nodes.push_back(member.node);
       SendToNode(member.node, message);
     }

@@ -154,11 +154,11 @@ void Meetings::CloseForGood(std::uint64_t group) {
 void Meetings::CloseAllOf(SessionId session) {
   std::vector<std::uint64_t> groups;
   for (const auto& [group, page] : pages_) {
-    if (std::find(page->sessions.begin(), page->sessions.end(), session) != page->sessions.end()) {
+    if (std::ranges::find(page->sessions, session) != page->sessions.end()) {
       groups.push_back(group);
     }
   }
-  std::sort(groups.begin(), groups.end());
+  std::ranges::sort(groups);
   for (const std::uint64_t group : groups) CloseForGood(group);
 }
 
@@ -200,11 +200,11 @@ void Meetings::OnTime() {
   for (const auto& [group, page] : pages_) {
     if (page->side.open() && page->side.HasWaitedSince(before_ns)) waited_on.push_back(group);
   }
-  std::sort(waited_on.begin(), waited_on.end());
+  std::ranges::sort(waited_on);
   for (const std::uint64_t group : waited_on) Close(group);
   Harvest();
-  all_harvested_ = std::all_of(pages_.begin(), pages_.end(),
-                               [](const auto& page) { return page.second->is_harvested; });
+  all_harvested_ =
+      std::ranges::all_of(pages_, [](const auto& page) { return page.second->is_harvested; });
 }
 
 void Meetings::Harvest(Page& page) {

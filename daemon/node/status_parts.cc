@@ -13,8 +13,7 @@ namespace {
 void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
   for (const v1::GroupStatus& group : told.groups()) {
     auto& groups = *job.mutable_groups();
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const auto& other) { return other.id() == group.id(); });
+    const auto same = std::ranges::find(groups, group.id(), &v1::GroupStatus::id);
     if (same == groups.end()) {
       *groups.Add() = group;
       continue;
@@ -55,7 +54,7 @@ void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
       std::min<std::size_t>(static_cast<std::size_t>(answer.ended_jobs_size()), kMost);
   for (std::size_t i = 0; i < count; ++i) {
     const v1::EndedJob& told = answer.ended_jobs(static_cast<int>(i));
-    const auto same = std::find_if(ended.begin(), ended.end(), [&](const v1::EndedJob& other) {
+    const auto same = std::ranges::find_if(ended, [&](const v1::EndedJob& other) {
       return other.group() == told.group() && other.user() == told.user();
     });
     if (same == ended.end()) {
@@ -73,11 +72,11 @@ void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
 void RemoveRunning(v1::StatusReply& reply) {
   auto& ended = *reply.mutable_ended_jobs();
   const auto runs = [&reply](const v1::EndedJob& one) {
-    return std::any_of(reply.jobs().begin(), reply.jobs().end(), [&](const v1::JobStatus& job) {
+    return std::ranges::any_of(reply.jobs(), [&](const v1::JobStatus& job) {
       return job.name() == one.name() && job.user() == one.user() && job.state() != "forming";
     });
   };
-  ended.erase(std::remove_if(ended.begin(), ended.end(), runs), ended.end());
+  ended.erase(std::ranges::remove_if(ended, runs).begin(), ended.end());
 }
 
 void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusReply& reply) {
@@ -106,25 +105,19 @@ void Sort(v1::StatusReply& reply) {
   std::sort(nodes.begin() + 1, nodes.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
   auto& ended = *reply.mutable_ended_jobs();
-  std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
-    return a.ended_ms_ago() < b.ended_ms_ago();
-  });
+  std::ranges::stable_sort(ended, {}, &v1::EndedJob::ended_ms_ago);
   auto& jobs = *reply.mutable_jobs();
-  std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
-    return std::tuple(a.user(), a.name(), a.state()) < std::tuple(b.user(), b.name(), b.state());
-  });
+  std::ranges::sort(
+      jobs, {}, [](const auto& job) { return std::tuple(job.user(), job.name(), job.state()); });
   for (v1::JobStatus& job : jobs) {
     auto& ranks = *job.mutable_ranks();
-    std::sort(ranks.begin(), ranks.end(),
-              [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+    std::ranges::sort(ranks, {}, &v1::RankStatus::rank);
     auto& groups = *job.mutable_groups();
-    std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.name(), a.id()) < std::pair(b.name(), b.id());
-    });
+    std::ranges::sort(groups, {},
+                      [](const auto& group) { return std::pair(group.name(), group.id()); });
     for (v1::GroupStatus& group : groups) {
       auto& members = *group.mutable_ranks();
-      std::sort(members.begin(), members.end(),
-                [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+      std::ranges::sort(members, {}, &v1::RankStatus::rank);
     }
   }
 }

@@ -8,7 +8,7 @@ namespace mlxcomm::platform {
 std::vector<InterfaceChange> Compare(const std::vector<NetworkInterface>& before,
                                      const std::vector<NetworkInterface>& now) {
   const auto find = [](const std::vector<NetworkInterface>& in, const std::string& name) {
-    return std::find_if(in.begin(), in.end(), [&](const auto& one) { return one.name == name; });
+    return std::ranges::find_if(in, [&](const auto& one) { return one.name == name; });
   };
   std::vector<InterfaceChange> changes;
   for (const NetworkInterface& old : before) {
@@ -45,8 +45,8 @@ std::vector<InterfaceChange> InterfaceWatch::Read() {
   seen_ = *std::move(now);
   for (const NetworkInterface& one : seen_) {
     const InterfaceChange up{one.name, InterfaceChange::Kind::kUp};
-    if (!one.running || std::count(ready.begin(), ready.end(), one.name) == 0) continue;
-    if (std::count(changes.begin(), changes.end(), up) == 0) changes.push_back(up);
+    if (!one.running || std::ranges::count(ready, one.name) == 0) continue;
+    if (std::ranges::count(changes, up) == 0) changes.push_back(up);
   }
   return changes;
 }

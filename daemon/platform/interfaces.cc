@@ -73,8 +73,7 @@ bool IsLoopback(const std::string& text) {
   const absl::StatusOr<std::vector<NetworkInterface>> all = ListInterfaces();
   if (!all.ok()) return false;
   return std::any_of(all->begin(), all->end(), [&](const NetworkInterface& one) {
-    return one.loopback &&
-           (one.name == text || std::count(one.addresses.begin(), one.addresses.end(), text) > 0);
+    return one.loopback && (one.name == text || std::ranges::count(one.addresses, text) > 0);
   });
 }
 
@@ -103,7 +102,7 @@ absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces() {
     found.running = found.running && HasCarrier(name);
     found.index = ::if_nametoindex(name.c_str());
     found.bridge_member = IsBridgeMember(name);
-    std::sort(found.addresses.begin(), found.addresses.end());
+    std::ranges::sort(found.addresses);
     all.push_back(std::move(found));
   }
   return all;

@@ -158,7 +158,7 @@ TrialResult TryWakeTime() {
   }
   other.join();
   if (times.size() < kTimes) return Fails("a thread that was rung for did not wake in 5 s");
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   const std::uint64_t median = times[times.size() / 2];
   const std::string seen = absl::StrCat("median ", median / 1000, " us, 99 of 100 within ",
                                         times[times.size() * 99 / 100] / 1000, " us, the longest ",

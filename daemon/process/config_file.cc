@@ -181,7 +181,7 @@ std::string HostIn(const std::string& text, bool any_port) {
   std::string host = text.substr(0, colon);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  const bool fine = std::all_of(host.begin(), host.end(), [bracketed](char c) {
+  const bool fine = std::ranges::all_of(host, [bracketed](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
            (bracketed && (c == ':' || c == '%'));
   });

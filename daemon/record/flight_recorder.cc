@@ -61,8 +61,8 @@ void FlightRecorder::CloseTrack(const EventRing* closed) {
 
 std::size_t FlightRecorder::TrackCount(TrackKind kind) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::count_if(
-      tracks_.begin(), tracks_.end(), [kind](const auto& track) { return track->kind == kind; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(tracks_, [kind](const auto& track) { return track->kind == kind; }));
 }
 
 std::vector<TrackCopy> FlightRecorder::Copy(TrackKind kind, std::size_t most) const {

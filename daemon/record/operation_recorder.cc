@@ -135,7 +135,7 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
 // left out.
 void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> calls) {
   const std::uint64_t read_ns = clock_();
-  const bool can_be = std::all_of(calls.begin(), calls.end(), [read_ns](const MetCall& call) {
+  const bool can_be = std::ranges::all_of(calls, [read_ns](const MetCall& call) {
     return call.ended_ns <= read_ns && call.began_ns <= call.ended_ns;
   });
   if (calls.empty() || !can_be) return;
@@ -195,15 +195,14 @@ std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& ope
   if (track_ != nullptr) track_->Copy(kLoopEventsRead, 0, events);
   std::erase_if(events, [group](const Event& event) { return event.group != group; });
   std::vector<record::OperationLife> lives = record::LivesOf(events);
-  const auto found = std::find_if(lives.begin(), lives.end(),
-                                  [&](const auto& life) { return life.name == operation; });
+  const auto found = std::ranges::find(lives, operation, &record::OperationLife::name);
   if (found != lives.end()) lives.erase(found + 1, lives.end());
   if (lives.size() > kOperationsTold) {
     lives.erase(lives.begin(), lives.end() - static_cast<std::ptrdiff_t>(kOperationsTold));
   }
   const auto rails = recorder_.Copy(record::TrackKind::kRail, kRailEventsRead);
   record::AddCarriers(rails, lives);
-  std::reverse(lives.begin(), lives.end());
+  std::ranges::reverse(lives);
   return record::DescribeLives(lives, rails, clock_());
 }
 

@@ -50,7 +50,7 @@ void StoreChoice::Learn(const StoredWork& work, Stores stores, std::uint64_t byt
 }
 
 Stores StoreChoice::NextToTry(const Kind& kind) {
-  const auto* next = std::find(kTried.begin(), kTried.end(), kind.tried);
+  const auto* next = std::ranges::find(kTried, kind.tried);
   do {
     if (++next == kTried.end()) next = kTried.begin();
   } while (*next == kind.usual || (kind.stays_in_cache && *next == Stores::kNonTemporal));

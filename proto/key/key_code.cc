@@ -103,8 +103,7 @@ bool IsClusterName(std::string_view name) {
 std::string WriteKeyCode(const NamedKey& key) {
   Coded coded;
   const auto checksum = Checksum(key.cluster, key.key.bytes());
-  std::copy(checksum.begin(), checksum.end(),
-            std::copy(key.key.bytes().begin(), key.key.bytes().end(), coded.begin()));
+  std::ranges::copy(checksum, std::ranges::copy(key.key.bytes(), coded.begin()).out);
   std::string code = key.cluster.empty() ? "" : key.cluster + ":";
   for (std::size_t i = 0; i < kCodedCharacters; ++i) {
     if (i > 0 && i % kGroupCharacters == 0) code.push_back('-');

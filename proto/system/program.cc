@@ -29,8 +29,8 @@ constexpr std::chrono::seconds kUntilKilled{5};
 std::vector<std::string> PlainEnvironment(
     const std::vector<std::pair<std::string, std::string>>& more) {
   const auto is_replaced = [&more](std::string_view text) {
-    return std::any_of(more.begin(), more.end(),
-                       [text](const auto& one) { return text.starts_with(one.first + "="); });
+    return std::ranges::any_of(
+        more, [text](const auto& one) { return text.starts_with(one.first + "="); });
   };
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -105,7 +105,7 @@ std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::stri
   std::vector<std::string> places;
   if (node_of.size() != ranks) return places;
   for (const auto& [rank, node] : node_of) {
-    if (std::find(places.begin(), places.end(), node) == places.end()) places.push_back(node);
+    if (std::ranges::find(places, node) == places.end()) places.push_back(node);
   }
   return places;
 }

@@ -66,7 +66,7 @@ void Fill(const CLI::App& app, Command& command) {
 }  // namespace
 
 bool Command::runs_program() const {
-  return std::any_of(options.begin(), options.end(), [](const CommandOption& option) {
+  return std::ranges::any_of(options, [](const CommandOption& option) {
     return option.positional && option.names.front() == "command";
   });
 }

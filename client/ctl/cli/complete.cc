@@ -16,8 +16,7 @@ bool IsPlainWord(std::string_view name) {
 const CommandOption* FindOption(const Command& command, std::string_view name) {
   for (const CommandOption& option : command.options) {
     if (option.positional) continue;
-    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end())
-      return &option;
+    if (std::ranges::find(option.names, name) != option.names.end()) return &option;
   }
   return nullptr;
 }

@@ -64,8 +64,9 @@ std::string UsageOf(const CLI::App& app, const std::string& name) {
     std::string word = is_program ? "-- PROGRAM [ARGUMENT...]" : TypeOf(*option);
     if (word.empty() || word == "TEXT") {
       word = option->get_name();
-      std::transform(word.begin(), word.end(), word.begin(),
-                     [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+      std::ranges::transform(word, word.begin(), [](unsigned char letter) {
+        return static_cast<char>(std::toupper(letter));
+      });
     }
     usage += " " + (option->get_required() || is_program ? word : "[" + word + "]");
   }
@@ -80,7 +81,7 @@ class HelpFormat final : public CLI::Formatter {
     std::vector<std::string> groups;
     for (const CLI::App* const verb : below) {
       const std::string& group = verb->get_group();
-      if (!group.empty() && std::find(groups.begin(), groups.end(), group) == groups.end())
+      if (!group.empty() && std::ranges::find(groups, group) == groups.end())
         groups.push_back(group);
     }
     for (const std::string& group : groups) {

@@ -34,7 +34,7 @@ int RunSchema(const SchemaOptions& options) {
     if (!schema) return Fail(kExitFailed, absl::StrCat("there is no message ", verb.message));
     return WriteOut(*schema, "schema");
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   const std::string lines = absl::StrJoin(names, "\n") + "\n";
   if (!wanted.empty()) {
     const std::string meant = DidYouMean(wanted, names);

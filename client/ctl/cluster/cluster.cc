@@ -133,7 +133,7 @@ bool Accepts(const v1::StatusReply& status, const ClusterKeys& keys) {
   if (status.nodes_size() == 0) return false;
   const auto& told = status.nodes(0).cluster_keys();
   const std::vector<std::string> ids = IdsOf(keys);
-  return std::equal(told.begin(), told.end(), ids.begin(), ids.end());
+  return std::ranges::equal(told, ids);
 }
 
 // A running daemon reads its key file again on SIGHUP; its status shows whether it has. For the
@@ -216,7 +216,7 @@ std::string WhoLacks(const v1::StatusReply& status, const std::string& id) {
   std::string lacking;
   for (const v1::NodeStatus& node : status.nodes()) {
     const auto& ids = node.cluster_keys();
-    if (node.answered() && std::find(ids.begin(), ids.end(), id) != ids.end()) continue;
+    if (node.answered() && std::ranges::find(ids, id) != ids.end()) continue;
     lacking += (lacking.empty() ? "" : ", ") + Shown(node.name());
   }
   return lacking;

@@ -84,7 +84,7 @@ std::string CodeOf(const std::string& key) {
   constexpr std::size_t kBitsOfCharacter = 5;
   ClusterKey::Bytes bytes{};
   if (key.size() != bytes.size()) return {};
-  std::copy(key.begin(), key.end(), bytes.begin());
+  std::ranges::copy(key, bytes.begin());
   std::string code = WriteKeyCode({"", ClusterKey(bytes)});
   std::erase(code, '-');
   return code.substr(0, bytes.size() * 8 / kBitsOfCharacter);

@@ -33,7 +33,7 @@ bool IsConnection(const v1::RailStatus& rail) {
 bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
   if (rail.transport() == v1::Transport::route || rail.state() != v1::RailState::up) return false;
   const bool with_side_rail =
-      std::any_of(link.rails().begin(), link.rails().end(), [&rail](const v1::RailStatus& other) {
+      std::ranges::any_of(link.rails(), [&rail](const v1::RailStatus& other) {
         return IsBeside(other.transport()) && other.state() == v1::RailState::up &&
                other.local_interface() == rail.local_interface() &&
                other.remote_interface() == rail.remote_interface();
@@ -43,7 +43,7 @@ bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
 
 bool AnyLink(const ClusterFacts& cluster, bool (*is)(const v1::LinkStatus&)) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    if (std::any_of(node.links().begin(), node.links().end(), is)) return true;
+    if (std::ranges::any_of(node.links(), is)) return true;
   }
   return false;
 }
@@ -55,8 +55,7 @@ bool AnyLinkIsDown(const ClusterFacts& cluster) { return AnyLink(cluster, IsDown
 // Also one of a link that is up over others.
 bool AnyCableIsDown(const ClusterFacts& cluster) {
   return AnyLink(cluster, [](const v1::LinkStatus& link) {
-    return IsDown(link) ||
-           std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+    return IsDown(link) || std::ranges::any_of(link.rails(), [](const v1::RailStatus& rail) {
              return IsConnection(rail) && rail.state() != v1::RailState::up;
            });
   });
@@ -216,8 +215,7 @@ bool LacksACable(const ClusterFacts& cluster) {
   const v1::TopologyReply& topology = cluster.topology;
   const auto& nodes = topology.nodes();
   return !topology.ring_closed() && topology.ring_size() > 2 && !AnyCableIsDown(cluster) &&
-         std::none_of(nodes.begin(), nodes.end(),
-                      [](const v1::TopologyNode& node) { return node.state() == "lost"; });
+         std::ranges::find(nodes, "lost", &v1::TopologyNode::state) == nodes.end();
 }
 
 // There are enough cables for a ring, but two of them are side by side.

@@ -27,10 +27,9 @@ void CheckInterface(const Facts& facts, const std::string& node,
 
 // Any link, in any state: its own faults are other findings.
 bool HasLink(const v1::NodeStatus& node, const v1::DiscoveredNeighbour& heard) {
-  return std::any_of(node.links().begin(), node.links().end(),
-                     [&heard](const v1::LinkStatus& link) {
-                       return link.peer_id() == heard.id() || link.peer() == heard.address();
-                     });
+  return std::ranges::any_of(node.links(), [&heard](const v1::LinkStatus& link) {
+    return link.peer_id() == heard.id() || link.peer() == heard.address();
+  });
 }
 
 void CheckUnlinked(const v1::NodeStatus& node, Findings& findings) {

@@ -95,8 +95,8 @@ bool IsOff(const Facts& facts, const std::string& node) {
 }
 
 bool AnyRailIsUp(const v1::NodeStatus& node) {
-  return std::any_of(node.links().begin(), node.links().end(), [](const v1::LinkStatus& link) {
-    return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+  return std::ranges::any_of(node.links(), [](const v1::LinkStatus& link) {
+    return std::ranges::any_of(link.rails(), [](const v1::RailStatus& rail) {
       return rail.transport() == v1::Transport::rdma && rail.state() == v1::RailState::up;
     });
   });
@@ -194,8 +194,8 @@ void CheckOwnSystem(const Facts& facts, Findings& findings) {
   if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) findings.Add("MC307", "RDMA");
   if (facts.cluster.daemon_answers) return;  // It knows which ports matter.
   for (const RdmaPort& port : facts.system.rdma) {
-    const bool plugged = std::any_of(
-        facts.system.interfaces.begin(), facts.system.interfaces.end(),
+    const bool plugged = std::ranges::any_of(
+        facts.system.interfaces,
         [&port](const InterfaceFacts& one) { return one.name == port.interface && one.running; });
     if (port.state == "ACTIVE" || port.state.empty() || !plugged) continue;
     findings.Add("MC306", absl::StrCat("RDMA device ", port.device, " port ", port.port),

@@ -58,10 +58,9 @@ bool CheckDaemonThere(const Facts& facts, const SshHostFacts& host, Findings& fi
   }
   if (!facts.cluster.daemon_answers || host.node_id.empty()) return true;  // Nothing to compare.
   const v1::StatusReply& own = facts.cluster.status;
-  const bool is_up =
-      std::any_of(own.nodes().begin(), own.nodes().end(), [&host](const v1::NodeStatus& node) {
-        return node.id() == host.node_id && node.state() != "lost";
-      });
+  const bool is_up = std::ranges::any_of(own.nodes(), [&host](const v1::NodeStatus& node) {
+    return node.id() == host.node_id && node.state() != "lost";
+  });
   if (is_up) return true;
   findings.Add("MC611", object,
                {{"node", host.node}, {"cluster", host.cluster}, {"own_cluster", own.cluster()}});
@@ -73,9 +72,7 @@ bool CheckDaemonThere(const Facts& facts, const SshHostFacts& host, Findings& fi
 void CheckSsh(const Facts& facts, Findings& findings) {
   const SshFacts& ssh = facts.ssh;
   if (!ssh.asked) return;
-  const auto no_ssh =
-      std::find_if(ssh.hosts.begin(), ssh.hosts.end(),
-                   [](const SshHostFacts& host) { return host.answer == SshAnswer::kNoSsh; });
+  const auto no_ssh = std::ranges::find(ssh.hosts, SshAnswer::kNoSsh, &SshHostFacts::answer);
   if (no_ssh != ssh.hosts.end()) findings.Add("MC601", "ssh", {{"said", no_ssh->said}});
   for (const std::string& node : ssh.nameless) {
     findings.Add("MC612", absl::StrCat("node ", node));

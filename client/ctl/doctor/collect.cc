@@ -38,7 +38,7 @@ std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
 }
 
 void AddNew(const std::string& one, std::vector<std::string>& all) {
-  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  if (std::ranges::find(all, one) == all.end()) all.push_back(one);
 }
 
 void JoinPortsToInterfaces(SystemFacts& facts) {

@@ -17,8 +17,7 @@ const FindingKind* Of(v1::LinkReason::Value reason, bool rdma) {
   if (reason == v1::LinkReason::none) return nullptr;
   for (const FindingKind& kind : FindingKinds()) {
     const auto& reasons = kind.reasons;
-    if (IsRdma(kind) == rdma && std::find(reasons.begin(), reasons.end(), reason) != reasons.end())
-      return &kind;
+    if (IsRdma(kind) == rdma && std::ranges::find(reasons, reason) != reasons.end()) return &kind;
   }
   return nullptr;
 }
@@ -33,9 +32,8 @@ std::string Filled(std::string_view text, const Findings::Values& values) {
     text.remove_prefix(open + 1);
     const std::size_t close = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
     const bool is_name = close != std::string_view::npos && close > 0 && text[close] == '}';
-    const auto value = std::find_if(values.begin(), values.end(), [&](const auto& one) {
-      return is_name && one.first == text.substr(0, close);
-    });
+    const auto value = std::ranges::find_if(
+        values, [&](const auto& one) { return is_name && one.first == text.substr(0, close); });
     if (value == values.end()) {
       out += '{';
       continue;
@@ -60,8 +58,7 @@ const char* SeverityText(Severity severity) {
 
 const FindingKind* KindOf(std::string_view id) {
   const std::span<const FindingKind> kinds = FindingKinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(),
-                                  [id](const FindingKind& kind) { return kind.id == id; });
+  const auto found = std::ranges::find(kinds, id, &FindingKind::id);
   return found == kinds.end() ? nullptr : &*found;
 }
 
@@ -80,10 +77,9 @@ void Findings::Add(std::string_view id, std::string object, const Values& values
 bool Findings::IsConsequence(const Finding& finding) const {
   const FindingKind& kind = *KindOf(finding.id);
   // A less severe finding cannot be its only cause.
-  return std::any_of(all_.begin(), all_.end(), [&kind](const Finding& other) {
+  return std::ranges::any_of(all_, [&kind](const Finding& other) {
     return KindOf(other.id)->severity <= kind.severity &&
-           std::find(kind.depends_on.begin(), kind.depends_on.end(), other.id) !=
-               kind.depends_on.end();
+           std::ranges::find(kind.depends_on, other.id) != kind.depends_on.end();
   });
 }
 
@@ -92,15 +88,14 @@ std::vector<Finding> Findings::Sorted() const {
   for (const Finding& finding : all_) {
     if (!IsConsequence(finding)) sorted.push_back(finding);
   }
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Finding& a, const Finding& b) {
-    return std::pair(KindOf(a.code)->severity, a.code) <
-           std::pair(KindOf(b.code)->severity, b.code);
+  std::ranges::stable_sort(sorted, {}, [](const Finding& finding) {
+    return std::pair(KindOf(finding.code)->severity, finding.code);
   });
   return sorted;
 }
 
 bool Findings::Any(Severity severity) const {
-  return std::any_of(all_.begin(), all_.end(), [&](const Finding& finding) {
+  return std::ranges::any_of(all_, [&](const Finding& finding) {
     return KindOf(finding.code)->severity == severity && !IsConsequence(finding);
   });
 }

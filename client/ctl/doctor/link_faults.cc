@@ -15,7 +15,7 @@ bool IsOnTheCable(const v1::LinkStatus& link) {
     return address.starts_with("[fe80:");
   };
   return is_link_local(link.peer()) ||
-         std::any_of(link.rails().begin(), link.rails().end(), [&](const v1::RailStatus& rail) {
+         std::ranges::any_of(link.rails(), [&](const v1::RailStatus& rail) {
            return is_link_local(rail.remote_address());
          });
 }
@@ -55,7 +55,7 @@ std::optional<OffInterface> SwitchedOffUnder(const ClusterFacts& cluster,
 }
 
 bool HasAnotherLink(const v1::NodeStatus& node, const v1::LinkStatus& link) {
-  return std::any_of(node.links().begin(), node.links().end(), [&](const v1::LinkStatus& other) {
+  return std::ranges::any_of(node.links(), [&](const v1::LinkStatus& other) {
     return &other != &link && other.state() == v1::LinkState::up;
   });
 }
@@ -155,7 +155,7 @@ bool IsStillComing(const Facts& facts, std::uint64_t ms_ago) {
 
 bool HearsForeignHellos(const Facts& facts, const v1::NodeStatus& node) {
   const auto& interfaces = node.discovery().interfaces();
-  return std::any_of(interfaces.begin(), interfaces.end(), [&](const v1::DiscoveryInterface& one) {
+  return std::ranges::any_of(interfaces, [&](const v1::DiscoveryInterface& one) {
     return one.has_foreign_ms_ago() && IsStillComing(facts, one.foreign_ms_ago());
   });
 }

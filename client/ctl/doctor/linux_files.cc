@@ -29,7 +29,7 @@ std::vector<std::string> ListFolder(const std::string& path) {
        !error && at != end && names.size() < kNamesMax; at.increment(error)) {
     names.push_back(at->path().filename().string());
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

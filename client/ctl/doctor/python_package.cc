@@ -72,7 +72,7 @@ std::vector<std::string> FindPythons(const std::string& own_path, const char* pa
   std::vector<std::string> pythons;
   for (const std::string& folder : folders) {
     const std::string python = folder + "/python3";
-    const bool is_new = std::find(pythons.begin(), pythons.end(), python) == pythons.end();
+    const bool is_new = std::ranges::find(pythons, python) == pythons.end();
     // A relative folder is another one after a change of folder.
     if (!folder.starts_with('/') || !is_new || IsApplesOwn(python)) continue;
     if (::access(python.c_str(), X_OK) == 0) pythons.push_back(python);

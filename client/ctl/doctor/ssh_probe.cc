@@ -62,7 +62,7 @@ constexpr Complaint kComplaints[] = {
 // The last message is the reason why ssh has ended.
 SshAnswer WhyNot(absl::string_view text) {
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
-  std::reverse(lines.begin(), lines.end());
+  std::ranges::reverse(lines);
   for (const absl::string_view line : lines) {
     for (const Complaint& complaint : kComplaints) {
       if (!absl::StrContains(line, complaint.words)) continue;

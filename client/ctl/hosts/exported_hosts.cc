@@ -106,7 +106,7 @@ class Exporter {
                        MakePrintable(node->state()) +
                        ": bring it back (mlxcommctl status), or leave it out");
       }
-      if (std::find(chosen_.begin(), chosen_.end(), node) != chosen_.end()) {
+      if (std::ranges::find(chosen_, node) != chosen_.end()) {
         return Refusal("node " + MakePrintable(node->name()) + " is named twice");
       }
       chosen_.push_back(node);
@@ -128,8 +128,7 @@ class Exporter {
         const int place = found == places.end() ? static_cast<int>(places.size()) : found->second;
         return std::pair(place, node->name());
       };
-      std::stable_sort(chosen_.begin(), chosen_.end(),
-                       [&](const auto* a, const auto* b) { return key(a) < key(b); });
+      std::ranges::stable_sort(chosen_, {}, key);
     }
     cables_ = FindCables(fabric_, Ids());
     if (wishes_.keep_order) return;
@@ -197,8 +196,8 @@ class Exporter {
   bool AreBeside(std::size_t a, std::size_t b) const { return Next(a) == b || Next(b) == a; }
 
   static std::size_t RdmaCables(const std::vector<FabricCable>& cables) {
-    return static_cast<std::size_t>(std::count_if(
-        cables.begin(), cables.end(), [](const FabricCable& cable) { return cable.has_rdma(); }));
+    return static_cast<std::size_t>(
+        std::ranges::count_if(cables, [](const FabricCable& cable) { return cable.has_rdma(); }));
   }
 
   // The least number of devices that any two have in common; lists some of the pairs that have
@@ -288,10 +287,10 @@ class Exporter {
       if (holders_[one.ipv4] > 1 || IsEndOfCable(place, one.interface)) continue;
       std::size_t near = 0;
       for (std::size_t other = 0; other < count(); ++other) {
-        near += other != place && std::any_of(seen_[other].begin(), seen_[other].end(),
-                                              [&](const InterfaceAddress& theirs) {
-                                                return AreInOneNetwork(one.ipv4, theirs.ipv4);
-                                              });
+        near += other != place &&
+                std::ranges::any_of(seen_[other], [&](const InterfaceAddress& theirs) {
+                  return AreInOneNetwork(one.ipv4, theirs.ipv4);
+                });
       }
       if (best != nullptr && near <= best_near) continue;
       best = &one;

@@ -41,14 +41,14 @@ std::string DeviceIn(const std::string& name) {
     return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
   };
   const bool is_name = !name.empty() && name.front() != '-' && name.size() <= kDeviceNameBytesMax &&
-                       std::all_of(name.begin(), name.end(), fits);
+                       std::ranges::all_of(name, fits);
   return is_name ? name : "";
 }
 
 bool IsActive(const v1::NodeStatus& node, const std::string& device) {
-  return std::any_of(
-      node.rdma().devices().begin(), node.rdma().devices().end(),
-      [&](const v1::RdmaDevice& one) { return one.name() == device && one.active(); });
+  return std::ranges::any_of(node.rdma().devices(), [&](const v1::RdmaDevice& one) {
+    return one.name() == device && one.active();
+  });
 }
 
 // A cable by its ends, the one of the smaller place first. Where a rail has no interface, as over
@@ -193,8 +193,7 @@ void KeepTheBest(std::vector<FabricCable>& cables) {
     return std::tuple(cable.switched, !cable.has_rdma(), !cable.has_addresses(),
                       -cable.bytes_per_second_best);
   };
-  std::stable_sort(cables.begin(), cables.end(),
-                   [&](const FabricCable& a, const FabricCable& b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(cables, {}, rank);
   const FabricCable best = cables.front();
   double fastest = 0;
   for (const FabricCable& cable : cables) {
@@ -225,7 +224,7 @@ class RingSearch {
     for (std::size_t tries = 0; !row.empty() && tries < kRingTriesMax; ++tries) {
       const std::vector<std::size_t>& around = neighbours_[row.back()];
       if (row.size() == neighbours_.size() &&
-          std::find(around.begin(), around.end(), std::size_t{0}) != around.end()) {
+          std::ranges::find(around, std::size_t{0}) != around.end()) {
         return true;
       }
       std::size_t& next = tried.back();

@@ -103,7 +103,7 @@ bool Expand(std::string_view text, std::vector<std::string>& names) {
 Failure AddHosts(const std::string& place, const std::string& text, unsigned slots,
                  Hostfile& file) {
   std::vector<std::string> names;
-  if (!Expand(text, names) || !std::all_of(names.begin(), names.end(), IsHostName)) {
+  if (!Expand(text, names) || !std::ranges::all_of(names, IsHostName)) {
     return Invalid(place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04] (at most " +
                               std::to_string(kHostsMax) + ", of at most " +
                               std::to_string(kHostNameBytesMax) + " bytes each), got " +
@@ -124,7 +124,7 @@ Failure AddHosts(const std::string& place, const std::string& text, unsigned slo
 // --- MPI: a host a line ---------------------------------------------------------------
 
 bool IsOneOf(const std::string& word, std::initializer_list<const char*> words) {
-  return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
+  return std::ranges::any_of(words, [&](const char* one) { return word == one; });
 }
 
 // "slots=2" and similar settings behind a host.
@@ -133,7 +133,7 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   const std::size_t equals = word.find('=');
   std::string name = word.substr(0, equals);
   const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
-  std::replace(name.begin(), name.end(), '-', '_');
+  std::ranges::replace(name, '-', '_');
   const bool count = IsOneOf(name, {"slots", "cpu", "count"});
   if (count ||
       IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
@@ -169,7 +169,7 @@ Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& 
   unsigned slots_max = kSlotsMax;
   std::string user;
   // MPICH writes the number of ranks behind a colon; more than one colon is an IPv6 address.
-  if (std::count(host.begin(), host.end(), ':') == 1) {
+  if (std::ranges::count(host, ':') == 1) {
     const std::string count = host.substr(host.find(':') + 1);
     if (!ReadCount(count, 1, slots)) {
       return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
@@ -192,7 +192,7 @@ Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file)
   std::istringstream lines{std::string(text)};
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
-    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');
+    std::ranges::replace_if(line, [](char c) { return c == '\t' || c == '\r'; }, ' ');
     const std::string place = path + ":" + std::to_string(++number);
     if (Failure failure = ParseMpiLine(place, line, file); !failure.ok()) return failure;
   }
@@ -427,9 +427,8 @@ std::vector<PlacedRanks> PlaceRanks(const std::vector<HostEntry>& hosts, unsigne
     const bool local = IsThisMachine(host.name, own_name);
     const unsigned count = per_host != 0 && host.slots != 0 ? per_host : host.slots;
     if (count == 0) continue;
-    auto found = std::find_if(placed.begin(), placed.end(), [&](const PlacedRanks& one) {
-      return local ? one.local : one.host == host.name;
-    });
+    auto found = std::ranges::find_if(
+        placed, [&](const PlacedRanks& one) { return local ? one.local : one.host == host.name; });
     if (found == placed.end()) found = placed.insert(placed.end(), {host.name, local, {}});
     for (unsigned i = 0; i < count; ++i) found->ranks.push_back(next++);
   }

@@ -15,7 +15,7 @@ std::string NodesOf(const v1::JobStatus& job) {
   std::vector<std::string> nodes;
   for (const v1::RankStatus& rank : job.ranks()) {
     const std::string node = Shown(rank.node());
-    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+    if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
   }
   std::string text;
   for (const std::string& node : nodes) text += (text.empty() ? "" : ", ") + node;

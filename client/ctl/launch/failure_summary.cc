@@ -38,7 +38,7 @@ const RankFate* FirstFailure(const std::vector<RankFate>& fates, const JobOutcom
       if (FailedByItself(fate) && fate.end.pid == outcome.pid) return &fate;
     }
   }
-  const auto first = std::find_if(fates.begin(), fates.end(), FailedByItself);
+  const auto first = std::ranges::find_if(fates, FailedByItself);
   return first == fates.end() ? nullptr : &*first;
 }
 

@@ -20,8 +20,7 @@ constexpr unsigned kTriesMax = 1000;
 constexpr std::size_t kNameBytesMax = 200;  // The daemon's limit.
 
 bool IsInUse(const v1::StatusReply& status, const std::string& name) {
-  return std::any_of(status.jobs().begin(), status.jobs().end(),
-                     [&name](const v1::JobStatus& job) { return job.name() == name; });
+  return std::ranges::find(status.jobs(), name, &v1::JobStatus::name) != status.jobs().end();
 }
 
 // Locks the name in the folder of the private daemon's socket, which only this user can write. Not

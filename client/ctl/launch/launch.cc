@@ -97,7 +97,7 @@ RankCommand ForThisHost(RankCommand command, const LaunchOptions& options,
 // Of the ranks of one host, those that get the input.
 std::vector<unsigned> ReadersOf(const PlacedRanks& placed, const std::string& input) {
   if (input == "all") return placed.ranks;
-  const bool has_0 = std::find(placed.ranks.begin(), placed.ranks.end(), 0u) != placed.ranks.end();
+  const bool has_0 = std::ranges::find(placed.ranks, 0u) != placed.ranks.end();
   return has_0 && input == "0" ? std::vector<unsigned>{0} : std::vector<unsigned>{};
 }
 
@@ -165,8 +165,8 @@ int RunLaunch(const LaunchOptions& options) {
   const std::string own_path = OwnPath(options.called);
   const RankCommand command_here = ForThisHost(command, options, own_path);
   const auto is_here = [](const PlacedRanks& placed) { return placed.local; };
-  const bool has_ranks_here = std::any_of(placement.begin(), placement.end(), is_here);
-  const bool has_others = !std::all_of(placement.begin(), placement.end(), is_here);
+  const bool has_ranks_here = std::ranges::any_of(placement, is_here);
+  const bool has_others = !std::ranges::all_of(placement, is_here);
   constexpr std::uint64_t kPatienceNs = 1'000'000'000;
   v1::StatusReply status;  // Empty if no daemon answers; the ranks report that.
   static_cast<void>(FetchStatus(ValueOf(command, kSocketVariable), status, kPatienceNs));

@@ -42,15 +42,12 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
     for (const v1::NodeStatus& node : status.nodes())
       wanted.hosts.emplace_back().name = node.name();
     // As status lists them after this node, so that each node numbers them alike.
-    std::sort(wanted.hosts.begin(), wanted.hosts.end(),
-              [](const HostEntry& a, const HostEntry& b) { return a.name < b.name; });
+    std::ranges::sort(wanted.hosts, {}, &HostEntry::name);
   } else if (Failure failure = ParseHostList("--nodes", options.nodes, wanted); !failure.ok()) {
     return failure;
   }
   for (const HostEntry& one : wanted.hosts) {
-    const auto found =
-        std::find_if(status.nodes().begin(), status.nodes().end(),
-                     [&](const v1::NodeStatus& node) { return node.name() == one.name; });
+    const auto found = std::ranges::find(status.nodes(), one.name, &v1::NodeStatus::name);
     const std::string shown = MakePrintable(one.name);
     if (found == status.nodes().end()) {
       return Invalid("--nodes: cluster " + MakePrintable(status.cluster()) + " has no node " +
@@ -101,7 +98,7 @@ Failure PlaceLaunch(const LaunchOptions& options, const Hostfile& file,
                     std::vector<PlacedRanks>& placement) {
   const auto ones = [](const HostEntry& host) { return host.slots == 1; };
   const bool spread = options.total > 0 && options.ranks == 0 && !file.hosts.empty() &&
-                      std::all_of(file.hosts.begin(), file.hosts.end(), ones);
+                      std::ranges::all_of(file.hosts, ones);
   const auto hosts = static_cast<unsigned>(file.hosts.size());
   placement = PlaceRanks(file.hosts, spread ? (options.total + hosts - 1) / hosts : options.ranks,
                          OwnHostName());
@@ -146,7 +143,7 @@ Failure ReadEnvironment(const std::string& place, const std::vector<std::string>
     const std::string name = assignment.substr(0, equals);
     const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
     if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0 ||
-        !std::all_of(name.begin(), name.end(), fits)) {
+        !std::ranges::all_of(name, fits)) {
       return Invalid(place + ": expected NAME=VALUE, got \"" + MakePrintable(assignment) + "\"");
     }
     if (equals != std::string::npos) {

@@ -58,7 +58,7 @@ void LaunchRun::Add(std::unique_ptr<RankHost> host, const std::string& name,
 
 int LaunchRun::Run() {
   const auto done = [](const auto& host) { return host->done(); };
-  while (!std::all_of(hosts_.begin(), hosts_.end(), done)) {
+  while (!std::ranges::all_of(hosts_, done)) {
     BeginIfReady();
     Wait();
     Forward();
@@ -151,8 +151,8 @@ void LaunchRun::OnHostFailed(const std::string& host, const std::string& why, in
 void LaunchRun::BeginIfReady() {
   const auto failed = [](const auto& host) { return host->failed(); };
   const auto heard = [&](const auto& host) { return host->ready() || failed(host); };
-  if (begun_ || ending_ || !std::all_of(hosts_.begin(), hosts_.end(), heard)) return;
-  if (std::any_of(hosts_.begin(), hosts_.end(), failed)) return EndAll(SIGTERM);
+  if (begun_ || ending_ || !std::ranges::all_of(hosts_, heard)) return;
+  if (std::ranges::any_of(hosts_, failed)) return EndAll(SIGTERM);
   begun_ = true;
   for (const auto& host : hosts_) host->Begin();
 }
@@ -160,7 +160,7 @@ void LaunchRun::BeginIfReady() {
 void LaunchRun::Wait() {
   std::vector<pollfd> waited;
   const bool takes_input = begun_ && !readers_.empty() && MayRead() &&
-                           std::all_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
+                           std::ranges::all_of(readers_, [](const Reader& reader) {
                              return reader.host->done() || reader.under_way < kLaunchInputBytesMax;
                            });
   if (takes_input) waited.push_back({STDIN_FILENO, POLLIN, 0});

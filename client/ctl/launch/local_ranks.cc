@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "client/ctl/launch/child_process.h"
@@ -30,7 +29,7 @@ LocalRanks::LocalRanks(const std::vector<unsigned>& numbers, Input input,
     : input_(input), listener_(listener), ranks_(numbers.size()) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     ranks_[i].number = numbers[i];
-    ranks_[i].reads = std::find(readers.begin(), readers.end(), numbers[i]) != readers.end();
+    ranks_[i].reads = std::ranges::find(readers, numbers[i]) != readers.end();
   }
 }
 
@@ -163,8 +162,8 @@ void LocalRanks::WriteInput() {
 bool LocalRanks::HoldsUp(const Rank& rank) const {
   if (rank.input_left.size() < kLaunchInputBytesMax) return false;
   const auto reads = [&](const Rank& other) { return &other != &rank && other.input.valid(); };
-  const bool alone = std::none_of(ranks_.begin(), ranks_.end(), reads);
-  return alone || std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& other) {
+  const bool alone = std::ranges::none_of(ranks_, reads);
+  return alone || std::ranges::any_of(ranks_, [&](const Rank& other) {
            return reads(other) && other.input_left.empty();
          });
 }
@@ -280,18 +279,14 @@ void LocalRanks::SignalAll(int signal) {
   }
 }
 
-bool LocalRanks::AnyAlive() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::alive));
-}
+bool LocalRanks::AnyAlive() const { return std::ranges::any_of(ranks_, &Rank::alive); }
 
-bool LocalRanks::AnyOpen() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::open));
-}
+bool LocalRanks::AnyOpen() const { return std::ranges::any_of(ranks_, &Rank::open); }
 
 // Bounded, because where orphans are not reaped they stay in their group for ever.
 bool LocalRanks::LeftBehind() const {
   return killing_ && Clock::now() < kill_at_ + kLastWords &&
-         std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::group_left));
+         std::ranges::any_of(ranks_, &Rank::group_left);
 }
 
 // Processes that ranks leave behind are not waited for when all went well, and are ended otherwise.

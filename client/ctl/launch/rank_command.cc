@@ -161,7 +161,7 @@ std::string JobNameOf(const std::vector<std::string>& command) {
     name = NameIn(script);
     if (IsPythonScript(name)) name.resize(name.size() - 3);
   } else {
-    const auto module = std::find(command.begin(), command.end(), "-m");
+    const auto module = std::ranges::find(command, "-m");
     // `mlxcommctl bench` is called after its verb.
     const bool has_verb = NameIn(command[0]) == "mlxcommctl" && command.size() > 1;
     const bool has_module = IsPython(command[0]) && command.end() - module > 1;

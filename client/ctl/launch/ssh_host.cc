@@ -181,9 +181,7 @@ void SshHost::ReadFrames() {
   if (!open) from_.Reset();
 }
 
-bool SshHost::Has(unsigned rank) const {
-  return std::find(ranks_.begin(), ranks_.end(), rank) != ranks_.end();
-}
+bool SshHost::Has(unsigned rank) const { return std::ranges::find(ranks_, rank) != ranks_.end(); }
 
 void SshHost::Take(const v1::LaunchFrame& frame) {
   switch (frame.what_case()) {

@@ -149,9 +149,7 @@ void AddRanks(TraceWriter& trace, const v1::FlightRecordReply& record) {
     }
   }
   for (auto& [key, operations] : ranks) {
-    std::stable_sort(operations.begin(), operations.end(), [](const auto& a, const auto& b) {
-      return a.first.begin_ns < b.first.begin_ns;
-    });
+    std::ranges::stable_sort(operations, {}, [](const auto& one) { return one.first.begin_ns; });
     RankThreads threads(trace, "rank " + std::to_string(key.second) + " of " + key.first);
     for (const auto& [slice, operation] : operations) {
       AddOperation(trace, threads.ThreadFor(slice), slice, *operation, record.taken_ns());
@@ -172,9 +170,7 @@ std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::
     if (span.what() != what) continue;
     placed.push_back({{span.begin_ns(), span.begin_ns() + span.duration_ns()}, &span});
   }
-  std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
-    return a.slice.end_ns < b.slice.end_ns;
-  });
+  std::ranges::stable_sort(placed, {}, [](const Placed& one) { return one.slice.end_ns; });
   constexpr std::uint64_t kHeaderBytes = 128;  // A frame without payload has a cost, too.
   std::uint64_t free_ns = 0;
   for (std::size_t first = 0; first < placed.size();) {

@@ -161,12 +161,10 @@ void CheckFolders(ServiceFacts& facts) {
 }
 
 int JobsOf(const v1::StatusReply& reply) {
-  return static_cast<int>(
-      std::count_if(reply.jobs().begin(), reply.jobs().end(), [&reply](const v1::JobStatus& job) {
-        return std::any_of(
-            job.ranks().begin(), job.ranks().end(),
-            [&reply](const v1::RankStatus& rank) { return rank.node() == reply.node(); });
-      }));
+  return static_cast<int>(std::ranges::count_if(reply.jobs(), [&reply](const v1::JobStatus& job) {
+    return std::ranges::any_of(
+        job.ranks(), [&reply](const v1::RankStatus& rank) { return rank.node() == reply.node(); });
+  }));
 }
 
 // By a call, because the daemon's log names each process that connects and says nothing.

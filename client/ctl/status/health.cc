@@ -117,8 +117,7 @@ std::string LongAwaited(const v1::JobStatus& job) {
   for (const v1::WaitStatus& wait : job.waits()) {
     if (wait.age_ms() < kLongMs) continue;
     for (const v1::RankStatus& rank : job.ranks()) {
-      const bool awaited = std::find(wait.awaited().begin(), wait.awaited().end(), rank.rank()) !=
-                           wait.awaited().end();
+      const bool awaited = std::ranges::find(wait.awaited(), rank.rank()) != wait.awaited().end();
       if (!awaited || rank.operation() == wait.operation()) continue;
       return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
              HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
@@ -176,12 +175,11 @@ std::string InterfacesWithoutIpv6(const v1::NodeStatus& node) {
 }
 
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
-  return std::any_of(node.links().begin(), node.links().end(),
-                     [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
+  return std::ranges::find(node.links(), id, &v1::LinkStatus::peer_id) != node.links().end();
 }
 
 bool IsRouted(const v1::LinkStatus& link) {
-  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+  return std::ranges::any_of(link.rails(), [](const v1::RailStatus& rail) {
     return rail.transport() == v1::Transport::route && rail.state() == v1::RailState::up;
   });
 }
@@ -205,8 +203,8 @@ Health HealthOf(const v1::StatusReply& status) {
   if (const std::string pulled = PulledCable(status); !pulled.empty()) return bad(pulled);
   const std::string forming = StillForming(status);
   if (!forming.empty()) return bad(forming);
-  const auto failed = static_cast<std::uint64_t>(
-      std::count_if(status.ended_jobs().begin(), status.ended_jobs().end(), HasFailed));
+  const auto failed =
+      static_cast<std::uint64_t>(std::ranges::count_if(status.ended_jobs(), HasFailed));
   if (failed > 0) {
     return bad(Plural(failed, "job") +
                " failed within the last 10 minutes: mlxcommctl events shows what happened before");

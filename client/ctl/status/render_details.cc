@@ -70,9 +70,8 @@ void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
       used += (used.empty() ? "" : ", ") + name;
       if (!interface.detail().empty()) used += " (" + Shown(interface.detail()) + ")";
     } else if (!IsLeftOutByItself(interface)) {
-      const auto same = std::find_if(unused.begin(), unused.end(), [&interface](const auto& one) {
-        return one.first == interface.detail();
-      });
+      const auto same =
+          std::ranges::find(unused, interface.detail(), [](const auto& one) { return one.first; });
       if (same == unused.end()) {
         unused.emplace_back(interface.detail(), name);
       } else {

@@ -97,11 +97,9 @@ void AddBest(const v1::LinkStatus& link, PairOfNodes& pair) {
 // This node first, as the daemon has it; nodes and links by name, numbers as numbers.
 v1::StatusReply InOrder(v1::StatusReply status) {
   auto& nodes = *status.mutable_nodes();
-  const auto others = std::stable_partition(
-      nodes.begin(), nodes.end(), [&](const auto& node) { return node.name() == status.node(); });
-  std::stable_sort(others, nodes.end(), [](const auto& a, const auto& b) {
-    return NumbersPadded(a.name()) < NumbersPadded(b.name());
-  });
+  const auto others = std::ranges::stable_partition(
+      nodes, [&](const auto& node) { return node.name() == status.node(); });
+  std::ranges::stable_sort(others, {}, [](const auto& node) { return NumbersPadded(node.name()); });
   for (v1::NodeStatus& node : nodes) {
     std::stable_sort(node.mutable_links()->begin(), node.mutable_links()->end(),
                      [](const auto& a, const auto& b) {
@@ -173,11 +171,11 @@ std::string KeepBusiest(std::vector<PairOfNodes>& plain, std::size_t most) {
   if (plain.size() <= most) return {};
   std::vector<std::size_t> order(plain.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&plain](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&plain](std::size_t a, std::size_t b) {
     return plain[a].bytes_per_second > plain[b].bytes_per_second;
   });
   order.resize(most);
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   std::vector<PairOfNodes> kept;
   for (const std::size_t at : order) kept.push_back(plain[at]);
   const std::string left_out = Plural(plain.size() - most, "link");

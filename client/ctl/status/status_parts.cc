@@ -160,10 +160,9 @@ void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& told,
   // Ranks that wait for the same in the same operation share one line.
   std::vector<v1::WaitStatus> waits;
   for (const v1::WaitStatus& wait : told) {
-    const auto same = std::find_if(waits.begin(), waits.end(), [&](const v1::WaitStatus& other) {
+    const auto same = std::ranges::find_if(waits, [&](const v1::WaitStatus& other) {
       return other.operation() == wait.operation() &&
-             std::equal(other.awaited().begin(), other.awaited().end(), wait.awaited().begin(),
-                        wait.awaited().end());
+             std::ranges::equal(other.awaited(), wait.awaited());
     });
     if (same == waits.end()) {
       waits.push_back(wait);

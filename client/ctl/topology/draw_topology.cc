@@ -99,7 +99,7 @@ class Picture {
                         Plural(static_cast<std::uint64_t>(topology_.nodes_size()), "node") + ": " +
                         topology_.shape();
     const auto any = [&cables = topology_.cables()](const auto& is) {
-      return std::any_of(cables.begin(), cables.end(), is);
+      return std::ranges::any_of(cables, is);
     };
     if (!ring_.empty())
       title += topology_.ring_closed() ? "\nthick: the ring" : "\nthick: ring order, not closed";
@@ -126,9 +126,8 @@ class Picture {
   std::vector<const v1::TopologyNode*> Order() const {
     std::vector<const v1::TopologyNode*> order;
     for (const v1::TopologyNode& node : topology_.nodes()) order.push_back(&node);
-    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-      return std::pair(NumbersPadded(a->name()), a->id()) <
-             std::pair(NumbersPadded(b->name()), b->id());
+    std::ranges::sort(order, {}, [](const auto* node) {
+      return std::pair(NumbersPadded(node->name()), node->id());
     });
     return order;
   }

@@ -39,8 +39,7 @@ std::vector<Line> LinesOf(const v1::TopologyReply& topology) {
     const End to{Shown(NodeNameIn(topology, cable.to_node())), Shown(cable.to_interface())};
     cables.emplace_back(std::minmax(from, to), &cable);
   }
-  std::stable_sort(cables.begin(), cables.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(cables, {}, [](const auto& cable) { return cable.first; });
   std::vector<Line> lines;
   for (const auto& [ends, cable] : cables) {
     const auto& [from, to] = ends;
@@ -112,9 +111,8 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
     out += "\n";
   }
   const auto& cables = topology.cables();
-  const bool rated = std::any_of(cables.begin(), cables.end(), [](const auto& cable) {
-    return cable.bytes_per_second_best() >= 1;
-  });
+  const bool rated = std::ranges::any_of(
+      cables, [](const auto& cable) { return cable.bytes_per_second_best() >= 1; });
   out += cables.empty() ? "no cables" : "cables";
   out += rated ? std::string(" (rates: ") + kRatesAre + ")\n" : "\n";
   std::size_t widths[2] = {0, 0};

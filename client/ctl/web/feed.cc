@@ -88,7 +88,7 @@ std::string Feed::Next(Viewer& viewer, std::uint64_t ns) {
 void Feed::Publish(std::string_view part, std::string json) {
   if (json.empty()) return;
   const std::lock_guard lock(mutex_);
-  const auto at = std::find(kParts.begin(), kParts.end(), part) - kParts.begin();
+  const auto at = std::ranges::find(kParts, part) - kParts.begin();
   Part& kept = parts_[static_cast<std::size_t>(at)];
   if (kept.json == json) return;
   kept = {std::move(json), ++version_};

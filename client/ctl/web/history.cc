@@ -48,7 +48,7 @@ bool History::Add(const v1::StatusReply& status, std::uint64_t unix_ns) {
   }
   sample.set_bytes_per_second(std::round(sum));
   for (const auto& [ends, rate] : rates) {
-    if (std::find(links_.begin(), links_.end(), ends) != links_.end()) continue;
+    if (std::ranges::find(links_, ends) != links_.end()) continue;
     if (links_.size() < kLinksMax)
       links_.push_back(ends);
     else if (const std::size_t place = PlaceOfLinkThatIsGone(rates); place < links_.size())
@@ -69,8 +69,8 @@ std::size_t History::PlaceOfLinkThatIsGone(const std::map<std::string, double>& 
     const auto& carried = sample.link_bytes_per_second();
     return place < static_cast<std::size_t>(carried.size()) && carried[static_cast<int>(place)] > 0;
   };
-  while (place < links_.size() && (rates.contains(links_[place]) ||
-                                   std::any_of(samples_.begin(), samples_.end(), has_carried)))
+  while (place < links_.size() &&
+         (rates.contains(links_[place]) || std::ranges::any_of(samples_, has_carried)))
     ++place;
   return place;
 }

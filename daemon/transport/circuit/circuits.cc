@@ -29,8 +29,8 @@ std::vector<NodeId> WayIn(const wire::CircuitOpening& opening, std::span<const s
     from += node.bytes.size();
   }
   std::vector<NodeId> sorted = way;
-  std::sort(sorted.begin(), sorted.end());
-  const bool no_loop = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  std::ranges::sort(sorted);
+  const bool no_loop = std::ranges::adjacent_find(sorted) == sorted.end();
   return no_loop ? way : std::vector<NodeId>();
 }
 
@@ -134,7 +134,7 @@ std::vector<std::uint64_t> Circuits::Sorted() const {
   std::vector<std::uint64_t> ids;
   ids.reserve(circuits_.size());
   for (const auto& [id, circuit] : circuits_) ids.push_back(id);
-  std::sort(ids.begin(), ids.end());
+  std::ranges::sort(ids);
   return ids;
 }
 
@@ -184,7 +184,7 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
   wire::CircuitOpening opening;
   std::memcpy(&opening, payload.data(), sizeof opening);
   const std::vector<NodeId> way = WayIn(opening, payload);
-  const auto self = std::find(way.begin(), way.end(), self_);
+  const auto self = std::ranges::find(way, self_);
   const std::uint64_t id = header.group;
   if (self == way.begin() || self == way.end() || *(self - 1) != neighbour || id == 0) {
     CountViolation(neighbour, "an opening of a circuit on a way that cannot be");
@@ -413,7 +413,7 @@ void Circuits::OnTime(std::uint64_t now_ns) {
   for (const auto& [id, circuit] : circuits_) {
     if (circuit.deadline_ns <= now_ns) late.push_back(id);
   }
-  std::sort(late.begin(), late.end());
+  std::ranges::sort(late);
   for (const std::uint64_t id : late) CloseCircuit(id, wire::CircuitEnd::kCut, "no answer in time");
 }
 

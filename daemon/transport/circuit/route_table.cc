@@ -11,7 +11,7 @@ namespace mlxcomm::fabric {
 namespace {
 
 bool IsListed(const std::vector<NodeId>& sorted, const NodeId& node) {
-  return std::binary_search(sorted.begin(), sorted.end(), node);
+  return std::ranges::binary_search(sorted, node);
 }
 
 bool IsNewer(const Advertisement& a, const Advertisement& b) {
@@ -59,8 +59,8 @@ std::optional<Advertisement> Decode(std::span<const std::byte> payload) {
     from += neighbour.bytes.size();
   }
   const std::vector<NodeId>& neighbours = advertisement.neighbours;
-  const bool in_order_once = std::adjacent_find(neighbours.begin(), neighbours.end(),
-                                                std::greater_equal<>()) == neighbours.end();
+  const bool in_order_once =
+      std::ranges::adjacent_find(neighbours, std::greater_equal<>()) == neighbours.end();
   if (!in_order_once || IsListed(neighbours, advertisement.origin)) return std::nullopt;
   return advertisement;
 }
@@ -75,7 +75,7 @@ RouteTable::RouteTable(const NodeId& self, std::uint64_t incarnation, std::strin
 }
 
 void RouteTable::SetNeighbours(std::vector<NodeId> neighbours) {
-  std::sort(neighbours.begin(), neighbours.end());
+  std::ranges::sort(neighbours);
   if (neighbours.size() > wire::kNeighboursMax) neighbours.resize(wire::kNeighboursMax);
   Advertisement& own = nodes_.at(self_).told;
   own.neighbours = std::move(neighbours);
@@ -105,9 +105,8 @@ RouteTable::Verdict RouteTable::Take(const Advertisement& advertisement) {
 
 // The node that has been out of reach the longest goes.
 bool RouteTable::MakeRoom() {
-  const auto oldest = std::min_element(nodes_.begin(), nodes_.end(), [](auto& a, auto& b) {
-    return a.second.unreachable_since_ns < b.second.unreachable_since_ns;
-  });
+  const auto oldest = std::ranges::min_element(
+      nodes_, {}, [](const auto& entry) { return entry.second.unreachable_since_ns; });
   if (oldest->second.unreachable_since_ns == kNever) return false;
   nodes_.erase(oldest);
   changed_ = true;
@@ -139,7 +138,7 @@ void RouteTable::FindWays(std::uint64_t now_ns) {
         next.push_back(to);
       }
     }
-    std::sort(next.begin(), next.end());
+    std::ranges::sort(next);
     ring.swap(next);
   }
   for (auto& [id, node] : nodes_) {

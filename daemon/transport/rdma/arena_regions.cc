@@ -27,14 +27,13 @@ void ArenaRegions::Add(const ClientMemory& arena) {
 void ArenaRegions::Remove(const std::byte* data) {
   {
     const std::lock_guard lock(mutex_);
-    const auto of = std::find_if(arenas_.begin(), arenas_.end(),
-                                 [&](const ClientMemory& arena) { return arena.data == data; });
+    const auto of = std::ranges::find(arenas_, data, &ClientMemory::data);
     if (of == arenas_.end()) return;
-    const auto gone = std::partition(regions_.begin(), regions_.end(),
-                                     [&](const auto& region) { return !of->Has(region->data()); });
-    leaving_.insert(leaving_.end(), std::make_move_iterator(gone),
-                    std::make_move_iterator(regions_.end()));
-    regions_.erase(gone, regions_.end());
+    const auto gone = std::ranges::partition(
+        regions_, [&](const auto& region) { return !of->Has(region->data()); });
+    leaving_.insert(leaving_.end(), std::make_move_iterator(gone.begin()),
+                    std::make_move_iterator(gone.end()));
+    regions_.erase(gone.begin(), gone.end());
     arenas_.erase(of);
     version_.fetch_add(1, std::memory_order_release);
     if (leaving_.empty()) return;
@@ -82,12 +81,12 @@ bool ArenaRegions::TakeWanted(ClientMemory& arena, Piece& piece, std::uint64_t n
   while (!wanted_.empty()) {
     const std::byte* const from = wanted_.back();
     wanted_.pop_back();
-    const auto of = std::find_if(arenas_.begin(), arenas_.end(),
-                                 [&](const ClientMemory& one) { return one.Has(from); });
+    const auto of =
+        std::ranges::find_if(arenas_, [&](const ClientMemory& one) { return one.Has(from); });
     if (of == arenas_.end()) continue;
     piece = PieceOf(*of, from);
-    const bool has = std::any_of(regions_.begin(), regions_.end(),
-                                 [&](const auto& region) { return region->data() == piece.data; });
+    const bool has = std::ranges::any_of(
+        regions_, [&](const auto& region) { return region->data() == piece.data; });
     if (has) continue;
     arena = *of;
     return true;
@@ -115,9 +114,8 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
       if (HasEndedProcess(made.status())) ++ended_by_it_;
       continue;
     }
-    const bool is_there = std::any_of(arenas_.begin(), arenas_.end(), [&](const ClientMemory& one) {
-      return one.owner == arena.owner;
-    });
+    const bool is_there = std::ranges::any_of(
+        arenas_, [&](const ClientMemory& one) { return one.owner == arena.owner; });
     // Else its client has gone meanwhile: it is let go at the end of this.
     (is_there ? regions_ : leaving).push_back(*std::move(made));
     version_.fetch_add(1, std::memory_order_release);

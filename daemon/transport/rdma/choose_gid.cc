@@ -31,9 +31,9 @@ std::optional<std::size_t> ChooseGid(std::span<const Gid> gids, const Gid& links
     if (found == gids.end()) return std::nullopt;
     return static_cast<std::size_t>(found - gids.begin());
   };
-  const auto its = index_of(std::find(gids.begin(), gids.end(), links));
+  const auto its = index_of(std::ranges::find(gids, links));
   if (only_links || (its.has_value() && MirrorsIpv4(links))) return its;
-  if (const auto any = index_of(std::find_if(gids.begin(), gids.end(), MirrorsIpv4))) return any;
+  if (const auto any = index_of(std::ranges::find_if(gids, MirrorsIpv4))) return any;
   if (its.has_value() || gids.empty()) return its;
   return 0;
 }

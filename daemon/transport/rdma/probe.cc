@@ -69,7 +69,7 @@ bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {
     return true;
   }
   const bool is_gid = words[0] == "gid" && words.size() == 2 && words[1].size() == 32 &&
-                      std::all_of(words[1].begin(), words[1].end(), absl::ascii_isxdigit);
+                      std::ranges::all_of(words[1], absl::ascii_isxdigit);
   if (!is_gid || devices.empty()) return false;
   const char* digits = words[1].data();
   for (auto& byte : devices.back().gids.emplace_back()) {

@@ -327,7 +327,7 @@ absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(const Clie
   request.bytes = bytes;
   {
     const std::lock_guard lock(mutex_);
-    const auto free = std::find(region_bytes_.begin(), region_bytes_.end(), 0);
+    const auto free = std::ranges::find(region_bytes_, 0);
     request.id = static_cast<std::uint32_t>(free - region_bytes_.begin());
     if (request.id >= limits_.arena_regions_max) {
       return absl::ResourceExhaustedError(absl::StrCat(

@@ -116,9 +116,8 @@ RdmaRails::Beside* RdmaRails::Find(const NodeId& peer, const RailPath& path) con
 }
 
 std::uint32_t RdmaRails::PathsOn(const DriverThread& driver) const {
-  return static_cast<std::uint32_t>(
-      std::count_if(besides_.begin(), besides_.end(),
-                    [&](const auto& beside) { return beside->driver == &driver; }));
+  return static_cast<std::uint32_t>(std::ranges::count_if(
+      besides_, [&](const auto& beside) { return beside->driver == &driver; }));
 }
 
 void RdmaRails::OnConnection(const Connection& connection) {
@@ -226,8 +225,7 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
               : Lack{LinkReason::kRdmaPortDown, absl::StrCat(facts.name, ": ", facts.state)};
   }
   for (const DeviceFacts& facts : **found_) {
-    const bool has_gid =
-        std::find(facts.gids.begin(), facts.gids.end(), beside.gid) != facts.gids.end();
+    const bool has_gid = std::ranges::find(facts.gids, beside.gid) != facts.gids.end();
     if (facts.active && has_gid) return facts.name;
   }
   if ((*found_)->empty()) {
@@ -239,8 +237,8 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
 }
 
 bool RdmaRails::AnyWithoutDevice() const {
-  return std::any_of(besides_.begin(), besides_.end(),
-                     [](const auto& beside) { return !beside->setup.has_value(); });
+  return std::ranges::any_of(besides_,
+                             [](const auto& beside) { return !beside->setup.has_value(); });
 }
 
 DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
@@ -293,7 +291,7 @@ std::size_t RdmaRails::TakeResults(std::uint64_t now_ns) {
     if (driver == nullptr || !driver->has_results()) continue;
     DriverThread::Result result;
     for (; driver->Pop(result); ++count) {
-      const auto of = std::find_if(besides_.begin(), besides_.end(), [&](const auto& beside) {
+      const auto of = std::ranges::find_if(besides_, [&](const auto& beside) {
         return beside->setup.has_value() && beside->ticket == result.ticket;
       });
       if (of == besides_.end()) {
@@ -426,9 +424,7 @@ bool RdmaRails::IsTold(const Beside& beside) const {
 
 void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
   for (const auto& beside : besides_) {
-    const auto link = std::find_if(links.begin(), links.end(), [&](const LinkSnapshot& one) {
-      return one.peer_id == beside->peer;
-    });
+    const auto link = std::ranges::find(links, beside->peer, &LinkSnapshot::peer_id);
     if (link == links.end()) continue;
     if (beside->setup.has_value() && beside->setup->state() == Setup::State::kUp) {
       for (RailSnapshot& up : link->rails) {

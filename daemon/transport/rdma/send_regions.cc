@@ -19,7 +19,7 @@ void SendRegions::Refresh(std::uint64_t now_ns) {
   last_ = nullptr;
   asked_.clear();
   for (const auto& known : known_) {
-    const auto still = std::find(view_.regions.begin(), view_.regions.end(), known->region);
+    const auto still = std::ranges::find(view_.regions, known->region);
     known->gone = still == view_.regions.end();
     if (!known->gone) view_.regions.erase(still);
     has_left_ = has_left_ || (known->gone && known->in_use == 0);
@@ -48,14 +48,14 @@ SendRegions::Found SendRegions::Find(const std::byte* from) {
     const Region& region = *known->region;
     return {known, static_cast<std::uint64_t>(region.data() + region.bytes() - from)};
   }
-  const bool is_arenas = std::any_of(view_.arenas.begin(), view_.arenas.end(),
-                                     [from](const ClientMemory& arena) { return arena.Has(from); });
+  const bool is_arenas = std::ranges::any_of(
+      view_.arenas, [from](const ClientMemory& arena) { return arena.Has(from); });
   if (!is_arenas) return {};
   if (now_ns_ - asked_ns_ >= kAskAgainNs) {
     asked_.clear();
     asked_ns_ = now_ns_;
   }
-  const bool was_asked = std::any_of(asked_.begin(), asked_.end(), [from](const std::byte* before) {
+  const bool was_asked = std::ranges::any_of(asked_, [from](const std::byte* before) {
     return from - before > -kNearBytes && from - before < kNearBytes;
   });
   if (was_asked || asked_.size() == kAskedMax) return {};

@@ -15,12 +15,11 @@
 namespace mlxcomm::fabric {
 
 std::string_view TextOf(std::span<const char> field) {
-  return {field.data(),
-          static_cast<std::size_t>(std::find(field.begin(), field.end(), '\0') - field.begin())};
+  return {field.data(), static_cast<std::size_t>(std::ranges::find(field, '\0') - field.begin())};
 }
 
 void PutText(std::string_view text, std::span<char> field) {
-  std::fill(field.begin(), field.end(), '\0');
+  std::ranges::fill(field, '\0');
   std::copy_n(text.begin(), std::min(text.size(), field.size() - 1), field.begin());
 }
 
@@ -69,7 +68,7 @@ const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer
                             const wire::Greeting& acceptor) {
   for (const wire::KeyId& id : acceptor.keys) {
     if (id == wire::KeyId{}) continue;
-    if (std::count(dialer.keys.begin(), dialer.keys.end(), id) > 0) return own.Find(id);
+    if (std::ranges::count(dialer.keys, id) > 0) return own.Find(id);
   }
   return nullptr;
 }

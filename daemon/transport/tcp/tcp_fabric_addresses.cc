@@ -38,7 +38,7 @@ absl::Status TcpFabric::AddPeer(const std::string& address) {
   if (!options_.keys.has_value()) {
     return absl::FailedPreconditionError("to dial peers needs the cluster's key");
   }
-  const bool there = std::any_of(dialers_.begin(), dialers_.end(), [&](const auto& dialer) {
+  const bool there = std::ranges::any_of(dialers_, [&](const auto& dialer) {
     return dialer->address == address && dialer->added && !dialer->removed;
   });
   if (there) return absl::OkStatus();
@@ -77,9 +77,9 @@ std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
   std::vector<LinkSnapshot> snapshots = links_.Snapshot();
   for (const auto& dialer : dialers_) {
     if (dialer->removed || HasRail(*dialer)) continue;
-    const auto link = std::find_if(
-        snapshots.begin(), snapshots.end(),
-        [&](const LinkSnapshot& one) { return dialer->known && one.peer_id == dialer->peer; });
+    const auto link = std::ranges::find_if(snapshots, [&](const LinkSnapshot& one) {
+      return dialer->known && one.peer_id == dialer->peer;
+    });
     if (link == snapshots.end()) {
       LinkSnapshot& snapshot = snapshots.emplace_back();
       snapshot.peer = dialer->address;

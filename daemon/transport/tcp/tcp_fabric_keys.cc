@@ -36,7 +36,7 @@ std::vector<std::string> TcpFabric::key_ids() const {
 }
 
 bool TcpFabric::IsTaken(const ClusterKeyId& key) const {
-  return std::find(taken_.begin(), taken_.end(), key) != taken_.end();
+  return std::ranges::find(taken_, key) != taken_.end();
 }
 
 void TcpFabric::ForgetOutdated(const NodeId& peer, const RailPath& path) {
@@ -45,8 +45,8 @@ void TcpFabric::ForgetOutdated(const NodeId& peer, const RailPath& path) {
 }
 
 bool TcpFabric::IsOutdated(const NodeId& peer, const RailPath& path) const {
-  return std::any_of(outdated_.begin(), outdated_.end(),
-                     [&](const Outdated& one) { return one.peer == peer && one.path == path; });
+  return std::ranges::any_of(
+      outdated_, [&](const Outdated& one) { return one.peer == peer && one.path == path; });
 }
 
 // Finds the rails that are to be proved again, of which some may have been proved while the keys
@@ -101,13 +101,11 @@ void TcpFabric::TellOfRefused(FabricNotice::Kind kind, const std::string& from,
 void TcpFabric::MakePlaceForStranger() {
   if (strangers_.empty() || strangers_.size() < options_.strangers_max) return;
   const auto held_by = [this](const asio::ip::address& address) {
-    return std::count_if(strangers_.begin(), strangers_.end(),
-                         [&](const Stranger* stranger) { return stranger->address == address; });
+    return std::ranges::count_if(
+        strangers_, [&](const Stranger* stranger) { return stranger->address == address; });
   };
-  const auto goes = std::max_element(strangers_.begin(), strangers_.end(),
-                                     [&](const Stranger* one, const Stranger* other) {
-                                       return held_by(one->address) < held_by(other->address);
-                                     });
+  const auto goes = std::ranges::max_element(
+      strangers_, {}, [&](const Stranger* one) { return held_by(one->address); });
   Stranger& stranger = **goes;
   strangers_.erase(goes);
   stranger.gave_way = true;
