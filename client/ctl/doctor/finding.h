@@ -23,8 +23,7 @@ const char* SeverityText(Severity severity);  // "error", "warning", "note", "ok
 //   1xx daemon and key   2xx this machine's network   3xx its cables
 //   4xx its system       5xx the cluster    6xx other hosts, by ssh
 struct FindingKind {
-  // "MC305"; "MC305/routed": the same finding with another text and the severity and title of the
-  // first.
+  // "MC305"; "MC305/routed": the same finding with another text, and the severity and title of the first.
   std::string_view id;
   Severity severity = Severity::kNote;
   std::string_view title = {};
@@ -39,7 +38,7 @@ struct FindingKind {
   // Of a link: why the node behind it is lost, which then is no fault of its machine.
   bool explains_loss = false;
 
-  std::string_view code() const { return id.substr(0, id.find('/')); }
+  constexpr std::string_view code() const { return id.substr(0, id.find('/')); }
 };
 // All rows; of each code first the one that has its title.
 std::span<const FindingKind> FindingKinds();

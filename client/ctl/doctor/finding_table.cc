@@ -31,25 +31,36 @@ constexpr std::string_view kInstallService =
 constexpr std::string_view kOwnResults =
     "results that lie in the daemon's memory, which MLX computes with";
 
-constexpr auto kKinds = std::to_array<FindingKind>({
+template <typename... Reasons>
+constexpr decltype(FindingKind::reasons) Of(Reasons... reasons) {
+  return {reasons...};
+}
+
+// Where a further row of a code leaves out what is found or expected, the first one's text stands.
+template <std::size_t kRows>
+constexpr std::array<FindingKind, kRows> WithTextsOfFirst(std::array<FindingKind, kRows> rows) {
+  const FindingKind* first = nullptr;
+  for (FindingKind& row : rows) {
+    if (row.id == row.code()) first = &row;
+    if (row.found.empty()) row.found = first->found;
+    if (row.expected.empty()) row.expected = first->expected;
+  }
+  return rows;
+}
+
+constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
     // 1xx: daemon and key.
     {"MC101", Severity::kError, "no daemon answers", "{why}", "a daemon that answers",
      "start it, and look at its log if it ends"},
     {.id = "MC101/silent",
-     .found = "{why}",
-     .expected = "a daemon that answers",
      .remedy =
          "it runs, but says nothing: is it stopped (kill -CONT its process), or this machine too "
          "busy? Else end it, and start it again"},
     {.id = "MC101/no_service",
-     .found = "{why}",
-     .expected = "a daemon that answers",
      .remedy =
          "start it (mlxcommd --config FILE), or make it a service "
          "(mlxcommctl service install); if it runs, name its socket (--socket, MLXCOMM_SOCKET)"},
     {.id = "MC101/not_installed",
-     .found = "{why}",
-     .expected = "a daemon that answers",
      .remedy = "install it (mlxcommctl service install), or put mlxcommd into the PATH"},
     {"MC102", Severity::kError, "the configuration has mistakes", "{trouble}",
      "a configuration that mlxcommd --check-config accepts", "fix the lines that are named"},
@@ -58,8 +69,6 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "mlxcommctl cluster create on the first machine, mlxcommctl cluster join on each other; a "
      "file without a key has to go first"},
     {.id = "MC103/open",
-     .found = "{trouble}",
-     .expected = "the cluster's key, readable by the daemon's user alone",
      .remedy = "let nobody else read it; others may have the key already: mlxcommctl cluster key "
                "rotate"},
     {"MC104", Severity::kWarning, "the daemon has no neighbours configured and listens to none",
@@ -84,68 +93,39 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "for ever",
      "take it out of the bridge (as root)"},
     {.id = "MC201/macos",
-     .found = "member of {bridge}",
-     .expected = "no member of a bridge: a bridge passes on frames between its cables, and over "
-                 "looped cables for ever",
      .remedy = "take it out of the bridge (as root), and give it a network service of its own: "
                "without one macOS gives it no address, and the next boot puts it back"},
     {"MC202", Severity::kWarning, "an interface is switched off", "switched off",
      "up, so that its cable is of use", "switch it on (as root)"},
     {.id = "MC202/elsewhere",
-     .found = "switched off",
-     .expected = "up, so that its cable is of use",
      .remedy =
          "on {node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} up)"},
     {"MC203", Severity::kNote, "an interface has no IPv6 link-local address",
      "no IPv6 link-local address", "one, for neighbours are found by it",
      "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)"},
     {.id = "MC203/macos",
-     .found = "no IPv6 link-local address",
-     .expected = "one, for neighbours are found by it",
      .remedy = "give the port a network service with automatic IPv6 (as root): macOS gives "
                "addresses to services"},
     {"MC204", Severity::kWarning, "the firewall may keep neighbours out", "{state}",
      "mlxcommd may be connected to (TCP and UDP 7470, unless configured otherwise)",
      "let the port through: ufw allow 7470; or firewall-cmd --add-port=7470/tcp "
      "--add-port=7470/udp"},
-    {.id = "MC204/macos",
-     .found = "{state}",
-     .expected = "mlxcommd may be connected to (TCP and UDP 7470, unless configured otherwise)",
-     .remedy = "allow mlxcommd in System Settings, Network, Firewall"},
+    {.id = "MC204/macos", .remedy = "allow mlxcommd in System Settings, Network, Firewall"},
     // A link-local address is on the cable itself: it needs no route, so the system refuses.
-    {"MC205",
-     Severity::kError,
-     "the system keeps the daemon from a neighbour (no route to host)",
-     "{detail}",
-     kLinkUp,
-     "{local_network}; else is the cable in?",
-     {Why::no_route_to_host}},
+    {"MC205", Severity::kError, "the system keeps the daemon from a neighbour (no route to host)",
+     "{detail}", kLinkUp, "{local_network}; else is the cable in?", Of(Why::no_route_to_host)},
     {.id = "MC205/routed",
-     .found = "{detail}",
-     .expected = kLinkUp,
      .remedy = "is the cable in, and an address of that network on its interface? Else "
                "{local_network}"},
-    {"MC206",
-     Severity::kError,
-     "a neighbour refuses the connection",
-     "{detail}",
-     kLinkUp,
+    {"MC206", Severity::kError, "a neighbour refuses the connection", "{detail}", kLinkUp,
      "is mlxcommd running there, and does it listen on this address and port?",
-     {Why::connection_refused, Why::refused}},
-    {"MC207",
-     Severity::kError,
-     "a neighbour does not answer",
-     "{detail}",
-     kLinkUp,
+     Of(Why::connection_refused, Why::refused)},
+    {"MC207", Severity::kError, "a neighbour does not answer", "{detail}", kLinkUp,
      "is the cable in, the node awake, and does a firewall let TCP through to it?",
-     {Why::no_answer}},
-    {"MC208",
-     Severity::kWarning,
-     "a neighbour's name is not known",
-     "{detail}",
-     kLinkUp,
+     Of(Why::no_answer)},
+    {"MC208", Severity::kWarning, "a neighbour's name is not known", "{detail}", kLinkUp,
      "is the name right? IPv6 link-local addresses need the interface: [fe80::1%en2]:7470",
-     {Why::unknown_host}},
+     Of(Why::unknown_host)},
     {.id = "MC209",
      .severity = Severity::kError,
      .title = "a neighbour has another key or cluster",
@@ -158,8 +138,6 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .reasons = {Why::wrong_key, Why::wrong_cluster, Why::not_proved},
      .explains_loss = true},
     {.id = "MC209/alone",
-     .found = "{detail}",
-     .expected = kOneKey,
      .remedy =
          "{node} has no other link, so it is the one to change, unless {peer} has none either "
          "and is to: on {node}, mlxcommctl cluster key rotate --take, with the code of "
@@ -168,8 +146,6 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC210", Severity::kWarning, "hellos cannot be sent on an interface", "{detail}",
      "hellos that can be sent", "is the interface up, and has it an IPv6 link-local address?"},
     {.id = "MC210/no_route",
-     .found = "{detail}",
-     .expected = "hellos that can be sent",
      .remedy = "{local_network}; else is the interface up, and has it an IPv6 link-local "
                "address?"},
     {"MC211", Severity::kWarning, "other clusters are heard, but no neighbour",
@@ -179,7 +155,6 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "more are heard: mlxcommctl doctor --recent 10s"},
     {.id = "MC211/refused",
      .found = "{strangers} without its key, the last {ago} ago, and no neighbour",
-     .expected = "neighbours with the same key",
      .remedy = "if those are to be its neighbours (mlxcommctl events says from where they come): "
                "mlxcommctl cluster key show on one of them, mlxcommctl cluster key rotate --take "
                "here. Where one of them is as alone, on one side only. Whether more come: "
@@ -219,7 +194,6 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .remedy = "plug one end of the cable into a neighbour; two ports on one switch are no harm"},
     {.id = "MC302/dialed",
      .found = "it leads to this node itself",
-     .expected = "another node at the other end",
      .remedy = "plug one end of the cable into a neighbour, or take this address out of peers { "
                "connect }",
      .reasons = {Why::own_node}},
@@ -232,8 +206,6 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC305", Severity::kWarning, "a cable of a link is down", "{state}", "up",
      "is it in, at both ends? The link goes on without it, slower"},
     {.id = "MC305/routed",
-     .found = "{state}",
-     .expected = "up",
      .remedy = "is it in, at both ends? The nodes reach each other through others"},
     {"MC306", Severity::kWarning, "an RDMA device's port is not active", "state {state}",
      "ACTIVE, as {interface} is running",
@@ -264,16 +236,11 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "a library of RDMA verbs, as RDMA is on",
      "install libibverbs1 and the provider of the card (Debian: ibverbs-providers); or rdma { "
      "enabled: false }"},
-    {.id = "MC310/macos",
-     .found = "{detail}",
-     .expected = "a library of RDMA verbs, as RDMA is on",
-     .remedy = "macOS 26.2 or later; or rdma { enabled: false }"},
+    {.id = "MC310/macos", .remedy = "macOS 26.2 or later; or rdma { enabled: false }"},
     {"MC311", Severity::kNote, "there is no RDMA device", "the library of RDMA lists no device",
      "one for each Thunderbolt 5 port",
      "load the driver of the network card; soft-RoCE: rdma link add rxe0 type rxe netdev IF"},
     {.id = "MC311/macos",
-     .found = "the library of RDMA lists no device",
-     .expected = "one for each Thunderbolt 5 port",
      .remedy = "rdma_ctl status there says whether RDMA is enabled: if not, start into recovery, "
                "open Terminal, rdma_ctl enable, restart"},
     {"MC312", Severity::kNote, "RDMA needs Thunderbolt 5",
@@ -281,17 +248,13 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "Thunderbolt 5 (80 Gb/s), at both ends of a cable",
      "none for this Mac: TCP over the same cable is used. rdma { enabled: false } leaves this note "
      "out"},
-    {"MC313",
-     Severity::kWarning,
-     "an RDMA device does not know its cable's address",
-     "{detail}",
+    {"MC313", Severity::kWarning, "an RDMA device does not know its cable's address", "{detail}",
      "an address of {interface} among the GIDs of rdma_{interface}, best one of IPv4",
      "give {interface} an IPv4 address (as root: ifconfig {interface} inet 169.254.x.y/16 alias); "
      "if it has one, switch {interface} off and on (ifconfig {interface} down, then up), which has "
      "the driver read it again",
-     {Why::rdma_no_gid}},
+     Of(Why::rdma_no_gid)},
     {.id = "MC313/ipv4",
-     .found = "{detail}",
      .expected = "GIDs of IPv4 addresses at both ends: Apple's devices are known to carry data "
                  "between those alone",
      .remedy = "give {interface} an IPv4 address, any that nobody else has (as root: ifconfig "
@@ -313,25 +276,19 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = "an answer within milliseconds; TCP carries on without it",
      .remedy = kWakeDriver},
     {.id = "MC314/rail",
-     .found = "{detail}",
      .expected = kRailUp,
      .remedy = kWakeDriver,
      .reasons = {Why::rdma_driver_silent, Why::rdma_driver_failed}},
-    {"MC315",
-     Severity::kWarning,
-     "an RDMA device has no queue pair or region left",
-     "{detail}",
+    {"MC315", Severity::kWarning, "an RDMA device has no queue pair or region left", "{detail}",
      kRailUp,
      "end other programs that use RDMA on this device (MLX's jaccl, other daemons); those that "
      "were killed may hold theirs until the machine is restarted",
-     {Why::rdma_exhausted}},
+     Of(Why::rdma_exhausted)},
     {"MC316", Severity::kWarning, "the daemon may not use an RDMA device", "{detail}",
      "a device that mlxcommd may open",
      "let the daemon's user read and write /dev/infiniband/uverbs* (group rdma, where there is "
      "one; DeviceAllow of its unit)"},
     {.id = "MC316/macos",
-     .found = "{detail}",
-     .expected = "a device that mlxcommd may open",
      .remedy = "is another program's use of RDMA at an end?"
                "; if it stays so: mlxcommctl bugreport --rdma"},
     {.id = "MC316/hidden",
@@ -339,25 +296,14 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .expected = "/dev/infiniband/uverbs0, which the daemon's user may read and write",
      .remedy = "load the module (modprobe ib_uverbs); in a container or a unit with device rules "
                "pass /dev/infiniband on"},
-    {"MC317",
-     Severity::kNote,
-     "the other side has no RDMA",
-     "{detail}",
-     "RDMA on {peer} as well",
+    {"MC317", Severity::kNote, "the other side has no RDMA", "{detail}", "RDMA on {peer} as well",
      "rdma { enabled: true } in the configuration of {peer}, and restart its mlxcommd",
-     {Why::rdma_off}},
-    {.id = "MC317/lacks",
-     .found = "{detail}",
-     .expected = "RDMA on {peer} as well",
-     .remedy = "mlxcommctl doctor on {peer} says what it lacks"},
-    {"MC318",
-     Severity::kWarning,
-     "an RDMA rail cannot be made",
-     "{detail}",
-     kRailUp,
+     Of(Why::rdma_off)},
+    {.id = "MC317/lacks", .remedy = "mlxcommctl doctor on {peer} says what it lacks"},
+    {"MC318", Severity::kWarning, "an RDMA rail cannot be made", "{detail}", kRailUp,
      "it is tried again by itself; is the cable in, at both ends?"
      "; if it stays so: mlxcommctl bugreport --rdma",
-     {Why::rdma_not_made, Why::rdma_not_opened}},
+     Of(Why::rdma_not_made, Why::rdma_not_opened)},
     {"MC319", Severity::kWarning, "little memory may be locked for RDMA",
      "mlxcommd may lock {bytes} of memory, and RDMA locks what it registers", "{least} or more",
      "raise it: LimitMEMLOCK=infinity in mlxcommd.service; ulimit -l for a private one"},
@@ -367,15 +313,12 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .remedy = "Linux: LimitMEMLOCK=infinity in mlxcommd.service, or ulimit -l; macOS: end other "
                "programs that use RDMA",
      .reasons = {Why::rdma_memory}},
-    {"MC320",
-     Severity::kNote,
-     "a connection is encrypted, so RDMA is not used beside it",
-     "{detail}",
-     "a cable that nobody else is on may go without",
+    {"MC320", Severity::kNote, "a connection is encrypted, so RDMA is not used beside it",
+     "{detail}", "a cable that nobody else is on may go without",
      "peers { interface_security { interface: \"{interface}\" security: PLAIN } } on both sides, "
      "if "
      "it is such a cable",
-     {Why::rdma_encrypted}},
+     Of(Why::rdma_encrypted)},
     {"MC321", Severity::kOk, "RDMA", "{summary}"},
 
     // 4xx: its system.
@@ -414,10 +357,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     // 5xx: the cluster.
     {"MC501", Severity::kError, "a node does not answer", "does not answer in time", "an answer",
      "look at its mlxcommd, and at what loads that machine"},
-    {.id = "MC501/cut_off",
-     .found = "does not answer in time",
-     .expected = "an answer",
-     .remedy = "repair the link that is down; else look at its mlxcommd"},
+    {.id = "MC501/cut_off", .remedy = "repair the link that is down; else look at its mlxcommd"},
     {.id = "MC501/lost",
      .found = "lost",
      .expected = "up",
@@ -425,41 +365,30 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC502", Severity::kError, "a link is down", "{detail}", kLinkUp,
      "is mlxcommd running there, and the cable in?"},
     {.id = "MC502/interface",
-     .found = "{detail}",
-     .expected = kLinkUp,
      .remedy = "is the cable in, at both ends, and the interface up?",
      .reasons = {Why::interface_down}},
     {.id = "MC502/carrier",
      .found = "{detail}; interface {interface} of {node} is connected to nothing now",
-     .expected = kLinkUp,
      .remedy = "is the cable in, at both ends, and the interface up?"},
     {.id = "MC502/off",
      .found = "interface {interface} of {off_node} is switched off",
-     .expected = kLinkUp,
      .remedy =
          "on {off_node}, as root: ip link set dev {interface} up (macOS: ifconfig {interface} "
          "up)",
      .explains_loss = true},
     {.id = "MC502/knocks",
      .found = "{detail}; {who}",
-     .expected = kLinkUp,
      .remedy = "if they are of {peer}, it has another key: there, mlxcommctl cluster key rotate "
                "--take, with the code of mlxcommctl cluster key show on {node}. Else is mlxcommd "
                "running there, and the cable in?",
      .explains_loss = true},
     {.id = "MC502/stranger",
-     .found = "{detail}",
-     .expected = kLinkUp,
      .remedy = "are address and port right? Another program answers there",
      .reasons = {Why::not_a_daemon}},
     {.id = "MC502/version",
-     .found = "{detail}",
-     .expected = kLinkUp,
      .remedy = "upgrade the older of the two: a release links with the one before it",
      .reasons = {Why::version_too_far}},
     {.id = "MC502/way",
-     .found = "{detail}",
-     .expected = kLinkUp,
      .remedy = "the two reached each other through other nodes: look at the cables and links of "
                "these, and whether mlxcommd runs there",
      .reasons = {Why::way_lost_link, Why::way_ended},
@@ -492,11 +421,8 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "a job that runs",
      "mlxcommctl record tells of its last operations; it is forgotten once its ranks have ended"},
     {.id = "MC510/waits",
-     .found = "{detail}",
-     .expected = "a job that runs",
      .remedy = "let that process go on, or end it: the other ranks then get an error"},
     {.id = "MC510/forming",
-     .found = "{detail}",
      .expected = "all ranks of the job",
      .remedy = "start those that are awaited, with the same job's name and size and on a node of "
                "this cluster; or end those that wait"},
@@ -520,11 +446,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      .reasons = {Why::bytes_changed}},
     {"MC515", Severity::kError, "large frames do not pass",
      "small frames pass, large ones do not, on {cable}", "frames of any size", kMendMtu},
-    {.id = "MC515/down",
-     .found = "{detail}",
-     .expected = "frames of any size",
-     .remedy = kMendMtu,
-     .reasons = {Why::large_lost}},
+    {.id = "MC515/down", .found = "{detail}", .remedy = kMendMtu, .reasons = {Why::large_lost}},
     {"MC516", Severity::kWarning, "a daemon is draining", "draining, {waits}",
      "a daemon that takes new jobs",
      "it got a signal to stop: let its jobs end, or end them; it ends then, and takes jobs once "
@@ -551,15 +473,11 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC604", Severity::kError, "a host does not answer ssh", "{said}", kQuietSsh,
      "is it awake and on this network, and does a firewall let TCP port 22 through? Where it "
      "answers by hand (ssh {host} true), what its shell starts may wait for something"},
-    {.id = "MC604/no_route",
-     .found = "{said}",
-     .expected = kQuietSsh,
-     .remedy = "is it awake and on this network? Else {local_network}"},
+    {.id = "MC604/no_route", .remedy = "is it awake and on this network? Else {local_network}"},
     {"MC605", Severity::kError, "a host's key is not known, or has changed", "{said}",
      "a host key that is known here",
      "connect once by hand, compare the fingerprint and take it: ssh {host} true"},
     {.id = "MC605/changed",
-     .found = "{said}",
      .expected = "the host key that is known here",
      .remedy = "where the machine was set up again: forget its old key, and connect once by hand; "
                "else somebody may stand between the two"},
@@ -576,7 +494,6 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "/usr/local/bin. What a shell's profile adds to PATH is not seen: ssh reads none"},
     {.id = "MC608/broken",
      .found = "{path} {said}",
-     .expected = "mlxcommctl {own}",
      .remedy = "install the same release of mlxcomm there again"},
     {"MC609", Severity::kError, "mlxcommctl on a host is of another release",
      "{path} is of release {version}", "release {own}, as here",
@@ -597,7 +514,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
      "hosts besides this machine", "name some: --hosts a,b, or --hostfile FILE"},
     {"MC614", Severity::kOk, "ssh to a host",
      "{path} of release {version}, node {node} of cluster {cluster}"},
-});
+}));
 
 }  // namespace
 
