@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "client/ctl/cli/verbs.h"
 
 namespace mlxcomm::ctl {
@@ -69,60 +70,34 @@ std::vector<std::string> NormalisedArguments(std::vector<std::string> words) {
 }
 
 std::string VerbOfOtherTools(const std::string& word) {
-  constexpr std::pair<std::string_view, const char*> kTable[] = {{"top", "status --watch"},
-                                                                 {"watch", "status --watch"},
-                                                                 {"nodes", "status"},
-                                                                 {"ls", "status"},
-                                                                 {"ps", "jobs"},
-                                                                 {"info", "status"},
-                                                                 {"list", "jobs"},
-                                                                 {"cancel", "kill"},
-                                                                 {"links", "status --verbose"},
-                                                                 {"run", "launch"},
-                                                                 {"exec", "launch"},
-                                                                 {"mpirun", "launch"},
-                                                                 {"submit", "launch"},
-                                                                 {"logs", "service logs"},
-                                                                 {"log", "service logs"},
-                                                                 {"journal", "events"},
-                                                                 {"history", "events"},
-                                                                 {"start", "service install"},
-                                                                 {"up", "service install"},
-                                                                 {"enable", "service install"},
-                                                                 {"stop", "kill"},
-                                                                 {"down", "kill"},
-                                                                 {"cancel-job", "kill"},
-                                                                 {"restart", "service restart"},
-                                                                 {"reload", "service restart"},
-                                                                 {"upgrade", "service install"},
-                                                                 {"init", "cluster create"},
-                                                                 {"create", "cluster create"},
-                                                                 {"join", "cluster join"},
-                                                                 {"token", "cluster key show"},
-                                                                 {"key", "cluster key show"},
-                                                                 {"ui", "web"},
-                                                                 {"dashboard", "web"},
-                                                                 {"gui", "web"},
-                                                                 {"serve", "web"},
-                                                                 {"check", "doctor"},
-                                                                 {"diagnose", "doctor"},
-                                                                 {"health", "doctor"},
-                                                                 {"fix", "doctor --fix"},
-                                                                 {"perf", "bench"},
-                                                                 {"benchmark", "bench"},
-                                                                 {"speed", "bench"},
-                                                                 {"report", "bugreport"},
-                                                                 {"bug", "bugreport"},
-                                                                 {"graph", "topology"},
-                                                                 {"map", "topology"},
-                                                                 {"import", "hosts import"},
-                                                                 {"export", "hosts export"},
-                                                                 {"perfetto", "trace"},
-                                                                 {"profile", "trace"}};
-  for (const auto& [theirs, ours] : kTable) {
-    if (theirs == word) return ours;
+  constexpr std::pair<const char*, const char*> kTheirsByOurs[] = {
+      {"status --watch", "top watch"},
+      {"status", "nodes ls info"},
+      {"jobs", "ps list"},
+      {"kill", "cancel stop down cancel-job"},
+      {"status --verbose", "links"},
+      {"launch", "run exec mpirun submit"},
+      {"service logs", "logs log"},
+      {"events", "journal history"},
+      {"service install", "start up enable upgrade"},
+      {"service restart", "restart reload"},
+      {"cluster create", "init create"},
+      {"cluster join", "join"},
+      {"cluster key show", "token key"},
+      {"web", "ui dashboard gui serve"},
+      {"doctor", "check diagnose health"},
+      {"doctor --fix", "fix"},
+      {"bench", "perf benchmark speed"},
+      {"bugreport", "report bug"},
+      {"topology", "graph map"},
+      {"hosts import", "import"},
+      {"hosts export", "export"},
+      {"trace", "perfetto profile"},
+      {"python -m mlxcomm firstlight", "firstlight"}};
+  for (const auto& [ours, theirs] : kTheirsByOurs) {
+    if (IsOneOf(word, std::vector<std::string>(absl::StrSplit(theirs, ' ')))) return ours;
   }
-  return word == "firstlight" ? "python -m mlxcomm firstlight" : "";
+  return {};
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,15 +1,15 @@
 #include "client/ctl/cli/json_schema.h"
 
-#include <array>
-#include <set>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/ctl/cli/embedded.h"
 #include "mlxcomm/v1/ctl.pb.h"
 
@@ -17,47 +17,17 @@ namespace mlxcomm::ctl {
 namespace {
 
 namespace pb = google::protobuf;
-
-pb::Value TextValue(std::string_view text) {
-  pb::Value value;
-  value.set_string_value(std::string(text));
-  return value;
-}
-
-pb::Struct& Object(pb::Value& value) { return *value.mutable_struct_value(); }
-
-pb::Value& Field(pb::Value& object, const std::string& name) {
-  return (*Object(object).mutable_fields())[name];
-}
+using nlohmann::json;
 
 // The .proto file's comment: before the field, or behind it on its line.
 template <typename Described>
-std::string CommentOf(const Described& described) {
+void Describe(const Described& described, json& schema) {
   pb::SourceLocation location;
-  if (!described.GetSourceLocation(&location)) return {};
-  std::string words;
-  bool space = false;
-  for (const char c : location.leading_comments + " " + location.trailing_comments) {
-    if (c == ' ' || c == '\n') {
-      space = !words.empty();
-      continue;
-    }
-    if (space) words += ' ';
-    space = false;
-    words += c;
-  }
-  return words;
-}
-
-void Describe(pb::Value& schema, const std::string& comment) {
-  if (!comment.empty()) Field(schema, "description") = TextValue(comment);
-}
-
-template <typename Texts>
-pb::Value ListOf(const Texts& texts) {
-  pb::Value list;
-  for (const auto& text : texts) *list.mutable_list_value()->add_values() = TextValue(text);
-  return list;
+  if (!described.GetSourceLocation(&location)) return;
+  const std::vector<std::string> words =
+      absl::StrSplit(location.leading_comments + " " + location.trailing_comments,
+                     absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  if (!words.empty()) schema["description"] = absl::StrJoin(words, " ");
 }
 
 // google.protobuf.Struct and Value are JSON themselves, and have no fields to describe.
@@ -65,89 +35,79 @@ bool IsFreeJson(const pb::Descriptor& message) {
   return message.file()->name() == pb::Struct::descriptor()->file()->name();
 }
 
+std::string ReferenceTo(const pb::Descriptor& message) {
+  return "#/$defs/" + std::string(message.name());
+}
+
 // As protobuf prints it: 64-bit numbers as strings; a float may be "NaN" or "Infinity".
-pb::Value OneOf(const pb::FieldDescriptor& field) {
+json OneOf(const pb::FieldDescriptor& field) {
   using Kind = pb::FieldDescriptor;
-  pb::Value schema;
-  Object(schema);
+  json schema = json::object();
   const v1::JsonForm& form = field.options().GetExtension(v1::json);
-  if (!form.pattern().empty()) Field(schema, "pattern") = TextValue(form.pattern());
-  if (form.values_size() > 0) Field(schema, "enum") = ListOf(form.values());
+  if (!form.pattern().empty()) schema["pattern"] = form.pattern();
+  if (form.values_size() > 0) schema["enum"] = form.values();
   if (form.type_size() > 0) {
-    Field(schema, "type") = ListOf(form.type());
+    schema["type"] = form.type();
     return schema;
   }
   switch (field.cpp_type()) {
-    case Kind::CPPTYPE_BOOL: Field(schema, "type") = TextValue("boolean"); break;
-    case Kind::CPPTYPE_INT32: Field(schema, "type") = TextValue("integer"); break;
+    case Kind::CPPTYPE_BOOL: schema["type"] = "boolean"; break;
+    case Kind::CPPTYPE_INT32: schema["type"] = "integer"; break;
     case Kind::CPPTYPE_UINT32:
-      Field(schema, "type") = TextValue("integer");
-      Field(schema, "minimum").set_number_value(0);
+      schema["type"] = "integer";
+      schema["minimum"] = 0;
       break;
     case Kind::CPPTYPE_INT64:
     case Kind::CPPTYPE_UINT64:
-      Field(schema, "type") = TextValue("string");
-      Field(schema, "pattern") =
-          TextValue(field.cpp_type() == Kind::CPPTYPE_INT64 ? "^-?[0-9]+$" : "^[0-9]+$");
+      schema["type"] = "string";
+      schema["pattern"] = field.cpp_type() == Kind::CPPTYPE_INT64 ? "^-?[0-9]+$" : "^[0-9]+$";
       break;
     case Kind::CPPTYPE_FLOAT:
-    case Kind::CPPTYPE_DOUBLE:
-      Field(schema, "type") = ListOf(std::array{"number", "string"});
-      break;
-    case Kind::CPPTYPE_STRING: Field(schema, "type") = TextValue("string"); break;
-    case Kind::CPPTYPE_ENUM: {
-      auto& names = *Field(schema, "enum").mutable_list_value();
+    case Kind::CPPTYPE_DOUBLE: schema["type"] = {"number", "string"}; break;
+    case Kind::CPPTYPE_STRING: schema["type"] = "string"; break;
+    case Kind::CPPTYPE_ENUM:
       for (int i = 0; i < field.enum_type()->value_count(); ++i) {
-        *names.add_values() = TextValue(field.enum_type()->value(i)->name());
+        schema["enum"].push_back(std::string(field.enum_type()->value(i)->name()));
       }
       break;
-    }
     case Kind::CPPTYPE_MESSAGE:
-      if (field.message_type()->full_name() == "google.protobuf.Struct")
-        Field(schema, "type") = TextValue("object");
-      if (IsFreeJson(*field.message_type())) break;
-      Field(schema, "$ref") = TextValue("#/$defs/" + std::string(field.message_type()->name()));
+      if (field.message_type()->full_name() == "google.protobuf.Struct") schema["type"] = "object";
+      if (!IsFreeJson(*field.message_type())) schema["$ref"] = ReferenceTo(*field.message_type());
       break;
   }
   return schema;
 }
 
-pb::Value FieldSchema(const pb::FieldDescriptor& field) {
-  pb::Value schema;
-  if (field.is_repeated()) {
-    Field(schema, "type") = TextValue("array");
-    Field(schema, "items") = OneOf(field);
-  } else {
-    schema = OneOf(field);
-  }
-  Describe(schema, CommentOf(field));
+json FieldSchema(const pb::FieldDescriptor& field) {
+  json schema = OneOf(field);
+  if (field.is_repeated()) schema = {{"type", "array"}, {"items", std::move(schema)}};
+  Describe(field, schema);
   return schema;
 }
 
 // Every field is printed except messages that are not set.
-pb::Value MessageSchema(const pb::Descriptor& message) {
-  pb::Value schema;
-  Field(schema, "type") = TextValue("object");
-  Describe(schema, CommentOf(message));
-  pb::Value& properties = Field(schema, "properties");
-  Object(properties);
-  auto& required = *Field(schema, "required").mutable_list_value();
+json MessageSchema(const pb::Descriptor& message) {
+  json schema = {{"type", "object"},
+                 {"properties", json::object()},
+                 {"required", json::array()},
+                 {"additionalProperties", false}};
+  Describe(message, schema);
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::FieldDescriptor& field = *message.field(i);
-    Field(properties, std::string(field.name())) = FieldSchema(field);
-    if (!field.has_presence()) *required.add_values() = TextValue(field.name());
+    schema["properties"][std::string(field.name())] = FieldSchema(field);
+    if (!field.has_presence()) schema["required"].push_back(std::string(field.name()));
   }
-  Field(schema, "additionalProperties").set_bool_value(false);
   return schema;
 }
 
 // The message and all messages in it, by their names.
-void Define(const pb::Descriptor& message, pb::Value& definitions, std::set<std::string>& seen) {
-  if (IsFreeJson(message) || !seen.insert(std::string(message.name())).second) return;
-  Field(definitions, std::string(message.name())) = MessageSchema(message);
+void Define(const pb::Descriptor& message, json& definitions) {
+  const std::string name(message.name());
+  if (IsFreeJson(message) || definitions.contains(name)) return;
+  definitions[name] = MessageSchema(message);
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::Descriptor* const below = message.field(i)->message_type();
-    if (below != nullptr) Define(*below, definitions, seen);
+    if (below != nullptr) Define(*below, definitions);
   }
 }
 
@@ -162,18 +122,12 @@ std::optional<std::string> SchemaOfMessage(std::string_view message, std::string
   for (const pb::FileDescriptorProto& file : files.file()) pool.BuildFile(file);
   const pb::Descriptor* const found = pool.FindMessageTypeByName(std::string(message));
   if (found == nullptr) return std::nullopt;
-  pb::Value schema;
-  Field(schema, "$schema") = TextValue("https://json-schema.org/draft/2020-12/schema");
-  Field(schema, "title") = TextValue(title);
-  Field(schema, "$ref") = TextValue("#/$defs/" + std::string(found->name()));
-  pb::Value& definitions = Field(schema, "$defs");
-  std::set<std::string> seen;
-  Define(*found, definitions, seen);
-  pb::util::JsonPrintOptions format;
-  format.add_whitespace = true;
-  std::string text;
-  if (!pb::util::MessageToJsonString(schema, &text, format).ok()) return std::nullopt;
-  return text;
+  json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                 {"title", title},
+                 {"$ref", ReferenceTo(*found)},
+                 {"$defs", json::object()}};
+  Define(*found, schema["$defs"]);
+  return schema.dump(1) + "\n";
 }
 
 }  // namespace mlxcomm::ctl
