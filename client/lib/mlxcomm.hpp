@@ -11,8 +11,8 @@
 // ranges of the arena, and belong to an operation until its Ticket has ended.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -42,52 +42,50 @@ inline void Check(mlxcomm_code code, const mlxcomm_error& error) {
   if (code != MLXCOMM_OK) throw Error(error);
 }
 
+// Deletes a C handle by its function.
+template <auto kClose>
+struct Closes {
+  template <typename Handle>
+  void operator()(Handle* handle) const {
+    kClose(handle);
+  }
+};
+
 class Connection {
  public:
   explicit Connection(const mlxcomm_connect_options& options) {
     mlxcomm_error error;
-    Check(mlxcomm_connect(&options, &handle_, &error), error);
+    mlxcomm_connection* handle = nullptr;
+    Check(mlxcomm_connect(&options, &handle, &error), error);
+    handle_.reset(handle);
   }
-  Connection(Connection&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Connection& operator=(Connection&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~Connection() {
-    if (handle_ != nullptr) mlxcomm_disconnect(handle_);
-  }
-  mlxcomm_connection* get() const { return handle_; }
+  mlxcomm_connection* get() const { return handle_.get(); }
 
  private:
-  mlxcomm_connection* handle_ = nullptr;
+  std::unique_ptr<mlxcomm_connection, Closes<mlxcomm_disconnect>> handle_;
 };
 
 // `bytes` of the arena, page-aligned.
 class Buffer {
  public:
-  Buffer(Connection& connection, std::uint64_t bytes) : connection_(connection.get()) {
+  Buffer(Connection& connection, std::uint64_t bytes) {
     mlxcomm_error error;
-    Check(mlxcomm_buffer_allocate(connection_, bytes, &data_, &error), error);
+    void* data = nullptr;
+    Check(mlxcomm_buffer_allocate(connection.get(), bytes, &data, &error), error);
+    data_ = {data, Frees{connection.get()}};
   }
-  Buffer(Buffer&& other) noexcept
-      : connection_(other.connection_), data_(std::exchange(other.data_, nullptr)) {}
-  Buffer& operator=(Buffer&& other) noexcept {
-    std::swap(connection_, other.connection_);
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  ~Buffer() {
-    if (data_ != nullptr) mlxcomm_buffer_free(connection_, data_);
-  }
-  void* data() const { return data_; }
+  void* data() const { return data_.get(); }
   template <typename T>
   T* as() const {
-    return static_cast<T*>(data_);
+    return static_cast<T*>(data());
   }
 
  private:
-  mlxcomm_connection* connection_ = nullptr;
-  void* data_ = nullptr;
+  struct Frees {
+    mlxcomm_connection* connection;
+    void operator()(void* data) const { mlxcomm_buffer_free(connection, data); }
+  };
+  std::unique_ptr<void, Frees> data_;
 };
 
 // One operation that was begun. Until it has ended, its buffers belong to it: neither read nor
@@ -160,39 +158,33 @@ class Group {
   Group(Connection& connection, const std::string& job, std::uint32_t rank, std::uint32_t size,
         std::uint64_t timeout_ns = 0) {
     mlxcomm_error error;
-    Check(mlxcomm_join(connection.get(), job.c_str(), rank, size, timeout_ns, &handle_, &error),
+    mlxcomm_group* handle = nullptr;
+    Check(mlxcomm_join(connection.get(), job.c_str(), rank, size, timeout_ns, &handle, &error),
           error);
-  }
-  Group(Group&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  Group& operator=(Group&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~Group() {
-    if (handle_ != nullptr) mlxcomm_group_close(handle_);
+    handle_.reset(handle);
   }
 
-  mlxcomm_group* get() const { return handle_; }
-  std::uint32_t rank() const { return mlxcomm_rank(handle_); }
-  std::uint32_t size() const { return mlxcomm_size(handle_); }
-  std::string name() const { return mlxcomm_group_name(handle_); }
+  mlxcomm_group* get() const { return handle_.get(); }
+  std::uint32_t rank() const { return mlxcomm_rank(get()); }
+  std::uint32_t size() const { return mlxcomm_size(get()); }
+  std::string name() const { return mlxcomm_group_name(get()); }
   struct Member {
     std::string node;
     std::uint64_t pid = 0;
   };
   Member member(std::uint32_t rank) const {
-    const char* const node = mlxcomm_member_node(handle_, rank);
-    return {node == nullptr ? "" : node, mlxcomm_member_pid(handle_, rank)};
+    const char* const node = mlxcomm_member_node(get(), rank);
+    return {node == nullptr ? "" : node, mlxcomm_member_pid(get(), rank)};
   }
   // Throws the latched failure, if there is one.
   void CheckWorks() const {
     mlxcomm_error error;
-    Check(mlxcomm_group_failure(handle_, &error), error);
+    Check(mlxcomm_group_failure(get(), &error), error);
   }
-  void SetTimeout(std::uint64_t timeout_ns) { mlxcomm_group_set_timeout(handle_, timeout_ns); }
+  void SetTimeout(std::uint64_t timeout_ns) { mlxcomm_group_set_timeout(get(), timeout_ns); }
   void SetPlan(mlxcomm_plan plan) {
     mlxcomm_error error;
-    Check(mlxcomm_group_set_plan(handle_, plan, &error), error);
+    Check(mlxcomm_group_set_plan(get(), plan, &error), error);
   }
 
   // Nothing for a rank whose color is MLXCOMM_NO_GROUP. An empty name: the color.
@@ -200,15 +192,15 @@ class Group {
                              std::uint64_t timeout_ns = 0) {
     mlxcomm_error error;
     mlxcomm_group* part = nullptr;
-    Check(mlxcomm_split(handle_, color, key, name.empty() ? nullptr : name.c_str(), timeout_ns,
-                        &part, &error),
+    Check(mlxcomm_split(get(), color, key, name.empty() ? nullptr : name.c_str(), timeout_ns, &part,
+                        &error),
           error);
     return part == nullptr ? std::nullopt : std::optional<Group>(Group(part));
   }
   Group Shrink(std::uint64_t timeout_ns = 0) {
     mlxcomm_error error;
     mlxcomm_group* rest = nullptr;
-    Check(mlxcomm_shrink(handle_, timeout_ns, &rest, &error), error);
+    Check(mlxcomm_shrink(get(), timeout_ns, &rest, &error), error);
     return Group(rest);
   }
 
@@ -333,17 +325,17 @@ class Group {
   Ticket Begin(Call call, Arguments... arguments) {
     mlxcomm_error error;
     std::uint64_t ticket = 0;
-    Check(call(handle_, arguments..., &ticket, &error), error);
-    return {handle_, ticket};
+    Check(call(get(), arguments..., &ticket, &error), error);
+    return {get(), ticket};
   }
   // Waits in the same call.
   template <typename Call, typename... Arguments>
   void Run(Call call, Arguments... arguments) {
     mlxcomm_error error;
-    Check(call(handle_, arguments..., nullptr, &error), error);
+    Check(call(get(), arguments..., nullptr, &error), error);
   }
 
-  mlxcomm_group* handle_ = nullptr;
+  std::unique_ptr<mlxcomm_group, Closes<mlxcomm_group_close>> handle_;
 };
 
 }  // namespace mlxcomm
