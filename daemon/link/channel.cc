@@ -245,17 +245,14 @@ void Channel::PopDone() {
   }
 }
 
-void Channel::QueueAgain(Outgoing& frame) {
-  frame.state = State::kLost;
-  lost_.emplace_back() = frame.header.sequence;
-}
-
 void Channel::GiveUpOn(std::size_t rail, std::uint64_t ordinal) {
   Outgoing* const frame = Find(flights_[rail].At(ordinal).sequence);
   flights_[rail].OnGivenUp(ordinal);
   // It may be under way on another rail by now.
   if (frame == nullptr || frame->acknowledged || frame->state != State::kUnderWay) return;
-  if (frame->rail == rail && frame->ordinal == ordinal) QueueAgain(*frame);
+  if (frame->rail != rail || frame->ordinal != ordinal) return;
+  frame->state = State::kLost;
+  lost_.emplace_back() = frame->header.sequence;
 }
 
 void Channel::OnWanted(std::uint64_t sequence) {

@@ -131,7 +131,6 @@ class Channel {
   Outgoing* Find(std::uint64_t sequence);
   Outgoing* NextOutgoing();
   bool ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail);
-  void QueueAgain(Outgoing& frame);
   void GiveUpOn(std::size_t rail, std::uint64_t ordinal);
   void OnReadNoMore(std::uint64_t sequence);
   bool AcknowledgeOne(std::uint64_t sequence);

@@ -278,7 +278,6 @@ class Link {
   bool GivesTimeForLarge(std::uint64_t now_ns);
   void EndGrace(std::uint64_t now_ns);
   void StayInGrace(const RailEnd& end, std::uint64_t now_ns);
-  void GoUp();
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
   void GiveBackMemory();

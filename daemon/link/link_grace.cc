@@ -1,6 +1,5 @@
 // How a link waits: for a rail to carry, and in a grace for one to come back.
 #include <algorithm>
-#include <string>
 
 #include <spdlog/spdlog.h>
 
@@ -26,7 +25,9 @@ void Link::OpenAndTell(std::size_t at, std::uint64_t now_ns) {
   Open(at);
   if (state_ == State::kGrace) {
     spdlog::info("link to {}: a rail is back, going on", peer_.name);
-    GoUp();
+    state_ = State::kUp;
+    reason_ = LinkReason::kNone;
+    detail_.clear();
   }
   TellOfRail(at, FabricNotice::Kind::kRailUp, {});
 }
@@ -45,12 +46,6 @@ bool Link::LookForLarge(std::uint64_t now_ns) {
     opened = true;
   }
   return opened;
-}
-
-void Link::GoUp() {
-  state_ = State::kUp;
-  reason_ = LinkReason::kNone;
-  detail_.clear();
 }
 
 // It has been there for long enough to pass a large frame, and has passed none.

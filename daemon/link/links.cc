@@ -1,7 +1,6 @@
 #include "daemon/link/links.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -235,17 +234,12 @@ bool Links::IsUnused(const Peer& peer) const {
          !router_.IsOpeningWayTo(node);
 }
 
-// And nobody is about to.
-bool Links::IsIdle(const Peer& peer) const {
-  return IsUnused(peer) && !router_.HasWayTo(peer.link->peer().id);
-}
-
 // Only from OnTime: elsewhere links are in use further up the stack.
 void Links::ForgetIdle(std::uint64_t now_ns) {
   const bool crowded = in_order_.size() - nodes() - far_nodes() > options_.nodes_max;
   const std::uint64_t patience_ns = crowded ? kForgetSoonNs : kForgetNs;
   std::erase_if(in_order_, [&](Peer* const peer) {
-    if (!IsIdle(*peer)) {
+    if (!IsUnused(*peer) || router_.HasWayTo(peer->link->peer().id)) {  // Somebody may be about to.
       peer->idle_since_ns = kNever;
       return false;
     }
@@ -556,7 +550,9 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
       peer = &MakePeer(node);
     }
   } else if (HasTooManyConnections(*peer, path, from)) {
-    return TooManyConnections();
+    return WithReason(absl::ResourceExhaustedError(TooManyText(
+                          wire::VerdictCode::kTooManyConnections, options_.nodes_max, "here")),
+                      LinkReason::kTooMany);
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
   // Further ones change nothing: else a node could move away from its address, and make room there.
@@ -608,12 +604,6 @@ absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind) const {
 
 bool Links::IsNoPlace(const absl::Status& status) {
   return status.GetPayload(kNoPlacePayload).has_value();
-}
-
-absl::Status Links::TooManyConnections() const {
-  return WithReason(absl::ResourceExhaustedError(TooManyText(wire::VerdictCode::kTooManyConnections,
-                                                             options_.nodes_max, "here")),
-                    LinkReason::kTooMany);
 }
 
 }  // namespace mlxcomm::fabric

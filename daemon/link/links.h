@@ -227,7 +227,6 @@ class Links final : private RouterPort {
   void LetOthersBeFirst();
   void AskSoon(std::uint64_t now_ns);
   bool IsUnused(const Peer& peer) const;
-  bool IsIdle(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);
   bool HasPlace(const Peer& peer) const;
   bool IsFar(const Peer& peer) const;
@@ -239,7 +238,6 @@ class Links final : private RouterPort {
   bool ForgetOldest();
   Peer& MakePeer(const NodeId& node);
   absl::Status TooManyNodes(PlaceAnswer::Kind kind) const;
-  absl::Status TooManyConnections() const;
   // RouterPort
   Link* LinkTo(const NodeId& node) override;
   Link* FindLink(const NodeId& node) const override;

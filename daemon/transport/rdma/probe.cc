@@ -32,11 +32,6 @@ constexpr char kNoLibrary[] = "none: ";  // So a reason begins where there is no
 // One that was killed and has not gone.
 std::atomic<pid_t> undead{0};
 
-std::string HexOf(const Gid& gid) {
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(gid.data()), gid.size()));
-}
-
 // One queue pair is made and destroyed: that, too, has been seen to hang.
 void Try(Library& library, const Limits& limits, DeviceFacts& facts) {
   if (!facts.active || facts.gids.empty()) return;
@@ -55,7 +50,10 @@ void Write(std::FILE* to, const DeviceFacts& facts) {
   const char* const port = !facts.opened ? kNotOpened : facts.active ? kActive : "0";
   std::fprintf(to, "device\t%s\t%s\t%s\n", MakePrintable(facts.name).c_str(), port,
                MakePrintable(facts.state).c_str());
-  for (const Gid& gid : facts.gids) std::fprintf(to, "gid\t%s\n", HexOf(gid).c_str());
+  for (const Gid& gid : facts.gids) {
+    const absl::string_view bytes(reinterpret_cast<const char*>(gid.data()), gid.size());
+    std::fprintf(to, "gid\t%s\n", absl::BytesToHexString(bytes).c_str());
+  }
 }
 
 bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {

@@ -41,8 +41,10 @@ struct RdmaRails::Beside final : public SetupPort {
 
   void Send(const wire::RailSetup& message) override { owner.SendTo(peer, message); }
   void Make(std::uint64_t, const QueuePairShape& shape) override {
+    const auto paths = std::ranges::count_if(
+        owner.besides_, [this](const auto& beside) { return beside->driver == driver; });
     ticket = ++owner.last_ticket_;
-    driver->Make(ticket, shape, gid, owner.PathsOn(*driver) + kSpareQueuePairs);
+    driver->Make(ticket, shape, gid, static_cast<std::uint32_t>(paths) + kSpareQueuePairs);
   }
   void Connect(std::uint64_t, const QueuePairAddress& to) override {
     driver->Connect(ticket, std::move(pair), to);
@@ -113,11 +115,6 @@ RdmaRails::Beside* RdmaRails::Find(const NodeId& peer, const RailPath& path) con
     if (beside->peer == peer && beside->path == path) return beside.get();
   }
   return nullptr;
-}
-
-std::uint32_t RdmaRails::PathsOn(const DriverThread& driver) const {
-  return static_cast<std::uint32_t>(std::ranges::count_if(
-      besides_, [&](const auto& beside) { return beside->driver == &driver; }));
 }
 
 void RdmaRails::OnConnection(const Connection& connection) {

@@ -14,15 +14,12 @@
 // each path, one thread for each device that is used.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -113,7 +110,6 @@ class RdmaRails final : public SideRails {
     wire::RailSetup message;
   };
 
-  std::uint32_t PathsOn(const DriverThread& driver) const;
   Beside* Find(const NodeId& peer, const RailPath& path) const;
   void StartProbe();
   bool TakeProbe(std::uint64_t now_ns);

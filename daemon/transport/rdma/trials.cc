@@ -58,25 +58,15 @@ Told TryPair(const TrialSubject& subject) {
                       (*pair)->descriptor() < 0 ? ", no completion events" : "");
 }
 
-Told TryPairOf(TrialSubject subject, Service service) {
-  subject.limits.service = service;
-  return TryPair(subject);
-}
-
-Told TryUnreliable(const TrialSubject& subject) { return TryPairOf(subject, Service::kUnreliable); }
-Told TryReliable(const TrialSubject& subject) { return TryPairOf(subject, Service::kReliable); }
-
-Told TryAccess(TrialSubject subject, bool remote) {
-  subject.limits.remote_access = remote;
-  return TryPair(subject);
-}
-
-Told TryLocalRegion(const TrialSubject& subject) { return TryAccess(subject, false); }
-Told TryRemoteRegion(const TrialSubject& subject) { return TryAccess(subject, true); }
-
-Told TryChannel(const TrialSubject& given) {
+// A trial with one of the limits changed.
+template <Told (*kTry)(const TrialSubject&), auto kLimit, auto kValue>
+Told With(const TrialSubject& given) {
   TrialSubject subject = given;
-  subject.limits.completion_events = true;
+  subject.limits.*kLimit = kValue;
+  return kTry(subject);
+}
+
+Told TryChannel(const TrialSubject& subject) {
   const absl::StatusOr<Made> made = Open(subject);
   if (!made.ok()) return made.status();
   const auto pair = made->device->MakeQueuePair(ShapeOf(subject.limits), made->gid);
@@ -89,9 +79,7 @@ Told TryChannel(const TrialSubject& given) {
 }
 
 Told CountPairs(const TrialSubject& subject) {
-  TrialSubject more = subject;
-  more.limits.queue_pairs_max = 64;
-  const absl::StatusOr<Made> made = Open(more);
+  const absl::StatusOr<Made> made = Open(subject);
   if (!made.ok()) return made.status();
   std::vector<std::unique_ptr<QueuePair>> pairs;
   const QueuePairShape small{subject.limits.service, subject.limits.message_bytes, kMessagesMin};
@@ -132,15 +120,11 @@ absl::StatusOr<Joined> Join(const TrialSubject& subject, std::uint32_t sender_by
   return joined;
 }
 
-Told TryConnect(TrialSubject subject, bool receives_after_ready) {
-  subject.limits.receives_after_ready = receives_after_ready;
+Told TryConnect(const TrialSubject& subject) {
   const absl::StatusOr<Joined> joined = Join(subject, subject.limits.message_bytes);
   if (!joined.ok()) return joined.status();
   return absl::StrCat("connected; ", joined->receiver->receives(), " receives were taken");
 }
-
-Told TryReceivesBefore(const TrialSubject& subject) { return TryConnect(subject, false); }
-Told TryReceivesAfter(const TrialSubject& subject) { return TryConnect(subject, true); }
 
 // Until something has completed of this kind; false: not within a second.
 bool Await(QueuePair& pair, bool receive, Completion& found) {
@@ -192,20 +176,12 @@ Told TryWholeMessage(const TrialSubject& subject) {
   return TryMessage(subject, subject.limits.message_bytes);
 }
 
-// A frame, in a receive of a frame: what goes where longer messages do not.
-Told TryFrameMessage(const TrialSubject& given) {
-  TrialSubject subject = given;
-  subject.limits.message_bytes = apple::kFrameBytes;
-  return TryMessage(subject, apple::kFrameBytes);
-}
-
 Told TryShortMessage(const TrialSubject& subject) {
   return TryMessage(subject, apple::kFrameBytes);
 }
 
 // With receives posted and none arrived; that it comes back is what is tried.
-Told TryDestroy(TrialSubject subject, bool error_before) {
-  subject.limits.error_before_destroy = error_before;
+Told TryDestroy(const TrialSubject& subject) {
   {
     const absl::StatusOr<Joined> joined = Join(subject, subject.limits.message_bytes);
     if (!joined.ok()) return joined.status();
@@ -217,33 +193,41 @@ Told TryDestroy(TrialSubject subject, bool error_before) {
   return std::string("destroyed, and another can be had");
 }
 
-Told TryJustDestroy(const TrialSubject& subject) { return TryDestroy(subject, false); }
-Told TryErrorThenDestroy(const TrialSubject& subject) { return TryDestroy(subject, true); }
-
 constexpr Trial kTrials[] = {
     {"describe", "what the device says of itself, its ports and GIDs", false, DescribeDevice},
-    {"pair-uc", "an unreliable queue pair with its region", true, TryUnreliable},
-    {"pair-rc", "a reliable queue pair; Apple's have none", true, TryReliable},
-    {"region-local", "a region with local write alone", true, TryLocalRegion},
-    {"region-remote", "a region with remote read and write as well", true, TryRemoteRegion},
-    {"channel", "events when something has completed", true, TryChannel},
+    {"pair-uc", "an unreliable queue pair with its region", true,
+     With<TryPair, &Limits::service, Service::kUnreliable>},
+    {"pair-rc", "a reliable queue pair; Apple's have none", true,
+     With<TryPair, &Limits::service, Service::kReliable>},
+    {"region-local", "a region with local write alone", true,
+     With<TryPair, &Limits::remote_access, false>},
+    {"region-remote", "a region with remote read and write as well", true,
+     With<TryPair, &Limits::remote_access, true>},
+    {"channel", "events when something has completed", true,
+     With<TryChannel, &Limits::completion_events, true>},
     {"depth", "how deep a queue is granted", true, TryDepth},
     {"receives-after", "receives posted when the queue pair is ready to send", true,
-     TryReceivesAfter},
-    {"receives-before", "receives posted before it is ready to receive", true, TryReceivesBefore},
+     With<TryConnect, &Limits::receives_after_ready, true>},
+    {"receives-before", "receives posted before it is ready to receive", true,
+     With<TryConnect, &Limits::receives_after_ready, false>},
     {"message", "a message between two queue pairs of this device", true, TryWholeMessage},
-    {"message-frame", "one of a single frame, in a receive of one", true, TryFrameMessage},
+    // What goes where longer messages do not.
+    {"message-frame", "one of a single frame, in a receive of one", true,
+     With<TryWholeMessage, &Limits::message_bytes, apple::kFrameBytes>},
     {"message-short", "one of fewer frames than its receive; Apple's must be equal", true,
      TryShortMessage},
-    {"destroy", "a queue pair is destroyed with receives posted", true, TryJustDestroy},
+    {"destroy", "a queue pair is destroyed with receives posted", true,
+     With<TryDestroy, &Limits::error_before_destroy, false>},
     {"region-large", "a region of 256 MiB", true, TryLargeRegion},
     {"region-shared", "one of memory that another process shares, as clients' is", true,
      TrySharedRegion},
     {"region-boundary", "a region that reaches over 4 GiB", true, TryRegionOverBoundary},
-    {"pairs", "how many queue pairs there may be now", true, CountPairs},
+    {"pairs", "how many queue pairs there may be now", true,
+     With<CountPairs, &Limits::queue_pairs_max, 64>},
     {"regions", "how many regions there may be now", true, CountRegions},
     // It is said to leave regions mapped for ever: the last one.
-    {"destroy-error", "a queue pair is destroyed after the error state", true, TryErrorThenDestroy},
+    {"destroy-error", "a queue pair is destroyed after the error state", true,
+     With<TryDestroy, &Limits::error_before_destroy, true>},
 };
 
 Told ListTrials() {

@@ -11,7 +11,6 @@
 
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/read.hpp>
-#include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -115,16 +114,12 @@ absl::Status SettleOnKey(const FabricOptions& options, Proved& proved) {
   return absl::OkStatus();
 }
 
-wire::Proof& OwnProof(Proved& proved) {
-  return proved.own_role == Role::kDialer ? proved.dialers_proof : proved.acceptors_proof;
-}
-
-wire::Proof& TheirProof(Proved& proved) {
-  return proved.own_role == Role::kDialer ? proved.acceptors_proof : proved.dialers_proof;
+wire::Proof& ProofOf(Role role, Proved& proved) {
+  return role == Role::kDialer ? proved.dialers_proof : proved.acceptors_proof;
 }
 
 const wire::Proof& MakeProof(const FabricOptions& options, Proved& proved) {
-  wire::Proof& proof = OwnProof(proved);
+  wire::Proof& proof = ProofOf(proved.own_role, proved);
   proof = wire::Proof{};
   proof.node_id = options.self.id.bytes;
   PutText(proved.path.local, proof.interface_name);
@@ -139,7 +134,7 @@ absl::Status CheckProof(Proved& proved, const wire::Proof& proof) {
         "it does not hold this cluster's key, or what was said has been changed on the way",
         LinkReason::kNotProved);
   }
-  TheirProof(proved) = proof;
+  ProofOf(theirs, proved) = proof;
   proved.peer.bytes = proof.node_id;
   proved.path.remote = MakePrintable(TextOf(proof.interface_name));
   if (proved.path.remote.empty()) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -356,7 +355,11 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   const absl::Status joined =
       links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
   if (!joined.ok()) return joined;
-  if (IsTaken(key)) ForgetOutdated(proved.peer, proved.path);
+  if (IsTaken(key)) {
+    std::erase_if(outdated_, [&](const Outdated& one) {
+      return one.peer == proved.peer && one.path == proved.path;
+    });
+  }
   for (const auto& side : side_rails_) {
     side->OnConnection({join.peer, join.path, BytesOf(here.address()), encrypted, key});
   }

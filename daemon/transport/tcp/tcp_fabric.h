@@ -155,7 +155,6 @@ class TcpFabric final {
   void TakeKeys();
   bool IsTaken(const ClusterKeyId& key) const;
   bool IsOutdated(const NodeId& peer, const RailPath& path) const;
-  void ForgetOutdated(const NodeId& peer, const RailPath& path);
   void LookAtProofs(std::uint64_t now_ns);
   asio::awaitable<void> TickLoop();
   void WatchBell();

@@ -39,11 +39,6 @@ bool TcpFabric::IsTaken(const ClusterKeyId& key) const {
   return std::ranges::find(taken_, key) != taken_.end();
 }
 
-void TcpFabric::ForgetOutdated(const NodeId& peer, const RailPath& path) {
-  std::erase_if(outdated_,
-                [&](const Outdated& one) { return one.peer == peer && one.path == path; });
-}
-
 bool TcpFabric::IsOutdated(const NodeId& peer, const RailPath& path) const {
   return std::ranges::any_of(
       outdated_, [&](const Outdated& one) { return one.peer == peer && one.path == path; });
