@@ -91,6 +91,11 @@ Failure AskDaemonFirst(const BenchOptions& options) {
   return FetchStatus(options.socket_path, status);
 }
 
+template <typename... Words>
+void AddWords(std::vector<std::string>& command, const Words&... words) {
+  (command.push_back(absl::StrCat(words)), ...);
+}
+
 // All ranks, as `launch` starts them; only rank 0 prints.
 int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   LaunchOptions launch;
@@ -101,27 +106,14 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   launch.ranks = options.ranks;
   launch.prefix = false;
   // Other nodes may have another path; launch puts its own folder first in theirs.
-  launch.command = {options.nodes.empty() ? own_path : "mlxcommctl",
-                    "bench",
-                    "--op",
-                    options.operation,
-                    "--dtype",
-                    options.data_type,
-                    "--operator",
-                    options.reduce_operator,
-                    "--from",
-                    std::to_string(options.from_bytes),
-                    "--to",
-                    std::to_string(options.to_bytes),
-                    "--factor",
-                    std::to_string(options.factor),
-                    "--iterations",
-                    std::to_string(options.iterations),
-                    "--warm-up",
-                    std::to_string(options.warm_up)};
-  if (!options.check) launch.command.push_back("--no-check");
-  if (options.in_place) launch.command.push_back("--in-place");
-  if (options.json) launch.command.push_back("--json");
+  launch.command = {options.nodes.empty() ? own_path : "mlxcommctl", "bench"};
+  AddWords(launch.command, "--op", options.operation, "--dtype", options.data_type, "--operator",
+           options.reduce_operator, "--from", options.from_bytes, "--to", options.to_bytes,
+           "--factor", std::to_string(options.factor), "--iterations", options.iterations,
+           "--warm-up", options.warm_up);
+  if (!options.check) AddWords(launch.command, "--no-check");
+  if (options.in_place) AddWords(launch.command, "--in-place");
+  if (options.json) AddWords(launch.command, "--json");
   launch.reports_failure = options.json;
   return RunLaunch(launch);
 }
@@ -129,30 +121,15 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
 std::vector<std::string> CommandOfRanks(const BenchOptions& options, const std::string& program,
                                         const BenchSubject& subject, const client::Place& place,
                                         const std::vector<std::uint64_t>& counts) {
-  std::vector<std::string> command = {program,
-                                      "--job",
-                                      place.job,
-                                      "--rank",
-                                      std::to_string(place.rank),
-                                      "--size",
-                                      std::to_string(subject.ranks),
-                                      "--kind",
-                                      std::to_string(static_cast<int>(subject.kind)),
-                                      "--type",
-                                      std::to_string(static_cast<int>(subject.type)),
-                                      "--operator",
-                                      std::to_string(static_cast<int>(subject.op)),
-                                      "--iterations",
-                                      std::to_string(options.iterations),
-                                      "--warm-up",
-                                      std::to_string(options.warm_up),
-                                      "--check",
-                                      options.check ? "1" : "0"};
-  if (!options.socket_path.empty())
-    command.insert(command.end(), {"--socket", options.socket_path});
-  if (options.in_place) command.push_back("--in-place");
-  command.push_back("--counts");
-  for (const std::uint64_t count : counts) command.push_back(std::to_string(count));
+  std::vector<std::string> command = {program};
+  AddWords(command, "--job", place.job, "--rank", place.rank, "--size", subject.ranks, "--kind",
+           static_cast<int>(subject.kind), "--type", static_cast<int>(subject.type), "--operator",
+           static_cast<int>(subject.op), "--iterations", options.iterations, "--warm-up",
+           options.warm_up, "--check", options.check ? "1" : "0");
+  if (!options.socket_path.empty()) AddWords(command, "--socket", options.socket_path);
+  if (options.in_place) AddWords(command, "--in-place");
+  AddWords(command, "--counts");
+  for (const std::uint64_t count : counts) AddWords(command, count);
   return command;
 }
 

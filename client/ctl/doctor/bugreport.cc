@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -202,11 +203,7 @@ std::string Tail(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return path + ": " + std::strerror(errno) + "\n";
   const off_t size = ::lseek(descriptor, 0, SEEK_END);
-  if (size > kTailBytes) {
-    ::lseek(descriptor, size - kTailBytes, SEEK_SET);
-  } else {
-    ::lseek(descriptor, 0, SEEK_SET);
-  }
+  ::lseek(descriptor, std::max<off_t>(size - kTailBytes, 0), SEEK_SET);
   std::string text(static_cast<std::size_t>(kTailBytes), '\0');
   const ssize_t count = ::read(descriptor, text.data(), text.size());
   ::close(descriptor);

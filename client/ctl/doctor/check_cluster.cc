@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/doctor/link_faults.h"
@@ -50,8 +51,6 @@ bool AnyLink(const ClusterFacts& cluster, bool (*is)(const v1::LinkStatus&)) {
 
 bool IsDown(const v1::LinkStatus& link) { return link.state() != v1::LinkState::up; }
 
-bool AnyLinkIsDown(const ClusterFacts& cluster) { return AnyLink(cluster, IsDown); }
-
 // Also one of a link that is up over others.
 bool AnyCableIsDown(const ClusterFacts& cluster) {
   return AnyLink(cluster, [](const v1::LinkStatus& link) {
@@ -61,18 +60,19 @@ bool AnyCableIsDown(const ClusterFacts& cluster) {
   });
 }
 
+using Pair = std::pair<std::string, std::string>;
+
 // Both ends report the same cable: once is enough.
 class Cables {
  public:
   bool IsNew(const std::string& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
-    const std::pair<std::string, std::string> one{node, rail.local_interface()};
-    const std::pair<std::string, std::string> other{link.peer(), rail.remote_interface()};
+    const Pair one{node, rail.local_interface()};
+    const Pair other{link.peer(), rail.remote_interface()};
     return told_.insert(std::minmax(one, other)).second;
   }
 
  private:
-  using End = std::pair<std::string, std::string>;
-  std::set<std::pair<End, End>> told_;
+  std::set<std::pair<Pair, Pair>> told_;
 };
 
 void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1::LinkStatus& link,
@@ -118,8 +118,6 @@ bool WasFull(const v1::RailStatus& rail) {
   constexpr std::uint64_t kTellingBytes = 64ULL << 20;
   return rail.delivery_busy_bytes() >= kTellingBytes;
 }
-
-using Pair = std::pair<std::string, std::string>;
 
 // Between neighbours in the ring, or in the given order where it is not closed: the fastest cable
 // between each two. A slower one beside it only adds to it.
@@ -222,7 +220,7 @@ bool LacksACable(const ClusterFacts& cluster) {
 void CheckPairing(const ClusterFacts& cluster, Findings& findings) {
   const v1::TopologyReply& topology = cluster.topology;
   if (!LacksACable(cluster)) return;
-  std::map<std::pair<std::string, std::string>, int> count;
+  std::map<Pair, int> count;
   for (const v1::TopologyCable& cable : topology.cables()) {
     if (cable.state() == v1::RailState::up && cable.switch_number() == 0) {
       ++count[std::minmax(cable.from_node(), cable.to_node())];
@@ -241,21 +239,18 @@ void CheckPairing(const ClusterFacts& cluster, Findings& findings) {
 }
 
 // "1.0 on a, b; 1.1 on c"
-std::string Grouped(const std::map<std::string, std::string>& names_by, const char* what) {
-  std::string all;
-  for (const auto& [value, names] : names_by) {
-    absl::StrAppend(&all, all.empty() ? "" : "; ", what, value, " on ", names);
-  }
-  return all;
+std::string Grouped(const std::map<std::string, std::vector<std::string>>& names_by,
+                    const char* what) {
+  return absl::StrJoin(names_by, "; ", [what](std::string* all, const auto& one) {
+    absl::StrAppend(all, what, one.first, " on ", absl::StrJoin(one.second, ", "));
+  });
 }
 
 // While the key is being changed some nodes have the new one already.
 void CheckKeys(const ClusterFacts& cluster, Findings& findings) {
-  std::map<std::string, std::string> by_key;
+  std::map<std::string, std::vector<std::string>> by_key;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    if (node.cluster_keys_size() == 0) continue;
-    std::string& names = by_key[node.cluster_keys(0)];
-    absl::StrAppend(&names, names.empty() ? "" : ", ", node.name());
+    if (node.cluster_keys_size() > 0) by_key[node.cluster_keys(0)].push_back(node.name());
   }
   if (by_key.size() < 2) return;
   findings.Add("MC512", "cluster", {{"keys", Grouped(by_key, "key ")}});
@@ -415,15 +410,12 @@ void CheckJob(const v1::JobStatus& job, Findings& findings) {
 
 void CheckNodes(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
-  std::map<std::string, std::string> by_version;
+  std::map<std::string, std::vector<std::string>> by_version;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    if (!node.version().empty()) {
-      std::string& names = by_version[node.version()];
-      absl::StrAppend(&names, names.empty() ? "" : ", ", node.name());
-    }
+    if (!node.version().empty()) by_version[node.version()].push_back(node.name());
     const std::string object = absl::StrCat("node ", node.name());
     if (!node.answered() && !LargeFramesAreLost(cluster, node.name())) {
-      findings.Add(AnyLinkIsDown(cluster) ? "MC501/cut_off" : "MC501", object);
+      findings.Add(AnyLink(cluster, IsDown) ? "MC501/cut_off" : "MC501", object);
     }
     if (node.has_drain()) findings.Add("MC516", object, {{"waits", DrainText(node.drain())}});
     CheckRefused(facts, node, findings);

@@ -1,8 +1,6 @@
 // Findings about how neighbours are found: who is heard, who is not, and why.
 #include <algorithm>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"

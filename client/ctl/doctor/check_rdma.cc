@@ -2,9 +2,7 @@
 // carries on in all of these cases, so something that is merely missing is a note; where RDMA is
 // off there are no findings.
 #include <algorithm>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/ctl/cli/quantities.h"
@@ -133,12 +131,6 @@ void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings&
   }
 }
 
-std::string RailObject(const v1::NodeStatus& node, const v1::LinkStatus& link,
-                       const v1::RailStatus& rail) {
-  return absl::StrCat("RDMA from ", node.name(), " ", rail.local_interface(), " to ", link.peer(),
-                      " ", rail.remote_interface());
-}
-
 // Which of a rail's two interfaces its reason is about: the one of the side that reports it, unless
 // the reason is the other's address.
 const std::string& InterfaceMeant(const v1::RailStatus& rail) {
@@ -149,7 +141,8 @@ const std::string& InterfaceMeant(const v1::RailStatus& rail) {
 void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link,
                const v1::RailStatus& rail, Findings& findings) {
   using Why = v1::LinkReason;
-  const std::string object = RailObject(node, link, rail);
+  const std::string object = absl::StrCat("RDMA from ", node.name(), " ", rail.local_interface(),
+                                          " to ", link.peer(), " ", rail.remote_interface());
   Findings::Values values = {
       {"detail", rail.detail()}, {"interface", InterfaceMeant(rail)}, {"peer", link.peer()}};
   const Why::Value reason = rail.reason();

@@ -17,11 +17,6 @@ bool IsBridgeActive(const Facts& facts, const std::string& bridge) {
   return true;
 }
 
-// The interfaces that cables between nodes use.
-bool Matters(const Facts& facts, const InterfaceFacts& found) {
-  return !found.loopback && (found.thunderbolt || CarriesRail(facts.cluster, found.name));
-}
-
 Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true, {}}; }
 
 // On macOS network services have addresses, not interfaces: a Thunderbolt port that is or was a
@@ -168,7 +163,8 @@ void CheckDaemon(const Facts& facts, Findings& findings) {
 
 void CheckNetwork(const Facts& facts, Findings& findings) {
   for (const InterfaceFacts& found : facts.system.interfaces) {
-    if (!Matters(facts, found)) continue;
+    // Those that cables between nodes use.
+    if (found.loopback || !(found.thunderbolt || CarriesRail(facts.cluster, found.name))) continue;
     const std::string object = absl::StrCat("interface ", found.name);
     CheckBridge(facts, found, findings);
     if (!found.up) {

@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"

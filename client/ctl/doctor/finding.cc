@@ -1,7 +1,6 @@
 #include "client/ctl/doctor/finding.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "proto/types/invariant.h"
 

@@ -1,7 +1,5 @@
 #include "client/ctl/doctor/linux_files.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -40,11 +38,8 @@ std::string LineOf(const std::string& path) {
 
 // The name of a symbolic link's target.
 std::string LinkTarget(const std::string& path) {
-  char target[1024];
-  const ssize_t size = ::readlink(path.c_str(), target, sizeof target);
-  if (size <= 0) return {};
-  const std::string whole(target, static_cast<std::size_t>(size));
-  return whole.substr(whole.rfind('/') + 1);
+  std::error_code error;
+  return std::filesystem::read_symlink(path, error).filename().string();
 }
 
 std::set<std::string> WithLinkLocal(const std::string& root) {
@@ -59,10 +54,7 @@ std::set<std::string> WithLinkLocal(const std::string& root) {
 }
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
-  for (const std::string& one : names) {
-    if (one == name) return true;
-  }
-  return false;
+  return std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace

@@ -74,10 +74,6 @@ struct HostsExportOptions {
   bool json = false;
 };
 
-Failure WrongUsage(const std::string& message) {
-  return {FailureCode::kInvalidArgument, kNoRank, message};
-}
-
 Failure FetchFabric(const std::string& socket_path, Fabric& fabric) {
   Failure failure = FetchStatus(socket_path, fabric.status);
   if (failure.ok()) failure = FetchTopology(socket_path, fabric.topology);
@@ -98,7 +94,8 @@ Failure ReadWishes(const HostsExportOptions& options, ExportWishes& wishes) {
   for (const std::string& text : options.ssh_names) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return WrongUsage("--ssh-name: expected NODE=HOST, got \"" + text + "\"");
+      return {FailureCode::kInvalidArgument, kNoRank,
+              "--ssh-name: expected NODE=HOST, got \"" + text + "\""};
     wishes.ssh_names.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   return {};

@@ -1,6 +1,4 @@
 // Which rank of a job failed first, and the sentences that say so at the end of a launch.
-//
-// Thread: any. Memory: the texts.
 #pragma once
 
 #include <cstdint>

@@ -19,10 +19,6 @@ namespace {
 constexpr unsigned kTriesMax = 1000;
 constexpr std::size_t kNameBytesMax = 200;  // The daemon's limit.
 
-bool IsInUse(const v1::StatusReply& status, const std::string& name) {
-  return std::ranges::find(status.jobs(), name, &v1::JobStatus::name) != status.jobs().end();
-}
-
 // Locks the name in the folder of the private daemon's socket, which only this user can write. Not
 // valid: another launch holds the name, or the folder is missing.
 FileDescriptor Hold(const std::string& folder, const std::string& name) {
@@ -60,7 +56,8 @@ JobName JobName::Claim(const std::string& base, const v1::StatusReply& status, b
   const bool may_hold = IsOwn(folder);
   for (unsigned number = 1; may_hold && number <= kTriesMax; ++number) {
     name.text_ = number == 1 ? base : base + "-" + std::to_string(number);
-    if (IsInUse(status, name.text_)) continue;
+    const auto user = std::ranges::find(status.jobs(), name.text_, &v1::JobStatus::name);
+    if (user != status.jobs().end()) continue;
     name.held_ = Hold(folder, name.text_);
     if (name.held_.valid()) return name;
   }

@@ -2,8 +2,6 @@
 //
 //   one node        "train" ─held by another launch on this machine, or in use─▶ "train-2" ─▶ ...
 //   several nodes   "train-k3f9": another machine may launch the same script at the same moment
-//
-// Owner: RunLaunch. Thread: main. Memory: the name.
 #pragma once
 
 #include <string>

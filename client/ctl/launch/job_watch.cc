@@ -17,11 +17,6 @@ constexpr std::chrono::milliseconds kAfterRefusal{5000};
 constexpr std::chrono::milliseconds kBetweenLooksAtTheEnd{50};
 constexpr std::uint64_t kDialTimeoutNs = 500'000'000;  // A private daemon may be starting.
 
-std::uint64_t MsSince(Clock::time_point then) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
-}
-
 }  // namespace
 
 void JobWatch::Begin(std::string job, std::string socket_path) {
@@ -76,7 +71,8 @@ JobOutcome JobWatch::Outcome() {
     JobOutcome outcome;
     bool running = false;
     if (Ask(status)) {
-      outcome = OutcomeOf(status, job_, MsSince(begun_), running);
+      const auto age = (Clock::now() - begun_) / std::chrono::milliseconds(1);
+      outcome = OutcomeOf(status, job_, static_cast<std::uint64_t>(age), running);
     } else {
       outcome.is_known = !DaemonWasStarted();
     }

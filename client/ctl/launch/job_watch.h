@@ -6,7 +6,6 @@
 // Owner: LocalRanks. Thread: main; Turn blocks for at most 1 s, the questions for 3 s. Memory: one answer.
 #pragma once
 
-#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <string>

@@ -1,6 +1,4 @@
 // The verb launch, for verbs that start ranks as it does: bench.
-//
-// Owner: main. Thread: main. Memory: plain values.
 #pragma once
 
 #include <cstdint>

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdint>
 #include <cstdlib>
 #include <set>
 
 #include "client/ctl/daemon/daemon_call.h"
-#include "client/ctl/hosts/hostfile.h"
 #include "client/ctl/launch/rank_host.h"
 #include "client/ctl/status/health.h"
 #include "proto/types/plain_text.h"

@@ -1,6 +1,4 @@
 // The hosts on which `launch` starts ranks, and what it uses of a hostfile.
-//
-// Thread: main. Memory: the hosts.
 #pragma once
 
 #include <string>

@@ -66,7 +66,7 @@ int LaunchRun::Run() {
       host->HoldOutput(lines_.is_full());
       host->Turn();
     }
-    EndIfGraceIsOver();
+    if (end_at_ && Clock::now() >= *end_at_) EndAllOnce();
     if (shows_prompts_) lines_.ShowPrompt(0, Clock::now());
     Write();
   }
@@ -191,7 +191,10 @@ void LaunchRun::PassInput() {
   std::array<char, kLaunchPieceBytes> bytes;
   const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (got <= 0) return EndInput();
+  if (got <= 0) {
+    for (const Reader& reader : readers_) reader.host->GiveInput({});
+    return readers_.clear();
+  }
   if (bytes[static_cast<std::size_t>(got) - 1] == '\n' && ::isatty(STDIN_FILENO) != 0) {
     lines_.PromptAnswered();
   }
@@ -200,11 +203,6 @@ void LaunchRun::PassInput() {
     reader.under_way += static_cast<std::size_t>(got);
     reader.host->GiveInput({bytes.data(), static_cast<std::size_t>(got)});
   }
-}
-
-void LaunchRun::EndInput() {
-  for (const Reader& reader : readers_) reader.host->GiveInput({});
-  readers_.clear();
 }
 
 void LaunchRun::Forward() {
@@ -217,10 +215,6 @@ void LaunchRun::Forward() {
   }
   FailWith(128 + signal);
   EndAll(signal);
-}
-
-void LaunchRun::EndIfGraceIsOver() {
-  if (end_at_ && !ending_ && Clock::now() >= *end_at_) EndAll(SIGTERM);
 }
 
 void LaunchRun::EndAllOnce() {

@@ -9,7 +9,6 @@
 // Owner: RunLaunch. Thread: main. Memory: rank_lines.h, and how each rank ended.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -67,9 +66,7 @@ class LaunchRun : public RankListener {
   // Until it has been read, however slowly, or a signal comes.
   void ShowTheRest();
   void PassInput();
-  void EndInput();
   void Forward();
-  void EndIfGraceIsOver();
   void EndAllOnce();
   void EndAll(int signal);
   void FailWith(int code);

@@ -281,8 +281,6 @@ void LocalRanks::SignalAll(int signal) {
 
 bool LocalRanks::AnyAlive() const { return std::ranges::any_of(ranks_, &Rank::alive); }
 
-bool LocalRanks::AnyOpen() const { return std::ranges::any_of(ranks_, &Rank::open); }
-
 // Bounded, because where orphans are not reaped they stay in their group for ever.
 bool LocalRanks::LeftBehind() const {
   return killing_ && Clock::now() < kill_at_ + kLastWords &&
@@ -291,7 +289,8 @@ bool LocalRanks::LeftBehind() const {
 
 // Processes that ranks leave behind are not waited for when all went well, and are ended otherwise.
 bool LocalRanks::HaveEnded() const {
-  return !AnyAlive() && !LeftBehind() && !(AnyOpen() && Clock::now() < last_alive_ + kLastWords);
+  const bool any_open = std::ranges::any_of(ranks_, &Rank::open);
+  return !AnyAlive() && !LeftBehind() && !(any_open && Clock::now() < last_alive_ + kLastWords);
 }
 
 bool LocalRanks::done() const { return begun_ ? reported_ : killing_; }

@@ -73,7 +73,6 @@ class LocalRanks : public RankHost {
   bool HaveEnded() const;
   void CheckJoined();
   void ReportOutcome();
-  bool AnyOpen() const;
   bool LeftBehind() const;
   void SignalAll(int signal);
 

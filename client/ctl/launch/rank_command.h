@@ -1,7 +1,5 @@
 // The command of a job's ranks: what the user typed, made into what is run, and checked before any rank
 // starts, on each host that gets some.
-//
-// Thread: main. Memory: the words.
 #pragma once
 
 #include <chrono>

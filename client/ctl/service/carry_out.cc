@@ -48,12 +48,6 @@ std::string MakeFolder(const std::string& path, std::uint32_t mode) {
   return ::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0 ? std::string() : Errno(path);
 }
 
-// Beside it first, so that it is never half written.
-std::string WriteText(const ServiceStep& step) {
-  const mode_t mode = static_cast<mode_t>(step.mode);
-  return WriteWhole(step.path, step.text, Placing::kReplace, mode) ? "" : Errno(step.path);
-}
-
 // False: `errno` says why.
 bool CopyAll(const FileDescriptor& from, const FileDescriptor& to) {
   constexpr std::size_t kBytes = 1024 * 1024;
@@ -212,7 +206,10 @@ std::string Do(const ServiceStep& step) {
   std::error_code error;
   switch (step.kind) {
     case ServiceStep::Kind::kFolder: return MakeFolder(step.path, step.mode);
-    case ServiceStep::Kind::kWrite: return WriteText(step);
+    case ServiceStep::Kind::kWrite: {  // Beside it first, so that it is never half written.
+      const auto mode = static_cast<mode_t>(step.mode);
+      return WriteWhole(step.path, step.text, Placing::kReplace, mode) ? "" : Errno(step.path);
+    }
     case ServiceStep::Kind::kCopy: return CopyFile(step);
     case ServiceStep::Kind::kMove:
       return ::rename(step.from.c_str(), step.path.c_str()) == 0 ? std::string() : Errno(step.path);

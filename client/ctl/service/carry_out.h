@@ -1,6 +1,4 @@
 // Carries out the steps of a ServicePlan, in their order, until one fails.
-//
-// Thread: main.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,4 @@
 // Gathers ServiceFacts. Changes nothing.
-//
-// Thread: main.
 #pragma once
 
 #include <optional>

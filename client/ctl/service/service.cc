@@ -92,13 +92,14 @@ void Complain(const std::string& what) { std::fprintf(stderr, "mlxcommctl: %s\n"
 std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const ServiceOptions& options,
                  const std::string& action) {
   if (action == "uninstall") {
-    return absl::StrCat(
-        "mlxcommd is not installed as a service", plan.steps.empty() ? "" : " any longer",
-        facts.only_files ? absl::StrCat(" below ", facts.root, "/") : "", ".\n",
-        KeepsPrograms(facts) ? absl::StrCat("The programs in ", facts.root, kServiceFolder,
-                                            " were there before it, and stay.\n")
-                             : "",
-        RenderKept(plan));
+    return absl::StrCat("mlxcommd is not installed as a service",
+                        plan.steps.empty() ? "" : " any longer",
+                        facts.only_files ? absl::StrCat(" below ", facts.root, "/") : "", ".\n",
+                        SaysKeepsPrograms(facts.definition)
+                            ? absl::StrCat("The programs in ", facts.root, kServiceFolder,
+                                           " were there before it, and stay.\n")
+                            : "",
+                        RenderKept(plan));
   }
   const std::string named = absl::StrCat("mlxcommd ", facts.program_version);
   std::string kept;

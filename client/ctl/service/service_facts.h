@@ -1,7 +1,5 @@
 // What is known of this machine before a service is installed, removed or started again. All that is
 // decided (service_plan.h) follows from it.
-//
-// Thread: main. Memory: plain values.
 #pragma once
 
 #include <cstdint>

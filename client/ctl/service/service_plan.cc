@@ -274,7 +274,8 @@ void AddStart(const ServiceFacts& facts, const ServiceWishes& wishes, Steps& ste
 void AddDefinition(const ServiceFacts& facts, Steps& steps) {
   const std::string path = DefinitionPath(facts.manager);
   steps.Folder(path.substr(0, path.rfind('/')));
-  const bool keeps_programs = facts.in_place && (!facts.is_installed || KeepsPrograms(facts));
+  const bool keeps_programs =
+      facts.in_place && (!facts.is_installed || SaysKeepsPrograms(facts.definition));
   steps.Write(path, DefinitionText(facts.manager, EndsWithinS(ConfigOf(facts)), keeps_programs));
   if (!IsSystemd(facts) || !steps.IsThere(kTimeoutFile)) return;
   steps.Remove(kTimeoutFile);  // It would outrank what the unit says now.
@@ -451,7 +452,7 @@ ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes
   const bool is_running = facts.is_running || facts.is_loaded;
   if (facts.is_installed || is_running) {
     if (!steps.only_files()) AddEnd(facts, steps);
-    if (!KeepsPrograms(facts)) {
+    if (!SaysKeepsPrograms(facts.definition)) {
       for (const char* const path : {kServiceProgram, kServiceControl}) steps.RemoveIfThere(path);
     }
     if (!IsSystemd(facts)) steps.RemoveIfThere(kServiceLibraries);
@@ -560,8 +561,6 @@ std::vector<std::string> RemovablePaths(ServiceManager manager) {
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }
-
-bool KeepsPrograms(const ServiceFacts& facts) { return SaysKeepsPrograms(facts.definition); }
 
 std::vector<std::string> WrittenFolders(ServiceManager manager) {
   std::vector<std::string> all{kServiceFolder, kServiceConfigFolder};

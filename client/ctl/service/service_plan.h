@@ -72,8 +72,6 @@ ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes);
 std::vector<std::string> LogsCommand(const ServiceFacts& facts, int lines, bool follow,
                                      std::string& why_not);
 
-// Whether uninstall leaves the programs, because install has found them where the service's are.
-bool KeepsPrograms(const ServiceFacts& facts);
 // For a user who may not read the configuration.
 inline constexpr char kHiddenConfig[] = "this user may not read it: run it with sudo";
 

@@ -197,12 +197,9 @@ Health HealthOf(const v1::StatusReply& status) {
     if (job.state() == "failed") return bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return bad(awaited);
   }
-  if (const std::string draining = Draining(status); !draining.empty()) return bad(draining);
-  if (const std::string refused = RefusesToRestart(status); !refused.empty()) return bad(refused);
-  if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return bad(unlinked);
-  if (const std::string pulled = PulledCable(status); !pulled.empty()) return bad(pulled);
-  const std::string forming = StillForming(status);
-  if (!forming.empty()) return bad(forming);
+  for (const auto find : {Draining, RefusesToRestart, Unlinked, PulledCable, StillForming}) {
+    if (const std::string found = find(status); !found.empty()) return bad(found);
+  }
   const auto failed =
       static_cast<std::uint64_t>(std::ranges::count_if(status.ended_jobs(), HasFailed));
   if (failed > 0) {
