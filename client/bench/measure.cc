@@ -1,7 +1,6 @@
 #include "client/bench/measure.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 
 #include "client/lib/mlxcomm.hpp"

@@ -1,9 +1,7 @@
 // The calls of the C interface (mlxcomm.h) that need no more than one call inside: connections,
 // buffers, a group's facts, and a process's place in its job. The rest: groups.cc, operations.cc.
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>

@@ -2,7 +2,6 @@
 // part of the client library that knows protobuf and HTTP/2.
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <string>
 
 #include "client/lib/attach_table.h"

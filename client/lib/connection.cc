@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +11,6 @@
 #include <utility>
 
 #include "client/lib/own_process.h"
-#include "proto/queue/dial.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::client {

@@ -8,7 +8,6 @@
 // else under the connection's lock. Memory: one mapping; nothing else.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

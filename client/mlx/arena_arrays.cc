@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <utility>
-
 #include "client/mlx/operation_error.h"
 
 namespace mlxcomm::graph {

@@ -3,9 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
-#include "client/mlx/collectives.h"
 #include "client/mlx/operation_task.h"
 #include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"

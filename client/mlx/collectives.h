@@ -3,8 +3,6 @@
 //
 // Mistakes are std::invalid_argument (Python: ValueError). A group of one rank has nothing to
 // communicate: the results are plain MLX.
-//
-// Owner: the caller. Thread: any.
 #pragma once
 
 #include <cstddef>

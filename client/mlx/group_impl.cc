@@ -1,7 +1,6 @@
 #include "client/mlx/group_impl.h"
 
 #include <atomic>
-#include <functional>
 #include <stdexcept>
 
 #include "client/lib/interrupt.h"

@@ -8,7 +8,6 @@
 #include "client/lib/interrupt.h"
 #include "client/mlx/copy_in.h"
 #include "client/mlx/mlx_releases.h"
-#include "client/mlx/operation_error.h"
 #include "client/mlx/process_end.h"
 #include "client/mlx/result_memory.h"
 #include "mlx/allocator.h"

@@ -1,9 +1,7 @@
 #include "client/mlx/packing.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <stdexcept>
 #include <unordered_set>
 #include <utility>

@@ -3,11 +3,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "client/mlx/operation_task.h"
 #include "mlx/allocator.h"

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "mlx/distributed/distributed_impl.h"
 #include "mlx/stream.h"

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "client/mlx/group_impl.h"

@@ -1,7 +1,6 @@
 // The calls of the C interface that build operations.
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>

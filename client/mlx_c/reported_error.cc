@@ -1,8 +1,8 @@
 #include "client/mlx_c/reported_error.h"
 
 #include <cstddef>
-#include <optional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "client/mlx_c/mlxcomm_mlx.h"

@@ -12,7 +12,6 @@
 
 #include <exception>
 #include <source_location>
-#include <string>
 
 #include "client/mlx/operation_error.h"
 

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "client/lib/interrupt.h"

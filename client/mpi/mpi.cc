@@ -3,7 +3,6 @@
 // nothing ends, as it would by Open MPI's own error handling.
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <stdexcept>
 #include <string>
 

@@ -2,8 +2,6 @@
 // sum, max and min of float16 and bfloat16, which the daemon has as well; they are recognized by
 // applying them to four values that mean the same in both types, not by the order in which MLX
 // makes them.
-//
-// Memory: a few bytes on the stack.
 #pragma once
 
 #include <optional>

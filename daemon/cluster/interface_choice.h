@@ -1,6 +1,4 @@
 // Chooses the interfaces of the machine on which discovery looks for neighbours.
-//
-// Thread: any.
 #pragma once
 
 #include <string>

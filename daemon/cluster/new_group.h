@@ -6,8 +6,6 @@
 // Figures are coarse, so that two runs of a job on the same cables choose alike: a
 // latency is the shortest seen, rounded up to a power of four. A user who must have
 // the same plans for ever, whatever is measured, gives the figures in the configuration.
-//
-// Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "daemon/cluster/rendezvous.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/cluster/new_group.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/types/plain_text.h"

@@ -1,7 +1,6 @@
 #include "daemon/collective/collectives.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 

@@ -6,7 +6,6 @@
 // Owner: Group. Thread: the loop's. Memory: fixed once made.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,5 +1,4 @@
 // Which planner serves which operation, and its cost: the table of plans/plans.h as data.
-#include <algorithm>
 #include <array>
 #include <limits>
 

@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <span>
 #include <thread>
 
 #include <sys/types.h>

@@ -2,12 +2,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <mutex>
-#include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -24,7 +20,6 @@
 #include "daemon/control/call_queue.h"
 #include "daemon/control/connection_relay.h"
 #include "daemon/control/event_stream.h"
-#include "daemon/control/posted_calls.h"
 #include "daemon/control/record_reply.h"
 #include "daemon/control/refusal.h"
 #include "daemon/control/unary_call.h"

@@ -1,7 +1,5 @@
 #include "daemon/control/frame_meter.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <string_view>
 

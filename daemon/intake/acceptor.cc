@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <utility>
 
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
@@ -18,7 +17,6 @@
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
-#include "proto/queue/socket_options.h"
 
 namespace mlxcomm::intake {
 namespace {

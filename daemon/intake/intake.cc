@@ -11,7 +11,6 @@
 #include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/intake/submission.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"

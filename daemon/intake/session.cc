@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/intake/intake.h"
 #include "daemon/platform/handler_memory.h"
-#include "daemon/platform/process_exit.h"
 #include "daemon/platform/system_facts.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"

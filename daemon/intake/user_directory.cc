@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <string>
 #include <system_error>
 #include <thread>
 

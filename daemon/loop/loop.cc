@@ -15,12 +15,10 @@
 #include "daemon/loop/own_facts.h"
 #include "daemon/platform/handler_memory.h"
 #include "daemon/platform/machine.h"
-#include "daemon/platform/power.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/work/work_pieces.h"
 #include "proto/queue/adaptive_spin.h"
 #include "proto/types/plain_text.h"
-#include "proto/wire/versions.h"
 
 namespace mlxcomm {
 namespace {

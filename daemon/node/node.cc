@@ -1,10 +1,8 @@
 #include "daemon/node/node.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/node/own_status.h"
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::node {

@@ -1,6 +1,4 @@
 // A node's identity and bounds. Daemon makes them from the configuration.
-//
-// Thread: any. Memory: plain values.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"

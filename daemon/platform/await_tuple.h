@@ -4,8 +4,6 @@
 //   auto [error, bytes] = co_await socket.async_read_some(buffer, platform::kTuple);
 //
 // Older versions of Asio have it in asio::experimental, those from 1.33 on only elsewhere.
-//
-// Thread: any.
 #pragma once
 
 #if __has_include(<asio/as_tuple.hpp>)

@@ -1,6 +1,4 @@
 // The network interfaces of this machine: their names, addresses, and whether they have a cable.
-//
-// Thread: any. Memory: plain values.
 #pragma once
 
 #include <array>

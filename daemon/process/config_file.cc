@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <vector>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
@@ -28,7 +27,6 @@
 #include "daemon/platform/machine.h"
 #include "daemon/process/settings.h"
 #include "proto/key/key_code.h"
-#include "proto/key/key_file.h"
 #include "proto/system/small_file.h"
 #include "proto/types/did_you_mean.h"
 #include "proto/types/plain_text.h"

@@ -4,7 +4,6 @@
 // Owner: functions. Thread: main, before any other exists. Memory: plain values.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

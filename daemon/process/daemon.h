@@ -5,11 +5,9 @@
 // Owner: main. Thread: main; Start() makes the loop's thread. Memory: all of it.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <asio/io_context.hpp>
 

@@ -1,6 +1,4 @@
 // The daemon's command line (CLI11).
-//
-// Owner: main. Thread: main. Memory: plain values.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

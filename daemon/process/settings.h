@@ -1,7 +1,5 @@
 // What each field of a message of the configuration takes and says of itself, by its row in config.proto
 // (Setting): checked here, and written as an annotated file.
-//
-// Owner: functions. Thread: any. Memory: plain values.
 #pragma once
 
 #include <functional>

@@ -4,8 +4,6 @@
 //
 //   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeDoor
 //                 └─ unfit: refused, the old one goes on          └─ unfit by now: likewise
-//
-// Thread: main.
 #pragma once
 
 #include <string>

@@ -1,7 +1,6 @@
 #include "daemon/record/flight_recorder.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace mlxcomm::record {
 std::size_t FlightRecorder::EventsOf(TrackKind kind) const {

@@ -3,8 +3,6 @@
 //
 // A Format has Stored (an element in memory), Vector (the lanes in which elements are combined),
 // Count (elements in a Vector), Load and Store; where kStreams is true, Stream.
-//
-// Thread: any.
 #if defined(MLXCOMM_REDUCE_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_FORMATS_INL_H_
 #undef MLXCOMM_REDUCE_FORMATS_INL_H_

@@ -5,8 +5,6 @@
 //
 // These few go through the same lanes as the others, so an element's bits do not depend on its
 // place, and no operator has a scalar twin that could differ.
-//
-// Thread: any. Memory: one vector on the stack.
 #if defined(MLXCOMM_REDUCE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_LOOPS_INL_H_
 #undef MLXCOMM_REDUCE_LOOPS_INL_H_

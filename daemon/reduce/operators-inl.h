@@ -1,8 +1,6 @@
 // What is done with two vectors of lanes, once for each SIMD target.
 //
 // An Operator has Apply; kDivides means that the combined value is divided at the end.
-//
-// Thread: any.
 #if defined(MLXCOMM_REDUCE_OPERATORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_OPERATORS_INL_H_
 #undef MLXCOMM_REDUCE_OPERATORS_INL_H_
@@ -10,7 +8,6 @@
 #define MLXCOMM_REDUCE_OPERATORS_INL_H_
 #endif
 
-#include <cstdint>
 #include <type_traits>
 
 #include "daemon/reduce/formats-inl.h"

@@ -1,7 +1,6 @@
 #include "daemon/reduce/store_choice.h"
 
 #include <algorithm>
-#include <array>
 
 namespace mlxcomm::reduce {
 namespace {

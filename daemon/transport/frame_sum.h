@@ -5,8 +5,6 @@
 //   reader: header_sum first, before any field is believed; then payload, piece by piece as it arrives
 //
 // Rails whose stream is encrypted have no sums: a record that was changed is not authentic.
-//
-// Owner: functions. Thread: any. Memory: none.
 #pragma once
 
 #include <cstddef>

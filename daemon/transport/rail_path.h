@@ -6,8 +6,6 @@
 // can have several rails. A circuit is on a path of its own, which no interface is called. A
 // side rail (side_rails.h) is beside the connection over which it was made: the same interfaces,
 // another transport, and both are there at once.
-//
-// Owner: plain values. Thread: any. Memory: two short strings.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,6 @@
 // through whatever hands statuses on.
 #pragma once
 
-#include <utility>
-
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
 #include "proto/types/link_reason.h"

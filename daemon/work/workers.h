@@ -13,7 +13,6 @@
 // fixed at creation. No thread can be started: the program ends.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>

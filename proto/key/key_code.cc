@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <span>
 #include <vector>
 
 #include <openssl/crypto.h>

@@ -8,8 +8,6 @@
 // `openssl rand -hex 32` makes a key as well. Only the file's owner may read or write it, because a
 // machine that holds the key is a node. It is written under another name and then renamed, so that
 // a reader never finds half of it.
-//
-// Thread: any.
 #pragma once
 
 #include <string>

@@ -2,8 +2,6 @@
 //
 // Reads exactly the bytes that were asked for and not one more, because the same connection speaks
 // gRPC afterwards. Works on blocking and non-blocking sockets; every call has a deadline.
-//
-// Thread: any. Memory: the caller's.
 #pragma once
 
 #include <sys/types.h>

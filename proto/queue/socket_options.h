@@ -2,8 +2,6 @@
 //
 // A write to a socket whose other side has gone must give an error code, not a SIGPIPE. Linux needs
 // a flag with each send, macOS one option for the socket; callers use both.
-//
-// Thread: any.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,4 @@
 // Small files: read up to a bound, and written so that a reader finds all of one or none of it.
-//
-// Thread: any.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,4 @@
 // What a mistyped word was probably meant to be.
-//
-// Thread: any; pure functions.
 #pragma once
 
 #include <string>

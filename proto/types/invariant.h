@@ -1,7 +1,5 @@
 // Conditions that hold unless this program has a bug. If one does not hold, the program reports it
 // and ends, in every build: assert() and Abseil's checks are gone where a packager defines NDEBUG.
-//
-// Thread: any.
 #pragma once
 
 #include <cstdio>

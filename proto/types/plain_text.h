@@ -3,8 +3,6 @@
 // remedy.
 //
 // Plain text is UTF-8 without control characters: U+0000 to U+001F, U+007F to U+009F.
-//
-// Thread: any.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,4 @@
 // Which mlxcomm this is: "0.1.0", or as config/release tells commits apart, "0.1.0.dev862+g0123abcd".
-//
-// Thread: any.
 #pragma once
 
 namespace mlxcomm {

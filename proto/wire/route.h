@@ -15,7 +15,6 @@
 // node of the route has proved the key to its neighbours, and any holder of the key could make one.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

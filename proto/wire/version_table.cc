@@ -1,5 +1,4 @@
 // Apart from what reads it, so that tests link a program with another table.
-#include <iterator>
 
 #include "proto/wire/versions.h"
 

@@ -3,8 +3,6 @@
 //   help launch            launch --help
 //   version, -V, -v        --version
 //   --json status          status --json
-//
-// Thread: main. Memory: the words.
 #pragma once
 
 #include <string>

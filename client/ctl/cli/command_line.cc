@@ -1,6 +1,5 @@
 #include "client/ctl/cli/command_line.h"
 
-#include <string>
 #include <vector>
 
 #include "client/ctl/cli/arguments.h"

@@ -1,6 +1,4 @@
 // Options that several verbs have, and the message for a wrong command line.
-//
-// Thread: main.
 #pragma once
 
 #include <cstdint>

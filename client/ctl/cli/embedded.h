@@ -1,6 +1,4 @@
 // Files of the tree that are part of the program; embed.cmake writes their bytes.
-//
-// Owner: the program. Thread: any. Memory: constant.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,4 @@
 // How --help looks: at most 80 columns, options without the parser's notes, examples and exit codes last.
-//
-// Thread: main.
 #pragma once
 
 #include <string>

@@ -1,6 +1,4 @@
 // Where this program lies, and what was installed beside it.
-//
-// Thread: main.
 #pragma once
 
 #include <string>

@@ -1,8 +1,6 @@
 // How verbs write what they have to say: to standard output, and failures to standard error. With --json
 // a failure is also printed on standard output, for programs that read nothing else (CommandFailed of
 // ctl.proto).
-//
-// Thread: main.
 #pragma once
 
 #include <string>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 namespace mlxcomm::ctl {
 

@@ -1,6 +1,4 @@
 // What standard output is: a terminal or not, how large, with colours or not.
-//
-// Thread: main.
 #pragma once
 
 #include <cstddef>

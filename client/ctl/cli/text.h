@@ -1,7 +1,5 @@
 // Texts of several verbs: names that others chose, made harmless; columns, colours, the order of
 // names.
-//
-// Thread: any; pure functions.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <functional>
 #include <thread>
 
 #include <grpcpp/create_channel_posix.h>

@@ -4,11 +4,9 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/hosts/host_list.h"
-#include "client/ctl/hosts/hostfile.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {

@@ -4,12 +4,10 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdint>
 #include <numeric>
 #include <optional>
-#include <string_view>
 #include <tuple>
 
 namespace mlxcomm::ctl {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "mlxcomm/v1/ctl.pb.h"
 #include "mlxcomm/v1/diagnostics.pb.h"

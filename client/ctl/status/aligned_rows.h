@@ -1,6 +1,4 @@
 // A table for people: columns as wide as their widest cell.
-//
-// Thread: any. Memory: the cells.
 #pragma once
 
 #include <algorithm>

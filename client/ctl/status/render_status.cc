@@ -2,7 +2,6 @@
 #include "client/ctl/cli/text.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <numeric>
 #include <set>
@@ -10,7 +9,6 @@
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"
-#include "client/ctl/cli/terminal.h"
 #include "client/ctl/status/aligned_rows.h"
 #include "client/ctl/status/status_parts.h"
 #include "proto/status_words.h"

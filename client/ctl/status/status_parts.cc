@@ -1,7 +1,6 @@
 #include "client/ctl/status/status_parts.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "client/ctl/cli/quantities.h"

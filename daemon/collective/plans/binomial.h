@@ -8,8 +8,6 @@
 //      1 2   4
 //        |  / \         (5 = 101b, below 4 = 100b)
 //        3 5   6
-//
-// Owner: a planner, for one call. Thread: the loop's. Memory: a plain value.
 #pragma once
 
 #include <algorithm>

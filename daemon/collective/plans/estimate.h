@@ -5,8 +5,6 @@
 // counted in whole nanoseconds: no rounding that differs between machines.
 //
 // The work of one node's ranks among themselves is the same for every plan and left out.
-//
-// Owner: planner.cc, for one choice. Thread: any. Memory: a plain value.
 #pragma once
 
 #include <algorithm>

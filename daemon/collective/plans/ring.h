@@ -3,8 +3,6 @@
 //
 // Direction 0 goes towards higher node numbers, direction 1 towards lower ones. A place on the ring is
 // counted in its direction.
-//
-// Owner: a planner, for one call. Thread: the loop's. Memory: a plain value.
 #pragma once
 
 #include <cstdint>

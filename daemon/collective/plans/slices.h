@@ -11,8 +11,6 @@
 // The number of nodes alone decides which elements are in which slice, so that all nodes agree.
 // Each node chooses how many slices are under way. It grants what it receives ahead of time,
 // because a grant waits behind data in the same direction.
-//
-// Owner: a planner, for one call. Thread: the loop's. Memory: a plain value.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "daemon/transport/growing_ring.h"
 #include "daemon/transport/posted_receives.h"

@@ -17,7 +17,6 @@
 #include <span>
 #include <string>
 
-#include "absl/container/flat_hash_map.h"
 #include "daemon/link/link.h"
 #include "daemon/transport/circuit/circuits.h"
 #include "daemon/transport/circuit/route_table.h"

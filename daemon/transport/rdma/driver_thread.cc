@@ -4,7 +4,6 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include <spdlog/spdlog.h>
 

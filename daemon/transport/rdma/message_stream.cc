@@ -2,15 +2,12 @@
 
 #include <sys/uio.h>
 
-#include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "daemon/transport/frame_sum.h"
 #include "proto/wire/frame.h"
-#include "proto/wire/rdma_message.h"
 
 namespace mlxcomm::fabric::rdma {
 

@@ -1,7 +1,5 @@
 #include "daemon/transport/rdma/setup.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/rdma/choose_gid.h"
 #include "daemon/transport/status_reason.h"

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"

@@ -15,7 +15,6 @@
 // Thread: main, of a process that does nothing else. Memory: some megabytes.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 

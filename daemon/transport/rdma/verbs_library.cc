@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cerrno>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 

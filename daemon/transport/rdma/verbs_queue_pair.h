@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "daemon/transport/rdma/message_memory.h"
 #include "daemon/transport/rdma/verbs_device.h"

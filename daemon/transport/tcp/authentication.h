@@ -1,13 +1,10 @@
 // Proof that the other daemon holds the cluster's key: the HMACs of wire/hello.h.
-//
-// Owner: functions only. Thread: any. Memory: the caller's.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "proto/key/cluster_key.h"
 #include "proto/types/link_reason.h"

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include <asio/awaitable.hpp>
 #include <asio/ip/tcp.hpp>

@@ -5,9 +5,7 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdlib>
 #include <system_error>
-#include <utility>
 
 #include "daemon/platform/machine.h"
 #include "daemon/platform/power.h"
