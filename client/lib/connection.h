@@ -72,8 +72,6 @@ class Connection {
 
   static Failure Open(const mlxcomm_connect_options& options, std::unique_ptr<Connection>& out);
   ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 
   const ArenaAllocator& arena() const { return *allocator_; }
   // As the allocator's; where there is no room, first checks whether operations that no thread

@@ -50,8 +50,6 @@ class ControlChannel {
   // Takes over the connection, which has said hello; `token` goes with every call.
   ControlChannel(int connection, const std::string& token);
   ~ControlChannel();  // No thread may be in a call.
-  ControlChannel(const ControlChannel&) = delete;
-  ControlChannel& operator=(const ControlChannel&) = delete;
 
   // Waits for the answer; calls `interrupt` about every 50 ms. A call that is given up, because of
   // that or at timeout_ns, is cancelled at the daemon. `path`: "/mlxcomm.v1.Control/Attach".

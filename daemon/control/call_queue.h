@@ -57,9 +57,6 @@ class AsyncCall {
     Method method_;
   };
 
-  AsyncCall(const AsyncCall&) = delete;
-  AsyncCall& operator=(const AsyncCall&) = delete;
-
  protected:
   explicit AsyncCall(CallQueue& queue);
   virtual ~AsyncCall();

@@ -49,8 +49,6 @@ class ConnectionRelay {
   static constexpr std::size_t kOpenCallsMany = 4;
 
   explicit ConnectionRelay(std::uint64_t unread_timeout_ns = kUnreadTimeoutNs);
-  ConnectionRelay(const ConnectionRelay&) = delete;
-  ConnectionRelay& operator=(const ConnectionRelay&) = delete;
   // Passes on what gRPC has written and the processes take at once, then closes all connections.
   ~ConnectionRelay();
 

@@ -70,8 +70,6 @@ class Acceptor {
         acceptor_(io),
         users_(io, options_.users, options_.lookup),
         window_(io) {}
-  Acceptor(const Acceptor&) = delete;
-  Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor() { Stop(); }
 
   // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced. With the

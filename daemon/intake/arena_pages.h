@@ -27,8 +27,6 @@ class ArenaPages : public std::enable_shared_from_this<ArenaPages> {
   explicit ArenaPages(std::shared_ptr<const platform::SharedSegment> queue)
       : queue_(std::move(queue)),
         words_(reinterpret_cast<queue::QueueHeader*>(queue_->data())->arena_pages) {}
-  ArenaPages(const ArenaPages&) = delete;
-  ArenaPages& operator=(const ArenaPages&) = delete;
 
   // All pages stay until the last of these has been dropped. Null: some are being given back just
   // now.

@@ -73,8 +73,6 @@ class Session {
                                                          const Peer& peer, const Token& token,
                                                          FileDescriptor doorbell,
                                                          std::uint64_t arena_bytes, Intake& intake);
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
   ~Session();
 
   SessionId id() const { return id_; }

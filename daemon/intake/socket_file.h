@@ -29,8 +29,6 @@ struct Door {
 class SocketFile {
  public:
   SocketFile(std::string path, bool all_users) : path_(std::move(path)), all_users_(all_users) {}
-  SocketFile(const SocketFile&) = delete;
-  SocketFile& operator=(const SocketFile&) = delete;
   ~SocketFile() { Remove(); }
 
   // ALREADY_EXISTS: another daemon is there. A socket without a listener is removed, a missing

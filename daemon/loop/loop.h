@@ -67,8 +67,6 @@ class MemoryRelease {
  public:
   MemoryRelease() = default;
   ~MemoryRelease();
-  MemoryRelease(const MemoryRelease&) = delete;
-  MemoryRelease& operator=(const MemoryRelease&) = delete;
 
   // Waits for nothing. Where no thread can be started, the memory stays until the next time.
   void Start();

@@ -26,8 +26,6 @@ class LocalRanks : public RankHost {
 
   LocalRanks(const std::vector<unsigned>& numbers, Input input,
              const std::vector<unsigned>& readers, RankListener& listener);
-  LocalRanks(const LocalRanks&) = delete;
-  LocalRanks& operator=(const LocalRanks&) = delete;
 
   // Call it before Begin; `own_path` is this program's (rank_keeper.h).
   void SetCommand(RankCommand command, std::string own_path);

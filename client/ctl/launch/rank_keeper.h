@@ -18,8 +18,6 @@ class RankKeeper {
  public:
   RankKeeper() = default;
   ~RankKeeper();  // Processes that still run may live on.
-  RankKeeper(const RankKeeper&) = delete;
-  RankKeeper& operator=(const RankKeeper&) = delete;
 
   // False: errno says why.
   bool Start(const std::string& own_path);

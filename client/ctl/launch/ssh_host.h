@@ -24,8 +24,6 @@ class SshHost : public RankHost {
   SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
           RankCommand command, RankListener& listener);
   ~SshHost() override;
-  SshHost(const SshHost&) = delete;
-  SshHost& operator=(const SshHost&) = delete;
 
   // False: ssh cannot be started; errno says why.
   bool Connect(const std::vector<std::string>& ssh, const std::string& own_path);

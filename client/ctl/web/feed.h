@@ -46,8 +46,6 @@ inline std::string ServerSentEvent(std::string_view name, std::string_view data)
 class Feed {
  public:
   explicit Feed(const FeedOptions& options) : options_(options) {}
-  Feed(const Feed&) = delete;
-  Feed& operator=(const Feed&) = delete;
 
   // Looks for the first time, then starts its threads.
   void Start();

@@ -19,8 +19,6 @@ class PageServer {
  public:
   explicit PageServer(Feed& feed);
   ~PageServer();
-  PageServer(const PageServer&) = delete;
-  PageServer& operator=(const PageServer&) = delete;
 
   // The port, which is any that is free where 0 is asked for.
   absl::StatusOr<int> Listen(const std::string& address, int port);
