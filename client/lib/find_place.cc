@@ -99,13 +99,6 @@ const char* SetName(const Environment& environment, const char* name) {
   return name;
 }
 
-bool IsRankFile(std::string_view name) {
-  for (const char* const file : kRankFiles) {
-    if (name == file) return true;
-  }
-  return false;
-}
-
 Failure ReadNumber(const char* name, const std::string& text, std::int64_t& number) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (code == std::errc() && end == text.data() + text.size() && number >= 0) return {};
@@ -260,7 +253,7 @@ Failure InName(const char* usual, const char* name, std::string& value, bool& re
     const std::string_view port = HostAndPort(value).second;
     if (!port.empty()) value = "port-" + std::string(port);
   }
-  if (!IsRankFile(usual)) return {};
+  if (std::ranges::find(kRankFiles, std::string_view(usual)) == std::end(kRankFiles)) return {};
   json entries;
   if (Failure failure = ReadEntries(name, value, entries); !failure.ok()) return failure;
   value = InCommon(entries).value_or(entries.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -19,14 +19,6 @@ mx::array ZerosAfter(const mx::array& like, const mx::array& operation) {
   return mx::where(mx::array(false), mx::sum(operation), mx::zeros_like(like));
 }
 
-mx::array DividedBy(const mx::array& value, std::uint32_t size) {
-  return mx::divide(value, mx::array(static_cast<float>(size), value.dtype()));
-}
-
-mx::array WhereEqual(const mx::array& x, const mx::array& result, const mx::array& cotangent) {
-  return mx::where(mx::equal(x, result), cotangent, mx::zeros_like(cotangent));
-}
-
 // This rank's rows of an all_gather's result.
 mx::array OwnRows(const mx::array& gathered, std::int64_t begin, const mx::array& like) {
   mx::Shape starts(gathered.ndim(), 0);
@@ -111,11 +103,15 @@ mx::array CollectivePrimitive::VjpOfReduction(const array& primal, const array& 
   };
   switch (operation_.op) {
     case MLXCOMM_SUM: return spread(cotangent, output);
-    case MLXCOMM_MEAN: return spread(DividedBy(cotangent, joined_->size()), output);
+    case MLXCOMM_MEAN: {
+      const array size(static_cast<float>(joined_->size()), cotangent.dtype());
+      return spread(mx::divide(cotangent, size), output);
+    }
     case MLXCOMM_MIN:
     case MLXCOMM_MAX: {
       const array result = spread(output, output);
-      return WhereEqual(primal, result, spread(cotangent, result));
+      const array all = spread(cotangent, result);
+      return mx::where(mx::equal(primal, result), all, mx::zeros_like(all));
     }
     default: None("gradient", operation_);
   }

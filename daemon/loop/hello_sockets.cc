@@ -15,8 +15,6 @@ namespace {
 
 using Place = platform::MulticastSocket::Place;
 
-bool IsSame(const Place& a, const Place& b) { return a.index == b.index && a.source == b.source; }
-
 }  // namespace
 
 HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options,
@@ -97,7 +95,10 @@ void HelloSockets::Look() {
   std::vector<std::string> gone;
   for (const auto& [name, port] : ports_) {
     const auto found = wanted.find(name);
-    if (found == wanted.end() || !IsSame(found->second, port->place)) gone.push_back(name);
+    const Place& place = port->place;
+    if (found == wanted.end() || found->second.index != place.index ||
+        found->second.source != place.source)
+      gone.push_back(name);
   }
   for (const std::string& name : gone) Close(name);
   for (const auto& [name, place] : wanted) {

@@ -8,9 +8,6 @@
 namespace mlxcomm::node {
 namespace {
 
-// Every system has a name.
-bool WasExamined(const v1::NodeCheckup& seen) { return !seen.system().empty(); }
-
 // Of a node that looks for neighbours.
 cluster::DiscoveryOptions DiscoveryOptionsOf(const NodeOptions& options) {
   const fabric::FabricOptions& fabric = options.fabric;
@@ -415,7 +412,7 @@ void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
         reply.set_cluster(options_.fabric.cluster);
         v1::NodeCheckup& own = *reply.add_nodes();
         own = CheckupOf(seen);
-        own.set_answered(WasExamined(seen));
+        own.set_answered(!seen.system().empty());  // Every system has a name.
         std::vector<fabric::NodeIdentity> others;
         for (const auto& [id, node] : nodes_) others.push_back(node);
         probes_.Checkup(others, std::move(reply), port_.ReadClocks(), std::move(*shared));

@@ -195,25 +195,30 @@ bool IsNumericAddress(const std::string& host) {
   return !error;
 }
 
+std::string ExpectedInterface(const char* field, int usual_port, const std::string& text) {
+  return absl::StrCat(field,
+                      ": expected an interface of this machine with a link-local address, such as "
+                      "\"[fe80::1%en2]:",
+                      usual_port, "\", got \"", absl::CHexEscape(text), "\"");
+}
+
+std::string ExpectedAddress(const std::string& text) {
+  return absl::StrCat(
+      "listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address of this machine (no "
+      "name), got \"",
+      absl::CHexEscape(text), "\"");
+}
+
 void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
                     BoundsCheck& bounds) {
   const auto check_interface = [&](const char* field, const std::string& text, int i) {
     if (!LacksInterface(HostIn(text, /*any_port=*/true))) return;
-    bounds.Report(peers, tree, field,
-                  absl::StrCat(field,
-                               ": expected an interface of this machine with a link-local "
-                               "address, such as \"[fe80::1%en2]:7470\", got \"",
-                               absl::CHexEscape(text), "\""),
-                  i);
+    bounds.Report(peers, tree, field, ExpectedInterface(field, 7470, text), i);
   };
   for (int i = 0; i < peers.listen_size(); ++i) {
     check_interface("listen", peers.listen(i), i);
     if (IsNumericAddress(HostIn(peers.listen(i), /*any_port=*/true))) continue;
-    const std::string what = absl::StrCat(
-        "listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address "
-        "of this machine (no name), got \"",
-        absl::CHexEscape(peers.listen(i)), "\"");
-    bounds.Report(peers, tree, "listen", what, i);
+    bounds.Report(peers, tree, "listen", ExpectedAddress(peers.listen(i)), i);
   }
   for (int i = 0; i < peers.connect_size(); ++i) {
     check_interface("connect", peers.connect(i), i);
@@ -249,15 +254,9 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
   if (!metrics.has_listen()) return;
   const std::string host = HostIn(metrics.listen(), /*any_port=*/true);
   if (!IsNumericAddress(host)) {
-    bounds.Report(metrics, tree, "listen",
-                  absl::StrCat("listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an "
-                               "address of this machine (no name), got \"",
-                               absl::CHexEscape(metrics.listen()), "\""));
+    bounds.Report(metrics, tree, "listen", ExpectedAddress(metrics.listen()));
   } else if (LacksInterface(host)) {
-    bounds.Report(metrics, tree, "listen",
-                  absl::StrCat("listen: expected an interface of this machine with a link-local "
-                               "address, such as \"[fe80::1%en2]:9477\", got \"",
-                               absl::CHexEscape(metrics.listen()), "\""));
+    bounds.Report(metrics, tree, "listen", ExpectedInterface("listen", 9477, metrics.listen()));
   } else if (!AddressOf(host).is_loopback() && !metrics.allow_other_machines()) {
     bounds.Report(metrics, tree, "listen",
                   absl::StrCat("listen: ", host,

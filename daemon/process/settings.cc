@@ -33,17 +33,13 @@ std::uint64_t NumberIn(const Message& message, const FieldDescriptor& field) {
              : reflection.GetUInt64(message, &field);
 }
 
-// What its least depends on in this message; nullptr: on nothing.
-const FieldDescriptor* LeastFrom(const FieldDescriptor& field) {
-  const v1::Setting& setting = SettingOf(field);
-  const std::string& name = setting.has_above() ? setting.above() : setting.not_below();
-  return name.empty() ? nullptr : field.containing_type()->FindFieldByName(name);
-}
-
+// It may depend on another field of this message.
 std::uint64_t LeastIn(const Message& message, const FieldDescriptor& field) {
-  const FieldDescriptor* const from = LeastFrom(field);
-  if (from == nullptr) return SettingOf(field).least();
-  return NumberIn(message, *from) + (SettingOf(field).has_above() ? 1 : 0);
+  const v1::Setting& setting = SettingOf(field);
+  const std::string& from = setting.has_above() ? setting.above() : setting.not_below();
+  if (from.empty()) return setting.least();
+  return NumberIn(message, *field.containing_type()->FindFieldByName(from)) +
+         (setting.has_above() ? 1 : 0);
 }
 
 // "0, or 4096 to 1048576, a multiple of 4096"

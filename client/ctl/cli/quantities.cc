@@ -29,11 +29,9 @@ constexpr Unit kTimes[] = {{"ns", 1},
                            {"min", 60'000'000'000},
                            {"h", 3600'000'000'000}};
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
 // Takes the digits in front; false: none, or too many.
 bool TakeDigits(std::string_view& text, std::uint64_t& value, std::size_t& digits) {
-  for (; !text.empty() && IsDigit(text.front()); text.remove_prefix(1), ++digits) {
+  for (; !text.empty() && text[0] >= '0' && text[0] <= '9'; text.remove_prefix(1), ++digits) {
     if (value > kValueMax / 10) return false;
     value = value * 10 + static_cast<std::uint64_t>(text.front() - '0');
   }

@@ -359,12 +359,6 @@ DriverAnswer Driver::Do(const DriverRequest& request, std::vector<FileDescriptor
   return answer;
 }
 
-void AwaitRequest(int socket) {
-  pollfd waited{socket, POLLIN, 0};
-  while (::poll(&waited, 1, -1) <= 0) {
-  }
-}
-
 // A thread may hang in the driver, and the one that answers wait for it.
 void EndWithTheDaemon() {
   std::thread([] {
@@ -387,7 +381,9 @@ int RunDriver(int socket) {
   // Left to the system at the end: a thread may never come back from the driver.
   auto* const driver = new Driver;
   for (;;) {
-    AwaitRequest(socket);
+    pollfd waited{socket, POLLIN, 0};
+    while (::poll(&waited, 1, -1) <= 0) {
+    }
     DriverRequest request;
     int numbers[queue::kDescriptorsMax];
     int count = 0;

@@ -25,10 +25,6 @@ std::byte* MessageStream::SlotAt(std::uint32_t slot) const {
   return shape_.memory + std::size_t{slot} * shape_.slot_bytes;
 }
 
-std::byte* MessageStream::BodyOf(std::uint32_t slot) const {
-  return SlotAt(slot) + sizeof(wire::MessageHeader);
-}
-
 std::uint32_t MessageStream::body_bytes() const {
   return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(wire::MessageHeader));
 }
@@ -66,13 +62,6 @@ void MessageStream::CloseSlot(std::uint32_t raw) {
   ++next_number_;
 }
 
-void MessageStream::CloseEmpty() {
-  open_ = TakeFreeSlot();
-  open_bytes_ = 0;
-  open_first_frame_ = wire::kNoFrame;
-  CloseSlot();
-}
-
 // As much of a part as the open slot takes.
 std::uint32_t MessageStream::TakePart(const std::byte* from, std::size_t bytes) {
   const std::uint32_t room = body_bytes() - open_bytes_;
@@ -87,7 +76,7 @@ std::uint32_t MessageStream::TakePart(const std::byte* from, std::size_t bytes) 
   }
   const auto taken =
       static_cast<std::uint32_t>(std::min<std::uint64_t>({bytes, room, frame_left_}));
-  std::memcpy(BodyOf(open_) + open_bytes_, from, taken);
+  std::memcpy(SlotAt(open_) + sizeof(wire::MessageHeader) + open_bytes_, from, taken);
   open_bytes_ += taken;
   frame_left_ -= taken;
   written_ += taken;
@@ -352,7 +341,10 @@ void MessageStream::OnTime() {
   const bool due = now_ns_ >= deadline_ns();
   if (!due && !(tells && HasCredit(reserve() / 2))) return;
   if (due && wants_credit_) unanswered_ = std::min(unanswered_ + 1, kReserveMax);
-  CloseEmpty();
+  open_ = TakeFreeSlot();
+  open_bytes_ = 0;
+  open_first_frame_ = wire::kNoFrame;
+  CloseSlot();
 }
 
 }  // namespace mlxcomm::fabric::rdma

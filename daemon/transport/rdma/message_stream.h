@@ -113,7 +113,6 @@ class MessageStream final : public ByteStream {
   };
 
   std::byte* SlotAt(std::uint32_t slot) const;
-  std::byte* BodyOf(std::uint32_t slot) const;
   std::uint32_t body_bytes() const;
   // How many of the receives frames leave free.
   static std::uint32_t ReserveOf(std::uint32_t receives) {
@@ -124,7 +123,6 @@ class MessageStream final : public ByteStream {
   std::uint32_t RawMax() const;
   bool OpenSlot();
   void CloseSlot(std::uint32_t raw = 0);
-  void CloseEmpty();
   std::size_t TakeSome(const std::byte* from, std::size_t bytes);
   std::size_t TakeRaw(const std::byte* from, std::uint64_t messages, SendRegions::Known& known);
   std::uint32_t TakePart(const std::byte* from, std::size_t bytes);

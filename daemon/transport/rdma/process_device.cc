@@ -165,7 +165,6 @@ class ProcessQueuePair final : public QueuePair {
   }
   bool TakeCompletion(const PostCompletion& from, Completion& completion);
   std::string Why() const;
-  absl::Status Gone() const;
   absl::Status Nonsense(const char* what) const {
     return absl::UnavailableError(
         absl::StrCat("the process that drives RDMA device ", device_->name(), " ", what));
@@ -255,13 +254,11 @@ absl::StatusOr<std::size_t> ProcessQueuePair::Poll(std::span<Completion> complet
   return count;
 }
 
-absl::Status ProcessQueuePair::Gone() const {
-  const absl::Status ended = device_->process().AwaitEnd();
-  return ended.ok() ? Nonsense("has given up a queue pair") : ended;
-}
-
 absl::Status ProcessQueuePair::Arm() {
-  if (queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone) return Gone();
+  if (queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone) {
+    const absl::Status ended = device_->process().AwaitEnd();
+    return ended.ok() ? Nonsense("has given up a queue pair") : ended;
+  }
   // Else something has completed, which Poll finds.
   if (completions_.PrepareToSleep()) waiting_ = Waiting::kArmed;
   return absl::OkStatus();
