@@ -68,7 +68,7 @@ AlignedRows::Row RowOfEnded(const v1::EndedJob& job) {
 }
 
 // Those that run or form, and those that ended within the last ten minutes.
-v1::JobList JobsOf(const v1::StatusReply& status) {
+v1::JobList JobListOf(const v1::StatusReply& status) {
   v1::JobList list;
   *list.mutable_jobs() = status.jobs();
   *list.mutable_ended_jobs() = status.ended_jobs();
@@ -93,9 +93,9 @@ int RunJobs(const JobsOptions& options) {
   v1::StatusReply status;
   if (const Failure failure = FetchStatus(options.socket_path, status); !failure.ok())
     return ReportFailure(failure);
-  return WriteOut(
-      options.json ? JsonOf(JobsOf(status)) + "\n" : RenderJobList(JobsOf(status), ColoursWanted()),
-      "jobs");
+  return WriteOut(options.json ? JsonOf(JobListOf(status)) + "\n"
+                               : RenderJobList(JobListOf(status), ColoursWanted()),
+                  "jobs");
 }
 
 constexpr std::uint64_t kKillTimeoutNs = 5'000'000'000;

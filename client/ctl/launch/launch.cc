@@ -1,25 +1,29 @@
 // mlxcommctl launch: the ranks of a job on this machine and on others, as one program.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <random>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/output.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/hosts/hostfile.h"
-#include "client/ctl/launch/copy_script.h"
-#include "client/ctl/launch/job_name.h"
 #include "client/ctl/launch/launch.h"
 #include "client/ctl/launch/launch_hosts.h"
 #include "client/ctl/launch/launch_run.h"
@@ -27,10 +31,148 @@
 #include "client/ctl/launch/rank_command.h"
 #include "client/ctl/launch/ssh_command.h"
 #include "client/ctl/launch/ssh_host.h"
+#include "proto/queue/dial.h"
+#include "proto/system/file_descriptor.h"
+#include "proto/system/program.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+constexpr unsigned kTriesMax = 1000;
+constexpr std::size_t kNameBytesMax = 200;  // The daemon's limit.
+
+// Locks the name in the folder of the private daemon's socket, which only this user can write. Not
+// valid: another launch holds the name, or the folder is missing.
+FileDescriptor Hold(const std::string& folder, const std::string& name) {
+  FileDescriptor file(::open((folder + "/launch-" + name + ".lock").c_str(),
+                             O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.Reset();
+  return file;
+}
+
+std::string RandomSuffix() {
+  constexpr std::string_view kLetters =
+      "abcdefghijkmnpqrstuvwxyz23456789";  // None looks like another.
+  std::random_device random;
+  std::string suffix;
+  for (int i = 0; i < 4; ++i) suffix += kLetters[random() % kLetters.size()];
+  return suffix;
+}
+
+bool IsOwn(const std::string& folder) {
+  struct stat facts{};
+  ::mkdir(folder.c_str(), 0700);
+  return ::lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
+         facts.st_uid == ::geteuid();
+}
+
+// The name of a launch's job: short, and no other launch's of this user.
+//
+//   one node        "train" ─held by another launch on this machine, or in use─▶ "train-2" ─▶ ...
+//   several nodes   "train-k3f9": another machine may launch the same script at the same moment
+//
+// The name is held for as long as this lives.
+class JobName {
+ public:
+  // `base` as JobNameOf makes it; `status` is of the daemon, without nodes where there is none. `has_others`:
+  // some ranks are on other hosts.
+  static JobName Claim(const std::string& base, const v1::StatusReply& status, bool has_others);
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  FileDescriptor held_;
+};
+
+JobName JobName::Claim(const std::string& base, const v1::StatusReply& status, bool has_others) {
+  JobName name;
+  if (has_others || status.nodes_size() > 1) {
+    name.text_ = base + "-" + RandomSuffix();
+    return name;
+  }
+  const std::string folder = FolderOf(queue::PrivateSocketPath());
+  const bool may_hold = IsOwn(folder);
+  for (unsigned number = 1; may_hold && number <= kTriesMax; ++number) {
+    name.text_ = number == 1 ? base : base + "-" + std::to_string(number);
+    const auto user = std::ranges::find(status.jobs(), name.text_, &v1::JobStatus::name);
+    if (user != status.jobs().end()) continue;
+    name.held_ = Hold(folder, name.text_);
+    if (name.held_.valid()) return name;
+  }
+  name.text_ = base + "-" + std::to_string(::getpid());
+  return name;
+}
+
+// Why a name that the user gives is refused; empty: it is not.
+std::string WhyNoJobName(const std::string& name) {
+  if (!name.empty() && name.size() <= kNameBytesMax && IsPlainText(name) &&
+      name.find('/') == std::string::npos) {
+    return {};
+  }
+  return "expected a name of 1 to " + std::to_string(kNameBytesMax) +
+         " bytes of UTF-8 without \"/\" and control characters" +
+         (name.empty() ? ", got nothing" : ", got \"" + MakePrintable(name.substr(0, 60)) + "\"");
+}
+
+constexpr std::uint64_t kCopyTimeoutNs = 3600'000'000'000;
+
+Failure NotCopied(const std::string& message) {
+  return {FailureCode::kInvalidArgument, kNoRank, "--copy: " + message};
+}
+
+Failure CopyFailure(const std::string& host, const absl::StatusOr<ProgramOutput>& output) {
+  std::string why;
+  if (!output.ok()) {
+    why = std::string(output.status().message());
+  } else if (output->exit_code != 0) {
+    why = absl::StrCat("rsync ended ", HowEnded(output->exit_code), ": ",
+                       MakePrintable(output->text.substr(0, 1000)));
+  } else {
+    return {};
+  }
+  return {FailureCode::kUnavailable, kNoRank,
+          absl::StrCat("cannot copy to ", host, ": ", why, " (rsync is needed on both hosts)")};
+}
+
+// The folder that --copy copies for this command, an absolute path. INVALID_ARGUMENT: there is no
+// script here, or its folder is too much to copy.
+Failure FolderToCopy(const std::vector<std::string>& command, const std::string& directory,
+                     std::string& folder) {
+  const std::string script = ScriptOf(command);
+  if (script.empty()) return NotCopied("expected a Python script, such as -- python train.py");
+  const std::string path =
+      script.starts_with('/') || directory.empty() ? script : directory + "/" + script;
+  std::array<char, PATH_MAX> resolved;
+  const std::string named = path.find('/') == std::string::npos ? "." : FolderOf(path) + "/";
+  if (::access(path.c_str(), R_OK) != 0 || ::realpath(named.c_str(), resolved.data()) == nullptr)
+    return NotCopied(MakePrintable(script) + " is not here");
+  folder = resolved.data();
+  const char* const home = std::getenv("HOME");
+  const bool is_home = home != nullptr && ::realpath(home, resolved.data()) != nullptr &&
+                       (std::string(resolved.data()) + "/").starts_with(folder + "/");
+  if (folder == "/" || is_home) {
+    return NotCopied("it would copy all of " + MakePrintable(folder) +
+                     ": put the script into a folder of its own");
+  }
+  return {};
+}
+
+// Copies `folder` to the same path on `host` with rsync, over `ssh`; nothing is deleted there. The folder
+// stands in what runs there, because releases of rsync quote a path of the destination
+// differently.
+Failure CopyFolder(const std::string& folder, const std::string& host, const std::string& ssh) {
+  std::string shell;
+  for (const std::string& word : SshCommand(ssh)) shell += (shell.empty() ? "" : " ") + word;
+  const std::string there = ShellWord(folder);
+  return CopyFailure(
+      host,
+      RunProgram({"rsync", "-a", "--exclude=.git", "--exclude=__pycache__", "--exclude=.venv", "-e",
+                  shell, "--rsync-path=mkdir -p " + there + " && cd " + there + " && rsync",
+                  folder + "/", host + ":./"},
+                 {.timeout_ns = kCopyTimeoutNs, .with_errors = true, .until_exit = true}));
+}
 
 // The number of hosts with ranks: a private daemon cannot reach another (client/lib).
 constexpr char kHostsVariable[] = "MLXCOMM_HOSTS";

@@ -1,4 +1,4 @@
-#include "client/ctl/service/carry_out.h"
+#include "client/ctl/service/service_plan.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

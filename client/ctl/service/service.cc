@@ -16,7 +16,6 @@
 #include "client/ctl/cli/installed_files.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
-#include "client/ctl/service/carry_out.h"
 #include "client/ctl/service/collect_service.h"
 #include "client/ctl/service/render_service.h"
 #include "client/ctl/service/service_files.h"

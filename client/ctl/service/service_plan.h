@@ -3,7 +3,7 @@
 //
 //   ServiceFacts ──Plan...()──▶ ServicePlan ──CarryOut──▶ this machine
 //
-// Pure functions. A plan with problems is not carried out. A plan may be carried out twice.
+// Pure functions, but for CarryOut. A plan with problems is not carried out. A plan may be carried out twice.
 #pragma once
 
 #include <cstddef>
@@ -55,6 +55,15 @@ struct ServicePlan {
   std::size_t ends_at = 0;
   std::vector<std::string> kept;  // Files that uninstall leaves.
 };
+
+// carry_out.cc: carries out the steps of a plan, in their order, until one fails.
+struct CarriedOut {
+  std::size_t steps = 0;  // That were done.
+  std::string trouble;    // Why the next one failed; empty: all were done.
+  std::string restored;   // What was done about it; empty: nothing had to be.
+};
+
+CarriedOut CarryOut(const ServicePlan& plan);
 
 struct ServiceWishes {
   bool dry_run = false;  // Nothing will be carried out, so that nobody has to be root.
