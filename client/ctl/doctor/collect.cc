@@ -1,6 +1,5 @@
 #include "client/ctl/doctor/collect.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -43,7 +42,6 @@ void AddNew(const std::string& one, std::vector<std::string>& all) {
 void JoinPortsToInterfaces(SystemFacts& facts) {
   for (InterfaceFacts& found : facts.interfaces) {
     found.thunderbolt = found.thunderbolt || found.hardware.starts_with("Thunderbolt ");
-    found.wireless = found.wireless || found.hardware == "Wi-Fi";
     for (ThunderboltPort& port : facts.ports) {
       if (found.hardware == absl::StrCat("Thunderbolt ", port.receptacle)) {
         port.interface = found.name;
@@ -245,10 +243,6 @@ SystemFacts CollectSystem(const CollectOptions& options) {
   CollectLinux(facts);
 #endif
   facts.window_program = WindowProgram(std::getenv("TERM_PROGRAM"));
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    facts.open_files_max = static_cast<std::uint64_t>(limit.rlim_cur);
-  }
   CollectConfiguration(options, facts);
   facts.python = CollectPython(options.python, facts.unknown);
   return facts;

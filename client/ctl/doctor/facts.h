@@ -24,7 +24,6 @@ struct InterfaceFacts {
   bool running = false;  // Connected to something.
   bool loopback = false;
   bool thunderbolt = false;
-  bool wireless = false;
   std::uint32_t mtu = 0;       // 0: not known.
   std::string bridge;          // The one that it is a member of; empty: none.
   bool has_link_local = true;  // An IPv6 link-local address, which discovery needs.
@@ -33,16 +32,14 @@ struct InterfaceFacts {
 };
 
 struct ThunderboltPort {
-  std::string receptacle;  // "2", as printed beside it or counted.
-  std::string bus;
+  std::string receptacle;          // "2", as printed beside it or counted.
   std::string generation;          // "Thunderbolt 5", "USB4"; empty: not known.
   std::string speed;               // "Up to 80 Gb/s"
   double gigabits_per_second = 0;  // 0: not known.
-  bool connected = false;
-  std::string peer;         // The name of the device at the other end.
-  std::string own_domain;   // UUIDs of the two machines' controllers.
-  std::string peer_domain;  // Empty: not another computer.
-  std::string interface;    // The interface of this cable, where it is known.
+  std::string peer;                // The name of the device at the other end.
+  std::string own_domain;          // UUIDs of the two machines' controllers.
+  std::string peer_domain;         // Empty: not another computer.
+  std::string interface;           // The interface of this cable, where it is known.
 };
 
 struct RdmaPort {
@@ -121,8 +118,7 @@ struct SystemFacts {
   std::optional<bool> firewall_on;
   std::optional<bool> firewall_blocks_all;
   std::optional<bool> clock_synchronised;
-  std::uint64_t open_files_max = 0;  // Of this user's processes; 0: not known.
-  std::string key_file;              // In the configuration that was examined.
+  std::string key_file;  // In the configuration that was examined.
   KeyTrouble key_trouble;
   std::string config_file;
   std::string config_trouble;                   // The output of `mlxcommd --check-config`.

@@ -36,12 +36,6 @@ std::string LineOf(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
-// The name of a symbolic link's target.
-std::string LinkTarget(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::read_symlink(path, error).filename().string();
-}
-
 std::set<std::string> WithLinkLocal(const std::string& root) {
   std::set<std::string> names;
   for (const absl::string_view line :
@@ -51,10 +45,6 @@ std::set<std::string> WithLinkLocal(const std::string& root) {
     if (words.size() >= 6 && words[3] == "20") names.insert(std::string(words[5]));
   }
   return names;
-}
-
-bool Contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace
@@ -75,13 +65,12 @@ std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root) {
     found.loopback = (bits & 0x8) != 0;
     found.running = found.up && LineOf(path + "/carrier") == "1";
     if (!absl::SimpleAtoi(LineOf(path + "/mtu"), &found.mtu)) found.mtu = 0;
-    const std::vector<std::string> parts = ListFolder(path);
-    found.wireless = Contains(parts, "wireless") || Contains(parts, "phy80211");
     found.thunderbolt =
         absl::StrContains(ReadFileText(path + "/device/uevent", 4096), "DRIVER=thunderbolt-net");
     // Only a bridge counts: an interface in a bond or VRF remains usable.
-    const std::string master = LinkTarget(path + "/master");
-    if (!master.empty() && Contains(ListFolder(folder + "/" + master), "bridge")) {
+    std::error_code error;
+    const auto master = std::filesystem::read_symlink(path + "/master", error).filename().string();
+    if (!master.empty() && std::filesystem::exists(folder + "/" + master + "/bridge", error)) {
       found.bridge = master;
     }
     if (found.thunderbolt) found.hardware = "Thunderbolt";
@@ -102,9 +91,7 @@ std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
     const std::string route = name.substr(dash + 1);
     if (route == "0") continue;
     ThunderboltPort& port = ports.emplace_back();
-    port.bus = "domain" + name.substr(0, dash);
     port.receptacle = route;
-    port.connected = true;
     port.peer = LineOf(path + "/device_name");
     const std::string speed = LineOf(path + "/rx_speed");
     int lanes = 1;

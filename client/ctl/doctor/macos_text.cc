@@ -46,7 +46,6 @@ void AddPeer(const Struct& bus, ThunderboltPort& port, int depth = 0) {
   if (items == nullptr || depth >= kChainMax) return;
   for (const Value& item : items->list_value().values()) {
     if (item.kind_case() != Value::kStructValue) continue;
-    port.connected = true;
     const std::string name = TextAt(item.struct_value(), "device_name_key");
     const std::string domain = TextAt(item.struct_value(), "domain_uuid_key");
     // The computer, else the first device.
@@ -97,14 +96,11 @@ absl::StatusOr<std::vector<ThunderboltPort>> ParseThunderboltProfile(const std::
       if (tag == nullptr) continue;
       const Struct& receptacle = tag->struct_value();
       ThunderboltPort port;
-      port.bus = TextAt(bus, "_name");
       port.own_domain = TextAt(bus, "domain_uuid_key");
       port.receptacle = TextAt(receptacle, "receptacle_id_key");
       port.speed = TextAt(receptacle, "current_speed_key");
       port.gigabits_per_second = GigabitsIn(port.speed);
-      port.generation = GenerationOf(port.bus, port.gigabits_per_second);
-      const std::string status = TextAt(receptacle, "receptacle_status_key");
-      port.connected = status == "receptacle_connected";
+      port.generation = GenerationOf(TextAt(bus, "_name"), port.gigabits_per_second);
       AddPeer(bus, port);
       ports.push_back(std::move(port));
     }

@@ -242,7 +242,6 @@ TEST(CheckTest, FindsCablesThatCarryNothingOrLeadBack) {
   Facts facts = Well();
   ThunderboltPort port;
   port.receptacle = "1";
-  port.connected = true;
   port.peer = "b";
   port.own_domain = "A";
   port.peer_domain = "B";

@@ -33,7 +33,6 @@ TEST_F(LinuxFilesTest, ReadsInterfacesBridgesAndThunderbolt) {
   Write("/sys/class/net/thunderbolt0/device/uevent", "DRIVER=thunderbolt-net\nTBSVC_KEY=network");
   Interface("eth0", "0x1002", "");
   Interface("wlan0", "0x1003", "1");
-  fs::create_directories(folder_ + "/sys/class/net/wlan0/wireless");
   Interface("br0", "0x1003", "1");
   fs::create_directories(folder_ + "/sys/class/net/br0/bridge");
   fs::create_symlink("../br0", folder_ + "/sys/class/net/thunderbolt0/master");
@@ -48,7 +47,6 @@ TEST_F(LinuxFilesTest, ReadsInterfacesBridgesAndThunderbolt) {
   EXPECT_TRUE(found[2].loopback);
   EXPECT_EQ(found[3].bridge, "br0");
   EXPECT_TRUE(found[3].thunderbolt && found[3].running);
-  EXPECT_TRUE(found[4].wireless);
   EXPECT_FALSE(found[4].has_link_local);
 }
 
