@@ -28,6 +28,16 @@ std::string Suggestion(const std::string& word, const std::vector<std::string>& 
   return ours.empty() ? DidYouMean(word, names) : "; did you mean \"" + ours + "\"?";
 }
 
+// "1.00 ms", "10 s", "24 h", as a limit of an option.
+std::string TimeText(std::uint64_t ns) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  if (ns < kSecond) return HumanNanoseconds(ns);
+  const std::uint64_t seconds = ns / kSecond;
+  if (seconds % 3600 == 0) return std::to_string(seconds / 3600) + " h";
+  if (seconds % 60 == 0) return std::to_string(seconds / 60) + " min";
+  return std::to_string(seconds) + " s";
+}
+
 }  // namespace
 
 CLI::Validator NotEmpty(const std::string& expected) {
@@ -47,20 +57,6 @@ CLI::Option* AddConfig(CLI::App& verb, std::string& config_file) {
   return verb.add_option("--config", config_file, "Configuration of the daemon, if none runs")
       ->type_name("FILE");
 }
-
-namespace {
-
-// "1.00 ms", "10 s", "24 h", as a limit of an option.
-std::string TimeText(std::uint64_t ns) {
-  constexpr std::uint64_t kSecond = 1'000'000'000;
-  if (ns < kSecond) return HumanNanoseconds(ns);
-  const std::uint64_t seconds = ns / kSecond;
-  if (seconds % 3600 == 0) return std::to_string(seconds / 3600) + " h";
-  if (seconds % 60 == 0) return std::to_string(seconds / 60) + " min";
-  return std::to_string(seconds) + " s";
-}
-
-}  // namespace
 
 CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
                          std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what) {

@@ -307,39 +307,6 @@ void AddCableDown(const Facts& facts, const v1::NodeStatus& node, const v1::Link
                {{"state", rail.detail().empty() ? "down" : absl::StrCat("down: ", rail.detail())}});
 }
 
-}  // namespace
-
-void CheckLinks(const Facts& facts, Findings& findings) {
-  const ClusterFacts& cluster = facts.cluster;
-  Cables told;
-  std::set<std::pair<Pair, bool>> down;  // Both sides report it; one perhaps only of a circuit.
-  for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    for (const v1::LinkStatus& link : node.links()) {
-      const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
-      CheckFrames(facts, object, link, findings);
-      if (link.state() != v1::LinkState::up) {
-        const bool routed = GoesThroughOthers(link.reason());
-        if (!down.insert({std::minmax(node.name(), link.peer()), routed}).second) continue;
-        const LinkFault fault = FaultOf(facts, node, link);
-        findings.Add(fault.id, object, fault.values);
-        continue;
-      }
-      for (const v1::RailStatus& rail : link.rails()) {
-        if (!IsConnection(rail) || !told.IsNew(node.name(), link, rail)) continue;
-        CheckMtu(cluster, node, link, rail, findings);
-        if (rail.state() == v1::RailState::up || rail.reason() == v1::LinkReason::large_lost)
-          continue;
-        AddCableDown(facts, node, link, rail, findings);
-      }
-    }
-  }
-  CheckSlowCables(cluster, findings);
-  CheckDirections(cluster, findings);
-  CheckPairing(cluster, findings);
-}
-
-namespace {
-
 // On a link to the node: then its daemon is not to blame (MC515).
 bool LargeFramesAreLost(const ClusterFacts& cluster, const std::string& to) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
@@ -407,6 +374,35 @@ void CheckJob(const v1::JobStatus& job, Findings& findings) {
 }
 
 }  // namespace
+
+void CheckLinks(const Facts& facts, Findings& findings) {
+  const ClusterFacts& cluster = facts.cluster;
+  Cables told;
+  std::set<std::pair<Pair, bool>> down;  // Both sides report it; one perhaps only of a circuit.
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
+      CheckFrames(facts, object, link, findings);
+      if (link.state() != v1::LinkState::up) {
+        const bool routed = GoesThroughOthers(link.reason());
+        if (!down.insert({std::minmax(node.name(), link.peer()), routed}).second) continue;
+        const LinkFault fault = FaultOf(facts, node, link);
+        findings.Add(fault.id, object, fault.values);
+        continue;
+      }
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (!IsConnection(rail) || !told.IsNew(node.name(), link, rail)) continue;
+        CheckMtu(cluster, node, link, rail, findings);
+        if (rail.state() == v1::RailState::up || rail.reason() == v1::LinkReason::large_lost)
+          continue;
+        AddCableDown(facts, node, link, rail, findings);
+      }
+    }
+  }
+  CheckSlowCables(cluster, findings);
+  CheckDirections(cluster, findings);
+  CheckPairing(cluster, findings);
+}
 
 void CheckNodes(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;

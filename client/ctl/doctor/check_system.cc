@@ -67,38 +67,6 @@ void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& find
                {{"bridge", found.bridge}}, fix);
 }
 
-}  // namespace
-
-const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster) {
-  for (const v1::NodeCheckup& node : cluster.checkups.nodes()) {
-    if (node.name() == cluster.checkups.node()) return node;
-  }
-  return v1::NodeCheckup::default_instance();
-}
-
-const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster) { return OwnNode(cluster.status); }
-
-bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
-  for (const v1::LinkStatus& link : OwnStatus(cluster).links()) {
-    for (const v1::RailStatus& rail : link.rails()) {
-      if (rail.local_interface() == interface) return true;
-    }
-    if (link.last_local_interface() == interface) return true;
-  }
-  // One that others dial is known to them alone while it is down.
-  for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    for (const v1::LinkStatus& link : node.links()) {
-      if (link.peer() != cluster.status.node()) continue;
-      for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.remote_interface() == interface) return true;
-      }
-    }
-  }
-  return false;
-}
-
-namespace {
-
 // No daemon answers.
 void CheckAbsence(const Facts& facts, Findings& findings) {
   const SystemFacts& system = facts.system;
@@ -154,6 +122,34 @@ void CheckFiles(const SystemFacts& system, Findings& findings) {
 }
 
 }  // namespace
+
+const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster) {
+  for (const v1::NodeCheckup& node : cluster.checkups.nodes()) {
+    if (node.name() == cluster.checkups.node()) return node;
+  }
+  return v1::NodeCheckup::default_instance();
+}
+
+const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster) { return OwnNode(cluster.status); }
+
+bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
+  for (const v1::LinkStatus& link : OwnStatus(cluster).links()) {
+    for (const v1::RailStatus& rail : link.rails()) {
+      if (rail.local_interface() == interface) return true;
+    }
+    if (link.last_local_interface() == interface) return true;
+  }
+  // One that others dial is known to them alone while it is down.
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.peer() != cluster.status.node()) continue;
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.remote_interface() == interface) return true;
+      }
+    }
+  }
+  return false;
+}
 
 void CheckDaemon(const Facts& facts, Findings& findings) {
   CheckAnswer(facts, findings);

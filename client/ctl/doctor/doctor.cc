@@ -125,31 +125,6 @@ Failure ChooseSsh(const DoctorOptions& options, SshTargets& chosen) {
   return {};
 }
 
-}  // namespace
-
-std::vector<Finding> Diagnose(const DiagnosisOptions& options) {
-  Facts facts;
-  facts.own_version = kSoftwareVersion;
-  facts.recent_ms = options.recent_ns / 1'000'000;
-  facts.cluster = AskDaemon(options.socket_path);
-  CollectOptions how;
-  how.config_file = options.config_file;
-  if (how.config_file.empty()) how.config_file = OwnCheckup(facts.cluster).config_file();
-  how.key_file = OwnCheckup(facts.cluster).key_file();
-  // Without a daemon the self test would start one, and doctor changes nothing unasked.
-  // One that drains takes no test's job.
-  const bool takes_jobs = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_drain();
-  if (takes_jobs && options.python) {
-    how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
-    how.python.socket_path = options.socket_path;
-  }
-  facts.system = CollectSystem(how);
-  if (options.ssh) facts.ssh = TrySsh(*options.ssh, facts.cluster);
-  return Check(facts).Sorted();
-}
-
-namespace {
-
 int RunDoctor(const DoctorOptions& options) {
   if (options.codes) return WriteOut(RenderCodes(), "codes");
   DiagnosisOptions how{OwnPath(options.called), options.socket_path, options.config_file};
@@ -179,6 +154,27 @@ int RunDoctor(const DoctorOptions& options) {
 }
 
 }  // namespace
+
+std::vector<Finding> Diagnose(const DiagnosisOptions& options) {
+  Facts facts;
+  facts.own_version = kSoftwareVersion;
+  facts.recent_ms = options.recent_ns / 1'000'000;
+  facts.cluster = AskDaemon(options.socket_path);
+  CollectOptions how;
+  how.config_file = options.config_file;
+  if (how.config_file.empty()) how.config_file = OwnCheckup(facts.cluster).config_file();
+  how.key_file = OwnCheckup(facts.cluster).key_file();
+  // Without a daemon the self test would start one, and doctor changes nothing unasked.
+  // One that drains takes no test's job.
+  const bool takes_jobs = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_drain();
+  if (takes_jobs && options.python) {
+    how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
+    how.python.socket_path = options.socket_path;
+  }
+  facts.system = CollectSystem(how);
+  if (options.ssh) facts.ssh = TrySsh(*options.ssh, facts.cluster);
+  return Check(facts).Sorted();
+}
 
 Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   const auto made = std::make_shared<DoctorOptions>();

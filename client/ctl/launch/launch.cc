@@ -285,6 +285,44 @@ Failure CheckOptions(const LaunchOptions& options) {
   return {};
 }
 
+// How many ranks there are, and on which hosts.
+void AddPlaces(CLI::App& launch, LaunchOptions& options) {
+  launch
+      .add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
+                  "Ranks on each host (1, or as the host file says)")
+      ->type_name("COUNT")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text == "p"
+                       ? std::string("write -n 2 (ranks on each host) or -N 2 (in all), not -np 2")
+                       : std::string();
+          },
+          ""))
+      ->check(CLI::Range(1, 64));
+  launch.add_option("-N,--total", options.total, "Ranks in all")
+      ->type_name("COUNT")
+      ->check(CLI::Range(1u, kRanksMax));
+  CLI::Option* const hosts =
+      launch
+          .add_option("--hosts", options.hosts,
+                      "Hosts, reached by ssh: mac-1,mac-2 or mac-[1-4] (this one)")
+          ->type_name("HOSTS")
+          ->check(NotEmpty("hosts; leave --hosts out for this machine alone"));
+  CLI::Option* const hostfile = launch
+                                    .add_option("--hostfile", options.hostfile,
+                                                "Hosts from a file, in the form of MLX or MPI")
+                                    ->check(NotEmpty("a file"))
+                                    ->type_name("FILE");
+  launch
+      .add_option("--nodes", options.nodes,
+                  "Nodes of this cluster: all that are up, or mac-1,mac-2")
+      ->check(NotEmpty("all, or nodes"))
+      ->type_name("NODES")
+      ->excludes(hosts)
+      ->excludes(hostfile);
+  hosts->excludes(hostfile);
+}
+
 }  // namespace
 
 int RunLaunch(const LaunchOptions& options) {
@@ -364,48 +402,6 @@ int RunLaunch(const LaunchOptions& options) {
   if (code == 0 || !options.reports_failure || run.has_printed()) return code;
   return Fail(code, "a rank failed, and has said why on standard error");
 }
-
-namespace {
-
-// How many ranks there are, and on which hosts.
-void AddPlaces(CLI::App& launch, LaunchOptions& options) {
-  launch
-      .add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
-                  "Ranks on each host (1, or as the host file says)")
-      ->type_name("COUNT")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            return text == "p"
-                       ? std::string("write -n 2 (ranks on each host) or -N 2 (in all), not -np 2")
-                       : std::string();
-          },
-          ""))
-      ->check(CLI::Range(1, 64));
-  launch.add_option("-N,--total", options.total, "Ranks in all")
-      ->type_name("COUNT")
-      ->check(CLI::Range(1u, kRanksMax));
-  CLI::Option* const hosts =
-      launch
-          .add_option("--hosts", options.hosts,
-                      "Hosts, reached by ssh: mac-1,mac-2 or mac-[1-4] (this one)")
-          ->type_name("HOSTS")
-          ->check(NotEmpty("hosts; leave --hosts out for this machine alone"));
-  CLI::Option* const hostfile = launch
-                                    .add_option("--hostfile", options.hostfile,
-                                                "Hosts from a file, in the form of MLX or MPI")
-                                    ->check(NotEmpty("a file"))
-                                    ->type_name("FILE");
-  launch
-      .add_option("--nodes", options.nodes,
-                  "Nodes of this cluster: all that are up, or mac-1,mac-2")
-      ->check(NotEmpty("all, or nodes"))
-      ->type_name("NODES")
-      ->excludes(hosts)
-      ->excludes(hostfile);
-  hosts->excludes(hostfile);
-}
-
-}  // namespace
 
 Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
   const auto made = std::make_shared<LaunchOptions>();

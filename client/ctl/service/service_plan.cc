@@ -388,6 +388,24 @@ void CheckProgram(const ServiceFacts& facts, ServicePlan& plan) {
 
 constexpr char kPackaged[] = "the service belongs to the system's package mlxcomm";
 
+ServicePlan PlanCancel(const ServiceFacts& facts, const ServiceWishes& wishes) {
+  ServicePlan plan;
+  Steps steps(facts, plan);
+  CheckMachine(facts, wishes, "restart", plan);
+  if (!facts.restart_stands) {
+    plan.problems.push_back(
+        facts.socket_answers
+            ? "no restart waits, and none was refused: mlxcommctl status would say so"
+            : absl::StrCat("mlxcommd does not answer at ", facts.socket, ": no restart can wait"));
+  }
+  AddSignal(facts, "SIGUSR1", steps);
+  steps.Add({.kind = Kind::kAwaitStay,
+             .path = facts.socket,
+             .patience_s = kStartS,
+             .start = facts.start});
+  return plan;
+}
+
 }  // namespace
 
 ServicePlan PlanInstall(const ServiceFacts& facts, const ServiceWishes& wishes) {
@@ -485,28 +503,6 @@ ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes
   }
   return plan;
 }
-
-namespace {
-
-ServicePlan PlanCancel(const ServiceFacts& facts, const ServiceWishes& wishes) {
-  ServicePlan plan;
-  Steps steps(facts, plan);
-  CheckMachine(facts, wishes, "restart", plan);
-  if (!facts.restart_stands) {
-    plan.problems.push_back(
-        facts.socket_answers
-            ? "no restart waits, and none was refused: mlxcommctl status would say so"
-            : absl::StrCat("mlxcommd does not answer at ", facts.socket, ": no restart can wait"));
-  }
-  AddSignal(facts, "SIGUSR1", steps);
-  steps.Add({.kind = Kind::kAwaitStay,
-             .path = facts.socket,
-             .patience_s = kStartS,
-             .start = facts.start});
-  return plan;
-}
-
-}  // namespace
 
 ServicePlan PlanRestart(const ServiceFacts& facts, const ServiceWishes& wishes) {
   if (wishes.cancel) return PlanCancel(facts, wishes);

@@ -111,6 +111,12 @@ std::string StillForming(const v1::StatusReply& status) {
   return Plural(forming, "job") + (forming == 1 ? " is" : " are") + " still forming: " + first;
 }
 
+// These say who answers now, which outweighs how the link has ended.
+bool SaysWhoAnswers(v1::LinkReason::Value reason) {
+  return IsOfAnotherKey(reason) || reason == v1::LinkReason::version_too_far ||
+         reason == v1::LinkReason::not_a_daemon || reason == v1::LinkReason::own_node;
+}
+
 }  // namespace
 
 std::string LongAwaited(const v1::JobStatus& job) {
@@ -213,16 +219,6 @@ Health HealthOf(const v1::StatusReply& status) {
   }
   return {true, "all is well"};
 }
-
-namespace {
-
-// These say who answers now, which outweighs how the link has ended.
-bool SaysWhoAnswers(v1::LinkReason::Value reason) {
-  return IsOfAnotherKey(reason) || reason == v1::LinkReason::version_too_far ||
-         reason == v1::LinkReason::not_a_daemon || reason == v1::LinkReason::own_node;
-}
-
-}  // namespace
 
 bool IsOfAnotherKey(v1::LinkReason::Value reason) {
   return reason == v1::LinkReason::wrong_key || reason == v1::LinkReason::wrong_cluster ||
