@@ -48,6 +48,34 @@ std::string ProgramName() {
 #endif
 }
 
+mlxcomm_group_listener ListenFor(GroupFacts& facts) {
+  mlxcomm_group_listener listener{};
+  listener.context = &facts;
+  listener.group = [](void* context, const mlxcomm_group_told* told) {
+    auto& heard = *static_cast<GroupFacts*>(context);
+    heard.id = told->group;
+    heard.rank = told->rank;
+    heard.timeout_default_ns = told->timeout_default_ns;
+    heard.name = told->name;
+    heard.members.reserve(told->members);
+  };
+  listener.member = [](void* context, const char* node, std::uint64_t pid) {
+    static_cast<GroupFacts*>(context)->members.push_back({node, pid});
+  };
+  return listener;
+}
+
+Failure FailureOf(int code, const mlxcomm_error& error) {
+  if (code == MLXCOMM_OK) return {};
+  return {static_cast<FailureCode>(code), error.rank, error.message};
+}
+
+Failure OtherThanAsked(const char* what) {
+  return {FailureCode::kInternal, kNoRank,
+          std::string("the daemon made another group than was asked for (") + what +
+              "): install the same release of both"};
+}
+
 }  // namespace
 
 bool IsQuiet() {
@@ -83,38 +111,6 @@ bool Connection::Contains(const void* data, std::uint64_t bytes) const {
   if (first < arena_ || first > arena_ + arena_bytes_) return false;
   return bytes <= arena_bytes_ - static_cast<std::uint64_t>(first - arena_);
 }
-
-namespace {
-
-mlxcomm_group_listener ListenFor(GroupFacts& facts) {
-  mlxcomm_group_listener listener{};
-  listener.context = &facts;
-  listener.group = [](void* context, const mlxcomm_group_told* told) {
-    auto& heard = *static_cast<GroupFacts*>(context);
-    heard.id = told->group;
-    heard.rank = told->rank;
-    heard.timeout_default_ns = told->timeout_default_ns;
-    heard.name = told->name;
-    heard.members.reserve(told->members);
-  };
-  listener.member = [](void* context, const char* node, std::uint64_t pid) {
-    static_cast<GroupFacts*>(context)->members.push_back({node, pid});
-  };
-  return listener;
-}
-
-Failure FailureOf(int code, const mlxcomm_error& error) {
-  if (code == MLXCOMM_OK) return {};
-  return {static_cast<FailureCode>(code), error.rank, error.message};
-}
-
-Failure OtherThanAsked(const char* what) {
-  return {FailureCode::kInternal, kNoRank,
-          std::string("the daemon made another group than was asked for (") + what +
-              "): install the same release of both"};
-}
-
-}  // namespace
 
 Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size,
                          std::uint64_t timeout_ns, GroupFacts& facts) {

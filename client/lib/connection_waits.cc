@@ -26,6 +26,13 @@ constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
 constexpr std::uint64_t kSmallBytes = 256 * 1024;
 constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
 
+Connection::Outcome NotInFlight(std::uint64_t ticket) {
+  return {{FailureCode::kInvalidArgument, kNoRank,
+           "ticket " + std::to_string(ticket) +
+               ": no operation of this group is in flight under it; each is waited for once"},
+          false};
+}
+
 }  // namespace
 
 // The reader spins, without the lock. True: completions were taken, perhaps other threads'.
@@ -175,17 +182,6 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     }
   }
 }
-
-namespace {
-
-Connection::Outcome NotInFlight(std::uint64_t ticket) {
-  return {{FailureCode::kInvalidArgument, kNoRank,
-           "ticket " + std::to_string(ticket) +
-               ": no operation of this group is in flight under it; each is waited for once"},
-          false};
-}
-
-}  // namespace
 
 Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) {
   Outcome outcome;

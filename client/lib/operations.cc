@@ -198,29 +198,6 @@ Refusal Prepare(const mlxcomm_group& group, const Request& request, Prepared& pr
 
 Connection::Caller CallerOf(const mlxcomm_group& group) { return {group.rank(), group.size()}; }
 
-}  // namespace
-
-Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticket) {
-  Prepared prepared;
-  if (Refusal refusal = Prepare(group, request, prepared)) return *std::move(refusal);
-  Connection& session = *group.connection->session;
-  if (group.alone()) {
-    if (Refusal refusal = session.CopyAlone(prepared.entry, prepared.extent)) {
-      return *std::move(refusal);
-    }
-    const std::lock_guard lock(group.mutex);
-    ticket = kLocalTicket | group.local_tickets_end++;
-    return {};
-  }
-  Refusal refusal = session.Submit(prepared.entry, CallerOf(group), prepared.extent,
-                                   prepared.counts, prepared.timeout_ns, ticket);
-  if (!refusal.has_value()) return {};
-  if (refusal->code == FailureCode::kDaemonLost) Latch(group, *refusal);
-  return *std::move(refusal);
-}
-
-namespace {
-
 // True for a group of one rank, whose operations end before their tickets are given out.
 bool HasEndedAlone(const mlxcomm_group& group, std::uint64_t ticket) {
   if ((ticket & kLocalTicket) == 0) return false;
@@ -270,6 +247,25 @@ bool PrefersInPlace(const mlxcomm_group& group, OperationKind kind, std::uint64_
 }
 
 }  // namespace
+
+Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticket) {
+  Prepared prepared;
+  if (Refusal refusal = Prepare(group, request, prepared)) return *std::move(refusal);
+  Connection& session = *group.connection->session;
+  if (group.alone()) {
+    if (Refusal refusal = session.CopyAlone(prepared.entry, prepared.extent)) {
+      return *std::move(refusal);
+    }
+    const std::lock_guard lock(group.mutex);
+    ticket = kLocalTicket | group.local_tickets_end++;
+    return {};
+  }
+  Refusal refusal = session.Submit(prepared.entry, CallerOf(group), prepared.extent,
+                                   prepared.counts, prepared.timeout_ns, ticket);
+  if (!refusal.has_value()) return {};
+  if (refusal->code == FailureCode::kDaemonLost) Latch(group, *refusal);
+  return *std::move(refusal);
+}
 
 Failure Finish(mlxcomm_group& group, std::uint64_t ticket) {
   if (HasEndedAlone(group, ticket)) return {};

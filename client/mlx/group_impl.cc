@@ -28,6 +28,10 @@ void Wait(const std::function<void()>& wait) {
   }
 }
 
+[[noreturn]] void Alone() {
+  throw std::runtime_error("[mlxcomm] communication with oneself in a group of one rank");
+}
+
 }  // namespace
 
 void SetAroundWaits(void (*around)(const std::function<void()>& wait)) { around_waits = around; }
@@ -115,11 +119,6 @@ void DaemonGroup::recv(array& output, int source, Stream stream) {
 }
 
 // MLX never calls these: operations on a group of one are the identity there.
-namespace {
-[[noreturn]] void Alone() {
-  throw std::runtime_error("[mlxcomm] communication with oneself in a group of one rank");
-}
-}  // namespace
 mx::Stream AloneGroup::communication_stream(mx::StreamOrDevice s) { return mx::to_stream(s); }
 std::shared_ptr<mx::distributed::detail::GroupImpl> AloneGroup::split(int, int) {
   return std::make_shared<AloneGroup>();

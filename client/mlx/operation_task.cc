@@ -100,15 +100,6 @@ void Reported(const JoinedGroup& joined, const HandOver& hand_over, Call call) {
   }
 }
 
-}  // namespace
-
-Counters& GetCounters() {
-  static Counters counters;
-  return counters;
-}
-
-namespace {
-
 void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
                      const mx::array* input, mx::array* output, mx::Stream stream,
                      const HandOver& hand_over) {
@@ -145,6 +136,11 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
 }
 
 }  // namespace
+
+Counters& GetCounters() {
+  static Counters counters;
+  return counters;
+}
 
 void SetHandingOver(HandOver (*here)()) { handing_over = here; }
 

@@ -60,6 +60,35 @@ AnyGroup Join(const mlxcomm_place& place, const JoinOptions& options) {
   return joined;
 }
 
+std::vector<std::shared_ptr<DaemonGroup>> Worlds() {
+  All& all = GetAll();
+  const std::lock_guard lock(all.mutex);
+  std::vector<std::shared_ptr<DaemonGroup>> worlds;
+  for (auto& [key, entry] : all.entries) {
+    if (auto world = std::dynamic_pointer_cast<DaemonGroup>(entry->group)) worlds.push_back(world);
+  }
+  return worlds;
+}
+
+const char* (*g_why)() = nullptr;
+// The last process that was to join: a child may join where its parent had not.
+std::atomic<pid_t> g_process{0};
+
+void Exit() {
+  if (g_process != ::getpid()) return;  // A forked child that has joined nothing.
+  const char* const fault = g_why == nullptr ? nullptr : g_why();
+  const std::vector<std::shared_ptr<DaemonGroup>> worlds = Worlds();
+  if (fault != nullptr) {
+    for (const auto& world : worlds) mlxcomm_leave(world->handle(), fault);
+  } else if (!worlds.empty()) {
+    AwaitQueued();
+    if (CloseGroups()) {
+      for (const auto& world : worlds) mlxcomm_group_close(world->handle());
+    }
+  }
+  NoteProcessHasEnded();
+}
+
 }  // namespace
 
 AnyGroup GroupOf(const mlxcomm_place& place, const JoinOptions& options) {
@@ -110,39 +139,6 @@ void StandFor(const DaemonGroup& failed, const std::shared_ptr<DaemonGroup>& res
     if (entry->group.get() == &failed) entry->group = rest;
   }
 }
-
-namespace {
-
-std::vector<std::shared_ptr<DaemonGroup>> Worlds() {
-  All& all = GetAll();
-  const std::lock_guard lock(all.mutex);
-  std::vector<std::shared_ptr<DaemonGroup>> worlds;
-  for (auto& [key, entry] : all.entries) {
-    if (auto world = std::dynamic_pointer_cast<DaemonGroup>(entry->group)) worlds.push_back(world);
-  }
-  return worlds;
-}
-
-const char* (*g_why)() = nullptr;
-// The last process that was to join: a child may join where its parent had not.
-std::atomic<pid_t> g_process{0};
-
-void Exit() {
-  if (g_process != ::getpid()) return;  // A forked child that has joined nothing.
-  const char* const fault = g_why == nullptr ? nullptr : g_why();
-  const std::vector<std::shared_ptr<DaemonGroup>> worlds = Worlds();
-  if (fault != nullptr) {
-    for (const auto& world : worlds) mlxcomm_leave(world->handle(), fault);
-  } else if (!worlds.empty()) {
-    AwaitQueued();
-    if (CloseGroups()) {
-      for (const auto& world : worlds) mlxcomm_group_close(world->handle());
-    }
-  }
-  NoteProcessHasEnded();
-}
-
-}  // namespace
 
 void LeaveJobsAtEnd(const char* (*why)()) {
   g_process = ::getpid();

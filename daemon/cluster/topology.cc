@@ -211,60 +211,6 @@ Shape ShapeOf(const Graph& direct, bool all_on_one_switch) {
   return ends == 2 ? Shape::kLine : Shape::kOther;
 }
 
-}  // namespace
-
-std::string NameOf(Shape shape) {
-  switch (shape) {
-    case Shape::kAlone: return "alone";
-    case Shape::kPair: return "pair";
-    case Shape::kRing: return "ring";
-    case Shape::kLine: return "line";
-    case Shape::kMesh: return "mesh";
-    case Shape::kSwitch: return "switch";
-    case Shape::kOther: return "other";
-  }
-  return "other";
-}
-
-Topology FindTopology(const Wiring& wiring) {
-  Topology topology;
-  topology.switches = Switches(wiring).OfCables();
-  std::vector<std::size_t> order(wiring.nodes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t node) {
-    return std::tie(wiring.nodes[node].name, wiring.nodes[node].id);
-  });
-  std::vector<std::size_t> place(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-
-  Graph direct(order.size());
-  Graph all(order.size());
-  for (std::size_t i = 0; i < wiring.cables.size(); ++i) {
-    const Wiring::Cable& cable = wiring.cables[i];
-    all.Join(place[cable.from], place[cable.to]);
-    if (topology.switches[i] == 0) direct.Join(place[cable.from], place[cable.to]);
-  }
-  direct.Sort();
-  all.Sort();
-
-  if (order.size() == 2 && all.IsConnected()) {
-    topology.shape = Shape::kPair;
-  } else if (order.size() > 1) {
-    topology.shape = ShapeOf(direct, AreAllOnOneSwitch(wiring, topology.switches));
-  }
-  std::vector<std::size_t> row;
-  topology.ring_closed = FindRing(direct, row) || FindRing(all, row);
-  if (topology.shape == Shape::kPair) topology.ring_closed = true;
-  if (row.size() != order.size() && !FindLine(direct, row) && !FindLine(all, row)) {
-    std::size_t parts = 0;
-    row = all.AsMet(&parts);
-  }
-  for (const std::size_t at : row) topology.ring.push_back(order[at]);
-  return topology;
-}
-
-namespace {
-
 // Both nodes of a cable tell of it; the one with the smaller id is its beginning.
 using CableEnds = std::tuple<std::string, std::string, std::string, std::string>;
 
@@ -413,6 +359,56 @@ class TopologyWriter {
 };
 
 }  // namespace
+
+std::string NameOf(Shape shape) {
+  switch (shape) {
+    case Shape::kAlone: return "alone";
+    case Shape::kPair: return "pair";
+    case Shape::kRing: return "ring";
+    case Shape::kLine: return "line";
+    case Shape::kMesh: return "mesh";
+    case Shape::kSwitch: return "switch";
+    case Shape::kOther: return "other";
+  }
+  return "other";
+}
+
+Topology FindTopology(const Wiring& wiring) {
+  Topology topology;
+  topology.switches = Switches(wiring).OfCables();
+  std::vector<std::size_t> order(wiring.nodes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t node) {
+    return std::tie(wiring.nodes[node].name, wiring.nodes[node].id);
+  });
+  std::vector<std::size_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+
+  Graph direct(order.size());
+  Graph all(order.size());
+  for (std::size_t i = 0; i < wiring.cables.size(); ++i) {
+    const Wiring::Cable& cable = wiring.cables[i];
+    all.Join(place[cable.from], place[cable.to]);
+    if (topology.switches[i] == 0) direct.Join(place[cable.from], place[cable.to]);
+  }
+  direct.Sort();
+  all.Sort();
+
+  if (order.size() == 2 && all.IsConnected()) {
+    topology.shape = Shape::kPair;
+  } else if (order.size() > 1) {
+    topology.shape = ShapeOf(direct, AreAllOnOneSwitch(wiring, topology.switches));
+  }
+  std::vector<std::size_t> row;
+  topology.ring_closed = FindRing(direct, row) || FindRing(all, row);
+  if (topology.shape == Shape::kPair) topology.ring_closed = true;
+  if (row.size() != order.size() && !FindLine(direct, row) && !FindLine(all, row)) {
+    std::size_t parts = 0;
+    row = all.AsMet(&parts);
+  }
+  for (const std::size_t at : row) topology.ring.push_back(order[at]);
+  return topology;
+}
 
 v1::TopologyReply TopologyOf(const v1::StatusReply& status) {
   v1::TopologyReply reply;
