@@ -1,10 +1,12 @@
 #include "client/lib/interrupt.h"
 
-#include <csignal>
-#include <cstdint>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <mutex>
 
 namespace mlxcomm::client {
@@ -12,12 +14,22 @@ namespace {
 
 using Action = struct sigaction;
 
+struct Watched {
+  std::atomic<OnSignal> decision{OnSignal::kAtOnce};
+  std::atomic<std::uint32_t> arrived{0};
+  // Set before our handler is; the actions that they name never change.
+  std::atomic<const Action*> first{nullptr};
+  std::atomic<const Action*> latest{nullptr};
+  std::atomic<int> handing_on{0};
+  std::array<Action, kHandlersMax> kept{};
+  std::size_t kept_count = 0;
+};
+
 std::atomic<bool> g_interrupted{false};
+std::atomic<bool> g_asked_once{false};
 std::atomic<std::uint64_t> g_under_way{0};
-// Set before our handler is; the actions that they name never change.
-std::atomic<const Action*> g_first{nullptr};
-std::atomic<const Action*> g_latest{nullptr};
-std::atomic<int> g_handing_on{0};
+std::atomic<int> g_arrivals{-1};  // The pipe's end to write to.
+std::array<Watched, kSignalsMax> g_watched;
 
 bool HasInformation(const Action& action) { return (action.sa_flags & SA_SIGINFO) != 0; }
 
@@ -26,64 +38,106 @@ bool Same(const Action& a, const Action& b) {
   return HasInformation(a) ? a.sa_sigaction == b.sa_sigaction : a.sa_handler == b.sa_handler;
 }
 
-void OnInterrupt(int signal, siginfo_t* info, void* context) {
-  g_interrupted.store(true, std::memory_order_relaxed);
-  const int before = g_handing_on.fetch_add(1, std::memory_order_acq_rel);
+void Note(Watched& watched, int signal) {
+  switch (watched.decision.load(std::memory_order_relaxed)) {
+    case OnSignal::kAtOnce: g_interrupted.store(true, std::memory_order_relaxed); return;
+    case OnSignal::kSecond:
+      if (g_asked_once.exchange(true)) g_interrupted.store(true, std::memory_order_relaxed);
+      return;
+    case OnSignal::kAsked: break;
+  }
+  watched.arrived.fetch_add(1);
+  const auto number = static_cast<char>(signal);
+  const int error = errno;
+  if (::write(g_arrivals.load(), &number, 1) < 0) errno = error;  // It is full: a byte waits there.
+}
+
+void OnArrival(int signal, siginfo_t* info, void* context) {
+  Watched& watched = g_watched[static_cast<std::size_t>(signal)];
+  const int before = watched.handing_on.fetch_add(1, std::memory_order_acq_rel);
+  if (before == 0) Note(watched, signal);
   if (before < 2) {
-    const Action& next = *(before == 0 ? g_latest : g_first).load(std::memory_order_acquire);
+    const Action& next =
+        *(before == 0 ? watched.latest : watched.first).load(std::memory_order_acquire);
     if (HasInformation(next)) {
       next.sa_sigaction(signal, info, context);
     } else {
       next.sa_handler(signal);
     }
   }
-  g_handing_on.fetch_sub(1, std::memory_order_acq_rel);
+  watched.handing_on.fetch_sub(1, std::memory_order_acq_rel);
 }
 
 // The kept copy of such a handler; null: there are too many.
-const Action* Keep(const Action& action) {
-  static std::array<Action, kHandlersMax> kept;
-  static std::size_t count = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (Same(kept[i], action)) return &kept[i];
+const Action* Keep(Watched& watched, const Action& action) {
+  for (std::size_t i = 0; i < watched.kept_count; ++i) {
+    if (Same(watched.kept[i], action)) return &watched.kept[i];
   }
-  if (count == kept.size()) return nullptr;
-  kept[count] = action;
-  return &kept[count++];
+  if (watched.kept_count == watched.kept.size()) return nullptr;
+  watched.kept[watched.kept_count] = action;
+  return &watched.kept[watched.kept_count++];
 }
 
-void Watch() {
+void PutInFront(int signal) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
+  Watched& watched = g_watched[static_cast<std::size_t>(signal)];
   Action present{};
-  ::sigaction(SIGINT, nullptr, &present);
-  if (HasInformation(present) && present.sa_sigaction == OnInterrupt) return;
+  ::sigaction(signal, nullptr, &present);
+  if (HasInformation(present) && present.sa_sigaction == OnArrival) return;
   const bool nobody =
       !HasInformation(present) && (present.sa_handler == SIG_DFL || present.sa_handler == SIG_IGN);
   if (nobody) return;
-  const Action* const kept = Keep(present);
+  const Action* const kept = Keep(watched, present);
   if (kept == nullptr) return;
-  if (g_first.load(std::memory_order_relaxed) == nullptr)
-    g_first.store(kept, std::memory_order_release);
-  g_latest.store(kept, std::memory_order_release);
+  if (watched.first.load(std::memory_order_relaxed) == nullptr)
+    watched.first.store(kept, std::memory_order_release);
+  watched.latest.store(kept, std::memory_order_release);
   Action action{};
-  action.sa_sigaction = OnInterrupt;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_sigaction = OnArrival;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | (present.sa_flags & SA_RESTART);
   sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
 UnderWay::UnderWay() {
-  Watch();
+  PutInFront(SIGINT);
   if (g_under_way.fetch_add(1, std::memory_order_relaxed) == 0) {
     g_interrupted.store(false, std::memory_order_relaxed);
+    g_asked_once.store(false, std::memory_order_relaxed);
   }
 }
 
 UnderWay::~UnderWay() { g_under_way.fetch_sub(1, std::memory_order_relaxed); }
 
 int WasInterrupted(void*) { return g_interrupted.load(std::memory_order_relaxed) ? 1 : 0; }
+
+void Watch(int signal, OnSignal decision) {
+  if (signal <= 0 || signal >= kSignalsMax) return;
+  g_watched[static_cast<std::size_t>(signal)].decision.store(decision);
+  PutInFront(signal);
+}
+
+void Interrupt() { g_interrupted.store(true, std::memory_order_relaxed); }
+bool AnyUnderWay() { return g_under_way.load(std::memory_order_relaxed) > 0; }
+
+std::uint32_t Arrived(int signal) {
+  const bool known = signal > 0 && signal < kSignalsMax;
+  return known ? g_watched[static_cast<std::size_t>(signal)].arrived.load() : 0;
+}
+
+int ArrivalsPipe() {
+  static const int reads = [] {
+    int ends[2];
+    if (::pipe(ends) != 0) return -1;
+    for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    g_arrivals.store(ends[1]);
+    return ends[0];
+  }();
+  return reads;
+}
 
 }  // namespace mlxcomm::client

@@ -1,25 +1,31 @@
-// Ctrl-C while an operation waits. Python only notes the signal until the evaluation returns, which
-// may be when the other ranks come. So this handler notices it as well, passes it on to the
-// previous handler, and the wait is given up.
+// Signals while an operation waits. Python only notes a signal until the evaluation returns, which may be when
+// the other ranks come. So this handler notices it as well and passes it on to the previous handler; what it
+// means for the wait is the program's decision:
+//
+//   kAtOnce  its handler ends what it does: every wait is given up (Python's KeyboardInterrupt)
+//   kSecond  its handler returns: the wait goes on, and only another one ends it (a C program)
+//   kAsked   somebody runs the handler meanwhile, and calls Interrupt() if it does not return
 //
 // A handler that is set later, as by Python's signal.signal(), replaces ours without knowing about
-// it; so each wait checks, and puts ours in front again. A later handler that passes signals on to
+// it; so each wait checks SIGINT's, and puts ours in front again. A later handler that passes signals on to
 // ours, such as a second copy of this file, is then both before and behind ours:
 //
-//   SIGINT ──▶ ours ──▶ the latest ──▶ ours ──▶ the first handler; a third time: nothing
+//   signal ──▶ ours ──▶ the latest ──▶ ours ──▶ the first handler; a third time: nothing
 //
-// Where the program does not handle SIGINT, it ends the process as usual.
+// Where the program does not handle a signal, it ends the process as usual.
 //
 // Owner: the process, once in each library that contains this file. Thread: any; the handler
-// touches atomics. Memory: kHandlersMax handlers.
+// touches atomics and writes to a pipe. Memory: kHandlersMax handlers for each signal.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mlxcomm::client {
 
 // How many different handlers ours may find in front of it; after that it stays behind.
 inline constexpr std::size_t kHandlersMax = 16;
+inline constexpr int kSignalsMax = 32;  // Signals below can be watched.
 
 // A wait, from before it begins to its end. The first of several discards an earlier Ctrl-C, which
 // Python has handled.
@@ -32,5 +38,15 @@ class UnderWay {
 };
 
 int WasInterrupted(void* unused);  // For mlxcomm_connect_options.
+
+enum class OnSignal : std::uint8_t { kAtOnce, kSecond, kAsked };
+// Puts our handler in front of the program's, if it has one. SIGINT begins as kAtOnce.
+void Watch(int signal, OnSignal decision);
+void Interrupt();    // Every wait that is under way.
+bool AnyUnderWay();  // Returns whether a wait is.
+// How many have arrived, of those that are kAsked; and a pipe from which a byte, the signal's number, can be
+// read after each, unless it is full. -1: there can be none.
+std::uint32_t Arrived(int signal);
+int ArrivalsPipe();
 
 }  // namespace mlxcomm::client

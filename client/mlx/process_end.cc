@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -95,6 +96,8 @@ QueuedOperation::~QueuedOperation() {
 
 void AwaitQueued() {
   const client::UnderWay under_way;
+  client::Watch(SIGINT,
+                client::OnSignal::kAtOnce);  // There is nothing left that a handler could save.
   const Seconds patience = Patience();
   const Clock::time_point begin = Clock::now();
   Clock::time_point progress = begin;

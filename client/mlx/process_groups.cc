@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -13,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "client/lib/interrupt.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/process_end.h"
 #include "mlx/scheduler.h"
@@ -53,6 +55,7 @@ bool HasLostItsDaemon(const DaemonGroup& group) {
 
 AnyGroup Join(const mlxcomm_place& place, const JoinOptions& options) {
   if (place.size == 1) return std::make_shared<AloneGroup>();
+  client::Watch(SIGINT, client::OnSignal::kSecond);  // A C program's handler returns.
   std::shared_ptr<DaemonGroup> joined;
   mlxcomm_error error{};
   const mlxcomm_code code = JoinJob(place.job, place.rank, place.size, options, joined, error);

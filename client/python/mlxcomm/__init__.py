@@ -186,7 +186,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING or _fits:
-    from . import _mlxcomm, groups, operations
+    from . import _mlxcomm, groups, operations, signals
     from .backends import install, uninstall
     from .fused import average_gradients, crossings
     from .groups import *  # noqa: F403
@@ -196,5 +196,6 @@ if TYPE_CHECKING or _fits:
     __all__ += groups.__all__
     __all__ += operations.__all__
     __version__: str = _mlxcomm.version
+    signals.install()
 elif _fits is not None:
     from .other_mlx import __getattr__, __version__, install, uninstall  # noqa: F401

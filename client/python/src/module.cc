@@ -212,6 +212,17 @@ void BindGroups(nb::module_& m) {
   });
 }
 
+// The functions that mlxcomm/signals.py uses.
+void BindSignals(nb::module_& m) {
+  m.def("watch", [](int signal, bool asked) {
+    client::Watch(signal, asked ? client::OnSignal::kAsked : client::OnSignal::kAtOnce);
+  });
+  m.def("arrived", &client::Arrived);
+  m.def("arrivals_pipe", &client::ArrivalsPipe);
+  m.def("interrupt", &client::Interrupt);
+  m.def("is_waiting", &client::AnyUnderWay);
+}
+
 Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t timeout_ns) {
   auto* const ours = dynamic_cast<DaemonGroup*>(group.raw_group().get());
   if (ours == nullptr && group.size() > 1) {
@@ -295,6 +306,7 @@ NB_MODULE(_mlxcomm, m) {
   m.attr("version") = mlxcomm_version();
   nb::register_exception_translator(mlxcomm::python::Translate);
   mlxcomm::python::BindGroups(m);
+  mlxcomm::python::BindSignals(m);
   mlxcomm::python::BindOperations(m);
   m.def("counters", [] {
     const auto& counters = mlxcomm::graph::GetCounters();

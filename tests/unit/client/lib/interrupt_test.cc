@@ -1,6 +1,7 @@
 #include "client/lib/interrupt.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -97,6 +98,40 @@ TEST_F(InterruptTest, StaysIgnoredWhereItIs) {
   const UnderWay waiting;
   ::raise(SIGINT);
   EXPECT_EQ(WasInterrupted(nullptr), 0);
+}
+
+// Why: a handler that returns, as C programs have them, asks for no more than a flag.
+TEST_F(InterruptTest, GoesOnAfterTheFirstWhereHandlersReturn) {
+  Watch(SIGINT, OnSignal::kSecond);
+  {
+    const UnderWay waiting;
+    ::raise(SIGINT);
+    EXPECT_EQ(WasInterrupted(nullptr), 0);
+    ::raise(SIGINT);
+    EXPECT_EQ(WasInterrupted(nullptr), 1);
+  }
+  const UnderWay later;
+  ::raise(SIGINT);
+  EXPECT_EQ(WasInterrupted(nullptr), 0) << "each wait begins again";
+  Watch(SIGINT, OnSignal::kAtOnce);
+}
+
+TEST_F(InterruptTest, WritesArrivalsToThePipe) {
+  const int pipe = ArrivalsPipe();
+  ASSERT_GE(pipe, 0);
+  Watch(SIGINT, OnSignal::kAsked);
+  const UnderWay waiting;
+  const std::uint32_t before = Arrived(SIGINT);
+  ::raise(SIGINT);
+  EXPECT_EQ(Arrived(SIGINT), before + 1);
+  char number = 0;
+  ASSERT_EQ(::read(pipe, &number, 1), 1);
+  EXPECT_EQ(number, SIGINT);
+  EXPECT_EQ(WasInterrupted(nullptr), 0);
+  EXPECT_TRUE(AnyUnderWay());
+  Interrupt();
+  EXPECT_EQ(WasInterrupted(nullptr), 1);
+  Watch(SIGINT, OnSignal::kAtOnce);
 }
 
 }  // namespace

@@ -1,0 +1,122 @@
+"""A program's own signal handlers, while its rank waits for another, as of programs that save after the step
+under way when they are asked to end."""
+
+import signal
+import sys
+
+import pytest
+
+from conftest import Process, wait_until
+
+BEGIN = """
+import os, signal, sys, time
+import mlx.core as mx
+import mlxcomm
+times = []
+def handle(number, frame):
+    times.append(number)
+    print('handler', number, frame is not None, len(times), flush=True)
+{set_handler}
+world = mlxcomm.init()
+total = mx.distributed.all_sum(mx.array(1.0))
+print('waits', flush=True)
+"""
+LATE = """
+import sys, mlx.core as mx, mlxcomm
+mlxcomm.init()
+print('here', flush=True)
+sys.stdin.readline()
+mx.eval(mx.distributed.all_sum(mx.array(1.0)))
+"""
+
+
+def rank(c, number, text):
+    process = Process([sys.executable, "-u", "-c", text],
+                      {"MLX_RANK": str(number), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
+                       "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(0)}, stdin=-1)
+    c.ranks.append(process)
+    return process
+
+
+def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", name="INT"):
+    """A rank that waits in an operation, and the one that it waits for."""
+    c = cluster(1)
+    waiting = rank(c, 0, BEGIN.format(set_handler=set_handler.format(name=name)) + text)
+    late = rank(c, 1, LATE)
+    late.wait_for("here")
+    waiting.wait_for("waits")
+    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
+               "the operation is in flight")
+    return waiting, late
+
+
+def go_on(late):
+    late.child.stdin.write("\n")
+    late.child.stdin.flush()
+
+
+# Why: the group was cancelled, and the checkpoint lost; stock MLX goes on.
+@pytest.mark.parametrize("name", ["INT", "TERM", "USR1", "ALRM"])
+def test_a_handler_that_returns_runs_once_while_its_rank_waits_and_the_wait_goes_on(cluster, name):
+    waiting, late = waits(cluster, "print('sum', total.item(), times)\n", name=name)
+    number = getattr(signal, f"SIG{name}")
+    waiting.signal(number)
+    waiting.wait_for(f"handler {number:d} True 1")
+    go_on(late)
+    waiting.wait_for(f"sum 2.0 [{number:d}]")
+    assert [waiting.finish(), late.finish()] == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_what_a_handler_raises_ends_the_wait(cluster, name):
+    waiting, late = waits(
+        cluster,
+        "try: print(total.item())\n"
+        "except KeyError as error: print('raised', error, error.__context__)\n"
+        "try: mlxcomm.check()\n"
+        "except mlxcomm.CancelledError as error: print(error.code)\n",
+        "def end(*_): raise KeyError('asked')\nsignal.signal(signal.SIG{name}, end)", name)
+    waiting.signal(getattr(signal, f"SIG{name}"))
+    waiting.wait_for("raised 'asked' None")
+    waiting.wait_for("CANCELLED")
+    go_on(late)
+    assert waiting.finish() == 0, waiting.lines
+
+
+def test_a_handler_may_give_the_signal_back(cluster):
+    waiting, _ = waits(
+        cluster, "total.item()\n",
+        "def once(*_):\n signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        " print('once', signal.getsignal(signal.SIGINT))\n"
+        "signal.signal(signal.SIGINT, once)")
+    waiting.signal(signal.SIGINT)
+    waiting.wait_for("once 0")
+    waiting.signal(signal.SIGINT)
+    assert waiting.finish() in (130, -signal.SIGINT)
+
+
+# Why: Python's own setting belongs to the main thread, which changes it when its wait has ended.
+def test_what_a_handler_sets_holds_when_the_wait_has_ended(cluster):
+    waiting, late = waits(
+        cluster, "total.item()\nprint('then', signal.getsignal(signal.SIGUSR1) is handle)\n"
+                 "signal.raise_signal(signal.SIGUSR1)\n",
+        "def first(*_):\n signal.signal(signal.SIGUSR1, handle)\n print('first')\n"
+        "signal.signal(signal.SIGUSR1, first)")
+    waiting.signal(signal.SIGUSR1)
+    waiting.wait_for("first")
+    go_on(late)
+    waiting.wait_for("then True")
+    waiting.wait_for(f"handler {signal.SIGUSR1:d} True 1")
+    assert waiting.finish() == 0, waiting.lines
+
+
+def test_handlers_outside_of_waits_are_pythons(cluster):
+    c = cluster(1)
+    done = Process([sys.executable, "-c", BEGIN.format(set_handler="signal.signal(signal.SIGUSR1, handle)") +
+                    "signal.raise_signal(signal.SIGUSR1)\nsignal.raise_signal(signal.SIGUSR1)\n"
+                    "print(times, signal.getsignal(signal.SIGUSR1) is handle)\n"
+                    "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
+                    "print(signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN)\n"],
+                   {"MLXCOMM_SOCKET": c.socket(0), "MLX_WORLD_SIZE": "1", "MLX_RANK": "0"})
+    assert done.finish() == 0, done.lines
+    assert done.lines[-2:] == [f"[{signal.SIGUSR1:d}, {signal.SIGUSR1:d}] True", "True"]
