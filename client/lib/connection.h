@@ -65,6 +65,12 @@ inline constexpr std::uint64_t kAnswerMarginNs = 10'000'000'000;
 // When a wait is reported on standard error, first and again.
 inline constexpr std::uint64_t kTellAfterNs = 10'000'000'000;
 inline constexpr std::uint64_t kTellAgainNs = 60'000'000'000;
+// When the daemon is first asked about a message, and again until 2 s have passed: whether the ranks that it
+// waits for wait as well, in a circle, which is reported at once.
+inline constexpr std::uint64_t kAskCircleNs = 1'000'000'000;
+inline constexpr std::uint64_t kAskCircleAgainNs = 400'000'000;
+// How often the daemon is asked whether a job that forms has its other half under another name.
+inline constexpr std::uint64_t kAskOtherHalfNs = 2'000'000'000;
 
 class Connection {
  public:
@@ -85,9 +91,9 @@ class Connection {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - arena_);
   }
 
-  // Calls to the daemon. A timeout of 0 is the daemon's default.
+  // Calls to the daemon. A timeout of 0 is the daemon's default; named_by is AttachRequest's.
   Failure Join(const char* job, std::uint32_t rank, std::uint32_t size, std::uint64_t timeout_ns,
-               GroupFacts& facts);
+               const std::string& named_by, GroupFacts& facts);
   struct SplitCall {
     std::uint64_t parent = 0;
     std::uint64_t number = 0;
@@ -135,6 +141,8 @@ class Connection {
   Outcome Wait(std::uint64_t group, std::uint64_t ticket);
   std::optional<Outcome> Test(std::uint64_t group, std::uint64_t ticket);
   Outcome Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns);
+  // Nobody waits for it for now, so nothing is asked or reported about it, until Wait.
+  void GoOn(std::uint64_t group, std::uint64_t ticket);
 
   void NoteCopiedResult(std::uint64_t bytes, std::uint64_t nanoseconds);
 
@@ -153,7 +161,7 @@ class Connection {
     std::uint64_t bytes = 0;        // Read and written.
     std::uint64_t deadline_ns = 0;  // When it is overdue without an answer.
     std::uint64_t began_ns = 0;
-    std::uint64_t ask_ns = 0;  // When to ask the daemon whom it waits for.
+    std::uint64_t ask_ns = 0;  // When to ask the daemon whom it waits for; kNeverAsk: it goes on.
     std::uint64_t due_ns = 0;  // Its own deadline, which the daemon keeps unless it is on a page.
     bool abandoned = false;    // No thread waits any more.
     bool is_collective = false;
@@ -223,6 +231,8 @@ class Connection {
                  std::uint64_t until_ns);
   void ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns);
   bool Interrupted() const;
+  static constexpr std::uint64_t kNeverAsk = UINT64_MAX;
+  static std::uint64_t NextAsk(const Pending& pending, std::uint64_t now);
   void TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
                    std::uint64_t waited_ns);
 

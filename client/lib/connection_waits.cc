@@ -103,6 +103,20 @@ queue::AdaptiveSpin& Connection::SpinFor(std::uint64_t bytes) {
   return spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
 }
 
+// Twice before it is reported: what is known of other nodes' ranks is the answer to the question before.
+std::uint64_t Connection::NextAsk(const Pending& pending, std::uint64_t now) {
+  const std::uint64_t waited_ns = now - pending.began_ns;
+  if (waited_ns >= kTellAfterNs) return now + kTellAgainNs;
+  if (waited_ns + kAskCircleAgainNs < 2 * kAskCircleNs) return now + kAskCircleAgainNs;
+  const std::uint64_t before = kTellAfterNs - kAskCircleAgainNs;
+  return pending.began_ns + (waited_ns < before ? before : kTellAfterNs);
+}
+
+void Connection::GoOn(std::uint64_t group, std::uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  if (Pending* const pending = Find(group, ticket); pending != nullptr) pending->ask_ns = kNeverAsk;
+}
+
 // Reports on standard error whom the wait is for; a daemon that does not answer is lost. An
 // operation that has ended there, without a completion here, is waited for only as long as usual.
 void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group,
@@ -112,14 +126,23 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   int ended = 0;
   const bool answered = attach_->awaited(attachment_, group, ticket, kAskPatienceNs, interrupt_,
                                          text.data(), text.size(), &ended) != 0;
-  if (text[0] != '\0' && !IsQuiet()) {
-    std::fprintf(stderr, "mlxcomm: waits for %s, for %llu s now\n", text.data(),
-                 static_cast<unsigned long long>(waited_ns / 1'000'000'000));
+  const bool in_circle = ended == MLXCOMM_AWAITED_CIRCLE;
+  if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kTellAfterNs)) {
+    std::fprintf(stderr,
+                 in_circle
+                     ? "mlxcomm: %s, for %llu s now: one of them has to receive first, or to send "
+                       "by a stream of its own\n"
+                     : "mlxcomm: waits for %s, for %llu s now\n",
+                 text.data(), static_cast<unsigned long long>(waited_ns / 1'000'000'000));
   }
   lock.lock();
   Pending* const pending = Find(group, ticket);
   if (pending == nullptr || pending->outcome.has_value()) return;
   if (!answered) return LoseDaemon("it does not answer");
+  if (in_circle) {
+    pending->ask_ns = NowNs() + kTellAgainNs;
+    return;
+  }
   if (pending->meeting != nullptr && !pending->waits) {
     DecideOnPage(*pending);
   }
@@ -154,7 +177,7 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     const std::uint64_t ask_ns = interruptible ? pending->ask_ns : UINT64_MAX;
     if (now >= ask_ns) {
       const std::uint64_t waited_ns = now - pending->began_ns;
-      Find(group, ticket)->ask_ns = now + kTellAgainNs;
+      pending->ask_ns = NextAsk(*pending, now);
       TellAwaited(lock, group, ticket, waited_ns);
       continue;
     }
@@ -186,6 +209,10 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
 Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) {
   Outcome outcome;
   std::unique_lock lock(mutex_);
+  if (Pending* const found = Find(group, ticket); found != nullptr && found->ask_ns == kNeverAsk) {
+    found->began_ns = NowNs();
+    found->ask_ns = found->began_ns + kAskCircleNs;
+  }
   switch (Await(lock, group, ticket, UINT64_MAX, true, outcome)) {
     case Awaited::kEnded: return outcome;
     case Awaited::kInterrupted: break;
@@ -247,7 +274,7 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   const std::uint64_t now = NowNs();
   const std::uint64_t waited_ns = now - pending->began_ns;
   const bool asks = now >= pending->ask_ns;
-  if (asks) pending->ask_ns = now + kTellAgainNs;
+  if (asks) pending->ask_ns = NextAsk(*pending, now);
   Outcome outcome;
   if (pending->meeting != nullptr && !pending->waits) {
     const meeting::Progress progress = pending->meeting->Look(pending->met);

@@ -14,6 +14,8 @@ namespace {
 
 using Action = struct sigaction;
 
+// A later handler that passes signals on to ours, such as a second copy of this file, is both before and
+// behind ours: signal -> ours -> the latest -> ours -> the first handler; a third time: nothing.
 struct Watched {
   std::atomic<OnSignal> decision{OnSignal::kAtOnce};
   std::atomic<std::uint32_t> arrived{0};

@@ -1,18 +1,13 @@
-// Signals while an operation waits. Python only notes a signal until the evaluation returns, which may be when
-// the other ranks come. So this handler notices it as well and passes it on to the previous handler; what it
-// means for the wait is the program's decision:
+// Signals while an operation waits. Python only notes a signal until the evaluation returns, which may be
+// when the other ranks come. So this handler notices it as well, and passes it on to the previous handler:
 //
 //   kAtOnce  its handler ends what it does: every wait is given up (Python's KeyboardInterrupt)
 //   kSecond  its handler returns: the wait goes on, and only another one ends it (a C program)
 //   kAsked   somebody runs the handler meanwhile, and calls Interrupt() if it does not return
 //
-// A handler that is set later, as by Python's signal.signal(), replaces ours without knowing about
-// it; so each wait checks SIGINT's, and puts ours in front again. A later handler that passes signals on to
-// ours, such as a second copy of this file, is then both before and behind ours:
-//
-//   signal ──▶ ours ──▶ the latest ──▶ ours ──▶ the first handler; a third time: nothing
-//
-// Where the program does not handle a signal, it ends the process as usual.
+// A handler that is set later, as by Python's signal.signal(), replaces ours without knowing about it; so
+// each wait checks SIGINT's, and puts ours in front again (Watched's comment). Where the program does not
+// handle a signal, it ends the process as usual.
 //
 // Owner: the process, once in each library that contains this file. Thread: any; the handler
 // touches atomics and writes to a pipe. Memory: kHandlersMax handlers for each signal.

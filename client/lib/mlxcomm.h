@@ -291,6 +291,9 @@ typedef struct mlxcomm_request {
   const uint64_t* counts; /* of all_to_all_v: send_counts */
   const uint64_t* receive_counts;
   uint64_t timeout_ns;
+  /* Of a collective, which call of the program it is: 24 bits that must be the same on all ranks, else
+   * MISMATCH, whose text then has "(check 00a1b2)" behind each rank's call. 0: unknown. */
+  uint32_t check;
 } mlxcomm_request;
 /* Begins the operation. The functions below fill in a request for it; a program that learns the
  * kind while it runs does so itself. */
@@ -312,7 +315,8 @@ MLXCOMM_INLINE mlxcomm_request mlxcomm_request_of(mlxcomm_kind kind, const void*
                                    count,
                                    NULL,
                                    NULL,
-                                   timeout_ns};
+                                   timeout_ns,
+                                   0};
   return request;
 }
 
@@ -467,6 +471,9 @@ MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlx
  * seconds after the deadline it asks the daemon, as mlxcomm_wait does. */
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error);
+/* Nobody waits for this operation for now: no line on standard error reports it as a wait, and its
+ * rank does not count as waiting, until mlxcomm_wait. For a send that the program has gone on from. */
+MLXCOMM_API void mlxcomm_go_on(mlxcomm_group* group, uint64_t ticket);
 /* Gives up the operation, which fails its group with CANCELLED on all ranks (there is no other
  * way once some ranks have done a collective and others have not), and waits until nothing
  * touches its buffers, for at most timeout_ns (0: 10 s), interrupted or not. The ticket is used

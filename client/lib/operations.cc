@@ -19,6 +19,7 @@ namespace {
 // Tickets of groups of one rank, which the connection does not know.
 constexpr std::uint64_t kLocalTicket = std::uint64_t{1} << 63;
 constexpr std::uint64_t kTimeoutNsMax = std::uint64_t{1} << 62;
+constexpr std::uint32_t kCheckMax = 0xffffff;
 
 // Converts a C program's number, which may be any; a number that does not fit becomes one that no
 // table has.
@@ -190,6 +191,7 @@ Refusal Prepare(const mlxcomm_group& group, const Request& request, Prepared& pr
   entry.data_type = meant.type;
   entry.reduce_operator = meant.op;
   entry.plan = group.plan.load();
+  if (!to_peer) entry.set_check_word(request.check & kCheckMax);
   const std::uint64_t timeout_ns =
       entry.timeout_ns == 0 ? group.facts.timeout_default_ns : entry.timeout_ns;
   prepared.timeout_ns = std::min(timeout_ns, kTimeoutNsMax);
@@ -313,6 +315,11 @@ MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlx
     if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     return Tell(mlxcomm::client::Finish(*group, ticket), error);
   });
+}
+
+MLXCOMM_API void mlxcomm_go_on(mlxcomm_group* group, uint64_t ticket) {
+  if (CheckUsable(group).has_value() || group->alone()) return;
+  group->connection->session->GoOn(group->facts.id, ticket);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,

@@ -3,9 +3,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "client/lib/interrupt.h"
+#include "client/lib/pending_sends.h"
 #include "client/mlx/copy_in.h"
 #include "client/mlx/mlx_releases.h"
 #include "client/mlx/process_end.h"
@@ -58,16 +62,73 @@ class ArenaInput {
   const void* data_ = nullptr;
 };
 
-// Carries it out, on MLX's stream thread.
-void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* input,
-         std::uint64_t input_bytes, ResultMemory* result) {
-  GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
-  std::byte* const output = result == nullptr ? nullptr : result->Begin();
-  const ArenaInput arena_input(joined.connected, input, input_bytes,
-                               InPlaceOf(joined, bound.operation, input_bytes), output);
+bool IsSameOnAllRanks(OperationKind kind) {
+  return kind == OperationKind::kAllReduce || kind == OperationKind::kBroadcast ||
+         kind == OperationKind::kAllGather || kind == OperationKind::kAllGatherV;
+}
+
+// Gathers a hash of the result from all ranks, which do so after the same operation.
+void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const std::byte* output,
+                   std::uint64_t bytes) {
+  const std::uint64_t hash =
+      std::hash<std::string_view>()(std::string_view(reinterpret_cast<const char*>(output), bytes));
+  const ArenaRange range =
+      ArenaRange::Allocate(joined.connected, sizeof hash * (joined.size() + std::uint64_t{1}));
+  auto* const hashes = reinterpret_cast<std::uint64_t*>(range.data());
+  hashes[joined.size()] = hash;
+  mlxcomm_request request = mlxcomm_request_of(MLXCOMM_ALL_GATHER, hashes + joined.size(), hashes,
+                                               1, MLXCOMM_UINT64, bound.operation.timeout_ns);
   mlxcomm_error error{};
-  CheckOperation(bound.Start(joined.group, arena_input.data(), output, /*ticket=*/nullptr, &error),
-                 error, joined.group);
+  CheckOperation(mlxcomm_submit(joined.group, &request, nullptr, &error), error, joined.group);
+  std::string differ;
+  for (std::uint32_t rank = 0; rank < joined.size(); ++rank) {
+    if (hashes[rank] != hashes[0]) differ += (differ.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (differ.empty()) return;
+  FailureDetails details;
+  details.code = MLXCOMM_MISMATCH;
+  details.group = mlxcomm_group_name(joined.group);
+  details.message = "the result of " + bound.operation.checked->text +
+                    " is not the same on all ranks: rank " + differ +
+                    " has another one than rank 0: a fault of mlxcomm or of memory";
+  throw OperationError(details);
+}
+
+// Where the daemon can read it already; else null. Keeps it from being overwritten while a send is under way.
+using Payload = std::shared_ptr<mx::array::Data>;
+
+// Of a send that has gone on.
+struct Kept {
+  std::shared_ptr<JoinedGroup> joined;
+  Payload payload;
+  std::unique_ptr<GroupUse> use = std::make_unique<GroupUse>();
+  std::unique_ptr<QueuedOperation> queued = std::make_unique<QueuedOperation>();
+};
+
+// Carries it out, on MLX's stream thread.
+void Run(const std::shared_ptr<JoinedGroup>& joined, const BoundOperation& bound, const void* input,
+         std::uint64_t input_bytes, ResultMemory* result, Payload payload) {
+  GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
+  client::ReapSends();
+  std::byte* const output = result == nullptr ? nullptr : result->Begin();
+  const ArenaInput arena_input(joined->connected, input, input_bytes,
+                               InPlaceOf(*joined, bound.operation, input_bytes), output);
+  const bool goes_on = bound.operation.kind == OperationKind::kSend && client::SendBytesMax() > 0;
+  mlxcomm_error error{};
+  std::uint64_t ticket = 0;
+  CheckOperation(
+      bound.Start(joined->group, arena_input.data(), output, goes_on ? &ticket : nullptr, &error),
+      error, joined->group);
+  if (goes_on) {
+    auto kept = std::make_shared<Kept>(Kept{joined, std::move(payload)});
+    CheckOperation(client::GoOn(joined->group, ticket, bound.operation.root, input_bytes,
+                                std::move(kept), &error),
+                   error, joined->group);
+  }
+  if (bound.operation.checked != nullptr && IsSameOnAllRanks(bound.operation.kind) &&
+      ComparesValuesNow(joined->call_numbers)) {
+    CompareValues(*joined, bound, output, result->bytes());
+  }
   if (result != nullptr) result->End();
 }
 
@@ -112,6 +173,7 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
   mlxcomm_error error{};
   CheckOperation(mlxcomm_group_failure(joined->group, &error), error, joined->group);
   const BoundOperation bound = BoundOperation::Bind(operation, joined->size(), input, output);
+  if (operation.checked != nullptr) operation.checked->evaluated = true;
   auto& encoder = mx::cpu::get_command_encoder(stream);
   const void* in = nullptr;
   std::uint64_t in_bytes = 0;
@@ -130,8 +192,11 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
                  : ResultMemory::Give(*output, joined->connected);
     encoder.set_output_array(*output);
   }
-  encoder.dispatch([joined, bound, in, in_bytes, out, hand_over, waited = std::move(waited)] {
-    Reported(*joined, hand_over, [&] { Run(*joined, bound, in, in_bytes, out.get()); });
+  Payload payload;
+  if (operation.kind == OperationKind::kSend) payload = input->data_shared_ptr();
+  encoder.dispatch([joined, bound, in, in_bytes, out, hand_over, payload = std::move(payload),
+                    waited = std::move(waited)] {
+    Reported(*joined, hand_over, [&] { Run(joined, bound, in, in_bytes, out.get(), payload); });
   });
 }
 

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "client/lib/interrupt.h"
+#include "client/lib/pending_sends.h"
 #include "client/mlx/operation_error.h"
 
 namespace mlxcomm::graph {
@@ -24,6 +25,7 @@ constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 constexpr Seconds kPatience{60};
 constexpr Seconds kToldAfter{10};
 constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C.
+constexpr std::chrono::milliseconds kLookForSends{2};
 
 std::atomic<std::uint64_t> g_uses{0};  // Under way; and kClosed.
 std::atomic<bool> g_has_ended{false};
@@ -96,8 +98,8 @@ QueuedOperation::~QueuedOperation() {
 
 void AwaitQueued() {
   const client::UnderWay under_way;
-  client::Watch(SIGINT,
-                client::OnSignal::kAtOnce);  // There is nothing left that a handler could save.
+  // There is nothing left that a handler could save.
+  client::Watch(SIGINT, client::OnSignal::kAtOnce);
   const Seconds patience = Patience();
   const Clock::time_point begin = Clock::now();
   Clock::time_point progress = begin;
@@ -108,7 +110,8 @@ void AwaitQueued() {
   bool told = false;
   while (true) {
     std::uint64_t ended = 0;
-    queued = AwaitNone(kLook, ended);
+    client::ReportLateSends();
+    queued = AwaitNone(client::AnySends() ? kLookForSends : kLook, ended);
     if (queued == 0 || ended >= those_begun || client::WasInterrupted(nullptr) != 0) return;
     const Clock::time_point now = Clock::now();
     if (ended != before) {

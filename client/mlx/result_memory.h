@@ -31,6 +31,7 @@ class ResultMemory {
   static std::shared_ptr<ResultMemory> Reuse(mlx::core::array& output,
                                              const mlx::core::array& input);
 
+  std::uint64_t bytes() const { return bytes_; }
   // Where the daemon writes the result; throws as Give does.
   std::byte* Begin();
   // The operation has succeeded: from here on the array has the result. After a failure the

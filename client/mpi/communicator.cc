@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/lib/interrupt.h"
+#include "client/lib/pending_sends.h"
 
 namespace mlxcomm::mpi {
 namespace {
@@ -98,11 +99,24 @@ void Communicator::Send(const void* input, std::uint64_t count, const Type& type
   if (!group_) throw std::runtime_error("MPI_Send: this rank is alone in its communicator");
   const UnderWay under_way;
   const std::uint64_t bytes = count * type.bytes;
+  client::ReapSends();
   if (bytes == 0) return group_->Send(nullptr, 0, type.type, to);
-  const Staged in(*connection_, InArena(input, bytes), bytes);
-  void* const sent = in.data(const_cast<void*>(input));
-  Copy(sent, input, bytes);
-  group_->Send(sent, count, type.type, to);
+  // Its own copy, also of what lies in the arena: the program may write there when this has returned. The
+  // library keeps the range until the send has ended.
+  const Buffer copy(*connection_, bytes);
+  Copy(copy.data(), input, bytes);
+  if (client::SendBytesMax() == 0) return group_->Send(copy.data(), count, type.type, to);
+  mlxcomm_request request{};
+  request.struct_size = sizeof request;
+  request.kind = MLXCOMM_SEND;
+  request.type = type.type;
+  request.peer = to;
+  request.input = copy.data();
+  request.count = count;
+  std::uint64_t ticket = 0;
+  mlxcomm_error error{};
+  Check(mlxcomm_submit(group_->get(), &request, &ticket, &error), error);
+  Check(client::GoOn(group_->get(), ticket, to, bytes, shared_from_this(), &error), error);
 }
 
 void Communicator::Receive(void* output, std::uint64_t count, const Type& type,

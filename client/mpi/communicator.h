@@ -22,7 +22,7 @@
 
 namespace mlxcomm::mpi {
 
-class Communicator {
+class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   Communicator() = default;  // This rank alone.
   Communicator(std::shared_ptr<Connection> connection, Group group,
@@ -37,6 +37,7 @@ class Communicator {
   void AllReduce(const void* input, void* output, std::uint64_t count, const Type& type,
                  const Operator& op, MPI_Datatype handle);
   void AllGather(const void* input, void* output, std::uint64_t count, const Type& type);
+  // Returns once the payload lies in the arena (client/lib/pending_sends.h).
   void Send(const void* input, std::uint64_t count, const Type& type, std::uint32_t to);
   void Receive(void* output, std::uint64_t count, const Type& type, std::uint32_t from);
   // A negative color: this rank alone. `self` is this one, which outlives its parts.

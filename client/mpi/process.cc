@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "client/lib/interrupt.h"
+#include "client/lib/pending_sends.h"
 #include "client/mpi/mlx_streams.h"
 
 namespace mlxcomm::mpi {
@@ -52,7 +53,8 @@ constexpr std::chrono::seconds kDryMost{20};
 
 void RunStreamsDry(Process& process) {
   if (process.gave_up || process.joined_by != ::getpid()) return;
-  if (process.streams.RunDry(kDryMost)) return;
+  const client::UnderWay under_way;
+  if (process.streams.RunDry(kDryMost) && client::DrainSends(kDryMost)) return;
   process.gave_up = true;
   std::fprintf(
       stderr,

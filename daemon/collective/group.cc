@@ -246,6 +246,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   }
   local.submitted_ns = now_ns;
   local.asked_ns = 0;
+  local.circle.clear();
   // Whether anything moves is checked in between.
   const std::uint64_t timeout_ns =
       call.by_liveness ? std::min(call.timeout_ns, kRollCallAgainNs) : call.timeout_ns;

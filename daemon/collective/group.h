@@ -51,6 +51,7 @@ struct PeerFrame {
 struct RankActivity {
   std::uint32_t rank = 0;
   bool gone = false;
+  bool stopped = false;  // Its process is, as by Ctrl-Z.
   std::uint64_t operations_done = 0;
   std::uint64_t operations_met = 0;  // Of these: without the daemon.
   bool busy = false;
@@ -118,12 +119,20 @@ class Group final : private ExecutionHost {
   bool RankIsGone(std::uint32_t rank) const;
   std::size_t stashed_frames() const { return stash_.held(); }
   bool UsesSession(SessionId session) const;
-  std::vector<RankActivity> Activity() const;
+  // A send that nobody has asked about for long has been left to itself, and is no wait.
+  std::vector<RankActivity> Activity(std::uint64_t now_ns) const;
   // The ranks that it still waits for: "rank 1 (mac-b, pid 7), in all_reduce sum float32[4],
   // operation 5 of group train". Empty: it is not in flight.
   //
+  // `circle`: "ranks 0, 1 wait for each other (0 for 1, 1 for 0)", once an earlier question about a message
+  // has found that; else empty.
+  //
   // Notes that the session waits for it.
-  std::string DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
+  struct Wait {
+    std::string text;
+    std::string circle;
+  };
+  Wait DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
 
  private:
   struct LocalRank {
@@ -142,6 +151,10 @@ class Group final : private ExecutionHost {
   // A process that waits for an operation asks about it each minute; without that it is only in
   // flight.
   static constexpr std::uint64_t kAskedWithinNs = 150'000'000'000;
+  // From when on messages that wait for each other are reported as a circle; and from when on a process that
+  // waits for one has asked about it.
+  static constexpr std::uint64_t kCircleNs = 900'000'000;
+  static constexpr std::uint64_t kHasAskedNs = 3'000'000'000;
   // The least time between two answers to a node.
   static constexpr std::uint64_t kRollCallLeastNs = 100'000'000;
 
@@ -195,9 +208,13 @@ class Group final : private ExecutionHost {
   void BeginRollCall(std::uint64_t now_ns);
   void SendRollCall(std::uint16_t node, RollCallMessage message);
   void JudgeWaits(std::uint64_t now_ns);
+  void FindCircles(std::uint64_t now_ns);
+  std::string DescribeCircle(const RollCall::Verdict& verdict) const;
+  std::string DescribeAwaited(const Operation& operation) const;
   std::vector<RankWait> OwnWaits(std::uint64_t now_ns);
   static void NoteMoves(Operation& operation, std::uint64_t now_ns);
-  const Operation* OldestOf(std::size_t local_index) const;
+  // `now_ns`: without sends that were left to themselves; 0: with them.
+  const Operation* OldestOf(std::size_t local_index, std::uint64_t now_ns = 0) const;
 
   std::uint64_t id_;
   std::string name_;

@@ -91,7 +91,10 @@ void Group::OnTime(std::uint64_t now_ns) {
     bool stalled = false;
     if (FailLate(now_ns, stalled)) return;
     if (stalled) BeginRollCall(now_ns);
-    if (roll_call_.CloseIfDue(now_ns)) JudgeWaits(now_ns);
+    if (roll_call_.CloseIfDue(now_ns)) {
+      FindCircles(now_ns);
+      JudgeWaits(now_ns);
+    }
   }
   if (!inquest_.CloseIfDue(now_ns)) return;
   EndOperations();
@@ -225,29 +228,76 @@ void Group::JudgeWaits(std::uint64_t now_ns) {
             stopped ? static_cast<std::int32_t>(verdict.rank) : kNoRank,
             stopped
                 ? absl::StrCat("rank ", verdict.rank, " is stopped (SIGSTOP, Ctrl-Z), and ", wait)
-                : absl::StrCat(wait, ", and all whom it waits for wait too")},
+                : absl::StrCat(wait,
+                               ", and all whom it waits for wait too (was an earlier result "
+                               "evaluated on one rank only? "
+                               "MLXCOMM_CHECK=order names it): ",
+                               DescribeCircle(verdict))},
            late, now_ns);
       return;
     }
   }
 }
 
-std::string Group::DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns) {
+// Messages are asked about after a second: their circles are found and named long before anything fails.
+void Group::FindCircles(std::uint64_t now_ns) {
+  for (Operation* const operation : InOrder()) {
+    if (!operation->key.point_to_point()) continue;
+    const std::vector<std::uint32_t> awaited = AwaitedRanks(*operation);
+    for (Operation::LocalCall& local : operation->calls) {
+      local.circle.clear();
+      const bool asks = local.called && local.asked_ns != 0;
+      if (!asks || awaited.empty() || now_ns - local.submitted_ns < kCircleNs) continue;
+      const RollCall::Verdict verdict = roll_call_.Judge(awaited, kCircleNs);
+      if (verdict.prospect == RollCall::Prospect::kAllWait) local.circle = DescribeCircle(verdict);
+    }
+  }
+}
+
+std::string Group::DescribeCircle(const RollCall::Verdict& verdict) const {
+  std::vector<std::string> ranks;
+  std::vector<std::string> waits;
+  for (const std::uint32_t rank : verdict.waiting) {
+    ranks.push_back(absl::StrCat(rank));
+    waits.push_back(
+        absl::StrCat(rank, " for ", absl::StrJoin(roll_call_.AwaitedBy(rank), " and ")));
+  }
+  return absl::StrCat("ranks ", ShortList(ranks, ", ", kAwaitedBytesMax), " of group ", ShownName(),
+                      " wait for each other (", ShortList(waits, ", ", kAwaitedBytesMax), ")");
+}
+
+// Of those on other nodes it is not known which have called: those that wait themselves have, unless all do.
+std::string Group::DescribeAwaited(const Operation& operation) const {
+  std::vector<std::string> all;
+  std::vector<std::string> late;
+  for (const std::uint32_t rank : AwaitedRanks(operation)) {
+    const RankWait* const last = roll_call_.LastOf(rank);
+    const bool is_stopped = last != nullptr && last->stopped;
+    const std::string text = layout_.Describe(rank) + (is_stopped ? ", which is stopped" : "");
+    all.push_back(text);
+    if (last == nullptr || !last->waits || is_stopped) late.push_back(text);
+  }
+  if (all.empty()) return "data";
+  return ShortList(late.empty() ? all : late, ", ", kAwaitedBytesMax);
+}
+
+Group::Wait Group::DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns) {
   if (failed()) return {};
+  Wait wait;
   for (Operation* const operation : InOrder()) {
     for (Operation::LocalCall& local : operation->calls) {
       if (!local.called || local.call.session != session || local.call.ticket != ticket) continue;
       local.asked_ns = now_ns;
-      std::vector<std::string> awaited;
-      for (const std::uint32_t rank : AwaitedRanks(*operation)) {
-        awaited.push_back(layout_.Describe(rank));
-      }
-      return absl::StrCat(awaited.empty() ? "data" : ShortList(awaited, ", ", kAwaitedBytesMax),
-                          ", in ", Shortened(local.Describe(), kCallBytesMax), ", ",
-                          DescribeKey(operation->key), " of group ", ShownName());
+      wait.text = absl::StrCat(DescribeAwaited(*operation), ", in ",
+                               Shortened(local.Describe(), kCallBytesMax), ", ",
+                               DescribeKey(operation->key), " of group ", ShownName());
+      wait.circle = local.circle;
     }
   }
-  return {};
+  if (wait.text.empty()) return wait;
+  BeginRollCall(now_ns);  // For the next question.
+  OnTime(now_ns);
+  return failed() ? Wait() : wait;
 }
 
 std::uint64_t Group::NextDeadline() const {
@@ -435,12 +485,15 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
   return calls;
 }
 
-const Operation* Group::OldestOf(std::size_t local_index) const {
+const Operation* Group::OldestOf(std::size_t local_index, std::uint64_t now_ns) const {
   const Operation* oldest = nullptr;
   for (const Operation* const operation : InOrder()) {
-    if (!operation->calls[local_index].called) continue;
-    if (oldest == nullptr ||
-        operation->calls[local_index].submitted_ns < oldest->calls[local_index].submitted_ns) {
+    const Operation::LocalCall& local = operation->calls[local_index];
+    if (!local.called) continue;
+    const bool is_left = local.call.signature.kind == OperationKind::kSend && local.asked_ns == 0 &&
+                         now_ns > local.submitted_ns + kHasAskedNs;
+    if (is_left) continue;
+    if (oldest == nullptr || local.submitted_ns < oldest->calls[local_index].submitted_ns) {
       oldest = operation;
     }
   }
@@ -478,7 +531,7 @@ std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const
   return awaited;
 }
 
-std::vector<RankActivity> Group::Activity() const {
+std::vector<RankActivity> Group::Activity(std::uint64_t now_ns) const {
   std::vector<RankActivity> activities;
   for (std::size_t i = 0; i < local_.size(); ++i) {
     RankActivity& activity = activities.emplace_back();
@@ -486,7 +539,8 @@ std::vector<RankActivity> Group::Activity() const {
     activity.gone = local_[i].gone;
     activity.operations_done = local_[i].operations_done + local_[i].met;
     activity.operations_met = local_[i].met;
-    const Operation* const oldest = OldestOf(i);
+    activity.stopped = !activity.gone && is_stopped_(layout_.member(activity.rank).pid);
+    const Operation* const oldest = OldestOf(i, now_ns);
     if (oldest == nullptr) continue;
     activity.busy = true;
     activity.key = oldest->key;

@@ -49,6 +49,7 @@ struct Operation {
     std::uint64_t submitted_ns = 0;
     std::uint64_t deadline_ns = 0;
     std::uint64_t asked_ns = 0;         // When its process last asked for whom it waits; 0: never.
+    std::string circle;                 // Of ranks that wait for one another, as it was last found.
     std::vector<std::uint64_t> counts;  // The copy; empty for other kinds.
 
     // "all_gather_v float32 of [1, 2]": equal for all ranks whose calls match.

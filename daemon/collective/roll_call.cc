@@ -1,6 +1,7 @@
 #include "daemon/collective/roll_call.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mlxcomm::collective {
 
@@ -40,6 +41,7 @@ bool RollCall::CloseIfDue(std::uint64_t now_ns) {
       std::ranges::all_of(answered_, [](std::uint8_t answered) { return answered != 0; });
   if (!all && now_ns < deadline_ns_) return false;
   open_ = false;
+  last_ = known_;
   return true;
 }
 
@@ -47,6 +49,7 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
                                   std::uint64_t long_ns) const {
   std::vector<std::uint32_t> to_look_at = awaited;
   std::vector<std::uint8_t> seen(known_.size(), 0);
+  std::vector<std::uint32_t> waiting;
   bool may_come = false;
   while (!to_look_at.empty()) {
     const std::uint32_t rank = to_look_at.back();
@@ -56,15 +59,18 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
     seen[rank] = 1;
     const Known& known = known_[rank];
     const bool stopped = known.told && known.wait.stopped && !known.wait.waits;
-    if (stopped && was_stopped_[rank] != 0) return {Prospect::kStopped, rank};
+    if (stopped && was_stopped_[rank] != 0) return {Prospect::kStopped, rank, {}};
     if (!known.told || !known.wait.waits || known.wait.waited_ns < long_ns ||
         known.wait.awaits_more) {
       may_come = true;  // Another may be stopped all the same.
       continue;
     }
+    waiting.push_back(rank);
     to_look_at.insert(to_look_at.end(), known.wait.awaited.begin(), known.wait.awaited.end());
   }
-  return {may_come ? Prospect::kSomebodyMayCome : Prospect::kAllWait, 0};
+  if (may_come) return {};
+  std::sort(waiting.begin(), waiting.end());
+  return {Prospect::kAllWait, 0, std::move(waiting)};
 }
 
 }  // namespace mlxcomm::collective

@@ -48,10 +48,19 @@ class RollCall {
   enum class Prospect : std::uint8_t { kSomebodyMayCome, kStopped, kAllWait };
   struct Verdict {
     Prospect prospect = Prospect::kSomebodyMayCome;
-    std::uint32_t rank = 0;  // The stopped one.
+    std::uint32_t rank = 0;              // The stopped one.
+    std::vector<std::uint32_t> waiting;  // kAllWait: those that wait, and for whom is known.
   };
   // For an operation that waits for these ranks; `long_ns`: from when on a rank has waited long.
   Verdict Judge(const std::vector<std::uint32_t>& awaited, std::uint64_t long_ns) const;
+  // As it was when the last one closed; nullptr: not known.
+  const RankWait* LastOf(std::uint32_t rank) const {
+    return rank < last_.size() && last_[rank].told ? &last_[rank].wait : nullptr;
+  }
+  // Of a rank in Verdict::waiting.
+  const std::vector<std::uint32_t>& AwaitedBy(std::uint32_t rank) const {
+    return known_[rank].wait.awaited;
+  }
 
  private:
   struct Known {
@@ -65,6 +74,7 @@ class RollCall {
   std::uint64_t number_ = 0;
   std::uint64_t deadline_ns_ = 0;
   std::vector<Known> known_;               // By rank.
+  std::vector<Known> last_;                // When it closed.
   std::vector<std::uint8_t> was_stopped_;  // At the call before, by rank.
   std::vector<std::uint8_t> answered_;     // By node.
 };

@@ -173,7 +173,8 @@ void Node::Submit(SessionId session, std::uint32_t rank, const intake::Submissio
                     HasCounts(entry.kind) ? 0 : entry.count,
                     HasRoot(entry.kind) ? entry.peer_rank : 0,
                     entry.plan,
-                    0};
+                    0,
+                    entry.check_word()};
   call.peer_rank = entry.peer_rank;
   call.tag = IsPointToPoint(entry.kind) ? entry.tag : 0;
   call.number = number;

@@ -150,7 +150,7 @@ void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> 
     event.data_type = static_cast<std::uint8_t>(call.call.type());
     event.reduce_operator = static_cast<std::uint8_t>(call.call.op());
     event.step = static_cast<std::uint16_t>(call.call.root());
-    event.bytes = call.call.count * DataTypeBytes(call.call.type());
+    event.bytes = call.call.count() * DataTypeBytes(call.call.type());
     Write(event);
     last_began_ns = std::max(last_began_ns, call.began_ns);
     ended_ns = std::max(ended_ns, call.ended_ns);

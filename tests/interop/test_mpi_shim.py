@@ -78,12 +78,22 @@ def test_ranks_that_call_different_things_both_hear_it(cluster, nodes):
 
 # Why: nothing reads a send's result; its failure must not get lost with it.
 @THROWS
-def test_a_send_that_fails_raises_too(cluster):
+@pytest.mark.parametrize("most, words", [("0", ["send:3000000"]), ("", ["send:3000000", "sum:4"])])
+def test_a_send_that_fails_raises_too(cluster, most, words):
     c = cluster(1, client_settings="operation_timeout_ms: 500")
-    sender = stock(c, 0, 2, RANK, "send:3000000")
+    sender = stock(c, 0, 2, RANK, *words, MLXCOMM_SEND_BYTES=most)
     stock(c, 1, 2, RANK, "wait")
     line = sender.wait_for("raised")
     assert "DEADLINE_EXCEEDED" in line and "rank 1" in line
+
+
+# Why: the program may end without another operation, which would raise.
+def test_a_send_that_fails_after_the_programs_end_is_reported(cluster):
+    c = cluster(1, client_settings="operation_timeout_ms: 500")
+    sender = stock(c, 0, 2, RANK, "send:3000000")
+    stock(c, 1, 2, RANK, "wait")
+    line = sender.wait_for("did not arrive")
+    assert line.startswith("mlxcomm: a send to rank 1 did not arrive: send float32[3000000] did not end"), line
 
 
 @THROWS

@@ -53,6 +53,7 @@ TEST_F(JudgeTest, WhoWaitsForNothingMayCome) {
 TEST_F(JudgeTest, ACircleNeverEnds) {
   EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Waits(2, {0}), Works(3)}), Prospect::kAllWait);
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Waits(2, {3}), Waits(3, {2})}), Prospect::kAllWait);
+  EXPECT_THAT(roll_call.Judge({3}, kLong).waiting, testing::ElementsAre(2, 3));
 }
 
 TEST_F(JudgeTest, WhoHasWaitedForAMomentOnlyMayCome) {
@@ -112,6 +113,8 @@ class WaitTest : public testing::TestWithParam<int> {  // Nodes, of two ranks in
       for (std::uint32_t rank = 0; rank < 2; ++rank) {
         Group& group = *cluster.core(cluster.node_of(rank)).Find(SimulatedCluster::kGroup);
         if (rank != awake) group.DescribeWait(rank + 1, 1, cluster.now_ns);
+        cluster.Carry(cluster.node_of(rank));
+        cluster.Run();
       }
       cluster.Advance(ns);
     }
@@ -153,6 +156,44 @@ TEST_P(WaitTest, EndsWhereBothWaitForWhatTheOtherNeverCalls) {
   }
 }
 
+// Why: all that send first and receive then wait for ever. Programs see it after two seconds, not when the
+// wait fails after minutes.
+TEST_P(WaitTest, ACircleOfMessagesIsNamedWhileItLasts) {
+  for (const std::uint32_t rank : {0u, 1u}) {
+    Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
+    send.peer_rank = 1 - rank;
+    send.timeout_ns = 300 * kLong;
+    cluster.Submit(rank, send);
+  }
+  cluster.Run();
+  const auto circle = [&](std::uint32_t rank) {
+    Group& group = *cluster.core(cluster.node_of(rank)).Find(SimulatedCluster::kGroup);
+    std::string found = group.DescribeWait(rank + 1, 1, cluster.now_ns).circle;
+    cluster.Carry(cluster.node_of(rank));
+    cluster.Run();
+    return found;
+  };
+  EXPECT_EQ(circle(0) + circle(1), "") << "they have just begun";
+  cluster.Advance(kLong);
+  for (const std::uint32_t rank : {0u, 1u}) circle(rank);
+  cluster.Advance(kLong / 2);
+  for (const std::uint32_t rank : {0u, 1u}) {
+    EXPECT_EQ(circle(rank), "ranks 0, 1 of group test wait for each other (0 for 1, 1 for 0)");
+  }
+  EXPECT_TRUE(cluster.completions[1].empty() && cluster.completions[2].empty());
+}
+
+// Why: the rank of a send that has gone on computes; `status` blamed its receiver for holding it up.
+TEST_P(WaitTest, ASendThatNobodyAsksAboutIsNoWait) {
+  Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
+  send.peer_rank = 1;
+  cluster.Submit(0, send);
+  cluster.Run();
+  const Group& group = *cluster.core(cluster.node_of(0)).Find(SimulatedCluster::kGroup);
+  EXPECT_TRUE(group.Activity(cluster.now_ns)[0].busy);
+  EXPECT_FALSE(group.Activity(cluster.now_ns + 4 * kLong)[0].busy);
+}
+
 // Why: a message waits for its other end, whichever other ranks live on that node.
 TEST(MessageWaitTest, IsForTheOtherEndAlone) {
   SimulatedCluster cluster({0, 1, 1}, 5);
@@ -164,7 +205,7 @@ TEST(MessageWaitTest, IsForTheOtherEndAlone) {
   cluster.Run();
   Group& group = *cluster.core(0).Find(SimulatedCluster::kGroup);
   for (int i = 0; i < 20; ++i) {
-    const std::string awaited = group.DescribeWait(1, 1, cluster.now_ns);
+    const std::string awaited = group.DescribeWait(1, 1, cluster.now_ns).text;
     EXPECT_EQ(awaited.find("rank 2"), std::string::npos) << awaited;
     cluster.Advance(60 * kLong);
   }

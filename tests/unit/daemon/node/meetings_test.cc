@@ -314,7 +314,7 @@ TEST_F(OpenPageTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
   node.AdvanceTo(now_ns);
   node.EndTurn();
   std::vector<collective::RankActivity> activity;
-  node.collectives().ForEach([&](const auto& one) { activity = one.Activity(); });
+  node.collectives().ForEach([&](const auto& one) { activity = one.Activity(0); });
   ASSERT_EQ(activity.size(), kRanks);
   EXPECT_EQ(activity[0].operations_done, tickets[0]);
   EXPECT_EQ(activity[1].operations_done, tickets[1]);
@@ -352,7 +352,7 @@ TEST_F(OpenPageTest, LooksOnceMoreAtAPageThatWasClosed) {
   now_ns = node.NextDeadline();
   node.AdvanceTo(now_ns);
   node.EndTurn();
-  node.collectives().ForEach([&](const auto& one) { activity = one.Activity(); });
+  node.collectives().ForEach([&](const auto& one) { activity = one.Activity(0); });
   EXPECT_EQ(activity[0].operations_done, tickets[0]);
   EXPECT_EQ(activity[1].operations_done, tickets[1]);
 }
