@@ -73,7 +73,7 @@ Meeting::~Meeting() { ::munmap(memory_, bytes_); }
 Way Meeting::Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64_t now_ns,
                   queue::SubmissionEntry& entry, Operation& operation) {
   operation.call = meeting::WordsOf(entry.kind, entry.data_type, entry.reduce_operator,
-                                    entry.peer_rank, entry.count);
+                                    entry.peer_rank, entry.count, entry.check_word());
   operation.began_ns = now_ns;
   const meeting::Contribution brings{operation.call, MayMeet(entry, ranks()),
                                      arena + entry.input_offset, input_bytes, now_ns};

@@ -46,7 +46,7 @@ class CollectivePrimitive final : public mlx::core::Primitive {
  private:
   // This operation's group, stream and timeout, for an operation that follows from it.
   Call CallAfter(std::optional<array> before) {
-    return {joined_, stream(), operation_.timeout_ns, std::move(before)};
+    return {joined_, stream(), operation_.timeout_ns, std::move(before), operation_.checked};
   }
   array VjpOfReduction(const array& primal, const array& cotangent, const array& output);
   array GradientOf(const array& x, const array& cotangent, const array& output);

@@ -12,6 +12,7 @@
 
 #include "client/lib/mlxcomm.h"
 #include "client/mlx/arena_arrays.h"
+#include "client/mlx/call_check.h"
 #include "client/mlx/process_end.h"
 
 namespace mlxcomm::graph {
@@ -36,6 +37,7 @@ struct JoinedGroup {
   std::shared_ptr<Connected> connected;
   std::shared_ptr<JoinedGroup> parent;
   mlxcomm_group* group;
+  CallNumbers call_numbers;
 
  private:
   std::uint32_t rank_;

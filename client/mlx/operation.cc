@@ -86,6 +86,7 @@ mlxcomm_code BoundOperation::Start(mlxcomm_group* group, const void* input, void
   request.output = output;
   request.count = count;
   request.timeout_ns = operation.timeout_ns;
+  request.check = operation.checked == nullptr ? 0 : operation.checked->word;
   const std::vector<std::uint64_t> counts = Times(operation.send_rows, row_elements);
   const std::vector<std::uint64_t> receive_counts = Times(operation.receive_rows, row_elements);
   request.counts = counts.data();

@@ -9,9 +9,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "client/lib/mlxcomm.h"
+#include "client/mlx/call_check.h"
 #include "client/mlx/joined_group.h"
 #include "mlx/array.h"
 #include "proto/types/operation.h"
@@ -30,6 +33,7 @@ struct Operation {
   // Nothing else reads the input, now or for a gradient: where the operation may be in place, the
   // result takes its memory.
   bool consumes_input = false;
+  std::shared_ptr<CheckedCall> checked = nullptr;  // With MLXCOMM_CHECK.
 
   // Whether the daemon reads this rank's input and writes its output.
   bool Reads(std::uint32_t rank) const { return RowOf(kind).input.IsOn(rank, root); }

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "client/mlx/call_check.h"
+
 namespace mlxcomm::graph {
 namespace {
 
@@ -63,6 +65,8 @@ FailureDetails Describe(mlxcomm_code code, const mlxcomm_error& error, const mlx
   if (code == MLXCOMM_OK) return details;
   details.rank = error.rank;
   details.message = error.message;
+  if (group != nullptr && ChecksCalls())
+    details.message = ExplainChecks(std::move(details.message), mlxcomm_rank(group));
   if (group == nullptr || error.rank < 0) return details;
   const auto rank = static_cast<std::uint32_t>(error.rank);
   if (const char* const node = mlxcomm_member_node(group, rank); node != nullptr) {

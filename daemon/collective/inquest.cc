@@ -4,11 +4,19 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::collective {
+namespace {
+
+// MLX evaluates what is asked for: `if rank == 0: print(loss.item())` is an operation on one rank alone.
+constexpr absl::string_view kWasOneForgotten =
+    " Was an earlier result evaluated on one rank only? MLXCOMM_CHECK=order names it.";
+
+}  // namespace
 
 std::string DescribeKey(const OperationKey& key) {
   if (!key.point_to_point()) return absl::StrCat("operation ", key.number);
@@ -241,6 +249,12 @@ bool Inquest::TurnToAnEarlierMismatch() {
   return true;
 }
 
+bool Inquest::AnyIsChecked() const {
+  return std::ranges::any_of(known_, [](const Known& known) {
+    return absl::StrContains(known.rank_call.call, "(check ");
+  });
+}
+
 // The whole text fits the limit of an error: lists are shortened, and the remedy is kept.
 void Inquest::Conclude() {
   if (verdict_.code == FailureCode::kDeadlineExceeded &&
@@ -250,9 +264,10 @@ void Inquest::Conclude() {
   }
   if (verdict_.code == FailureCode::kMismatch) {
     std::int32_t odd_one = kNoRank;
-    const std::string end =
+    std::string end =
         absl::StrCat("; ", DescribeOperation(),
                      ". All ranks of a group must call the same operations in the same order.");
+    if (!operation_.point_to_point() && !AnyIsChecked()) absl::StrAppend(&end, kWasOneForgotten);
     verdict_.message =
         absl::StrCat(DescribeCalls(odd_one, kFailureMessageBytesMax - end.size()), end);
     if (verdict_.rank == kNoRank) verdict_.rank = odd_one;

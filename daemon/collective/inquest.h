@@ -80,6 +80,7 @@ class Inquest {
   std::string DescribeMissing(std::int32_t& first, std::size_t bytes_max) const;
   std::string DescribeAwaited(std::int32_t& first, std::size_t bytes_max) const;
   void Conclude();
+  bool AnyIsChecked() const;
 
   const GroupLayout& layout_;
   std::string name_;

@@ -1,6 +1,7 @@
 #include "daemon/collective/signature.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace mlxcomm::collective {
 namespace {
@@ -23,7 +24,8 @@ std::uint64_t Signature::Digest() const {
                              static_cast<std::uint64_t>(plan) << 24 |
                              static_cast<std::uint64_t>(shared) << 16 |
                              static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(op);
-  const std::uint64_t digest = Mix(Mix(Mix(head) ^ count) ^ counts_digest);
+  std::uint64_t digest = Mix(Mix(Mix(head) ^ count) ^ counts_digest);
+  if (check != 0) digest = Mix(digest ^ check);
   return digest == 0 ? 1 : digest;
 }
 
@@ -35,14 +37,15 @@ std::uint64_t DigestOf(std::span<const std::uint64_t> values) {
 
 std::string Signature::Describe() const {
   std::string text = OperationKindName(kind);
-  if (IsEmpty(kind)) return text;
+  const std::string behind = check == 0 ? "" : absl::StrFormat(" (check %06x)", check);
+  if (IsEmpty(kind)) return text + behind;
   if (op != ReduceOperator::kNone) absl::StrAppend(&text, " ", ReduceOperatorName(op));
   absl::StrAppend(&text, " ", DataTypeName(type));
   if (!HasCounts(kind)) absl::StrAppend(&text, "[", count, "]");
   if (IsFromRoot(kind)) absl::StrAppend(&text, " from root ", root);
   if (IsToRoot(kind)) absl::StrAppend(&text, " to root ", root);
   if (plan != PlanKind::kAutomatic) absl::StrAppend(&text, " by ", PlanKindName(plan));
-  return text;
+  return text + behind;
 }
 
 }  // namespace mlxcomm::collective

@@ -21,10 +21,12 @@ struct Signature {
   PlanKind plan = PlanKind::kAutomatic;  // Forced.
   // Of the table of counts where it must be the same on all ranks (all_gather_v).
   std::uint64_t counts_digest = 0;
+  std::uint32_t check = 0;  // Which call of the program it is; 0: unknown.
 
   // Never 0. A send and its receive have the same digest.
   std::uint64_t Digest() const;
-  // "all_reduce sum float32[8192]", "broadcast int8[5] from root 2", "barrier"
+  // "all_reduce sum float32[8192]", "broadcast int8[5] from root 2", "barrier"; behind it "(check 00a1b2)",
+  // by which a process finds the line of its program.
   std::string Describe() const;
   // True when both may meet in one operation.
   bool Agrees(const Signature& other) const { return Digest() == other.Digest(); }

@@ -10,12 +10,8 @@ namespace {
 
 bool IsGarbage(const queue::SubmissionEntry& entry) {
   if (entry.purpose > queue::SubmissionPurpose::kOperateAndClose) return true;
-  if (!IsValid(entry.kind) || !IsValid(entry.data_type) || !IsValid(entry.reduce_operator) ||
-      !IsValid(entry.plan)) {
-    return true;
-  }
-  return std::any_of(std::begin(entry.reserved), std::end(entry.reserved),
-                     [](std::uint8_t byte) { return byte != 0; });
+  return !IsValid(entry.kind) || !IsValid(entry.data_type) || !IsValid(entry.reduce_operator) ||
+         !IsValid(entry.plan) || (IsPointToPoint(entry.kind) && entry.check_word() != 0);
 }
 
 // Empty: the offset lies in the arena, aligned to what is there.

@@ -38,14 +38,19 @@ inline constexpr std::size_t kRecords = 128;
 
 // What all ranks must call alike, as it is compared. Never both zero.
 struct CallWords {
+  static constexpr int kCheckAt = 40;  // Counts on a page are far smaller.
+
   std::uint64_t what = 0;
-  std::uint64_t count = 0;
+  std::uint64_t count_and_check = 0;
 
   // What WordsOf was given; a process may have written any number.
   constexpr std::uint32_t root() const { return static_cast<std::uint32_t>(what >> 32); }
   constexpr OperationKind kind() const { return static_cast<OperationKind>(what >> 16 & 0xff); }
   constexpr DataType type() const { return static_cast<DataType>(what >> 8 & 0xff); }
   constexpr ReduceOperator op() const { return static_cast<ReduceOperator>(what & 0xff); }
+  constexpr std::uint64_t count() const {
+    return count_and_check & ((std::uint64_t{1} << kCheckAt) - 1);
+  }
 
   friend bool operator==(const CallWords&, const CallWords&) = default;
 };
@@ -53,10 +58,10 @@ struct CallWords {
 inline constexpr CallWords kByDaemon{~std::uint64_t{0}, ~std::uint64_t{0}};
 
 constexpr CallWords WordsOf(OperationKind kind, DataType type, ReduceOperator op,
-                            std::uint32_t root, std::uint64_t count) {
+                            std::uint32_t root, std::uint64_t count, std::uint32_t check = 0) {
   return {std::uint64_t{root} << 32 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 16 |
               std::uint64_t{static_cast<std::uint8_t>(type)} << 8 | static_cast<std::uint8_t>(op),
-          count};
+          count | std::uint64_t{check} << CallWords::kCheckAt};
 }
 
 // How many collectives a rank has called, and where the next one goes. One word, so that the daemon

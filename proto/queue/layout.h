@@ -53,7 +53,15 @@ struct alignas(kSlotAlignment) SubmissionEntry {
   ReduceOperator reduce_operator;
   PlanKind plan;  // Forced, for tests and benchmarks; the same on all ranks.
   SubmissionPurpose purpose;
-  std::uint8_t reserved[3];  // Zero.
+  // Of a collective, the same on all ranks: which call of the program it is (MLXCOMM_CHECK); 0: unknown.
+  std::uint8_t check[3];
+
+  std::uint32_t check_word() const {
+    return check[0] | std::uint32_t{check[1]} << 8 | std::uint32_t{check[2]} << 16;
+  }
+  void set_check_word(std::uint32_t word) {
+    for (int i = 0; i < 3; ++i) check[i] = static_cast<std::uint8_t>(word >> 8 * i);
+  }
 };
 static_assert(sizeof(SubmissionEntry) == 64);
 static_assert(std::is_trivially_copyable_v<SubmissionEntry>);

@@ -50,11 +50,12 @@ std::byte* Arena() {
 // By the names of proto/types/operation.h, written here again.
 bool HasOnlyKnownValues(const queue::SubmissionEntry& entry) {
   const auto number = [](auto value) { return static_cast<unsigned>(value); };
-  const bool reserved_are_zero = std::all_of(std::begin(entry.reserved), std::end(entry.reserved),
-                                             [](std::uint8_t byte) { return byte == 0; });
+  const bool is_message =
+      entry.kind == OperationKind::kSend || entry.kind == OperationKind::kReceive;
   return number(entry.kind) >= 1 && number(entry.kind) <= 13 && number(entry.data_type) >= 1 &&
          number(entry.data_type) <= 14 && number(entry.reduce_operator) <= 7 &&
-         number(entry.plan) <= 4 && number(entry.purpose) <= 1 && reserved_are_zero;
+         number(entry.plan) <= 4 && number(entry.purpose) <= 1 &&
+         (!is_message || entry.check_word() == 0);
 }
 
 std::uint64_t ElementBytes(DataType type) {

@@ -18,7 +18,7 @@ from typing import Optional, Union
 
 import mlx.core as mx
 
-from . import UnavailableError, _mlxcomm, arguments
+from . import UnavailableError, _mlxcomm, arguments, call_checks, operations
 from ._check_mlx import WITH_GROUP
 from .arguments import BACKENDS, Backend
 from .environment import find_place
@@ -65,7 +65,7 @@ def install(take: Union[Backend, Iterable[Backend], None] = None) -> None:
     for name in WITH_GROUP + ("init", "is_available", "clear_backends"):
         if hasattr(module, name):
             _originals[name] = getattr(module, name)
-    wrapped = {name: _with_default_group(_originals[name]) for name in WITH_GROUP
+    wrapped = {name: _with_default_group(name, _originals[name]) for name in WITH_GROUP
                if name in _originals}
     wrapped["init"] = functools.wraps(_originals["init"])(ends_at_caller(init))
     wrapped["is_available"] = functools.wraps(_originals["is_available"])(ends_at_caller(is_available))
@@ -111,12 +111,27 @@ def _replace_imported(wrapped):
                 setattr(module, name, by_original[id(value)])
 
 
-def _with_default_group(original):
+# The same as operations of this package, which know the line that they were called from.
+_CHECKED = {
+    "all_sum": operations.all_reduce,
+    "all_max": functools.partial(operations.all_reduce, op="max"),
+    "all_min": functools.partial(operations.all_reduce, op="min"),
+    "all_gather": operations.all_gather,
+    "sum_scatter": operations.reduce_scatter,
+}
+
+
+def _with_default_group(name, original):
+    checked = _CHECKED.get(name) if call_checks.enabled else None
+
     @functools.wraps(original)
     @ends_at_caller
     def wrapper(*args, group=None, **kwargs):
         if group is None and _is_ours("any"):
             group = init()
+        if checked is not None and group is not None and _mlxcomm.is_ours(group):
+            with call_checks.called_as(name):
+                return checked(*args, group=group, **kwargs)
         return original(*args, group=group, **kwargs)
 
     return wrapper

@@ -33,12 +33,13 @@ to evaluate that gradient, even a rank for which it is zero.
 is linear, except for send and recv. ``mx.compile`` works; equal operations are never merged.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Optional, TypeVar, Union, get_args
 
 import mlx.core as mx
 
-from . import _mlxcomm, arguments
+from . import _mlxcomm, arguments, call_checks
 from .groups import init as _init
 from .tracebacks import ends_at_caller
 
@@ -58,6 +59,8 @@ Arrays = TypeVar("Arrays", bound=Union[mx.array, list[mx.array], tuple[mx.array,
 
 
 def _on(group, stream, timeout):
+    if call_checks.enabled:
+        call_checks.note(sys._getframe(1).f_code.co_name)
     stream, timeout_ns = arguments.stream(stream), arguments.nanoseconds(timeout)
     return (_init() if arguments.group(group) is None else group, stream, timeout_ns)
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "client/lib/interrupt.h"
+#include "client/mlx/call_check.h"
 #include "client/mlx/collectives.h"
 #include "client/mlx/group_impl.h"
 #include "client/mlx/operation_error.h"
@@ -212,6 +213,12 @@ void BindGroups(nb::module_& m) {
   });
 }
 
+// The functions that mlxcomm/call_checks.py uses.
+void BindChecks(nb::module_& m) {
+  m.def("enable_call_checks", &EnableCallChecks);
+  m.def("set_call_site", &SetCallSite);
+}
+
 // The functions that mlxcomm/signals.py uses.
 void BindSignals(nb::module_& m) {
   m.def("watch", [](int signal, bool asked) {
@@ -307,6 +314,7 @@ NB_MODULE(_mlxcomm, m) {
   nb::register_exception_translator(mlxcomm::python::Translate);
   mlxcomm::python::BindGroups(m);
   mlxcomm::python::BindSignals(m);
+  mlxcomm::python::BindChecks(m);
   mlxcomm::python::BindOperations(m);
   m.def("counters", [] {
     const auto& counters = mlxcomm::graph::GetCounters();

@@ -1,0 +1,50 @@
+// MLXCOMM_CHECK: which call of the program an operation is. Ranks that pair different calls of the same shape
+// get an error before a wrong value is returned.
+//
+//   Python notes the line ─SetSite─▶ Build: NextCall ─▶ Operation::checked ─▶ 24 bits in the request
+//   MISMATCH "... (check 00a1b2) ..." ─Explain─▶ "... (the 7th all_sum, train.py:41)"
+//
+// Every rank of one program makes the same calls, so a rank knows the others' words from its own table. Off,
+// which is the default, an operation has no call, and nothing is looked up.
+//
+// Owner: the process. Thread: any. Memory: kCallsKept calls, and as many numbers for each group.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace mlxcomm::graph {
+
+inline constexpr std::size_t kCallsKept = 4096;
+
+struct CheckedCall {
+  std::uint32_t word = 0;  // Of 24 bits, never 0.
+  std::string text;        // "the 7th all_sum, train.py:41"
+  std::atomic<bool> evaluated{false};
+};
+
+// Of one group's calls, which all of its ranks count alike.
+struct CallNumbers {
+  std::map<std::string, std::uint64_t> built;  // By function and name.
+  std::uint64_t compared = 0;
+};
+
+// `values_every`: results that should be the same on all ranks are compared after this many; 0: never.
+void EnableCallChecks(std::uint64_t values_every);
+bool ChecksCalls();
+// For the operations that this thread builds next: "all_sum", "train.py:41", and a name of the program's,
+// or "".
+void SetCallSite(std::string function, std::string place, std::string name);
+// Null where checks are off. `from`: the call of which it is a gradient or another transformation.
+std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers,
+                                      const std::shared_ptr<CheckedCall>& from);
+// The message with the program's lines in place of words.
+std::string ExplainChecks(std::string message, std::uint32_t own_rank);
+// Returns whether the results of the group's next operation are to be compared; the same on all ranks.
+bool ComparesValuesNow(CallNumbers& numbers);
+
+}  // namespace mlxcomm::graph

@@ -1,0 +1,132 @@
+"""MLXCOMM_CHECK: which line of the program each operation is; ranks that pair different calls are told so.
+
+MLX evaluates what is asked for. A sum that all ranks build and rank 0 alone evaluates, as by ``if rank == 0:
+print(loss.item())``, pairs with the next sum of the others: with the same shape the values are wrong and
+nothing says so. With MLXCOMM_CHECK=order that is a MismatchError which names both lines.
+"""
+
+import contextlib
+import contextvars
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from . import MismatchError, _mlxcomm, arguments
+from .tracebacks import ends_at_caller
+
+# The names that `mlxcomm` exports.
+__all__ = ["call_name", "check_equal"]
+
+_EVERY = 100  # Of MLXCOMM_CHECK=values.
+_NAME_BYTES_MAX = 100
+_name = contextvars.ContextVar("name", default="")
+_called_as = contextvars.ContextVar("called_as", default="")
+
+
+def _wanted(text):
+    """The operations between two comparisons of values, 0 for none; None: checks are off."""
+    kind, _, every = text.partition(":")
+    if kind in ("", "0", "none"):
+        return None
+    if kind == "order" and not every:
+        return 0
+    if kind == "values" and (not every or (every.isascii() and every.isdigit() and int(every) > 0)):
+        return int(every or _EVERY)
+    raise ValueError(f'MLXCOMM_CHECK: expected order, values or values:N (each Nth result), got "{text}"')
+
+
+_every = _wanted(os.environ.get("MLXCOMM_CHECK", ""))
+enabled = _every is not None
+if enabled:
+    _mlxcomm.enable_call_checks(_every)
+
+
+def note(function: str) -> None:
+    """The caller's line in the program, for the operations that are built next."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+    place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    _mlxcomm.set_call_site(_called_as.get() or function, place, _name.get())
+
+
+@contextlib.contextmanager
+def called_as(function: str) -> Iterator[None]:
+    """What is built inside was called by this name of MLX's."""
+    token = _called_as.set(function)
+    try:
+        yield
+    finally:
+        _called_as.reset(token)
+
+
+def _is_ours(frame):
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return package in ("mlxcomm", "mlx")
+
+
+def call_name(name: str) -> contextlib.AbstractContextManager[None]:
+    """Names the operations that are built inside, for MLXCOMM_CHECK: ranks must use the same names in the
+    same order. For calls of one line that differ in what they are for, as in a loop over parameters.
+
+    Args:
+        name: such as a parameter's.
+
+    Example:
+        >>> with mlxcomm.call_name("layer0.weight"):
+        ...     total = mlxcomm.all_reduce(mx.ones(2))
+    """
+    return _named(arguments.text("name", name, "what the calls are for", _NAME_BYTES_MAX))
+
+
+@contextlib.contextmanager
+def _named(name):
+    token = _name.set(name)
+    try:
+        yield
+    finally:
+        _name.reset(token)
+
+
+@ends_at_caller
+def check_equal(tree: Any, group: Optional[mx.distributed.Group] = None) -> None:
+    """Compares arrays bit by bit over all ranks, as a program may do with its parameters after some steps.
+
+    Args:
+        tree: an array, or lists, tuples and dicts of them; evaluated. The same structure on all ranks.
+        group: of `mlxcomm.init` or split off it; by default ``init()``.
+
+    Raises:
+        MismatchError: names the first array that differs, and the ranks whose array is not rank 0's.
+
+    Example:
+        >>> mlxcomm.check_equal({"weight": mx.ones((2, 2))})
+    """
+    from .operations import all_gather
+
+    leaves = tree_flatten(tree)
+    for _, leaf in leaves:
+        arguments.array("tree", leaf, "arrays, or lists, tuples and dicts of them")
+    mx.eval([leaf for _, leaf in leaves])
+    digests = [_digest(key, leaf) for key, leaf in leaves] or [[0, 0]]
+    everyone = all_gather(mx.array([digests], dtype=mx.uint32), group=group).tolist()
+    for at, (key, leaf) in enumerate(leaves):
+        others = [rank for rank, told in enumerate(everyone) if told[at] != everyone[0][at]]
+        if others:
+            ranks = ("rank " if len(others) == 1 else "ranks ") + ", ".join(map(str, others))
+            what = f"{key or 'the array'}, {leaf.dtype} of shape {tuple(leaf.shape)}"
+            differs = "differs" if len(others) == 1 else "differ"
+            raise MismatchError(
+                f"MISMATCH: {what}, is not the same on all ranks: {ranks} {differs} from rank 0", others[0])
+
+
+def _digest(key, leaf):
+    data = memoryview(leaf.view(mx.uint8) if leaf.ndim else leaf.reshape(1).view(mx.uint8))
+    form = f"{key} {leaf.dtype} {leaf.shape} ".encode()
+    told = hashlib.blake2b(form + bytes(data), digest_size=8).digest()
+    return [int.from_bytes(told[:4], "little"), int.from_bytes(told[4:], "little")]
