@@ -70,3 +70,37 @@ def test_mlx_nn_is_not_loaded_for_it_and_is_taken_when_it_is():
         "print('taken and given back')\n")], {})
     assert done.finish() == 0, done.lines
     assert done.lines[-1] == "taken and given back"
+
+
+# Why: a profiler's count, and MLX's own test_average_gradients, saw no call: the packed operation passed by.
+def test_what_a_program_puts_in_the_place_of_all_sum_is_called_as_mlx_calls_it(cluster):
+    text = """
+import mlx.core as mx, mlx.nn as nn, mlxcomm
+calls, original = [], mx.distributed.all_sum
+def counted(x, **more):
+    calls.append(x.size)
+    return original(x, **more)
+gradients = {str(i): mx.ones(10) for i in range(10)}
+def count(function):
+    calls.clear()
+    mx.eval(function())
+    return calls[:]
+world = mx.distributed.init()
+layer = nn.layers.distributed.AllToShardedLinear(4, 4, group=world)
+def through_layers():
+    return mx.grad(lambda x: (layer(x) + layer(x)).sum())(mx.ones((1, 4)))
+for replaced in (True, False):
+    mx.distributed.all_sum = counted if replaced else original
+    print(len(count(lambda: nn.average_gradients(gradients))),
+          len(count(lambda: nn.average_gradients(gradients, all_reduce_size=4 * 50))),
+          len(count(lambda: nn.average_gradients(gradients, all_reduce_size=0))),
+          len(count(through_layers)), flush=True)
+"""
+    c = cluster(1)
+    ranks = [Process([sys.executable, "-c", text],
+                     {"MLX_RANK": str(r), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
+                      "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(0)}) for r in (0, 1)]
+    c.ranks += ranks
+    for process in ranks:
+        assert process.finish() == 0, process.lines
+        assert process.lines[:2] == ["1 2 10 2", "0 0 0 0"]

@@ -8,7 +8,9 @@ GPU and CPU streams (up to 180 us each), so fewer are faster:
     sum_gradients      for sharded layers: layers that get the same x, such as the projections for query,
                        key and value, have one operation in the backward pass in place of one each
 
-``mlxcomm.install()`` replaces both functions of MLX, for groups of mlxcomm alone.
+``mlxcomm.install()`` replaces both functions of MLX, for groups of mlxcomm alone. While a program has a
+function of its own in the place of ``mx.distributed.all_sum``, such as a profiler's or a test's, MLX's code
+runs and calls it.
 """
 
 import collections
@@ -24,7 +26,7 @@ import mlx.core as mx
 from _mlxcomm_startup import AfterImport
 from mlx.utils import tree_flatten, tree_map
 
-from . import _mlxcomm, arguments
+from . import _mlxcomm, arguments, call_checks
 from .groups import init as _init
 from .groups import is_ours
 from .operations import Stream, all_reduce
@@ -36,6 +38,7 @@ BUCKET_BYTES = 32 * 1024**2  # The default of mlx.nn.average_gradients.
 _UTILS, _LAYERS = "mlx.nn.utils", "mlx.nn.layers.distributed"
 _put_there: list = []  # (function's name, MLX's own, ours)
 _waiting: list = []    # AfterImport of modules that are not there yet.
+_all_sum = None        # What stands in mx.distributed unless the program replaces it.
 
 
 @ends_at_caller
@@ -90,6 +93,8 @@ def average_gradients(gradients: Tree, group: Optional[mx.distributed.Group] = N
     group = _init() if arguments.group(group) is None else group
     if group.size() == 1 or not arrays:
         return gradients
+    if call_checks.enabled:
+        call_checks.note("average_gradients")
     if bucket_bytes is None:
         means = [all_reduce(array, "mean", group=group, stream=stream) for array in arrays]
     else:
@@ -122,8 +127,10 @@ def _leaves(name, tree):
 def install_fused() -> None:
     """Now for the modules of mlx.nn that are loaded, and for others when they are: not every program needs
     mlx.nn."""
+    global _all_sum
     if _put_there or _waiting:
         return
+    _all_sum = mx.distributed.all_sum
     for name, function, put in ((_UTILS, "average_gradients", _put_average_gradients),
                                 (_LAYERS, "sum_gradients", _put_sum_gradients)):
         if hasattr(sys.modules.get(name), function):  # A module that is being loaded may not have it yet.
@@ -156,7 +163,7 @@ def _put_average_gradients():
 
 
 def _is_for_us(group, gradients):
-    if group.size() == 1 or not is_ours(group):
+    if group.size() == 1 or not is_ours(group) or mx.distributed.all_sum is not _all_sum:
         return False
     # MLX's division turns integers into floats; and it accepts some values that are no arrays.
     try:
@@ -190,7 +197,7 @@ class _OnceForEach:
         self._of_thread = threading.local()
 
     def __call__(self, x):
-        if not _mlxcomm.is_traced(x):
+        if not _mlxcomm.is_traced(x) or mx.distributed.all_sum is not _all_sum:
             return self._marked(x)
         known = self._known()
         place = id(x)
