@@ -186,15 +186,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING or _fits:
-    from . import _mlxcomm, groups, operations, signals
+    from . import _mlxcomm, call_checks, groups, operations, signals, uneven
     from .backends import install, uninstall
+    from .call_checks import *  # noqa: F403
     from .fused import average_gradients, crossings
     from .groups import *  # noqa: F403
     from .operations import *  # noqa: F403
+    from .uneven import *  # noqa: F403
 
     __all__ += ["average_gradients", "crossings"]
     __all__ += groups.__all__
     __all__ += operations.__all__
+    __all__ += uneven.__all__
+    __all__ += call_checks.__all__
     __version__: str = _mlxcomm.version
     signals.install()
 elif _fits is not None:

@@ -28,6 +28,7 @@ WRONG = {
     "after": [1.0, "abc", [X]],
     "all_reduce_size": [None, "1", [1], True, math.nan],
     "arena_bytes": [*NUMBERS, 0, -1],
+    "batches": [None, 5, object()],
     "color": [*NUMBERS, -1, 2**31],
     "communication_stream": STREAMS,
     "counts": COUNTS,
@@ -36,6 +37,7 @@ WRONG = {
     "gradients": [None, 1.0, "abc", {"weight": 1}, [X, None]],
     "group": [5, "train", [None], X],
     "job": NAMES,
+    "like": [1.0, "abc", {"weight": 1}, [X, None]],
     "key": [*NUMBERS, 2**31, -2**31 - 1],
     "name": NAMES,
     "op": [None, 5, ["sum"], "summ", "", "s" * 400, "a\nb", "and"],
@@ -52,12 +54,13 @@ WRONG = {
     "tag": [None, "1", 1.5, [1], -1, 2**32],
     "take": [5, "rings", ["rings"], [5], [["ring"]]],
     "timeout": SECONDS,
+    "tree": [None, 1.0, "abc", {"weight": 1}],
     "trees": [None, 1.0, "abc", {"weight": 1}],
     "x": ARRAYS,
 }
 # Right ones, for arguments without a default; and where others depend on the one that is wrong.
-RIGHT = {"color": 0, "destination": 0, "dtype": mx.float32, "gradients": X, "root": 0, "seconds": 1,
-         "send_counts": [4], "shape": [4], "source": 0, "x": X}
+RIGHT = {"batches": [], "color": 0, "destination": 0, "dtype": mx.float32, "gradients": X, "root": 0,
+         "seconds": 1, "send_counts": [4], "shape": [4], "source": 0, "tree": X, "x": X}
 TOGETHER = {"rank": {"size": 2}, "size": {"rank": 0}, "receive_counts": {"send_counts": [4]}}
 
 

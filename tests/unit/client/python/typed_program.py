@@ -91,6 +91,17 @@ def trains(x: mx.array) -> None:
     mlxcomm.average_gradients(x, group="train")  # type: ignore
 
 
+def checks(x: mx.array) -> None:
+    with mlxcomm.call_name("layer0"):
+        mlxcomm.check_equal({"weight": x})
+    mlxcomm.call_name(5)  # type: ignore
+    for turn in mlxcomm.join([1.0, 2.0], like=[x]):
+        assert_type(turn, mlxcomm.Turn[float])
+        assert_type(turn.batch, Optional[float])
+        assert_type(turn.average([x]), list[mx.array])
+    mlxcomm.join(5)  # type: ignore
+
+
 def fails(world: Group) -> None:
     try:
         mlxcomm.barrier(world)
