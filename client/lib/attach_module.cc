@@ -107,8 +107,8 @@ int Made(const v1::GroupReply& reply, mlxcomm_group_listener listener, mlxcomm_e
 }
 
 int Attach(mlxcomm_attachment* attachment, const char* job, std::uint32_t rank, std::uint32_t size,
-           std::uint64_t timeout_ns, const char* program, mlxcomm_interrupt interrupt,
-           mlxcomm_group_listener listener, mlxcomm_error* error) {
+           std::uint64_t timeout_ns, const char* program, const char* named_by,
+           mlxcomm_interrupt interrupt, mlxcomm_group_listener listener, mlxcomm_error* error) {
   v1::AttachRequest request;
   v1::AttachReply reply;
   request.set_job(job);
@@ -116,6 +116,7 @@ int Attach(mlxcomm_attachment* attachment, const char* job, std::uint32_t rank, 
   request.set_size(size);
   request.set_timeout_ms(ToMs(timeout_ns));
   request.set_program(program);
+  request.set_named_by(named_by);
   const ControlChannel::Ended end =
       Call(*attachment, "/mlxcomm.v1.Control/Attach", request, timeout_ns, interrupt, reply);
   if (!Ok(end)) return Refused(end, "waiting for the other ranks of the job", error);
@@ -175,8 +176,12 @@ int Awaited(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t t
   const ControlChannel::Ended end = attachment->channel.Call(
       "/mlxcomm.v1.Control/Awaited", request.SerializeAsString(), patience_ns, interrupt);
   const bool told = Ok(end) && reply.ParseFromString(end.reply);
-  std::snprintf(text, text_bytes, "%s", told ? reply.text().c_str() : "");
-  *ended = told && reply.ended() ? 1 : 0;
+  const bool in_circle = told && !reply.circle().empty();
+  std::snprintf(text, text_bytes, "%s",
+                in_circle ? reply.circle().c_str()
+                : told    ? reply.text().c_str()
+                          : "");
+  *ended = in_circle ? MLXCOMM_AWAITED_CIRCLE : told && reply.ended() ? 1 : 0;
   return end.status == ControlChannel::Status::kDeadlineExceeded && !end.interrupted ? 0 : 1;
 }
 
@@ -202,7 +207,7 @@ void Close(mlxcomm_attachment* attachment) { delete attachment; }
 
 // The name is the symbol's, as in C. NOLINTBEGIN(readability-identifier-naming)
 extern "C" __attribute__((visibility("default")))
-const mlxcomm_attach_table mlxcomm_attach_table_v4;
-const mlxcomm_attach_table mlxcomm_attach_table_v4 = {Open,    Attach,  Split,  Shrink, Cancel,
+const mlxcomm_attach_table mlxcomm_attach_table_v5;
+const mlxcomm_attach_table mlxcomm_attach_table_v5 = {Open,    Attach,  Split,  Shrink, Cancel,
                                                       Awaited, Release, Detach, Close};
 // NOLINTEND(readability-identifier-naming)

@@ -43,10 +43,11 @@ struct mlxcomm_group_listener {
 struct mlxcomm_attach_table {
   /* Takes over the connection; `token` are the hello's bytes. */
   struct mlxcomm_attachment* (*open)(int connection, const uint8_t* token, size_t token_bytes);
-  /* Joins a job; blocks. timeout_ns 0: the daemon's default. */
+  /* Joins a job; blocks. timeout_ns 0: the daemon's default; named_by: AttachRequest's. */
   int (*attach)(struct mlxcomm_attachment*, const char* job, uint32_t rank, uint32_t size,
-                uint64_t timeout_ns, const char* program, struct mlxcomm_interrupt interrupt,
-                struct mlxcomm_group_listener listener, struct mlxcomm_error* error);
+                uint64_t timeout_ns, const char* program, const char* named_by,
+                struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
+                struct mlxcomm_error* error);
   /* Makes the group of these ranks of `parent`; the answer comes at once. */
   int (*split)(struct mlxcomm_attachment*, uint64_t parent, uint64_t number, const uint32_t* ranks,
                size_t rank_count, const char* name, uint64_t timeout_ns,
@@ -59,9 +60,11 @@ struct mlxcomm_attach_table {
   /* Asks the daemon to end an operation, and waits at most patience_ns for its answer. Not 0: it
    * has answered. The operation's end comes as its completion. */
   int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns);
-  /* Whom an operation waits for, as a text that is cut to fit, with a NUL; `ended`: not 0 where
-   * it is no longer in flight, or its group has failed. Waits for the daemon's answer for at
-   * most patience_ns, or until interrupted. 0: the daemon has not answered in that time. */
+  /* Whom an operation waits for (group 0: which job looks like the other half of the one that
+   * forms), as a text that is cut to fit, with a NUL; `ended`: 1 where it is no longer in flight, or
+   * its group has failed; MLXCOMM_AWAITED_CIRCLE where the text names ranks that wait for each
+   * other. Waits for the daemon's answer for at most patience_ns, or until interrupted. 0: the
+   * daemon has not answered in that time. */
   int (*awaited)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns,
                  struct mlxcomm_interrupt interrupt, char* text, size_t text_bytes, int* ended);
   /* Leave one group, or all: in order, or because of the fault that `why` names (NULL: in
@@ -71,7 +74,9 @@ struct mlxcomm_attach_table {
   void (*close)(struct mlxcomm_attachment*);
 };
 
+#define MLXCOMM_AWAITED_CIRCLE 2
+
 /* The module's one symbol; its number changes with the table. */
-#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v4"
+#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v5"
 
 #endif /* MLXCOMM_ATTACH_TABLE_H_ */

@@ -22,10 +22,23 @@ struct TellsOfForming {
   const char* job;
   std::uint64_t began_ns;
   std::uint64_t tell_ns;
+  std::uint64_t ask_ns;
+  const mlxcomm_attach_table& attach;
+  mlxcomm_attachment* attachment;
+
+  void AskForOtherHalf(std::uint64_t now) {
+    std::array<char, 1024> text{};
+    int ended = 0;
+    attach.awaited(attachment, 0, 0, kAskOtherHalfNs, inner, text.data(), text.size(), &ended);
+    const bool found = text[0] != '\0';
+    if (found && !IsQuiet()) std::fprintf(stderr, "mlxcomm: %s\n", text.data());
+    ask_ns = now + (found ? kTellAgainNs : kAskOtherHalfNs);
+  }
 
   static int Asked(void* context) {
     auto& self = *static_cast<TellsOfForming*>(context);
     const std::uint64_t now = NowNs();
+    if (now >= self.ask_ns) self.AskForOtherHalf(now);
     if (now >= self.tell_ns && !IsQuiet()) {
       std::fprintf(
           stderr,
@@ -113,13 +126,16 @@ bool Connection::Contains(const void* data, std::uint64_t bytes) const {
 }
 
 Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size,
-                         std::uint64_t timeout_ns, GroupFacts& facts) {
+                         std::uint64_t timeout_ns, const std::string& named_by, GroupFacts& facts) {
   mlxcomm_error error{};
   // Named here too, else a daemon that does not answer at all would be waited for without an end.
   if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
-  TellsOfForming tells{interrupt_, job, NowNs(), NowNs() + kTellAfterNs};
-  const int code = attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
-                                   {TellsOfForming::Asked, &tells}, ListenFor(facts), &error);
+  const std::uint64_t now = NowNs();
+  const std::uint64_t ask_ns = named_by.empty() ? UINT64_MAX : now + kAskOtherHalfNs;
+  TellsOfForming tells{interrupt_, job, now, now + kTellAfterNs, ask_ns, *attach_, attachment_};
+  const int code =
+      attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
+                      named_by.c_str(), {TellsOfForming::Asked, &tells}, ListenFor(facts), &error);
   if (code == MLXCOMM_OK && facts.members.size() != size) {
     Leave(nullptr);
     return OtherThanAsked("its size");
@@ -319,7 +335,8 @@ Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   called.bytes = extent.input_bytes + extent.output_bytes;
   // Without a deadline the daemon is asked now and then, and has to answer.
   called.began_ns = now;
-  called.ask_ns = now + kTellAfterNs;
+  called.ask_ns =
+      now + (IsPointToPoint(called.kind) ? kAskCircleNs : kTellAfterNs - kAskCircleAgainNs);
   called.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
   called.due_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns;
   const bool on_page = NumberCollective(entry, caller, extent, now, called) == meeting::Way::kPage;

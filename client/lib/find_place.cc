@@ -1,6 +1,7 @@
 #include "client/lib/find_place.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -71,6 +72,8 @@ constexpr Launcher kLaunchers[] = {
 // Files with one entry for each rank, as mlx.launch writes them.
 constexpr char kDevicesFile[] = "MLX_IBV_DEVICES";
 constexpr const char* kRankFiles[] = {"MLX_HOSTFILE", kDevicesFile};
+// Of rank 0, which may call itself otherwise than the others call it.
+constexpr std::array<std::string_view, 2> kAddresses = {"MASTER_ADDR", "NCCL_HOST_IP"};
 constexpr std::size_t kFileBytesMax = 16 << 20;
 constexpr std::size_t kReadableJobBytesMax = 100;
 // Slurm numbers the steps that are not srun's (batch, interactive, ...) from the top.
@@ -219,9 +222,20 @@ std::pair<std::string_view, std::string_view> HostAndPort(std::string_view addre
 // True for an entry that only this rank's host file has: its own, or one that cannot be reached
 // from here (RFC 5737's addresses for documentation).
 bool IsOfOneNode(std::string_view address) {
+  if (address == "::" || address == "::1") return true;
   const auto [host, port] = HostAndPort(address);
-  return host.empty() || host == "0.0.0.0" || host == "::" || host == "[::]" ||
+  return host.empty() || host == "0.0.0.0" || host == "::" || host == "[::]" || host == "::1" ||
+         host == "[::1]" || host == "localhost" || host.starts_with("127.") ||
          host.starts_with("198.51.100.") || port == "0";
+}
+
+bool IsOwn(const std::string& address) {
+  std::array<char, 256> own{};
+  if (IsOfOneNode(address)) return true;
+  if (::gethostname(own.data(), own.size() - 1) != 0) return false;
+  const auto first = [](std::string_view name) { return name.substr(0, name.find('.')); };
+  return address == own.data() || address == std::string(first(own.data())) + ".local" ||
+         address == first(own.data());
 }
 
 // What the host files of all ranks have in common; nothing: they are equal.
@@ -245,6 +259,13 @@ std::optional<std::string> InCommon(const json& entries) {
   return common;
 }
 
+// The coordinator's port distinguishes two launches, so the devices need not: a program that writes the
+// file on each machine knows that machine's alone, and JACCL reads no other row.
+bool HasCoordinator(const Environment& environment) {
+  const auto coordinator = environment(SetName(environment, "MLX_JACCL_COORDINATOR"));
+  return coordinator && !HostAndPort(*coordinator).second.empty();
+}
+
 // A variable that all ranks have, as part of the launch's name; `readable`: it may be shown as it
 // is.
 Failure InName(const char* usual, const char* name, std::string& value, bool& readable) {
@@ -256,6 +277,13 @@ Failure InName(const char* usual, const char* name, std::string& value, bool& re
   if (std::ranges::find(kRankFiles, std::string_view(usual)) == std::end(kRankFiles)) return {};
   json entries;
   if (Failure failure = ReadEntries(name, value, entries); !failure.ok()) return failure;
+  // A list of lists, as for several addresses of each rank, may have one of each.
+  for (json& entry : entries) {
+    if (std::string_view(usual) != kDevicesFile && entry.is_array() && entry.size() == 1) {
+      json address = std::move(entry[0]);
+      entry = std::move(address);
+    }
+  }
   value = InCommon(entries).value_or(entries.dump(-1, ' ', false, json::error_handler_t::replace));
   readable = false;
   return {};
@@ -270,9 +298,14 @@ Failure JobOf(const Environment& environment, const Launcher& launcher, Place& p
     const char* const name = SetName(environment, usual);
     std::optional<std::string> value = environment(name);
     if (!value) continue;
+    if (std::string_view(usual) == kDevicesFile && HasCoordinator(environment)) continue;
     bool short_enough = false;
     if (Failure failure = InName(usual, name, *value, short_enough); !failure.ok()) return failure;
     told += std::string(usual) + "=" + *value + "\n";
+    const bool is_address =
+        std::ranges::find(kAddresses, std::string_view(usual)) != kAddresses.end();
+    place.named_by += (place.named_by.empty() ? "" : " ") + std::string(usual) + "=" +
+                      (is_address && IsOwn(*value) ? "*" : Digest(*value));
     place.job_from += (place.job_from.empty() ? "" : ", ") + std::string(name);
     readable += (readable.empty() ? "" : ",") + *value;
     if (!short_enough) readable.resize(kReadableJobBytesMax + 1);

@@ -21,8 +21,9 @@ namespace mlxcomm::client {
 
 struct Place {
   std::string job;
-  std::string
-      job_from;  // The variables that it follows from, as "MLX_HOSTFILE"; empty: it was named.
+  // The variables that it follows from, as "MLX_HOSTFILE, MLX_RANK"; empty: it was named.
+  std::string job_from;
+  std::string named_by;  // The same, with digests of their values (control.proto).
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
   bool launched = false;  // A launcher's variable named the rank.

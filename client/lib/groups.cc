@@ -303,15 +303,17 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
   return CheckName("job", job, kJobBytesMax);
 }
 
-// A name that follows from variables that differ between ranks makes each rank a job of its own.
-Failure WithOrigin(Failure failure, const char* job) {
+// Where the job's name follows from variables: which ones. Where they differ between ranks, each rank is in
+// a job of its own.
+mlxcomm::client::Place OriginOf(const char* job) {
   mlxcomm::client::Place place;
-  if (failure.code != FailureCode::kDeadlineExceeded ||
-      !FindPlace(mlxcomm::client::ProcessEnvironment, {}, place).ok() || place.job != job ||
-      place.job_from.empty()) {
-    return failure;
-  }
-  const std::string origin = " The job's name follows from " + place.job_from +
+  const bool found = FindPlace(mlxcomm::client::ProcessEnvironment, {}, place).ok();
+  return found && place.job == job ? place : mlxcomm::client::Place();
+}
+
+Failure WithOrigin(Failure failure, const std::string& job_from) {
+  if (failure.code != FailureCode::kDeadlineExceeded || job_from.empty()) return failure;
+  const std::string origin = " The job's name follows from " + job_from +
                              ", which must say the same on all ranks; MLXCOMM_JOB=NAME settles it.";
   failure.message =
       mlxcomm::Shortened(failure.message, mlxcomm::kFailureMessageBytesMax - origin.size()) +
@@ -385,8 +387,10 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
     if (size == 1) {
       group->facts = AloneHere(job);
     } else {
-      const Failure failure = connection->session->Join(job, rank, size, timeout_ns, group->facts);
-      if (!failure.ok()) return Tell(WithOrigin(failure, job), error);
+      const mlxcomm::client::Place place = OriginOf(job);
+      const Failure failure =
+          connection->session->Join(job, rank, size, timeout_ns, place.named_by, group->facts);
+      if (!failure.ok()) return Tell(WithOrigin(failure, place.job_from), error);
     }
     UnlessKept leaves([&] {
       if (size > 1) connection->session->Leave(nullptr);

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "daemon/cluster/new_group.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::cluster {
 namespace {
+
+constexpr std::size_t kPartsBytesMax = 400;
 
 v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
   v1::PeerMessage message;
@@ -16,6 +22,35 @@ v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
   withdrawn.set_user(id.user);
   withdrawn.set_attempt(attempt);
   return message;
+}
+
+// "A=1a2b B=*": the variables by name; * is an address that only its own machine knows as that.
+std::map<std::string, std::string> Variables(const std::string& named_by) {
+  std::map<std::string, std::string> variables;
+  for (const absl::string_view variable : absl::StrSplit(named_by, ' ')) {
+    const std::pair<std::string, std::string> both =
+        absl::StrSplit(variable, absl::MaxSplits('=', 1));
+    variables.emplace(MakePrintable(both.first), both.second);
+  }
+  return variables;
+}
+
+bool SaysOwnAddress(const std::string& named_by) { return absl::StrContains(named_by, "=*"); }
+
+// The names of variables that are not the same in both.
+std::set<std::string> Differences(const std::string& a, const std::string& b) {
+  const std::map<std::string, std::string> of_a = Variables(a);
+  const std::map<std::string, std::string> of_b = Variables(b);
+  std::set<std::string> differ;
+  for (const auto& [in, other] : {std::pair(&of_a, &of_b), std::pair(&of_b, &of_a)}) {
+    for (const auto& [name, value] : *in) {
+      const auto found = other->find(name);
+      const bool same =
+          found != other->end() && (found->second == value || value == "*" || found->second == "*");
+      if (!same) differ.insert(name);
+    }
+  }
+  return differ;
 }
 
 }  // namespace
@@ -92,6 +127,7 @@ void Rendezvous::Attach(std::uint64_t session, const Claim& claim, std::uint64_t
   deadlines_.insert(waiting.deadline_ns);
   Announce(waiting, nullptr);
   FormIfComplete(claim.job);
+  JoinOtherHalf(claim.job);
 }
 
 void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
@@ -103,6 +139,7 @@ void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
   announced.set_size(waiting.claim.size);
   announced.set_pid(waiting.claim.pid);
   announced.set_program(waiting.claim.program);
+  announced.set_named_by(waiting.claim.named_by);
   announced.set_attempt(waiting.attempt);
   *announced.mutable_costs() = waiting.costs;
   if (only_to != nullptr) {
@@ -212,7 +249,8 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
                     announced.rank(),
                     announced.size(),
                     announced.pid(),
-                    std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
+                    std::string(Utf8Prefix(announced.program(), kJobBytesMax)),
+                    std::string(Utf8Prefix(announced.named_by(), kNamedByBytesMax))};
   Failure failure = CheckClaim(claim);
   if (failure.ok()) failure = Objection(claim, /*local=*/false);
   const auto of_node = waiting_of_.find(node);
@@ -240,6 +278,7 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
   jobs_[claim.job][{claim.rank, node}] = {
       claim, node, announced.attempt(), 0, kNever, 0, BoundedCosts(announced.costs())};
   FormIfComplete(claim.job);
+  JoinOtherHalf(claim.job);
 }
 
 void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn) {
@@ -334,7 +373,7 @@ bool Rendezvous::IsFine(const NodeId& node, const v1::WorldFormed& formed) const
   const auto has_node = [&node](const v1::WorldMember& member) {
     return member.node_id().size() == node.bytes.size();
   };
-  return CheckClaim({JobId{formed.user(), formed.job()}, 0, size, 0, {}}).ok() &&
+  return CheckClaim({JobId{formed.user(), formed.job()}, 0, size, 0, {}, {}}).ok() &&
          std::ranges::all_of(formed.members(), has_node) && NodeOf(formed.members(0)) == node;
 }
 
@@ -474,6 +513,91 @@ std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::ui
   return absl::StrCat(missing == 1 ? "rank " : "ranks ", text);
 }
 
+// Jobs of one user and launcher, of which each lacks what the others have: the variables from which their
+// names follow were meant to be the same. This one comes first; empty: no others, or too many.
+std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& id) const {
+  constexpr std::size_t kPartsMax = 16;
+  const auto own = jobs_.find(id);
+  if (own == jobs_.end()) return {};
+  const Claim& claim = own->second.begin()->second.claim;
+  if (claim.named_by.empty()) return {};
+  std::set<std::uint32_t> ranks;
+  std::vector<Jobs::const_iterator> parts;
+  const auto add = [&](Jobs::const_iterator job) {
+    parts.push_back(job);
+    return std::ranges::all_of(
+        job->second, [&](const auto& entry) { return ranks.insert(entry.first.first).second; });
+  };
+  add(own);
+  const std::string launcher = id.name.substr(0, id.name.find('-') + 1);
+  for (auto other = jobs_.lower_bound({id.user, launcher}); other != jobs_.end(); ++other) {
+    if (other->first.user != id.user || !other->first.name.starts_with(launcher)) break;
+    const Claim& of_other = other->second.begin()->second.claim;
+    if (other == own || of_other.size != claim.size || of_other.named_by.empty()) continue;
+    if (parts.size() == kPartsMax || !add(other)) return {};
+  }
+  if (parts.size() < 2 || ranks.size() != claim.size) return {};
+  return parts;
+}
+
+// "localhost" on rank 0's node is the address that the others have for it: ranks of this node that say so
+// take the others' name.
+void Rendezvous::JoinOtherHalf(const JobId& id) {
+  const std::vector<Jobs::const_iterator> parts = PartsOf(id);
+  if (parts.size() != 2) return;
+  for (const std::size_t own : {0u, 1u}) {
+    const std::string& named_by = parts[own]->second.begin()->second.claim.named_by;
+    const std::string& of_others = parts[1 - own]->second.begin()->second.claim.named_by;
+    const bool is_own = SaysOwnAddress(named_by) && !SaysOwnAddress(of_others);
+    if (!is_own || !Differences(named_by, of_others).empty()) continue;
+    const JobId from = parts[own]->first;
+    const JobId to = parts[1 - own]->first;
+    std::vector<Waiting> moved;
+    for (const auto& [key, waiting] : parts[own]->second) {
+      if (waiting.node == self_) moved.push_back(waiting);
+    }
+    for (Waiting& waiting : moved) {
+      Withdraw(from, waiting.attempt);
+      Forget(from, waiting.claim.rank, self_);
+      waiting.claim.job = to;
+      waiting.attempt = next_attempt_++;
+      deadlines_.insert(waiting.deadline_ns);
+      Announce(waiting, nullptr);
+      jobs_[to][{waiting.claim.rank, self_}] = std::move(waiting);
+    }
+    return FormIfComplete(to);
+  }
+}
+
+std::string Rendezvous::DescribeOtherHalf(const JobId& id) const {
+  std::set<std::string> differ;
+  std::vector<std::string> texts;
+  const std::vector<Jobs::const_iterator> parts = PartsOf(id);
+  for (const Jobs::const_iterator& part : parts) {
+    std::vector<std::string> ranks;
+    for (const auto& [key, waiting] : part->second) ranks.push_back(absl::StrCat(key.first));
+    texts.push_back(
+        absl::StrCat("job ", part->first.name, " (rank ", ShortList(ranks, ", ", 40), ")"));
+    differ.merge(Differences(parts[0]->second.begin()->second.claim.named_by,
+                             part->second.begin()->second.claim.named_by));
+  }
+  if (differ.empty()) return {};
+  return absl::StrCat(ShortList(texts, " and ", kPartsBytesMax), " look like parts of one job of ",
+                      parts[0]->second.begin()->second.claim.size,
+                      " ranks: ", absl::StrJoin(differ, ", "), " must be the same on all, and ",
+                      differ.size() == 1 ? "is" : "are",
+                      " not; MLXCOMM_JOB=NAME on all ranks settles it");
+}
+
+std::string Rendezvous::DescribeOtherHalf(std::uint64_t session) const {
+  for (const auto& [id, job] : jobs_) {
+    for (const auto& [key, waiting] : job) {
+      if (waiting.node == self_ && waiting.session == session) return DescribeOtherHalf(id);
+    }
+  }
+  return {};
+}
+
 std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                                          const Waiting& waiting) const {
   const std::string missing = DescribeMissing(id, job, waiting.claim.size, /*have_left=*/false);
@@ -491,6 +615,10 @@ std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                         ", where rank 0 is, has not formed "
                         "the job: do its log and the links between the nodes (mlxcommctl "
                         "status) tell why?");
+  }
+  const std::string other_half = DescribeOtherHalf(id);
+  if (!other_half.empty()) {
+    return absl::StrCat(after, missing, " of ", waiting.claim.size, " had not come: ", other_half);
   }
   return absl::StrCat(after, missing, " of ", waiting.claim.size, " had not come",
                       left.empty() ? "" : absl::StrCat(" (", left, " had, but gave up or ended)"),

@@ -60,6 +60,7 @@ class Rendezvous {
   static constexpr std::uint32_t kSizeMax = 4096;
   static constexpr std::size_t kJobBytesMax = 200;
   static constexpr std::size_t kUserBytesMax = 200;
+  static constexpr std::size_t kNamedByBytesMax = 1000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
   struct Claim {
@@ -68,6 +69,7 @@ class Rendezvous {
     std::uint32_t size = 0;
     std::uint64_t pid = 0;
     std::string program;
+    std::string named_by;  // AttachRequest's.
   };
   struct Waiting {
     Claim claim;
@@ -111,6 +113,10 @@ class Rendezvous {
   std::uint64_t NextDeadline() const;
   // For status: everybody who waits, here and elsewhere, by job and rank.
   std::vector<Waiting> AllWaiting() const;
+  // For people: the jobs of which each has a part of the ranks of one, and which variables made them differ;
+  // empty: none. Two launches at once never look like that, for each has all its ranks.
+  std::string DescribeOtherHalf(const JobId& id) const;
+  std::string DescribeOtherHalf(std::uint64_t session) const;
   std::string NodeName(const NodeId& node) const;
   std::size_t left_count() const { return left_count_; }  // At most kLeftMax.
   // Unlike any other of any daemon.
@@ -118,6 +124,7 @@ class Rendezvous {
 
  private:
   using Job = std::map<std::pair<std::uint32_t, NodeId>, Waiting>;  // By rank, and whose claim.
+  using Jobs = std::map<JobId, Job>;
   using Attempt = std::pair<NodeId, std::uint64_t>;
   struct Taken {
     std::uint64_t session = 0;
@@ -148,6 +155,8 @@ class Rendezvous {
   void Announce(const Waiting& waiting, const NodeId* only_to);
   void Withdraw(const JobId& id, std::uint64_t attempt);
   void FormIfComplete(const JobId& id);
+  std::vector<Jobs::const_iterator> PartsOf(const JobId& id) const;
+  void JoinOtherHalf(const JobId& id);
   void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
   void ForgetWhoLeft(const JobId& id, std::uint32_t rank, const NodeId& node);
   void ForgetLeft(const JobId& id);
@@ -169,7 +178,7 @@ class Rendezvous {
   std::string self_name_;
   std::uint64_t incarnation_;
   RendezvousPort& port_;
-  std::map<JobId, Job> jobs_;
+  Jobs jobs_;
   // Of these jobs: ranks that gave up or ended while others go on waiting.
   std::map<JobId, std::set<std::uint32_t>> left_;
   std::size_t left_count_ = 0;

@@ -114,13 +114,15 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
   asking.attaching = std::move(answer);
   asking.attach_call = call;
   asking.program = std::string(Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
-  rendezvous_.Attach(session,
-                     {{asking.process.user, request.job()},
-                      request.rank(),
-                      request.size(),
-                      asking.process.pid,
-                      asking.program},
-                     TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns), now_ns_);
+  rendezvous_.Attach(
+      session,
+      {{asking.process.user, request.job()},
+       request.rank(),
+       request.size(),
+       asking.process.pid,
+       asking.program,
+       std::string(Utf8Prefix(request.named_by(), cluster::Rendezvous::kNamedByBytesMax))},
+      TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns), now_ns_);
 }
 
 void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
@@ -200,8 +202,12 @@ void Jobs::Awaited(SessionId session, const v1::AwaitedRequest& request, Awaited
   v1::AwaitedReply reply;
   if (membership_.RankOf(session, request.group()) != nullptr) {
     meetings_.Close(request.group());
-    reply.set_text(
-        collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_));
+    collective::Group::Wait wait =
+        collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_);
+    reply.set_text(std::move(wait.text));
+    reply.set_circle(std::move(wait.circle));
+  } else if (request.group() == 0) {
+    reply.set_text(rendezvous_.DescribeOtherHalf(session));
   }
   reply.set_ended(reply.text().empty());
   answer.Succeed(reply);

@@ -30,6 +30,7 @@ void WriteRank(const OwnState& own, const collective::Group& group,
   }
   rank.set_operations_done(activity.operations_done);
   rank.set_operations_met(activity.operations_met);
+  rank.set_stopped(activity.stopped);
   if (!activity.busy) return;
   const std::string operation =
       absl::StrCat(activity.call, ", ", collective::DescribeKey(activity.key));
@@ -63,7 +64,7 @@ void WriteMainGroup(const OwnState& own, const collective::Group& group,
   job.set_shrinks(origin.shrinks);
   job.set_state(group.failed() ? "failed" : "running");
   if (group.failed()) job.set_detail(group.failure().message);
-  for (const collective::RankActivity& activity : group.Activity()) {
+  for (const collective::RankActivity& activity : group.Activity(own.now_ns)) {
     if (!activity.gone) WriteRank(own, group, activity, *job.add_ranks(), *job.mutable_waits());
   }
   WriteShrinking(own, group.id(), *job.mutable_waits());
@@ -75,7 +76,7 @@ void WriteGroup(const OwnState& own, const collective::Group& group, v1::GroupSt
   told.set_size(group.layout().rank_count());
   told.set_state(group.failed() ? "failed" : "running");
   if (group.failed()) told.set_detail(group.failure().message);
-  for (const collective::RankActivity& activity : group.Activity()) {
+  for (const collective::RankActivity& activity : group.Activity(own.now_ns)) {
     if (!activity.busy || activity.gone) continue;
     WriteRank(own, group, activity, *told.add_ranks(), *told.mutable_waits());
   }
@@ -197,7 +198,10 @@ void WriteForming(const OwnState& own, v1::StatusReply& reply) {
       rank.set_operation_age_ms(MsBetween(waiting.deadline_ns - waiting.timeout_ns, own.now_ns));
   }
   for (v1::JobStatus& forming : *reply.mutable_jobs()) {
-    if (forming.state() == "forming") forming.set_detail(DescribeMissing(forming));
+    if (forming.state() != "forming") continue;
+    forming.set_detail(DescribeMissing(forming));
+    forming.set_other_half(
+        own.jobs.rendezvous().DescribeOtherHalf({forming.user(), forming.name()}));
   }
 }
 

@@ -422,6 +422,14 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "mlxcommctl record tells of its last operations; it is forgotten once its ranks have ended"},
     {.id = "MC510/waits",
      .remedy = "let that process go on, or end it: the other ranks then get an error"},
+    {.id = "MC510/circle",
+     .remedy = "one of these ranks has to receive before it sends, or with a larger "
+               "MLXCOMM_SEND_BYTES; end the job: mlxcommctl kill"},
+    {.id = "MC510/halves",
+     .expected = "all ranks in one job",
+     .remedy =
+         "set those variables to the same on all ranks, or MLXCOMM_JOB to one name, and start "
+         "them again; mlxcommctl launch does so"},
     {.id = "MC510/forming",
      .expected = "all ranks of the job",
      .remedy = "start those that are awaited, with the same job's name and size and on a node of "
@@ -459,6 +467,10 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "mlxcommctl service restart --cancel"},
     {"MC519", Severity::kNote, "a job failed within the last ten minutes", "{how}",
      "jobs that end by themselves", "mlxcommctl events shows what happened before"},
+    {"MC520", Severity::kWarning, "nodes have the same name", "{nodes}",
+     "a name of its own for each",
+     "on all but one: node_name in the configuration, or on macOS sudo scutil --set LocalHostName; "
+     "then mlxcommctl service restart there"},
 
     // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",

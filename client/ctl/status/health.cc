@@ -1,13 +1,28 @@
 #include "client/ctl/status/health.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "client/ctl/cli/quantities.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+constexpr std::uint64_t kCircleMs = 1000;
+constexpr std::uint64_t kOtherHalfMs = 2000;  // Two launches at once have come by then, or will.
+
+// "0, 1 and 2"
+std::string ListOf(const std::vector<std::uint32_t>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+  }
+  return text;
+}
 
 // For a link that is up all the same; empty: there is none.
 std::string PulledCable(const v1::StatusReply& status) {
@@ -104,6 +119,7 @@ std::string StillForming(const v1::StatusReply& status) {
   std::uint64_t forming = 0;
   std::string first;
   for (const v1::JobStatus& job : status.jobs()) {
+    if (const std::string other_half = OtherHalf(job); !other_half.empty()) return other_half;
     if (job.state() != "forming" || forming++ > 0) continue;
     first = job.name() + (job.detail().empty() ? " forms" : " " + job.detail());
   }
@@ -119,18 +135,58 @@ bool SaysWhoAnswers(v1::LinkReason::Value reason) {
 
 }  // namespace
 
+std::string OtherHalf(const v1::JobStatus& job) {
+  const auto waits_long = [](const v1::RankStatus& rank) {
+    return rank.operation_age_ms() >= kOtherHalfMs;
+  };
+  return std::ranges::any_of(job.ranks(), waits_long) ? job.other_half() : "";
+}
+
+std::string Circle(const v1::JobStatus& job) {
+  std::map<std::uint32_t, std::set<std::uint32_t>> awaited_by;
+  for (const v1::WaitStatus& wait : job.waits()) {
+    if (wait.age_ms() < kCircleMs) continue;
+    for (const std::uint32_t rank : wait.waiting())
+      awaited_by[rank].insert(wait.awaited().begin(), wait.awaited().end());
+  }
+  for (const auto& [begin, its] : awaited_by) {
+    std::set<std::uint32_t> circle;
+    std::vector<std::uint32_t> next = {begin};
+    while (!next.empty() && awaited_by.contains(next.back())) {
+      const std::uint32_t rank = next.back();
+      next.pop_back();
+      if (!circle.insert(rank).second) continue;
+      next.insert(next.end(), awaited_by[rank].begin(), awaited_by[rank].end());
+    }
+    if (!next.empty()) continue;  // One of them waits for nothing.
+    std::string waits;
+    for (const std::uint32_t rank : circle) {
+      waits += (waits.empty() ? "" : ", ") + std::to_string(rank) + " for " +
+               ListOf({awaited_by[rank].begin(), awaited_by[rank].end()});
+    }
+    return "ranks " + ListOf({circle.begin(), circle.end()}) + " of job " + job.name() +
+           " wait for each other (" + waits + ")";
+  }
+  return {};
+}
+
 std::string LongAwaited(const v1::JobStatus& job) {
+  std::string late;
   for (const v1::WaitStatus& wait : job.waits()) {
     if (wait.age_ms() < kLongMs) continue;
     for (const v1::RankStatus& rank : job.ranks()) {
       const bool awaited = std::ranges::find(wait.awaited(), rank.rank()) != wait.awaited().end();
       if (!awaited || rank.operation() == wait.operation()) continue;
-      return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
-             HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
-             rank.node();
+      const std::string pid = std::to_string(rank.pid());
+      const std::string waits = "job " + job.name() + " has waited for rank " +
+                                std::to_string(rank.rank()) + " for " + HumanTime(wait.age_ms());
+      if (rank.stopped())
+        return waits + ", which is stopped: kill -CONT " + pid + " on " + rank.node() +
+               " lets it go on";
+      if (late.empty()) late = waits + ": look at pid " + pid + " on " + rank.node();
     }
   }
-  return {};
+  return late;
 }
 
 bool HasFailed(const v1::EndedJob& job) { return !job.code().empty() && job.code() != "CANCELLED"; }
@@ -201,6 +257,7 @@ Health HealthOf(const v1::StatusReply& status) {
   if (const std::string down = LinkThatIsDown(status); !down.empty()) return bad(down);
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.state() == "failed") return bad("job " + job.name() + " has failed: " + job.detail());
+    if (const std::string circle = Circle(job); !circle.empty()) return bad(circle);
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return bad(awaited);
   }
   for (const auto find : {Draining, RefusesToRestart, Unlinked, PulledCable, StillForming}) {

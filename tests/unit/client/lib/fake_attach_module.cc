@@ -48,8 +48,8 @@ int Give(const FakeAttach::Answer& answer, mlxcomm_group_listener listener, mlxc
 }
 
 int Attach(mlxcomm_attachment*, const char* job, std::uint32_t rank, std::uint32_t size,
-           std::uint64_t, const char*, mlxcomm_interrupt, mlxcomm_group_listener listener,
-           mlxcomm_error* error) {
+           std::uint64_t, const char*, const char*, mlxcomm_interrupt,
+           mlxcomm_group_listener listener, mlxcomm_error* error) {
   if (fake_attach()->attach) return Give(fake_attach()->attach(), listener, error);
   if (std::string(job) == "refused") {
     error->rank = 1;
@@ -106,7 +106,7 @@ void Close(mlxcomm_attachment* attachment) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const mlxcomm_attach_table mlxcomm_attach_table_v4;
-const mlxcomm_attach_table mlxcomm_attach_table_v4 = {Open,    Attach,  Split,  Shrink, Cancel,
+const mlxcomm_attach_table mlxcomm_attach_table_v5;
+const mlxcomm_attach_table mlxcomm_attach_table_v5 = {Open,    Attach,  Split,  Shrink, Cancel,
                                                       Awaited, Release, Detach, Close};
 // NOLINTEND(readability-identifier-naming)

@@ -4,7 +4,9 @@
 #include "client/lib/find_place.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -117,6 +119,14 @@ TEST(FindPlaceTest, IsInOneJobWhereHostFilesDifferByRank) {
   EXPECT_NE(first, job(0, R"(["0.0.0.0:5001", "10.0.0.2:5001", "198.51.100.1:0"])"))
       << "another launch";
   EXPECT_NE(first, job(0, R"(["0.0.0.0:5000", "10.0.0.2:5000"])")) << "of other size";
+  for (const char* const own : {"localhost", "127.0.0.1", "127.0.1.1", "::1", "[::1]"}) {
+    const std::string entry = std::string(own) + ":5001";
+    EXPECT_EQ(job(0, R"(["0.0.0.0:5000", "10.0.0.2:5001"])"),
+              job(1, R"(["10.0.0.1:5000", ")" + entry + R"("])"))
+        << own;
+  }
+  EXPECT_EQ(job(0, R"(["10.0.0.1:5000", "10.0.0.2:5000"])"),
+            job(1, R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"));
   EXPECT_NE(job(0, R"(["10.0.0.1:5000", "10.0.0.2:5000"])"),
             job(1, R"(["10.0.0.1:5000", "10.0.0.3:5000"])"))
       << "files that are alike on all ranks tell launches apart by all that they hold";
@@ -134,6 +144,31 @@ TEST(FindPlaceTest, IsInOneJobWhereCoordinatorsDifferByRank) {
   };
   EXPECT_EQ(job("0", "0.0.0.0:7777"), job("1", "10.0.0.1:7777"));
   EXPECT_NE(job("0", "0.0.0.0:7777"), job("1", "10.0.0.1:7778"));
+  const std::string first = job("0", "10.0.0.1:7777");
+  std::ofstream(path) << R"([[null, "rdma_en4"], ["rdma_en4", null]])";
+  EXPECT_EQ(first, job("1", "10.0.0.1:7777")) << "each machine has its own device in all cells";
+}
+
+// By these the daemons see which variables made two names of one launch.
+TEST(FindPlaceTest, SaysWhatTheNameFollowsFromAndMarksAnAddressOfItsOwn) {
+  const auto named_by = [](const std::string& address, const std::string& port) {
+    return Found({{"RANK", "0"},
+                  {"WORLD_SIZE", "2"},
+                  {"MASTER_ADDR", address},
+                  {"MASTER_PORT", port}})
+        .named_by;
+  };
+  const std::string other = named_by("203.0.113.7", "1");
+  EXPECT_THAT(other, testing::MatchesRegex("MASTER_ADDR=[0-9a-f]{16} MASTER_PORT=[0-9a-f]{16}"));
+  EXPECT_NE(other, named_by("203.0.113.8", "1"));
+  EXPECT_NE(other, named_by("203.0.113.7", "2"));
+  std::array<char, 256> name{};
+  ASSERT_EQ(::gethostname(name.data(), name.size() - 1), 0);
+  for (const std::string own :
+       {"localhost", "127.0.0.1", "::1", "0.0.0.0", static_cast<const char*>(name.data())}) {
+    EXPECT_EQ(named_by(own, "1"), "MASTER_ADDR=*" + other.substr(other.find(' '))) << own;
+  }
+  EXPECT_EQ(Found({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MLXCOMM_JOB", "mine"}}).named_by, "");
 }
 
 TEST(FindPlaceTest, ReadsJacclsOwnNamesFirst) {
@@ -146,7 +181,7 @@ TEST(FindPlaceTest, ReadsJacclsOwnNamesFirst) {
                              {"JACCL_COORDINATOR", "10.0.0.1:7777"}});
   EXPECT_EQ(place.rank, 1u);
   EXPECT_EQ(place.size, 2u);
-  EXPECT_EQ(place.job_from, "JACCL_COORDINATOR, JACCL_IBV_DEVICES");
+  EXPECT_EQ(place.job_from, "JACCL_COORDINATOR");
   EXPECT_THAT(Wrong({{"JACCL_RANK", "one"}, {"JACCL_IBV_DEVICES", path}}),
               HasSubstr("JACCL_RANK=\"one\""));
 }

@@ -259,6 +259,28 @@ TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
   EXPECT_EQ(Ids(facts), Strings{"MC510/waits"});
 }
 
+// Why: "look at pid 11" of one of them, and "let that process go on", when each waits for another.
+TEST(FaultAdviceTest, NamesAllRanksOfACircle) {
+  Facts facts = Ring();
+  v1::JobStatus& job = *facts.cluster.status.add_jobs();
+  job.set_name("j");
+  job.set_state("running");
+  for (const std::uint32_t rank : {0u, 1u, 2u}) {
+    job.add_ranks()->set_rank(rank);
+    v1::WaitStatus& wait = *job.add_waits();
+    wait.add_waiting(rank);
+    wait.add_awaited((rank + 1) % 3);
+    wait.set_age_ms(20'000);
+    wait.set_operation("send");
+  }
+  ASSERT_EQ(Ids(facts), Strings{"MC510/circle"});
+  EXPECT_EQ(Wrong(facts)[0].found,
+            "ranks 0, 1 and 2 of job j wait for each other (0 for 1, 1 for 2, 2 for 0)");
+  EXPECT_EQ(HealthOf(facts.cluster.status).text, Wrong(facts)[0].found);
+  job.mutable_waits()->RemoveLast();
+  EXPECT_EQ(Ids(facts), Strings{"MC510/waits"}) << "rank 2 waits for nothing";
+}
+
 // Why: doctor had no finding for it, and status said so for ever, with no remedy.
 TEST(FaultAdviceTest, SaysWhatBecomesOfARestartThatWasRefused) {
   Facts facts = Ring();
