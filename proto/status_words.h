@@ -34,6 +34,9 @@ inline v1::Transport::Value Told(Transport transport) {
   return static_cast<v1::Transport::Value>(transport);
 }
 
+// Between a node's name and the first digits of its id, in a status with other nodes of that name.
+inline constexpr char kIdBehind = '~';
+
 // Whether rails of that transport are made beside connections.
 inline bool IsBeside(v1::Transport::Value transport) {
   return IsBeside(static_cast<Transport>(transport));

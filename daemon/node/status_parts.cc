@@ -1,13 +1,72 @@
 #include "daemon/node/status_parts.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "daemon/collective/membership.h"
 #include "daemon/node/job_history.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::node {
 namespace {
+
+constexpr std::size_t kIdDigits = 4;
+
+using ShownNames =
+    std::map<std::string, std::string>;  // By id; of nodes that share their name with another.
+
+ShownNames NamesToTellApart(const v1::StatusReply& reply) {
+  std::map<std::string, std::set<std::string>> ids;  // By name.
+  for (const v1::NodeStatus& node : reply.nodes()) {
+    ids[node.name()].insert(node.id());
+    for (const v1::LinkStatus& link : node.links()) {
+      if (!link.peer_id().empty()) ids[link.peer()].insert(link.peer_id());
+    }
+  }
+  ShownNames shown;
+  for (const auto& [name, of_name] : ids) {
+    if (of_name.size() == 1) continue;
+    for (const std::string& id : of_name) shown[id] = name + kIdBehind + id.substr(0, kIdDigits);
+  }
+  return shown;
+}
+
+void NameRanks(google::protobuf::RepeatedPtrField<v1::RankStatus>& ranks, const std::string& from,
+               const std::string& to) {
+  for (v1::RankStatus& rank : ranks) {
+    if (rank.node() == from) rank.set_node(to);
+  }
+}
+
+void NameRanks(v1::JobStatus& job, const std::string& from, const std::string& to) {
+  NameRanks(*job.mutable_ranks(), from, to);
+  for (v1::GroupStatus& group : *job.mutable_groups()) NameRanks(*group.mutable_ranks(), from, to);
+}
+
+// What the answering node itself reports.
+void TellApart(const ShownNames& shown, v1::StatusReply& reply) {
+  for (v1::NodeStatus& node : *reply.mutable_nodes()) {
+    if (const auto found = shown.find(node.id()); found != shown.end()) {
+      if (&node == &reply.nodes(0)) {
+        for (v1::JobStatus& job : *reply.mutable_jobs()) NameRanks(job, node.name(), found->second);
+        reply.set_node(found->second);
+      }
+      node.set_name(found->second);
+    }
+  }
+}
+
+void TellApartPeers(const ShownNames& shown, v1::StatusReply& reply) {
+  for (v1::NodeStatus& node : *reply.mutable_nodes()) {
+    for (v1::LinkStatus& link : *node.mutable_links()) {
+      const auto found = shown.find(link.peer_id());
+      if (found != shown.end()) link.set_peer(found->second);
+    }
+  }
+}
 
 // Merges another node's ranks of the same job.
 void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
@@ -79,7 +138,8 @@ void RemoveRunning(v1::StatusReply& reply) {
   ended.erase(std::ranges::remove_if(ended, runs).begin(), ended.end());
 }
 
-void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusReply& reply) {
+void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, const ShownNames& shown,
+                 v1::StatusReply& reply) {
   const std::string id = node.ToString();
   for (v1::NodeStatus& other : *reply.mutable_nodes()) {
     if (other.id() != id) continue;
@@ -94,7 +154,9 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusR
   const auto jobs = std::min<std::size_t>(static_cast<std::size_t>(answer.jobs_size()),
                                           collective::Membership::kGroupsMax);
   for (std::size_t i = 0; i < jobs; ++i) {
-    const v1::JobStatus& told = answer.jobs(static_cast<int>(i));
+    v1::JobStatus told = answer.jobs(static_cast<int>(i));
+    if (const auto own = shown.find(id); own != shown.end())
+      NameRanks(told, answer.node().name(), own->second);
     MergeJob(told, JobIn(reply, {told.user(), told.name()}));
   }
   MergeEndedJobs(answer, reply);
@@ -138,7 +200,10 @@ v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms) {
 
 v1::StatusReply MergeStatus(const StatusParts& parts) {
   v1::StatusReply reply = parts.own;
-  for (const auto& [node, answer] : parts.answers) MergeAnswer(node, answer, reply);
+  const ShownNames shown = NamesToTellApart(reply);
+  TellApart(shown, reply);
+  for (const auto& [node, answer] : parts.answers) MergeAnswer(node, answer, shown, reply);
+  TellApartPeers(shown, reply);
   RemoveRunning(reply);
   Sort(reply);
   return reply;

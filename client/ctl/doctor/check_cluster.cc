@@ -3,7 +3,9 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -355,13 +357,32 @@ void CheckRestart(const Facts& facts, const v1::NodeStatus& node, Findings& find
                 {"node", node.name()}});
 }
 
+// As they come out of the box, Macs of one kind are of one name; a status tells them apart by their ids.
+void CheckNames(const ClusterFacts& cluster, Findings& findings) {
+  std::map<std::string, std::vector<std::string>> shared;
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    const std::size_t behind = node.name().rfind(kIdBehind);
+    if (behind == std::string::npos || !node.id().starts_with(node.name().substr(behind + 1)))
+      continue;
+    shared[node.name().substr(0, behind)].push_back(node.name());
+  }
+  for (const auto& [name, nodes] : shared) {
+    if (nodes.size() < 2) continue;
+    findings.Add("MC520", absl::StrCat("name ", name), {{"nodes", absl::StrJoin(nodes, ", ")}});
+  }
+}
+
 // Ranks that are awaited: for long, or for a moment, as in most jobs that begin.
 void CheckJob(const v1::JobStatus& job, Findings& findings) {
   const std::string object = absl::StrCat("job ", job.name());
   if (job.state() == "failed") return findings.Add("MC510", object, {{"detail", job.detail()}});
+  if (const std::string circle = Circle(job); !circle.empty())
+    return findings.Add("MC510/circle", object, {{"detail", circle}});
   if (const std::string awaited = LongAwaited(job); !awaited.empty())
     return findings.Add("MC510/waits", object, {{"detail", awaited}});
   if (job.state() != "forming") return;
+  if (const std::string other_half = OtherHalf(job); !other_half.empty())
+    return findings.Add("MC510/halves", object, {{"detail", other_half}});
   std::uint64_t age_ms = 0;
   for (const v1::RankStatus& rank : job.ranks()) age_ms = std::max(age_ms, rank.operation_age_ms());
   const std::string what = job.detail().empty() ? "forms" : job.detail();
@@ -424,6 +445,7 @@ void CheckNodes(const Facts& facts, Findings& findings) {
   if (by_version.size() > 1) {
     findings.Add("MC503", "cluster", {{"versions", Grouped(by_version, "")}});
   }
+  CheckNames(cluster, findings);
   CheckKeys(cluster, findings);
   CheckCheckups(cluster, findings);
   const v1::TopologyReply& topology = cluster.topology;

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <set>
 
 #include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/launch/rank_host.h"
 #include "client/ctl/status/health.h"
+#include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
@@ -55,10 +58,18 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
       return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
                      ": bring it back (mlxcommctl status), or name those that are to take part");
     }
+    const std::string::size_type behind = one.name.rfind(kIdBehind);
+    if (behind != std::string::npos && found->id().starts_with(one.name.substr(behind + 1))) {
+      return Invalid(
+          "--nodes: several nodes are called " + MakePrintable(one.name.substr(0, behind)) +
+          ", and ssh cannot tell them apart: "
+          "give each its own name (mlxcommctl doctor says how), or name hosts (--hosts)");
+    }
     if (!IsNodesHost(one.name)) {
       return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
     }
     file.hosts.push_back(EntryOf(status, one.name));
+    file.hosts.back().slots = one.slots;
   }
   return {};
 }
@@ -67,7 +78,12 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
 
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file) {
   if (!options.nodes.empty()) return ChooseNodes(options, file);
-  if (!options.hostfile.empty()) return ReadHostfile(options.hostfile, file);
+  if (!options.hostfile.empty()) {
+    const Failure failure = ReadHostfile(options.hostfile, file);
+    if (failure.ok() && !file.note.empty())
+      std::fprintf(stderr, "mlxcommctl: %s: %s\n", options.hostfile.c_str(), file.note.c_str());
+    return failure;
+  }
   return ParseHostList("--hosts", options.hosts.empty() ? "localhost" : options.hosts, file);
 }
 

@@ -50,6 +50,30 @@ TEST_F(MergeStatusTest, ListsTheOwnNodeFirstThenTheOthersByName) {
   EXPECT_EQ(reply.nodes(1).state(), "up");
 }
 
+// Why: both were "(this node)", and `launch --nodes all` ran every rank here.
+TEST_F(MergeStatusTest, TellsNodesOfOneNameApartByTheirIds) {
+  parts.own.mutable_nodes(2)->set_name("a");
+  v1::LinkStatus& link = *parts.own.mutable_nodes(0)->add_links();
+  link.set_peer("a");
+  link.set_peer_id(IdOf(2).ToString());
+  v1::StatusAnswer& answer = AnswerOf(2);
+  answer.mutable_node()->set_name("a");
+  v1::JobStatus& told = *answer.add_jobs();
+  told.set_name("train");
+  AddRank(told, 0, "a");
+  const v1::StatusReply reply = MergeStatus(parts);
+  const auto shown = [](std::uint8_t number) {
+    return "a~" + IdOf(number).ToString().substr(0, 4);
+  };
+  EXPECT_EQ(reply.node(), shown(1));
+  EXPECT_EQ(reply.nodes(0).name(), shown(1));
+  EXPECT_EQ(reply.nodes(1).name(), shown(2));
+  EXPECT_EQ(reply.nodes(2).name(), "c");
+  EXPECT_EQ(reply.nodes(0).links(0).peer(), shown(2));
+  EXPECT_EQ(reply.jobs(0).ranks(0).node(), shown(2));
+  EXPECT_EQ(reply.jobs(0).ranks(1).node(), shown(1));
+}
+
 TEST_F(MergeStatusTest, BelievesNoNodeWhoItIs) {
   v1::NodeStatus& told = *AnswerOf(2).mutable_node();
   told.set_name("a");
