@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -28,6 +29,7 @@ constexpr std::size_t kHostNameBytesMax = 255;
 // JSON is copied and written recursively, so a file of nothing but brackets would use up the stack.
 // MLX's hosts need 5.
 constexpr std::size_t kNestingMax = 16;
+constexpr std::size_t kSkippedMax = 16;  // Kinds of settings.
 
 Failure Invalid(const std::string& place, const std::string& what) {
   return {FailureCode::kInvalidArgument, kNoRank, place + ": " + what};
@@ -127,9 +129,22 @@ bool IsOneOf(const std::string& word, std::initializer_list<const char*> words) 
   return std::ranges::any_of(words, [&](const char* one) { return word == one; });
 }
 
-// "slots=2" and similar settings behind a host.
+// Takes "HOST:N" apart; more than one colon is an IPv6 address.
+Failure TakeCount(const std::string& place, std::string& host, unsigned& slots) {
+  if (std::count(host.begin(), host.end(), ':') != 1) return {};
+  const std::size_t colon = host.find(':');
+  if (!ReadCount(std::string_view(host).substr(colon + 1), 1, slots)) {
+    return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
+                              InQuotes(std::string_view(host).substr(0, kHostNameBytesMax)));
+  }
+  host.resize(colon);
+  return {};
+}
+
+// "slots=2" and similar settings behind a host. Others, such as Hydra's binding and Open MPI's sockets, say
+// how those programs place ranks on cores or reach the host; their names are added to `skipped`.
 Failure ReadMpiSetting(const std::string& place, const std::string& word, unsigned& slots,
-                       unsigned& slots_max, std::string& user) {
+                       unsigned& slots_max, std::string& user, std::set<std::string>& skipped) {
   const std::size_t equals = word.find('=');
   std::string name = word.substr(0, equals);
   const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
@@ -137,6 +152,10 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   const bool count = IsOneOf(name, {"slots", "cpu", "count"});
   if (count ||
       IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
+    if (value == "auto") {  // As many as PRRTE finds cores; a Mac has one GPU.
+      skipped.insert(name + "=auto");
+      return {};
+    }
     const unsigned least = count ? 0 : 1;  // With Open MPI's slots=0 the host takes no part.
     if (ReadCount(value, least, count ? slots : slots_max)) return {};
     return Invalid(place, name + ": expected " + std::to_string(least) + " to " +
@@ -144,6 +163,10 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   }
   if (IsOneOf(name, {"user", "username", "user_name", "login"}) && !value.empty()) {
     user = value;
+    return {};
+  }
+  if (equals != std::string::npos && equals > 0 && skipped.size() < kSkippedMax) {
+    skipped.insert(MakePrintable(name.substr(0, kHostNameBytesMax)));
     return {};
   }
   return Invalid(
@@ -161,24 +184,37 @@ std::string WithoutBlanksAroundSigns(std::string_view line) {
   return joined;
 }
 
-Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& file) {
+// "[fe80::1%en5]", which is neither a range nor JSON.
+bool IsAddressInBrackets(std::string_view text) {
+  const std::size_t close = text.find(']');
+  if (!text.starts_with('[') || close == std::string_view::npos) return false;
+  const std::string_view inside = text.substr(1, close - 1);
+  return std::count(inside.begin(), inside.end(), ':') > 1 &&
+         inside.find_first_of("[{\", \t\r\n") == std::string_view::npos;
+}
+
+Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& file,
+                     std::set<std::string>& skipped) {
   std::istringstream words(WithoutBlanksAroundSigns(line.substr(0, line.find('#'))));
   std::string host;
   if (!(words >> host)) return {};
+  if (host.starts_with('^')) {
+    return Invalid(place, InQuotes(host) +
+                              " excludes a host, which needs a list to take it from: delete the "
+                              "line, and list the hosts that take part");
+  }
   unsigned slots = 1;
   unsigned slots_max = kSlotsMax;
   std::string user;
-  // MPICH writes the number of ranks behind a colon; more than one colon is an IPv6 address.
-  if (std::ranges::count(host, ':') == 1) {
-    const std::string count = host.substr(host.find(':') + 1);
-    if (!ReadCount(count, 1, slots)) {
-      return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
-                                InQuotes(host));
-    }
-    host.resize(host.find(':'));
+  if (IsAddressInBrackets(host)) {
+    if (host.back() != ']') return Invalid(place, "expected an address, got " + InQuotes(host));
+    host = host.substr(1, host.size() - 2);
   }
+  // MPICH writes the number of ranks behind a colon.
+  if (Failure failure = TakeCount(place, host, slots); !failure.ok()) return failure;
   for (std::string word; words >> word;) {
-    if (Failure failure = ReadMpiSetting(place, word, slots, slots_max, user); !failure.ok())
+    if (Failure failure = ReadMpiSetting(place, word, slots, slots_max, user, skipped);
+        !failure.ok())
       return failure;
   }
   if (slots > slots_max) {
@@ -190,12 +226,15 @@ Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& 
 
 Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file) {
   std::istringstream lines{std::string(text)};
+  std::set<std::string> skipped;
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     std::ranges::replace_if(line, [](char c) { return c == '\t' || c == '\r'; }, ' ');
     const std::string place = path + ":" + std::to_string(++number);
-    if (Failure failure = ParseMpiLine(place, line, file); !failure.ok()) return failure;
+    if (Failure failure = ParseMpiLine(place, line, file, skipped); !failure.ok()) return failure;
   }
+  for (const std::string& name : skipped)
+    file.note += (file.note.empty() ? "means nothing here, and is skipped: " : ", ") + name;
   return {};
 }
 
@@ -370,9 +409,11 @@ bool IsHostName(std::string_view name) {
 
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file) {
   file = {};
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // A byte order mark.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json =
-      first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  const bool is_json = first != std::string_view::npos &&
+                       (text[first] == '{' || text[first] == '[') &&
+                       !IsAddressInBrackets(text.substr(first));
   const Failure failure = is_json ? ParseMlx(path, text, file) : ParseMpi(path, text, file);
   if (!failure.ok()) return failure;
   if (!file.hosts.empty()) return {};
@@ -400,7 +441,9 @@ Failure ParseHostList(const std::string& called, std::string_view text, Hostfile
       host += text[i];
       continue;
     }
-    if (Failure failure = AddHosts(called, host, 1, file); !failure.ok()) return failure;
+    unsigned slots = 1;
+    if (Failure failure = TakeCount(called, host, slots); !failure.ok()) return failure;
+    if (Failure failure = AddHosts(called, host, slots, file); !failure.ok()) return failure;
     host.clear();
   }
   return {};

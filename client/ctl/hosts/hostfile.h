@@ -2,8 +2,8 @@
 //
 //   MLX, a list      [{"ssh": "mac-1", "ips": ["10.0.0.1"], "rdma": [null, "rdma_en2"]}, ...]
 //   MLX, an object   {"backend": "ring", "envs": ["A=1"], "hosts": [as above]}
-//   MPI              mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
-//   by hand          mac-1,mac-2,node[01-04]
+//   MPI, DeepSpeed   mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
+//   by hand          mac-1,mac-2:2,node[01-04]     mac-2 has two ranks
 //
 // `rdma` lists the devices that lead to each other host; where MLX would use them (`jaccl`,
 // `jaccl-ring`) they must be as it requires.
@@ -36,6 +36,7 @@ struct Hostfile {
   std::string backend;            // MLX's word: "ring", "jaccl", "jaccl-ring", "mpi", "nccl".
   std::vector<std::string> envs;  // "NAME=VALUE".
   std::vector<HostEntry> hosts;
+  std::string note;  // For the user: which settings of the file mean nothing here; mostly empty.
 };
 
 // A name for ssh: not an option, and nothing that a shell interprets, because ssh's own
@@ -44,7 +45,7 @@ bool IsHostName(std::string_view name);
 // INVALID_ARGUMENT with file and line or field, and what was expected there.
 Failure ReadHostfile(const std::string& path, Hostfile& file);
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file);
-// "a,b[1-3]"; errors use the caller's name for it.
+// "a:2,b[1-3]"; errors use the caller's name for it.
 Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file);
 // Our own file, which MLX reads as well (HostList of ctl.proto).
 std::string HostfileJson(const Hostfile& file);

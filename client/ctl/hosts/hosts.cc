@@ -48,8 +48,10 @@ int RunHostsImport(const HostsImportOptions& options) {
   Hostfile file;
   const Failure failure = ReadHostfile(options.file, file);
   if (!failure.ok()) return Fail(kExitFailed, failure.message);
-  if (const std::string note = NameAmongIps(file); !note.empty())
-    std::fprintf(stderr, "mlxcommctl: %s: %s\n", options.file.c_str(), note.c_str());
+  for (const std::string& note : {NameAmongIps(file), file.note}) {
+    if (!note.empty())
+      std::fprintf(stderr, "mlxcommctl: %s: %s\n", options.file.c_str(), note.c_str());
+  }
   const std::string text = HostfileJson(file);
   if (!options.output.empty()) {
     std::ofstream output(options.output, std::ios::binary);
