@@ -127,7 +127,8 @@ void Link::EndGrace(std::uint64_t now_ns) {
       grace_after_reset_ ? "its daemon closed the connection and did not come back within "
                          : "no connection to it for ",
       (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
-      " ms (", grace_why_, ")")));
+      " ms (", grace_why_,
+      grace_after_reset_ ? ")" : "; peers { grace_period_ms } is how long it is waited for)")));
 }
 
 // Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each short pause that

@@ -121,6 +121,7 @@ void RenderRanks(const Group& group, const std::string& indent, std::string& out
     if (rank.operations_met() > 0) {
       out += ", " + std::to_string(rank.operations_met()) + " of them by the ranks themselves";
     }
+    if (rank.stopped()) out += ", stopped";
     if (!rank.operation().empty()) {
       out += ", in " + Shown(rank.operation()) + " for " + HumanTime(rank.operation_age_ms());
     }
