@@ -189,6 +189,13 @@ def test_what_python_prints_is_shown_as_it_comes():
         process.end()
 
 
+# Why: a program that sums gradients in the order of a set paired them wrongly, in silence.
+def test_a_set_has_the_same_order_on_all_ranks():
+    orders = launch(3, sys.executable, "-c", "print(list(map(str, {chr(97 + i) * 9 for i in range(20)})))")
+    assert orders.finish() == 0
+    assert len({line.split(" ", 1)[1] for line in orders.lines}) == 1
+
+
 def test_a_variable_is_handed_on_as_it_is_here():
     command = [find_program("mlxcommctl"), "launch", "--env", "HANDED", "--", "sh", "-c", 'echo "<$HANDED>"']
     done = subprocess.run(command, capture_output=True, text=True, timeout=60,

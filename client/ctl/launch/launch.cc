@@ -181,10 +181,11 @@ constexpr char kSocketVariable[] = "MLXCOMM_SOCKET";
 // The environment of all ranks; where a variable stands twice, the later one counts.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
                     std::size_t hosts, RankCommand& command) {
-  // What makes Python programs show their output at once, and use the daemon whatever backend they
-  // name; the user's own settings win.
+  // What makes Python programs show their output at once, go through a set in the same order on all ranks,
+  // and use the daemon whatever backend they name; the user's own settings win.
   for (const auto& [name, usual] :
-       {std::pair("PYTHONUNBUFFERED", "1"), std::pair("MLXCOMM_INSTALL", "all")}) {
+       {std::pair("PYTHONUNBUFFERED", "1"), std::pair("PYTHONHASHSEED", "0"),
+        std::pair("MLXCOMM_INSTALL", "all")}) {
     const char* const own = std::getenv(name);
     command.environment.emplace_back(name, own != nullptr ? own : usual);
   }
@@ -448,9 +449,10 @@ with the Python of mlxcomm's environment.
 
 Each rank gets MLX_RANK, MLX_WORLD_SIZE, MLXCOMM_JOB and the variables that are given, and
 unless they are set MLXCOMM_INSTALL=all (Python programs go through the daemon whatever
-backend they name), PYTHONUNBUFFERED=1, and MLX_MPI_LIBNAME if libmlxcomm_mpi is installed
-beside mlxcommctl. MLXCOMM_HOSTS is the number of hosts: with several and no mlxcommd, ranks
-fail at once. Variables of another launch of MLX are removed.
+backend they name), PYTHONUNBUFFERED=1, PYTHONHASHSEED=0 (a set has the same order on all
+ranks), and MLX_MPI_LIBNAME if libmlxcomm_mpi is installed beside mlxcommctl. MLXCOMM_HOSTS
+is the number of hosts: with several and no mlxcommd, ranks fail at once. Variables of
+another launch of MLX are removed.
 
 Output is shown line by line behind its rank, a host's own words behind the host. Input
 goes to every rank, unless --stdin says otherwise; a rank other than 0 that reads none of
