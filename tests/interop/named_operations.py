@@ -103,7 +103,8 @@ def check_odd_arrays():
     matrix = as_mlx(value((64, 32), rank, mx.float32), mx.float32).T[::2]
     total = sum(value((64, 32), r, mx.float32).T[::2] for r in range(size))
     check(call("all_sum", matrix), total, mx.float32, "strides")
-    for name in ("all_max", "all_min"):
+    # Through MPI the order is that of MLX's own functions.
+    for name in ("all_max", "all_min") if HAS_SUM_SCATTER else ():
         mine = mx.array([complex(-0.5, np.nan) if rank == 1 else 7j])
         assert mx.isnan(call(name, mine)).item() or size == 1, (rank, name, "of what is no number")
 
