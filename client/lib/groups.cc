@@ -156,11 +156,9 @@ Failure TellHowItWent(mlxcomm_group& group, Exchange& exchange, const Failure& o
 }
 
 GroupFacts AloneIn(const mlxcomm_group& group, const std::string& name) {
-  GroupFacts facts;
-  facts.timeout_default_ns = group.facts.timeout_default_ns;
-  facts.name = group.facts.name + "/" + name;
-  facts.members = {group.facts.members[group.rank()]};
-  return facts;
+  return {.timeout_default_ns = group.facts.timeout_default_ns,
+          .name = group.facts.name + "/" + name,
+          .members = {group.facts.members[group.rank()]}};
 }
 
 }  // namespace
@@ -285,10 +283,7 @@ mlxcomm_group* Open(std::unique_ptr<mlxcomm_group> group) {
 GroupFacts AloneHere(const char* job) {
   utsname system{};
   const char* const node = ::uname(&system) == 0 ? system.nodename : "localhost";
-  GroupFacts facts;
-  facts.name = job;
-  facts.members = {{node, static_cast<std::uint64_t>(::getpid())}};
-  return facts;
+  return {.name = job, .members = {{node, static_cast<std::uint64_t>(::getpid())}}};
 }
 
 Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxcomm_group** world) {

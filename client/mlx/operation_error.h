@@ -19,10 +19,10 @@ namespace mlxcomm::graph {
 struct FailureDetails {
   mlxcomm_code code = MLXCOMM_OK;
   std::int32_t rank = -1;
-  std::string message;
-  std::string node;       // Empty: not known.
+  std::string message = {};
+  std::string node = {};  // Empty: not known.
   std::uint64_t pid = 0;  // 0: not known.
-  std::string group;
+  std::string group = {};
 };
 
 // `group` may be NULL: the failure came before there was one.

@@ -67,10 +67,8 @@ Seconds Patience() {
 GroupUse::GroupUse() {
   if ((g_uses.fetch_add(1) & kClosed) == 0) return;
   g_uses.fetch_sub(1);
-  FailureDetails details;
-  details.code = MLXCOMM_CANCELLED;
-  details.message = "this process is ending, and has left its jobs";
-  throw OperationError(details);
+  throw OperationError(
+      {.code = MLXCOMM_CANCELLED, .message = "this process is ending, and has left its jobs"});
 }
 
 GroupUse::~GroupUse() { g_uses.fetch_sub(1); }

@@ -32,11 +32,10 @@ void CheckMlxIsTheOneBuiltFor() {
                                 std::to_string(MLX_VERSION_PATCH);
   const std::string_view here = mlx::core::version();
   if (here == built_for || here.starts_with(built_for + ".")) return;  // ".dev..."
-  graph::FailureDetails details;
-  details.code = MLXCOMM_UNAVAILABLE;
-  details.message = "libmlxcomm_mlx_c is built for MLX " + built_for + ", and this program has " +
-                    std::string(here) + ": build it again";
-  throw graph::OperationError(details);
+  throw graph::OperationError({.code = MLXCOMM_UNAVAILABLE,
+                               .message = "libmlxcomm_mlx_c is built for MLX " + built_for +
+                                          ", and this program has " + std::string(here) +
+                                          ": build it again"});
 }
 
 // Reports once for the process that results are copied, where they are although nobody asked for
@@ -148,12 +147,12 @@ int mlxcomm_mlx_init(mlx_distributed_group* res, bool strict, const char* backen
     }
     const mlxcomm_place place = mlxcomm::graph::DefaultPlace();
     if (strict && place.launched == 0 && place.size == 1) {
-      FailureDetails details;
-      details.code = MLXCOMM_UNAVAILABLE;
-      details.message =
-          "no launcher has said which rank of how many this is. Start the program by mlxcommctl "
-          "launch, mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and MLX_WORLD_SIZE";
-      throw OperationError(details);
+      throw OperationError(
+          {.code = MLXCOMM_UNAVAILABLE,
+           .message =
+               "no launcher has said which rank of how many this is. Start the program by "
+               "mlxcommctl launch, mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and "
+               "MLX_WORLD_SIZE"});
     }
     Set(res, Joined(place, {}));
   });

@@ -70,9 +70,7 @@ void Membership::Seat(std::uint64_t group, std::uint32_t rank, SessionId session
 bool Membership::AddWorld(std::uint64_t group, const JobId& job, std::vector<Member> members,
                           const std::vector<SessionId>& sessions, const LinkCosts& costs,
                           std::uint64_t now_ns) {
-  GroupOrigin origin;
-  origin.job = job;
-  origin.size_at_start = static_cast<std::uint32_t>(members.size());
+  GroupOrigin origin{.job = job, .size_at_start = static_cast<std::uint32_t>(members.size())};
   if (members.size() != sessions.size() ||
       !Add(group, job.name, std::move(origin), std::move(members), costs)) {
     return false;
@@ -198,12 +196,11 @@ Failure Membership::Make(SessionId session, const SplitCall& call, std::uint64_t
   const Failure room = RoomFor(groups_[call.parent].origin.job.user);
   if (!room.ok()) return room;
   const Group& parent = *collectives_.Find(call.parent);
-  GroupOrigin origin;
-  origin.kind = GroupKind::kSplit;
-  origin.job = groups_[call.parent].origin.job;
-  origin.parent = call.parent;
-  origin.parent_ranks = call.ranks;
-  origin.is_main = false;
+  GroupOrigin origin{.kind = GroupKind::kSplit,
+                     .job = groups_[call.parent].origin.job,
+                     .parent = call.parent,
+                     .parent_ranks = call.ranks,
+                     .is_main = false};
   if (!Add(call.group, NameOf(parent, call), std::move(origin), MembersOf(parent, call.ranks),
            parent.costs())) {
     return {FailureCode::kInternal, kNoRank,
@@ -293,13 +290,11 @@ void Membership::SpreadLoss(std::uint64_t group, std::uint64_t now_ns) {
     const auto found = std::ranges::find(ranks, lost);
     Group& child = *collectives_.Find(id);
     if (found == ranks.end() || child.failed()) continue;
-    OperationKey key;
-    key.group = id;
     const auto rank = static_cast<std::uint32_t>(found - ranks.begin());
     child.Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
                 absl::StrCat(child.layout().Describe(rank), " of group ", child.name(),
                              " is lost: ", cause.message)},
-               key, now_ns);
+               {.group = id}, now_ns);
     failed.push_back(id);
   }
   for (const std::uint64_t id : failed) SpreadLoss(id, now_ns);

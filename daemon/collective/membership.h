@@ -29,9 +29,9 @@ enum class GroupKind : std::uint8_t { kWorld, kSplit, kShrunk };
 // How a group was made.
 struct GroupOrigin {
   GroupKind kind = GroupKind::kWorld;
-  JobId job;
-  std::uint64_t parent = 0;                 // Split or shrunk from.
-  std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
+  JobId job = {};
+  std::uint64_t parent = 0;                      // Split or shrunk from.
+  std::vector<std::uint32_t> parent_ranks = {};  // By rank: its rank in the parent.
   // The world group, or one that it has shrunk to.
   bool is_main = true;
   std::uint32_t shrinks = 0;        // Between the world group and this one.

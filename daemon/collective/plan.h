@@ -70,8 +70,8 @@ struct Step {
   bool received_first = false;  // kReduceReceived: received op operand.
   std::uint16_t tag = 0;    // kSend and receives: unique between the two nodes, in each direction.
   std::uint16_t node = 0;   // kSend and receives: index in the layout.
-  Place source;             // kLocal, kSend; kReduceReceived: the operand.
-  Place destination;        // kLocal and receives.
+  Place source = {};        // kLocal, kSend; kReduceReceived: the operand.
+  Place destination = {};   // kLocal and receives.
   std::uint64_t bytes = 0;  // 0: a message without payload, or nothing to do.
   // kLocal: this many sources, source_stride bytes apart, combined in that order. With more than
   // one, source.local_rank names one rank.

@@ -74,11 +74,10 @@ const Planner* Find(OperationKind kind, PlanKind plan, const GroupLayout& layout
 // The cost model's view of the request.
 Traffic TrafficOf(const PlanRequest& request) {
   const Signature& signature = request.signature;
-  Traffic traffic;
-  traffic.kind = PlannedAs(signature.kind);
-  traffic.nodes = request.layout.node_count();
-  traffic.ranks = request.layout.rank_count();
-  traffic.bytes = signature.count * DataTypeBytes(signature.type);
+  Traffic traffic{.kind = PlannedAs(signature.kind),
+                  .nodes = request.layout.node_count(),
+                  .ranks = request.layout.rank_count(),
+                  .bytes = signature.count * DataTypeBytes(signature.type)};
   const OperationRow& row = RowOf(signature.kind);
   const bool to_each = row.input.extent == Extent::kBlocks;
   const bool from_each = row.output.extent == Extent::kBlocks;

@@ -24,12 +24,10 @@ enum FrameType : std::uint8_t {
 
 FrameHeader Read(std::span<const std::byte, FrameHeaderReader::kHeaderBytes> bytes) {
   const auto at = [&](std::size_t place) { return static_cast<std::uint32_t>(bytes[place]); };
-  FrameHeader header;
-  header.length = at(0) << 16 | at(1) << 8 | at(2);
-  header.type = static_cast<std::uint8_t>(bytes[3]);
-  header.flags = static_cast<std::uint8_t>(bytes[4]);
-  header.stream = (at(5) & 0x7f) << 24 | at(6) << 16 | at(7) << 8 | at(8);
-  return header;
+  return {.length = at(0) << 16 | at(1) << 8 | at(2),
+          .type = static_cast<std::uint8_t>(bytes[3]),
+          .flags = static_cast<std::uint8_t>(bytes[4]),
+          .stream = (at(5) & 0x7f) << 24 | at(6) << 16 | at(7) << 8 | at(8)};
 }
 
 }  // namespace

@@ -333,14 +333,12 @@ Links::RailMark Links::MarkOf(const NodeId& peer, const RailPath& path) const {
 
 Links::Join Links::Begin(const Link& link, const RailPath& path, const Link::Standing& told,
                          bool as_dialer, bool anew) {
-  Join join;
-  join.number = next_join_++;
-  join.peer = link.peer().id;
-  join.path = path;
-  join.told = told;
-  join.own = OwnIntroduction(join.told);
-  joins_.push_back({join.number, join.peer, path, as_dialer, anew});
-  return join;
+  joins_.push_back({next_join_, link.peer().id, path, as_dialer, anew});
+  return {.number = next_join_++,
+          .peer = link.peer().id,
+          .path = path,
+          .told = told,
+          .own = OwnIntroduction(told)};
 }
 
 void Links::Abandon(const Join& join) {
@@ -392,11 +390,10 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
                            const wire::Introduction& theirs, std::uint64_t now_ns) {
   Abandon(join);
   Peer& peer = *PeerOf(join.peer);
-  NodeIdentity identity;
-  identity.id = join.peer;
-  identity.name = MakePrintable(TextOf(theirs.node_name));
-  identity.software_version = MakePrintable(TextOf(theirs.software_version));
-  identity.incarnation = theirs.incarnation;
+  const NodeIdentity identity{.id = join.peer,
+                              .name = MakePrintable(TextOf(theirs.node_name)),
+                              .software_version = MakePrintable(TextOf(theirs.software_version)),
+                              .incarnation = theirs.incarnation};
   const absl::Status added =
       peer.link->AddRail(std::move(rail), join.path, identity, theirs, join.told, now_ns);
   if (added.ok()) {

@@ -252,12 +252,10 @@ void Loop::ServeOn(const absl::Status& why) {
   next_refused_ns_ = platform::MonotonicNow();
   release_of_next_.clear();
   spdlog::warn("SIGUSR2: no restart: {}", next_refused_);
-  record::LoggedEvent event;
-  event.kind = "restart_refused";
-  event.severity = record::EventSeverity::kWarning;
-  event.object = "program";
-  event.text = MakePrintable(next_refused_);
-  OnEvent(std::move(event));
+  OnEvent({.kind = "restart_refused",
+           .severity = record::EventSeverity::kWarning,
+           .object = "program",
+           .text = MakePrintable(next_refused_)});
   Stay();
 }
 

@@ -86,18 +86,17 @@ void Carrier::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
 
 void Carrier::SendFrame(const collective::Action& action, wire::FrameType type,
                         std::uint64_t now_ns) {
-  wire::FrameHeader header;
-  header.type = type;
-  header.step = action.step;
-  header.group = action.key.group;
-  header.number = action.key.number;
-  header.source_rank = action.key.source_rank;
-  header.destination_rank = action.key.destination_rank;
-  header.tag = action.key.tag;
-  header.digest = action.digest;
-  header.offset = action.offset;
+  wire::FrameHeader header{
+      .type = type,
+      .step = action.step,
+      .group = action.key.group,
+      .number = action.key.number,
+      .source_rank = action.key.source_rank,
+      .destination_rank = action.key.destination_rank,
+      .tag = action.key.tag,
+      .offset = type == wire::FrameType::kCredit ? action.bytes : action.offset,
+      .digest = action.digest};
   if (action.solicited) header.flags = wire::kSolicited;
-  if (type == wire::FrameType::kCredit) header.offset = action.bytes;
   if (type == wire::FrameType::kEager || type == wire::FrameType::kData) {
     header.payload_bytes = static_cast<std::uint32_t>(action.bytes);
   }
@@ -198,9 +197,8 @@ void Carrier::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
         node, absl::InternalError(absl::StrCat("a message of ", bytes.size(), " bytes, at most ",
                                                wire::kControlBytesMax, " can be sent")));
   }
-  wire::FrameHeader header;
-  header.type = wire::FrameType::kControl;
-  header.payload_bytes = static_cast<std::uint32_t>(bytes.size());
+  const wire::FrameHeader header{.type = wire::FrameType::kControl,
+                                 .payload_bytes = static_cast<std::uint32_t>(bytes.size())};
   const absl::Status sent =
       links_.Send(node, header, reinterpret_cast<const std::byte*>(bytes.data()), 0);
   if (!sent.ok()) OnMessageNotSent(node, sent);

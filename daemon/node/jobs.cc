@@ -442,9 +442,7 @@ void Jobs::GiveUpPlace(SessionId session, std::uint64_t new_group) {
 
 void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {
   collective::Group* const found = collectives_.Find(group);
-  OperationKey key;
-  key.group = group;
-  if (found != nullptr) found->Fail(failure, key, now_ns_);
+  if (found != nullptr) found->Fail(failure, {.group = group}, now_ns_);
 }
 
 v1::LinkCosts Jobs::OwnCosts() {

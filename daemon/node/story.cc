@@ -11,13 +11,11 @@ using record::EventSeverity;
 
 void Story::Tell(const char* kind, EventSeverity severity, const std::string& object,
                  const std::string& text, std::optional<std::string> user) {
-  record::LoggedEvent event;
-  event.kind = kind;
-  event.severity = severity;
-  event.object = MakePrintable(object);  // Parts of it come from other nodes.
-  event.text = MakePrintable(text);
-  event.user = std::move(user);
-  port_.OnEvent(std::move(event));
+  port_.OnEvent({.kind = kind,
+                 .severity = severity,
+                 .object = MakePrintable(object),  // Parts of it come from other nodes.
+                 .text = MakePrintable(text),
+                 .user = std::move(user)});
 }
 
 void Story::OnNodeUp(const fabric::NodeIdentity& node) {

@@ -201,10 +201,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
     return RecordRail(recorder, name);
   };
 
-  LoopOptions loop_options;
-  loop_options.scheduling = scheduling;
-  loop_options.ranks_meet = config.ranks_meet();
-  loop_options.ends_with_last_client = options.is_private;
+  const LoopOptions loop_options{.ranks_meet = config.ranks_meet(),
+                                 .scheduling = scheduling,
+                                 .ends_with_last_client = options.is_private};
   daemon->loop_ =
       std::make_unique<Loop>(daemon->io_, loop_options, *daemon->recorder_, daemon->events_);
   daemon->loop_->set_on_useless(
@@ -270,15 +269,13 @@ void Daemon::TellOfReload(record::EventSeverity severity, const std::string& obj
               : severity == EventSeverity::kWarning ? spdlog::level::warn
                                                     : spdlog::level::info,
               "SIGHUP: {}: {}", object, text);
-  record::LoggedEvent event;
-  event.unix_ns = platform::UnixNow();
-  event.kind = severity == EventSeverity::kNote      ? "reloaded"
-               : severity == EventSeverity::kWarning ? "restart_needed"
-                                                     : "reload_failed";
-  event.severity = severity;
-  event.object = object;
-  event.text = MakePrintable(text);
-  events_.Add(std::move(event));
+  events_.Add({.unix_ns = platform::UnixNow(),
+               .kind = severity == EventSeverity::kNote      ? "reloaded"
+                       : severity == EventSeverity::kWarning ? "restart_needed"
+                                                             : "reload_failed",
+               .severity = severity,
+               .object = object,
+               .text = MakePrintable(text)});
 }
 
 void Daemon::Reload(const absl::Status& log_reopened) {

@@ -36,7 +36,7 @@ struct LoggedEvent {
   EventSeverity severity = EventSeverity::kNote;
   std::string object;  // "link to studio-2"
   std::string text;
-  std::optional<std::string> user;  // Its user (proto/types/job_id.h); empty: visible to all.
+  std::optional<std::string> user = {};  // Its user (proto/types/job_id.h); empty: visible to all.
 };
 
 class EventLog {

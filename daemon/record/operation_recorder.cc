@@ -55,9 +55,7 @@ OperationRecorder::State& OperationRecorder::StateOf(const collective::Operation
 }
 
 Event OperationRecorder::NewEvent(EventKind kind, const State& state) const {
-  Event event;
-  event.kind = kind;
-  event.time_ns = now_ns_;
+  Event event{.time_ns = now_ns_, .kind = kind};
   event.set_name(state.name);
   return event;
 }

@@ -22,15 +22,16 @@ class RecordedRail final : public fabric::RailObserver {
   void Record(record::EventKind kind, const wire::FrameHeader& header, std::uint64_t begin_ns,
               std::uint64_t end_ns) {
     if (header.type != wire::FrameType::kEager && header.type != wire::FrameType::kData) return;
-    record::Event event;
-    event.kind = kind;
-    event.time_ns = begin_ns;
-    event.duration_ns = end_ns - begin_ns;
-    event.bytes = header.payload_bytes;
-    event.set_name(
-        {header.group, header.number, header.source_rank, header.destination_rank, header.tag});
-    event.step = header.step;
-    track_.Write(event);
+    track_.Write({.time_ns = begin_ns,
+                  .duration_ns = end_ns - begin_ns,
+                  .bytes = header.payload_bytes,
+                  .group = header.group,
+                  .number = header.number,
+                  .source_rank = header.source_rank,
+                  .destination_rank = header.destination_rank,
+                  .tag = header.tag,
+                  .kind = kind,
+                  .step = header.step});
   }
 
   record::FlightRecorder& recorder_;

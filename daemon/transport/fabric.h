@@ -165,15 +165,15 @@ struct FabricOptions {
 
 struct RailSnapshot {
   Transport transport = Transport::kTcp;  // As in RailPath; a rail itself does not say it.
-  std::string local_address;
-  std::string remote_address;
-  std::string local_interface;  // As in RailPath; empty for a route.
-  std::string remote_interface;
-  std::string detail;                     // For people: why it is not up.
+  std::string local_address = {};
+  std::string remote_address = {};
+  std::string local_interface = {};  // As in RailPath; empty for a route.
+  std::string remote_interface = {};
+  std::string detail = {};                // For people: why it is not up.
   LinkReason reason = LinkReason::kNone;  // The same for programs.
   bool peers_reason = false;              // It is the other side that has said so, of itself.
-  std::string security;  // "tls", "plain"; empty: for each hop its own, or not up yet.
-  ClusterKeyId key{};    // That it was proved with; zero where security is empty.
+  std::string security = {};  // "tls", "plain"; empty: for each hop its own, or not up yet.
+  ClusterKeyId key{};         // That it was proved with; zero where security is empty.
   wire::VersionRange peers_versions{};  // Of the protocol; {0, 0}: not asked by this rail.
   bool up = false;
   std::uint64_t sent_bytes = 0;
@@ -195,8 +195,8 @@ struct RailSnapshot {
   std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
   std::uint32_t round_trips = 0;        // How many have been measured.
   // Of RDMA rails.
-  std::string device;
-  std::string service;  // "UC", "RC"; empty: not up.
+  std::string device = {};
+  std::string service = {};  // "UC", "RC"; empty: not up.
   std::uint64_t lost_messages = 0;
 };
 

@@ -114,9 +114,8 @@ bool FrameWriter::TellGivenUp(LinkReason why) {
       if (At(--outgoing_count_).frame.header.payload_bytes >= kLargeBytes) --large_frames_;
     }
     echo_due_ = heartbeat_due_ = false;
-    wire::FrameHeader header;
-    header.type = wire::FrameType::kGivenUp;
-    header.tag = static_cast<std::uint32_t>(why);
+    const wire::FrameHeader header{.type = wire::FrameType::kGivenUp,
+                                   .tag = static_cast<std::uint32_t>(why)};
     At(outgoing_count_++) = {{header, nullptr}};
   }
   while (Write()) {

@@ -158,11 +158,9 @@ bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
   const collective::LocalWork& work = *slot.work;
   const std::uint64_t elements =
       std::min(slot.piece_elements, work.elements - std::min(work.elements, piece.first));
-  record::Event event;
-  event.kind = record::EventKind::kWorked;
+  record::Event event{
+      .time_ns = now_ns, .bytes = BytesOf(work, elements), .kind = record::EventKind::kWorked};
   event.set_name(slot.operation);
-  event.bytes = BytesOf(work, elements);
-  event.time_ns = now_ns;
   if (elements > 0) DoPart(work, piece.first, elements, slot.stores);
   now_ns = platform::MonotonicNow();
   event.duration_ns = now_ns - event.time_ns;

@@ -67,9 +67,7 @@ std::string JsonOrWhyNot(const Failure& failure, const Message& message) {
 }
 
 std::string Said(const std::vector<std::string>& words) {
-  ProgramOptions options;
-  options.with_errors = true;
-  const auto output = RunProgram(words, options);
+  const auto output = RunProgram(words, {.with_errors = true});
   std::string text = output.ok() ? output->text : std::string(output.status().message());
   while (text.ends_with('\n')) text.pop_back();
   return "$ " + CommandLine(words) + "\n" + text + "\n";
@@ -366,10 +364,8 @@ int RunBugreport(const BugreportOptions& options) {
   // Made beforehand, so that others cannot read it while it grows; never replaces another file.
   if (!WriteNewFile(output, ""))
     return FailInside("cannot make " + output + ": " + std::strerror(errno));
-  ProgramOptions with_errors;
-  with_errors.with_errors = true;
-  with_errors.timeout_ns = 60'000'000'000;
-  const auto packed = RunProgram({"tar", "-czf", output, "-C", work.path(), name}, with_errors);
+  const auto packed = RunProgram({"tar", "-czf", output, "-C", work.path(), name},
+                                 {.timeout_ns = 60'000'000'000, .with_errors = true});
   if (!packed.ok() || packed->exit_code != 0) {
     ::unlink(output.c_str());
     return FailInside("tar: " +

@@ -26,9 +26,7 @@ namespace {
 
 // Its output, or empty with the reason in `facts`.
 std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
-  ProgramOptions options;
-  options.timeout_ns = 20'000'000'000;
-  const absl::StatusOr<ProgramOutput> output = RunProgram(words, options);
+  const auto output = RunProgram(words, {.timeout_ns = 20'000'000'000});
   if (output.ok() && output->exit_code == 0) return output->text;
   facts.unknown.push_back(output.ok() ? absl::StrCat(words[0], " ended with ", output->exit_code)
                                       : std::string(output.status().message()));
@@ -197,9 +195,8 @@ KeyTrouble FindKeyTrouble(const std::string& path) {
 }
 
 absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path) {
-  ProgramOptions with_errors;
-  with_errors.with_errors = true;
-  const auto checked = RunProgram({program, "--check-config", "--config", path}, with_errors);
+  const auto checked =
+      RunProgram({program, "--check-config", "--config", path}, {.with_errors = true});
   if (!checked.ok()) return checked.status();
   if (checked->exit_code == 0) return std::string();
   const std::string said(absl::StripAsciiWhitespace(checked->text));

@@ -60,9 +60,7 @@ std::string RunFix(const Fix& fix) {
   std::vector<std::vector<std::string>> commands = fix.then;
   commands.insert(commands.begin(), fix.command);
   for (const std::vector<std::string>& words : commands) {
-    ProgramOptions options;
-    options.with_errors = true;
-    const auto output = RunProgram(words, options);
+    const auto output = RunProgram(words, {.with_errors = true});
     if (output.ok() && output->exit_code == 0) continue;
     std::string said = output.ok() ? output->text : std::string(output.status().message());
     while (said.ends_with('\n')) said.pop_back();
@@ -95,15 +93,13 @@ bool Mend(const std::vector<Finding>& findings, bool yes) {
 }
 
 SshFacts TrySsh(const SshTargets& wanted, const ClusterFacts& cluster) {
-  SshFacts facts;
-  facts.asked = true;
-  facts.of_cluster = wanted.of_cluster;
   NodeHosts chosen;
   if (wanted.of_cluster && cluster.daemon_answers) chosen = HostsOfNodes(cluster.status);
-  facts.nameless = chosen.nameless;
   chosen.hosts.insert(chosen.hosts.end(), wanted.hosts.begin(), wanted.hosts.end());
-  facts.hosts = ProbeHosts(chosen.hosts, wanted.how);
-  return facts;
+  return {.asked = true,
+          .of_cluster = wanted.of_cluster,
+          .hosts = ProbeHosts(chosen.hosts, wanted.how),
+          .nameless = chosen.nameless};
 }
 
 // The hosts for which launch would call ssh, each once.

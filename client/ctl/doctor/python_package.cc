@@ -49,9 +49,8 @@ bool IsApplesOwn([[maybe_unused]] const std::string& python) {
 
 // A Python without the package, or a program that is none, is left out.
 absl::StatusOr<bool> HasPackage(const std::string& python, std::uint64_t timeout_ns) {
-  ProgramOptions options;
-  options.timeout_ns = timeout_ns;
-  const auto answer = RunProgram({python, "-c", absl::StrCat(kNotFromHere, kHasPackage)}, options);
+  const auto answer = RunProgram({python, "-c", absl::StrCat(kNotFromHere, kHasPackage)},
+                                 {.timeout_ns = timeout_ns});
   if (answer.ok()) return answer->exit_code == 0;
   if (absl::IsNotFound(answer.status()) || absl::IsUnavailable(answer.status())) return false;
   return answer.status();
@@ -86,9 +85,7 @@ PythonFacts CollectPython(const PythonOptions& options, std::vector<std::string>
     const auto has = HasPackage(python, options.looking_timeout_ns);
     if (!has.ok()) unknown.emplace_back(has.status().message());
     if (!has.ok() || !*has) continue;
-    ProgramOptions how;
-    how.timeout_ns = options.testing_timeout_ns;
-    how.with_errors = true;
+    ProgramOptions how{.timeout_ns = options.testing_timeout_ns, .with_errors = true};
     if (!options.socket_path.empty()) {
       how.environment.emplace_back("MLXCOMM_SOCKET", options.socket_path);
     }

@@ -33,9 +33,7 @@ Outcome Try(const RdmaTrialsOptions& options, const std::string& name,
             const std::string& device = "") {
   Words words = {options.program, kTrialArgument, options.config_file, name};
   if (!device.empty()) words.push_back(device);
-  ProgramOptions how;
-  how.timeout_ns = options.trial_timeout_ns;
-  const auto output = RunProgram(words, how);
+  const auto output = RunProgram(words, {.timeout_ns = options.trial_timeout_ns});
   if (!output.ok()) {
     const bool held = absl::IsAborted(output.status());
     const bool hung = held || absl::IsDeadlineExceeded(output.status());

@@ -167,10 +167,8 @@ std::vector<SshHostFacts> ProbeHosts(const std::vector<std::string>& hosts,
                                      const SshProbeOptions& options) {
   std::vector<SshHostFacts> facts(hosts.size());
   const std::string asked = ProbeCommand(options.own_path, options.socket_path);
-  ProgramOptions how;
-  how.timeout_ns = options.timeout_ns;
-  how.with_errors = true;
-  how.until_exit = true;
+  const ProgramOptions how{
+      .timeout_ns = options.timeout_ns, .with_errors = true, .until_exit = true};
   std::atomic<std::size_t> next{0};
   const auto probe = [&] {
     for (std::size_t i = next++; i < hosts.size(); i = next++) {

@@ -219,15 +219,14 @@ void SshHost::TakeEnd(const v1::LaunchEnded& told) {
 }
 
 void SshHost::TakeOutcome(const v1::LaunchOutcome& told) {
-  JobOutcome outcome;
-  outcome.joined = told.joined();
-  outcome.is_known = told.is_known();
-  outcome.loads_mlxcomm = told.loads_mlxcomm();
-  outcome.code = MakePrintable(Utf8Prefix(told.code(), kToldBytesMax));
-  outcome.detail = MakePrintable(Utf8Prefix(told.detail(), kToldBytesMax));
-  outcome.pid = told.pid();
-  outcome.size = told.size();
-  listener_.OnOutcome(outcome, MakePrintable(Utf8Prefix(told.why_alone(), kToldBytesMax)));
+  listener_.OnOutcome({.is_known = told.is_known(),
+                       .joined = told.joined(),
+                       .loads_mlxcomm = told.loads_mlxcomm(),
+                       .code = MakePrintable(Utf8Prefix(told.code(), kToldBytesMax)),
+                       .detail = MakePrintable(Utf8Prefix(told.detail(), kToldBytesMax)),
+                       .pid = told.pid(),
+                       .size = told.size()},
+                      MakePrintable(Utf8Prefix(told.why_alone(), kToldBytesMax)));
 }
 
 void SshHost::Reap() {

@@ -85,11 +85,10 @@ std::string CopyFile(const ServiceStep& step) {
 }
 
 std::string RunWords(const ServiceStep& step) {
-  ProgramOptions options;
-  options.timeout_ns = static_cast<std::uint64_t>(step.patience_s) * kNsPerS;
-  options.with_errors = true;
-  options.until_exit = true;
-  const absl::StatusOr<ProgramOutput> output = RunProgram(OfMacos(step.words), options);
+  const auto output = RunProgram(
+      OfMacos(step.words), {.timeout_ns = static_cast<std::uint64_t>(step.patience_s) * kNsPerS,
+                            .with_errors = true,
+                            .until_exit = true});
   if (step.may_fail) return {};
   if (!output.ok()) return std::string(output.status().message());
   if (output->exit_code == 0) return {};

@@ -109,9 +109,7 @@ void CheckConfig(ServiceFacts& facts) {
 // What otool says; none: it has failed, and why is noted.
 std::optional<std::string> AskOtool(const char* what, const std::string& file,
                                     ServiceFacts& facts) {
-  ProgramOptions with_errors;
-  with_errors.with_errors = true;
-  const auto said = RunProgram(OfMacos({"otool", what, file}), with_errors);
+  const auto said = RunProgram(OfMacos({"otool", what, file}), {.with_errors = true});
   if (said.ok() && said->exit_code == 0) return said->text;
   const std::string why = said.ok() ? absl::StrCat("ended ", HowEnded(said->exit_code), ": ",
                                                    absl::StripAsciiWhitespace(said->text))

@@ -17,12 +17,7 @@ PlanWriter::PlanWriter(const PlanRequest& request, Plan& plan)
 
 std::int32_t PlanWriter::Copy(const Place& source, const Place& destination, std::uint64_t bytes,
                               Before before) {
-  Step step;
-  step.kind = StepKind::kLocal;
-  step.source = source;
-  step.destination = destination;
-  step.bytes = bytes;
-  return plan_.Add(step, before);
+  return plan_.Add({.source = source, .destination = destination, .bytes = bytes}, before);
 }
 
 std::int32_t PlanWriter::Combine(std::uint64_t offset, const Place& destination,
@@ -33,15 +28,13 @@ std::int32_t PlanWriter::Combine(std::uint64_t offset, const Place& destination,
 std::int32_t PlanWriter::CombineSlots(const Place& first, std::uint64_t stride,
                                       const Place& destination, std::uint64_t bytes,
                                       std::span<const std::int32_t> before) {
-  Step step;
-  step.kind = StepKind::kLocal;
-  step.finishes = true;
-  step.source = first;
-  step.source_count = static_cast<std::uint32_t>(nodes());
-  step.source_stride = stride;
-  step.destination = destination;
-  step.bytes = bytes;
-  return plan_.Add(step, before);
+  return plan_.Add({.finishes = true,
+                    .source = first,
+                    .destination = destination,
+                    .bytes = bytes,
+                    .source_count = static_cast<std::uint32_t>(nodes()),
+                    .source_stride = stride},
+                   before);
 }
 
 PlanWriter::Value PlanWriter::Contribution(std::uint64_t offset, const Place& work,
@@ -52,12 +45,10 @@ PlanWriter::Value PlanWriter::Contribution(std::uint64_t offset, const Place& wo
 
 Step PlanWriter::Exchange(StepKind kind, int node, std::uint64_t tag, std::uint64_t bytes) const {
   MLXCOMM_INVARIANT(node != self() && tag <= UINT16_MAX);
-  Step step;
-  step.kind = kind;
-  step.tag = static_cast<std::uint16_t>(tag);
-  step.node = static_cast<std::uint16_t>(node);
-  step.bytes = bytes;
-  return step;
+  return {.kind = kind,
+          .tag = static_cast<std::uint16_t>(tag),
+          .node = static_cast<std::uint16_t>(node),
+          .bytes = bytes};
 }
 
 std::int32_t PlanWriter::Send(int node, std::uint64_t tag, const Place& source, std::uint64_t bytes,

@@ -141,11 +141,10 @@ void CircuitRail::SendWhatFits() {
 
 bool CircuitRail::SendPiece(const wire::FrameHeader& inner, const std::byte* piece,
                             std::uint32_t offset, std::uint32_t bytes) {
-  wire::FrameHeader outer;
-  outer.type = wire::FrameType::kCircuitFrame;
-  outer.group = circuit_;
-  outer.offset = offset;
-  outer.payload_bytes = static_cast<std::uint32_t>(sizeof inner) + bytes;
+  const wire::FrameHeader outer{.type = wire::FrameType::kCircuitFrame,
+                                .payload_bytes = static_cast<std::uint32_t>(sizeof inner) + bytes,
+                                .group = circuit_,
+                                .offset = offset};
   std::memcpy(piece_.data(), &inner, sizeof inner);
   if (bytes > 0) std::memcpy(piece_.data() + sizeof inner, piece, bytes);
   if (!port_.SendOnCircuit(circuit_, outer, piece_.data())) {
@@ -161,10 +160,7 @@ bool CircuitRail::SendPiece(const wire::FrameHeader& inner, const std::byte* pie
 // Between frames on the wire, but not in their order: it concerns the rail alone.
 void CircuitRail::SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns) {
   if (frames_under_way_ >= wire::kCircuitFramesMax + kSpareFrames / 2) return;
-  wire::FrameHeader inner;
-  inner.type = type;
-  inner.offset = clock_ns;
-  SendPiece(inner, nullptr, 0, 0);
+  SendPiece({.type = type, .offset = clock_ns}, nullptr, 0, 0);
 }
 
 void CircuitRail::OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns) {
@@ -191,11 +187,10 @@ void CircuitRail::TellTaken(std::size_t bytes) {
   ++untold_frames_;
   untold_bytes_ += static_cast<std::uint32_t>(bytes);
   if (untold_frames_ < kUntoldFrames && untold_bytes_ < kUntoldBytes) return;
-  wire::FrameHeader credit;
-  credit.type = wire::FrameType::kCircuitCredit;
-  credit.group = circuit_;
-  credit.number = std::exchange(untold_frames_, 0);
-  credit.offset = std::exchange(untold_bytes_, 0);
+  const wire::FrameHeader credit{.type = wire::FrameType::kCircuitCredit,
+                                 .group = circuit_,
+                                 .number = std::exchange(untold_frames_, 0),
+                                 .offset = std::exchange(untold_bytes_, 0)};
   if (!port_.SendOnCircuit(circuit_, credit, nullptr)) {
     GiveUp("the first node on the way back takes no more");
   }
@@ -279,15 +274,13 @@ void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
 }
 
 RailSnapshot CircuitRail::Snapshot() const {
-  RailSnapshot snapshot;
-  snapshot.local_address = "through " + through_;
-  snapshot.remote_address = peer_;
-  snapshot.peers_versions = peers_versions_;
-  snapshot.up = !down_;
-  snapshot.sent_bytes = sent_bytes_;
-  snapshot.received_bytes = received_bytes_;
-  snapshot.round_trip_ns = round_trip_ns_;
-  return snapshot;
+  return {.local_address = "through " + through_,
+          .remote_address = peer_,
+          .peers_versions = peers_versions_,
+          .up = !down_,
+          .sent_bytes = sent_bytes_,
+          .received_bytes = received_bytes_,
+          .round_trip_ns = round_trip_ns_};
 }
 
 }  // namespace mlxcomm::fabric

@@ -49,11 +49,7 @@ std::vector<std::byte> OpeningOf(const wire::Introduction& own, const std::vecto
 }
 
 wire::FrameHeader Header(wire::FrameType type, std::uint64_t circuit, std::size_t bytes) {
-  wire::FrameHeader header;
-  header.type = type;
-  header.group = circuit;
-  header.payload_bytes = static_cast<std::uint32_t>(bytes);
-  return header;
+  return {.type = type, .payload_bytes = static_cast<std::uint32_t>(bytes), .group = circuit};
 }
 
 constexpr char kTooManyFar[] = "as many nodes as may be are linked through others here already";
@@ -291,11 +287,10 @@ std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
 absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introduction& theirs,
                                const Link::Standing& told, std::uint64_t now_ns) {
   Circuit& circuit = circuits_.at(id);
-  NodeIdentity peer;
-  peer.id = circuit.OtherEnd();
-  peer.name = MakePrintable(TextOf(theirs.node_name));
-  peer.software_version = MakePrintable(TextOf(theirs.software_version));
-  peer.incarnation = theirs.incarnation;
+  const NodeIdentity peer{.id = circuit.OtherEnd(),
+                          .name = MakePrintable(TextOf(theirs.node_name)),
+                          .software_version = MakePrintable(TextOf(theirs.software_version)),
+                          .incarnation = theirs.incarnation};
   auto rail =
       std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, theirs.versions, now_ns);
   circuit.rail = rail.get();

@@ -22,10 +22,10 @@ bool Router::SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& h
 
 bool Router::Tell(const NodeId& neighbour, const Advertisement& advertisement) {
   const std::vector<std::byte> payload = Encode(advertisement);
-  wire::FrameHeader header;
-  header.type = wire::FrameType::kTopology;
-  header.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  return SendToNeighbour(neighbour, header, payload.data());
+  return SendToNeighbour(neighbour,
+                         {.type = wire::FrameType::kTopology,
+                          .payload_bytes = static_cast<std::uint32_t>(payload.size())},
+                         payload.data());
 }
 
 void Router::Flood(const Advertisement& advertisement, const NodeId* but) {

@@ -29,11 +29,11 @@ struct DriverRequest {
   std::array<char, 32> version{};
   std::array<char, 1024> library{};
   std::array<char, 64> device{};
-  queue::SchedulingPolicy scheduling;  // kOpen: the daemon's.
-  Limits limits;
-  QueuePairShape shape;
+  queue::SchedulingPolicy scheduling = {};  // kOpen: the daemon's.
+  Limits limits = {};
+  QueuePairShape shape = {};
   Gid gid{};
-  QueuePairAddress peer;
+  QueuePairAddress peer = {};
   std::uint64_t offset = 0;  // Of what is registered, in what the descriptor is of.
   std::uint64_t bytes = 0;
 };

@@ -66,22 +66,12 @@ void DriverThread::Give(Job job) {
 
 void DriverThread::Make(std::uint64_t ticket, const QueuePairShape& shape, const Gid& gid,
                         std::uint32_t pairs_most) {
-  Job job;
-  job.ticket = ticket;
-  job.shape = shape;
-  job.gid = gid;
-  job.pairs_most = pairs_most;
-  Give(std::move(job));
+  Give({.ticket = ticket, .shape = shape, .gid = gid, .pairs_most = pairs_most});
 }
 
 void DriverThread::Connect(std::uint64_t ticket, std::unique_ptr<QueuePair> pair,
                            const QueuePairAddress& peer) {
-  Job job;
-  job.kind = Job::Kind::kConnect;
-  job.ticket = ticket;
-  job.pair = std::move(pair);
-  job.peer = peer;
-  Give(std::move(job));
+  Give({.kind = Job::Kind::kConnect, .ticket = ticket, .pair = std::move(pair), .peer = peer});
 }
 
 void DriverThread::Cancel(std::uint64_t ticket) {
@@ -100,10 +90,7 @@ std::size_t DriverThread::waiting() const {
 }
 
 void DriverThread::Destroy(std::unique_ptr<QueuePair> pair) {
-  Job job;
-  job.kind = Job::Kind::kDestroy;
-  job.pair = std::move(pair);
-  Give(std::move(job));
+  Give({.kind = Job::Kind::kDestroy, .pair = std::move(pair)});
 }
 
 bool DriverThread::Pop(Result& result) {

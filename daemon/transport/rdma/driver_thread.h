@@ -93,11 +93,11 @@ class DriverThread {
     enum class Kind : std::uint8_t { kMake, kConnect, kDestroy };
     Kind kind = Kind::kMake;
     std::uint64_t ticket = 0;
-    QueuePairShape shape;
+    QueuePairShape shape = {};
     Gid gid{};
     std::uint32_t pairs_most = 0;
-    std::unique_ptr<QueuePair> pair;
-    QueuePairAddress peer;
+    std::unique_ptr<QueuePair> pair = nullptr;
+    QueuePairAddress peer = {};
   };
   // What the thread shares with this, and keeps when this has gone.
   struct Shared final : ArenaRegionsPort {

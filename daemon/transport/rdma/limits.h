@@ -137,22 +137,20 @@ inline Limits AppleLimits(std::string_view macos_version) {
 // Of soft-RoCE and network cards on Linux, before the device has been asked: it says how many
 // there may be of what. Messages may be shorter than their receives [rdma-vm].
 inline Limits LinuxLimits() {
-  Limits limits;
-  limits.service = Service::kReliable;
-  limits.equal_frame_bytes = 0;
-  limits.frames_max = 16384;
-  limits.message_bytes_max = 1u << 30;
-  limits.queue_pairs_max = 1u << 16;
-  limits.regions_max = 1u << 16;
-  limits.region_bytes_max = std::uint64_t{1} << 30;
-  limits.arena_regions_max = 256;
-  limits.region_boundary = 0;
-  limits.remote_access = false;
-  limits.receives_after_ready = false;
-  limits.error_before_destroy = true;
-  limits.message_bytes = 32 * 1024;
-  limits.messages_max = 64;
-  return limits;
+  return {.service = Service::kReliable,
+          .equal_frame_bytes = 0,
+          .frames_max = 16384,
+          .message_bytes_max = 1u << 30,
+          .queue_pairs_max = 1u << 16,
+          .regions_max = 1u << 16,
+          .region_bytes_max = std::uint64_t{1} << 30,
+          .arena_regions_max = 256,
+          .region_boundary = 0,
+          .remote_access = false,
+          .receives_after_ready = false,
+          .error_before_destroy = true,
+          .message_bytes = 32 * 1024,
+          .messages_max = 64};
 }
 
 }  // namespace mlxcomm::fabric::rdma

@@ -215,15 +215,14 @@ bool MessageStream::NextSend(Outgoing& message) {
   last_sent_ns_ = now_ns_;
   message = {next.slot, shape_.slot_bytes, next.from, next.known};
   if (next.from != nullptr) return true;
-  wire::MessageHeader header;
-  header.bytes = next.bytes;
-  header.connection = shape_.connection;
-  header.number = number;
-  header.seen = seen_;
-  header.posted = posted_;
-  header.first_frame = next.first_frame;
-  header.raw = next.raw;
-  header.raw_bytes = next.raw > 0 ? shape_.slot_bytes : 0;
+  wire::MessageHeader header{.bytes = next.bytes,
+                             .connection = shape_.connection,
+                             .number = number,
+                             .seen = seen_,
+                             .posted = posted_,
+                             .first_frame = next.first_frame,
+                             .raw = next.raw,
+                             .raw_bytes = next.raw > 0 ? shape_.slot_bytes : 0};
   header.sum = SumOf(header);
   std::memcpy(SlotAt(next.slot), &header, sizeof header);
   told_ = std::max(told_, seen_ + posted_);

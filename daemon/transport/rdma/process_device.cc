@@ -23,13 +23,6 @@
 namespace mlxcomm::fabric::rdma {
 namespace {
 
-DriverRequest RequestOf(DriverRequest::Kind kind, std::uint32_t id) {
-  DriverRequest request;
-  request.kind = kind;
-  request.id = id;
-  return request;
-}
-
 class ProcessDevice final : public Device, public std::enable_shared_from_this<ProcessDevice> {
  public:
   ProcessDevice(std::shared_ptr<DriverProcess> process, std::string name, const Limits& limits)
@@ -84,7 +77,8 @@ class ProcessRegion final : public Region {
       : Region(data, bytes, id), device_(std::move(device)), owner_(std::move(owner)) {}
   ~ProcessRegion() override {
     // One that has ended has let go of everything.
-    static_cast<void>(device_->process().Call(RequestOf(DriverRequest::Kind::kDeregister, key())));
+    static_cast<void>(
+        device_->process().Call({.kind = DriverRequest::Kind::kDeregister, .id = key()}));
     device_->OnRegionGone(key());
   }
   const ProcessDevice* device() const { return device_.get(); }
@@ -122,7 +116,7 @@ class ProcessQueuePair final : public QueuePair {
   }
   ~ProcessQueuePair() override {
     const absl::StatusOr<DriverAnswer> answer =
-        device_->process().Call(RequestOf(DriverRequest::Kind::kDestroy, id_));
+        device_->process().Call({.kind = DriverRequest::Kind::kDestroy, .id = id_});
     // One that the driver keeps is counted until its process has ended.
     const bool is_kept = !answer.ok() && device_->DriverEnded().ok();
     if (!is_kept) device_->OnQueuePairGone();
@@ -191,9 +185,8 @@ class ProcessQueuePair final : public QueuePair {
 };
 
 absl::Status ProcessQueuePair::Connect(const QueuePairAddress& peer) {
-  DriverRequest request = RequestOf(DriverRequest::Kind::kConnect, id_);
-  request.peer = peer;
-  const absl::StatusOr<DriverAnswer> answer = device_->process().Call(request);
+  const absl::StatusOr<DriverAnswer> answer = device_->process().Call(
+      {.kind = DriverRequest::Kind::kConnect, .id = id_, .peer = peer});
   if (!answer.ok()) return answer.status();
   std::fill_n(posted_.begin(), messages_, true);
   return absl::OkStatus();
@@ -266,8 +259,7 @@ absl::Status ProcessQueuePair::Arm() {
 
 // The other process's part is asked, so that one that hangs is found also where nothing is sent.
 bool ProcessDevice::IsThere() {
-  const absl::StatusOr<DriverAnswer> answer =
-      process_->Call(RequestOf(DriverRequest::Kind::kLook, 0));
+  const absl::StatusOr<DriverAnswer> answer = process_->Call({.kind = DriverRequest::Kind::kLook});
   return answer.ok() && answer->is_there != 0;
 }
 
@@ -284,10 +276,7 @@ absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
   }
   FileDescriptor doorbell(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  DriverRequest request;
-  request.kind = DriverRequest::Kind::kMake;
-  request.shape = shape;
-  request.gid = gid;
+  DriverRequest request{.kind = DriverRequest::Kind::kMake, .shape = shape, .gid = gid};
   {
     const std::lock_guard lock(mutex_);
     request.id = ++last_pair_;
@@ -318,10 +307,9 @@ absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(const Clie
   if (arena.descriptor < 0) {
     return absl::UnavailableError("memory that cannot be shared with the driver's process");
   }
-  DriverRequest request;
-  request.kind = DriverRequest::Kind::kRegister;
-  request.offset = static_cast<std::uint64_t>(data - arena.data);
-  request.bytes = bytes;
+  DriverRequest request{.kind = DriverRequest::Kind::kRegister,
+                        .offset = static_cast<std::uint64_t>(data - arena.data),
+                        .bytes = bytes};
   {
     const std::lock_guard lock(mutex_);
     const auto free = std::ranges::find(region_bytes_, 0);
@@ -350,8 +338,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(const std::string& program
                                                       const std::string& name, const Limits& limits,
                                                       const queue::SchedulingPolicy& scheduling,
                                                       std::uint64_t call_ns) {
-  DriverRequest request;
-  request.kind = DriverRequest::Kind::kOpen;
+  DriverRequest request{.kind = DriverRequest::Kind::kOpen};
   if (library.size() >= request.library.size() || name.size() >= request.device.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the name of RDMA device ", name, " or of its library ", library, " is too long: at most ",

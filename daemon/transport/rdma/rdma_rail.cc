@@ -71,27 +71,26 @@ void RdmaRail::WakeUp() { thread_->WakeUp(); }
 std::uint64_t RdmaRail::last_received_ns() const { return thread_->last_received_ns(); }
 
 RailSnapshot RdmaRail::Snapshot() const {
-  RailSnapshot snapshot;
-  snapshot.local_address = local_address_;
-  snapshot.remote_address = remote_address_;
-  snapshot.security = "plain";
-  snapshot.key = proved_with_;
-  snapshot.up = thread_->is_up();
-  snapshot.service = service_ == Service::kReliable ? "RC" : "UC";
-  snapshot.lost_messages = thread_->lost_messages();
-  snapshot.sent_bytes = thread_->sent_bytes();
-  snapshot.received_bytes = thread_->received_bytes();
-  snapshot.copied_bytes = thread_->copied_bytes();
-  snapshot.direct_bytes = thread_->direct_bytes();
+  RailSnapshot snapshot{.local_address = local_address_,
+                        .remote_address = remote_address_,
+                        .security = "plain",
+                        .key = proved_with_,
+                        .up = thread_->is_up(),
+                        .sent_bytes = thread_->sent_bytes(),
+                        .copied_bytes = thread_->copied_bytes(),
+                        .direct_bytes = thread_->direct_bytes(),
+                        .received_bytes = thread_->received_bytes(),
+                        .round_trip_ns = thread_->round_trip_ns(),
+                        .round_trip_ns_min = thread_->round_trip_ns_min(),
+                        .round_trips = thread_->round_trips(),
+                        .service = service_ == Service::kReliable ? "RC" : "UC",
+                        .lost_messages = thread_->lost_messages()};
   if (regions_ != nullptr) {
     const DeviceUse use = regions_->use();
     snapshot.arena_regions = use.arena_regions;
     snapshot.arena_regions_max = regions_->regions_max();
     snapshot.arena_region_bytes = use.arena_bytes;
   }
-  snapshot.round_trip_ns = thread_->round_trip_ns();
-  snapshot.round_trip_ns_min = thread_->round_trip_ns_min();
-  snapshot.round_trips = thread_->round_trips();
   return snapshot;
 }
 

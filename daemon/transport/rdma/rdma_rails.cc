@@ -318,9 +318,8 @@ std::size_t RdmaRails::TakeResults(std::uint64_t now_ns) {
 }
 
 void RdmaRails::SendTo(const NodeId& peer, const wire::RailSetup& message) {
-  wire::FrameHeader header;
-  header.type = wire::FrameType::kRailSetup;
-  header.payload_bytes = sizeof message;
+  const wire::FrameHeader header{.type = wire::FrameType::kRailSetup,
+                                 .payload_bytes = sizeof message};
   const absl::Status sent =
       links_.Send(peer, header, reinterpret_cast<const std::byte*>(&message), 0);
   // Then there is no channel, and its end is seen as well.

@@ -175,19 +175,17 @@ bool TcpRail::Pop(RailEvent& event) {
 }
 
 RailSnapshot TcpRail::Snapshot() const {
-  RailSnapshot snapshot;
-  snapshot.local_address = local_address_;
-  snapshot.remote_address = remote_address_;
-  snapshot.security = stream_->is_encrypted() ? "tls" : "plain";
-  snapshot.key = proved_with_;
-  snapshot.peers_versions = peers_versions_;
-  snapshot.up = up_.load(std::memory_order_relaxed);
-  snapshot.sent_bytes = writer_.sent_bytes();
-  snapshot.received_bytes = reader_.received_bytes();
-  snapshot.round_trip_ns = reader_.round_trip_ns();
-  snapshot.round_trip_ns_min = reader_.round_trip_ns_min();
-  snapshot.round_trips = reader_.round_trips();
-  return snapshot;
+  return {.local_address = local_address_,
+          .remote_address = remote_address_,
+          .security = stream_->is_encrypted() ? "tls" : "plain",
+          .key = proved_with_,
+          .peers_versions = peers_versions_,
+          .up = up_.load(std::memory_order_relaxed),
+          .sent_bytes = writer_.sent_bytes(),
+          .received_bytes = reader_.received_bytes(),
+          .round_trip_ns = reader_.round_trip_ns(),
+          .round_trip_ns_min = reader_.round_trip_ns_min(),
+          .round_trips = reader_.round_trips()};
 }
 
 // The thread that drives reads it at its next turn.
