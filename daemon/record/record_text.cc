@@ -1,8 +1,7 @@
 #include "daemon/record/record_text.h"
 
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "daemon/collective/signature.h"
 #include "proto/types/failure.h"
 #include "proto/types/plain_text.h"
@@ -13,16 +12,10 @@ namespace {
 using record::OperationLife;
 
 std::string Time(std::uint64_t ns) {
-  char text[32];
   const auto value = static_cast<double>(ns);
-  if (ns < 1'000'000) {
-    std::snprintf(text, sizeof text, "%.1f us", value / 1e3);
-  } else if (ns < 1'000'000'000) {
-    std::snprintf(text, sizeof text, "%.1f ms", value / 1e6);
-  } else {
-    std::snprintf(text, sizeof text, "%.2f s", value / 1e9);
-  }
-  return text;
+  if (ns < 1'000'000) return absl::StrFormat("%.1f us", value / 1e3);
+  if (ns < 1'000'000'000) return absl::StrFormat("%.1f ms", value / 1e6);
+  return absl::StrFormat("%.2f s", value / 1e9);
 }
 
 std::string NameOf(const OperationKey& name) {

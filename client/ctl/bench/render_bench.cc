@@ -1,12 +1,12 @@
 #include "client/ctl/bench/render_bench.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <map>
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
@@ -18,17 +18,11 @@ namespace {
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e3;
 
-std::string Percent(double fraction) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%.0f%%", fraction * 100);
-  return text;
-}
+std::string Percent(double fraction) { return absl::StrFormat("%.0f%%", fraction * 100); }
 
 // Two runs do not agree in as many as four digits.
 std::string Figure(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", value < 10 ? 2 : value < 1000 ? 1 : 0, value);
-  return text;
+  return absl::StrFormat("%.*f", value < 10 ? 2 : value < 1000 ? 1 : 0, value);
 }
 
 // "-": no link whose best rate is known carried anything.
@@ -85,9 +79,7 @@ std::string Where(const BenchRun& run) {
   if (run.places.empty())
     return run.nodes == 0 ? "" : " in a cluster of " + Plural(run.nodes, "node");
   if (run.places.size() > kNamed) return " on " + Plural(run.places.size(), "node");
-  std::string names;
-  for (const std::string& place : run.places) names += (names.empty() ? "" : ", ") + Shown(place);
-  return " on " + names;
+  return " on " + Shown(absl::StrJoin(run.places, ", "));
 }
 
 // The ranks share one machine of several, so the figures are its memory's, not a cable's.
@@ -119,28 +111,22 @@ bool ParseBenchResult(const std::string& line, BenchResult& result) {
 
 std::string RenderBenchHead(const BenchRun& run) {
   const BenchSubject& subject = run.subject;
-  char head[160];
-  std::snprintf(head, sizeof head, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "size", "count", "type",
-                "time", "algbw", "busbw", "link", "wrong");
-  char units[160];
-  std::snprintf(units, sizeof units, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "(B)", "(elements)",
-                "", "(us)", "(GB/s)", "(GB/s)", "", "");
+  static constexpr char kRow[] = "%12s %12s %9s %10s %9s %9s %6s %6s\n";
   return std::string(BenchKindName(subject.kind)) + OperatorName(subject) + ", " +
          Plural(subject.ranks, "rank") + Where(run) + ", " + (run.in_place ? "in place, " : "") +
          Plural(run.iterations, "iteration") + " after " + std::to_string(run.warm_up) +
-         " to warm up\n" + head + units;
+         " to warm up\n" +
+         absl::StrFormat(kRow, "size", "count", "type", "time", "algbw", "busbw", "link", "wrong") +
+         absl::StrFormat(kRow, "(B)", "(elements)", "", "(us)", "(GB/s)", "(GB/s)", "", "");
 }
 
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result) {
   const std::uint64_t bytes = BenchBytes(run.subject, result.count);
-  char row[200];
-  std::snprintf(
-      row, sizeof row, "%12" PRIu64 " %12" PRIu64 " %9s %10s %9s %9s %6s %6s\n", bytes,
-      result.count, DataTypeName(run.subject.type), Figure(result.mean_ns / kMicro).c_str(),
-      Figure(AlgorithmBandwidth(bytes, result.mean_ns) / kGiga).c_str(),
-      Figure(BusBandwidth(run.subject, bytes, result.mean_ns) / kGiga).c_str(),
-      BusiestLink(result.loads).c_str(), run.check ? std::to_string(result.wrong).c_str() : "-");
-  return row;
+  return absl::StrFormat(
+      "%12d %12d %9s %10s %9s %9s %6s %6s\n", bytes, result.count, DataTypeName(run.subject.type),
+      Figure(result.mean_ns / kMicro), Figure(AlgorithmBandwidth(bytes, result.mean_ns) / kGiga),
+      Figure(BusBandwidth(run.subject, bytes, result.mean_ns) / kGiga), BusiestLink(result.loads),
+      run.check ? std::to_string(result.wrong) : "-");
 }
 
 std::string RenderBenchEnd(const BenchRun& run) {

@@ -1,9 +1,10 @@
 #include "client/ctl/cli/quantities.h"
 
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <span>
+
+#include "absl/strings/str_format.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -70,10 +71,8 @@ std::string Scaled(double value, std::span<const char* const> units) {
     value /= 1000;
     ++unit;
   }
-  char text[32];
   const int digits = unit == 0 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  std::snprintf(text, sizeof text, "%.*f %s", digits, value, units[unit]);
-  return text;
+  return absl::StrFormat("%.*f %s", digits, value, units[unit]);
 }
 
 }  // namespace
@@ -108,28 +107,15 @@ std::string HumanBytes(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  char text[32];
-  std::snprintf(text, sizeof text, bytes < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes,
-                kUnits[unit]);
-  return text;
+  return absl::StrFormat("%.*f %s", bytes < 9.95 && unit > 0 ? 1 : 0, bytes, kUnits[unit]);
 }
 
 std::string HumanTime(std::uint64_t milliseconds) {
-  char text[48];
   const std::uint64_t seconds = milliseconds / 1000;
-  if (milliseconds < 1000) {
-    std::snprintf(text, sizeof text, "%u ms", static_cast<unsigned>(milliseconds));
-  } else if (seconds < 60) {
-    std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(milliseconds) / 1000);
-  } else if (seconds < 3600) {
-    std::snprintf(text, sizeof text, "%u min %u s", static_cast<unsigned>(seconds / 60),
-                  static_cast<unsigned>(seconds % 60));
-  } else {
-    std::snprintf(text, sizeof text, "%llu h %u min",
-                  static_cast<unsigned long long>(seconds / 3600),
-                  static_cast<unsigned>(seconds / 60 % 60));
-  }
-  return text;
+  if (milliseconds < 1000) return absl::StrFormat("%d ms", milliseconds);
+  if (seconds < 60) return absl::StrFormat("%.1f s", static_cast<double>(milliseconds) / 1000);
+  if (seconds < 3600) return absl::StrFormat("%d min %d s", seconds / 60, seconds % 60);
+  return absl::StrFormat("%d h %d min", seconds / 3600, seconds / 60 % 60);
 }
 
 }  // namespace mlxcomm::ctl

@@ -169,8 +169,7 @@ std::string Summary(const v1::NodeStatus& node) {
   if (rdma.reason() != v1::LinkReason::none) {
     return absl::StrCat(rdma.state(), rdma.detail().empty() ? "" : ": ", rdma.detail());
   }
-  std::string text =
-      absl::StrCat(rdma.devices_size(), rdma.devices_size() == 1 ? " device" : " devices");
+  std::string text = Plural(static_cast<std::uint64_t>(rdma.devices_size()), "device");
   for (const v1::RdmaDevice& device : rdma.devices()) {
     absl::StrAppend(&text, "; ", device.name(), " ", device.state());
     if (device.queue_pairs_max() == 0) continue;

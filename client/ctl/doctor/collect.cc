@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"
 #include "client/ctl/service/macos_programs.h"
@@ -189,9 +189,8 @@ KeyTrouble FindKeyTrouble(const std::string& path) {
     if (keys.ok()) return {};
     return {std::string(keys.status().message())};
   }
-  char mode[8];
-  std::snprintf(mode, sizeof mode, "%03o", static_cast<unsigned>(status.st_mode & 0777));
-  return {absl::StrCat("others can use it (mode ", mode, ")"), /*others_can_use_it=*/true};
+  return {absl::StrFormat("others can use it (mode %03o)", status.st_mode & 0777),
+          /*others_can_use_it=*/true};
 }
 
 absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
@@ -29,17 +31,9 @@ const char* ColourOf(Severity severity) {
 
 // Texts of others may have several lines.
 std::string Indented(const std::string& text) {
-  std::string out;
-  std::string line;
-  for (const char c : text + "\n") {
-    if (c != '\n') {
-      line += c;
-      continue;
-    }
-    out += (out.empty() ? "" : "\n           ") + Shown(line);
-    line.clear();
-  }
-  return out;
+  const auto show = [](std::string* out, const std::string& line) { out->append(Shown(line)); };
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  return absl::StrJoin(lines, "\n           ", show);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "client/ctl/events/render_event.h"
 
-#include <cstdio>
 #include <ctime>
 
+#include "absl/strings/str_format.h"
 #include "client/ctl/cli/text.h"
 
 namespace mlxcomm::ctl {
@@ -13,10 +13,8 @@ std::string LocalTime(std::uint64_t unix_ns) {
   std::tm local{};
   ::localtime_r(&seconds, &local);
   char text[40];
-  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
-  std::snprintf(text + size, sizeof text - size, ".%03u",
-                static_cast<unsigned>(unix_ns / 1'000'000 % 1000));
-  return text;
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return absl::StrFormat("%s.%03d", text, unix_ns / 1'000'000 % 1000);
 }
 
 }  // namespace

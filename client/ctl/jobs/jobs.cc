@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/output.h"
@@ -48,9 +49,7 @@ std::string NodesOf(const v1::JobStatus& job) {
     const std::string node = Shown(rank.node());
     if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
   }
-  std::string text;
-  for (const std::string& node : nodes) text += (text.empty() ? "" : ", ") + node;
-  return text;
+  return absl::StrJoin(nodes, ", ");
 }
 
 AlignedRows::Row RowOfJob(const v1::JobStatus& job) {
@@ -207,17 +206,14 @@ int RunKill(const KillOptions& options) {
   report.set_ranks(static_cast<std::uint32_t>(ranks));
   const std::vector<std::string> left =
       job.daemon_has_ended() ? std::vector<std::string>() : job.Places();
-  std::string names;
-  for (const std::string& one : left) {
-    report.add_left(one);
-    names += (names.empty() ? "" : ", ") + one;
-  }
+  report.mutable_left()->Assign(left.begin(), left.end());
   std::string text = options.json ? JsonOf(std::move(report)) + "\n" : std::string();
   if (!options.json && left.empty())
     text = "job " + Shown(options.job) + " ended: " + Plural(ranks, "rank") + "\n";
   if (const int failed = WriteOut(text, "kill"); failed != 0) return failed;
   if (left.empty()) return 0;
-  return Fail(kExitFailed, "job " + Shown(options.job) + " was failed, but is not over: " + names +
+  return Fail(kExitFailed, "job " + Shown(options.job) + " was failed, but is not over: " +
+                               absl::StrJoin(left, ", ") +
                                " did not end; on another node, run mlxcommctl kill there");
 }
 

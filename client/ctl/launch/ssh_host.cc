@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/ssh_command.h"
 #include "proto/system/program.h"
@@ -27,9 +28,7 @@ constexpr std::size_t kToldBytesMax = 2000;  // Of what an agent says of the job
 constexpr auto kOutcomePatience = std::chrono::seconds(6);
 
 std::string Listed(const std::vector<unsigned>& ranks) {
-  std::string text;
-  for (const unsigned rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+  return (ranks.size() == 1 ? "rank " : "ranks ") + absl::StrJoin(ranks, ", ");
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "client/ctl/ping/render_ping.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "client/ctl/cli/json_text.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
@@ -72,12 +72,10 @@ std::string RenderPing(std::uint32_t number, const v1::PingReply& reply) {
 std::string RenderPings(std::span<const v1::PingReply> replies) {
   if (replies.empty()) return {};
   const RoundTrips back = OfPings(replies);
-  char loss[32];
-  std::snprintf(loss, sizeof loss, "%.0f%%",
-                100.0 * static_cast<double>(replies.size() - back.count) /
-                    static_cast<double>(replies.size()));
-  std::string out = Shown(replies.back().node()) + ": " + std::to_string(back.count) + " of " +
-                    std::to_string(replies.size()) + " came back, " + loss + " lost";
+  const double lost = static_cast<double>(replies.size() - back.count);
+  std::string out = absl::StrFormat("%s: %d of %d came back, %.0f%% lost",
+                                    Shown(replies.back().node()), back.count, replies.size(),
+                                    100.0 * lost / static_cast<double>(replies.size()));
   if (back.count > 0) out += "; round trip " + back.Text();
   out += "\n";
   const v1::LinkStatus& link = replies.back().link();
@@ -90,8 +88,7 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
     out += "  " + WordOf(rail.transport()) + " " + ends + "  " + WordOf(rail.state());
     const RoundTrips beats = OfHeartbeats(replies, rail);
     if (beats.count > 0) {
-      out += "  " + std::to_string(beats.count) +
-             (beats.count == 1 ? " heartbeat " : " heartbeats ") + beats.Text();
+      out += "  " + Plural(beats.count, "heartbeat") + " " + beats.Text();
       if (rail.round_trip_ns_min() > 0) {
         out += ", shortest ever " + HumanNanoseconds(rail.round_trip_ns_min());
       }

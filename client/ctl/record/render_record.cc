@@ -190,14 +190,12 @@ Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
 std::string RenderRecord(const v1::FlightRecordReply& record) {
   std::string text = "node " + Shown(record.node()) + ": ";
   const std::uint64_t hidden = record.operations_of_others();
-  const std::string others =
-      std::to_string(hidden) + (hidden == 1 ? " operation" : " operations") + " of other users\n";
+  const std::string others = Plural(hidden, "operation") + " of other users\n";
   if (record.operations_size() == 0) {
     return text + (hidden == 0 ? "no operation is recorded\n" : others);
   }
   const auto shown = static_cast<std::uint64_t>(record.operations_size());
-  text += (record.operations_left_out() > 0 ? "the last " : "") + std::to_string(shown) +
-          (shown == 1 ? " operation" : " operations");
+  text += (record.operations_left_out() > 0 ? "the last " : "") + Plural(shown, "operation");
   if (record.operations_left_out() > 0) {
     text += " of " + std::to_string(shown + record.operations_left_out()) + " recorded";
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <numbers>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "client/ctl/cli/quantities.h"
 #include "client/ctl/cli/text.h"
 #include "client/ctl/topology/render_topology.h"
@@ -264,9 +264,7 @@ std::string DotString(const std::string& text) {
 }
 
 std::string DotAt(std::complex<double> place) {
-  char text[64];
-  std::snprintf(text, sizeof text, "pos=\"%.2f,%.2f!\"", place.real(), place.imag());
-  return text;
+  return absl::StrFormat("pos=\"%.2f,%.2f!\"", place.real(), place.imag());
 }
 
 std::string DrawTopology(const v1::TopologyReply& topology) { return Picture(topology).Draw(); }
