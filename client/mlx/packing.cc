@@ -50,20 +50,81 @@ class PackPrimitive final : public mx::UnaryPrimitive {
   PackPrimitive(mx::Stream stream, std::shared_ptr<Connected> connected)
       : UnaryPrimitive(stream), connected_(std::move(connected)) {}
 
-  void eval_cpu(const std::vector<mx::array>& inputs, mx::array& output) override;
+  void eval_cpu(const std::vector<mx::array>& inputs, mx::array& output) override {
+    struct Piece {
+      const std::byte* data;
+      std::size_t bytes;
+    };
+    // Until the task has run: the arena is there.
+    auto use = std::make_shared<GroupUse>();
+    GiveMemory(output);
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    std::vector<Piece> pieces;
+    pieces.reserve(inputs.size());
+    for (const mx::array& input : inputs) {
+      encoder.set_input_array(input);
+      encoder.add_temporary(input);
+      pieces.push_back({input.data<std::byte>(), input.nbytes()});
+    }
+    encoder.set_output_array(output);
+    encoder.dispatch([use, pieces = std::move(pieces), to = output.data<std::byte>()] {
+      std::size_t begin = 0;
+      for (const Piece& piece : pieces) {
+        if (piece.bytes > 0) CopyIn(to + begin, piece.data, piece.bytes);
+        begin += piece.bytes;
+      }
+    });
+  }
   void eval_gpu(const std::vector<mx::array>&, mx::array&) override {
     throw std::runtime_error("[mlxcomm] pack: it is built for CPU streams alone");
   }
   std::vector<mx::array> jvp(const std::vector<mx::array>& primals,
                              const std::vector<mx::array>& tangents,
-                             const std::vector<int>& argnums) override;
+                             const std::vector<int>& argnums) override {
+    std::vector<mx::array> all;
+    all.reserve(primals.size());
+    for (const mx::array& primal : primals) all.push_back(mx::zeros_like(primal, stream()));
+    for (std::size_t i = 0; i < argnums.size(); ++i) {
+      all.at(static_cast<std::size_t>(argnums[i])) = tangents.at(i);
+    }
+    return {Concatenated(all, stream())};
+  }
   std::vector<mx::array> vjp(const std::vector<mx::array>& primals,
                              const std::vector<mx::array>& cotangents,
                              const std::vector<int>& argnums,
-                             const std::vector<mx::array>& outputs) override;
+                             const std::vector<mx::array>&) override {
+    const std::vector<mx::array> all = Unpack(cotangents.at(0), ShapesOf(primals));
+    std::vector<mx::array> gradients;
+    for (const int argument : argnums)
+      gradients.push_back(all.at(static_cast<std::size_t>(argument)));
+    return gradients;
+  }
+  // The batch in front: (batch, elements).
   std::pair<std::vector<mx::array>, std::vector<int>> vmap(const std::vector<mx::array>& inputs,
-                                                           const std::vector<int>& axes) override;
-  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override;
+                                                           const std::vector<int>& axes) override {
+    int batch = 1;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (axes[i] >= 0) batch = inputs[i].shape(axes[i]);
+    }
+    std::vector<mx::array> rows;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (axes[i] >= 0) {
+        const mx::array front = mx::moveaxis(inputs[i], axes[i], 0, stream());
+        const mx::Shape one(front.shape().begin() + 1, front.shape().end());
+        rows.push_back(mx::reshape(front, {batch, static_cast<int>(ElementsOf(one))}, stream()));
+      } else {
+        const int elements = static_cast<int>(inputs[i].size());
+        rows.push_back(
+            mx::broadcast_to(Flat(inputs[i], stream()), mx::Shape{batch, elements}, stream()));
+      }
+    }
+    return {{mx::concatenate(rows, 1, stream())}, {0}};
+  }
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    std::size_t elements = 0;
+    for (const mx::array& input : inputs) elements += input.size();
+    return {mx::Shape{static_cast<int>(elements)}};
+  }
   const char* name() const override { return "pack"; }
   // Never: mx.compile would merge two equal ones, and the operation on a packed array is in place.
   bool is_equivalent(const Primitive&) const override { return false; }
@@ -71,101 +132,22 @@ class PackPrimitive final : public mx::UnaryPrimitive {
  private:
   // A range of the arena where MLX accepts it and there is room, else MLX's own memory, which the
   // operation copies in.
-  void GiveMemory(mx::array& output) const;
+  void GiveMemory(mx::array& output) const {
+    if (!CopyingIsAskedFor()) {
+      auto range =
+          std::make_shared<ArenaRange>(ArenaRange::AllocateIfRoom(connected_, output.nbytes()));
+      if (!range->is_empty()) {
+        if (auto data = ArenaRange::AsData(range, output.nbytes()); data.has_value()) {
+          SetData(output, *std::move(data));
+          return;
+        }
+      }
+    }
+    output.set_data(mx::allocator::malloc(output.nbytes()));
+  }
 
   std::shared_ptr<Connected> connected_;
 };
-
-void PackPrimitive::GiveMemory(mx::array& output) const {
-  if (!CopyingIsAskedFor()) {
-    auto range =
-        std::make_shared<ArenaRange>(ArenaRange::AllocateIfRoom(connected_, output.nbytes()));
-    if (!range->is_empty()) {
-      if (auto data = ArenaRange::AsData(range, output.nbytes()); data.has_value()) {
-        SetData(output, *std::move(data));
-        return;
-      }
-    }
-  }
-  output.set_data(mx::allocator::malloc(output.nbytes()));
-}
-
-void PackPrimitive::eval_cpu(const std::vector<mx::array>& inputs, mx::array& output) {
-  struct Piece {
-    const std::byte* data;
-    std::size_t bytes;
-  };
-  // Until the task has run: the arena is there.
-  auto use = std::make_shared<GroupUse>();
-  GiveMemory(output);
-  auto& encoder = mx::cpu::get_command_encoder(stream());
-  std::vector<Piece> pieces;
-  pieces.reserve(inputs.size());
-  for (const mx::array& input : inputs) {
-    encoder.set_input_array(input);
-    encoder.add_temporary(input);
-    pieces.push_back({input.data<std::byte>(), input.nbytes()});
-  }
-  encoder.set_output_array(output);
-  encoder.dispatch([use, pieces = std::move(pieces), to = output.data<std::byte>()] {
-    std::size_t begin = 0;
-    for (const Piece& piece : pieces) {
-      if (piece.bytes > 0) CopyIn(to + begin, piece.data, piece.bytes);
-      begin += piece.bytes;
-    }
-  });
-}
-
-std::vector<mx::array> PackPrimitive::jvp(const std::vector<mx::array>& primals,
-                                          const std::vector<mx::array>& tangents,
-                                          const std::vector<int>& argnums) {
-  std::vector<mx::array> all;
-  all.reserve(primals.size());
-  for (const mx::array& primal : primals) all.push_back(mx::zeros_like(primal, stream()));
-  for (std::size_t i = 0; i < argnums.size(); ++i) {
-    all.at(static_cast<std::size_t>(argnums[i])) = tangents.at(i);
-  }
-  return {Concatenated(all, stream())};
-}
-
-std::vector<mx::array> PackPrimitive::vjp(const std::vector<mx::array>& primals,
-                                          const std::vector<mx::array>& cotangents,
-                                          const std::vector<int>& argnums,
-                                          const std::vector<mx::array>&) {
-  const std::vector<mx::array> all = Unpack(cotangents.at(0), ShapesOf(primals));
-  std::vector<mx::array> gradients;
-  for (const int argument : argnums)
-    gradients.push_back(all.at(static_cast<std::size_t>(argument)));
-  return gradients;
-}
-
-// The batch in front: (batch, elements).
-std::pair<std::vector<mx::array>, std::vector<int>> PackPrimitive::vmap(
-    const std::vector<mx::array>& inputs, const std::vector<int>& axes) {
-  int batch = 1;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (axes[i] >= 0) batch = inputs[i].shape(axes[i]);
-  }
-  std::vector<mx::array> rows;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (axes[i] >= 0) {
-      const mx::array front = mx::moveaxis(inputs[i], axes[i], 0, stream());
-      const mx::Shape one(front.shape().begin() + 1, front.shape().end());
-      rows.push_back(mx::reshape(front, {batch, static_cast<int>(ElementsOf(one))}, stream()));
-    } else {
-      const int elements = static_cast<int>(inputs[i].size());
-      rows.push_back(
-          mx::broadcast_to(Flat(inputs[i], stream()), mx::Shape{batch, elements}, stream()));
-    }
-  }
-  return {{mx::concatenate(rows, 1, stream())}, {0}};
-}
-
-std::vector<mx::Shape> PackPrimitive::output_shapes(const std::vector<mx::array>& inputs) {
-  std::size_t elements = 0;
-  for (const mx::array& input : inputs) elements += input.size();
-  return {mx::Shape{static_cast<int>(elements)}};
-}
 
 }  // namespace
 

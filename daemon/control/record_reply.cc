@@ -50,8 +50,78 @@ class Translation {
     return job && named;
   }
   void WriteOperation(const OperationLife& life, std::span<const TrackCopy> rails,
-                      v1::RecordedOperation& told) const;
-  void WriteTrack(const TrackCopy& track, const char* kind, v1::RecordedTrack& told) const;
+                      v1::RecordedOperation& told) const {
+    told.set_group(life.name.group);
+    if (const auto found = groups_.find(life.name.group); found != groups_.end()) {
+      told.set_group_name(found->second.name);
+      told.set_job(found->second.job);
+    }
+    told.set_number(life.name.number);
+    if (life.name.point_to_point()) {
+      told.set_point_to_point(true);
+      told.set_source_rank(life.name.source_rank);
+      told.set_destination_rank(life.name.destination_rank);
+      told.set_tag(life.name.tag);
+    }
+    told.set_operation(record::DescribeCall(life));
+    if (life.plan != 0) told.set_plan(PlanKindName(static_cast<PlanKind>(life.plan)));
+    told.set_bytes(life.bytes);
+    told.set_state(record::StateOf(life));
+    if (life.failed) told.set_failure(FailureCodeName(static_cast<FailureCode>(life.code)));
+    for (const OperationLife::Party& party : life.submitted) {
+      v1::RecordedRank& rank = *told.add_called();
+      rank.set_rank(party.rank);
+      rank.set_at_ns(Unix(party.time_ns));
+    }
+    for (const OperationLife::Party& party : life.heard) {
+      v1::RecordedRank& rank = *told.add_heard();
+      rank.set_rank(party.rank);
+      rank.set_node(NodeOf(life.name.group, party.rank));
+      rank.set_at_ns(Unix(party.time_ns));
+    }
+    told.set_matched_ns(Unix(life.matched_ns));
+    told.set_first_byte_ns(Unix(life.first_byte_ns));
+    told.set_last_byte_ns(Unix(life.last_byte_ns));
+    told.set_ended_ns(Unix(life.ended_ns));
+    told.set_last(LastOf(life));
+    told.set_sent_bytes(life.sent_bytes);
+    told.set_received_bytes(life.received_bytes);
+    for (const OperationLife::Carrier& carrier : life.carriers) {
+      v1::RecordedRail& rail = *told.add_rails();
+      rail.set_rail(rails[carrier.track].name);
+      rail.set_frames(carrier.frames);
+      rail.set_sent_bytes(carrier.sent_bytes);
+      rail.set_received_bytes(carrier.received_bytes);
+      rail.set_last_ns(Unix(carrier.last_ns));
+      rail.set_at_least(carrier.at_least);
+    }
+  }
+  void WriteTrack(const TrackCopy& track, const char* kind, v1::RecordedTrack& told) const {
+    told.set_kind(kind);
+    told.set_name(track.name);
+    told.set_open(track.open);
+    told.set_spans_left_out(
+        track.written > track.events.size() ? track.written - track.events.size() : 0);
+    told.set_since_ns(Unix(track.since_ns()));
+    for (const Event& event : track.events) {
+      if (!IsWanted(event.group)) continue;
+      v1::RecordedSpan& span = *told.add_spans();
+      span.set_what(event.kind == EventKind::kSent       ? "sent"
+                    : event.kind == EventKind::kReceived ? "received"
+                                                         : "worked");
+      span.set_begin_ns(Unix(event.time_ns));
+      span.set_duration_ns(event.duration_ns);
+      span.set_bytes(event.bytes);
+      span.set_group(event.group);
+      span.set_number(event.number);
+      span.set_step(event.step);
+      if (!event.name().point_to_point()) continue;
+      span.set_point_to_point(true);
+      span.set_source_rank(event.source_rank);
+      span.set_destination_rank(event.destination_rank);
+      span.set_tag(event.tag);
+    }
+  }
 
  private:
   std::uint64_t Unix(std::uint64_t time_ns) const {
@@ -59,107 +129,28 @@ class Translation {
     return time_ns <= now_.monotonic_ns ? now_.unix_ns - (now_.monotonic_ns - time_ns)
                                         : now_.unix_ns + (time_ns - now_.monotonic_ns);
   }
-  std::string NodeOf(std::uint64_t group, std::uint32_t first_rank) const;
-  std::string LastOf(const OperationLife& life) const;
+  std::string NodeOf(std::uint64_t group, std::uint32_t first_rank) const {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) return {};
+    for (const GroupName::Node& node : found->second.nodes) {
+      if (node.first_rank == first_rank) return node.name;
+    }
+    return {};
+  }
+  std::string LastOf(const OperationLife& life) const {
+    const OperationLife::Last last = life.last();
+    if (last.rank == record::kNobody) return {};
+    if (!last.elsewhere) return absl::StrCat("rank ", last.rank);
+    const std::string node = NodeOf(life.name.group, last.rank);
+    return node.empty() ? absl::StrCat("the node of rank ", last.rank)
+                        : absl::StrCat("node ", node);
+  }
 
   const v1::FlightRecordRequest& request_;
   const intake::User& viewer_;
   RecordClocks now_;
   std::map<std::uint64_t, GroupName> groups_;
 };
-
-std::string Translation::NodeOf(std::uint64_t group, std::uint32_t first_rank) const {
-  const auto found = groups_.find(group);
-  if (found == groups_.end()) return {};
-  for (const GroupName::Node& node : found->second.nodes) {
-    if (node.first_rank == first_rank) return node.name;
-  }
-  return {};
-}
-
-std::string Translation::LastOf(const OperationLife& life) const {
-  const OperationLife::Last last = life.last();
-  if (last.rank == record::kNobody) return {};
-  if (!last.elsewhere) return absl::StrCat("rank ", last.rank);
-  const std::string node = NodeOf(life.name.group, last.rank);
-  return node.empty() ? absl::StrCat("the node of rank ", last.rank) : absl::StrCat("node ", node);
-}
-
-void Translation::WriteOperation(const OperationLife& life, std::span<const TrackCopy> rails,
-                                 v1::RecordedOperation& told) const {
-  told.set_group(life.name.group);
-  if (const auto found = groups_.find(life.name.group); found != groups_.end()) {
-    told.set_group_name(found->second.name);
-    told.set_job(found->second.job);
-  }
-  told.set_number(life.name.number);
-  if (life.name.point_to_point()) {
-    told.set_point_to_point(true);
-    told.set_source_rank(life.name.source_rank);
-    told.set_destination_rank(life.name.destination_rank);
-    told.set_tag(life.name.tag);
-  }
-  told.set_operation(record::DescribeCall(life));
-  if (life.plan != 0) told.set_plan(PlanKindName(static_cast<PlanKind>(life.plan)));
-  told.set_bytes(life.bytes);
-  told.set_state(record::StateOf(life));
-  if (life.failed) told.set_failure(FailureCodeName(static_cast<FailureCode>(life.code)));
-  for (const OperationLife::Party& party : life.submitted) {
-    v1::RecordedRank& rank = *told.add_called();
-    rank.set_rank(party.rank);
-    rank.set_at_ns(Unix(party.time_ns));
-  }
-  for (const OperationLife::Party& party : life.heard) {
-    v1::RecordedRank& rank = *told.add_heard();
-    rank.set_rank(party.rank);
-    rank.set_node(NodeOf(life.name.group, party.rank));
-    rank.set_at_ns(Unix(party.time_ns));
-  }
-  told.set_matched_ns(Unix(life.matched_ns));
-  told.set_first_byte_ns(Unix(life.first_byte_ns));
-  told.set_last_byte_ns(Unix(life.last_byte_ns));
-  told.set_ended_ns(Unix(life.ended_ns));
-  told.set_last(LastOf(life));
-  told.set_sent_bytes(life.sent_bytes);
-  told.set_received_bytes(life.received_bytes);
-  for (const OperationLife::Carrier& carrier : life.carriers) {
-    v1::RecordedRail& rail = *told.add_rails();
-    rail.set_rail(rails[carrier.track].name);
-    rail.set_frames(carrier.frames);
-    rail.set_sent_bytes(carrier.sent_bytes);
-    rail.set_received_bytes(carrier.received_bytes);
-    rail.set_last_ns(Unix(carrier.last_ns));
-    rail.set_at_least(carrier.at_least);
-  }
-}
-
-void Translation::WriteTrack(const TrackCopy& track, const char* kind,
-                             v1::RecordedTrack& told) const {
-  told.set_kind(kind);
-  told.set_name(track.name);
-  told.set_open(track.open);
-  told.set_spans_left_out(track.written > track.events.size() ? track.written - track.events.size()
-                                                              : 0);
-  told.set_since_ns(Unix(track.since_ns()));
-  for (const Event& event : track.events) {
-    if (!IsWanted(event.group)) continue;
-    v1::RecordedSpan& span = *told.add_spans();
-    span.set_what(event.kind == EventKind::kSent       ? "sent"
-                  : event.kind == EventKind::kReceived ? "received"
-                                                       : "worked");
-    span.set_begin_ns(Unix(event.time_ns));
-    span.set_duration_ns(event.duration_ns);
-    span.set_bytes(event.bytes);
-    span.set_group(event.group);
-    span.set_number(event.number);
-    span.set_step(event.step);
-    if (!event.name().point_to_point()) continue;
-    span.set_point_to_point(true);
-    span.set_source_rank(event.source_rank);
-    span.set_destination_rank(event.destination_rank);
-    span.set_tag(event.tag);
-  }
-}
 
 std::vector<TrackCopy> CopyAll(const FlightRecorder& recorder, TrackKind kind) {
   const std::size_t tracks = recorder.TrackCount(kind);

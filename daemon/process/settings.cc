@@ -103,55 +103,49 @@ class Writer {
     }
     Line(line);
   }
-  void Message(const Descriptor& message);
+  void Message(const Descriptor& message) {
+    for (int i = 0; i < message.field_count(); ++i) {
+      const FieldDescriptor& field = *message.field(i);
+      const bool is_section =
+          !field.is_repeated() && field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+      if (i > 0) Line("");
+      if (is_section) {
+        Section(field);
+      } else {
+        Field(field);
+      }
+    }
+  }
   std::string Take() { return std::move(text_); }
 
  private:
-  void Field(const FieldDescriptor& field);
-  void Section(const FieldDescriptor& field);
+  void Field(const FieldDescriptor& field) {
+    const v1::Setting& setting = SettingOf(field);
+    const std::string name = absl::StrCat(field.name());
+    std::string help = setting.help();
+    if (IsNumber(field)) absl::StrAppend(&help, " (", Bounds(field), ")");
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
+      absl::StrAppend(&help, " (", Names(*field.enum_type()), ")");
+    }
+    Comment(help);
+    for (const std::string& example : setting.example()) {
+      const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+      Line(absl::StrCat("# ", name, is_message ? " " : ": ", example));
+    }
+    if (setting.example_size() == 0) Line(absl::StrCat(name, ": ", Default(field)));
+  }
+  void Section(const FieldDescriptor& field) {
+    Comment(field.message_type()->options().GetExtension(v1::about));
+    Line(absl::StrCat(std::string(field.name()), " {"));
+    indent_ += 2;
+    Message(*field.message_type());
+    indent_ -= 2;
+    Line("}");
+  }
 
   std::string text_;
   std::size_t indent_ = 0;
 };
-
-void Writer::Field(const FieldDescriptor& field) {
-  const v1::Setting& setting = SettingOf(field);
-  const std::string name = absl::StrCat(field.name());
-  std::string help = setting.help();
-  if (IsNumber(field)) absl::StrAppend(&help, " (", Bounds(field), ")");
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
-    absl::StrAppend(&help, " (", Names(*field.enum_type()), ")");
-  }
-  Comment(help);
-  for (const std::string& example : setting.example()) {
-    const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    Line(absl::StrCat("# ", name, is_message ? " " : ": ", example));
-  }
-  if (setting.example_size() == 0) Line(absl::StrCat(name, ": ", Default(field)));
-}
-
-void Writer::Section(const FieldDescriptor& field) {
-  Comment(field.message_type()->options().GetExtension(v1::about));
-  Line(absl::StrCat(std::string(field.name()), " {"));
-  indent_ += 2;
-  Message(*field.message_type());
-  indent_ -= 2;
-  Line("}");
-}
-
-void Writer::Message(const Descriptor& message) {
-  for (int i = 0; i < message.field_count(); ++i) {
-    const FieldDescriptor& field = *message.field(i);
-    const bool is_section =
-        !field.is_repeated() && field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    if (i > 0) Line("");
-    if (is_section) {
-      Section(field);
-    } else {
-      Field(field);
-    }
-  }
-}
 
 }  // namespace
 

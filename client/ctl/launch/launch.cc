@@ -77,7 +77,24 @@ class JobName {
  public:
   // `base` as JobNameOf makes it; `status` is of the daemon, without nodes where there is none. `has_others`:
   // some ranks are on other hosts.
-  static JobName Claim(const std::string& base, const v1::StatusReply& status, bool has_others);
+  static JobName Claim(const std::string& base, const v1::StatusReply& status, bool has_others) {
+    JobName name;
+    if (has_others || status.nodes_size() > 1) {
+      name.text_ = base + "-" + RandomSuffix();
+      return name;
+    }
+    const std::string folder = FolderOf(queue::PrivateSocketPath());
+    const bool may_hold = IsOwn(folder);
+    for (unsigned number = 1; may_hold && number <= kTriesMax; ++number) {
+      name.text_ = number == 1 ? base : base + "-" + std::to_string(number);
+      const auto user = std::ranges::find(status.jobs(), name.text_, &v1::JobStatus::name);
+      if (user != status.jobs().end()) continue;
+      name.held_ = Hold(folder, name.text_);
+      if (name.held_.valid()) return name;
+    }
+    name.text_ = base + "-" + std::to_string(::getpid());
+    return name;
+  }
 
   const std::string& text() const { return text_; }
 
@@ -85,25 +102,6 @@ class JobName {
   std::string text_;
   FileDescriptor held_;
 };
-
-JobName JobName::Claim(const std::string& base, const v1::StatusReply& status, bool has_others) {
-  JobName name;
-  if (has_others || status.nodes_size() > 1) {
-    name.text_ = base + "-" + RandomSuffix();
-    return name;
-  }
-  const std::string folder = FolderOf(queue::PrivateSocketPath());
-  const bool may_hold = IsOwn(folder);
-  for (unsigned number = 1; may_hold && number <= kTriesMax; ++number) {
-    name.text_ = number == 1 ? base : base + "-" + std::to_string(number);
-    const auto user = std::ranges::find(status.jobs(), name.text_, &v1::JobStatus::name);
-    if (user != status.jobs().end()) continue;
-    name.held_ = Hold(folder, name.text_);
-    if (name.held_.valid()) return name;
-  }
-  name.text_ = base + "-" + std::to_string(::getpid());
-  return name;
-}
 
 // Why a name that the user gives is refused; empty: it is not.
 std::string WhyNoJobName(const std::string& name) {

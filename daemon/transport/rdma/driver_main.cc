@@ -94,12 +94,99 @@ class Pump {
   }
 
  private:
-  void Run();
-  bool TakeRequests();
-  absl::Status Post(const PostRequest& request);
-  bool TakeCompletions();
-  void Sleep();
-  void Fail(const std::string& why);
+  void Run() {
+    platform::ServeWhoWaits();
+    std::uint64_t idle_since = platform::MonotonicNow();
+    while (!stop_.load(std::memory_order_relaxed)) {
+      bool moved = !has_failed_ && TakeRequests();
+      moved = (!has_failed_ && TakeCompletions()) || moved;
+      const std::uint64_t now = platform::MonotonicNow();
+      if (moved) {
+        idle_since = now;
+      } else if (now - idle_since >=
+                 (LooksOn() ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns)) {
+        Sleep();
+      }
+    }
+  }
+  bool TakeRequests() {
+    bool any = false;
+    PostRequest request;
+    for (std::uint32_t i = 0; i < kCompletionsAtOnce && !has_failed_; ++i) {
+      const queue::RingResult result = requests_.Pop(request);
+      if (result == queue::RingResult::kNothing) break;
+      any = true;
+      const absl::Status status = result == queue::RingResult::kDone
+                                      ? Post(request)
+                                      : absl::InternalError("requests that make no sense");
+      if (!status.ok()) Fail(std::string(status.message()));
+    }
+    return any;
+  }
+  absl::Status Post(const PostRequest& request) {
+    const absl::Status nonsense = absl::InternalError("a request that makes no sense");
+    const bool receive = request.kind == PostRequest::Kind::kReceive;
+    if (!pair_->HasSlot(request.slot, receive) || request.bytes > slot_bytes_) return nonsense;
+    if (receive) return pair_->PostReceive(request.slot);
+    if (request.kind == PostRequest::Kind::kSend) {
+      return pair_->PostSend(request.slot, request.bytes);
+    }
+    if (request.kind != PostRequest::Kind::kSendFrom || request.region >= kRegionsMax) {
+      return nonsense;
+    }
+    const Region* const region = regions_[request.region].load(std::memory_order_acquire);
+    const bool fits = region != nullptr && request.offset <= region->bytes() &&
+                      request.bytes <= region->bytes() - request.offset;
+    if (!fits) return nonsense;
+    return pair_->PostSendFrom(request.slot, *region, region->data() + request.offset,
+                               request.bytes);
+  }
+  bool TakeCompletions() {
+    std::array<Completion, kCompletionsAtOnce> done;
+    const absl::StatusOr<std::size_t> count = pair_->Poll(done);
+    if (!count.ok()) {
+      Fail(std::string(count.status().message()));
+      return true;
+    }
+    for (std::size_t i = 0; i < *count; ++i) {
+      const Completion& one = done[i];
+      if (!one.ok) PutText(one.what, header_->why);
+      const PostCompletion told{one.slot, one.receive ? 1u : 0u, one.ok ? 1u : 0u, one.bytes};
+      if (completions_.Push(told) != queue::RingResult::kDone) {
+        Fail("the driver completes more than was posted");
+        return true;
+      }
+    }
+    if (*count > 0) Wake();
+    return *count > 0;
+  }
+  void Sleep() {
+    pollfd waited[2] = {{doorbell_.get(), POLLIN, 0}, {-1, POLLIN, 0}};
+    int wait_ms = kSleepMs;
+    if (!has_failed_) {
+      if (!requests_.PrepareToSleep()) return;
+      if (const absl::Status status = pair_->Arm(); !status.ok())
+        Fail(std::string(status.message()));
+      // What completed before it was armed is not told.
+      if (has_failed_ || TakeCompletions()) return requests_.WakeUp();
+      waited[1].fd = pair_->descriptor();
+      if (waited[1].fd < 0) wait_ms = kLookMs;
+    }
+    ::poll(waited, 2, wait_ms);
+    requests_.WakeUp();
+    if (waited[0].revents == 0) return;
+    const bool has_gone =
+        queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone;
+    if (has_gone) stop_.store(true);
+  }
+  // Nothing more is posted or told; the rail has to go.
+  void Fail(const std::string& why) {
+    if (std::exchange(has_failed_, true)) return;
+    PutText(why, header_->why);
+    header_->has_failed.store(1, std::memory_order_release);
+    // The side that sleeps may not have said so yet: then it finds this when it wakes by itself.
+    queue::RingDoorbell(doorbell_.get());
+  }
   void Wake() {
     if (completions_.ConsumerSleeps()) queue::RingDoorbell(doorbell_.get());
   }
@@ -122,115 +209,124 @@ class Pump {
   std::thread thread_;
 };
 
-void Pump::Run() {
-  platform::ServeWhoWaits();
-  std::uint64_t idle_since = platform::MonotonicNow();
-  while (!stop_.load(std::memory_order_relaxed)) {
-    bool moved = !has_failed_ && TakeRequests();
-    moved = (!has_failed_ && TakeCompletions()) || moved;
-    const std::uint64_t now = platform::MonotonicNow();
-    if (moved) {
-      idle_since = now;
-    } else if (now - idle_since >=
-               (LooksOn() ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns)) {
-      Sleep();
-    }
-  }
-}
-
-bool Pump::TakeRequests() {
-  bool any = false;
-  PostRequest request;
-  for (std::uint32_t i = 0; i < kCompletionsAtOnce && !has_failed_; ++i) {
-    const queue::RingResult result = requests_.Pop(request);
-    if (result == queue::RingResult::kNothing) break;
-    any = true;
-    const absl::Status status = result == queue::RingResult::kDone
-                                    ? Post(request)
-                                    : absl::InternalError("requests that make no sense");
-    if (!status.ok()) Fail(std::string(status.message()));
-  }
-  return any;
-}
-
-absl::Status Pump::Post(const PostRequest& request) {
-  const absl::Status nonsense = absl::InternalError("a request that makes no sense");
-  const bool receive = request.kind == PostRequest::Kind::kReceive;
-  if (!pair_->HasSlot(request.slot, receive) || request.bytes > slot_bytes_) return nonsense;
-  if (receive) return pair_->PostReceive(request.slot);
-  if (request.kind == PostRequest::Kind::kSend) {
-    return pair_->PostSend(request.slot, request.bytes);
-  }
-  if (request.kind != PostRequest::Kind::kSendFrom || request.region >= kRegionsMax) {
-    return nonsense;
-  }
-  const Region* const region = regions_[request.region].load(std::memory_order_acquire);
-  const bool fits = region != nullptr && request.offset <= region->bytes() &&
-                    request.bytes <= region->bytes() - request.offset;
-  if (!fits) return nonsense;
-  return pair_->PostSendFrom(request.slot, *region, region->data() + request.offset, request.bytes);
-}
-
-bool Pump::TakeCompletions() {
-  std::array<Completion, kCompletionsAtOnce> done;
-  const absl::StatusOr<std::size_t> count = pair_->Poll(done);
-  if (!count.ok()) {
-    Fail(std::string(count.status().message()));
-    return true;
-  }
-  for (std::size_t i = 0; i < *count; ++i) {
-    const Completion& one = done[i];
-    if (!one.ok) PutText(one.what, header_->why);
-    const PostCompletion told{one.slot, one.receive ? 1u : 0u, one.ok ? 1u : 0u, one.bytes};
-    if (completions_.Push(told) != queue::RingResult::kDone) {
-      Fail("the driver completes more than was posted");
-      return true;
-    }
-  }
-  if (*count > 0) Wake();
-  return *count > 0;
-}
-
-// Nothing more is posted or told; the rail has to go.
-void Pump::Fail(const std::string& why) {
-  if (std::exchange(has_failed_, true)) return;
-  PutText(why, header_->why);
-  header_->has_failed.store(1, std::memory_order_release);
-  // The side that sleeps may not have said so yet: then it finds this when it wakes by itself.
-  queue::RingDoorbell(doorbell_.get());
-}
-
-void Pump::Sleep() {
-  pollfd waited[2] = {{doorbell_.get(), POLLIN, 0}, {-1, POLLIN, 0}};
-  int wait_ms = kSleepMs;
-  if (!has_failed_) {
-    if (!requests_.PrepareToSleep()) return;
-    if (const absl::Status status = pair_->Arm(); !status.ok()) Fail(std::string(status.message()));
-    // What completed before it was armed is not told.
-    if (has_failed_ || TakeCompletions()) return requests_.WakeUp();
-    waited[1].fd = pair_->descriptor();
-    if (waited[1].fd < 0) wait_ms = kLookMs;
-  }
-  ::poll(waited, 2, wait_ms);
-  requests_.WakeUp();
-  if (waited[0].revents == 0) return;
-  const bool has_gone =
-      queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone;
-  if (has_gone) stop_.store(true);
+bool HasBytes(int descriptor, std::uint64_t bytes) {
+  struct stat its{};
+  return ::fstat(descriptor, &its) == 0 && its.st_size >= 0 &&
+         static_cast<std::uint64_t>(its.st_size) >= bytes;
 }
 
 // What the daemon asks for, one after the other.
 class Driver {
  public:
-  DriverAnswer Do(const DriverRequest& request, std::vector<FileDescriptor> descriptors);
+  DriverAnswer Do(const DriverRequest& request, std::vector<FileDescriptor> descriptors) {
+    using Kind = DriverRequest::Kind;
+    DriverAnswer answer;
+    absl::Status status;
+    if ((request.kind == Kind::kOpen) != (device_ == nullptr)) {
+      status = absl::FailedPreconditionError("the device is opened first, and once");
+    } else if (request.kind == Kind::kOpen) {
+      status = Open(request, answer);
+    } else if (request.kind == Kind::kLook) {
+      answer.is_there = device_->IsThere() ? 1 : 0;
+    } else if (request.kind == Kind::kMake) {
+      status = Make(request, std::move(descriptors), answer);
+    } else if (request.kind == Kind::kConnect) {
+      const auto found = pumps_.find(request.id);
+      status = found == pumps_.end() ? absl::InternalError("there is no such queue pair")
+                                     : found->second->Start(request.peer);
+    } else if (request.kind == Kind::kDestroy) {
+      status = Destroy(request.id);
+    } else if (request.kind == Kind::kRegister) {
+      status = Register(request, descriptors);
+    } else if (request.kind == Kind::kDeregister && request.id < kRegionsMax) {
+      regions_[request.id].store(nullptr, std::memory_order_release);
+      mapped_.erase(request.id);
+    } else {
+      status = absl::UnimplementedError("nothing of the kind can be asked for");
+    }
+    answer.code = static_cast<std::int32_t>(status.code());
+    answer.reason = static_cast<std::uint32_t>(ReasonOf(status));
+    PutText(std::string(status.message()), answer.message);
+    return answer;
+  }
 
  private:
-  absl::Status Open(const DriverRequest& request, DriverAnswer& answer);
+  absl::Status Open(const DriverRequest& request, DriverAnswer& answer) {
+    const std::string_view version = TextOf(request.version);
+    if (version != kSoftwareVersion) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("mlxcommd was replaced: version ", std::string(version), " runs, and ",
+                       kSoftwareVersion, " lies in its place. Restart it"));
+    }
+    absl::StatusOr<std::unique_ptr<Library>> library =
+        LoadLibrary(std::string(TextOf(request.library)));
+    if (!library.ok()) return library.status();
+    absl::StatusOr<std::shared_ptr<Device>> device =
+        (*library)->Open(std::string(TextOf(request.device)), request.limits);
+    if (!device.ok()) return device.status();
+    library_ = *std::move(library);
+    device_ = *std::move(device);
+    limits_ = request.limits;
+    scheduling_ = request.scheduling;
+    answer.limits = device_->limits();
+    return absl::OkStatus();
+  }
   absl::Status Make(const DriverRequest& request, std::vector<FileDescriptor> descriptors,
-                    DriverAnswer& answer);
-  absl::Status Destroy(std::uint32_t id);
+                    DriverAnswer& answer) {
+    const QueuePairShape& shape = request.shape;
+    const bool sound = descriptors.size() == 2 && shape.messages >= kMessagesMin &&
+                       shape.messages <= limits_.frames_max && shape.message_bytes > 0 &&
+                       shape.message_bytes <= limits_.message_bytes_max;
+    if (!sound || pumps_.contains(request.id))
+      return absl::InternalError("no queue pair is like that");
+    const QueueLayout layout(shape.messages, shape.message_bytes,
+                             static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+    if (!HasBytes(descriptors[0].get(), layout.bytes))
+      return absl::InternalError("a short segment");
+    absl::StatusOr<MessageMemory> mapped =
+        MessageMemory::MapShared(descriptors[0].get(), 0, layout.bytes, limits_.region_boundary);
+    if (!mapped.ok()) return mapped.status();
+    const auto segment = std::make_shared<const MessageMemory>(*std::move(mapped));
+    absl::StatusOr<std::unique_ptr<QueuePair>> pair = device_->MakeQueuePairIn(
+        {segment->address() + layout.slots, layout.bytes - layout.slots}, shape, request.gid);
+    if (!pair.ok()) return pair.status();
+    answer.address = (*pair)->address();
+    answer.messages = (*pair)->receives();
+    pumps_[request.id] =
+        std::make_unique<Pump>(*std::move(pair), segment, layout, std::move(descriptors[1]),
+                               shape.message_bytes, regions_, scheduling_);
+    return absl::OkStatus();
+  }
+  // What the driver does not give back it may still write to: its memory stays mapped.
+  absl::Status Destroy(std::uint32_t id) {
+    const auto found = pumps_.find(id);
+    if (found == pumps_.end()) return absl::OkStatus();
+    const std::shared_ptr<const MessageMemory> memory = found->second->segment();
+    const std::uint32_t before = device_->use().queue_pairs;
+    pumps_.erase(found);
+    if (device_->use().queue_pairs < before) return absl::OkStatus();
+    left_.push_back(memory);
+    return absl::UnavailableError("the driver does not give back a queue pair");
+  }
   absl::Status Register(const DriverRequest& request,
-                        const std::vector<FileDescriptor>& descriptors);
+                        const std::vector<FileDescriptor>& descriptors) {
+    const bool sound = descriptors.size() == 1 && request.id < kRegionsMax &&
+                       !mapped_.contains(request.id) && request.bytes > 0 &&
+                       request.bytes <= limits_.region_bytes_max &&
+                       request.offset <= INT64_MAX - request.bytes &&
+                       HasBytes(descriptors[0].get(), request.offset + request.bytes);
+    if (!sound) return absl::InternalError("no region is like that");
+    absl::StatusOr<MessageMemory> mapped = MessageMemory::MapShared(
+        descriptors[0].get(), request.offset, request.bytes, limits_.region_boundary);
+    if (!mapped.ok()) return mapped.status();
+    const auto mapping = std::make_shared<const MessageMemory>(*std::move(mapped));
+    auto region = device_->Register({mapping, mapping->address(), request.bytes},
+                                    mapping->address(), request.bytes);
+    if (!region.ok()) return region.status();
+    regions_[request.id].store(region->get(), std::memory_order_release);
+    mapped_[request.id] = {mapping, *std::move(region)};
+    return absl::OkStatus();
+  }
 
   std::unique_ptr<Library> library_;
   std::shared_ptr<Device> device_;
@@ -241,123 +337,6 @@ class Driver {
   std::map<std::uint32_t, std::unique_ptr<Pump>> pumps_;  // They use regions.
   std::vector<std::shared_ptr<const MessageMemory>> left_;
 };
-
-absl::Status Driver::Open(const DriverRequest& request, DriverAnswer& answer) {
-  const std::string_view version = TextOf(request.version);
-  if (version != kSoftwareVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("mlxcommd was replaced: version ", std::string(version), " runs, and ",
-                     kSoftwareVersion, " lies in its place. Restart it"));
-  }
-  absl::StatusOr<std::unique_ptr<Library>> library =
-      LoadLibrary(std::string(TextOf(request.library)));
-  if (!library.ok()) return library.status();
-  absl::StatusOr<std::shared_ptr<Device>> device =
-      (*library)->Open(std::string(TextOf(request.device)), request.limits);
-  if (!device.ok()) return device.status();
-  library_ = *std::move(library);
-  device_ = *std::move(device);
-  limits_ = request.limits;
-  scheduling_ = request.scheduling;
-  answer.limits = device_->limits();
-  return absl::OkStatus();
-}
-
-bool HasBytes(int descriptor, std::uint64_t bytes) {
-  struct stat its{};
-  return ::fstat(descriptor, &its) == 0 && its.st_size >= 0 &&
-         static_cast<std::uint64_t>(its.st_size) >= bytes;
-}
-
-absl::Status Driver::Make(const DriverRequest& request, std::vector<FileDescriptor> descriptors,
-                          DriverAnswer& answer) {
-  const QueuePairShape& shape = request.shape;
-  const bool sound = descriptors.size() == 2 && shape.messages >= kMessagesMin &&
-                     shape.messages <= limits_.frames_max && shape.message_bytes > 0 &&
-                     shape.message_bytes <= limits_.message_bytes_max;
-  if (!sound || pumps_.contains(request.id))
-    return absl::InternalError("no queue pair is like that");
-  const QueueLayout layout(shape.messages, shape.message_bytes,
-                           static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
-  if (!HasBytes(descriptors[0].get(), layout.bytes)) return absl::InternalError("a short segment");
-  absl::StatusOr<MessageMemory> mapped =
-      MessageMemory::MapShared(descriptors[0].get(), 0, layout.bytes, limits_.region_boundary);
-  if (!mapped.ok()) return mapped.status();
-  const auto segment = std::make_shared<const MessageMemory>(*std::move(mapped));
-  absl::StatusOr<std::unique_ptr<QueuePair>> pair = device_->MakeQueuePairIn(
-      {segment->address() + layout.slots, layout.bytes - layout.slots}, shape, request.gid);
-  if (!pair.ok()) return pair.status();
-  answer.address = (*pair)->address();
-  answer.messages = (*pair)->receives();
-  pumps_[request.id] =
-      std::make_unique<Pump>(*std::move(pair), segment, layout, std::move(descriptors[1]),
-                             shape.message_bytes, regions_, scheduling_);
-  return absl::OkStatus();
-}
-
-// What the driver does not give back it may still write to: its memory stays mapped.
-absl::Status Driver::Destroy(std::uint32_t id) {
-  const auto found = pumps_.find(id);
-  if (found == pumps_.end()) return absl::OkStatus();
-  const std::shared_ptr<const MessageMemory> memory = found->second->segment();
-  const std::uint32_t before = device_->use().queue_pairs;
-  pumps_.erase(found);
-  if (device_->use().queue_pairs < before) return absl::OkStatus();
-  left_.push_back(memory);
-  return absl::UnavailableError("the driver does not give back a queue pair");
-}
-
-absl::Status Driver::Register(const DriverRequest& request,
-                              const std::vector<FileDescriptor>& descriptors) {
-  const bool sound = descriptors.size() == 1 && request.id < kRegionsMax &&
-                     !mapped_.contains(request.id) && request.bytes > 0 &&
-                     request.bytes <= limits_.region_bytes_max &&
-                     request.offset <= INT64_MAX - request.bytes &&
-                     HasBytes(descriptors[0].get(), request.offset + request.bytes);
-  if (!sound) return absl::InternalError("no region is like that");
-  absl::StatusOr<MessageMemory> mapped = MessageMemory::MapShared(
-      descriptors[0].get(), request.offset, request.bytes, limits_.region_boundary);
-  if (!mapped.ok()) return mapped.status();
-  const auto mapping = std::make_shared<const MessageMemory>(*std::move(mapped));
-  auto region = device_->Register({mapping, mapping->address(), request.bytes}, mapping->address(),
-                                  request.bytes);
-  if (!region.ok()) return region.status();
-  regions_[request.id].store(region->get(), std::memory_order_release);
-  mapped_[request.id] = {mapping, *std::move(region)};
-  return absl::OkStatus();
-}
-
-DriverAnswer Driver::Do(const DriverRequest& request, std::vector<FileDescriptor> descriptors) {
-  using Kind = DriverRequest::Kind;
-  DriverAnswer answer;
-  absl::Status status;
-  if ((request.kind == Kind::kOpen) != (device_ == nullptr)) {
-    status = absl::FailedPreconditionError("the device is opened first, and once");
-  } else if (request.kind == Kind::kOpen) {
-    status = Open(request, answer);
-  } else if (request.kind == Kind::kLook) {
-    answer.is_there = device_->IsThere() ? 1 : 0;
-  } else if (request.kind == Kind::kMake) {
-    status = Make(request, std::move(descriptors), answer);
-  } else if (request.kind == Kind::kConnect) {
-    const auto found = pumps_.find(request.id);
-    status = found == pumps_.end() ? absl::InternalError("there is no such queue pair")
-                                   : found->second->Start(request.peer);
-  } else if (request.kind == Kind::kDestroy) {
-    status = Destroy(request.id);
-  } else if (request.kind == Kind::kRegister) {
-    status = Register(request, descriptors);
-  } else if (request.kind == Kind::kDeregister && request.id < kRegionsMax) {
-    regions_[request.id].store(nullptr, std::memory_order_release);
-    mapped_.erase(request.id);
-  } else {
-    status = absl::UnimplementedError("nothing of the kind can be asked for");
-  }
-  answer.code = static_cast<std::int32_t>(status.code());
-  answer.reason = static_cast<std::uint32_t>(ReasonOf(status));
-  PutText(std::string(status.message()), answer.message);
-  return answer;
-}
 
 // A thread may hang in the driver, and the one that answers wait for it.
 void EndWithTheDaemon() {

@@ -40,7 +40,12 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
     }
     return use;
   }
-  bool IsThere() override;
+  // The other process's part is asked, so that one that hangs is found also where nothing is sent.
+  bool IsThere() override {
+    const absl::StatusOr<DriverAnswer> answer =
+        process_->Call({.kind = DriverRequest::Kind::kLook});
+    return answer.ok() && answer->is_there != 0;
+  }
   absl::Status DriverEnded() override { return process_->Ended(); }
   int driver_pid() const override { return process_->pid(); }
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
@@ -133,7 +138,13 @@ class ProcessQueuePair final : public QueuePair {
   std::span<std::byte> Slot(std::uint32_t slot) override {
     return {segment_.data() + layout_.slots + std::size_t{slot} * slot_bytes_, slot_bytes_};
   }
-  absl::Status Connect(const QueuePairAddress& peer) override;
+  absl::Status Connect(const QueuePairAddress& peer) override {
+    const absl::StatusOr<DriverAnswer> answer =
+        device_->process().Call({.kind = DriverRequest::Kind::kConnect, .id = id_, .peer = peer});
+    if (!answer.ok()) return answer.status();
+    std::fill_n(posted_.begin(), messages_, true);
+    return absl::OkStatus();
+  }
   absl::Status PostReceive(std::uint32_t slot) override {
     return Post({PostRequest::Kind::kReceive, slot, 0, 0, 0, 0});
   }
@@ -146,19 +157,72 @@ class ProcessQueuePair final : public QueuePair {
     return Post({PostRequest::Kind::kSendFrom, slot, bytes, region.key(),
                  static_cast<std::uint64_t>(from - region.data()), 0});
   }
-  absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override;
+  absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override {
+    const bool is_awake = std::exchange(waiting_, Waiting::kLookedOnce) != Waiting::kArmed;
+    if (is_awake) BeAwake();
+    if (std::exchange(rang_, false)) {
+      Ring();  // It may have slept again since then.
+      rang_ = false;
+    }
+    std::size_t count = 0;
+    PostCompletion from;
+    while (count < completions.size()) {
+      const queue::RingResult result = completions_.Pop(from);
+      if (result == queue::RingResult::kCorrupt) return Nonsense("writes nonsense");
+      if (result == queue::RingResult::kNothing) break;
+      if (!TakeCompletion(from, completions[count])) {
+        return Nonsense("completes what was not posted");
+      }
+      ++count;
+    }
+    if (count > 0) BeAwake();
+    const bool has_failed = header_->has_failed.load(std::memory_order_acquire) != 0;
+    if (count == 0 && has_failed) return absl::UnavailableError(Why());
+    return count;
+  }
   int descriptor() const override { return doorbell_.get(); }
-  absl::Status Arm() override;
+  absl::Status Arm() override {
+    if (queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone) {
+      const absl::Status ended = device_->process().AwaitEnd();
+      return ended.ok() ? Nonsense("has given up a queue pair") : ended;
+    }
+    // Else something has completed, which Poll finds.
+    if (completions_.PrepareToSleep()) waiting_ = Waiting::kArmed;
+    return absl::OkStatus();
+  }
 
  private:
-  absl::Status Post(const PostRequest& request);
-  void Ring();
+  absl::Status Post(const PostRequest& request) {
+    const queue::RingResult pushed = requests_.Push(request);
+    if (pushed != queue::RingResult::kDone) return Nonsense("takes nothing that is to be posted");
+    posted_[request.slot] = true;
+    if (!rang_) Ring();
+    return absl::OkStatus();
+  }
+  void Ring() {
+    if (!requests_.ConsumerSleeps()) return;
+    queue::RingDoorbell(doorbell_.get());
+    rang_ = true;
+  }
   void BeAwake() {
     completions_.WakeUp();
     waiting_ = Waiting::kAwake;
   }
-  bool TakeCompletion(const PostCompletion& from, Completion& completion);
-  std::string Why() const;
+  bool TakeCompletion(const PostCompletion& from, Completion& completion) {
+    const bool receive = from.receive != 0;
+    const bool is_posted = HasSlot(from.slot, receive) && posted_[from.slot];
+    if (!is_posted || from.bytes > slot_bytes_) return false;
+    posted_[from.slot] = false;
+    const bool ok = from.ok != 0;
+    if (!ok && !what_.has_value()) what_ = Why();
+    completion = {from.slot, receive, ok, ok && receive ? from.bytes : 0, ok ? "" : what_->c_str()};
+    return true;
+  }
+  // Of another process: it may have no end, and any characters.
+  std::string Why() const {
+    const auto text = header_->why;
+    return MakePrintable(TextOf(text));
+  }
   absl::Status Nonsense(const char* what) const {
     return absl::UnavailableError(
         absl::StrCat("the process that drives RDMA device ", device_->name(), " ", what));
@@ -183,85 +247,6 @@ class ProcessQueuePair final : public QueuePair {
   // they stay as they are.
   std::optional<std::string> what_;
 };
-
-absl::Status ProcessQueuePair::Connect(const QueuePairAddress& peer) {
-  const absl::StatusOr<DriverAnswer> answer = device_->process().Call(
-      {.kind = DriverRequest::Kind::kConnect, .id = id_, .peer = peer});
-  if (!answer.ok()) return answer.status();
-  std::fill_n(posted_.begin(), messages_, true);
-  return absl::OkStatus();
-}
-
-absl::Status ProcessQueuePair::Post(const PostRequest& request) {
-  const queue::RingResult pushed = requests_.Push(request);
-  if (pushed != queue::RingResult::kDone) return Nonsense("takes nothing that is to be posted");
-  posted_[request.slot] = true;
-  if (!rang_) Ring();
-  return absl::OkStatus();
-}
-
-void ProcessQueuePair::Ring() {
-  if (!requests_.ConsumerSleeps()) return;
-  queue::RingDoorbell(doorbell_.get());
-  rang_ = true;
-}
-
-// Of another process: it may have no end, and any characters.
-std::string ProcessQueuePair::Why() const {
-  const auto text = header_->why;
-  return MakePrintable(TextOf(text));
-}
-
-bool ProcessQueuePair::TakeCompletion(const PostCompletion& from, Completion& completion) {
-  const bool receive = from.receive != 0;
-  const bool is_posted = HasSlot(from.slot, receive) && posted_[from.slot];
-  if (!is_posted || from.bytes > slot_bytes_) return false;
-  posted_[from.slot] = false;
-  const bool ok = from.ok != 0;
-  if (!ok && !what_.has_value()) what_ = Why();
-  completion = {from.slot, receive, ok, ok && receive ? from.bytes : 0, ok ? "" : what_->c_str()};
-  return true;
-}
-
-absl::StatusOr<std::size_t> ProcessQueuePair::Poll(std::span<Completion> completions) {
-  const bool is_awake = std::exchange(waiting_, Waiting::kLookedOnce) != Waiting::kArmed;
-  if (is_awake) BeAwake();
-  if (std::exchange(rang_, false)) {
-    Ring();  // It may have slept again since then.
-    rang_ = false;
-  }
-  std::size_t count = 0;
-  PostCompletion from;
-  while (count < completions.size()) {
-    const queue::RingResult result = completions_.Pop(from);
-    if (result == queue::RingResult::kCorrupt) return Nonsense("writes nonsense");
-    if (result == queue::RingResult::kNothing) break;
-    if (!TakeCompletion(from, completions[count])) {
-      return Nonsense("completes what was not posted");
-    }
-    ++count;
-  }
-  if (count > 0) BeAwake();
-  const bool has_failed = header_->has_failed.load(std::memory_order_acquire) != 0;
-  if (count == 0 && has_failed) return absl::UnavailableError(Why());
-  return count;
-}
-
-absl::Status ProcessQueuePair::Arm() {
-  if (queue::DrainDoorbell(doorbell_.get()) == queue::DoorbellState::kOtherSideGone) {
-    const absl::Status ended = device_->process().AwaitEnd();
-    return ended.ok() ? Nonsense("has given up a queue pair") : ended;
-  }
-  // Else something has completed, which Poll finds.
-  if (completions_.PrepareToSleep()) waiting_ = Waiting::kArmed;
-  return absl::OkStatus();
-}
-
-// The other process's part is asked, so that one that hangs is found also where nothing is sent.
-bool ProcessDevice::IsThere() {
-  const absl::StatusOr<DriverAnswer> answer = process_->Call({.kind = DriverRequest::Kind::kLook});
-  return answer.ok() && answer->is_there != 0;
-}
 
 absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
     std::span<std::byte>, const QueuePairShape& shape, const Gid& gid) {

@@ -35,50 +35,6 @@ std::string EntryOf([[maybe_unused]] ibv_context* context) {
   return {};
 }
 
-class VerbsLibrary final : public Library {
- public:
-  explicit VerbsLibrary(const Verbs& verbs) : verbs_(verbs) {}
-  absl::StatusOr<std::vector<DeviceFacts>> ListDevices() override;
-  absl::StatusOr<std::shared_ptr<Device>> Open(const std::string& name,
-                                               const Limits& limits) override;
-
- private:
-  DeviceFacts FactsOf(ibv_device* device);
-  const Verbs verbs_;
-};
-
-DeviceFacts VerbsLibrary::FactsOf(ibv_device* device) {
-  DeviceFacts facts;
-  const char* const name = verbs_.get_device_name(device);
-  facts.name = name == nullptr ? "" : name;
-  ibv_context* const context = verbs_.open_device(device);
-  if (context == nullptr) {
-    facts.opened = false;
-    facts.state = absl::StrCat("cannot be opened: ", std::strerror(errno));
-    return facts;
-  }
-  const ActivePort port = FindActivePort(verbs_, context);
-  facts.active = port.number != 0;
-  facts.state = facts.active ? "active" : port.states;
-  if (facts.active) {
-    for (const auto& [index, gid] : ListGids(verbs_, context, port)) facts.gids.push_back(gid);
-  }
-  verbs_.close_device(context);
-  return facts;
-}
-
-absl::StatusOr<std::vector<DeviceFacts>> VerbsLibrary::ListDevices() {
-  int count = 0;
-  ibv_device** const list = verbs_.get_device_list(&count);
-  if (list == nullptr) {
-    return absl::UnavailableError(absl::StrCat("devices cannot be listed: ", std::strerror(errno)));
-  }
-  std::vector<DeviceFacts> devices;
-  for (int i = 0; i < count; ++i) devices.push_back(FactsOf(list[i]));
-  verbs_.free_device_list(list);
-  return devices;
-}
-
 // The device may have less than its kind.
 Limits WithinDevice(Limits limits, const Verbs& verbs, ibv_context* context) {
   ibv_device_attr its{};
@@ -92,34 +48,73 @@ Limits WithinDevice(Limits limits, const Verbs& verbs, ibv_context* context) {
   return limits;
 }
 
-absl::StatusOr<std::shared_ptr<Device>> VerbsLibrary::Open(const std::string& name,
-                                                           const Limits& limits) {
-  int count = 0;
-  ibv_device** const list = verbs_.get_device_list(&count);
-  ibv_context* context = nullptr;
-  bool found = false;
-  for (int i = 0; list != nullptr && i < count && !found; ++i) {
-    const char* const its_name = verbs_.get_device_name(list[i]);
-    found = its_name != nullptr && name == its_name;
-    if (found) context = verbs_.open_device(list[i]);
+class VerbsLibrary final : public Library {
+ public:
+  explicit VerbsLibrary(const Verbs& verbs) : verbs_(verbs) {}
+  absl::StatusOr<std::vector<DeviceFacts>> ListDevices() override {
+    int count = 0;
+    ibv_device** const list = verbs_.get_device_list(&count);
+    if (list == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat("devices cannot be listed: ", std::strerror(errno)));
+    }
+    std::vector<DeviceFacts> devices;
+    for (int i = 0; i < count; ++i) devices.push_back(FactsOf(list[i]));
+    verbs_.free_device_list(list);
+    return devices;
   }
-  const int error = errno;
-  if (list != nullptr) verbs_.free_device_list(list);
-  if (!found) return absl::NotFoundError(absl::StrCat("there is no RDMA device ", name));
-  if (context == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("RDMA device ", name, " cannot be opened: ", std::strerror(error)));
+  absl::StatusOr<std::shared_ptr<Device>> Open(const std::string& name,
+                                               const Limits& limits) override {
+    int count = 0;
+    ibv_device** const list = verbs_.get_device_list(&count);
+    ibv_context* context = nullptr;
+    bool found = false;
+    for (int i = 0; list != nullptr && i < count && !found; ++i) {
+      const char* const its_name = verbs_.get_device_name(list[i]);
+      found = its_name != nullptr && name == its_name;
+      if (found) context = verbs_.open_device(list[i]);
+    }
+    const int error = errno;
+    if (list != nullptr) verbs_.free_device_list(list);
+    if (!found) return absl::NotFoundError(absl::StrCat("there is no RDMA device ", name));
+    if (context == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat("RDMA device ", name, " cannot be opened: ", std::strerror(error)));
+    }
+    ibv_pd* const domain = verbs_.alloc_pd(context);
+    if (domain == nullptr) {
+      const int why = errno;
+      verbs_.close_device(context);
+      return absl::UnavailableError(
+          absl::StrCat("RDMA device ", name, " gives no protection domain: ", std::strerror(why)));
+    }
+    return std::shared_ptr<Device>(std::make_shared<VerbsDevice>(
+        verbs_, name, WithinDevice(limits, verbs_, context), context, domain));
   }
-  ibv_pd* const domain = verbs_.alloc_pd(context);
-  if (domain == nullptr) {
-    const int why = errno;
+
+ private:
+  DeviceFacts FactsOf(ibv_device* device) {
+    DeviceFacts facts;
+    const char* const name = verbs_.get_device_name(device);
+    facts.name = name == nullptr ? "" : name;
+    ibv_context* const context = verbs_.open_device(device);
+    if (context == nullptr) {
+      facts.opened = false;
+      facts.state = absl::StrCat("cannot be opened: ", std::strerror(errno));
+      return facts;
+    }
+    const ActivePort port = FindActivePort(verbs_, context);
+    facts.active = port.number != 0;
+    facts.state = facts.active ? "active" : port.states;
+    if (facts.active) {
+      for (const auto& [index, gid] : ListGids(verbs_, context, port)) facts.gids.push_back(gid);
+    }
     verbs_.close_device(context);
-    return absl::UnavailableError(
-        absl::StrCat("RDMA device ", name, " gives no protection domain: ", std::strerror(why)));
+    return facts;
   }
-  return std::shared_ptr<Device>(std::make_shared<VerbsDevice>(
-      verbs_, name, WithinDevice(limits, verbs_, context), context, domain));
-}
+
+  const Verbs verbs_;
+};
 
 }  // namespace
 
