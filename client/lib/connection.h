@@ -2,15 +2,13 @@
 //
 // One mutex is for all of it, the submission ring's single producer too; an operation that meets the
 // other ranks at once on their page takes it once. Of the waiting threads, one at a time reads the
-// completion ring and hands out the others' completions; the others sleep until it has something for
-// them or leaves.
+// completion ring (README.md, Threads).
 //
 //   reader: spin for a bounded, learnt time ─▶ sleep on the doorbell ─▶ ...
 //
 // The ranges of the arena that an operation reads or writes are pinned before the mutex under which it
-// was submitted is released, until the daemon has reported its end. A daemon that is lost reports
-// nothing, and may still be writing: then they stay pinned. What has ended by then needs no pins,
-// because freeing a buffer takes the mutex as well.
+// was submitted is released, until the daemon has reported its end. What has ended by then needs no
+// pins, because freeing a buffer takes the mutex as well.
 //
 // Owner: the C handle. Thread: any. Memory: two mappings; an entry for each operation in flight.
 #pragma once

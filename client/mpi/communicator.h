@@ -3,11 +3,9 @@
 //   program's buffer ──copy──▶ arena ══ daemon ══▶ arena ──copy──▶ program's buffer
 //   a buffer of the arena goes as it is
 //
-// An operator that the daemon does not have (a function of the program: MLX's max of complex64) is
-// an all_gather, with the function applied to the blocks in order of rank: the same on all ranks,
-// for n times the memory.
-//
-// A communicator of one rank has no group: the output is the input.
+// An operator that the daemon does not have is an all_gather, with the program's function applied
+// to the blocks in order of rank, for n times the memory. A communicator of one rank has no group:
+// the output is the input.
 //
 // Owner: process.h's table and the calls under way, together. Thread: any. Memory: during a call a
 // range of the arena for each buffer that is not in it.

@@ -2,11 +2,8 @@
 //
 //   (nothing) ──Join──▶ joined ──Leave──▶ (nothing)        the end of the process: Exit
 //
-// MLX keeps its groups until the very end, when the client library's own objects are gone. So there
-// is an exit handler, set after everything was loaded: it lets MLX's streams run dry
-// (mlx_streams.h), because other ranks still need their operations; leaves the job in an orderly
-// way if no call is under way (else the daemon sees this process end); and from then on nothing is
-// touched.
+// README.md, The end, says what the exit handler does, which is set after everything was loaded. From
+// then on nothing is touched.
 //
 // Owner: the process; never destroyed. Thread: any. Memory: an entry for each communicator.
 #pragma once

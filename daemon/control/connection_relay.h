@@ -6,10 +6,7 @@
 //
 // Requests are read into one piece of memory for all, answers into another. Only what cannot be passed on at
 // once is kept, a piece of each direction, and nothing more is read there until it has gone. A user's meter
-// lives as long as its connections, and then until it has rested, so connecting again gains nothing.
-//
-// What ends a connection is logged, a few lines a second, and counted. A while after such an end, or that of
-// a connection with many open calls, the memory that gRPC has freed is given back to the system.
+// lives as long as its connections, and then until it has rested. README.md says what ends a connection.
 //
 // Owner: ControlServer. Thread: Post, Carry and ended() from any; the rest on its own, not the loop's.
 // Memory: two pieces for each connection whose other side is slow; a meter for each user.

@@ -1,14 +1,12 @@
 // Whether what a process sends on its control connection is what a client library or a tool would send.
-// gRPC answers each PING and SETTINGS at once, and keeps answers, streams and errors of a flood without a
-// bound: so connections are metered before gRPC gets them.
+// README.md says what gRPC would keep without it, and has the limits.
 //
 //   preface ─▶ nine bytes: length, type, flags, stream ─▶ payload, skipped ─▶ the next frame
 //                                  │
 //         counted against the connection (too many: it ends) and the user (too many: it waits)
 //
 // Only headers of frames are read (RFC 9113, 4.1), never what is in them; of gRPC's answers, which call each
-// ends. What one connection may not do, no honest process ever does; what a user's connections do together
-// may be honest work, and is slowed.
+// ends.
 //
 // Sans-I/O: bytes and the time come in. Owner: ConnectionRelay. Thread: its owner's. Memory: itself.
 #pragma once

@@ -6,9 +6,7 @@
 //                                                                       │
 //                                             ReleaseMemory() ◀─node: nothing uses the arena
 //
-// What a client writes into shared memory is copied once, then checked: an entry that no correct
-// client could write ends the session; one that is wrong but possible is answered with
-// INVALID_ARGUMENT (see README.md, Intake).
+// README.md, Intake, says how what a client writes into shared memory is checked.
 //
 // Owner: Daemon. Thread: the loop's; Find() and counters() from any, so what Find() reads has a mutex.
 // Memory: at most clients_max + kToolsMax sessions, their arenas and queues until ReleaseMemory(), and what

@@ -3,10 +3,10 @@
 //   Claim(): the folder is safe ─▶ the lock is ours ─▶ no process answers at the path
 //   Bind() ─▶ (the acceptor listens) ─▶ Remove(), or HandOver() ─▶ (exec) ─▶ Adopt()
 //
-// All under a lock beside the socket ("PATH.lock", empty, held until Remove() or the end of the process): of
-// two daemons that start at once the second would find that no process answers between the first one's bind
-// and listen, and remove its socket. "PATH.running" shows clients that there is a daemon that cannot accept
-// them at once (proto/queue/dial.h), and log rotation which process to signal: it holds its number.
+// All under a lock beside the socket ("PATH.lock", empty, held until Remove() or the end of the process),
+// for two daemons that start at once (README.md, Decisions). "PATH.running" shows clients that there is a
+// daemon that cannot accept them at once (proto/queue/dial.h), and log rotation which process to signal: it
+// holds its number.
 //
 // Owner: Acceptor. Thread: the loop's.
 #pragma once

@@ -7,9 +7,8 @@
 //   kNamed  the configuration names its address
 //   kInJob  a group with ranks of this machine has ranks there: yields to nobody
 //
-// Among those of one claim up to kFound, one of an address that has more than its part yields to a newcomer
-// of one that has not, and one of the fullest interface to one of an interface that has at least two fewer:
-// so a switch does not crowd out a cable's end. While there are free places, one address may have all.
+// README.md, Links, says who yields among those of one claim. While there are free places, one address may
+// have all.
 //
 // Functions of their arguments. Thread: any. Memory: none.
 #pragma once

@@ -6,9 +6,6 @@
 //       there, and cannot end by themselves, is submitted for them
 //   a number of submissions later ─Reopen─▶ open
 //
-// While a page is open the daemon takes no part. Where it has to come back soon after each opening,
-// it opens the page after more and more submissions.
-//
 // Owner: Node. Thread: the node's. Memory: a page for each group, at most kPagesMax, of which one
 // user has three quarters at most.
 #pragma once

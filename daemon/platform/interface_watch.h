@@ -5,9 +5,6 @@
 // what. So lost or strange events do no harm, and an interface that was down only for a moment,
 // which connections survive, is not reported.
 //
-// Linux: rtnetlink. macOS: the kernel's events of the network class, because the flags there go on
-// saying "running" without a cable, and the state of the medium is read.
-//
 // Owner: the watcher. Thread: one. Memory: the interfaces as last seen.
 #pragma once
 

@@ -1,8 +1,5 @@
 // A descriptor that becomes readable when a process ends, whichever process its parent is.
 //
-// The doorbell's end-of-file does not come while a forked child still holds a copy of it; this
-// does.
-//
 // Linux: the descriptor is the process's own (pidfd).
 // macOS: it is a pipe's reader. One thread waits in a kqueue for all processes, and writes to the
 // pipe of one that has ended. No other code gets the kqueue: not every reactor can wait for one (it

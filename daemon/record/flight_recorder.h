@@ -5,9 +5,8 @@
 //   rail ────▶ track (frames)             ├─▶ Copy, by any thread
 //   worker ──▶ track (pieces of work)    ─┘
 //
-// A track is a ring with one writer. When the writer has ended, its track stays readable until its
-// place is needed: a rail's last events before it was cut are the interesting ones. Names of groups
-// are kept apart, because events hold only numbers and groups end.
+// A track is a ring with one writer, and stays readable after it (README.md, Decisions). Names of
+// groups are kept apart, because events hold only numbers and groups end.
 //
 // Owner: Daemon. Thread: a track is written by one thread, without lock or allocation;
 // everything else from any, under a mutex that no writing ever takes.

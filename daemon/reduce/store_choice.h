@@ -4,11 +4,9 @@
 //        ^                                                 '▶ else: 64 passes, 128, ... 1024
 //        '──────────────────────────────────────────────────────'
 //
-// Nothing in a call shows where the outputs' lines are, so all kinds of stores are tried: for each
-// power of two of a step's bytes up to the size of the last-level cache, and for each kind of work.
-// Steps of at most an eighth of the cache stay in it, so no store past it is tried; those that are
-// one piece of work are stored in whole lines, those larger than the cache past it. See README.md,
-// StoreChoice.
+// For each power of two of a step's bytes up to the size of the last-level cache, and for each kind
+// of work; larger steps are stored past the cache. README.md, StoreChoice, says what is tried for
+// which.
 //
 // Owner: Workers. Thread: the loop's. Memory: 18 KiB.
 #pragma once

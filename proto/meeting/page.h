@@ -3,12 +3,9 @@
 //
 //   [PageHeader] [RankArea of rank 0] [RankArea of rank 1] ... [cells of rank 0] [cells of rank 1] ...
 //
-// The daemon makes a page for each such group and gives it to its ranks, which are one user's
-// processes of one job: nobody else can write to it. What stands in it is what some rank wrote
-// there, so everybody copies it, checks the copy, and can be misled by it about this job alone.
-//
-// Each rank writes to its own area; of another's it writes `sleepers` alone. The daemon writes
-// `turn`, `announced`, `adopted` and the header. README.md, Meeting, says how they are used.
+// README.md says who may write what. What stands in a page is what some rank wrote there, so
+// everybody copies it and checks the copy. The daemon writes `turn`, `announced`, `adopted` and the
+// header.
 //
 // Owner: the daemon's Meetings makes it. Thread: see rank_side.h and supervisor_side.h. Memory:
 // offsets only, never pointers; pages of it exist once they have been touched.

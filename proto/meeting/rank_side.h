@@ -7,9 +7,6 @@
 //     │                        └──▶ kAdopted: the daemon carries it out; its completion comes
 //     └─kDaemon, kDaemonCloses──▶ to be submitted with its number
 //
-// A call is one compare-and-swap on the rank's own turn, which the daemon closes in the same way.
-// So the daemon knows of each call whether it has been made before the page was closed.
-//
 // Owner: a process that takes part. Thread: one at a time; but Look and Sleep, of an operation that
 // has not ended, from any. Memory: a view of the page.
 #pragma once

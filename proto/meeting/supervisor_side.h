@@ -3,14 +3,8 @@
 //
 //   closed ──Reopen (all ranks have mapped it)──▶ open ──Close──▶ closed
 //
-// Close first closes every rank's turn, so that no call can be added. Then each operation that some
-// rank called on the page and has not ended is either met, since all ranks called it there alike:
-// each ends it by itself, a dead rank's contribution is there. Or it is adopted: the daemon submits
-// it for every rank that called it, and the others submit it themselves. So all ranks that live
-// agree on what has happened, whatever ended the others.
-//
-// A rank may write anything at any time. What is copied here is bounded; a rank that cheats misleads
-// the ranks of its own job.
+// README.md says which operations are met when it is closed, and which are adopted. A rank may write
+// anything at any time: what is copied here is bounded.
 //
 // Owner: Meetings. Thread: one. Memory: a view of the page; a little for each rank.
 #pragma once

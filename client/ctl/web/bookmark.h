@@ -1,10 +1,7 @@
 // A page on the disk that leads to the one that is served. Its address stays the same, so a browser can keep
 // it, while port, path and token are new with each start of the server.
-//
-// Why: a bookmark of the server's own address would send its secrets to another user's process that listens
-// at the port while the server does not run.
-//
-// The file holds the token. Only its user can read it: the one who runs mlxcommctl, or who ran sudo.
+// README.md, The bookmark, says why. Only its user can read it: the one who runs mlxcommctl, or who
+// ran sudo.
 #pragma once
 
 #include <sys/types.h>

@@ -3,9 +3,6 @@
 //   daemon ── its stream of events ──▶ wakes ──▶ status, topology, record ──▶ parts ──▶ viewers
 //                                                   └──▶ history ──▶ viewers
 //
-// While nobody looks, the daemon is asked for its events, and for its status each two seconds: the curves of
-// the last minutes are there when somebody comes.
-//
 // Owner: the verb, until the process ends: its threads wait in calls that have no end.
 // Thread: any but for Start; three of its own ask the daemon.
 // Memory: one text for each part, the last events, and the history.

@@ -1,8 +1,6 @@
 // Who may have the page: a browser that has the token, asks for this server by a name of its own,
 // and does not do so for another site. Pure functions but for NewToken.
-//
-// A token is in the URL that people open and, once they have, in a cookie. A cookie goes to all
-// ports of a host, where other users may listen; but only below its path, which is a secret, too.
+// README.md, Who may look, says how token and path keep others out.
 #pragma once
 
 #include <cstdint>

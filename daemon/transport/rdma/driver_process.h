@@ -1,14 +1,12 @@
-// The process in which a device's driver is called, as the daemon sees it: Apple's driver has been
-// seen to end the process that posts to it (SIGSEGV in ibv_post_recv, when a cable is pulled and
-// without), and any driver may hang. In the daemon that would be the end of every job of the node.
+// The process in which a device's driver is called, as the daemon sees it. README.md says why, and
+// what happens when it ends.
 //
 //   daemon: ProcessDevice ──Call──▶ socket ──▶ RunDriver (driver_main.cc) ──▶ verbs
 //                │                                  │ a thread for each queue pair
 //                └── requests, completions, slots ──┘ in shared memory (shared_queue.h)
 //
-// When it ends, or is ended for want of an answer, its queue pairs fail, the rails go down,
-// connections carry on, and DriverThread starts another one. One that hangs in its driver may not
-// even end when it is killed; then there is none for this device until it has.
+// One that hangs in its driver may not even end when it is killed; then there is none for this
+// device until it has.
 //
 // Owner: ProcessDevice, its queue pairs and regions. Thread: any; one call at a time. Memory: none.
 #pragma once

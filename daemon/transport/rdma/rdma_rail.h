@@ -2,14 +2,8 @@
 //
 //   Create ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
 //
-// Unreliable connected pairs lose messages silently, so the rail says that it is not reliable, and the
-// channel sends again what was lost. Nor does a queue pair show that the other daemon has ended: it takes
-// what is sent to it. The link notices silence, or the end of the TCP connection over which the pair was
-// set up.
-//
-// Large payload goes out from clients' arenas where these are registered; all other is copied into
-// messages, and the other side copies it out of them. A driver that hangs holds nothing that anybody waits
-// for.
+// README.md says what becomes of lost messages, how the end of the other daemon is noticed, and which
+// payload is copied. A driver that hangs holds nothing that anybody waits for.
 //
 // Owner: Link. Thread: the loop's. Memory: shared with the thread; a driver may hold it longer than the
 // rail lives.

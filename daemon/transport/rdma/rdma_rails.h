@@ -5,10 +5,8 @@
 //     ─▶ Setup (with the neighbour, over the channel) ─▶ DriverThread (makes, connects) ─▶ RdmaRail
 //
 // The device is the one that has the connection's own address among its GIDs, at whatever index, so the
-// messages take the same cable as the connection. A connection with TLS gets no rail beside it:
-// RDMA rails do not encrypt. If a driver does not answer, its paths say so and the connections
-// carry on alone.
-// Where RDMA is off, neighbours that offer rails get that answer.
+// messages take the same cable as the connection. If a driver does not answer, its paths say so. Where
+// RDMA is off, neighbours that offer rails get that answer.
 //
 // Owner: TcpFabric. Thread: the loop's, which calls no driver; time is an argument. Memory: one entry for
 // each path, one thread for each device that is used.
