@@ -68,10 +68,6 @@ mlxcomm_code TellException(mlxcomm_error* error) noexcept {
   return code;
 }
 
-Failure Invalid(std::string message) {
-  return {FailureCode::kInvalidArgument, kNoRank, std::move(message)};
-}
-
 Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max) {
   if (!name.empty() && name.size() <= bytes_max && IsPlainText(name)) return {};
   const bool is_long = name.size() > bytes_max;

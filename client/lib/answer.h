@@ -29,9 +29,6 @@ mlxcomm_code Guarded(mlxcomm_error* error, Body&& body) noexcept {
   }
 }
 
-// INVALID_ARGUMENT, without a rank.
-Failure Invalid(std::string message);
-
 // For names that other users see: UTF-8 without control characters, 1 to bytes_max bytes.
 Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max);
 

@@ -18,6 +18,7 @@
 
 using mlxcomm::Failure;
 using mlxcomm::FailureCode;
+using mlxcomm::Invalid;
 using mlxcomm::kNoRank;
 using mlxcomm::PlanKind;
 using mlxcomm::client::CheckUsable;
@@ -25,7 +26,6 @@ using mlxcomm::client::Connection;
 using mlxcomm::client::Environment;
 using mlxcomm::client::FindPlace;
 using mlxcomm::client::Guarded;
-using mlxcomm::client::Invalid;
 using mlxcomm::client::Latched;
 using mlxcomm::client::Place;
 using mlxcomm::client::PlaceGiven;

@@ -72,10 +72,9 @@ Connection::Connection(mlxcomm_interrupt interrupt)
 
 Failure Connection::Open(const mlxcomm_connect_options& options, std::unique_ptr<Connection>& out) {
   if (LoadedBeforeFork()) {
-    return {
-        FailureCode::kInvalidArgument, kNoRank,
+    return Invalid(
         "this process was forked from one that had connected, and the connection's thread "
-        "does not survive that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
+        "does not survive that: start it by exec instead (Python: multiprocessing's \"spawn\")");
   }
   // The module is loaded while the daemon answers the hello.
   std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);

@@ -204,10 +204,9 @@ Refusal Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent
   const ArenaAllocator::Part* const refused = allocator_->Pin({parts.data(), used}, pins);
   if (refused == nullptr) return std::nullopt;
   const bool is_input = extent.input_bytes > 0 && refused == parts.data();
-  return Failure{
-      FailureCode::kInvalidArgument, kNoRank,
+  return Invalid(
       std::string(is_input ? "input" : "output") +
-          ": expected memory of one buffer that has not been freed (mlxcomm_buffer_allocate)"};
+      ": expected memory of one buffer that has not been freed (mlxcomm_buffer_allocate)");
 }
 
 std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {

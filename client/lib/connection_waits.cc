@@ -27,9 +27,8 @@ constexpr std::uint64_t kSmallBytes = 256 * 1024;
 constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
 
 Connection::Outcome NotInFlight(std::uint64_t ticket) {
-  return {{FailureCode::kInvalidArgument, kNoRank,
-           "ticket " + std::to_string(ticket) +
-               ": no operation of this group is in flight under it; each is waited for once"},
+  return {Invalid("ticket " + std::to_string(ticket) +
+                  ": no operation of this group is in flight under it; each is waited for once"),
           false};
 }
 

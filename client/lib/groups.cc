@@ -233,12 +233,12 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
 
 using mlxcomm::Failure;
 using mlxcomm::FailureCode;
+using mlxcomm::Invalid;
 using mlxcomm::kNoRank;
 using mlxcomm::client::CheckName;
 using mlxcomm::client::CheckUsable;
 using mlxcomm::client::GroupFacts;
 using mlxcomm::client::Guarded;
-using mlxcomm::client::Invalid;
 using mlxcomm::client::Latched;
 using mlxcomm::client::Refusal;
 using mlxcomm::client::Tell;

@@ -291,10 +291,10 @@ MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_requ
                                         uint64_t* ticket, mlxcomm_error* error) {
   return Guarded(error, [&] {
     if (request == nullptr || request->struct_size != sizeof *request) {
-      return Tell(mlxcomm::client::Invalid(
-                      "request: expected one whose struct_size is sizeof(mlxcomm_request), " +
-                      std::to_string(sizeof *request)),
-                  error);
+      return Tell(
+          mlxcomm::Invalid("request: expected one whose struct_size is sizeof(mlxcomm_request), " +
+                           std::to_string(sizeof *request)),
+          error);
     }
     return Submit(group, *request, ticket, error);
   });
@@ -327,7 +327,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int
   return Guarded(error, [&] {
     if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (done == nullptr) {
-      return Tell(mlxcomm::client::Invalid("done: expected a pointer, got NULL"), error);
+      return Tell(mlxcomm::Invalid("done: expected a pointer, got NULL"), error);
     }
     *done = 1;
     if (mlxcomm::client::HasEndedAlone(*group, ticket)) return TellFine(error);

@@ -62,23 +62,20 @@ std::string Rendezvous::NodeName(const NodeId& node) const {
 }
 
 Failure Rendezvous::CheckClaim(const Claim& claim) const {
-  const auto invalid = [](std::string message) {
-    return Failure{FailureCode::kInvalidArgument, kNoRank, std::move(message)};
-  };
   const std::string& name = claim.job.name;
   if (name.empty() || name.size() > kJobBytesMax || !IsPlainText(name)) {
-    return invalid(absl::StrCat("job: expected 1 to ", kJobBytesMax,
+    return Invalid(absl::StrCat("job: expected 1 to ", kJobBytesMax,
                                 " bytes of UTF-8 without control characters"));
   }
   if (claim.job.user.size() > kUserBytesMax || !IsPlainText(claim.job.user)) {
-    return invalid(absl::StrCat("user: expected at most ", kUserBytesMax,
+    return Invalid(absl::StrCat("user: expected at most ", kUserBytesMax,
                                 " bytes of UTF-8 without control characters"));
   }
   if (claim.size == 0 || claim.size > kSizeMax) {
-    return invalid(absl::StrCat("size: expected 1 to ", kSizeMax, ", got ", claim.size));
+    return Invalid(absl::StrCat("size: expected 1 to ", kSizeMax, ", got ", claim.size));
   }
   if (claim.rank >= claim.size) {
-    return invalid(absl::StrCat("rank: expected 0 to ", claim.size - 1, ", got ", claim.rank));
+    return Invalid(absl::StrCat("rank: expected 0 to ", claim.size - 1, ", got ", claim.rank));
   }
   return {};
 }

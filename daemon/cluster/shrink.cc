@@ -79,8 +79,7 @@ void Shrink::Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank,
   if (round == nullptr || !Refresh(group, *round) || !round->view.failed) {
     return port_.OnShrinkRefused(
         session, group,
-        {FailureCode::kInvalidArgument, kNoRank,
-         "group: it has not failed; only a group that has failed can shrink"});
+        Invalid("group: it has not failed; only a group that has failed can shrink"));
   }
   if (round->askers.contains(rank)) {
     return port_.OnShrinkRefused(session, group,

@@ -57,8 +57,7 @@ void Collectives::Submit(std::uint64_t group, const Call& call, std::uint64_t no
   action.key.group = group;
   action.session = call.session;
   action.ticket = call.ticket;
-  action.failure = {FailureCode::kInvalidArgument, kNoRank,
-                    absl::StrCat("group ", group, " is not one of this process's groups")};
+  action.failure = Invalid(absl::StrCat("group ", group, " is not one of this process's groups"));
 }
 
 Collectives::Sender Collectives::FindSender(const NodeId& from, std::uint64_t group) {

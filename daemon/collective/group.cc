@@ -225,7 +225,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   if (inquest_.closed()) return Answer(call, inquest_.verdict(), /*group_failed=*/true);
   const std::string wrong = TakeArguments(call);
   if (!wrong.empty()) {
-    return Answer(call, {FailureCode::kInvalidArgument, kNoRank, wrong}, /*group_failed=*/false);
+    return Answer(call, Invalid(wrong), /*group_failed=*/false);
   }
   const OperationKey key = NextKey(call);
   Operation& operation = FindOrAdd(key);
@@ -233,8 +233,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
       operation.calls[static_cast<std::size_t>(layout_.LocalIndexOf(call.rank))];
   if (local.called) {
     return Answer(call,
-                  {FailureCode::kInvalidArgument, kNoRank,
-                   absl::StrCat(DescribeKey(key), " has been called by this rank already")},
+                  Invalid(absl::StrCat(DescribeKey(key), " has been called by this rank already")),
                   /*group_failed=*/false);
   }
   if (std::exchange(operation.early, false)) --early_operations_;

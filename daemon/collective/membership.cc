@@ -9,10 +9,6 @@
 namespace mlxcomm::collective {
 namespace {
 
-Failure Invalid(std::string message) {
-  return {FailureCode::kInvalidArgument, kNoRank, std::move(message)};
-}
-
 // "train/rows"; splits without a name have their number.
 std::string NameOf(const Group& parent, const SplitCall& call) {
   return absl::StrCat(parent.name(), "/",

@@ -221,8 +221,7 @@ class DiagnosticsCalls {
     if (!who) return call.Refuse(RefuseStranger());
     const JobId job{call.request().user(), call.request().job()};
     if (!MaySee(who->peer.user, job.user)) {
-      return call.Refuse(
-          Refuse({FailureCode::kInvalidArgument, kNoRank, "no such job of this user"}));
+      return call.Refuse(Refuse(Invalid("no such job of this user")));
     }
     const Failure failure{FailureCode::kCancelled, kNoRank,
                           absl::StrCat("job ", MakePrintable(Utf8Prefix(job.name, 200)),

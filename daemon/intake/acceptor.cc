@@ -190,11 +190,10 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   const bool late = first.index() == 1;
   Failure failure;
   if (!late && std::get<0>(std::get<0>(first))) {
-    failure = {FailureCode::kInvalidArgument, kNoRank, "it left before its hello was complete"};
+    failure = Invalid("it left before its hello was complete");
   } else if (late) {
-    failure = {FailureCode::kInvalidArgument, kNoRank,
-               absl::StrCat("no complete hello of ", sizeof hello, " bytes within ",
-                            options_.hello_timeout_ns / 1'000'000, " ms")};
+    failure = Invalid(absl::StrCat("no complete hello of ", sizeof hello, " bytes within ",
+                                   options_.hello_timeout_ns / 1'000'000, " ms"));
   } else if (!credentials) {
     failure = {FailureCode::kPermissionDenied, kNoRank,
                absl::StrCat("the system does not say who it is: ", std::strerror(unknown))};
@@ -214,21 +213,19 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
 Failure Acceptor::CheckWelcome(const queue::ClientHello& hello,
                                const queue::PeerCredentials& credentials) const {
   if (hello.magic != queue::kClientHelloMagic) {
-    return {FailureCode::kInvalidArgument, kNoRank, "this is not an mlxcomm hello"};
+    return Invalid("this is not an mlxcomm hello");
   }
   if (hello.version != queue::kHelloVersion) {
-    return {FailureCode::kInvalidArgument, kNoRank,
-            absl::StrCat("hello of version ", hello.version, ", this daemon speaks ",
-                         queue::kHelloVersion, ": install the same release of both")};
+    return Invalid(absl::StrCat("hello of version ", hello.version, ", this daemon speaks ",
+                                queue::kHelloVersion, ": install the same release of both"));
   }
   const bool known_role = hello.role == queue::ProcessRole::kClient ||
                           hello.role == queue::ProcessRole::kTool ||
                           hello.role == queue::ProcessRole::kLauncher;
   if (!known_role || hello.reserved != 0) {
-    return {FailureCode::kInvalidArgument, kNoRank,
-            absl::StrCat("hello of version ", hello.version, " with role ",
-                         static_cast<std::uint32_t>(hello.role), " and reserved bits ",
-                         hello.reserved, ", expected role 1 to 3 and none")};
+    return Invalid(absl::StrCat("hello of version ", hello.version, " with role ",
+                                static_cast<std::uint32_t>(hello.role), " and reserved bits ",
+                                hello.reserved, ", expected role 1 to 3 and none"));
   }
   if (!options_.all_users && credentials.uid != 0 && credentials.uid != ::geteuid()) {
     return {FailureCode::kPermissionDenied, kNoRank,

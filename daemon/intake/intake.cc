@@ -242,8 +242,7 @@ std::optional<Submission> Intake::Check(Session& session, const queue::Submissio
   switch (checked.finding) {
     case Finding::kFine: return checked.submission;
     case Finding::kWrong:
-      Complete(session.id(), entry.ticket, entry.group,
-               {FailureCode::kInvalidArgument, kNoRank, checked.message}, false);
+      Complete(session.id(), entry.ticket, entry.group, Invalid(checked.message), false);
       return std::nullopt;
     case Finding::kGarbage: break;
   }

@@ -33,8 +33,7 @@ Failure SessionHasEnded() {
 }
 
 Failure NotItsGroup(std::uint64_t group) {
-  return {FailureCode::kInvalidArgument, kNoRank,
-          absl::StrCat("group ", group, " is not one of this process's groups")};
+  return Invalid(absl::StrCat("group ", group, " is not one of this process's groups"));
 }
 
 }  // namespace
@@ -252,8 +251,7 @@ void Jobs::EndJob(const JobId& job, const Failure& failure, v1::EndJobReply repl
   }
   if (waiting.empty() && reply.pids().empty()) {
     return answer.Fail(
-        {FailureCode::kInvalidArgument, kNoRank,
-         absl::StrCat("job ", job.name, " has no rank on ", options_.fabric.self.name)});
+        Invalid(absl::StrCat("job ", job.name, " has no rank on ", options_.fabric.self.name)));
   }
   answer.Succeed(reply);
 }

@@ -155,8 +155,7 @@ void Node::RefuseStranger(SessionId session, const queue::SubmissionEntry& entry
   refusal.session = session;
   refusal.ticket = entry.ticket;
   refusal.key.group = entry.group;
-  refusal.failure = {FailureCode::kInvalidArgument, kNoRank,
-                     "group: this process has not joined it"};
+  refusal.failure = Invalid("group: this process has not joined it");
   port_.Complete(refusal);
 }
 
@@ -383,12 +382,10 @@ void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answ
   }
   const fabric::NodeIdentity& self = options_.fabric.self;
   const bool is_self = request.node() == self.name || request.node() == self.id.ToString();
-  answer->Fail(
-      {FailureCode::kInvalidArgument, kNoRank,
-       absl::StrCat(is_self ? absl::StrCat(self.name, " is this node: ping needs another one")
-                            : absl::StrCat("no node \"", request.node(), "\" can be reached from ",
-                                           self.name),
-                    known.empty() ? "; it is linked to none" : "; it reaches ", known)});
+  answer->Fail(Invalid(absl::StrCat(
+      is_self ? absl::StrCat(self.name, " is this node: ping needs another one")
+              : absl::StrCat("no node \"", request.node(), "\" can be reached from ", self.name),
+      known.empty() ? "; it is linked to none" : "; it reaches ", known)));
 }
 
 v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {

@@ -17,9 +17,9 @@ const Failure kTooMany{FailureCode::kResourceExhausted, kNoRank,
 void PeerProbes::Ping(const fabric::NodeIdentity& node, const v1::PingRequest& request,
                       v1::LinkStatus link, Clocks now, std::unique_ptr<PingAnswer> answer) {
   if (request.payload_bytes() > kPayloadBytesMax || request.timeout_ms() > kTimeoutMsMax) {
-    return answer->Fail({FailureCode::kInvalidArgument, kNoRank,
-                         absl::StrCat("a ping carries at most ", kPayloadBytesMax,
-                                      " bytes and waits for at most ", kTimeoutMsMax, " ms")});
+    return answer->Fail(
+        Invalid(absl::StrCat("a ping carries at most ", kPayloadBytesMax,
+                             " bytes and waits for at most ", kTimeoutMsMax, " ms")));
   }
   if (asks_.size() >= kAsksMax) return answer->Fail(kTooMany);
   const std::uint64_t query = next_query_++;

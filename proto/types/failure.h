@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace mlxcomm {
 
@@ -43,5 +44,10 @@ struct Failure {
   bool ok() const { return code == FailureCode::kNone; }
   friend bool operator==(const Failure&, const Failure&) = default;
 };
+
+// INVALID_ARGUMENT, without a rank.
+inline Failure Invalid(std::string message) {
+  return {FailureCode::kInvalidArgument, kNoRank, std::move(message)};
+}
 
 }  // namespace mlxcomm

@@ -47,8 +47,7 @@ Failure FailureOf(const grpc::Status& status) {
   const std::string& message = status.error_message();
   switch (status.error_code()) {
     case grpc::StatusCode::OK: return {};
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return {FailureCode::kInvalidArgument, kNoRank, message};
+    case grpc::StatusCode::INVALID_ARGUMENT: return Invalid(message);
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return {FailureCode::kResourceExhausted, kNoRank, "mlxcommd refuses: " + message};
     case grpc::StatusCode::UNAVAILABLE:

@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::size_t kListedMax = 3;
 
-Failure Refusal(const std::string& message) {
-  return {FailureCode::kInvalidArgument, kNoRank, message};
-}
-
 // "a to b, b to c, c to d and 4 more": pairs of nodes may be many.
 class Listed {
  public:
@@ -75,13 +71,13 @@ class Exporter {
     for (const v1::NodeStatus& node : fabric_.status.nodes()) {
       if (node.name() != wanted) continue;
       if (found != nullptr) {
-        return Refusal("two nodes are called " + MakePrintable(wanted) + ": name " + found->id() +
+        return Invalid("two nodes are called " + MakePrintable(wanted) + ": name " + found->id() +
                        " or " + node.id() + " instead");
       }
       found = &node;
     }
     if (found != nullptr) return {};
-    return Refusal("cluster " + MakePrintable(fabric_.status.cluster()) + " has no node " +
+    return Invalid("cluster " + MakePrintable(fabric_.status.cluster()) + " has no node " +
                    MakePrintable(wanted) + ": mlxcommctl status lists them");
   }
 
@@ -100,18 +96,18 @@ class Exporter {
       const v1::NodeStatus* node = nullptr;
       if (Failure failure = FindNode(wanted, node); !failure.ok()) return failure;
       if (node->state() != "up") {
-        return Refusal("node " + MakePrintable(node->name()) + " is " +
+        return Invalid("node " + MakePrintable(node->name()) + " is " +
                        MakePrintable(node->state()) +
                        ": bring it back (mlxcommctl status), or leave it out");
       }
       if (std::ranges::find(chosen_, node) != chosen_.end()) {
-        return Refusal("node " + MakePrintable(node->name()) + " is named twice");
+        return Invalid("node " + MakePrintable(node->name()) + " is named twice");
       }
       chosen_.push_back(node);
     }
     if (left_out.count() > 0) Note("nodes that are not up are left out: " + left_out.text());
     if (chosen_.size() <= kHostsMax) return {};
-    return Refusal("expected at most " + std::to_string(kHostsMax) + " nodes, got " +
+    return Invalid("expected at most " + std::to_string(kHostsMax) + " nodes, got " +
                    std::to_string(chosen_.size()) + ": name some (--nodes)");
   }
 
@@ -163,7 +159,7 @@ class Exporter {
       if (!failure.ok()) failure.message = "--ssh-name: " + failure.message;
       if (!failure.ok()) return failure;
       if (!IsHostName(host)) {
-        return Refusal("--ssh-name: expected NODE=HOST, HOST as mac-1 or user@10.0.0.1, got \"" +
+        return Invalid("--ssh-name: expected NODE=HOST, HOST as mac-1 or user@10.0.0.1, got \"" +
                        MakePrintable(host) + "\"");
       }
       given[node] = host;
@@ -175,12 +171,12 @@ class Exporter {
       const bool is_sound = IsHostName(name) && name.find('@') == std::string::npos &&
                             (count() == 1 || !IsThisMachine(name, ""));
       if (found == given.end() && !is_sound) {
-        return Refusal("node \"" + MakePrintable(name) +
+        return Invalid("node \"" + MakePrintable(name) +
                        "\" has no name for ssh: give it one (--ssh-name " + node->id() +
                        "=HOST), or leave it out (--nodes)");
       }
       if (!taken.insert(name).second) {
-        return Refusal("two nodes are \"" + MakePrintable(name) +
+        return Invalid("two nodes are \"" + MakePrintable(name) +
                        "\" for ssh: give one of them another name (--ssh-name " + node->id() +
                        "=HOST)");
       }
@@ -239,8 +235,8 @@ class Exporter {
     if (backend.empty()) backend = mesh > 0 ? "jaccl" : ring > 0 ? "jaccl-ring" : "ring";
     exported_.file.backend = backend;
     if ((backend == "jaccl" && mesh == 0) || (backend == "jaccl-ring" && ring == 0)) {
-      if (count() < 2) return Refusal("--backend " + backend + ": expected at least two nodes");
-      return Refusal("--backend " + backend + ": no cable with an RDMA device at both ends from " +
+      if (count() < 2) return Invalid("--backend " + backend + ": expected at least two nodes");
+      return Invalid("--backend " + backend + ": no cable with an RDMA device at both ends from " +
                      MakePrintable((backend == "jaccl" ? mesh_lacks : ring_lacks).text()) +
                      ": mlxcommctl doctor says why (MC306 to MC321), or --backend ring");
     }

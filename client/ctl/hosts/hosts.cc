@@ -96,8 +96,7 @@ Failure ReadWishes(const HostsExportOptions& options, ExportWishes& wishes) {
   for (const std::string& text : options.ssh_names) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return {FailureCode::kInvalidArgument, kNoRank,
-              "--ssh-name: expected NODE=HOST, got \"" + text + "\""};
+      return Invalid("--ssh-name: expected NODE=HOST, got \"" + text + "\"");
     wishes.ssh_names.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   return {};

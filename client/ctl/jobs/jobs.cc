@@ -129,7 +129,7 @@ class DoomedJob {
                                 (names.empty() ? "; none runs" : "; mlxcommctl jobs lists them")
                           : job + " is of several users; name one (--user):";
     for (const std::string& user : users) why += " " + Shown(user);
-    return {FailureCode::kInvalidArgument, kNoRank, why};
+    return Invalid(why);
   }
   // Which ranks are still there.
   Failure Look() {
@@ -212,8 +212,8 @@ int RunKill(const KillOptions& options) {
     text = "job " + Shown(options.job) + " ended: " + Plural(ranks, "rank") + "\n";
   if (const int failed = WriteOut(text, "kill"); failed != 0) return failed;
   if (left.empty()) return 0;
-  return Fail(kExitFailed, "job " + Shown(options.job) + " was failed, but is not over: " +
-                               absl::StrJoin(left, ", ") +
+  return Fail(kExitFailed, "job " + Shown(options.job) +
+                               " was failed, but is not over: " + absl::StrJoin(left, ", ") +
                                " did not end; on another node, run mlxcommctl kill there");
 }
 

@@ -116,9 +116,7 @@ std::string WhyNoJobName(const std::string& name) {
 
 constexpr std::uint64_t kCopyTimeoutNs = 3600'000'000'000;
 
-Failure NotCopied(const std::string& message) {
-  return {FailureCode::kInvalidArgument, kNoRank, "--copy: " + message};
-}
+Failure NotCopied(const std::string& message) { return Invalid("--copy: " + message); }
 
 Failure CopyFailure(const std::string& host, const absl::StatusOr<ProgramOutput>& output) {
   std::string why;
@@ -274,13 +272,10 @@ int FailFor(const Failure& failure) {
 }
 
 Failure CheckOptions(const LaunchOptions& options) {
-  const auto invalid = [](const std::string& message) {
-    return Failure{FailureCode::kInvalidArgument, kNoRank, message};
-  };
   if (options.command.empty())
-    return invalid("launch needs a program, such as: mlxcommctl launch -n 2 -- python train.py");
+    return Invalid("launch needs a program, such as: mlxcommctl launch -n 2 -- python train.py");
   if (options.ssh.find_first_not_of(" \t\n") == std::string::npos)
-    return invalid("--ssh: expected how ssh is called, got nothing");
+    return Invalid("--ssh: expected how ssh is called, got nothing");
   return {};
 }
 
