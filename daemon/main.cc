@@ -97,13 +97,6 @@ absl::Status CheckAddressSpace() {
       "the shell that starts it, or LimitAS in mlxcommd.service"));
 }
 
-// Whether the system grants this process what a daemon cannot do without. Asked before anything is
-// opened for others: a daemon that ran out in the middle of its start would leave a socket behind.
-absl::Status CheckResourceLimits() {
-  const absl::Status files = CheckOpenFiles();
-  return files.ok() ? CheckAddressSpace() : files;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -154,9 +147,11 @@ int main(int argc, char** argv) {
   mlxcomm::TerminationSignals signals;
   signals.Block(options.is_private);
   mlxcomm::platform::RaiseOpenFilesMax();
-  if (const absl::Status granted = CheckResourceLimits(); !granted.ok()) {
-    return Report(options, granted, ExitCode::kStartup);
-  }
+  // Before anything is opened for others: a daemon that ran out in the middle of its start would leave a
+  // socket behind.
+  absl::Status granted = CheckOpenFiles();
+  if (granted.ok()) granted = CheckAddressSpace();
+  if (!granted.ok()) return Report(options, granted, ExitCode::kStartup);
 
   auto daemon = mlxcomm::Daemon::Create(options, *config, signals, std::move(door));
   if (!daemon.ok()) return Report(options, daemon.status(), ExitCode::kStartup);

@@ -1,6 +1,5 @@
 // mlxcommctl: shows and controls the daemon. Its verbs: verbs.def.
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -9,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "client/ctl/cli/arguments.h"
 #include "client/ctl/cli/command_line.h"
 #include "client/ctl/cli/output.h"
@@ -68,19 +69,12 @@ std::string Row(const std::string& left, const std::string& text) {
 }
 
 std::string RowOf(const CLI::Option& option) {
-  std::string names = option.get_name(false, true);
-  for (std::size_t at = 0; (at = names.find(',', at)) != std::string::npos; at += 2) {
-    names.insert(at + 1, " ");
-  }
+  const std::string names = absl::StrReplaceAll(option.get_name(false, true), {{",", ", "}});
   std::string type = TypeOf(option);
   std::string text = option.get_description();
   const bool is_long = type.starts_with('{') && type.size() > 2 * kTextAt;
   if (is_long) {
-    std::string values = type.substr(1, type.size() - 2);
-    for (std::size_t at = 0; (at = values.find(',', at)) != std::string::npos; at += 2) {
-      values.insert(at + 1, " ");
-    }
-    text += ": " + values;
+    text += ": " + absl::StrReplaceAll(type.substr(1, type.size() - 2), {{",", ", "}});
     type = "NAME";
   }
   return Row(names + (type.empty() ? "" : " " + type), text);
@@ -95,10 +89,7 @@ std::string UsageOf(const CLI::App& app, const std::string& name) {
     const bool is_program = option->get_name() == "command";
     std::string word = is_program ? "-- PROGRAM [ARGUMENT...]" : TypeOf(*option);
     if (word.empty() || word == "TEXT") {
-      word = option->get_name();
-      std::ranges::transform(word, word.begin(), [](unsigned char letter) {
-        return static_cast<char>(std::toupper(letter));
-      });
+      word = absl::AsciiStrToUpper(option->get_name());
     }
     usage += " " + (option->get_required() || is_program ? word : "[" + word + "]");
   }

@@ -52,10 +52,6 @@ std::vector<prometheus::MetricFamily> Collect(PostedCalls& calls,
   return WriteMetricFamilies(answered ? told.get() : std::nullopt, operations);
 }
 
-std::vector<std::string> ServerOptions(const std::string& address) {
-  return {"listening_ports", address, "num_threads", "2", "request_timeout_ms", "2000"};
-}
-
 class Collector final : public prometheus::Collectable {
  public:
   Collector(PostedCalls& calls, const record::OperationCounts& operations)
@@ -75,7 +71,8 @@ class HttpMetricsEndpoint final : public MetricsEndpoint {
   HttpMetricsEndpoint(const std::string& address, PostedCalls& calls,
                       const record::OperationCounts& operations)
       : collector_(std::make_shared<Collector>(calls, operations)),
-        exposer_(ServerOptions(address)) {
+        exposer_(std::vector<std::string>{"listening_ports", address, "num_threads", "2",
+                                          "request_timeout_ms", "2000"}) {
     exposer_.RegisterCollectable(collector_);
   }
   int port() const override { return exposer_.GetListeningPorts().front(); }

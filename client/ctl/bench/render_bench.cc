@@ -82,9 +82,6 @@ std::string Where(const BenchRun& run) {
   return " on " + Shown(absl::StrJoin(run.places, ", "));
 }
 
-// The ranks share one machine of several, so the figures are its memory's, not a cable's.
-bool LeavesCablesOut(const BenchRun& run) { return run.places.size() == 1 && run.nodes > 1; }
-
 }  // namespace
 
 std::vector<std::string> PlacesOf(const v1::StatusReply& status, const std::string& job,
@@ -122,11 +119,11 @@ std::string RenderBenchHead(const BenchRun& run) {
 
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result) {
   const std::uint64_t bytes = BenchBytes(run.subject, result.count);
-  return absl::StrFormat(
-      "%12d %12d %9s %10s %9s %9s %6s %6s\n", bytes, result.count, DataTypeName(run.subject.type),
-      Figure(result.mean_ns / kMicro), Figure(AlgorithmBandwidth(bytes, result.mean_ns) / kGiga),
-      Figure(BusBandwidth(run.subject, bytes, result.mean_ns) / kGiga), BusiestLink(result.loads),
-      run.check ? std::to_string(result.wrong) : "-");
+  return absl::StrFormat("%12d %12d %9s %10s %9s %9s %6s %6s\n", bytes, result.count,
+                         DataTypeName(run.subject.type), Figure(result.mean_ns / kMicro),
+                         Figure(AlgorithmBandwidth(bytes, result.mean_ns) / kGiga),
+                         Figure(BusBandwidth(run.subject, bytes, result.mean_ns) / kGiga),
+                         BusiestLink(result.loads), run.check ? std::to_string(result.wrong) : "-");
 }
 
 std::string RenderBenchEnd(const BenchRun& run) {
@@ -148,7 +145,7 @@ std::string RenderBenchEnd(const BenchRun& run) {
   }
   std::uint64_t wrong = 0;
   for (const BenchResult& result : run.results) wrong += result.wrong;
-  if (LeavesCablesOut(run)) {
+  if (run.places.size() == 1 && run.nodes > 1) {  // The figures are the memory's of that machine.
     end += "all ranks on " + Shown(run.places[0]) +
            ", so no cable was measured; for the cables: mlxcommctl bench --nodes all\n";
   }

@@ -26,7 +26,6 @@ constexpr std::size_t kUnsentBytesMax = std::size_t{1} << 20;
 constexpr auto kLastFramesPatience = std::chrono::seconds(5);
 
 volatile sig_atomic_t g_agent_signal = 0;
-void OnAgentSignal(int signal) { g_agent_signal = signal; }
 
 class Agent : public RankListener {
  public:
@@ -178,7 +177,7 @@ class Agent : public RankListener {
 
 int RunLaunchAgent(const std::string& called) {
   struct sigaction action{};
-  action.sa_handler = OnAgentSignal;
+  action.sa_handler = [](int number) { g_agent_signal = number; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   for (const int end : {STDIN_FILENO, STDOUT_FILENO}) {

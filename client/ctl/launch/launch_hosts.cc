@@ -19,20 +19,9 @@
 namespace mlxcomm::ctl {
 namespace {
 
-Failure Invalid(const std::string& message) {
-  return {FailureCode::kInvalidArgument, kNoRank, message};
-}
-
 // Other nodes choose their names: "root@elsewhere" must not lead us to another host.
 bool IsNodesHost(const std::string& name) {
   return IsHostName(name) && name.find('@') == std::string::npos;
-}
-
-// A node's name is its host's name for ssh; this node needs none.
-HostEntry EntryOf(const v1::StatusReply& status, const std::string& name) {
-  HostEntry entry;
-  entry.name = name == status.node() ? "localhost" : name;
-  return entry;
 }
 
 Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
@@ -68,8 +57,10 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
     if (!IsNodesHost(one.name)) {
       return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
     }
-    file.hosts.push_back(EntryOf(status, one.name));
-    file.hosts.back().slots = one.slots;
+    // A node's name is its host's name for ssh; this node needs none.
+    HostEntry& entry = file.hosts.emplace_back();
+    entry.name = one.name == status.node() ? "localhost" : one.name;
+    entry.slots = one.slots;
   }
   return {};
 }

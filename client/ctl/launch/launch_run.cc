@@ -20,7 +20,6 @@ namespace {
 
 // Written by the handler, read by the loop below.
 volatile sig_atomic_t g_signal = 0;
-void OnSignal(int signal) { g_signal = signal; }
 
 // In the background of its terminal, reading would stop this process (tcsetattr(3), SIGTTIN); a
 // terminal that is not its own has no foreground.
@@ -37,7 +36,7 @@ void HandleLaunchSignals() {
     ::sigaction(signal, nullptr, &action);
     if (action.sa_handler == SIG_IGN) continue;
     action = {};
-    action.sa_handler = OnSignal;
+    action.sa_handler = [](int number) { g_signal = number; };
     ::sigaction(signal, &action, nullptr);
   }
   std::signal(SIGPIPE, SIG_IGN);  // The failing write notices it: then all ranks end.

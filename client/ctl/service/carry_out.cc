@@ -35,10 +35,6 @@ std::string Errno(const std::string& path) {
   return absl::StrCat(path, ": ", std::strerror(errno));
 }
 
-std::string Said(const std::string& path, const std::error_code& error) {
-  return error ? absl::StrCat(path, ": ", error.message()) : std::string();
-}
-
 // The folders above it as well; those that are there stay as they are.
 std::string MakeFolder(const std::string& path, std::uint32_t mode) {
   if (path.empty() || ::access(path.c_str(), F_OK) == 0) return {};
@@ -218,7 +214,7 @@ std::string Do(const ServiceStep& step) {
       return ::rename(step.from.c_str(), step.path.c_str()) == 0 ? std::string() : Errno(step.path);
     case ServiceStep::Kind::kRemove:
       std::filesystem::remove_all(step.path, error);
-      return Said(step.path, error);
+      return error ? absl::StrCat(step.path, ": ", error.message()) : std::string();
     case ServiceStep::Kind::kRemoveIfEmpty: ::rmdir(step.path.c_str()); return {};
     case ServiceStep::Kind::kRun: return RunWords(step);
     case ServiceStep::Kind::kAwaitEnd:
