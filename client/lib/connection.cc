@@ -189,10 +189,6 @@ Failure Connection::Lost() const {
   return lost_;
 }
 
-bool Connection::Interrupted() const {
-  return interrupt_.interrupted != nullptr && interrupt_.interrupted(interrupt_.context) != 0;
-}
-
 // With no bytes there is nothing to pin: offset 0 may be any buffer's.
 Refusal Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                               ArenaAllocator::Pins& pins) {
@@ -239,11 +235,6 @@ bool Connection::Knows(const ArenaAllocator::Part& part) const {
     const std::uint64_t before = part.offset - known.offset;  // Large where it lies before.
     return before <= known.bytes && part.bytes <= known.bytes - before;
   });
-}
-
-bool Connection::Knows(const queue::SubmissionEntry& entry, Extent extent) const {
-  return (extent.input_bytes == 0 || Knows({entry.input_offset, extent.input_bytes})) &&
-         (extent.output_bytes == 0 || Knows({entry.output_offset, extent.output_bytes}));
 }
 
 void Connection::NoteKnown(const ArenaAllocator::Pins& pins) {

@@ -190,7 +190,10 @@ class Connection {
                       std::uint64_t timeout_ns, bool waits, std::uint64_t& ticket);
   void GiveUp(std::uint64_t ticket);
   // Whether what it reads and writes lies in buffers that are known from an operation before.
-  bool Knows(const queue::SubmissionEntry& entry, Extent extent) const;
+  bool Knows(const queue::SubmissionEntry& entry, Extent extent) const {
+    return (extent.input_bytes == 0 || Knows({entry.input_offset, extent.input_bytes})) &&
+           (extent.output_bytes == 0 || Knows({entry.output_offset, extent.output_bytes}));
+  }
   bool Knows(const ArenaAllocator::Part& part) const;
   void NoteKnown(const ArenaAllocator::Pins& pins);
   // The functions on pages are called with mutex_ held.
@@ -228,7 +231,9 @@ class Connection {
   bool LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
                  std::uint64_t until_ns);
   void ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns);
-  bool Interrupted() const;
+  bool Interrupted() const {
+    return interrupt_.interrupted != nullptr && interrupt_.interrupted(interrupt_.context) != 0;
+  }
   static constexpr std::uint64_t kNeverAsk = UINT64_MAX;
   static std::uint64_t NextAsk(const Pending& pending, std::uint64_t now);
   void TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,

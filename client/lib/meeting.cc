@@ -84,11 +84,6 @@ Way Meeting::Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64
   return called.way;
 }
 
-Progress Meeting::Look(const Operation& operation) const {
-  std::uint32_t rank = 0;
-  return side_->Look(operation.number, operation.call, rank);
-}
-
 int Meeting::LookAtOnce(const Operation& operation, int most) const {
   std::uint32_t rank = 0;
   int looks = 0;

@@ -46,7 +46,10 @@ class Meeting {
   // The entry's way, and its number, which the entry gets as well.
   meeting::Way Call(const std::byte* arena, std::uint64_t input_bytes, std::uint64_t now_ns,
                     queue::SubmissionEntry& entry, Operation& operation);
-  meeting::Progress Look(const Operation& operation) const;
+  meeting::Progress Look(const Operation& operation) const {
+    std::uint32_t rank = 0;
+    return side_->Look(operation.number, operation.call, rank);
+  }
   // Looks at most so often, and keeps the core meanwhile. Returns how often it has looked before there
   // was something else to do than to wait, `most` if there is nothing yet.
   int LookAtOnce(const Operation& operation, int most) const;

@@ -34,14 +34,6 @@ class Staged {
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<Connection> connection, Group group,
-                           std::shared_ptr<Communicator> whole)
-    : connection_(std::move(connection)), whole_(std::move(whole)), group_(std::move(group)) {}
-
-bool Communicator::InArena(const void* data, std::uint64_t bytes) const {
-  return mlxcomm_in_arena(connection_->get(), data, bytes) != 0;
-}
-
 void Communicator::AllReduce(const void* input, void* output, std::uint64_t count, const Type& type,
                              const Operator& op, MPI_Datatype handle) {
   if (!group_) return Copy(output, input, count * type.bytes);

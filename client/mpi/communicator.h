@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "client/lib/mlxcomm.hpp"
 #include "client/mpi/handles.h"
@@ -24,7 +25,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   Communicator() = default;  // This rank alone.
   Communicator(std::shared_ptr<Connection> connection, Group group,
-               std::shared_ptr<Communicator> whole);
+               std::shared_ptr<Communicator> whole)
+      : connection_(std::move(connection)), whole_(std::move(whole)), group_(std::move(group)) {}
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -43,7 +45,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
                                              int key);
 
  private:
-  bool InArena(const void* data, std::uint64_t bytes) const;
+  bool InArena(const void* data, std::uint64_t bytes) const {
+    return mlxcomm_in_arena(connection_->get(), data, bytes) != 0;
+  }
   void Reduce(const void* input, void* output, std::uint64_t count, const Type& type,
               mlxcomm_operator op);
   void Fold(const void* input, void* output, std::uint64_t count, const Type& type,

@@ -67,9 +67,6 @@ void Discovery::OnInterfaceUp(const Interface& interface, std::uint64_t now_ns) 
   SayHello(port, now_ns);
 }
 
-// Its neighbours stay known: those that are heard again are linked again at once.
-void Discovery::OnInterfaceDown(const std::string& name) { interfaces_.erase(name); }
-
 bool Discovery::TakeToken(Port& port, std::uint64_t now_ns) {
   constexpr std::uint64_t kTokenNs = 1'000'000'000 / kHellosPerSecond;
   const std::uint64_t more = (now_ns - port.tokens_filled_ns) / kTokenNs;
@@ -365,11 +362,6 @@ bool Discovery::Hears(const NodeId& id, std::uint64_t now_ns) const {
   return std::ranges::any_of(neighbours_, [&](const auto& entry) {
     return entry.second.id == id && !entry.second.IsLost(now_ns);
   });
-}
-
-bool Discovery::Knows(const NodeId& id, const std::string& local_interface,
-                      const std::string& remote_interface) const {
-  return neighbours_.contains(Key{local_interface, id, remote_interface});
 }
 
 std::uint64_t Discovery::ForeignNs(const std::string& interface) const {

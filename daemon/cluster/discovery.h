@@ -97,7 +97,8 @@ class Discovery {
 
   // A known interface begins again: it has another address, or another port.
   void OnInterfaceUp(const Interface& interface, std::uint64_t now_ns);
-  void OnInterfaceDown(const std::string& name);
+  // Its neighbours stay known: those that are heard again are linked again at once.
+  void OnInterfaceDown(const std::string& name) { interfaces_.erase(name); }
   void OnDatagram(const std::string& interface, const wire::AddressBytes& from,
                   std::span<const std::uint8_t> datagram, std::uint64_t now_ns);
   void OnTime(std::uint64_t now_ns);
@@ -108,7 +109,9 @@ class Discovery {
   // Over whichever interface, and not long ago.
   bool Hears(const NodeId& id, std::uint64_t now_ns) const;
   bool Knows(const NodeId& id, const std::string& local_interface,
-             const std::string& remote_interface) const;
+             const std::string& remote_interface) const {
+    return neighbours_.contains(Key{local_interface, id, remote_interface});
+  }
   // When a hello of another cluster or key came there last; 0: none has, since it is up.
   std::uint64_t ForeignNs(const std::string& interface) const;
   // What is wrong there; none: nothing, or it has not been seen for a while.

@@ -212,11 +212,6 @@ void Rendezvous::OnWorldReady(std::uint64_t group) {
   }
 }
 
-void Rendezvous::Refuse(std::uint64_t session, const Failure& failure) {
-  Leave(session);
-  port_.OnAttachRefused(session, failure);
-}
-
 void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation) {
   nodes_[node] = {name, incarnation};
   for (const auto& [id, job] : jobs_) {
@@ -329,8 +324,6 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   port_.OnWorldFormed(id, group, members, costs);
 }
 
-std::uint64_t Rendezvous::NewGroupId() { return NumbersOf(incarnation_) | ++groups_formed_; }
-
 // 0: none of those that wait here.
 std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const {
   const auto job = jobs_.find(JobId{formed.user(), formed.job()});
@@ -347,11 +340,6 @@ NodeId Rendezvous::NodeOf(const v1::WorldMember& member) {
   NodeId node;
   std::ranges::copy(member.node_id(), node.bytes.begin());
   return node;
-}
-
-// Whether that daemon can have made the attempt; 0 says nothing.
-bool Rendezvous::MayBeOf(std::uint64_t attempt, const Known& node) {
-  return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
 }
 
 // Another node may know of a restart, and form a world with the new daemon, while this node still waits for
@@ -638,10 +626,6 @@ void Rendezvous::OnTime(std::uint64_t now_ns) {
     if (session == 0) return;
     Refuse(session, failure);
   }
-}
-
-std::uint64_t Rendezvous::NextDeadline() const {
-  return deadlines_.empty() ? kNever : *deadlines_.begin();
 }
 
 std::vector<Rendezvous::Waiting> Rendezvous::AllWaiting() const {

@@ -110,7 +110,7 @@ class Rendezvous {
   void OnWorldRefused(const NodeId& node, const v1::WorldRefused& refused);
 
   void OnTime(std::uint64_t now_ns);
-  std::uint64_t NextDeadline() const;
+  std::uint64_t NextDeadline() const { return deadlines_.empty() ? kNever : *deadlines_.begin(); }
   // For status: everybody who waits, here and elsewhere, by job and rank.
   std::vector<Waiting> AllWaiting() const;
   // For people: the jobs of which each has a part of the ranks of one, and which variables made them differ;
@@ -120,7 +120,7 @@ class Rendezvous {
   std::string NodeName(const NodeId& node) const;
   std::size_t left_count() const { return left_count_; }  // At most kLeftMax.
   // Unlike any other of any daemon.
-  std::uint64_t NewGroupId();
+  std::uint64_t NewGroupId() { return NumbersOf(incarnation_) | ++groups_formed_; }
 
  private:
   using Job = std::map<std::pair<std::uint32_t, NodeId>, Waiting>;  // By rank, and whose claim.
@@ -147,11 +147,17 @@ class Rendezvous {
     return incarnation & ~std::uint64_t{0xffffffff};
   }
   static NodeId NodeOf(const v1::WorldMember& member);  // Of a world that IsFine.
-  static bool MayBeOf(std::uint64_t attempt, const Known& node);
+  // Whether that daemon can have made the attempt; 0 says nothing.
+  static bool MayBeOf(std::uint64_t attempt, const Known& node) {
+    return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
+  }
   Failure CheckClaim(const Claim& claim) const;
   // What speaks against the claim; ok: nothing.
   Failure Objection(const Claim& claim, bool local) const;
-  void Refuse(std::uint64_t session, const Failure& failure);
+  void Refuse(std::uint64_t session, const Failure& failure) {
+    Leave(session);
+    port_.OnAttachRefused(session, failure);
+  }
   void Announce(const Waiting& waiting, const NodeId* only_to);
   void Withdraw(const JobId& id, std::uint64_t attempt);
   void FormIfComplete(const JobId& id);

@@ -142,10 +142,6 @@ void Collectives::OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns) {
   entry.group->OnLocalWorkDone(*entry.operation, step, chunk, now_ns);
 }
 
-const OperationKey& Collectives::KeyOfWork(std::uint64_t cookie) {
-  return in_flight_.Find(in_flight_.Work(cookie).operation).operation->key;
-}
-
 void Collectives::OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns) {
   const Sender sender = FindSender(node, key.group);
   if (sender.group != nullptr) sender.group->OnWithdrawn(sender.node, key, now_ns);

@@ -73,7 +73,9 @@ class Collectives {
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
   // The operation that a kLocalWork action belongs to, until its answer.
-  const OperationKey& KeyOfWork(std::uint64_t cookie);
+  const OperationKey& KeyOfWork(std::uint64_t cookie) {
+    return in_flight_.Find(in_flight_.Work(cookie).operation).operation->key;
+  }
 
   void OnTime(std::uint64_t now_ns);
   // kNever: none. May be earlier than the true one, never later: only OnTime computes it again,

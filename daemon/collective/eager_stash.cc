@@ -61,10 +61,6 @@ std::uint32_t EagerStash::Free(std::int32_t slot) {
   return std::exchange(peer.owed, 0);
 }
 
-bool EagerStash::Starved(std::uint16_t node) const {
-  return peers_[node].held + peers_[node].owed >= options_.each;
-}
-
 bool EagerStash::Solicit() {
   if (solicited_ >= kSolicitedMax) return false;
   ++solicited_;

@@ -55,7 +55,9 @@ class EagerStash {
   std::uint16_t NodeOf(std::int32_t slot) const { return slots_[Index(slot)].node; }
 
   // The node may have no credit left.
-  bool Starved(std::uint16_t node) const;
+  bool Starved(std::uint16_t node) const {
+    return peers_[node].held + peers_[node].owed >= options_.each;
+  }
   // One more frame may come without credit; false: the limit is reached.
   bool Solicit();
   bool AsksForMost() const { return solicited_ >= kSolicitedMax; }

@@ -316,11 +316,6 @@ Execution::Fit Execution::OnEager(std::uint16_t node, std::uint16_t tag, std::ui
   return Fit::kFits;
 }
 
-bool Execution::HasSolicited(std::uint16_t node, std::uint16_t tag) const {
-  const int index = FindStep(node, tag, /*receive=*/true);
-  return index >= 0 && states_[static_cast<std::size_t>(index)].solicited;
-}
-
 void Execution::SolicitFrom(std::uint16_t node) {
   std::size_t kept = 0;
   for (const std::uint32_t index : unsolicited_) {
@@ -415,8 +410,6 @@ void Execution::Abort() {
     }
   }
 }
-
-void Execution::OnWithdrawn(std::uint16_t node) { std::erase(withdrawals_, node); }
 
 void Execution::OnNodeLost(std::uint16_t node) {
   OnWithdrawn(node);

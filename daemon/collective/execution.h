@@ -100,7 +100,10 @@ class Execution {
   [[nodiscard]] Fit OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
                            std::uint64_t bytes);
   // Whether a solicited frame may come for the step.
-  bool HasSolicited(std::uint16_t node, std::uint16_t tag) const;
+  bool HasSolicited(std::uint16_t node, std::uint16_t tag) const {
+    const int index = FindStep(node, tag, /*receive=*/true);
+    return index >= 0 && states_[static_cast<std::size_t>(index)].solicited;
+  }
   // The node may have run out of credit: solicits the frames that could be used at once.
   void SolicitFrom(std::uint16_t node);
   void OnDataReleased(std::uint32_t step, std::uint8_t chunk);
@@ -109,7 +112,7 @@ class Execution {
 
   // Stops: no further chunk starts; sends and receives are withdrawn.
   void Abort();
-  void OnWithdrawn(std::uint16_t node);
+  void OnWithdrawn(std::uint16_t node) { std::erase(withdrawals_, node); }
   // The fabric has released everything that concerned the node.
   void OnNodeLost(std::uint16_t node);
   // The same, where the node's ranks had left with all that they wanted: the sends that they did

@@ -257,20 +257,6 @@ std::vector<std::uint64_t> Membership::LeaveEverything(SessionId session,
   return all;
 }
 
-std::vector<std::uint64_t> Membership::LeaveAll(SessionId session, std::uint64_t now_ns) {
-  return LeaveEverything(session, {}, now_ns);
-}
-
-std::vector<std::uint64_t> Membership::OnSessionEnded(SessionId session, const std::string& why,
-                                                      std::uint64_t now_ns) {
-  return LeaveEverything(session, {false, why}, now_ns);
-}
-
-void Membership::GiveUp(SessionId session, std::uint64_t group, const std::string& why,
-                        std::uint64_t now_ns) {
-  Leave(session, group, {false, why}, now_ns);
-}
-
 void Membership::SpreadLoss(std::uint64_t group, std::uint64_t now_ns) {
   const Group* const parent = collectives_.Find(group);
   if (parent == nullptr || !parent->failed()) return;
@@ -332,11 +318,6 @@ SessionId Membership::HolderOf(std::uint64_t group, std::uint32_t rank) const {
   if (entry == groups_.end()) return 0;
   const int local = collectives_.Find(group)->layout().LocalIndexOf(rank);
   return local < 0 ? 0 : entry->second.holders[static_cast<std::size_t>(local)];
-}
-
-const GroupOrigin* Membership::OriginOf(std::uint64_t group) const {
-  const auto entry = groups_.find(group);
-  return entry == groups_.end() ? nullptr : &entry->second.origin;
 }
 
 }  // namespace mlxcomm::collective

@@ -74,11 +74,18 @@ class Membership {
   // Leaves one group in an orderly way; returns all that it left: also groups split from it that
   // the session had not asked for yet. Empty: not one of its groups.
   std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group, std::uint64_t now_ns);
-  std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns);
+  std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns) {
+    return LeaveEverything(session, {}, now_ns);
+  }
   std::vector<std::uint64_t> OnSessionEnded(SessionId session, const std::string& why,
-                                            std::uint64_t now_ns);
+                                            std::uint64_t now_ns) {
+    return LeaveEverything(session, {false, why}, now_ns);
+  }
   // The session gives up a place that it will never use.
-  void GiveUp(SessionId session, std::uint64_t group, const std::string& why, std::uint64_t now_ns);
+  void GiveUp(SessionId session, std::uint64_t group, const std::string& why,
+              std::uint64_t now_ns) {
+    Leave(session, group, {false, why}, now_ns);
+  }
   // A peer has reported a failure of the group. A rank that it names as lost is lost in all groups
   // split from it, even where its own daemon never knew them.
   void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
@@ -98,7 +105,10 @@ class Membership {
   std::optional<JobRank> JobRankOf(SessionId session) const;
   // 0: elsewhere, gone, or it has left.
   SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
-  const GroupOrigin* OriginOf(std::uint64_t group) const;
+  const GroupOrigin* OriginOf(std::uint64_t group) const {
+    const auto entry = groups_.find(group);
+    return entry == groups_.end() ? nullptr : &entry->second.origin;
+  }
   std::size_t group_count() const { return groups_.size(); }
   std::size_t group_count(const std::string& user) const {
     const auto found = groups_of_.find(user);

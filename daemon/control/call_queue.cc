@@ -27,8 +27,6 @@ AsyncCall::AsyncCall(CallQueue& queue) : queue_(queue) {
   context_.AsyncNotifyWhenDone(&over_);
 }
 
-AsyncCall::~AsyncCall() { --queue_.calls_; }
-
 void AsyncCall::Come(bool ok) {
   if (!ok) {  // None will come, and no other tag is out.
     delete this;
@@ -37,9 +35,6 @@ void AsyncCall::Come(bool ok) {
   AskForNext();
   OnCome();
 }
-
-// The call does not care whether the answer has arrived.
-void AsyncCall::Answered(bool) { EndOfTag(); }
 
 void AsyncCall::Over(bool) {
   if (context_.IsCancelled()) OnCancelled();

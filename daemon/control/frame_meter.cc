@@ -56,10 +56,6 @@ void FrameHeaderReader::CheckInvariants() const {
   MLXCOMM_INVARIANT(header_bytes_ == 0 || payload_bytes_ == 0);
 }
 
-std::uint64_t UserMeter::WaitNs(std::uint64_t now_ns) {
-  return std::max(work_.WaitNs(now_ns), bytes_.WaitNs(now_ns));
-}
-
 FrameMeter::FrameMeter(UserMeter& user, std::uint64_t now_ns)
     : user_(user),
       pings_(kPings, now_ns),

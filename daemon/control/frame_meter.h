@@ -83,7 +83,9 @@ class UserMeter {
     (void)bytes_.Take(bytes, now_ns);
   }
   // For how long what was counted has to wait.
-  std::uint64_t WaitNs(std::uint64_t now_ns);
+  std::uint64_t WaitNs(std::uint64_t now_ns) {
+    return std::max(work_.WaitNs(now_ns), bytes_.WaitNs(now_ns));
+  }
   // It knows nothing any more that a new one would not.
   bool IsRested(std::uint64_t now_ns) const {
     return work_.IsFull(now_ns) && bytes_.IsFull(now_ns);

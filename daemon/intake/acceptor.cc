@@ -82,11 +82,6 @@ void Acceptor::Rest() {
   acceptor_.cancel(ignored);
 }
 
-void Acceptor::GoOn() {
-  rests_ = false;
-  BeginToAccept();
-}
-
 absl::StatusOr<Door> Acceptor::HandOver() {
   Door door;
   door.socket.Reset(::fcntl(acceptor_.native_handle(), F_DUPFD_CLOEXEC, 0));
@@ -101,11 +96,6 @@ void Acceptor::Stop() {
   asio::error_code ignored;
   acceptor_.close(ignored);
   file_.Remove();
-}
-
-void Acceptor::OnTurn() {
-  accepted_in_turn_ = 0;
-  BeginToAccept();
 }
 
 // Ends after a number of connections, and begins again in OnTurn().

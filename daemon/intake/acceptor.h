@@ -78,11 +78,17 @@ class Acceptor {
   // Accepts nobody, and lets hellos under way end; who connects waits. GoOn() ends it.
   void Rest();
   bool is_at_rest() const { return rests_ && !accepts_ && hellos_ == 0; }
-  void GoOn();
+  void GoOn() {
+    rests_ = false;
+    BeginToAccept();
+  }
   // At rest: what the next program needs to go on.
   absl::StatusOr<Door> HandOver();
   // Call it once each turn of the loop, before it sleeps: more processes may connect.
-  void OnTurn();
+  void OnTurn() {
+    accepted_in_turn_ = 0;
+    BeginToAccept();
+  }
   // Closes the door and removes the socket's file. Hellos under way are refused.
   void Stop();
   std::uint64_t refused() const { return refused_; }

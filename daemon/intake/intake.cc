@@ -358,10 +358,6 @@ void Intake::HearRings() {
   turns_unheard_ = 0;
 }
 
-void Intake::OnProcessGone(SessionId session) {
-  End(session, absl::UnavailableError("its process ended"));
-}
-
 // The listener is called in a later turn, so that it may end a session from inside any callback.
 void Intake::End(SessionId id, const absl::Status& why) {
   const auto found = sessions_.find(id);
@@ -418,14 +414,6 @@ std::optional<SessionIdentity> Intake::Find(std::string_view token,
   const bool names_descriptor = grpc_peer.substr(0, 3) == "fd:";
   if (names_descriptor && found->second.grpc_peer != grpc_peer) return std::nullopt;
   return found->second.identity;
-}
-
-IntakeCounters Intake::counters() const {
-  return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
-}
-
-UseOfLimits Intake::use() const {
-  return {limits_.used(), limits_.all(), limits_.per_user(), limits_.Users()};
 }
 
 }  // namespace mlxcomm::intake

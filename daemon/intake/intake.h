@@ -145,8 +145,13 @@ class Intake final : private HelloListener {
   // Later releases call every Unix socket "unix:"; there the token alone decides, 128 random bits
   // that only the process has got.
   std::optional<SessionIdentity> Find(std::string_view token, std::string_view grpc_peer) const;
-  IntakeCounters counters() const;
-  UseOfLimits use() const;  // On the loop's thread.
+  IntakeCounters counters() const {
+    return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
+  }
+  // On the loop's thread.
+  UseOfLimits use() const {
+    return {limits_.used(), limits_.all(), limits_.per_user(), limits_.Users()};
+  }
 
   // New clients get this; tools, and those that are connected, are served on. On the loop's thread.
   void RefuseClients(const Failure& failure) { refusal_ = failure; }
@@ -162,7 +167,9 @@ class Intake final : private HelloListener {
   // Of a session: its process rang, which is not told again until TakeRings() and ListenForRings() have been
   // called; or has gone.
   void OnRung(SessionId session);
-  void OnProcessGone(SessionId session);
+  void OnProcessGone(SessionId session) {
+    End(session, absl::UnavailableError("its process ended"));
+  }
 
  private:
   Intake(asio::io_context& io, IntakeOptions options, IntakeListener& listener);

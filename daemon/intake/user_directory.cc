@@ -113,10 +113,6 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
   questions_->changed.notify_all();
 }
 
-void UserDirectory::StopWaiting(uid_t uid, asio::steady_timer& timer) {
-  waiting_.erase({uid, &timer});
-}
-
 void UserDirectory::Work(std::shared_ptr<Questions> questions) {
   std::unique_lock lock(questions->mutex);
   for (;;) {

@@ -63,7 +63,7 @@ class UserDirectory {
   // Asks the system, unless it is being asked; cancels `timer` when the answer is there. The caller
   // must end its own wait.
   void AwaitAnswer(uid_t uid, asio::steady_timer& timer);
-  void StopWaiting(uid_t uid, asio::steady_timer& timer);
+  void StopWaiting(uid_t uid, asio::steady_timer& timer) { waiting_.erase({uid, &timer}); }
 
   static absl::StatusOr<User> AskSystem(uid_t uid, const UserOptions& options);
 

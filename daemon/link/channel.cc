@@ -111,10 +111,6 @@ Channel::Outgoing* Channel::NextOutgoing() {
   return frame;
 }
 
-std::uint64_t Channel::EarlyBytes(const Outgoing& frame) {
-  return frame.header.type == wire::FrameType::kData ? 0 : frame.header.payload_bytes;
-}
-
 bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail) {
   double rate_unmeasured = 0;
   bool any_reliable = false;
@@ -230,8 +226,6 @@ bool Channel::OnAcknowledged(std::uint64_t sequence) {
   PopDone();
   return true;
 }
-
-bool Channel::OnArrived(std::uint64_t sequence) { return AcknowledgeOne(sequence); }
 
 void Channel::PopDone() {
   while (!frames_.empty()) {

@@ -76,7 +76,7 @@ class Channel {
   // Everything up to `sequence`. False: the peer acknowledges what was never handed.
   [[nodiscard]] bool OnAcknowledged(std::uint64_t sequence);
   // A single one. False: as above.
-  [[nodiscard]] bool OnArrived(std::uint64_t sequence);
+  [[nodiscard]] bool OnArrived(std::uint64_t sequence) { return AcknowledgeOne(sequence); }
   // The peer has dropped a copy of it, and has no other.
   void OnWanted(std::uint64_t sequence);
   // After a batch of the three: what unreliable rails have lost is queued again.
@@ -126,7 +126,9 @@ class Channel {
     bool wanted = false;     // The other side has asked for it again.
   };
   // What the other side has to keep if something is missing before it.
-  static std::uint64_t EarlyBytes(const Outgoing& frame);
+  static std::uint64_t EarlyBytes(const Outgoing& frame) {
+    return frame.header.type == wire::FrameType::kData ? 0 : frame.header.payload_bytes;
+  }
   absl::Status HasRoomFor(const wire::FrameHeader& header) const;
   Outgoing* Find(std::uint64_t sequence);
   Outgoing* NextOutgoing();

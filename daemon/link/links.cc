@@ -27,17 +27,9 @@ absl::Status TooManyRails() {
 
 }  // namespace
 
-Links::Links(const FabricOptions& options, FabricListener& listener, LinksPort& port)
-    : options_(options), listener_(listener), port_(port), router_(options, *this) {}
-
 Links::Peer* Links::PeerOf(const NodeId& node) const {
   const auto found = peers_.find(node);
   return found == peers_.end() ? nullptr : found->second.get();
-}
-
-Link* Links::FindLink(const NodeId& node) const {
-  const Peer* const peer = PeerOf(node);
-  return peer == nullptr ? nullptr : peer->link.get();
 }
 
 // From inside a turn, so nobody is forgotten for it: what is left is for neighbours.
@@ -66,11 +58,6 @@ Links::Peer& Links::MakePeer(const NodeId& node) {
 std::string Links::NameOf(const NodeId& node) const {
   const Link* const link = FindLink(node);
   return link != nullptr && !link->peer().name.empty() ? link->peer().name : node.ToString();
-}
-
-bool Links::IsReachable(const NodeId& node) const {
-  const Link* const link = FindLink(node);
-  return link != nullptr && link->reachable();
 }
 
 std::uint64_t Links::IncarnationOf(const NodeId& node) const {
@@ -270,11 +257,6 @@ wire::Introduction Links::OwnIntroduction(const Link::Standing& standing) const 
   return own;
 }
 
-bool Links::HasRailOver(const NodeId& peer, const RailPath& path) const {
-  const Link* const link = FindLink(peer);
-  return link != nullptr && link->HasRailOver(path);
-}
-
 absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail,
                                   const RailPath& path, std::uint64_t now_ns) {
   Link* const link = FindLink(peer);
@@ -296,10 +278,6 @@ bool Links::Excluded(const NodeId& peer, const RailPath& path, bool anew, bool a
     return join.peer == peer && join.as_dialer == as_dialer &&
            (join.anew || anew || join.path == path);
   });
-}
-
-bool Links::PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const {
-  return options_.self.id < peer && Excluded(peer, path, anew, /*as_dialer=*/true);
 }
 
 wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path, const Origin& from) const {
@@ -463,17 +441,6 @@ void Links::StopRails() {
 }
 
 // --- places ---------------------------------------------------------------------------------
-
-// It is a neighbour, or about to be one, or was one and is in grace.
-bool Links::HasPlace(const Peer& peer) const {
-  return (peer.near && peer.link->reachable()) || IsJoining(peer.link->peer().id);
-}
-
-// All others are only remembered.
-bool Links::IsFar(const Peer& peer) const {
-  return !HasPlace(peer) &&
-         (peer.link->reachable() || router_.IsOpeningWayTo(peer.link->peer().id));
-}
 
 std::size_t Links::far_nodes() const {
   return static_cast<std::size_t>(

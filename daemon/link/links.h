@@ -57,14 +57,18 @@ class Links final : private RouterPort {
   static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
 
   // `options` and the others outlive it.
-  Links(const FabricOptions& options, FabricListener& listener, LinksPort& port);
+  Links(const FabricOptions& options, FabricListener& listener, LinksPort& port)
+      : options_(options), listener_(listener), port_(port), router_(options, *this) {}
   // Circuits end while there still is what carries their last word.
   ~Links() { StopRails(); }
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
   // True while the node is up or in grace.
-  bool IsReachable(const NodeId& node) const;
+  bool IsReachable(const NodeId& node) const {
+    const Link* const link = FindLink(node);
+    return link != nullptr && link->reachable();
+  }
   // Of the daemon that this node was linked with last; 0: none.
   std::uint64_t IncarnationOf(const NodeId& node) const;
   // The name by which the node introduced itself; its id if it never did.
@@ -120,7 +124,10 @@ class Links final : private RouterPort {
     std::uint64_t rail = 0;
     std::uint64_t rails_added = 0;
   };
-  bool HasRailOver(const NodeId& peer, const RailPath& path) const;
+  bool HasRailOver(const NodeId& peer, const RailPath& path) const {
+    const Link* const link = FindLink(peer);
+    return link != nullptr && link->HasRailOver(path);
+  }
   // As Link: a rail that was agreed on over the channel.
   absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail, const RailPath& path,
                              std::uint64_t now_ns);
@@ -217,7 +224,9 @@ class Links final : private RouterPort {
 
   Peer* PeerOf(const NodeId& node) const;
   bool Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const;
-  bool PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const;
+  bool PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const {
+    return options_.self.id < peer && Excluded(peer, path, anew, /*as_dialer=*/true);
+  }
   Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
              bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
@@ -228,8 +237,15 @@ class Links final : private RouterPort {
   void AskSoon(std::uint64_t now_ns);
   bool IsUnused(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);
-  bool HasPlace(const Peer& peer) const;
-  bool IsFar(const Peer& peer) const;
+  // It is a neighbour, or about to be one, or was one and is in grace.
+  bool HasPlace(const Peer& peer) const {
+    return (peer.near && peer.link->reachable()) || IsJoining(peer.link->peer().id);
+  }
+  // All others are only remembered.
+  bool IsFar(const Peer& peer) const {
+    return !HasPlace(peer) &&
+           (peer.link->reachable() || router_.IsOpeningWayTo(peer.link->peer().id));
+  }
   NodeClaim ClaimOf(const Peer& peer) const;
   PlaceAnswer FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
                            std::vector<Peer*>& holders) const;
@@ -240,7 +256,10 @@ class Links final : private RouterPort {
   absl::Status TooManyNodes(PlaceAnswer::Kind kind) const;
   // RouterPort
   Link* LinkTo(const NodeId& node) override;
-  Link* FindLink(const NodeId& node) const override;
+  Link* FindLink(const NodeId& node) const override {
+    const Peer* const peer = PeerOf(node);
+    return peer == nullptr ? nullptr : peer->link.get();
+  }
   bool IsJoining(const NodeId& node) const override;
   wire::Introduction OwnIntroduction(const Link::Standing& standing) const override;
   void OnDeadlineChanged() override { port_.OnDeadlineChanged(); }

@@ -4,11 +4,6 @@
 
 namespace mlxcomm::fabric {
 
-void RailFlight::Open(bool reliable) {
-  Close();
-  reliable_ = reliable;
-}
-
 void RailFlight::Close() {
   entries_.clear();
   first_ = 0;
@@ -94,11 +89,6 @@ std::uint64_t RailFlight::Oldest() {
   oldest_ = std::max(oldest_, first_);
   while (oldest_ < end() && EntryAt(oldest_).done) ++oldest_;
   return oldest_;
-}
-
-std::uint64_t RailFlight::OldestSinceNs(std::uint64_t now_ns) {
-  const std::uint64_t oldest = Oldest();
-  return oldest < end() && EntryAt(oldest).timed ? EntryAt(oldest).handed_ns : now_ns;
 }
 
 std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,

@@ -49,7 +49,10 @@ class RailFlight {
     bool done = false;
   };
 
-  void Open(bool reliable);
+  void Open(bool reliable) {
+    Close();
+    reliable_ = reliable;
+  }
   void Close();
   bool is_reliable() const { return reliable_; }
 
@@ -77,7 +80,10 @@ class RailFlight {
   // The oldest that is neither acknowledged nor given up; end(): none.
   std::uint64_t Oldest();
   // Since when that has been waiting; now if nothing is.
-  std::uint64_t OldestSinceNs(std::uint64_t now_ns);
+  std::uint64_t OldestSinceNs(std::uint64_t now_ns) {
+    const std::uint64_t oldest = Oldest();
+    return oldest < end() && EntryAt(oldest).timed ? EntryAt(oldest).handed_ns : now_ns;
+  }
   // How long from now until `bytes` more would have arrived.
   std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
   // Once the oldest has been waiting for longer, the rail is judged by that.

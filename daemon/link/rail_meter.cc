@@ -112,10 +112,6 @@ void RailMeter::TakeWritingFromLatency() {
   latency_now_ = latency_now_ > writing ? latency_now_ - writing : kUnknown;
 }
 
-std::uint64_t RailMeter::WritingNs(std::uint64_t bytes) const {
-  return static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / rate_);
-}
-
 void RailMeter::OnRoundTrip(std::uint64_t least_ns) {
   if (least_ns > 0) latency_bound_ = 2 * least_ns;
 }

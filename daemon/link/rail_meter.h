@@ -69,7 +69,9 @@ class RailMeter {
   void EndBusy(std::uint64_t now_ns);
   void EndSpan();
   void TakeSpan();
-  std::uint64_t WritingNs(std::uint64_t bytes) const;
+  std::uint64_t WritingNs(std::uint64_t bytes) const {
+    return static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / rate_);
+  }
   void TakeWritingFromLatency();
   void MeasureLatency(const Delivery& delivery, std::uint64_t now_ns);
 

@@ -17,16 +17,6 @@ using Place = platform::MulticastSocket::Place;
 
 }  // namespace
 
-HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options,
-                           fabric::TcpFabric& fabric, node::Node& node)
-    : io_(io),
-      options_(std::move(options)),
-      fabric_(fabric),
-      node_(node),
-      interfaces_watch_(io),
-      interfaces_pause_(io),
-      timer_(io) {}
-
 HelloSockets::~HelloSockets() {
   Stop();
   if (interfaces_watch_.is_open()) interfaces_watch_.release();

@@ -42,7 +42,14 @@ class HelloSockets final {
  public:
   // The others outlive it.
   HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::TcpFabric& fabric,
-               node::Node& node);
+               node::Node& node)
+      : io_(io),
+        options_(std::move(options)),
+        fabric_(fabric),
+        node_(node),
+        interfaces_watch_(io),
+        interfaces_pause_(io),
+        timer_(io) {}
   ~HelloSockets();
 
   void Start();

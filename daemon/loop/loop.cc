@@ -350,14 +350,6 @@ void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) 
   spdlog::debug("client {} attached (session {})", peer.pid, session);
 }
 
-void Loop::OnConnection(intake::SessionId, intake::ControlConnection connection) {
-  control_->Adopt(std::move(connection));
-}
-
-void Loop::OnSubmission(intake::SessionId session, const intake::Submission& submission) {
-  node_->OnSubmission(session, submission);
-}
-
 void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
   const std::string text(why.message());
   if (const auto client = clients_.find(session); client != clients_.end()) {
@@ -379,11 +371,6 @@ void Loop::ReleaseMemory(intake::SessionId session) {
     fabric_->RemoveMemory(arena->data());
   }
   intake_->ReleaseMemory(session);
-}
-
-void Loop::Complete(const collective::Action& action) {
-  intake_->Complete(action.session, action.ticket, action.key.group, action.failure,
-                    action.group_failed);
 }
 
 bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
@@ -424,11 +411,6 @@ void Loop::GivePage(std::uint64_t group, const std::vector<intake::SessionId>& s
   page.CloseDescriptor();
 }
 
-std::optional<intake::Submission> Loop::TakeOver(intake::SessionId session,
-                                                 const queue::SubmissionEntry& entry) {
-  return intake_->TakeOver(session, entry);
-}
-
 void Loop::OnGroups(std::size_t groups) {
   {
     const std::lock_guard lock(groups_mutex_);
@@ -438,15 +420,6 @@ void Loop::OnGroups(std::size_t groups) {
   release_due_ns_ = groups == 0 ? now_ns_ + kNoGroupNs : collective::kNever;
   KeepAwake();
 }
-
-void Loop::OnForwarding(bool forwards) {
-  forwards_ = forwards;
-  KeepAwake();
-}
-
-// Jobs of other nodes also need this machine awake if their frames pass through it. (Only this thread
-// changes the number of groups left.)
-void Loop::KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
 
 void Loop::OnEvent(record::LoggedEvent event) {
   event.unix_ns = platform::UnixNow();
@@ -495,12 +468,6 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   return users;
 }
 
-std::vector<fabric::LinkSnapshot> Loop::SnapshotLinks() const { return fabric_->Snapshot(); }
-
-intake::CopiedResults Loop::ResultsCopiedBy(intake::SessionId session) const {
-  return intake_->ResultsCopiedBy(session);
-}
-
 node::NodePort::Clocks Loop::ReadClocks() const {
   return {platform::MonotonicNow(), platform::UnixNow()};
 }
@@ -519,8 +486,6 @@ void Loop::LookAtSystem() {
   }
 }
 
-std::vector<std::string> Loop::Listening() const { return fabric_->listening(); }
-
 // --- neighbours ---------------------------------------------------------------------------
 
 void Loop::SendHello(const std::string& interface, const wire::DiscoveryHello& hello) {
@@ -533,19 +498,5 @@ void Loop::Dial(const std::string& address) {
     spdlog::warn("{} is not dialed: {}", address, std::string(added.message()));
   }
 }
-
-void Loop::StopDialing(const std::string& address) { fabric_->RemovePeer(address); }
-
-// --- links --------------------------------------------------------------------------------
-
-void Loop::OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
-  fabric_->OnRailSetup(node, payload);
-}
-
-void Loop::OnRailGone() { fabric_->OnRailGone(); }
-
-void Loop::OnDeadlineChanged() { fabric_->OnDeadlineChanged(); }
-
-void Loop::OnMemoryFreed() { memory_release_.Start(); }
 
 }  // namespace mlxcomm

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <asio/io_context.hpp>
@@ -131,12 +132,19 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
  private:
   // IntakeListener
   void OnSessionOpened(intake::SessionId session, const intake::Peer& peer) override;
-  void OnConnection(intake::SessionId session, intake::ControlConnection connection) override;
-  void OnSubmission(intake::SessionId session, const intake::Submission& submission) override;
+  void OnConnection(intake::SessionId, intake::ControlConnection connection) override {
+    control_->Adopt(std::move(connection));
+  }
+  void OnSubmission(intake::SessionId session, const intake::Submission& submission) override {
+    node_->OnSubmission(session, submission);
+  }
   void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
   // NodePort
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
-  void Complete(const collective::Action& action) override;
+  void Complete(const collective::Action& action) override {
+    intake_->Complete(action.session, action.ticket, action.key.group, action.failure,
+                      action.group_failed);
+  }
   void ReleaseMemory(intake::SessionId session) override;
   std::byte* MakePage(std::uint64_t group, std::size_t bytes,
                       const std::vector<intake::SessionId>& sessions) override;
@@ -146,26 +154,35 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     intake_->AnswerClose(session, group);
   }
   std::optional<intake::Submission> TakeOver(intake::SessionId session,
-                                             const queue::SubmissionEntry& entry) override;
+                                             const queue::SubmissionEntry& entry) override {
+    return intake_->TakeOver(session, entry);
+  }
   void OnGroups(std::size_t groups) override;
-  void OnForwarding(bool forwards) override;
+  void OnForwarding(bool forwards) override {
+    forwards_ = forwards;
+    KeepAwake();
+  }
   void OnEvent(record::LoggedEvent event) override;
   void OnViolation(const NodeId& node, const std::string& what) override;
   std::vector<std::string> Describe(v1::NodeStatus& status) const override;
-  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override;
-  intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override;
+  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return fabric_->Snapshot(); }
+  intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override {
+    return intake_->ResultsCopiedBy(session);
+  }
   void LookAtSystem() override;
-  std::vector<std::string> Listening() const override;
+  std::vector<std::string> Listening() const override { return fabric_->listening(); }
   Clocks ReadClocks() const override;
   // DiscoveryPort
   void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override;
   void Dial(const std::string& address) override;
-  void StopDialing(const std::string& address) override;
+  void StopDialing(const std::string& address) override { fabric_->RemovePeer(address); }
   // LinksPort
-  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override;
-  void OnRailGone() override;
-  void OnDeadlineChanged() override;
-  void OnMemoryFreed() override;
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
+    fabric_->OnRailSetup(node, payload);
+  }
+  void OnRailGone() override { fabric_->OnRailGone(); }
+  void OnDeadlineChanged() override { fabric_->OnDeadlineChanged(); }
+  void OnMemoryFreed() override { memory_release_.Start(); }
 
   bool Turn();
   void Sleep();
@@ -177,7 +194,9 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   absl::Status CheckNext(const NextProgram& next) const;
   void GiveBackMemory();
   std::uint64_t NextDeadline() const;
-  void KeepAwake();
+  // Jobs of other nodes also need this machine awake if their frames pass through it. (Only this thread
+  // changes the number of groups left.)
+  void KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
   Failure Stopping() const;
 
   asio::io_context& io_;

@@ -218,10 +218,6 @@ bool Carrier::OnGrant(const NodeId& node, const wire::FrameHeader& header, std::
   return collectives_.OnGrant(node, FrameOf(header), now_ns);
 }
 
-bool Carrier::OnCredit(const NodeId& node, const wire::FrameHeader& header) {
-  return collectives_.OnCredit(node, header.group, header.offset);
-}
-
 bool Carrier::OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
                              std::uint64_t now_ns) {
   return collectives_.OnData(node, FrameOf(header), now_ns);
@@ -268,11 +264,6 @@ void Carrier::OnRollCall(const NodeId& node, const v1::RollCall& message, std::u
     if (!wait.awaits_more) wait.awaited.assign(rank.awaited().begin(), rank.awaited().end());
   }
   collectives_.OnRollCall(node, told, now_ns);
-}
-
-void Carrier::OnRankDetached(const NodeId& node, const v1::RankDetached& message,
-                             std::uint64_t now_ns) {
-  collectives_.OnDetached(node, message.group(), message.rank(), message.collectives(), now_ns);
 }
 
 }  // namespace mlxcomm::node

@@ -50,12 +50,16 @@ class Carrier {
                              std::span<const std::byte> payload, std::uint64_t now_ns);
   [[nodiscard]] bool OnGrant(const NodeId& node, const wire::FrameHeader& header,
                              std::uint64_t now_ns);
-  [[nodiscard]] bool OnCredit(const NodeId& node, const wire::FrameHeader& header);
+  [[nodiscard]] bool OnCredit(const NodeId& node, const wire::FrameHeader& header) {
+    return collectives_.OnCredit(node, header.group, header.offset);
+  }
   [[nodiscard]] bool OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
                                     std::uint64_t now_ns);
   void OnFailureReport(const NodeId& node, const v1::FailureReport& message, std::uint64_t now_ns);
   void OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns);
-  void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns);
+  void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns) {
+    collectives_.OnDetached(node, message.group(), message.rank(), message.collectives(), now_ns);
+  }
 
   // Sends a message to the daemon there, as one control frame. A failure is logged: either the node is lost,
   // of which every part is informed separately, or the message is too large.

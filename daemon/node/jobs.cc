@@ -38,31 +38,7 @@ Failure NotItsGroup(std::uint64_t group) {
 
 }  // namespace
 
-Jobs::Jobs(const NodeOptions& options, collective::Collectives& collectives,
-           collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
-           Carrier& carrier, Meetings& meetings, Story& story, NodePort& port,
-           const std::uint64_t& now_ns)
-    : options_(options),
-      collectives_(collectives),
-      membership_(membership),
-      links_(links),
-      nodes_(nodes),
-      carrier_(carrier),
-      meetings_(meetings),
-      story_(story),
-      port_(port),
-      now_ns_(now_ns),
-      rendezvous_(options.fabric.self.id, options.fabric.self.name, options.fabric.self.incarnation,
-                  *this),
-      forming_worlds_(options.fabric.self.id, options.fabric.self.name,
-                      {options.way_timeout_ns, options.rendezvous_timeout_ns}, *this),
-      shrink_(options.fabric.self.id, *this) {}
-
 // --- sessions -----------------------------------------------------------------------------
-
-void Jobs::OnSessionOpened(SessionId session, const Process& process) {
-  sessions_[session].process = process;
-}
 
 void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const auto found = sessions_.find(session);
@@ -434,10 +410,6 @@ void Jobs::OnShrinkRefused(SessionId session, std::uint64_t group, const Failure
   answer->Fail(failure);
 }
 
-void Jobs::GiveUpPlace(SessionId session, std::uint64_t new_group) {
-  membership_.GiveUp(session, new_group, "it gave up waiting for this group", now_ns_);
-}
-
 void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {
   collective::Group* const found = collectives_.Find(group);
   if (found != nullptr) found->Fail(failure, {.group = group}, now_ns_);
@@ -563,10 +535,6 @@ void Jobs::RefuseFailedWorlds() {
 }
 
 // --- between nodes ------------------------------------------------------------------------
-
-void Jobs::SendToNode(const NodeId& node, const v1::PeerMessage& message) {
-  carrier_.SendMessage(node, message);
-}
 
 void Jobs::SendToAllNodes(const v1::PeerMessage& message) {
   for (const auto& [id, node] : nodes_) SendToNode(id, message);

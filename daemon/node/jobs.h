@@ -48,9 +48,26 @@ class Jobs final : private cluster::RendezvousPort,
   Jobs(const NodeOptions& options, collective::Collectives& collectives,
        collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
        Carrier& carrier, Meetings& meetings, Story& story, NodePort& port,
-       const std::uint64_t& now_ns);
+       const std::uint64_t& now_ns)
+      : options_(options),
+        collectives_(collectives),
+        membership_(membership),
+        links_(links),
+        nodes_(nodes),
+        carrier_(carrier),
+        meetings_(meetings),
+        story_(story),
+        port_(port),
+        now_ns_(now_ns),
+        rendezvous_(options.fabric.self.id, options.fabric.self.name,
+                    options.fabric.self.incarnation, *this),
+        forming_worlds_(options.fabric.self.id, options.fabric.self.name,
+                        {options.way_timeout_ns, options.rendezvous_timeout_ns}, *this),
+        shrink_(options.fabric.self.id, *this) {}
 
-  void OnSessionOpened(SessionId session, const Process& process);
+  void OnSessionOpened(SessionId session, const Process& process) {
+    sessions_[session].process = process;
+  }
   // Its memory is released once no operation names it.
   void OnSessionEnded(SessionId session, const std::string& why);
 
@@ -132,7 +149,9 @@ class Jobs final : private cluster::RendezvousPort,
   };
 
   // Peers, a base of all three ports.
-  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
+    carrier_.SendMessage(node, message);
+  }
   bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
   // RendezvousPort
   void SendToAllNodes(const v1::PeerMessage& message) override;
@@ -151,7 +170,9 @@ class Jobs final : private cluster::RendezvousPort,
                 const std::vector<SessionId>& sessions) override;
   void OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) override;
   void OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) override;
-  void GiveUpPlace(SessionId session, std::uint64_t new_group) override;
+  void GiveUpPlace(SessionId session, std::uint64_t new_group) override {
+    membership_.GiveUp(session, new_group, "it gave up waiting for this group", now_ns_);
+  }
 
   void OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups);
   void OnGroupMade(std::uint64_t group);

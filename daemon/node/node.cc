@@ -44,9 +44,6 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
   if (options_.hello_keys) discovery_.emplace(DiscoveryOptionsOf(options_), port);
 }
 
-// Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.
-Node::~Node() { links_.StopRails(); }
-
 void Node::ReadClock() { now_ns_ = std::max(now_ns_, clock_()); }
 
 bool Node::EndTurn() {
@@ -76,11 +73,6 @@ std::uint64_t Node::NextDeadline() const {
 }
 
 // --- neighbours ---------------------------------------------------------------------------
-
-void Node::RefuseNew(const Failure& failure, std::uint64_t drain_ns) {
-  ReadClock();
-  jobs_.RefuseNew(failure, now_ns_ + drain_ns);
-}
 
 void Node::OnInterfaceUp(const cluster::Discovery::Interface& interface) {
   if (!discovery_) return;
@@ -113,15 +105,7 @@ void Node::SetHelloKeys(const std::vector<DerivedKey>& keys) {
   if (discovery_) discovery_->SetKeys(keys);
 }
 
-// It is asked at each turn, and finding it takes a look at every interface.
-void Node::LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
-
 // --- local processes ----------------------------------------------------------------------
-
-void Node::OnSessionOpened(SessionId session, const Process& process) {
-  ReadClock();
-  jobs_.OnSessionOpened(session, process);
-}
 
 void Node::OnSessionEnded(SessionId session, const std::string& why) {
   ReadClock();
@@ -236,31 +220,6 @@ void Node::ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& h
                               " of operation ", header.number, " fits no operation"));
 }
 
-void Node::OnEager(const NodeId& node, const wire::FrameHeader& header,
-                   std::span<const std::byte> payload) {
-  ExpectFrame(node, carrier_.OnEager(node, header, payload, now_ns_), header);
-}
-
-void Node::OnGrant(const NodeId& node, const wire::FrameHeader& header) {
-  ExpectFrame(node, carrier_.OnGrant(node, header, now_ns_), header);
-}
-
-void Node::OnCredit(const NodeId& node, const wire::FrameHeader& header) {
-  ExpectFrame(node, carrier_.OnCredit(node, header), header);
-}
-
-void Node::OnDataReceived(const NodeId& node, const wire::FrameHeader& header) {
-  ExpectFrame(node, carrier_.OnDataReceived(node, header, now_ns_), header);
-}
-
-void Node::OnDataReleased(const NodeId&, std::uint64_t cookie) {
-  collectives_.OnDataReleased(cookie);
-}
-
-void Node::OnWithdrawn(const NodeId& node, const OperationKey& key) {
-  collectives_.OnWithdrawn(node, key, now_ns_);
-}
-
 void Node::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
   v1::PeerMessage message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -298,10 +257,6 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
 }
 
 // --- diagnostics --------------------------------------------------------------------------
-
-OwnState Node::Own() const {
-  return {options_, collectives_, membership_, jobs_, port_, discovery_, started_ns_, now_ns_};
-}
 
 void Node::Status(std::unique_ptr<StatusAnswer> answer) {
   ReadClock();

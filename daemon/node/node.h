@@ -59,7 +59,8 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
        record::OperationCounts& counts, std::function<std::uint64_t()> clock, NodePort& port,
        std::uint64_t now_ns);
-  ~Node() override;
+  // Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.
+  ~Node() override { links_.StopRails(); }
 
   const NodeOptions& options() const { return options_; }
   // The owner, which has the sockets, joins, polls and ticks them.
@@ -80,7 +81,10 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   std::uint64_t NextDeadline() const;
 
   // Local processes.
-  void OnSessionOpened(SessionId session, const Process& process);
+  void OnSessionOpened(SessionId session, const Process& process) {
+    ReadClock();
+    jobs_.OnSessionOpened(session, process);
+  }
   void OnSessionEnded(SessionId session, const std::string& why);
   void OnSubmission(SessionId session, const intake::Submission& submission);
   void OnWorkDone(std::uint64_t cookie) { collectives_.OnLocalWorkDone(cookie, now_ns_); }
@@ -112,7 +116,10 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
 
   // The orderly end: first new processes are refused, then, so much later, running groups are failed, and at
   // last every open call is answered.
-  void RefuseNew(const Failure& failure, std::uint64_t drain_ns);
+  void RefuseNew(const Failure& failure, std::uint64_t drain_ns) {
+    ReadClock();
+    jobs_.RefuseNew(failure, now_ns_ + drain_ns);
+  }
   void FailAll(const Failure& failure);
   void AnswerOpenCalls(const Failure& failure);
 
@@ -125,12 +132,24 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;
   void OnControl(const NodeId& node, std::span<const std::byte> message) override;
   void OnEager(const NodeId& node, const wire::FrameHeader& header,
-               std::span<const std::byte> payload) override;
-  void OnGrant(const NodeId& node, const wire::FrameHeader& header) override;
-  void OnCredit(const NodeId& node, const wire::FrameHeader& header) override;
-  void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override;
-  void OnDataReleased(const NodeId& node, std::uint64_t cookie) override;
-  void OnWithdrawn(const NodeId& node, const OperationKey& key) override;
+               std::span<const std::byte> payload) override {
+    ExpectFrame(node, carrier_.OnEager(node, header, payload, now_ns_), header);
+  }
+  void OnGrant(const NodeId& node, const wire::FrameHeader& header) override {
+    ExpectFrame(node, carrier_.OnGrant(node, header, now_ns_), header);
+  }
+  void OnCredit(const NodeId& node, const wire::FrameHeader& header) override {
+    ExpectFrame(node, carrier_.OnCredit(node, header), header);
+  }
+  void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override {
+    ExpectFrame(node, carrier_.OnDataReceived(node, header, now_ns_), header);
+  }
+  void OnDataReleased(const NodeId&, std::uint64_t cookie) override {
+    collectives_.OnDataReleased(cookie);
+  }
+  void OnWithdrawn(const NodeId& node, const OperationKey& key) override {
+    collectives_.OnWithdrawn(node, key, now_ns_);
+  }
   // Peers
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
     carrier_.SendMessage(node, message);
@@ -144,8 +163,11 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void OnStatusQuery(const NodeId& node, std::uint64_t query);
   [[nodiscard]] bool OnProbe(const NodeId& node, const v1::Probe& probe);
   v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;
-  OwnState Own() const;
-  void LookAtDiscovery();
+  OwnState Own() const {
+    return {options_, collectives_, membership_, jobs_, port_, discovery_, started_ns_, now_ns_};
+  }
+  // It is asked at each turn, and finding it takes a look at every interface.
+  void LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
   // What does not come in a turn may come after a long sleep, and is given a deadline.
   void ReadClock();
   // An operation that a rank had called on a page, so long ago.

@@ -29,17 +29,6 @@ std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
 
 }  // namespace
 
-OperationRecorder::OperationRecorder(record::FlightRecorder& recorder,
-                                     record::OperationCounts& counts, const std::uint64_t& now_ns,
-                                     std::function<std::uint64_t()> clock)
-    : recorder_(recorder),
-      counts_(counts),
-      now_ns_(now_ns),
-      clock_(std::move(clock)),
-      track_(recorder.AddTrack(record::TrackKind::kLoop, "loop")) {}
-
-OperationRecorder::~OperationRecorder() { recorder_.CloseTrack(track_); }
-
 // The id may have belonged to another operation whose group has ended.
 OperationRecorder::State& OperationRecorder::StateOf(const collective::Operation& operation) {
   if (operation.id >= states_.size()) states_.resize(operation.id + 1);

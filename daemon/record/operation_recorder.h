@@ -37,8 +37,13 @@ class OperationRecorder final : public collective::OperationObserver {
  public:
   // `now_ns` is the time of the node's turn; `clock` reads the present time.
   OperationRecorder(record::FlightRecorder& recorder, record::OperationCounts& counts,
-                    const std::uint64_t& now_ns, std::function<std::uint64_t()> clock);
-  ~OperationRecorder() override;
+                    const std::uint64_t& now_ns, std::function<std::uint64_t()> clock)
+      : recorder_(recorder),
+        counts_(counts),
+        now_ns_(now_ns),
+        clock_(std::move(clock)),
+        track_(recorder.AddTrack(record::TrackKind::kLoop, "loop")) {}
+  ~OperationRecorder() override { recorder_.CloseTrack(track_); }
 
   void OnCalled(const collective::Operation& operation,
                 const collective::Operation::LocalCall& local) override;

@@ -49,11 +49,6 @@ bool FrameReader::HasRoom() const {
   return in_use < kPayloadSlots && large_controls < kLargeControlsMax && port_.HasPlaceForEvent();
 }
 
-// A frame that has begun has its place; another may begin only if there is one.
-bool FrameReader::MayRead() const {
-  return !stalled_ && (target_ != nullptr || header_have_ > 0 || HasRoom());
-}
-
 bool FrameReader::Read(int write_error, int turns) {
   bool moved = false;
   for (int turn = 0; turn < turns && !has_ended_; ++turn) {

@@ -60,8 +60,11 @@ class FrameReader {
   // Reads what the socket has, at most `turns` times. `write_error`: why nothing can be
   // written any more, 0: it can. True: anything moved.
   bool Read(int write_error, int turns = kTurns);
-  // There may be something to read, and room for it.
-  bool MayRead() const;
+  // There may be something to read, and room for it. A frame that has begun has its place; another
+  // may begin only if there is one.
+  bool MayRead() const {
+    return !stalled_ && (target_ != nullptr || header_have_ > 0 || HasRoom());
+  }
   bool HasRoom() const;
   // Something that was read has not been handed on.
   bool has_read_ahead() const { return read_first_ < read_end_; }

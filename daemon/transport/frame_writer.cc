@@ -11,12 +11,6 @@
 #include "daemon/transport/posted_receives.h"
 
 namespace mlxcomm::fabric {
-FrameWriter::FrameWriter(const FileDescriptor& socket, ByteStream& stream)
-    : socket_(socket),
-      stream_(stream),
-      has_sums_(!stream.is_encrypted()),
-      outgoing_(kFramesMax),
-      unreleased_(kUnreleasedMax) {}
 
 void FrameWriter::Queue(const Channel::Frame& frame) {
   if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);

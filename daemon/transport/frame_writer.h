@@ -31,7 +31,12 @@ namespace mlxcomm::fabric {
 class FrameWriter {
  public:
   // Both outlive it.
-  FrameWriter(const FileDescriptor& socket, ByteStream& stream);
+  FrameWriter(const FileDescriptor& socket, ByteStream& stream)
+      : socket_(socket),
+        stream_(stream),
+        has_sums_(!stream.is_encrypted()),
+        outgoing_(kFramesMax),
+        unreleased_(kUnreleasedMax) {}
 
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }

@@ -122,11 +122,6 @@ Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
   return nullptr;
 }
 
-bool Workers::HasPieces() {
-  std::uint64_t at = 0;
-  return FirstWithPieces(at) != nullptr;
-}
-
 // If the front has moved on meanwhile, its slot may hold a later work: a piece of that is as good, and if it
 // has none the front is read again.
 bool Workers::Take(End end, Piece& piece) {

@@ -99,7 +99,10 @@ class Workers {
   void Sleep(Worker& worker);
   bool AvoidLoop();
   Slot* FirstWithPieces(std::uint64_t& at);  // Also returns its number in `at`; nullptr: none.
-  bool HasPieces();
+  bool HasPieces() {
+    std::uint64_t at = 0;
+    return FirstWithPieces(at) != nullptr;
+  }
   enum class End : std::uint8_t { kFront, kBack };
   bool Take(End end, Piece& piece);
   // Starts at now_ns and sets it to the end. True: it was its work's last piece.

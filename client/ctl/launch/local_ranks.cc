@@ -293,6 +293,4 @@ bool LocalRanks::HaveEnded() const {
   return !AnyAlive() && !LeftBehind() && !(any_open && Clock::now() < last_alive_ + kLastWords);
 }
 
-bool LocalRanks::done() const { return begun_ ? reported_ : killing_; }
-
 }  // namespace mlxcomm::ctl

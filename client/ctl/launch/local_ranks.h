@@ -37,7 +37,7 @@ class LocalRanks : public RankHost {
   void Turn() override;
   void JobFailed() override { job_failed_ = true; }
   void End(int signal) override;
-  bool done() const override;
+  bool done() const override { return begun_ ? reported_ : killing_; }
   void GiveInput(std::string_view bytes) override;
   void HoldOutput(bool hold) override { hold_ = hold; }
 

@@ -71,10 +71,6 @@ RankKeeper::~RankKeeper() {
   }
 }
 
-void RankKeeper::Add(pid_t group) { Tell(group, true); }
-
-void RankKeeper::Remove(pid_t group) { Tell(group, false); }
-
 void RankKeeper::Tell(pid_t group, bool is_there) {
   const KeptGroup kept{group, is_there ? 1 : 0};
   ssize_t written = -1;

@@ -21,8 +21,8 @@ class RankKeeper {
 
   // False: errno says why.
   bool Start(const std::string& own_path);
-  void Add(pid_t group);
-  void Remove(pid_t group);
+  void Add(pid_t group) { Tell(group, true); }
+  void Remove(pid_t group) { Tell(group, false); }
 
  private:
   void Tell(pid_t group, bool is_there);

@@ -81,11 +81,6 @@ void RankLines::EndAll() {
   }
 }
 
-void RankLines::Say(std::string_view line) {
-  EndPrompt();
-  Add(1, std::string(line) + "\n");
-}
-
 void RankLines::AddTo(std::vector<pollfd>& waited) const {
   if (is_waiting()) waited.push_back({waiting_.front().to, POLLOUT, 0});
 }

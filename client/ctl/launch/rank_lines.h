@@ -41,7 +41,10 @@ class RankLines {
   // A person has typed a line: the terminal has gone on to the next.
   void PromptAnswered() { prompt_ = nullptr; }
   // A line of launch's own, on standard error.
-  void Say(std::string_view line);
+  void Say(std::string_view line) {
+    EndPrompt();
+    Add(1, std::string(line) + "\n");
+  }
 
   bool is_full() const { return waiting_bytes_ > kWaitingBytesMax; }
   bool is_waiting() const { return waiting_bytes_ > 0; }

@@ -33,15 +33,6 @@ std::string Listed(const std::vector<unsigned>& ranks) {
 
 }  // namespace
 
-SshHost::SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
-                 RankCommand command, RankListener& listener)
-    : name_(std::move(name)),
-      ranks_(std::move(ranks)),
-      readers_(std::move(readers)),
-      running_(ranks_),
-      command_(std::move(command)),
-      listener_(listener) {}
-
 SshHost::~SshHost() {
   if (pid_ <= 0 || reaped_) return;
   ::kill(pid_, SIGKILL);

@@ -11,6 +11,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/ctl/launch/launch_frames.h"
@@ -22,7 +23,13 @@ namespace mlxcomm::ctl {
 class SshHost : public RankHost {
  public:
   SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
-          RankCommand command, RankListener& listener);
+          RankCommand command, RankListener& listener)
+      : name_(std::move(name)),
+        ranks_(std::move(ranks)),
+        readers_(std::move(readers)),
+        running_(ranks_),
+        command_(std::move(command)),
+        listener_(listener) {}
   ~SshHost() override;
 
   // False: ssh cannot be started; errno says why.

@@ -15,16 +15,6 @@ PlanWriter::PlanWriter(const PlanRequest& request, Plan& plan)
   MLXCOMM_INVARIANT(root_ < layout_.rank_count());
 }
 
-std::int32_t PlanWriter::Copy(const Place& source, const Place& destination, std::uint64_t bytes,
-                              Before before) {
-  return plan_.Add({.source = source, .destination = destination, .bytes = bytes}, before);
-}
-
-std::int32_t PlanWriter::Combine(std::uint64_t offset, const Place& destination,
-                                 std::uint64_t bytes, Before before) {
-  return Copy(Everyones(InputOf(0, offset)), destination, bytes, before);
-}
-
 std::int32_t PlanWriter::CombineSlots(const Place& first, std::uint64_t stride,
                                       const Place& destination, std::uint64_t bytes,
                                       std::span<const std::int32_t> before) {
@@ -49,11 +39,6 @@ Step PlanWriter::Exchange(StepKind kind, int node, std::uint64_t tag, std::uint6
           .tag = static_cast<std::uint16_t>(tag),
           .node = static_cast<std::uint16_t>(node),
           .bytes = bytes};
-}
-
-std::int32_t PlanWriter::Send(int node, std::uint64_t tag, const Place& source, std::uint64_t bytes,
-                              Before before) {
-  return SendAfterAll(node, tag, source, bytes, {before.begin(), before.size()});
 }
 
 std::int32_t PlanWriter::SendAfterAll(int node, std::uint64_t tag, const Place& source,

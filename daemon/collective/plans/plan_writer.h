@@ -69,10 +69,14 @@ class PlanWriter {
   Plan& plan() { return plan_; }
 
   std::int32_t Copy(const Place& source, const Place& destination, std::uint64_t bytes,
-                    Before before = {});
+                    Before before = {}) {
+    return plan_.Add({.source = source, .destination = destination, .bytes = bytes}, before);
+  }
   // The inputs of all local ranks at `offset`, combined.
   std::int32_t Combine(std::uint64_t offset, const Place& destination, std::uint64_t bytes,
-                       Before before = {});
+                       Before before = {}) {
+    return Copy(Everyones(InputOf(0, offset)), destination, bytes, before);
+  }
   // Values that lie `stride` bytes apart, combined in that order; final.
   std::int32_t CombineSlots(const Place& first, std::uint64_t stride, const Place& destination,
                             std::uint64_t bytes, std::span<const std::int32_t> before);
@@ -81,7 +85,9 @@ class PlanWriter {
   Value Contribution(std::uint64_t offset, const Place& work, std::uint64_t bytes,
                      Before before = {});
   std::int32_t Send(int node, std::uint64_t tag, const Place& source, std::uint64_t bytes,
-                    Before before = {});
+                    Before before = {}) {
+    return SendAfterAll(node, tag, source, bytes, {before.begin(), before.size()});
+  }
   std::int32_t SendAfterAll(int node, std::uint64_t tag, const Place& source, std::uint64_t bytes,
                             std::span<const std::int32_t> before);
   std::int32_t Receive(int node, std::uint64_t tag, const Place& destination, std::uint64_t bytes,

@@ -6,22 +6,6 @@
 
 namespace mlxcomm::fabric {
 
-CircuitRail::CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through,
-                         std::string peer, const wire::VersionRange& peers_versions,
-                         std::uint64_t now_ns)
-    : port_(port),
-      circuit_(circuit),
-      through_(std::move(through)),
-      peer_(std::move(peer)),
-      peers_versions_(peers_versions),
-      last_received_ns_(now_ns) {}
-
-CircuitRail::~CircuitRail() { Stop(); }
-
-void CircuitRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
-  posted_.Expect(receive, share);
-}
-
 absl::Status CircuitRail::Start(bool resumed, ArrivalClaims& claims) {
   posted_.ShareClaims(claims);
   if (resumed) posted_.DoNotKnowAllWithdrawn();
@@ -35,17 +19,11 @@ void CircuitRail::Finish() {
   GoDown(DownCause::kCut, "stopped", LinkReason::kStopped);
 }
 
-void CircuitRail::Stop() { GiveUp("stopped"); }
-
 // The circuit goes, the node may well be reached again.
 void CircuitRail::GiveUp(const std::string& why) {
   if (down_) return;
   port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side gave it up: " + why);
   GoDown(DownCause::kCut, why, LinkReason::kWayEnded);
-}
-
-void CircuitRail::OnClosed(DownCause cause, const std::string& why, LinkReason reason) {
-  GoDown(cause, why, reason);
 }
 
 void CircuitRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "daemon/transport/growing_ring.h"
 #include "daemon/transport/posted_receives.h"
@@ -41,14 +42,22 @@ class CircuitRail final : public Rail {
 
   // `through`: the names of the nodes in between, for people. `peers_versions`: of the protocol.
   CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through, std::string peer,
-              const wire::VersionRange& peers_versions, std::uint64_t now_ns);
-  ~CircuitRail() override;
+              const wire::VersionRange& peers_versions, std::uint64_t now_ns)
+      : port_(port),
+        circuit_(circuit),
+        through_(std::move(through)),
+        peer_(std::move(peer)),
+        peers_versions_(peers_versions),
+        last_received_ns_(now_ns) {}
+  ~CircuitRail() override { Stop(); }
 
-  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+    posted_.Expect(receive, share);
+  }
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   bool Give(const RailCommand& command) override;
   void Finish() override;
-  void Stop() override;
+  void Stop() override { GiveUp("stopped"); }
   bool Pop(RailEvent& event) override;
   bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
   void WakeUp() override {}
@@ -61,7 +70,10 @@ class CircuitRail final : public Rail {
                std::uint64_t now_ns);
   void OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns);
   // The circuit has ended by itself.
-  void OnClosed(DownCause cause, const std::string& why, LinkReason reason = LinkReason::kWayEnded);
+  void OnClosed(DownCause cause, const std::string& why,
+                LinkReason reason = LinkReason::kWayEnded) {
+    GoDown(cause, why, reason);
+  }
 
  private:
   static constexpr std::size_t kQueueMax = 1024;

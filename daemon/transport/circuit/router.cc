@@ -8,12 +8,6 @@
 
 namespace mlxcomm::fabric {
 
-Router::Router(const FabricOptions& options, RouterPort& port)
-    : options_(options),
-      port_(port),
-      table_(options.self.id, options.self.incarnation, options.self.name),
-      circuits_(options.self.id, options.random, *this) {}
-
 bool Router::SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                              const std::byte* payload) {
   Link* const link = port_.FindLink(neighbour);

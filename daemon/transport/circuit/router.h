@@ -40,7 +40,11 @@ class RouterPort {
 
 class Router final : public RoutingListener, private CircuitsPort {
  public:
-  Router(const FabricOptions& options, RouterPort& port);
+  Router(const FabricOptions& options, RouterPort& port)
+      : options_(options),
+        port_(port),
+        table_(options.self.id, options.self.incarnation, options.self.name),
+        circuits_(options.self.id, options.random, *this) {}
 
   void OnNeighbourUp(const NodeId& node);
   // `reset`: it has probably ended itself.

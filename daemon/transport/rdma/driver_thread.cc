@@ -64,16 +64,6 @@ void DriverThread::Give(Job job) {
   shared_->changed.notify_all();
 }
 
-void DriverThread::Make(std::uint64_t ticket, const QueuePairShape& shape, const Gid& gid,
-                        std::uint32_t pairs_most) {
-  Give({.ticket = ticket, .shape = shape, .gid = gid, .pairs_most = pairs_most});
-}
-
-void DriverThread::Connect(std::uint64_t ticket, std::unique_ptr<QueuePair> pair,
-                           const QueuePairAddress& peer) {
-  Give({.kind = Job::Kind::kConnect, .ticket = ticket, .pair = std::move(pair), .peer = peer});
-}
-
 void DriverThread::Cancel(std::uint64_t ticket) {
   const std::lock_guard lock(shared_->mutex);
   std::erase_if(shared_->jobs, [ticket](const Job& job) {
@@ -87,10 +77,6 @@ void DriverThread::Cancel(std::uint64_t ticket) {
 std::size_t DriverThread::waiting() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->jobs.size();
-}
-
-void DriverThread::Destroy(std::unique_ptr<QueuePair> pair) {
-  Give({.kind = Job::Kind::kDestroy, .pair = std::move(pair)});
 }
 
 bool DriverThread::Pop(Result& result) {
@@ -111,8 +97,6 @@ std::optional<Limits> DriverThread::limits() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->device == nullptr ? std::nullopt : std::optional(shared_->device->limits());
 }
-
-DeviceUse DriverThread::use() const { return shared_->Use(); }
 
 DriverThread::Process DriverThread::process() const {
   const std::lock_guard lock(shared_->mutex);

@@ -62,11 +62,18 @@ class DriverThread {
   // `ticket`: this process's own number, which comes back with the result. Not made where the
   // device has `pairs_most` already, with those that were given up and have not come back.
   void Make(std::uint64_t ticket, const QueuePairShape& shape, const Gid& gid,
-            std::uint32_t pairs_most);
-  void Connect(std::uint64_t ticket, std::unique_ptr<QueuePair> pair, const QueuePairAddress& peer);
+            std::uint32_t pairs_most) {
+    Give({.ticket = ticket, .shape = shape, .gid = gid, .pairs_most = pairs_most});
+  }
+  void Connect(std::uint64_t ticket, std::unique_ptr<QueuePair> pair,
+               const QueuePairAddress& peer) {
+    Give({.kind = Job::Kind::kConnect, .ticket = ticket, .pair = std::move(pair), .peer = peer});
+  }
   // What has not begun is not done, so that nothing piles up before a driver that hangs.
   void Cancel(std::uint64_t ticket);
-  void Destroy(std::unique_ptr<QueuePair> pair);
+  void Destroy(std::unique_ptr<QueuePair> pair) {
+    Give({.kind = Job::Kind::kDestroy, .pair = std::move(pair)});
+  }
   // Of the device; lasts as long as it is wanted.
   std::shared_ptr<ArenaRegions> regions() const { return {shared_, &shared_->regions}; }
   bool Pop(Result& result);
@@ -76,7 +83,7 @@ class DriverThread {
   bool has_results() const { return shared_->has_results.load(std::memory_order_acquire); }
   // Since when one call has not come back; 0: none is under way.
   std::uint64_t busy_since_ns() const;
-  DeviceUse use() const;
+  DeviceUse use() const { return shared_->Use(); }
   // The process that calls the driver: 0 where none runs; how many have ended by themselves, or had
   // to be ended, and how the last one did.
   struct Process {

@@ -21,20 +21,6 @@ MessageStream::MessageStream(const Shape& shape, std::uint64_t now_ns)
   for (std::uint32_t i = shape.sends; i > 0; --i) free_.push_back(shape.receives + i - 1);
 }
 
-std::byte* MessageStream::SlotAt(std::uint32_t slot) const {
-  return shape_.memory + std::size_t{slot} * shape_.slot_bytes;
-}
-
-std::uint32_t MessageStream::body_bytes() const {
-  return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(wire::MessageHeader));
-}
-
-// With the header before them half of what may be under way: credit comes back for one half
-// while the other goes out.
-std::uint32_t MessageStream::RawMax() const {
-  return std::min(shape_.peer_receives, shape_.sends) / 2 - 1;
-}
-
 std::uint32_t MessageStream::TakeFreeSlot() {
   const std::uint32_t slot = free_.back();
   free_.pop_back();

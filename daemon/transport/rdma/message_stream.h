@@ -112,15 +112,21 @@ class MessageStream final : public ByteStream {
     SendRegions::Known* known = nullptr;  // Null: it is completed.
   };
 
-  std::byte* SlotAt(std::uint32_t slot) const;
-  std::uint32_t body_bytes() const;
+  std::byte* SlotAt(std::uint32_t slot) const {
+    return shape_.memory + std::size_t{slot} * shape_.slot_bytes;
+  }
+  std::uint32_t body_bytes() const {
+    return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(wire::MessageHeader));
+  }
   // How many of the receives frames leave free.
   static std::uint32_t ReserveOf(std::uint32_t receives) {
     return std::min(kReserveMax, receives / 2);
   }
   std::uint32_t reserve() const { return ReserveOf(shape_.peer_receives); }
   bool HasCredit(std::uint32_t left) const { return next_number_ + left <= limit_; }
-  std::uint32_t RawMax() const;
+  // With the header before them half of what may be under way: credit comes back for one half
+  // while the other goes out.
+  std::uint32_t RawMax() const { return std::min(shape_.peer_receives, shape_.sends) / 2 - 1; }
   bool OpenSlot();
   void CloseSlot(std::uint32_t raw = 0);
   std::size_t TakeSome(const std::byte* from, std::size_t bytes);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/transport/rdma/arena_regions.h"
-#include "daemon/transport/rdma/rail_thread.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -19,13 +18,6 @@ absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
   return std::unique_ptr<RdmaRail>(new RdmaRail(std::move(thread), std::move(ready)));
 }
 
-RdmaRail::RdmaRail(std::shared_ptr<RailThread> thread, Ready ready)
-    : thread_(std::move(thread)),
-      service_(ready.service),
-      local_address_(std::move(ready.local_address)),
-      remote_address_(std::move(ready.remote_address)),
-      regions_(std::move(ready.regions)) {}
-
 // One that was never started has its queue pair still, and to destroy that is the driver's.
 RdmaRail::~RdmaRail() {
   Stop();
@@ -37,14 +29,6 @@ RdmaRail::~RdmaRail() {
     // Then it is left: this thread calls no driver, and where too many are left no more are made.
   }
   static_cast<void>(kept.release());
-}
-
-void RdmaRail::Observe(std::unique_ptr<RailObserver> observer) {
-  thread_->Observe(std::move(observer));
-}
-
-void RdmaRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
-  thread_->posted().Expect(receive, share);
 }
 
 // Nobody waits for the thread's end, for that may be the driver's.
@@ -60,15 +44,9 @@ absl::Status RdmaRail::Start(bool resumed, ArrivalClaims& claims) {
   return absl::OkStatus();
 }
 
-bool RdmaRail::Give(const RailCommand& command) { return thread_->Give(command); }
-void RdmaRail::Finish() { thread_->Finish(); }
 void RdmaRail::Stop() {
   if (started_) thread_->Stop();
 }
-bool RdmaRail::Pop(RailEvent& event) { return thread_->Pop(event); }
-bool RdmaRail::PrepareToSleep() { return thread_->PrepareToSleep(); }
-void RdmaRail::WakeUp() { thread_->WakeUp(); }
-std::uint64_t RdmaRail::last_received_ns() const { return thread_->last_received_ns(); }
 
 RailSnapshot RdmaRail::Snapshot() const {
   RailSnapshot snapshot{.local_address = local_address_,

@@ -12,18 +12,19 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "daemon/platform/wakeup.h"
 #include "daemon/transport/rail.h"
 #include "daemon/transport/rail_observer.h"
 #include "daemon/transport/rdma/queue_pair.h"
+#include "daemon/transport/rdma/rail_thread.h"
 #include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric::rdma {
 
 class ArenaRegions;
-class RailThread;
 
 class RdmaRail final : public Rail {
  public:
@@ -44,23 +45,30 @@ class RdmaRail final : public Rail {
   ~RdmaRail() override;
 
   // Before Start; may be nullptr.
-  void Observe(std::unique_ptr<RailObserver> observer);
-  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  void Observe(std::unique_ptr<RailObserver> observer) { thread_->Observe(std::move(observer)); }
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+    thread_->posted().Expect(receive, share);
+  }
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
-  bool Give(const RailCommand& command) override;
-  void Finish() override;
+  bool Give(const RailCommand& command) override { return thread_->Give(command); }
+  void Finish() override { thread_->Finish(); }
   void Stop() override;
-  bool Pop(RailEvent& event) override;
-  bool PrepareToSleep() override;
-  void WakeUp() override;
+  bool Pop(RailEvent& event) override { return thread_->Pop(event); }
+  bool PrepareToSleep() override { return thread_->PrepareToSleep(); }
+  void WakeUp() override { thread_->WakeUp(); }
   bool is_reliable() const override { return service_ == Service::kReliable; }
   ClusterKeyId proved_with() const override { return proved_with_; }
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
-  std::uint64_t last_received_ns() const override;
+  std::uint64_t last_received_ns() const override { return thread_->last_received_ns(); }
   RailSnapshot Snapshot() const override;
 
  private:
-  RdmaRail(std::shared_ptr<RailThread> thread, Ready ready);
+  RdmaRail(std::shared_ptr<RailThread> thread, Ready ready)
+      : thread_(std::move(thread)),
+        service_(ready.service),
+        local_address_(std::move(ready.local_address)),
+        remote_address_(std::move(ready.remote_address)),
+        regions_(std::move(ready.regions)) {}
 
   std::shared_ptr<RailThread> thread_;
   const Service service_;

@@ -64,11 +64,6 @@ SendRegions::Found SendRegions::Find(const std::byte* from) {
   return {};
 }
 
-void SendRegions::Return(Known& known) {
-  --known.in_use;
-  has_left_ = has_left_ || (known.gone && known.in_use == 0);
-}
-
 void SendRegions::DropLeft() {
   has_left_ = false;
   std::erase_if(known_, [](const auto& known) { return known->gone && known->in_use == 0; });

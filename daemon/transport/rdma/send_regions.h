@@ -42,7 +42,10 @@ class SendRegions {
   // Asks for its region where it is an arena's and has none.
   Found Find(const std::byte* from);
   static void Take(Known& known) { ++known.in_use; }
-  void Return(Known& known);
+  void Return(Known& known) {
+    --known.in_use;
+    has_left_ = has_left_ || (known.gone && known.in_use == 0);
+  }
   bool has_left() const { return has_left_; }
   void DropLeft();
   void Clear();

@@ -42,10 +42,6 @@ bool Setup::IsSound(const wire::RailSetup& message) {
          message.mtu_bytes >= 256 && message.mtu_bytes <= 4096;
 }
 
-QueuePairAddress Setup::AddressOf(const wire::RailSetup& message) {
-  return {message.gid, message.queue_pair, message.first_packet, message.lid, message.mtu_bytes};
-}
-
 void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services,
                    LinkReason reason) {
   wire::RailSetup message = Message(wire::SetupKind::kRefuse);

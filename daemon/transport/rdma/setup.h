@@ -98,7 +98,9 @@ class Setup {
   void BecomeRail(std::uint64_t now_ns);
   std::string DoubtOfGids(LinkReason& reason) const;
   static bool IsSound(const wire::RailSetup& message);
-  static QueuePairAddress AddressOf(const wire::RailSetup& message);
+  static QueuePairAddress AddressOf(const wire::RailSetup& message) {
+    return {message.gid, message.queue_pair, message.first_packet, message.lid, message.mtu_bytes};
+  }
 
   SetupPort& port_;
   const RailPath path_;

@@ -378,14 +378,6 @@ void TcpFabric::RemoveMemory(const std::byte* data) {
   for (const auto& side : side_rails_) side->RemoveMemory(data);
 }
 
-bool TcpFabric::HasRail(const Dialer& dialer) const {
-  return dialer.known && links_.HasRailOver(dialer.peer, dialer.path);
-}
-
-bool TcpFabric::IsLinked(const Dialer& dialer) const {
-  return HasRail(dialer) && !IsOutdated(dialer.peer, dialer.path);
-}
-
 // With a little randomness, so that two nodes do not go on dialing each other at once.
 asio::awaitable<void> TcpFabric::BackOff(Dialer& dialer) {
   const std::uint64_t delay_ns = dialer.delay_ns + RandomNumber() % (dialer.delay_ns / 4 + 1);
@@ -492,10 +484,6 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
     co_return WithReason(absl::NotFoundError(text), LinkReason::kConnectionRefused);
   }
   co_return WithReason(absl::UnavailableError(text), ReasonOfError(error));
-}
-
-NodeClaim TcpFabric::ClaimOf(const Dialer& dialer) {
-  return dialer.added ? NodeClaim::kFound : NodeClaim::kNamed;
 }
 
 // By the addresses at which it is the last that has answered: who has answered there before has no claim by

@@ -134,7 +134,9 @@ class TcpFabric final {
   asio::awaitable<void> Accept(Tcp::socket socket);
   void MakePlaceForStranger();
   asio::awaitable<void> DialLoop(Dialer& dialer);
-  static NodeClaim ClaimOf(const Dialer& dialer);
+  static NodeClaim ClaimOf(const Dialer& dialer) {
+    return dialer.added ? NodeClaim::kFound : NodeClaim::kNamed;
+  }
   void TellWhoAnswers(const NodeId& node);
   asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
@@ -149,8 +151,13 @@ class TcpFabric final {
                                                const Links::Origin& from);
   absl::Status AddRail(Tcp::socket& socket, Stream stream, const Proved& proved,
                        const Links::Join& join, const wire::Introduction& theirs);
-  bool HasRail(const Dialer& dialer) const;
-  bool IsLinked(const Dialer& dialer) const;  // By one that need not be proved again.
+  bool HasRail(const Dialer& dialer) const {
+    return dialer.known && links_.HasRailOver(dialer.peer, dialer.path);
+  }
+  // By one that need not be proved again.
+  bool IsLinked(const Dialer& dialer) const {
+    return HasRail(dialer) && !IsOutdated(dialer.peer, dialer.path);
+  }
   // tcp_fabric_keys.cc
   void TakeKeys();
   bool IsTaken(const ClusterKeyId& key) const;

@@ -57,32 +57,10 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
                   scheduling, loop_bell, *std::move(bell), std::move(watch), std::move(stream)));
 }
 
-TcpRail::TcpRail(FileDescriptor socket, std::string local_address, std::string remote_address,
-                 const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
-                 platform::Wakeup bell, SocketWatches::Handle watch,
-                 std::unique_ptr<ByteStream> stream)
-    : socket_(std::move(socket)),
-      local_address_(std::move(local_address)),
-      remote_address_(std::move(remote_address)),
-      loop_bell_(loop_bell),
-      bell_(std::move(bell)),
-      scheduling_(scheduling),
-      watch_(std::move(watch)),
-      may_change_hands_(watch_ != nullptr),
-      stream_(std::move(stream)),
-      writer_(socket_, *stream_),
-      reader_(socket_, *stream_, *this) {}
-
-TcpRail::~TcpRail() { Stop(); }
-
 void TcpRail::Observe(std::unique_ptr<RailObserver> observer) {
   observer_ = std::move(observer);
   writer_.Observe(observer_.get());
   reader_.Observe(observer_.get());
-}
-
-void TcpRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
-  reader_.posted().Expect(receive, share);
 }
 
 absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {

@@ -44,13 +44,15 @@ class TcpRail final : public Rail, private FrameReaderPort {
       FileDescriptor socket, std::string local_address, std::string remote_address,
       const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
       SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
-  ~TcpRail() override;
+  ~TcpRail() override { Stop(); }
 
   // Before Start; may be nullptr.
   void Observe(std::unique_ptr<RailObserver> observer);
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
   void SetPeersVersions(const wire::VersionRange& versions) { peers_versions_ = versions; }
-  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+    reader_.posted().Expect(receive, share);
+  }
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   void Prepare() override;
   bool Give(const RailCommand& command) override;
@@ -90,7 +92,18 @@ class TcpRail final : public Rail, private FrameReaderPort {
 
   TcpRail(FileDescriptor socket, std::string local_address, std::string remote_address,
           const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
-          platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream);
+          platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream)
+      : socket_(std::move(socket)),
+        local_address_(std::move(local_address)),
+        remote_address_(std::move(remote_address)),
+        loop_bell_(loop_bell),
+        bell_(std::move(bell)),
+        scheduling_(scheduling),
+        watch_(std::move(watch)),
+        may_change_hands_(watch_ != nullptr),
+        stream_(std::move(stream)),
+        writer_(socket_, *stream_),
+        reader_(socket_, *stream_, *this) {}
 
   // The loop, driving.
   bool LoopDrives() const {
