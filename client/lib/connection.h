@@ -227,7 +227,6 @@ class Connection {
   void LoseDaemon(const std::string& why);
   Refusal PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                     ArenaAllocator::Pins& pins);
-  queue::AdaptiveSpin& SpinFor(std::uint64_t bytes);
   bool LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
                  std::uint64_t until_ns);
   void ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns);

@@ -98,10 +98,6 @@ bool Connection::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
   return true;
 }
 
-queue::AdaptiveSpin& Connection::SpinFor(std::uint64_t bytes) {
-  return spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
-}
-
 // Twice before it is reported: what is known of other nodes' ranks is the answer to the question before.
 std::uint64_t Connection::NextAsk(const Pending& pending, std::uint64_t now) {
   const std::uint64_t waited_ns = now - pending.began_ns;
@@ -159,7 +155,8 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     if (progress != meeting::Progress::kWaits) EndOnPage(*pending, progress, NowNs());
   }
   if (pending->outcome.has_value() && TakeOutcome(ticket, outcome)) return Awaited::kEnded;
-  queue::AdaptiveSpin& spin = SpinFor(pending->bytes);
+  const std::uint64_t bytes = pending->bytes;
+  queue::AdaptiveSpin& spin = spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
   const std::uint64_t began = NowNs();
   std::uint64_t now = began;
   bool was_on_page = false;

@@ -97,7 +97,9 @@ Failure Intake::OnHello(LocalStream::socket& socket, const queue::ClientHello& h
     return failure.ok() ? Open(socket, peer, 0, nullptr) : failure;
   }
   if (!refusal_.ok()) return refusal_;
-  const std::uint64_t arena_bytes = ArenaBytes(hello.arena_bytes);
+  const std::uint64_t limit = std::min(ArenaBytesMax(options_), limits_.per_user().arena_bytes);
+  const std::uint64_t wanted = hello.arena_bytes == 0 ? limit : std::min(hello.arena_bytes, limit);
+  const std::uint64_t arena_bytes = std::max<std::uint64_t>(wanted, 1);
   Failure failure = limits_.Admit(peer.uid, user.name, arena_bytes);
   if (!failure.ok()) return failure;
   UserUse& use = limits_.Of(peer.uid);
@@ -106,11 +108,6 @@ Failure Intake::OnHello(LocalStream::socket& socket, const queue::ClientHello& h
   limits_.Leave(use);
   limits_.Release(use, arena_bytes, 0);
   return failure;
-}
-
-std::uint64_t Intake::ArenaBytes(std::uint64_t wanted) const {
-  const std::uint64_t limit = std::min(ArenaBytesMax(options_), limits_.per_user().arena_bytes);
-  return std::max<std::uint64_t>(wanted == 0 ? limit : std::min(wanted, limit), 1);
 }
 
 Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,

@@ -191,7 +191,6 @@ class Intake final : private HelloListener {
   std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry,
                                   bool adopted);
   void EndForGarbage(Session& session, const std::string& what);
-  std::uint64_t ArenaBytes(std::uint64_t wanted) const;
 
   asio::io_context& io_;
   IntakeOptions options_;

@@ -61,15 +61,6 @@ std::string Jobs::ProgramOf(SessionId session) const {
   return found == sessions_.end() ? std::string() : found->second.program;
 }
 
-// An ended session's memory stays until no operation names it.
-void Jobs::ReleaseEndedSessions() {
-  std::erase_if(ended_sessions_, [this](SessionId session) {
-    if (collectives_.UsesSession(session)) return false;
-    port_.ReleaseMemory(session);
-    return true;
-  });
-}
-
 // --- joining and leaving ------------------------------------------------------------------
 
 void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
@@ -283,7 +274,12 @@ void Jobs::RemoveGroupsLeft() {
 void Jobs::CleanUp() {
   if (!forming_.empty()) RefuseFailedWorlds();
   if (membership_.AnyLeft()) RemoveGroupsLeft();
-  if (!ended_sessions_.empty()) ReleaseEndedSessions();
+  // An ended session's memory stays until no operation names it.
+  std::erase_if(ended_sessions_, [this](SessionId session) {
+    if (collectives_.UsesSession(session)) return false;
+    port_.ReleaseMemory(session);
+    return true;
+  });
 }
 
 void Jobs::OnTime() {

@@ -180,7 +180,6 @@ class Jobs final : private cluster::RendezvousPort,
                    const Failure& failure);
   void RefuseFailedWorlds();
   void RemoveGroupsLeft();
-  void ReleaseEndedSessions();
   void AnswerForming(const Forming& forming, const Failure& failure);
   v1::GroupReply ReplyOf(std::uint64_t group, std::uint32_t rank);
   std::vector<SessionId> WaitingSessions(const std::vector<cluster::FormedMember>& members) const;

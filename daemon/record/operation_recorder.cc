@@ -150,16 +150,11 @@ void OperationRecorder::OnMet(const OperationKey& key, std::span<const MetCall> 
   Write(done);
 }
 
-// Its number within this second.
-std::uint32_t OperationRecorder::CountFailure() {
-  const std::uint64_t second = now_ns_ / 1'000'000'000;
-  if (std::exchange(failures_second_, second) != second) failures_ = 0;
-  return ++failures_;
-}
-
 void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& name,
                                       const Failure& verdict, const OperationKey& operation) {
-  const std::uint32_t count = CountFailure();
+  const std::uint64_t second = now_ns_ / 1'000'000'000;
+  if (std::exchange(failures_second_, second) != second) failures_ = 0;
+  const std::uint32_t count = ++failures_;  // Within this second.
   if (count > kLinesASecond) {
     if (count == kLinesASecond + 1) {
       spdlog::error("more groups fail than are told here: mlxcommctl status lists them");

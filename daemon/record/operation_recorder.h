@@ -98,7 +98,6 @@ class OperationRecorder final : public collective::OperationObserver {
   void Write(const record::Event& event) {
     if (track_ != nullptr) track_->Write(event);
   }
-  std::uint32_t CountFailure();
   std::string Dump(std::uint64_t group, const OperationKey& operation) const;
 
   record::FlightRecorder& recorder_;

@@ -274,7 +274,12 @@ void FrameReader::FinishFrame() {
     event.payload = {payload, incoming_.payload_bytes};
     if (target_slot_) ++slots_used_;
   }
-  if (observer_ != nullptr) TellReceived();
+  if (observer_ != nullptr) {
+    // Small frames came with the last read; of large ones placing may have taken its time.
+    const bool large = incoming_.type == wire::FrameType::kData;
+    observer_->OnReceived(incoming_, incoming_began_ns_,
+                          large ? platform::MonotonicNow() : last_received_ns());
+  }
   port_.OnEvent(std::move(event));
 }
 
@@ -307,13 +312,6 @@ void FrameReader::OnEcho() {
   round_trip_ns_.store(took, std::memory_order_relaxed);
   round_trips_.store(round_trips() + 1, std::memory_order_relaxed);
   if (least == 0 || took < least) round_trip_ns_min_.store(took, std::memory_order_relaxed);
-}
-
-// Small frames came with the last read; of large ones placing may have taken its time.
-void FrameReader::TellReceived() {
-  const bool large = incoming_.type == wire::FrameType::kData;
-  observer_->OnReceived(incoming_, incoming_began_ns_,
-                        large ? platform::MonotonicNow() : last_received_ns());
 }
 
 void FrameReader::TellAbandoned(std::uint64_t sequence, LinkReason reason) {

@@ -134,7 +134,6 @@ class FrameReader {
   bool OnWrongSum();
   void OnEcho();
   void OnGivenUp();
-  void TellReceived();
   void TellAbandoned(std::uint64_t sequence, LinkReason reason);
   void End(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
   void EndAndTell(std::string reason, LinkReason link_reason);

@@ -135,7 +135,9 @@ void DriverThread::Run(Shared& shared) {
     } else if (!shared.jobs.empty()) {
       DoNext(shared, lock);
     } else if (shared.tend_regions) {
-      TendRegions(shared, lock);
+      shared.tend_regions = false;
+      const std::shared_ptr<Device> device = shared.bell == nullptr ? nullptr : shared.device;
+      InDriver(shared, lock, [&] { shared.regions.Tend(device, platform::MonotonicNow()); });
     } else if (shared.bell == nullptr) {
       break;
     }
@@ -174,12 +176,6 @@ void DriverThread::DoNext(Shared& shared, std::unique_lock<std::mutex>& lock) {
   shared.results.push_back(std::move(result));
   shared.has_results.store(true, std::memory_order_release);
   shared.bell->Ring();
-}
-
-void DriverThread::TendRegions(Shared& shared, std::unique_lock<std::mutex>& lock) {
-  shared.tend_regions = false;
-  const std::shared_ptr<Device> device = shared.bell == nullptr ? nullptr : shared.device;
-  InDriver(shared, lock, [&] { shared.regions.Tend(device, platform::MonotonicNow()); });
 }
 
 // Its queue pairs, which fail then, keep it open until they have gone.

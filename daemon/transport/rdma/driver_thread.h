@@ -137,7 +137,6 @@ class DriverThread {
   template <typename Call>
   static void InDriver(Shared& shared, std::unique_lock<std::mutex>& lock, Call&& call);
   static void DoNext(Shared& shared, std::unique_lock<std::mutex>& lock);
-  static void TendRegions(Shared& shared, std::unique_lock<std::mutex>& lock);
   static void LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lock);
   static absl::StatusOr<std::shared_ptr<Device>> Open(Shared& shared);
   // With the lock.

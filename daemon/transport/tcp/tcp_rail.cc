@@ -314,7 +314,9 @@ void TcpRail::Run() {
     if (idle_since == 0) idle_since = now;
     if (now - idle_since < scheduling_.rail_spin_ns) continue;
     if (may_change_hands_ && IsQuiet(now)) {
-      GiveToLoop();
+      // The last thing the thread does with what is the driver's.
+      driver_.store(Driver::kLoop, std::memory_order_release);
+      if (events_.ConsumerSleeps()) loop_bell_.Ring();
     } else {
       Sleep();
     }
@@ -379,12 +381,6 @@ bool TcpRail::IsQuiet(std::uint64_t now_ns) {
   quiet_since_ns_ = now_ns;
   quiet_bytes_ = bytes;
   return false;
-}
-
-// The last thing the thread does with what is the driver's.
-void TcpRail::GiveToLoop() {
-  driver_.store(Driver::kLoop, std::memory_order_release);
-  if (events_.ConsumerSleeps()) loop_bell_.Ring();
 }
 
 void TcpRail::Sleep() {

@@ -126,7 +126,6 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool Turn();
   void Park();
   bool IsQuiet(std::uint64_t now_ns);
-  void GiveToLoop();
   void Sleep();
   int SleepMs() const;
   void SendTheRest();
