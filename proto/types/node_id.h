@@ -28,5 +28,6 @@ struct NodeId {
     return H::combine(std::move(state), id.bytes);
   }
 };
+static_assert(sizeof(NodeId) == sizeof(NodeId::bytes));  // Lists of them are copied to the wire.
 
 }  // namespace mlxcomm

@@ -23,11 +23,8 @@ std::vector<NodeId> WayIn(const wire::CircuitOpening& opening, std::span<const s
     return {};
   }
   std::vector<NodeId> way(count);
-  const std::byte* from = payload.data() + sizeof opening;
-  for (NodeId& node : way) {
-    std::memcpy(node.bytes.data(), from, node.bytes.size());
-    from += node.bytes.size();
-  }
+  std::ranges::copy(payload.subspan(sizeof opening),
+                    std::as_writable_bytes(std::span(way)).begin());
   std::vector<NodeId> sorted = way;
   std::ranges::sort(sorted);
   const bool no_loop = std::ranges::adjacent_find(sorted) == sorted.end();
@@ -38,13 +35,10 @@ std::vector<std::byte> OpeningOf(const wire::Introduction& own, const std::vecto
   wire::CircuitOpening opening{};
   opening.introduction = own;
   opening.node_count = static_cast<std::uint32_t>(way.size());
-  std::vector<std::byte> payload(sizeof opening + way.size() * sizeof(wire::NodeIdBytes));
+  std::vector<std::byte> payload(sizeof opening);
   std::memcpy(payload.data(), &opening, sizeof opening);
-  std::byte* to = payload.data() + sizeof opening;
-  for (const NodeId& node : way) {
-    std::memcpy(to, node.bytes.data(), node.bytes.size());
-    to += node.bytes.size();
-  }
+  const std::span<const std::byte> ids = std::as_bytes(std::span(way));
+  payload.insert(payload.end(), ids.begin(), ids.end());
   return payload;
 }
 

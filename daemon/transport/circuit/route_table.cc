@@ -27,14 +27,10 @@ std::vector<std::byte> Encode(const Advertisement& advertisement) {
   head.number = advertisement.number;
   head.neighbour_count = static_cast<std::uint32_t>(advertisement.neighbours.size());
   PutText(advertisement.name, head.node_name);
-  std::vector<std::byte> payload(sizeof head +
-                                 advertisement.neighbours.size() * sizeof(wire::NodeIdBytes));
+  std::vector<std::byte> payload(sizeof head);
   std::memcpy(payload.data(), &head, sizeof head);
-  std::byte* to = payload.data() + sizeof head;
-  for (const NodeId& neighbour : advertisement.neighbours) {
-    std::memcpy(to, neighbour.bytes.data(), neighbour.bytes.size());
-    to += neighbour.bytes.size();
-  }
+  const std::span<const std::byte> ids = std::as_bytes(std::span(advertisement.neighbours));
+  payload.insert(payload.end(), ids.begin(), ids.end());
   return payload;
 }
 
@@ -53,11 +49,8 @@ std::optional<Advertisement> Decode(std::span<const std::byte> payload) {
   advertisement.number = head.number;
   advertisement.name = MakePrintable(TextOf(head.node_name));
   advertisement.neighbours.resize(head.neighbour_count);
-  const std::byte* from = payload.data() + sizeof head;
-  for (NodeId& neighbour : advertisement.neighbours) {
-    std::memcpy(neighbour.bytes.data(), from, neighbour.bytes.size());
-    from += neighbour.bytes.size();
-  }
+  std::ranges::copy(payload.subspan(sizeof head),
+                    std::as_writable_bytes(std::span(advertisement.neighbours)).begin());
   const std::vector<NodeId>& neighbours = advertisement.neighbours;
   const bool in_order_once =
       std::ranges::adjacent_find(neighbours, std::greater_equal<>()) == neighbours.end();
