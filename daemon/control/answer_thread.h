@@ -22,9 +22,6 @@ class AnswerThread {
  public:
   using Work = std::function<Failure(Reply&)>;
 
-  AnswerThread() = default;
-  AnswerThread(const AnswerThread&) = delete;
-  AnswerThread& operator=(const AnswerThread&) = delete;
   ~AnswerThread() {
     if (thread_.joinable()) thread_.join();
   }

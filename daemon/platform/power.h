@@ -24,8 +24,6 @@ void ServeWhoWaits();
 class SleepGuard {
  public:
   SleepGuard();
-  SleepGuard(const SleepGuard&) = delete;
-  SleepGuard& operator=(const SleepGuard&) = delete;
   ~SleepGuard();
 
   void Want(bool awake);

@@ -28,10 +28,6 @@ class TerminationSignals {
   };
   enum class Ending : std::uint8_t { kStop, kTakenOver };
 
-  TerminationSignals() = default;
-  TerminationSignals(const TerminationSignals&) = delete;
-  TerminationSignals& operator=(const TerminationSignals&) = delete;
-
   // From here on signals wait for Wait(); SIGPIPE is ignored.
   // A private daemon ends with its clients, not with the terminal that one of them had.
   void Block(bool is_private);

@@ -67,8 +67,6 @@ class FlightRecorder {
   // Keeps the last `loop_events` events of operations' lives, a power of two.
   explicit FlightRecorder(std::string node, std::size_t loop_events = kLoopEvents)
       : node_(std::move(node)), loop_events_(loop_events) {}
-  FlightRecorder(const FlightRecorder&) = delete;
-  FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // The track to which one thread writes from now on, until CloseTrack; nullptr: all places are taken, and no
   // track of the kind has ended.

@@ -32,8 +32,6 @@ class SpscRing {
       std::destroy_at(items_ + at % capacity_);
     }
   }
-  SpscRing(const SpscRing&) = delete;
-  SpscRing& operator=(const SpscRing&) = delete;
 
   // Producer. False: full.
   bool Push(Item&& item) {

@@ -37,8 +37,6 @@ class Workers {
   Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
           record::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
   ~Workers();
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
 
   // The same work on the calling thread, stored into the cache.
   static void Do(const collective::LocalWork& work);

@@ -59,8 +59,6 @@ class SocketWatch {
  public:
   explicit SocketWatch(asio::io_context& io) : descriptor_(io) {}
   ~SocketWatch() { Close(); }
-  SocketWatch(const SocketWatch&) = delete;
-  SocketWatch& operator=(const SocketWatch&) = delete;
 
   // The socket stays its owner's. False: the system does not watch it.
   bool Open(int socket);
