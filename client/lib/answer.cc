@@ -2,7 +2,6 @@
 
 #include <new>
 #include <system_error>
-#include <utility>
 
 #include "proto/types/plain_text.h"
 

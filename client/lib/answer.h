@@ -3,7 +3,6 @@
 // Thread: any. Memory: the user's mlxcomm_error, which may be NULL.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "client/lib/mlxcomm.h"

@@ -1,8 +1,5 @@
 #include "daemon/intake/submission.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "absl/strings/str_cat.h"
 
 namespace mlxcomm::intake {

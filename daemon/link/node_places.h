@@ -19,7 +19,6 @@
 #include <string>
 
 #include "daemon/transport/fabric.h"
-#include "proto/types/node_id.h"
 #include "proto/wire/hello.h"
 
 namespace mlxcomm::fabric {

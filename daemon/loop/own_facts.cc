@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/interfaces.h"
-#include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 
 namespace mlxcomm {

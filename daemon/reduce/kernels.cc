@@ -1,6 +1,5 @@
 #include "daemon/reduce/kernels.h"
 
-#include <cstdlib>
 #include <cstring>
 
 #include "daemon/reduce/row.h"

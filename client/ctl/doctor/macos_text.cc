@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
