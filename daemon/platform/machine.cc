@@ -3,19 +3,10 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 
 #include "proto/queue/dial.h"
 
 namespace mlxcomm::platform {
-namespace {
-
-std::string Environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-}  // namespace
 
 std::uint64_t MonotonicNow() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -37,9 +28,9 @@ std::string DefaultSocketPath() {
 
 std::string DefaultStateDirectory() {
   if (::geteuid() == 0) return "/var/lib/mlxcommd";
-  const std::string state = Environment("XDG_STATE_HOME");
+  const std::string state = queue::Environment("XDG_STATE_HOME");
   if (!state.empty()) return state + "/mlxcommd";
-  const std::string home = Environment("HOME");
+  const std::string home = queue::Environment("HOME");
   return (home.empty() ? std::string("/tmp") : home) + "/.local/state/mlxcommd";
 }
 

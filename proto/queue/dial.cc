@@ -25,11 +25,6 @@
 namespace mlxcomm::queue {
 namespace {
 
-std::string Environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 Failure Unavailable(const std::string& path, const std::string& why) {
   return {FailureCode::kUnavailable, kNoRank, "no mlxcommd at " + path + ": " + why};
 }
@@ -235,6 +230,11 @@ std::string UserFolder() {
 }
 
 }  // namespace
+
+std::string Environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
 
 std::string PrivateSocketPath() {
   const std::string below = "/mlxcommd-" + std::to_string(::getuid()) + "/mlxcommd.sock";

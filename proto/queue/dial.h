@@ -24,6 +24,8 @@ inline constexpr char kServiceSocket[] = "/var/run/mlxcommd/mlxcommd.sock";
 // $XDG_RUNTIME_DIR, else on macOS the user's cache folder, else $TMPDIR, else /tmp. Folders whose
 // socket would have a longer path than the system takes are left out.
 std::string PrivateSocketPath();
+// The value of a variable; empty where it is not set.
+std::string Environment(const char* name);
 
 // Where a private daemon writes its log.
 std::string PrivateLogFile(const std::string& socket_path);

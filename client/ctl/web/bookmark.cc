@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
+#include "proto/queue/dial.h"
 #include "proto/system/program.h"
 #include "proto/system/small_file.h"
 
@@ -33,11 +34,6 @@ constexpr char kPage[] =
     "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
     "<meta name=\"color-scheme\" content=\"light dark\"><title>mlxcomm</title>"
     "<meta http-equiv=\"refresh\" content=\"%s\"></head><body><p>%s</p></body></html>\n";
-
-std::string Variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 // While it is there, this process acts as another user: what root writes into a folder of a user could be led
 // elsewhere by a link.
@@ -74,10 +70,10 @@ std::string Encoded(const std::string& path) {
 }  // namespace
 
 Bookmark::Bookmark() : user_(::geteuid()), group_(::getegid()) {
-  std::string state = Variable("XDG_STATE_HOME");
-  std::string home = Variable("HOME");
+  std::string state = queue::Environment("XDG_STATE_HOME");
+  std::string home = queue::Environment("HOME");
   uid_t invoker = 0;
-  if (user_ == 0 && absl::SimpleAtoi(Variable("SUDO_UID"), &invoker) && invoker != 0) {
+  if (user_ == 0 && absl::SimpleAtoi(queue::Environment("SUDO_UID"), &invoker) && invoker != 0) {
     const passwd* const entry = ::getpwuid(invoker);
     if (entry == nullptr) return;
     user_ = invoker;
@@ -140,7 +136,7 @@ void Bookmark::Release() {
 absl::StatusOr<pid_t> Bookmark::Open() const {
   if (text_.empty()) return absl::FailedPreconditionError("there is no bookmark to open");
 #if !defined(__APPLE__)
-  if (Variable("DISPLAY").empty() && Variable("WAYLAND_DISPLAY").empty())
+  if (queue::Environment("DISPLAY").empty() && queue::Environment("WAYLAND_DISPLAY").empty())
     return absl::FailedPreconditionError("there is no display (DISPLAY, WAYLAND_DISPLAY)");
 #endif
   std::vector<std::string> words = {kOpener, folder_ + "/web.html"};
