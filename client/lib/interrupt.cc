@@ -19,6 +19,7 @@ using Action = struct sigaction;
 struct Watched {
   std::atomic<OnSignal> decision{OnSignal::kAtOnce};
   std::atomic<std::uint32_t> arrived{0};
+  std::atomic<bool> has_byte{false};  // In the pipe, so that one frequent signal does not fill it.
   // Set before our handler is; the actions that they name never change.
   std::atomic<const Action*> first{nullptr};
   std::atomic<const Action*> latest{nullptr};
@@ -49,9 +50,13 @@ void Note(Watched& watched, int signal) {
     case OnSignal::kAsked: break;
   }
   watched.arrived.fetch_add(1);
+  if (watched.has_byte.exchange(true)) return;
   const auto number = static_cast<char>(signal);
   const int error = errno;
-  if (::write(g_arrivals.load(), &number, 1) < 0) errno = error;  // It is full: a byte waits there.
+  if (::write(g_arrivals.load(), &number, 1) < 0) {
+    watched.has_byte.store(false);
+    errno = error;
+  }
 }
 
 void OnArrival(int signal, siginfo_t* info, void* context) {
@@ -126,8 +131,10 @@ void Interrupt() { g_interrupted.store(true, std::memory_order_relaxed); }
 bool AnyUnderWay() { return g_under_way.load(std::memory_order_relaxed) > 0; }
 
 std::uint32_t Arrived(int signal) {
-  const bool known = signal > 0 && signal < kSignalsMax;
-  return known ? g_watched[static_cast<std::size_t>(signal)].arrived.load() : 0;
+  if (signal <= 0 || signal >= kSignalsMax) return 0;
+  Watched& watched = g_watched[static_cast<std::size_t>(signal)];
+  watched.has_byte.store(false);
+  return watched.arrived.load();
 }
 
 int ArrivalsPipe() {

@@ -40,7 +40,7 @@ void Watch(int signal, OnSignal decision);
 void Interrupt();    // Every wait that is under way.
 bool AnyUnderWay();  // Returns whether a wait is.
 // How many have arrived, of those that are kAsked; and a pipe from which a byte, the signal's number, can be
-// read after each, unless it is full. -1: there can be none.
+// read after the first that arrives after each Arrived. -1: there can be none.
 std::uint32_t Arrived(int signal);
 int ArrivalsPipe();
 

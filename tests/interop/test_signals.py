@@ -83,6 +83,52 @@ def test_what_a_handler_raises_ends_the_wait(cluster, name):
     assert waiting.finish() == 0, waiting.lines
 
 
+# Why: a window that is resized, or a child that ends, cancelled the job on all ranks.
+def test_a_handler_of_another_signal_runs_after_the_wait_and_cancels_nothing(cluster):
+    waiting, late = waits(cluster, "print('sum', total.item(), times)\n", name="CHLD")
+    waiting.signal(signal.SIGCHLD)
+    go_on(late)
+    waiting.wait_for(f"sum 2.0 [{signal.SIGCHLD:d}]")
+    assert [waiting.finish(), late.finish()] == [0, 0]
+
+
+# Why: programs use alarms as timeouts of what has nothing to do with other ranks.
+def test_what_a_handler_raises_outside_of_waits_cancels_nothing(cluster):
+    text = ("mx.async_eval(total)\ntry: signal.raise_signal(signal.SIGALRM)\n"
+            "except TimeoutError: print('in time', flush=True)\n"
+            "print('sum', total.item())\n")
+    waiting, late = waits(cluster, text,
+                          "def end(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, end)")
+    waiting.wait_for("in time")
+    go_on(late)
+    waiting.wait_for("sum 2.0")
+    assert [waiting.finish(), late.finish()] == [0, 0]
+
+
+# Why: Python has one flag for several arrivals of a signal, and the next one was taken for one of them.
+def test_a_signal_that_came_twice_while_its_rank_waited_is_heard_again(cluster):
+    waiting, late = waits(cluster, "print('sum', total.item(), flush=True)\n"
+                                   "before = len(times)\nsignal.raise_signal(signal.SIGUSR1)\n"
+                                   "print('more', len(times) - before)\n", name="USR1")
+    for count in (1, 2):
+        waiting.signal(signal.SIGUSR1)
+        waiting.wait_for(f"handler {signal.SIGUSR1:d} True {count}")
+    go_on(late)
+    waiting.wait_for("more 1")
+    assert [waiting.finish(), late.finish()] == [0, 0]
+
+
+# Why: libraries try to set handlers wherever they are imported.
+def test_a_handler_that_another_thread_may_not_set_is_not_set(cluster):
+    c = cluster(1)
+    done = rank(c, 0, BEGIN.split("world =")[0].format(set_handler="signal.signal(signal.SIGTERM, handle)") +
+                "import threading\ndef library():\n"
+                "    try: signal.signal(signal.SIGTERM, print)\n    except ValueError: print('refused')\n"
+                "thread = threading.Thread(target=library)\nthread.start()\nthread.join()\n"
+                "print(signal.getsignal(signal.SIGTERM) is handle)\n")
+    assert done.finish() == 0 and done.lines == ["refused", "True"], done.lines
+
+
 def test_a_handler_may_give_the_signal_back(cluster):
     waiting, _ = waits(
         cluster, "total.item()\n",

@@ -53,14 +53,19 @@ def _signal(signalnum, handler):
         _handlers[signalnum] = handler
         return before
     before = _getsignal(signalnum)
-    if signalnum not in _WATCHED or not callable(handler) or handler is signal.default_int_handler:
+    if handler is _on_main:  # Read from C's table, and put back.
+        handler = _handlers.get(signalnum, signal.SIG_DFL)
+    if signalnum not in _WATCHED:
+        _set(signalnum, handler)
+        return before
+    if not callable(handler) or handler is signal.default_int_handler:
         _set(signalnum, handler)
         _handlers.pop(signalnum, None)
         _mlxcomm.watch(signalnum, False)  # At once: KeyboardInterrupt.
         return before
-    _start_runner()
+    _set(signalnum, _on_main)  # Raises on another thread than the main one, before anything has changed.
     _handlers[signalnum] = handler
-    _set(signalnum, _on_main)
+    _start_runner()
     _mlxcomm.watch(signalnum, True)
     return before
 
@@ -75,17 +80,19 @@ def _on_main(number, frame):
     while _deferred:
         _signal(*_deferred.pop(0))
     with _claim:
-        has_run = number in _skipped
+        arrived = _mlxcomm.arrived(number)
+        # What arrived since then has a turn of its own, even if Python has made one of several.
+        has_run = number in _skipped and _handled.get(number, 0) >= arrived
         _skipped.discard(number)
         if not has_run:
-            _handled[number] = _mlxcomm.arrived(number)
+            _handled[number] = arrived
     if number in _raised:
         raise _raised.pop(number)
     if has_run:
         return
     try:
         _run(number, frame)
-    except BaseException:
+    except (KeyboardInterrupt, SystemExit):
         _mlxcomm.interrupt()  # What other threads wait for.
         raise
 
