@@ -125,8 +125,8 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kTellAfterNs)) {
     std::fprintf(stderr,
                  in_circle
-                     ? "mlxcomm: %s, for %llu s now: one of them has to receive first, or to send "
-                       "by a stream of its own\n"
+                     ? "mlxcomm: %s, for %llu s now: one of them has to receive first, or send on "
+                       "a stream of its own\n"
                      : "mlxcomm: waits for %s, for %llu s now\n",
                  text.data(), static_cast<unsigned long long>(waited_ns / 1'000'000'000));
   }

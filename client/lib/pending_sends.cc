@@ -8,10 +8,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
-
-#include "client/lib/interrupt.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -47,29 +44,9 @@ Send TakeFirst(Pair& pair) {
   return send;
 }
 
-// A failure is the group's, so its next operation fails as well; where there is none, it is `reported`.
-bool HasEnded(const std::pair<mlxcomm_group*, std::uint32_t>& to, const Send& send, bool reported) {
+bool HasEnded(mlxcomm_group* group, const Send& send) {
   int ended = 0;
-  mlxcomm_error error{};
-  const bool failed = mlxcomm_test(to.first, send.ticket, &ended, &error) != MLXCOMM_OK;
-  if (failed && reported) {
-    std::fprintf(stderr, "mlxcomm: a send to rank %u did not arrive: %s\n", to.second,
-                 error.message);
-  }
-  return failed || ended != 0;
-}
-
-void Reap(bool reported) {
-  if (!AnySends()) return;
-  std::deque<Send> ended;  // Freed without the lock: the last one of a group closes it.
-  All& all = GetAll();
-  const std::lock_guard lock(all.mutex);
-  for (auto at = all.pairs.begin(); at != all.pairs.end();) {
-    Pair& pair = at->second;
-    while (!pair.sends.empty() && HasEnded(at->first, pair.sends.front(), reported))
-      ended.push_back(TakeFirst(pair));
-    at = pair.sends.empty() ? all.pairs.erase(at) : std::next(at);
-  }
+  return mlxcomm_test(group, send.ticket, &ended, nullptr) != MLXCOMM_OK || ended != 0;
 }
 
 }  // namespace
@@ -92,17 +69,32 @@ std::uint64_t SendBytesMax() {
 
 bool AnySends() { return g_count.load(std::memory_order_relaxed) > 0; }
 
-void ReapSends() { Reap(/*reported=*/false); }
-
-void ReportLateSends() { Reap(/*reported=*/true); }
-
-bool DrainSends(std::chrono::milliseconds most) {
-  constexpr std::chrono::milliseconds kLook{1};
-  const auto until = std::chrono::steady_clock::now() + most;
-  for (ReportLateSends(); AnySends(); ReportLateSends()) {
-    if (WasInterrupted(nullptr) != 0 || std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(kLook);
+void ReapSends() {
+  if (!AnySends()) return;
+  std::deque<Send> ended;  // Freed without the lock: the last one of a group closes it.
+  All& all = GetAll();
+  const std::lock_guard lock(all.mutex);
+  for (auto at = all.pairs.begin(); at != all.pairs.end();) {
+    Pair& pair = at->second;
+    while (!pair.sends.empty() && HasEnded(at->first.first, pair.sends.front()))
+      ended.push_back(TakeFirst(pair));
+    at = pair.sends.empty() ? all.pairs.erase(at) : std::next(at);
   }
+}
+
+bool AwaitASend() {
+  ReapSends();
+  All& all = GetAll();
+  std::unique_lock lock(all.mutex);
+  if (all.pairs.empty()) return false;
+  const auto first = all.pairs.begin();
+  const auto [group, rank] = first->first;
+  const Send send = TakeFirst(first->second);
+  if (first->second.sends.empty()) all.pairs.erase(first);
+  lock.unlock();
+  mlxcomm_error error{};
+  if (mlxcomm_wait(group, send.ticket, &error) != MLXCOMM_OK)
+    std::fprintf(stderr, "mlxcomm: a send to rank %u did not arrive: %s\n", rank, error.message);
   return true;
 }
 
@@ -120,10 +112,14 @@ mlxcomm_code GoOn(mlxcomm_group* group, std::uint64_t ticket, std::uint32_t rank
     const auto found = all.pairs.find(key);  // Gone if all have ended while the lock was free.
     if (found == all.pairs.end()) return MLXCOMM_OK;
     Pair& pair = found->second;
-    if (pair.bytes <= SendBytesMax() && pair.sends.size() <= kSendsMax) return MLXCOMM_OK;
-    const Send oldest = TakeFirst(pair);
-    lock.unlock();
-    const mlxcomm_code code = mlxcomm_wait(group, oldest.ticket, error);
+    const bool fits = pair.bytes <= SendBytesMax() && g_count.load() <= kSendsMax;
+    if (fits || pair.sends.empty()) return MLXCOMM_OK;
+    mlxcomm_code code = MLXCOMM_OK;
+    {
+      const Send oldest = TakeFirst(pair);
+      lock.unlock();
+      code = mlxcomm_wait(group, oldest.ticket, error);
+    }
     if (code != MLXCOMM_OK) return code;
     lock.lock();
   }

@@ -2,16 +2,14 @@
 // that all send first and receive then do not wait for one another in a circle.
 //
 //   GoOn ──▶ under way ──ReapSends, by whatever comes next──▶ ended
-//     '───more than SendBytesMax() to that rank: waits for the oldest
+//     '───more than SendBytesMax() to that rank, or kSendsMax: waits for the oldest to it
 //
 // A failure of such a send has failed its group, so the group's next operation raises it.
 //
 // Owner: the process, once in each library that contains this file. Thread: any; GoOn may wait, ReapSends
-// never does. Memory: the payloads, in the arena; at most kSendsMax for each group and rank.
+// never does. Memory: the payloads, in the arena; at most about kSendsMax.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -19,7 +17,7 @@
 
 namespace mlxcomm::client {
 
-inline constexpr std::size_t kSendsMax = 64;
+inline constexpr std::uint64_t kSendsMax = 256;  // Of the process.
 
 // By MLXCOMM_SEND_BYTES, read once for the process; 64 MiB by default. 0: each send waits for its receiver.
 std::uint64_t SendBytesMax();
@@ -29,9 +27,9 @@ std::uint64_t SendBytesMax();
 mlxcomm_code GoOn(mlxcomm_group* group, std::uint64_t ticket, std::uint32_t rank,
                   std::uint64_t bytes, std::shared_ptr<const void> keeps, mlxcomm_error* error);
 void ReapSends();
-void ReportLateSends();  // Reaps, and reports on standard error those that failed.
 bool AnySends();
-// Waits until none is under way. False: not within `most`, or Ctrl-C came first.
-bool DrainSends(std::chrono::milliseconds most);
+// Waits for one of the sends, and reports on standard error if it fails; its group's next operation fails as
+// well. False: there are none. At the end of a process, and where the arena is full.
+bool AwaitASend();
 
 }  // namespace mlxcomm::client

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,8 +70,7 @@ bool IsSameOnAllRanks(OperationKind kind) {
 // Gathers a hash of the result from all ranks, which do so after the same operation.
 void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const std::byte* output,
                    std::uint64_t bytes) {
-  const std::uint64_t hash =
-      std::hash<std::string_view>()(std::string_view(reinterpret_cast<const char*>(output), bytes));
+  const std::uint64_t hash = HashOf({reinterpret_cast<const char*>(output), bytes});
   const ArenaRange range =
       ArenaRange::Allocate(joined.connected, sizeof hash * (joined.size() + std::uint64_t{1}));
   auto* const hashes = reinterpret_cast<std::uint64_t*>(range.data());
@@ -81,20 +80,22 @@ void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const
   mlxcomm_error error{};
   CheckOperation(mlxcomm_submit(joined.group, &request, nullptr, &error), error, joined.group);
   std::string differ;
+  std::uint32_t count = 0;
   for (std::uint32_t rank = 0; rank < joined.size(); ++rank) {
-    if (hashes[rank] != hashes[0]) differ += (differ.empty() ? "" : ", ") + std::to_string(rank);
+    if (hashes[rank] != hashes[0]) differ += (count++ == 0 ? "" : ", ") + std::to_string(rank);
   }
   if (differ.empty()) return;
   FailureDetails details;
   details.code = MLXCOMM_MISMATCH;
   details.group = mlxcomm_group_name(joined.group);
   details.message = "the result of " + bound.operation.checked->text +
-                    " is not the same on all ranks: rank " + differ +
-                    " has another one than rank 0: a fault of mlxcomm or of memory";
+                    " is not the same on all ranks: " +
+                    (count == 1 ? "rank " + differ + " differs" : "ranks " + differ + " differ") +
+                    " from rank 0: a fault of mlxcomm or of memory";
   throw OperationError(details);
 }
 
-// Where the daemon can read it already; else null. Keeps it from being overwritten while a send is under way.
+// Keeps what the daemon reads in place from being overwritten while a send is under way.
 using Payload = std::shared_ptr<mx::array::Data>;
 
 // Of a send that has gone on.
@@ -105,19 +106,36 @@ struct Kept {
   std::unique_ptr<QueuedOperation> queued = std::make_unique<QueuedOperation>();
 };
 
+// Memory that earlier sends have is free again when their receivers have come.
+template <typename Allocate>
+void WithRoom(Allocate allocate) {
+  while (true) {
+    try {
+      return allocate();
+    } catch (const OperationError& error) {
+      if (error.details().code != MLXCOMM_RESOURCE_EXHAUSTED || !client::AwaitASend()) throw;
+    }
+  }
+}
+
 // Carries it out, on MLX's stream thread.
 void Run(const std::shared_ptr<JoinedGroup>& joined, const BoundOperation& bound, const void* input,
          std::uint64_t input_bytes, ResultMemory* result, Payload payload) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
   client::ReapSends();
-  std::byte* const output = result == nullptr ? nullptr : result->Begin();
-  const ArenaInput arena_input(joined->connected, input, input_bytes,
-                               InPlaceOf(*joined, bound.operation, input_bytes), output);
+  std::byte* output = nullptr;
+  if (result != nullptr) WithRoom([&] { output = result->Begin(); });
+  std::optional<ArenaInput> arena_input;
+  WithRoom([&] {
+    arena_input.emplace(joined->connected, input, input_bytes,
+                        InPlaceOf(*joined, bound.operation, input_bytes), output);
+  });
+  if (arena_input->data() != input) payload = nullptr;  // It was copied.
   const bool goes_on = bound.operation.kind == OperationKind::kSend && client::SendBytesMax() > 0;
   mlxcomm_error error{};
   std::uint64_t ticket = 0;
   CheckOperation(
-      bound.Start(joined->group, arena_input.data(), output, goes_on ? &ticket : nullptr, &error),
+      bound.Start(joined->group, arena_input->data(), output, goes_on ? &ticket : nullptr, &error),
       error, joined->group);
   if (goes_on) {
     auto kept = std::make_shared<Kept>(Kept{joined, std::move(payload)});

@@ -25,7 +25,6 @@ constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 constexpr Seconds kPatience{60};
 constexpr Seconds kToldAfter{10};
 constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C.
-constexpr std::chrono::milliseconds kLookForSends{2};
 
 std::atomic<std::uint64_t> g_uses{0};  // Under way; and kClosed.
 std::atomic<bool> g_has_ended{false};
@@ -108,8 +107,10 @@ void AwaitQueued() {
   bool told = false;
   while (true) {
     std::uint64_t ended = 0;
-    client::ReportLateSends();
-    queued = AwaitNone(client::AnySends() ? kLookForSends : kLook, ended);
+    // As long as their receivers may still come.
+    while (client::WasInterrupted(nullptr) == 0 && client::AwaitASend()) {
+    }
+    queued = AwaitNone(kLook, ended);
     if (queued == 0 || ended >= those_begun || client::WasInterrupted(nullptr) != 0) return;
     const Clock::time_point now = Clock::now();
     if (ended != before) {

@@ -54,7 +54,11 @@ constexpr std::chrono::seconds kDryMost{20};
 void RunStreamsDry(Process& process) {
   if (process.gave_up || process.joined_by != ::getpid()) return;
   const client::UnderWay under_way;
-  if (process.streams.RunDry(kDryMost) && client::DrainSends(kDryMost)) return;
+  const bool dry = process.streams.RunDry(kDryMost);
+  // As long as their receivers may still come.
+  while (client::WasInterrupted(nullptr) == 0 && client::AwaitASend()) {
+  }
+  if (dry) return;
   process.gave_up = true;
   std::fprintf(
       stderr,
