@@ -59,6 +59,7 @@ struct RankActivity {
   std::string call;
   std::uint64_t submitted_ns = 0;
   std::vector<std::uint32_t> awaited;  // Ranks without which it cannot go on.
+  std::string circle;                  // As in Wait.
 };
 
 class Group final : private ExecutionHost {
@@ -213,8 +214,7 @@ class Group final : private ExecutionHost {
   std::string DescribeAwaited(const Operation& operation) const;
   std::vector<RankWait> OwnWaits(std::uint64_t now_ns);
   static void NoteMoves(Operation& operation, std::uint64_t now_ns);
-  // `now_ns`: without sends that were left to themselves; 0: with them.
-  const Operation* OldestOf(std::size_t local_index, std::uint64_t now_ns = 0) const;
+  const Operation* OldestOf(std::size_t local_index) const;
 
   std::uint64_t id_;
   std::string name_;

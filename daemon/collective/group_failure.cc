@@ -193,6 +193,9 @@ std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
       const bool asks = local.asked_ns != 0 && now_ns - local.asked_ns <= kAskedWithinNs;
       if (!local.called || local_[i].gone || !asks) continue;
       RankWait& wait = waits[i];
+      const bool sends = local.call.signature.kind == OperationKind::kSend &&
+                         operation->moved_ns <= local.submitted_ns;
+      wait.sends = sends && (wait.sends || !wait.waits);
       wait.waits = true;
       wait.waited_ns =
           std::min(wait.waited_ns, now_ns - std::max(local.submitted_ns, operation->moved_ns));
@@ -229,17 +232,15 @@ void Group::JudgeWaits(std::uint64_t now_ns) {
             stopped
                 ? absl::StrCat("rank ", verdict.rank, " is stopped (SIGSTOP, Ctrl-Z), and ", wait)
                 : absl::StrCat(wait,
-                               ", and all whom it waits for wait too (was an earlier result "
-                               "evaluated on one rank only? "
-                               "MLXCOMM_CHECK=order names it): ",
-                               DescribeCircle(verdict))},
+                               ", and all whom it waits for wait too: ", DescribeCircle(verdict))},
            late, now_ns);
       return;
     }
   }
 }
 
-// Messages are asked about after a second: their circles are found and named long before anything fails.
+// Sends are asked about after a second: their circles are found and named long before anything fails. A
+// receive may have been posted early, by a rank that computes what it will send.
 void Group::FindCircles(std::uint64_t now_ns) {
   for (Operation* const operation : InOrder()) {
     if (!operation->key.point_to_point()) continue;
@@ -249,7 +250,7 @@ void Group::FindCircles(std::uint64_t now_ns) {
       const bool asks = local.called && local.asked_ns != 0;
       if (!asks || awaited.empty() || now_ns - local.submitted_ns < kCircleNs) continue;
       const RollCall::Verdict verdict = roll_call_.Judge(awaited, kCircleNs);
-      if (verdict.prospect == RollCall::Prospect::kAllWait) local.circle = DescribeCircle(verdict);
+      if (verdict.all_send) local.circle = DescribeCircle(verdict);
     }
   }
 }
@@ -485,17 +486,18 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
   return calls;
 }
 
-const Operation* Group::OldestOf(std::size_t local_index, std::uint64_t now_ns) const {
+// A send that nobody has asked about comes last: its rank may have gone on.
+const Operation* Group::OldestOf(std::size_t local_index) const {
+  const auto order = [local_index](const Operation& operation) {
+    const Operation::LocalCall& local = operation.calls[local_index];
+    const bool may_be_left =
+        local.call.signature.kind == OperationKind::kSend && local.asked_ns == 0;
+    return std::pair(may_be_left, local.submitted_ns);
+  };
   const Operation* oldest = nullptr;
   for (const Operation* const operation : InOrder()) {
-    const Operation::LocalCall& local = operation->calls[local_index];
-    if (!local.called) continue;
-    const bool is_left = local.call.signature.kind == OperationKind::kSend && local.asked_ns == 0 &&
-                         now_ns > local.submitted_ns + kHasAskedNs;
-    if (is_left) continue;
-    if (oldest == nullptr || local.submitted_ns < oldest->calls[local_index].submitted_ns) {
-      oldest = operation;
-    }
+    if (!operation->calls[local_index].called) continue;
+    if (oldest == nullptr || order(*operation) < order(*oldest)) oldest = operation;
   }
   return oldest;
 }
@@ -540,12 +542,17 @@ std::vector<RankActivity> Group::Activity(std::uint64_t now_ns) const {
     activity.operations_done = local_[i].operations_done + local_[i].met;
     activity.operations_met = local_[i].met;
     activity.stopped = !activity.gone && is_stopped_(layout_.member(activity.rank).pid);
-    const Operation* const oldest = OldestOf(i, now_ns);
+    const Operation* const oldest = OldestOf(i);
     if (oldest == nullptr) continue;
+    const Operation::LocalCall& local = oldest->calls[i];
+    const bool is_left = local.call.signature.kind == OperationKind::kSend && local.asked_ns == 0 &&
+                         now_ns > local.submitted_ns + kHasAskedNs;
+    if (is_left) continue;
     activity.busy = true;
+    activity.circle = local.circle;
     activity.key = oldest->key;
-    activity.call = oldest->calls[i].Describe();
-    activity.submitted_ns = oldest->calls[i].submitted_ns;
+    activity.call = local.Describe();
+    activity.submitted_ns = local.submitted_ns;
     activity.awaited = AwaitedRanks(*oldest);
   }
   return activities;

@@ -8,10 +8,7 @@ namespace mlxcomm::collective {
 std::uint64_t RollCall::Begin(const std::vector<RankWait>& own, std::uint64_t now_ns) {
   open_ = true;
   deadline_ns_ = now_ns + kAnswerWaitNs;
-  was_stopped_.assign(layout_.rank_count(), 0);
-  for (std::size_t rank = 0; rank < known_.size(); ++rank) {
-    was_stopped_[rank] = known_[rank].told && known_[rank].wait.stopped ? 1 : 0;
-  }
+  stopped_ns_.resize(layout_.rank_count(), kNotStopped);
   known_.assign(layout_.rank_count(), Known{});
   answered_.assign(layout_.node_count(), 0);
   Note(layout_.self(), own);
@@ -41,7 +38,12 @@ bool RollCall::CloseIfDue(std::uint64_t now_ns) {
       std::ranges::all_of(answered_, [](std::uint8_t answered) { return answered != 0; });
   if (!all && now_ns < deadline_ns_) return false;
   open_ = false;
+  closed_ns_ = now_ns;
   last_ = known_;
+  for (std::size_t rank = 0; rank < known_.size(); ++rank) {
+    const bool stopped = known_[rank].told && known_[rank].wait.stopped;
+    stopped_ns_[rank] = stopped ? std::min(stopped_ns_[rank], now_ns) : kNotStopped;
+  }
   return true;
 }
 
@@ -51,6 +53,7 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
   std::vector<std::uint8_t> seen(known_.size(), 0);
   std::vector<std::uint32_t> waiting;
   bool may_come = false;
+  bool all_send = true;
   while (!to_look_at.empty()) {
     const std::uint32_t rank = to_look_at.back();
     to_look_at.pop_back();
@@ -59,18 +62,20 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
     seen[rank] = 1;
     const Known& known = known_[rank];
     const bool stopped = known.told && known.wait.stopped && !known.wait.waits;
-    if (stopped && was_stopped_[rank] != 0) return {Prospect::kStopped, rank, {}};
+    if (stopped && closed_ns_ - stopped_ns_[rank] >= std::min(kStoppedNs, long_ns))
+      return {Prospect::kStopped, rank, {}, false};
     if (!known.told || !known.wait.waits || known.wait.waited_ns < long_ns ||
         known.wait.awaits_more) {
       may_come = true;  // Another may be stopped all the same.
       continue;
     }
     waiting.push_back(rank);
+    all_send = all_send && known.wait.sends;
     to_look_at.insert(to_look_at.end(), known.wait.awaited.begin(), known.wait.awaited.end());
   }
   if (may_come) return {};
-  std::sort(waiting.begin(), waiting.end());
-  return {Prospect::kAllWait, 0, std::move(waiting)};
+  std::ranges::sort(waiting);
+  return {Prospect::kAllWait, 0, std::move(waiting), all_send};
 }
 
 }  // namespace mlxcomm::collective

@@ -26,11 +26,14 @@ struct RankWait {
   std::uint64_t waited_ns = 0;  // Since it called, or since anything moved.
   std::vector<std::uint32_t> awaited;
   bool awaits_more = false;  // Than `awaited` has room for.
+  bool sends = false;        // All that it waits in are sends of which nothing has moved.
 };
 
 class RollCall {
  public:
   static constexpr std::uint64_t kAnswerWaitNs = 2'000'000'000;
+  // For how long a rank is stopped before nobody waits for it any longer; less where waits are short.
+  static constexpr std::uint64_t kStoppedNs = 30'000'000'000;
 
   explicit RollCall(const GroupLayout& layout) : layout_(layout) {}
 
@@ -50,6 +53,7 @@ class RollCall {
     Prospect prospect = Prospect::kSomebodyMayCome;
     std::uint32_t rank = 0;              // The stopped one.
     std::vector<std::uint32_t> waiting;  // kAllWait: those that wait, and for whom is known.
+    bool all_send = false;               // kAllWait: all of them wait in sends alone.
   };
   // For an operation that waits for these ranks; `long_ns`: from when on a rank has waited long.
   Verdict Judge(const std::vector<std::uint32_t>& awaited, std::uint64_t long_ns) const;
@@ -67,15 +71,17 @@ class RollCall {
     bool told = false;
     RankWait wait;
   };
+  static constexpr std::uint64_t kNotStopped = ~std::uint64_t{0};
   void Note(std::uint16_t node, const std::vector<RankWait>& waits);
 
   const GroupLayout& layout_;
   bool open_ = false;
   std::uint64_t number_ = 0;
   std::uint64_t deadline_ns_ = 0;
+  std::uint64_t closed_ns_ = 0;
   std::vector<Known> known_;               // By rank.
   std::vector<Known> last_;                // When it closed.
-  std::vector<std::uint8_t> was_stopped_;  // At the call before, by rank.
+  std::vector<std::uint64_t> stopped_ns_;  // Since when, as far as is known; kNotStopped.
   std::vector<std::uint8_t> answered_;     // By node.
 };
 

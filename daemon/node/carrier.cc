@@ -186,6 +186,7 @@ void Carrier::SendRollCall(const collective::Action& action) {
     rank.set_waited_ms(wait.waited_ns / 1'000'000);
     rank.mutable_awaited()->Add(wait.awaited.begin(), wait.awaited.end());
     rank.set_awaits_more(wait.awaits_more);
+    rank.set_sends(wait.sends);
   }
   SendMessage(action.node, message);
 }
@@ -258,6 +259,7 @@ void Carrier::OnRollCall(const NodeId& node, const v1::RollCall& message, std::u
     wait.rank = rank.rank();
     wait.stopped = rank.stopped();
     wait.waits = rank.waits();
+    wait.sends = rank.sends();
     wait.waited_ns = std::min<std::uint64_t>(rank.waited_ms(), 1'000'000'000) * 1'000'000;
     wait.awaits_more = rank.awaits_more() ||
                        rank.awaited_size() > static_cast<int>(collective::RankWait::kAwaitedMax);

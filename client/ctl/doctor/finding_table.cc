@@ -423,8 +423,9 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
     {.id = "MC510/waits",
      .remedy = "let that process go on, or end it: the other ranks then get an error"},
     {.id = "MC510/circle",
-     .remedy = "one of these ranks has to receive before it sends, or with a larger "
-               "MLXCOMM_SEND_BYTES; end the job: mlxcommctl kill"},
+     .remedy =
+         "end the job (mlxcommctl kill); then have one of these ranks receive before it sends, "
+         "or set a larger MLXCOMM_SEND_BYTES"},
     {.id = "MC510/halves",
      .expected = "all ranks in one job",
      .remedy =

@@ -1,10 +1,7 @@
 #include "client/ctl/status/health.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "client/ctl/cli/quantities.h"
 #include "proto/status_words.h"
@@ -12,17 +9,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr std::uint64_t kCircleMs = 1000;
 constexpr std::uint64_t kOtherHalfMs = 2000;  // Two launches at once have come by then, or will.
-
-// "0, 1 and 2"
-std::string ListOf(const std::vector<std::uint32_t>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
-  }
-  return text;
-}
 
 // For a link that is up all the same; empty: there is none.
 std::string PulledCable(const v1::StatusReply& status) {
@@ -142,34 +129,6 @@ std::string OtherHalf(const v1::JobStatus& job) {
   return std::ranges::any_of(job.ranks(), waits_long) ? job.other_half() : "";
 }
 
-std::string Circle(const v1::JobStatus& job) {
-  std::map<std::uint32_t, std::set<std::uint32_t>> awaited_by;
-  for (const v1::WaitStatus& wait : job.waits()) {
-    if (wait.age_ms() < kCircleMs) continue;
-    for (const std::uint32_t rank : wait.waiting())
-      awaited_by[rank].insert(wait.awaited().begin(), wait.awaited().end());
-  }
-  for (const auto& [begin, its] : awaited_by) {
-    std::set<std::uint32_t> circle;
-    std::vector<std::uint32_t> next = {begin};
-    while (!next.empty() && awaited_by.contains(next.back())) {
-      const std::uint32_t rank = next.back();
-      next.pop_back();
-      if (!circle.insert(rank).second) continue;
-      next.insert(next.end(), awaited_by[rank].begin(), awaited_by[rank].end());
-    }
-    if (!next.empty()) continue;  // One of them waits for nothing.
-    std::string waits;
-    for (const std::uint32_t rank : circle) {
-      waits += (waits.empty() ? "" : ", ") + std::to_string(rank) + " for " +
-               ListOf({awaited_by[rank].begin(), awaited_by[rank].end()});
-    }
-    return "ranks " + ListOf({circle.begin(), circle.end()}) + " of job " + job.name() +
-           " wait for each other (" + waits + ")";
-  }
-  return {};
-}
-
 std::string LongAwaited(const v1::JobStatus& job) {
   std::string late;
   for (const v1::WaitStatus& wait : job.waits()) {
@@ -257,7 +216,7 @@ Health HealthOf(const v1::StatusReply& status) {
   if (const std::string down = LinkThatIsDown(status); !down.empty()) return bad(down);
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.state() == "failed") return bad("job " + job.name() + " has failed: " + job.detail());
-    if (const std::string circle = Circle(job); !circle.empty()) return bad(circle);
+    if (!job.circle().empty()) return bad(job.circle());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return bad(awaited);
   }
   for (const auto find : {Draining, RefusesToRestart, Unlinked, PulledCable, StillForming}) {

@@ -25,8 +25,6 @@ inline constexpr std::uint64_t kLongMs = 10'000;
 // Which rank of the job is awaited for so long, and where to look; empty: none. One that takes part in the
 // operation too only moves its data.
 std::string LongAwaited(const v1::JobStatus& job);
-// "ranks 0 and 1 of job j wait for each other (0 for 1, 1 for 0)"; empty: none do.
-std::string Circle(const v1::JobStatus& job);
 // Which job looks like the other half of this one, which forms, and why; empty: none does, or only for a
 // moment.
 std::string OtherHalf(const v1::JobStatus& job);

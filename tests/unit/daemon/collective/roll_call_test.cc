@@ -35,13 +35,14 @@ class JudgeTest : public testing::Test {
   }
   static RankWait Works(std::uint32_t rank) { return {rank, false, false, 0, {}, false}; }
   Prospect Of(const std::vector<RankWait>& here, const std::vector<RankWait>& there) {
-    const std::uint64_t number = roll_call.Begin(here, 0);
+    const std::uint64_t number = roll_call.Begin(here, now_ns);
     roll_call.OnAnswer(1, number, there);
-    EXPECT_TRUE(roll_call.CloseIfDue(0));
+    EXPECT_TRUE(roll_call.CloseIfDue(now_ns));
     return roll_call.Judge(here[0].awaited, kLong).prospect;
   }
   GroupLayout layout;
   RollCall roll_call;
+  std::uint64_t now_ns = 0;
 };
 
 TEST_F(JudgeTest, WhoWaitsForNothingMayCome) {
@@ -54,6 +55,11 @@ TEST_F(JudgeTest, ACircleNeverEnds) {
   EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Waits(2, {0}), Works(3)}), Prospect::kAllWait);
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Waits(2, {3}), Waits(3, {2})}), Prospect::kAllWait);
   EXPECT_THAT(roll_call.Judge({3}, kLong).waiting, testing::ElementsAre(2, 3));
+  EXPECT_FALSE(roll_call.Judge({3}, kLong).all_send);
+  RankWait sends = Waits(2, {0});
+  sends.sends = true;
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {sends, Works(3)}), Prospect::kAllWait);
+  EXPECT_FALSE(roll_call.Judge({2}, kLong).all_send) << "rank 0 has posted a receive, and computes";
 }
 
 TEST_F(JudgeTest, WhoHasWaitedForAMomentOnlyMayCome) {
@@ -68,6 +74,10 @@ TEST_F(JudgeTest, WhoIsStoppedIsNamed) {
   stopped.stopped = true;
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
       << "for a moment only, perhaps";
+  now_ns = kLong - 1;
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
+      << "not for longer than operations last";
+  now_ns = kLong;
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kStopped);
   EXPECT_EQ(roll_call.Judge({3}, kLong).rank, 3u);
   stopped.waits = true;
