@@ -249,10 +249,15 @@ bool Inquest::TurnToAnEarlierMismatch() {
   return true;
 }
 
-bool Inquest::AnyIsChecked() const {
-  return std::ranges::any_of(known_, [](const Known& known) {
-    return absl::StrContains(known.rank_call.call, "(check ");
-  });
+bool Inquest::IsChecked(const Known& known) {
+  return absl::StrContains(known.rank_call.call, "(check ");
+}
+
+bool Inquest::AnyIsChecked() const { return std::ranges::any_of(known_, IsChecked); }
+
+bool Inquest::AllAreChecked() const {
+  return std::ranges::all_of(
+      known_, [](const Known& known) { return !known.rank_call.called || IsChecked(known); });
 }
 
 // The whole text fits the limit of an error: lists are shortened, and the remedy is kept.
@@ -267,18 +272,22 @@ void Inquest::Conclude() {
     std::string end =
         absl::StrCat("; ", DescribeOperation(),
                      ". All ranks of a group must call the same operations in the same order.");
+    if (AnyIsChecked() && !AllAreChecked())
+      absl::StrAppend(&end, " MLXCOMM_CHECK must be the same on all of them.");
     if (!operation_.point_to_point() && !AnyIsChecked()) absl::StrAppend(&end, kWasOneForgotten);
     verdict_.message =
         absl::StrCat(DescribeCalls(odd_one, kFailureMessageBytesMax - end.size()), end);
     if (verdict_.rank == kNoRank) verdict_.rank = odd_one;
   } else if (verdict_.code == FailureCode::kDeadlineExceeded) {
-    constexpr std::size_t kCauseBytesMax = 120;
-    constexpr absl::string_view kRemedy = ". Look at that rank, or set a longer timeout.";
+    constexpr std::size_t kCauseBytesMax = 300;
+    const std::string remedy =
+        absl::StrCat(". Look at that rank, or set a longer timeout.",
+                     operation_.point_to_point() || AnyIsChecked() ? "" : kWasOneForgotten);
     std::int32_t first = kNoRank;
     const std::string begin = absl::StrCat(Shortened(verdict_.message, kCauseBytesMax), " in ",
                                            DescribeOperation(), ": ");
-    const std::size_t bytes_left = kFailureMessageBytesMax - begin.size() - kRemedy.size();
-    verdict_.message = absl::StrCat(begin, DescribeAwaited(first, bytes_left), kRemedy);
+    const std::size_t bytes_left = kFailureMessageBytesMax - begin.size() - remedy.size();
+    verdict_.message = absl::StrCat(begin, DescribeAwaited(first, bytes_left), remedy);
     if (verdict_.rank == kNoRank) verdict_.rank = first;
   }
 }

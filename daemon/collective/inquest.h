@@ -80,7 +80,9 @@ class Inquest {
   std::string DescribeMissing(std::int32_t& first, std::size_t bytes_max) const;
   std::string DescribeAwaited(std::int32_t& first, std::size_t bytes_max) const;
   void Conclude();
+  static bool IsChecked(const Known& known);  // With MLXCOMM_CHECK.
   bool AnyIsChecked() const;
+  bool AllAreChecked() const;
 
   const GroupLayout& layout_;
   std::string name_;
