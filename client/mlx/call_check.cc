@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -18,13 +19,14 @@ struct Site {
   std::string function;
   std::string place;
   std::string name;
+  bool numbered = true;
 };
 thread_local Site t_site;
 
 struct Table {
   std::mutex mutex;
   std::unordered_map<std::uint32_t, std::shared_ptr<CheckedCall>> calls;
-  std::deque<std::uint32_t> order;
+  std::deque<std::shared_ptr<CheckedCall>> order;
 };
 Table& GetTable() {
   static Table* const table = new Table;  // Stream threads may outlive the end of main.
@@ -34,10 +36,8 @@ Table& GetTable() {
 std::atomic<bool> g_on{false};
 std::atomic<std::uint64_t> g_values_every{0};
 
-// FNV-1a, folded: the texts are the program's own.
 std::uint32_t WordOf(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  const std::uint64_t hash = HashOf(text);
   const auto word = static_cast<std::uint32_t>((hash ^ hash >> 24 ^ hash >> 48) & 0xffffff);
   return word == 0 ? 1 : word;
 }
@@ -52,14 +52,16 @@ std::string Ordinal(std::uint64_t number) {
   return std::to_string(number) + end;
 }
 
-std::shared_ptr<CheckedCall> Add(Table& table, std::string text) {
+std::shared_ptr<CheckedCall> Add(Table& table, const std::string& group, std::string text) {
   auto call = std::make_shared<CheckedCall>();
-  call->word = WordOf(text);
+  call->word = WordOf(group + '\n' + text);
   call->text = std::move(text);
   table.calls[call->word] = call;
-  table.order.push_back(call->word);
+  table.order.push_back(call);
   if (table.order.size() > kCallsKept) {
-    table.calls.erase(table.order.front());
+    const auto oldest = table.calls.find(table.order.front()->word);
+    if (oldest != table.calls.end() && oldest->second == table.order.front())
+      table.calls.erase(oldest);
     table.order.pop_front();
   }
   return call;
@@ -74,21 +76,22 @@ void EnableCallChecks(std::uint64_t values_every) {
 
 bool ChecksCalls() { return g_on.load(std::memory_order_relaxed); }
 
-void SetCallSite(std::string function, std::string place, std::string name) {
-  t_site = {std::move(function), std::move(place), std::move(name)};
+void SetCallSite(std::string function, std::string place, std::string name, bool numbered) {
+  t_site = {std::move(function), std::move(place), std::move(name), numbered};
 }
 
-std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers,
+std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& group,
                                       const std::shared_ptr<CheckedCall>& from) {
-  if (!ChecksCalls()) return nullptr;
   Table& table = GetTable();
   const std::lock_guard lock(table.mutex);
-  if (from != nullptr) return Add(table, "the gradient of " + from->text);
+  if (from != nullptr) return Add(table, group, "the gradient or vmap of " + from->text);
   const Site& site = t_site;
   if (numbers.built.size() > kCallsKept) numbers.built.clear();  // On all ranks alike.
-  const std::uint64_t number = ++numbers.built[site.function + '\n' + site.name];
-  return Add(table, "the " + Ordinal(number) + " " + site.function +
-                        (site.name.empty() ? "" : " \"" + site.name + "\"") + ", " + site.place);
+  const std::string number =
+      site.numbered ? "the " + Ordinal(++numbers.built[site.function + '\n' + site.name]) + " "
+                    : "";
+  const std::string name = site.name.empty() ? "" : " \"" + site.name + "\"";
+  return Add(table, group, number + site.function + name + ", " + site.place);
 }
 
 std::string ExplainChecks(std::string message, std::uint32_t own_rank) {
@@ -111,6 +114,18 @@ std::string ExplainChecks(std::string message, std::uint32_t own_rank) {
     message.replace(at + 1, sizeof kBefore - 2 + kDigits, text);
   }
   return message;
+}
+
+std::uint64_t HashOf(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto mix = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
+  for (; bytes.size() >= sizeof hash; bytes.remove_prefix(sizeof hash)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    mix(word);
+  }
+  for (const char byte : bytes) mix(static_cast<unsigned char>(byte));
+  return hash ^ hash >> 29;
 }
 
 bool ComparesValuesNow(CallNumbers& numbers) {

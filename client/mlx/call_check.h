@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace mlxcomm::graph {
 
@@ -38,12 +39,15 @@ void EnableCallChecks(std::uint64_t values_every);
 bool ChecksCalls();
 // For the operations that this thread builds next: "all_sum", "train.py:41", and a name of the program's,
 // or "".
-void SetCallSite(std::string function, std::string place, std::string name);
-// Null where checks are off. `from`: the call of which it is a gradient or another transformation.
-std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers,
+void SetCallSite(std::string function, std::string place, std::string name, bool numbered);
+// Where ChecksCalls(). `from`: the call of which it is a gradient or another transformation. What
+// mx.compile traces is not `numbered`: how often it does that follows from a rank's shapes.
+std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& group,
                                       const std::shared_ptr<CheckedCall>& from);
 // The message with the program's lines in place of words.
 std::string ExplainChecks(std::string message, std::uint32_t own_rank);
+// The same in every build of every rank: FNV-1a of Fowler, Noll and Vo, over eight bytes at a time.
+std::uint64_t HashOf(std::string_view bytes);
 // Returns whether the results of the group's next operation are to be compared; the same on all ranks.
 bool ComparesValuesNow(CallNumbers& numbers);
 

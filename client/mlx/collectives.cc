@@ -70,7 +70,10 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
     Invalid("stream", "a CPU stream, on which communication runs", "one of a GPU");
   }
   operation.timeout_ns = call.timeout_ns;
-  operation.checked = NextCall(call.group->call_numbers, call.from);
+  if (ChecksCalls()) {
+    operation.checked =
+        NextCall(call.group->call_numbers, mlxcomm_group_name(call.group->group), call.from);
+  }
   std::vector<mx::array> inputs;
   if (input.has_value()) {
     const bool reads = operation.Reads(call.rank());

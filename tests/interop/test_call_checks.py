@@ -37,13 +37,13 @@ a, b = both(loss, accuracy)
 c = mx.distributed.all_sum(accuracy)
 mx.eval(c if r == 0 else a)
 mx.eval(a, b, c)
-""", "the 2nd all_sum, train.py:11", "the 1st all_sum, train.py:9"),
+""", "the 1st all_sum, train.py:11", "(all_sum, train.py:9"),
     "a batch": ("""
 a = mx.vmap(mx.distributed.all_sum)(mx.ones((2, 1)))
 b = mx.distributed.all_sum(mx.ones((2, 1)))
 mx.eval(a if r == 0 else b)
 mx.eval(a, b)
-""", "the 1st all_sum, train.py:7", "the 2nd all_sum, train.py:8"),
+""", "the gradient or vmap of the 1st all_sum, train.py:7", "the 2nd all_sum, train.py:8"),
     "an order": ("""
 sums = []
 for name in ["w1", "w2"][::1 - 2 * r]:

@@ -7,6 +7,7 @@ nothing says so. With MLXCOMM_CHECK=order that is a MismatchError which names bo
 
 import contextlib
 import contextvars
+import functools
 import hashlib
 import os
 import sys
@@ -26,6 +27,7 @@ _EVERY = 100  # Of MLXCOMM_CHECK=values.
 _NAME_BYTES_MAX = 100
 _name = contextvars.ContextVar("name", default="")
 _called_as = contextvars.ContextVar("called_as", default="")
+_traces = contextvars.ContextVar("traces", default=False)  # For mx.compile.
 
 
 def _wanted(text):
@@ -44,6 +46,22 @@ _every = _wanted(os.environ.get("MLXCOMM_CHECK", ""))
 enabled = _every is not None
 if enabled:
     _mlxcomm.enable_call_checks(_every)
+    _compile = mx.compile
+
+    # mx.compile calls the function once for each of its arguments' shapes, which may differ by rank.
+    @functools.wraps(_compile)
+    def _compile_uncounted(fun, *arguments, **named):
+        @functools.wraps(fun)
+        def traced(*inputs, **more):
+            token = _traces.set(True)
+            try:
+                return fun(*inputs, **more)
+            finally:
+                _traces.reset(token)
+
+        return _compile(traced, *arguments, **named)
+
+    mx.compile = _compile_uncounted
 
 
 def note(function: str) -> None:
@@ -52,7 +70,7 @@ def note(function: str) -> None:
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-    _mlxcomm.set_call_site(_called_as.get() or function, place, _name.get())
+    _mlxcomm.set_call_site(_called_as.get() or function, place, _name.get(), not _traces.get())
 
 
 @contextlib.contextmanager
@@ -128,5 +146,7 @@ def check_equal(tree: Any, group: Optional[mx.distributed.Group] = None) -> None
 def _digest(key, leaf):
     data = memoryview(leaf.view(mx.uint8) if leaf.ndim else leaf.reshape(1).view(mx.uint8))
     form = f"{key} {leaf.dtype} {leaf.shape} ".encode()
-    told = hashlib.blake2b(form + bytes(data), digest_size=8).digest()
+    hashed = hashlib.blake2b(form, digest_size=8)
+    hashed.update(data)
+    told = hashed.digest()
     return [int.from_bytes(told[:4], "little"), int.from_bytes(told[4:], "little")]
