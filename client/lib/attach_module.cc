@@ -121,7 +121,8 @@ int Attach(mlxcomm_attachment* attachment, const char* job, std::uint32_t rank, 
       Call(*attachment, "/mlxcomm.v1.Control/Attach", request, timeout_ns, interrupt, reply);
   if (!Ok(end)) return Refused(end, "waiting for the other ranks of the job", error);
   const std::uint64_t default_ns = reply.timeout_default_ms() * 1'000'000;
-  return Made(reply, mlxcomm_group_told{0, rank, default_ns, job, 0}, listener, error);
+  const char* const name = reply.name().empty() ? job : reply.name().c_str();
+  return Made(reply, mlxcomm_group_told{0, rank, default_ns, name, 0}, listener, error);
 }
 
 int Split(mlxcomm_attachment* attachment, std::uint64_t parent, std::uint64_t number,

@@ -1,6 +1,10 @@
 #include "client/lib/find_place.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,6 +78,7 @@ constexpr char kDevicesFile[] = "MLX_IBV_DEVICES";
 constexpr const char* kRankFiles[] = {"MLX_HOSTFILE", kDevicesFile};
 // Of rank 0, which may call itself otherwise than the others call it.
 constexpr std::array<std::string_view, 2> kAddresses = {"MASTER_ADDR", "NCCL_HOST_IP"};
+constexpr std::size_t kOwnAddressesMax = 40;  // So that all fit into named_by.
 constexpr std::size_t kFileBytesMax = 16 << 20;
 constexpr std::size_t kReadableJobBytesMax = 100;
 // Slurm numbers the steps that are not srun's (batch, interactive, ...) from the top.
@@ -229,13 +234,39 @@ bool IsOfOneNode(std::string_view address) {
          host.starts_with("198.51.100.") || port == "0";
 }
 
-bool IsOwn(const std::string& address) {
-  std::array<char, 256> own{};
-  if (IsOfOneNode(address)) return true;
-  if (::gethostname(own.data(), own.size() - 1) != 0) return false;
-  const auto first = [](std::string_view name) { return name.substr(0, name.find('.')); };
-  return address == own.data() || address == std::string(first(own.data())) + ".local" ||
-         address == first(own.data());
+// By which names and addresses others may know this machine.
+std::set<std::string> OwnAddresses() {
+  std::set<std::string> own;
+  std::array<char, 256> text{};
+  if (::gethostname(text.data(), text.size() - 1) == 0) {
+    const std::string name = text.data();
+    const std::string first = name.substr(0, name.find('.'));
+    own = {name, first, first + ".local"};
+  }
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return own;
+  for (const ifaddrs* one = list; one != nullptr && own.size() < kOwnAddressesMax;
+       one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    const bool is_v4 = one->ifa_addr->sa_family == AF_INET;
+    if (!is_v4 && one->ifa_addr->sa_family != AF_INET6) continue;
+    const socklen_t bytes = is_v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (::getnameinfo(one->ifa_addr, bytes, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+            0 &&
+        !IsOfOneNode(text.data())) {
+      own.insert(text.data());
+    }
+  }
+  ::freeifaddrs(list);
+  return own;
+}
+
+// "*0123456789abcdef*..." of an address that only this machine has for itself: what the others may call it.
+std::string DigestOfAddress(const std::string& address) {
+  if (!IsOfOneNode(address)) return Digest(address);
+  std::string own = "*";
+  for (const std::string& one : OwnAddresses()) own += Digest(one) + "*";
+  return own;
 }
 
 // What the host files of all ranks have in common; nothing: they are equal.
@@ -305,7 +336,7 @@ Failure JobOf(const Environment& environment, const Launcher& launcher, Place& p
     const bool is_address =
         std::ranges::find(kAddresses, std::string_view(usual)) != kAddresses.end();
     place.named_by += (place.named_by.empty() ? "" : " ") + std::string(usual) + "=" +
-                      (is_address && IsOwn(*value) ? "*" : Digest(*value));
+                      (is_address ? DigestOfAddress(*value) : Digest(*value));
     place.job_from += (place.job_from.empty() ? "" : ", ") + std::string(name);
     readable += (readable.empty() ? "" : ",") + *value;
     if (!short_enough) readable.resize(kReadableJobBytesMax + 1);

@@ -24,7 +24,7 @@ v1::PeerMessage Withdrawal(const JobId& id, std::uint64_t attempt) {
   return message;
 }
 
-// "A=1a2b B=*": the variables by name; * is an address that only its own machine knows as that.
+// "A=1a2b B=*3c4d*5e6f*": the variables by name; behind * are the addresses that "localhost" may stand for.
 std::map<std::string, std::string> Variables(const std::string& named_by) {
   std::map<std::string, std::string> variables;
   for (const absl::string_view variable : absl::StrSplit(named_by, ' ')) {
@@ -37,6 +37,13 @@ std::map<std::string, std::string> Variables(const std::string& named_by) {
 
 bool SaysOwnAddress(const std::string& named_by) { return absl::StrContains(named_by, "=*"); }
 
+bool MayBeSame(const std::string& a, const std::string& b) {
+  const auto is_one_of = [](const std::string& one, const std::string& all) {
+    return all.starts_with('*') && absl::StrContains(all, absl::StrCat("*", one, "*"));
+  };
+  return a == b || is_one_of(a, b) || is_one_of(b, a);
+}
+
 // The names of variables that are not the same in both.
 std::set<std::string> Differences(const std::string& a, const std::string& b) {
   const std::map<std::string, std::string> of_a = Variables(a);
@@ -45,9 +52,7 @@ std::set<std::string> Differences(const std::string& a, const std::string& b) {
   for (const auto& [in, other] : {std::pair(&of_a, &of_b), std::pair(&of_b, &of_a)}) {
     for (const auto& [name, value] : *in) {
       const auto found = other->find(name);
-      const bool same =
-          found != other->end() && (found->second == value || value == "*" || found->second == "*");
-      if (!same) differ.insert(name);
+      if (found == other->end() || !MayBeSame(found->second, value)) differ.insert(name);
     }
   }
   return differ;
@@ -533,7 +538,8 @@ void Rendezvous::JoinOtherHalf(const JobId& id) {
   for (const std::size_t own : {0u, 1u}) {
     const std::string& named_by = parts[own]->second.begin()->second.claim.named_by;
     const std::string& of_others = parts[1 - own]->second.begin()->second.claim.named_by;
-    const bool is_own = SaysOwnAddress(named_by) && !SaysOwnAddress(of_others);
+    const bool is_own = SaysOwnAddress(named_by) && !SaysOwnAddress(of_others) &&
+                        parts[own]->second.begin()->first.first == 0;
     if (!is_own || !Differences(named_by, of_others).empty()) continue;
     const JobId from = parts[own]->first;
     const JobId to = parts[1 - own]->first;

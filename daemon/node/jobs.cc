@@ -439,6 +439,7 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
   std::vector<collective::Member> layout;
   Forming forming;
   forming.reply.set_group(group);
+  forming.reply.set_name(job.name);
   forming.reply.set_timeout_default_ms(options_.operation_timeout_ns / 1'000'000);
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
     const cluster::FormedMember& member = members[rank];

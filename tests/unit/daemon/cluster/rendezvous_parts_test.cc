@@ -61,7 +61,7 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
     Cluster cluster(2);
     for (const int node : {first, 1 - first}) {
       const std::string job = node == 0 ? "ranks-localhost,1" : "ranks-10.0.0.1,1";
-      const std::string named_by = node == 0 ? "ADDR=* PORT=1" : "ADDR=ab PORT=1";
+      const std::string named_by = node == 0 ? "ADDR=*cd*ab* PORT=1" : "ADDR=ab PORT=1";
       for (std::uint32_t rank = 2 * static_cast<std::uint32_t>(node), i = 0; i < 2; ++rank, ++i) {
         cluster.nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
             rank + 1, {{"ann", job}, rank, 4, 1000, "program", named_by}, 1'000'000'000, 0);
@@ -76,6 +76,36 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
       EXPECT_TRUE(node->refused.empty());
     }
   }
+}
+
+// Why: two launches with the usual port on other machines, of which one calls its machine localhost.
+TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
+  Cluster cluster(2);
+  const auto attach = [&](std::size_t node, std::uint32_t rank, const std::string& job,
+                          const std::string& named_by) {
+    cluster.nodes[node]->rendezvous.Attach(1, {{"ann", job}, rank, 2, 1000, "program", named_by},
+                                           1'000'000'000, 0);
+    cluster.Run();
+  };
+  attach(1, 1, "ranks-10.0.0.7,1", "ADDR=ef PORT=1");
+  attach(0, 0, "ranks-localhost,1", "ADDR=*cd*ab* PORT=1");
+  EXPECT_TRUE(cluster.nodes[0]->formed.empty());
+  EXPECT_THAT(cluster.nodes[0]->rendezvous.DescribeOtherHalf(1),
+              HasSubstr("ADDR must be the same"));
+}
+
+// Why: only rank 0's machine may call itself so.
+TEST(RendezvousPartsTest, RanksWithoutRank0AreNotMoved) {
+  Cluster cluster(2);
+  const auto attach = [&](std::size_t node, std::uint32_t rank, const std::string& job,
+                          const std::string& named_by) {
+    cluster.nodes[node]->rendezvous.Attach(1, {{"ann", job}, rank, 2, 1000, "program", named_by},
+                                           1'000'000'000, 0);
+    cluster.Run();
+  };
+  attach(1, 0, "ranks-10.0.0.1,1", "ADDR=ab PORT=1");
+  attach(0, 1, "ranks-localhost,1", "ADDR=*ab* PORT=1");
+  EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 
 }  // namespace
