@@ -36,6 +36,14 @@ inline v1::Transport::Value Told(Transport transport) {
 
 // Between a node's name and the first digits of its id, in a status with other nodes of that name.
 inline constexpr char kIdBehind = '~';
+inline constexpr std::size_t kIdDigits = 4;
+// "mac" of "mac~1a2b", where that is the node's id; empty: no other node has its name.
+inline std::string SharedName(const std::string& name, const std::string& id) {
+  const std::size_t behind = name.rfind(kIdBehind);
+  const bool shared = behind != std::string::npos && name.size() - behind - 1 == kIdDigits &&
+                      id.starts_with(name.substr(behind + 1));
+  return shared ? name.substr(0, behind) : "";
+}
 
 // Whether rails of that transport are made beside connections.
 inline bool IsBeside(v1::Transport::Value transport) {

@@ -66,11 +66,13 @@ void WriteMainGroup(const OwnState& own, const collective::Group& group,
   if (group.failed()) job.set_detail(group.failure().message);
   for (const collective::RankActivity& activity : group.Activity(own.now_ns)) {
     if (!activity.gone) WriteRank(own, group, activity, *job.add_ranks(), *job.mutable_waits());
+    if (!activity.circle.empty()) job.set_circle(activity.circle);
   }
   WriteShrinking(own, group.id(), *job.mutable_waits());
 }
 
-void WriteGroup(const OwnState& own, const collective::Group& group, v1::GroupStatus& told) {
+void WriteGroup(const OwnState& own, const collective::Group& group, v1::JobStatus& job) {
+  v1::GroupStatus& told = *job.add_groups();
   told.set_id(group.id());
   told.set_name(group.name());
   told.set_size(group.layout().rank_count());
@@ -79,6 +81,7 @@ void WriteGroup(const OwnState& own, const collective::Group& group, v1::GroupSt
   for (const collective::RankActivity& activity : group.Activity(own.now_ns)) {
     if (!activity.busy || activity.gone) continue;
     WriteRank(own, group, activity, *told.add_ranks(), *told.mutable_waits());
+    if (!activity.circle.empty()) job.set_circle(activity.circle);
   }
   WriteShrinking(own, group.id(), *told.mutable_waits());
 }
@@ -174,7 +177,7 @@ void WriteJobs(const OwnState& own, v1::StatusReply& reply) {
     if (origin.is_main && origin.shrinks == shrinks.at(origin.job)) {
       WriteMainGroup(own, group, origin, job);
     } else if (listed++ < kGroupsListedMax) {
-      WriteGroup(own, group, *job.add_groups());
+      WriteGroup(own, group, job);
     } else {
       job.set_groups_left_out(job.groups_left_out() + 1);
     }
@@ -192,6 +195,7 @@ void WriteForming(const OwnState& own, v1::StatusReply& reply) {
     v1::RankStatus& rank = *job->add_ranks();
     rank.set_rank(waiting.claim.rank);
     rank.set_node(own.jobs.rendezvous().NodeName(waiting.node));
+    rank.set_node_id(waiting.node.ToString());
     rank.set_pid(waiting.claim.pid);
     rank.set_program(waiting.claim.program);
     if (waiting.timeout_ns != 0)

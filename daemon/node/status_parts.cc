@@ -13,8 +13,6 @@
 namespace mlxcomm::node {
 namespace {
 
-constexpr std::size_t kIdDigits = 4;
-
 using ShownNames =
     std::map<std::string, std::string>;  // By id; of nodes that share their name with another.
 
@@ -37,7 +35,7 @@ ShownNames NamesToTellApart(const v1::StatusReply& reply) {
 void NameRanks(google::protobuf::RepeatedPtrField<v1::RankStatus>& ranks, const std::string& from,
                const std::string& to) {
   for (v1::RankStatus& rank : ranks) {
-    if (rank.node() == from) rank.set_node(to);
+    if (rank.node() == from && rank.node_id().empty()) rank.set_node(to);
   }
 }
 
@@ -46,8 +44,14 @@ void NameRanks(v1::JobStatus& job, const std::string& from, const std::string& t
   for (v1::GroupStatus& group : *job.mutable_groups()) NameRanks(*group.mutable_ranks(), from, to);
 }
 
-// What the answering node itself reports.
+// What the answering node itself reports, with the ranks of other nodes that wait for a job to form.
 void TellApart(const ShownNames& shown, v1::StatusReply& reply) {
+  for (v1::JobStatus& job : *reply.mutable_jobs()) {
+    for (v1::RankStatus& rank : *job.mutable_ranks()) {
+      if (const auto found = shown.find(rank.node_id()); found != shown.end())
+        rank.set_node(found->second);
+    }
+  }
   for (v1::NodeStatus& node : *reply.mutable_nodes()) {
     if (const auto found = shown.find(node.id()); found != shown.end()) {
       if (&node == &reply.nodes(0)) {
@@ -84,6 +88,7 @@ void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
     same->mutable_ranks()->MergeFrom(group.ranks());
     same->mutable_waits()->MergeFrom(group.waits());
   }
+  if (!told.circle().empty()) job.set_circle(told.circle());
   job.set_groups_left_out(std::max(job.groups_left_out(), told.groups_left_out()));
   if (told.state().empty()) return;  // None of the job's ranks is there, only its groups'.
   const bool has_main = !job.state().empty();

@@ -361,10 +361,8 @@ void CheckRestart(const Facts& facts, const v1::NodeStatus& node, Findings& find
 void CheckNames(const ClusterFacts& cluster, Findings& findings) {
   std::map<std::string, std::vector<std::string>> shared;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    const std::size_t behind = node.name().rfind(kIdBehind);
-    if (behind == std::string::npos || !node.id().starts_with(node.name().substr(behind + 1)))
-      continue;
-    shared[node.name().substr(0, behind)].push_back(node.name());
+    if (const std::string name = SharedName(node.name(), node.id()); !name.empty())
+      shared[name].push_back(node.name());
   }
   for (const auto& [name, nodes] : shared) {
     if (nodes.size() < 2) continue;
@@ -376,8 +374,8 @@ void CheckNames(const ClusterFacts& cluster, Findings& findings) {
 void CheckJob(const v1::JobStatus& job, Findings& findings) {
   const std::string object = absl::StrCat("job ", job.name());
   if (job.state() == "failed") return findings.Add("MC510", object, {{"detail", job.detail()}});
-  if (const std::string circle = Circle(job); !circle.empty())
-    return findings.Add("MC510/circle", object, {{"detail", circle}});
+  if (!job.circle().empty())
+    return findings.Add("MC510/circle", object, {{"detail", job.circle()}});
   if (const std::string awaited = LongAwaited(job); !awaited.empty())
     return findings.Add("MC510/waits", object, {{"detail", awaited}});
   if (job.state() != "forming") return;

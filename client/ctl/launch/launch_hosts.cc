@@ -46,10 +46,9 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
       return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
                      ": bring it back (mlxcommctl status), or name those that are to take part");
     }
-    const std::string::size_type behind = one.name.rfind(kIdBehind);
-    if (behind != std::string::npos && found->id().starts_with(one.name.substr(behind + 1))) {
+    if (const std::string name = SharedName(one.name, found->id()); !name.empty()) {
       return Invalid(
-          "--nodes: several nodes are called " + MakePrintable(one.name.substr(0, behind)) +
+          "--nodes: several nodes are called " + MakePrintable(name) +
           ", and ssh cannot tell them apart: "
           "give each its own name (mlxcommctl doctor says how), or name hosts (--hosts)");
     }

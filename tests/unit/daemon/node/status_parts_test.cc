@@ -61,6 +61,9 @@ TEST_F(MergeStatusTest, TellsNodesOfOneNameApartByTheirIds) {
   v1::JobStatus& told = *answer.add_jobs();
   told.set_name("train");
   AddRank(told, 0, "a");
+  v1::JobStatus& forms = JobIn(parts.own, {"", "wait"}, /*forms=*/true);
+  AddRank(forms, 1, "a");
+  forms.mutable_ranks(0)->set_node_id(IdOf(2).ToString());
   const v1::StatusReply reply = MergeStatus(parts);
   const auto shown = [](std::uint8_t number) {
     return "a~" + IdOf(number).ToString().substr(0, 4);
@@ -72,6 +75,7 @@ TEST_F(MergeStatusTest, TellsNodesOfOneNameApartByTheirIds) {
   EXPECT_EQ(reply.nodes(0).links(0).peer(), shown(2));
   EXPECT_EQ(reply.jobs(0).ranks(0).node(), shown(2));
   EXPECT_EQ(reply.jobs(0).ranks(1).node(), shown(1));
+  EXPECT_EQ(reply.jobs(1).ranks(0).node(), shown(2));
 }
 
 TEST_F(MergeStatusTest, BelievesNoNodeWhoItIs) {
