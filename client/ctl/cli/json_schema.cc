@@ -102,9 +102,8 @@ json MessageSchema(const pb::Descriptor& message) {
 
 // The message and all messages in it, by their names.
 void Define(const pb::Descriptor& message, json& definitions) {
-  const std::string name(message.name());
-  if (IsFreeJson(message) || definitions.contains(name)) return;
-  definitions[name] = MessageSchema(message);
+  if (IsFreeJson(message) || definitions.contains(std::string(message.name()))) return;
+  definitions[std::string(message.name())] = MessageSchema(message);
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::Descriptor* const below = message.field(i)->message_type();
     if (below != nullptr) Define(*below, definitions);

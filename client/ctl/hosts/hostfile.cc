@@ -129,10 +129,28 @@ bool IsOneOf(const std::string& word, std::initializer_list<const char*> words) 
   return std::ranges::any_of(words, [&](const char* one) { return word == one; });
 }
 
-// Takes "HOST:N" apart; more than one colon is an IPv6 address.
+// "[fe80::1%en5]", which is neither a range nor JSON.
+bool IsAddressInBrackets(std::string_view text) {
+  const std::size_t close = text.find(']');
+  if (!text.starts_with('[') || close == std::string_view::npos) return false;
+  const std::string_view inside = text.substr(1, close - 1);
+  return std::ranges::count(inside, ':') > 1 &&
+         inside.find_first_of("[{\", \t\r\n") == std::string_view::npos;
+}
+
+// Takes "HOST:N" apart, also "[ADDRESS]:N"; without brackets more than one colon is an IPv6 address.
 Failure TakeCount(const std::string& place, std::string& host, unsigned& slots) {
-  if (std::count(host.begin(), host.end(), ':') != 1) return {};
-  const std::size_t colon = host.find(':');
+  std::size_t colon = host.find(':');
+  if (IsAddressInBrackets(host)) {
+    const std::size_t close = host.find(']');
+    if (close + 1 < host.size() && host[close + 1] != ':')
+      return Invalid(place, "expected an address, got " + InQuotes(host));
+    host = host.substr(1, close - 1) + host.substr(close + 1);
+    colon = close - 1;
+    if (colon == host.size()) return {};
+  } else if (std::ranges::count(host, ':') != 1) {
+    return {};
+  }
   if (!ReadCount(std::string_view(host).substr(colon + 1), 1, slots)) {
     return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
                               InQuotes(std::string_view(host).substr(0, kHostNameBytesMax)));
@@ -184,15 +202,6 @@ std::string WithoutBlanksAroundSigns(std::string_view line) {
   return joined;
 }
 
-// "[fe80::1%en5]", which is neither a range nor JSON.
-bool IsAddressInBrackets(std::string_view text) {
-  const std::size_t close = text.find(']');
-  if (!text.starts_with('[') || close == std::string_view::npos) return false;
-  const std::string_view inside = text.substr(1, close - 1);
-  return std::count(inside.begin(), inside.end(), ':') > 1 &&
-         inside.find_first_of("[{\", \t\r\n") == std::string_view::npos;
-}
-
 Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& file,
                      std::set<std::string>& skipped) {
   std::istringstream words(WithoutBlanksAroundSigns(line.substr(0, line.find('#'))));
@@ -206,10 +215,6 @@ Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& 
   unsigned slots = 1;
   unsigned slots_max = kSlotsMax;
   std::string user;
-  if (IsAddressInBrackets(host)) {
-    if (host.back() != ']') return Invalid(place, "expected an address, got " + InQuotes(host));
-    host = host.substr(1, host.size() - 2);
-  }
   // MPICH writes the number of ranks behind a colon.
   if (Failure failure = TakeCount(place, host, slots); !failure.ok()) return failure;
   for (std::string word; words >> word;) {
@@ -234,7 +239,8 @@ Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file)
     if (Failure failure = ParseMpiLine(place, line, file, skipped); !failure.ok()) return failure;
   }
   for (const std::string& name : skipped)
-    file.note += (file.note.empty() ? "means nothing here, and is skipped: " : ", ") + name;
+    file.note +=
+        (file.note.empty() ? "these settings mean nothing here, and are skipped: " : ", ") + name;
   return {};
 }
 

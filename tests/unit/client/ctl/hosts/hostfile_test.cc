@@ -90,7 +90,8 @@ TEST(HostfileTest, SkipsWhatMeansNothingHere) {
   EXPECT_EQ(file.hosts[0].slots, 4u);
   EXPECT_EQ(file.hosts[1].slots, 1u);
   EXPECT_EQ(file.note,
-            "means nothing here, and is skipped: binding, ifname, port, slots=auto, sockets");
+            "these settings mean nothing here, and are skipped: binding, ifname, port, slots=auto, "
+            "sockets");
   EXPECT_THAT(NamesIn(ParsedHostfile("[2001:db8::1]\n")), ElementsAre("2001:db8::1"));
   EXPECT_THAT(NamesIn(ParsedHostfile("\xef\xbb\xbf[{\"ssh\": \"mac-1\"}]")), ElementsAre("mac-1"));
   EXPECT_THAT(WrongHostfile("mac-1\n^mac-2\n"), StartsWith("hosts:2: \"^mac-2\" excludes a host"));
