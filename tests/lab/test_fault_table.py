@@ -69,7 +69,7 @@ def a_rank_does_not_call(c, doctor):
     ranks[1].signal(19)
     told = yield {0: {"MC510"}, 1: {"MC510"}}
     for node in (0, 1):
-        assert only(told[node], "MC510")["found"].endswith(" on node-1")
+        assert only(told[node], "MC510")["found"].endswith(" on node-1 lets it go on")
         assert only(told[node], "MC510")["remedy"].startswith("let that process go on")
     ranks[1].signal(18)
     stop.touch()

@@ -137,8 +137,8 @@ std::string LongAwaited(const v1::JobStatus& job) {
       const bool awaited = std::ranges::find(wait.awaited(), rank.rank()) != wait.awaited().end();
       if (!awaited || rank.operation() == wait.operation()) continue;
       const std::string pid = std::to_string(rank.pid());
-      const std::string waits = "job " + job.name() + " has waited for rank " +
-                                std::to_string(rank.rank()) + " for " + HumanTime(wait.age_ms());
+      const std::string waits = "job " + job.name() + " has waited " + HumanTime(wait.age_ms()) +
+                                " for rank " + std::to_string(rank.rank());
       if (rank.stopped())
         return waits + ", which is stopped: kill -CONT " + pid + " on " + rank.node() +
                " lets it go on";

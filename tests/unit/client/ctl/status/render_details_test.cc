@@ -268,7 +268,7 @@ TEST(RenderDetailsTest, HealthTellsWhomAJobHasLongWaitedFor) {
   wait.set_age_ms(61'000);
   const std::string text = RenderStatusDetails(status, false);
   EXPECT_NE(text.find("ranks 0, 2-5, 7, 8 wait for rank 1 in barrier"), std::string::npos) << text;
-  EXPECT_NE(text.find("health: job train has waited for rank 1 for 1 min 1 s: look at pid 77 on b"),
+  EXPECT_NE(text.find("health: job train has waited 1 min 1 s for rank 1: look at pid 77 on b"),
             std::string::npos)
       << text;
   rank.set_operation(wait.operation());  // It has come: a large transfer only.
