@@ -1,5 +1,6 @@
 """mlxcommctl launch when ranks fail or do not join: what the user reads, who goes on, and the exit code."""
 
+import pathlib
 import re
 import signal
 import subprocess
@@ -107,10 +108,36 @@ def test_a_python_without_mlxcomm_is_an_error(tmp_path):
     base = getattr(sys, "_base_executable", sys.executable)
     if subprocess.run([base, "-S", "-c", "import mlxcomm"], capture_output=True).returncode == 0:
         pytest.skip("this Python has mlxcomm itself")
-    process = launch("-n", 2, "--", base, "-c", "print('trained')", environment={"PYTHONPATH": ""})
+    process = launch("-n", 2, "--", base, "-I", "-c", "print('trained')", environment={"PYTHONPATH": ""})
     assert process.finish() == 1
+    assert any("-S, -I and -E keep Python from loading mlxcomm" in line for line in process.lines)
     assert process.lines[-1].startswith("mlxcommctl: no rank joined job python3")
     assert "has no package mlxcomm: run the ranks with the Python that has it" in process.lines[-1]
+
+
+# Why: init(backend="ring") gave each rank a group of one, a sum without a group went through MPI, and so a
+# mean was 2.0 where it must be 1.0, with exit code 0.
+@pytest.mark.parametrize("backend", ["any", "ring", "jaccl", "mpi"])
+def test_every_backend_works_in_a_python_that_has_mlx_and_no_mlxcomm(tmp_path, backend):
+    site = tmp_path / "site"
+    site.mkdir()
+    for module in ("mlx", "mlx_cpu.libs", "numpy", "numpy.libs"):
+        if (there := pathlib.Path(sysconfig.get_path("platlib"), module)).exists():
+            (site / module).symlink_to(there)
+    (site / "sitecustomize.py").write_text("print('the environment runs its own')\n")
+    (tmp_path / "mean.py").write_text(
+        "import mlx.core as mx, mlx.nn as nn\n"
+        f"world = mx.distributed.init(strict=True, backend='{backend}')\n"
+        "ones = mx.array([1.0])\n"
+        "print(world.size(), mx.distributed.is_available('jaccl'),\n"
+        "      (mx.distributed.all_sum(ones) / world.size()).item(),\n"
+        "      nn.average_gradients({'g': ones})['g'].item())\n")
+    base = getattr(sys, "_base_executable", sys.executable)
+    process = launch("-n", 2, "--", base, "mean.py", cwd=tmp_path, environment={"PYTHONPATH": str(site)})
+    assert process.finish() == 0, process.lines
+    for rank in range(2):
+        assert f"[{rank}] 2 True 1.0 1.0" in process.lines
+        assert f"[{rank}] the environment runs its own" in process.lines
 
 
 # Why: a program that does not use mx.distributed, such as `python -m mlx_lm generate`, is right by itself.

@@ -21,5 +21,7 @@ extern const std::string_view kPageJs;
 extern const std::string_view kPageTablesJs;
 extern const std::string_view kPageTopologyJs;
 extern const std::string_view kPageWordsJs;
+extern const std::string_view kPythonStartup;  // LocalRanks::SetCommand.
+extern const std::string_view kForeignPython;
 
 }  // namespace mlxcomm::ctl

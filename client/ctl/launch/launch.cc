@@ -185,6 +185,12 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
     const char* const own = std::getenv(name);
     command.environment.emplace_back(name, own != nullptr ? own : usual);
   }
+  if (size > 1 && SkipsStartup(options.command)) {
+    std::fprintf(
+        stderr,
+        "mlxcommctl: -S, -I and -E keep Python from loading mlxcomm as it starts: a program "
+        "that does not import mlxcomm itself has only MLX's backends any and mpi\n");
+  }
   winsize terminal{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &terminal) == 0 && terminal.ws_col > 0) {
     command.environment.emplace_back("COLUMNS", std::to_string(terminal.ws_col));
@@ -443,7 +449,8 @@ with the Python of mlxcomm's environment.
 Each rank gets MLX_RANK, MLX_WORLD_SIZE, MLXCOMM_JOB and the variables that are given, and
 unless they are set MLXCOMM_INSTALL=all (Python programs go through the daemon whatever
 backend they name), PYTHONUNBUFFERED=1, PYTHONHASHSEED=0 (a set has the same order on all
-ranks), and MLX_MPI_LIBNAME if libmlxcomm_mpi is installed beside mlxcommctl. MLXCOMM_HOSTS
+ranks), and MLX_MPI_LIBNAME if libmlxcomm_mpi is installed beside mlxcommctl. A Python that
+has MLX and not mlxcomm uses MLX's MPI backend, whatever the program names. MLXCOMM_HOSTS
 is the number of hosts: with several and no mlxcommd, ranks fail at once. Variables of
 another launch of MLX are removed.
 

@@ -10,8 +10,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
+#include "client/ctl/cli/embedded.h"
 #include "client/ctl/launch/child_process.h"
 #include "client/ctl/launch/launch_frames.h"
 #include "client/ctl/launch/rank_command.h"
@@ -21,6 +25,27 @@ namespace {
 
 // How often one rank may be read in a turn: it must not starve the others.
 constexpr int kReadsMax = 16;
+
+// For a Python that has MLX and not mlxcomm: a `sitecustomize` by which each of MLX's backends is its MPI
+// backend, first on PYTHONPATH. Without it init(backend="ring") gave each rank a group of one.
+std::string AddPythonFolder(RankCommand& command) {
+  const auto value_of = [&command](const char* name) {
+    const std::string given = ValueOf(command, name);
+    const char* const own = std::getenv(name);
+    return given.empty() && own != nullptr ? std::string(own) : given;
+  };
+  const std::string wanted = value_of("MLXCOMM_INSTALL");
+  const bool is_wanted = !wanted.empty() && wanted != "0" && wanted != "none";
+  if (!is_wanted || value_of("MLX_MPI_LIBNAME").empty()) return {};
+  std::error_code failure;
+  std::string folder =
+      (std::filesystem::temp_directory_path(failure) / "mlxcomm-python-XXXXXX").string();
+  if (failure || ::mkdtemp(folder.data()) == nullptr) return {};  // The ranks go on without.
+  std::ofstream(folder + "/sitecustomize.py") << kPythonStartup << kForeignPython;
+  const std::string others = value_of("PYTHONPATH");
+  command.environment.emplace_back("PYTHONPATH", others.empty() ? folder : folder + ":" + others);
+  return folder;
+}
 
 }  // namespace
 
@@ -33,8 +58,14 @@ LocalRanks::LocalRanks(const std::vector<unsigned>& numbers, Input input,
   }
 }
 
+LocalRanks::~LocalRanks() {
+  std::error_code ignored;
+  if (!python_folder_.empty()) std::filesystem::remove_all(python_folder_, ignored);
+}
+
 void LocalRanks::SetCommand(RankCommand command, std::string own_path) {
   command_ = std::move(command);
+  python_folder_ = AddPythonFolder(command_);
   own_path_ = std::move(own_path);
 }
 

@@ -26,6 +26,7 @@ class LocalRanks : public RankHost {
 
   LocalRanks(const std::vector<unsigned>& numbers, Input input,
              const std::vector<unsigned>& readers, RankListener& listener);
+  ~LocalRanks() override;
 
   // Call it before Begin; `own_path` is this program's (rank_keeper.h).
   void SetCommand(RankCommand command, std::string own_path);
@@ -75,6 +76,7 @@ class LocalRanks : public RankHost {
   void SignalAll(int signal);
 
   RankCommand command_;
+  std::string python_folder_;  // Removed at the end.
   std::string own_path_;
   const Input input_;
   RankListener& listener_;

@@ -190,6 +190,14 @@ std::string WhyNotRun(RankCommand command) {
   return why;
 }
 
+bool SkipsStartup(const std::vector<std::string>& command) {
+  if (!IsPython(command[0])) return false;
+  return std::ranges::any_of(Split(command).options, [](const std::string& option) {
+    return option.starts_with('-') && !option.starts_with("--") &&
+           option.find_first_of("SIE") < option.find_first_of("WX");
+  });
+}
+
 RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeout) {
   RankPython facts;
   if (!IsPython(command.command[0])) return facts;
