@@ -55,5 +55,14 @@ def test_readmes_program_and_commands_do_what_it_shows(tmp_path):
         assert re.fullmatch(pattern(promised), line), job.lines
 
 
+# Why: pip 23.0, which Debian 12 has, knows no -C, and there README's first command ended.
+def test_scripts_that_build_the_package_suit_the_pip_of_debian_12():
+    root = pathlib.Path(__file__).parents[2]
+    for script in ("client/examples/demo", "tests/run", "tests/bench/run"):
+        text = (root / script).read_text(encoding="utf-8")
+        assert "--config-settings=build-dir=" in text, script
+        assert not re.search(r'-C"?,? [f"]*build-dir', text), script
+
+
 def test_readme_is_short():
     assert len(README.splitlines()) <= 136
