@@ -1,13 +1,14 @@
 """Sends return once their payload lies in shared memory, so that "all send right, then receive left" ends
 as it does with MLX's own ring; and what a circle of sends beyond that says."""
 
+import json
 import subprocess
 import sys
 
 import mlxcomm
 import pytest
 
-from conftest import PATIENCE, Process, find_program, wait_until
+from conftest import PATIENCE, Process, find_program, free_port, wait_until
 
 PRELUDE = """
 import os, sys, mlx.core as mx, mlxcomm
@@ -45,12 +46,16 @@ def tell(process):
     process.child.stdin.flush()
 
 
-@pytest.mark.parametrize("way", ["mlxcomm", "mpi"])
+# MLX's own ring finishes it as well.
+@pytest.mark.parametrize("way", ["mlxcomm", "mpi", "stock"])
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("nodes, size, count", [(1, 2, 1024), (1, 3, 262144), (2, 2, 262144), (2, 3, 4096)])
-def test_all_send_right_and_then_receive(cluster, nodes, size, count, one_by_one, way):
+def test_all_send_right_and_then_receive(cluster, tmp_path, nodes, size, count, one_by_one, way):
     c = cluster(nodes)
-    more = {} if way == "mlxcomm" else {"MLXCOMM_INSTALL": "", "MLX_MPI_LIBNAME": mlxcomm.mpi_library()}
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text(json.dumps([[f"127.0.0.1:{free_port()}"] for _ in range(size)]))
+    more = {"mlxcomm": {}, "mpi": {"MLXCOMM_INSTALL": "", "MLX_MPI_LIBNAME": mlxcomm.mpi_library()},
+            "stock": {"MLXCOMM_INSTALL": "", "MLX_HOSTFILE": str(hosts)}}[way]
     text = RIGHT.format(count=count, one_by_one=one_by_one)
     ranks = [rank(c, r, size, text, r % nodes, **more) for r in range(size)]
     assert [(process.finish(), process.lines[-1:]) for process in ranks] == [(0, ["finished"])] * size
