@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "client/lib/interrupt.h"
+
 namespace mlxcomm::client {
 namespace {
 
@@ -67,10 +69,8 @@ std::uint64_t SendBytesMax() {
   return most;
 }
 
-bool AnySends() { return g_count.load(std::memory_order_relaxed) > 0; }
-
 void ReapSends() {
-  if (!AnySends()) return;
+  if (g_count.load(std::memory_order_relaxed) == 0) return;
   std::deque<Send> ended;  // Freed without the lock: the last one of a group closes it.
   All& all = GetAll();
   const std::lock_guard lock(all.mutex);
@@ -96,6 +96,11 @@ bool AwaitASend() {
   if (mlxcomm_wait(group, send.ticket, &error) != MLXCOMM_OK)
     std::fprintf(stderr, "mlxcomm: a send to rank %u did not arrive: %s\n", rank, error.message);
   return true;
+}
+
+void AwaitSends() {
+  while (WasInterrupted(nullptr) == 0 && AwaitASend()) {
+  }
 }
 
 mlxcomm_code GoOn(mlxcomm_group* group, std::uint64_t ticket, std::uint32_t rank,

@@ -27,9 +27,10 @@ std::uint64_t SendBytesMax();
 mlxcomm_code GoOn(mlxcomm_group* group, std::uint64_t ticket, std::uint32_t rank,
                   std::uint64_t bytes, std::shared_ptr<const void> keeps, mlxcomm_error* error);
 void ReapSends();
-bool AnySends();
 // Waits for one of the sends, and reports on standard error if it fails; its group's next operation fails as
-// well. False: there are none. At the end of a process, and where the arena is full.
+// well. False: there are none.
 bool AwaitASend();
+// At the end of a process: for all of them, as long as their receivers may still come, or until Ctrl-C.
+void AwaitSends();
 
 }  // namespace mlxcomm::client

@@ -107,9 +107,7 @@ void AwaitQueued() {
   bool told = false;
   while (true) {
     std::uint64_t ended = 0;
-    // As long as their receivers may still come.
-    while (client::WasInterrupted(nullptr) == 0 && client::AwaitASend()) {
-    }
+    client::AwaitSends();
     queued = AwaitNone(kLook, ended);
     if (queued == 0 || ended >= those_begun || client::WasInterrupted(nullptr) != 0) return;
     const Clock::time_point now = Clock::now();

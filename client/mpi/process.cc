@@ -55,9 +55,7 @@ void RunStreamsDry(Process& process) {
   if (process.gave_up || process.joined_by != ::getpid()) return;
   const client::UnderWay under_way;
   const bool dry = process.streams.RunDry(kDryMost);
-  // As long as their receivers may still come.
-  while (client::WasInterrupted(nullptr) == 0 && client::AwaitASend()) {
-  }
+  client::AwaitSends();
   if (dry) return;
   process.gave_up = true;
   std::fprintf(

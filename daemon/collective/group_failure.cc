@@ -490,9 +490,7 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
 const Operation* Group::OldestOf(std::size_t local_index) const {
   const auto order = [local_index](const Operation& operation) {
     const Operation::LocalCall& local = operation.calls[local_index];
-    const bool may_be_left =
-        local.call.signature.kind == OperationKind::kSend && local.asked_ns == 0;
-    return std::pair(may_be_left, local.submitted_ns);
+    return std::pair(local.MayBeLeft(), local.submitted_ns);
   };
   const Operation* oldest = nullptr;
   for (const Operation* const operation : InOrder()) {
@@ -545,9 +543,7 @@ std::vector<RankActivity> Group::Activity(std::uint64_t now_ns) const {
     const Operation* const oldest = OldestOf(i);
     if (oldest == nullptr) continue;
     const Operation::LocalCall& local = oldest->calls[i];
-    const bool is_left = local.call.signature.kind == OperationKind::kSend && local.asked_ns == 0 &&
-                         now_ns > local.submitted_ns + kHasAskedNs;
-    if (is_left) continue;
+    if (local.MayBeLeft() && now_ns > local.submitted_ns + kHasAskedNs) continue;
     activity.busy = true;
     activity.circle = local.circle;
     activity.key = oldest->key;

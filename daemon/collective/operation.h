@@ -52,6 +52,8 @@ struct Operation {
     std::string circle;                 // Of ranks that wait for one another, as it was last found.
     std::vector<std::uint64_t> counts;  // The copy; empty for other kinds.
 
+    // A send that its process has not asked about: it may have gone on.
+    bool MayBeLeft() const { return call.signature.kind == OperationKind::kSend && asked_ns == 0; }
     // "all_gather_v float32 of [1, 2]": equal for all ranks whose calls match.
     std::string DescribeCommon() const;
     // " sending [1, 2], expecting [0, 5]" for an all_to_all_v, else empty.

@@ -29,20 +29,15 @@ constexpr int kReadsMax = 16;
 // For a Python that has MLX and not mlxcomm: a `sitecustomize` by which each of MLX's backends is its MPI
 // backend, first on PYTHONPATH. Without it init(backend="ring") gave each rank a group of one.
 std::string AddPythonFolder(RankCommand& command) {
-  const auto value_of = [&command](const char* name) {
-    const std::string given = ValueOf(command, name);
-    const char* const own = std::getenv(name);
-    return given.empty() && own != nullptr ? std::string(own) : given;
-  };
-  const std::string wanted = value_of("MLXCOMM_INSTALL");
+  const std::string wanted = ValueForRanks(command, "MLXCOMM_INSTALL");
   const bool is_wanted = !wanted.empty() && wanted != "0" && wanted != "none";
-  if (!is_wanted || value_of("MLX_MPI_LIBNAME").empty()) return {};
+  if (!is_wanted || ValueForRanks(command, "MLX_MPI_LIBNAME").empty()) return {};
   std::error_code failure;
   std::string folder =
       (std::filesystem::temp_directory_path(failure) / "mlxcomm-python-XXXXXX").string();
   if (failure || ::mkdtemp(folder.data()) == nullptr) return {};  // The ranks go on without.
   std::ofstream(folder + "/sitecustomize.py") << kPythonStartup << kForeignPython;
-  const std::string others = value_of("PYTHONPATH");
+  const std::string others = ValueForRanks(command, "PYTHONPATH");
   command.environment.emplace_back("PYTHONPATH", others.empty() ? folder : folder + ":" + others);
   return folder;
 }

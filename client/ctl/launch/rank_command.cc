@@ -64,10 +64,8 @@ bool IsFile(const std::string& path) {
 bool MayRun(const std::string& path) { return IsFile(path) && ::access(path.c_str(), X_OK) == 0; }
 
 std::vector<std::string> FoldersOf(const RankCommand& command) {
-  std::string path = ValueOf(command, "PATH");
-  if (const char* const own = std::getenv("PATH"); path.empty() && own != nullptr) path = own;
   std::vector<std::string> folders;
-  std::istringstream entries(path);
+  std::istringstream entries(ValueForRanks(command, "PATH"));
   for (std::string entry; std::getline(entries, entry, ':');) folders.push_back(entry);
   return folders;
 }
@@ -131,6 +129,12 @@ std::string ValueOf(const RankCommand& command, std::string_view variable) {
   for (const auto& [name, given] : command.environment) {
     if (name == variable) value = given;
   }
+  return value;
+}
+
+std::string ValueForRanks(const RankCommand& command, const char* variable) {
+  std::string value = ValueOf(command, variable);
+  if (const char* const own = std::getenv(variable); value.empty() && own != nullptr) value = own;
   return value;
 }
 

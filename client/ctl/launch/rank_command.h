@@ -39,6 +39,9 @@ bool SkipsStartup(const std::vector<std::string>& command);
 // The value of a variable of the ranks; empty: it is not set.
 std::string ValueOf(const RankCommand& command, std::string_view variable);
 
+// The same, or this process's value, which ranks inherit.
+std::string ValueForRanks(const RankCommand& command, const char* variable);
+
 // For ranks that did not join: whether their Python, with the options it is given, loads mlxcomm as it
 // starts, so that a program that asks for a group joins one; else what it lacks, if that is known.
 struct RankPython {
