@@ -35,7 +35,7 @@ struct Outcome {
   std::uint64_t count = 0;
   std::uint64_t operations = 0;  // All, including warm-up and check.
   double mean_ns = 0;            // One operation's, over ranks and iterations.
-  double fastest_ns = 0;         // Of the ranks' means.
+  double fastest_ns = 0;         // The mean of the fastest rank.
   double slowest_ns = 0;
   std::uint64_t wrong = 0;  // Elements, over all ranks.
 };

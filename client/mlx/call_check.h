@@ -1,8 +1,8 @@
 // MLXCOMM_CHECK: which call of the program an operation is. Ranks that pair different calls of the same shape
 // get an error before a wrong value is returned.
 //
-//   Python notes the line ─SetSite─▶ Build: NextCall ─▶ Operation::checked ─▶ 24 bits in the request
-//   MISMATCH "... (check 00a1b2) ..." ─Explain─▶ "... (the 7th all_sum, train.py:41)"
+//   Python notes the line ─SetCallSite─▶ Build: NextCall ─▶ Operation::checked ─▶ 24 bits in the request
+//   MISMATCH "... (check 00a1b2) ..." ─ExplainChecks─▶ "... (the 7th all_sum, train.py:41)"
 //
 // Every rank of one program makes the same calls, so a rank knows the others' words from its own table. Off,
 // which is the default, an operation has no call, and nothing is looked up.

@@ -14,7 +14,7 @@ struct BenchResult {
   std::uint64_t count = 0;
   std::uint64_t operations = 0;  // Including warm-up and check.
   double mean_ns = 0;            // Over ranks and iterations.
-  double fastest_ns = 0;         // Of the ranks' means.
+  double fastest_ns = 0;         // The mean of the fastest rank.
   double slowest_ns = 0;
   std::uint64_t wrong = 0;  // Elements, over all ranks.
   std::vector<v1::BenchLink> loads = {};

@@ -130,9 +130,7 @@ std::vector<std::string> IdsOf(const ClusterKeys& keys) {
 
 bool Accepts(const v1::StatusReply& status, const ClusterKeys& keys) {
   if (status.nodes_size() == 0) return false;
-  const auto& told = status.nodes(0).cluster_keys();
-  const std::vector<std::string> ids = IdsOf(keys);
-  return std::ranges::equal(told, ids);
+  return std::ranges::equal(status.nodes(0).cluster_keys(), IdsOf(keys));
 }
 
 // A running daemon reads its key file again on SIGHUP; its status shows whether it has. For the

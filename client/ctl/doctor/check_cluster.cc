@@ -70,11 +70,11 @@ class Cables {
   bool IsNew(const std::string& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
     const Pair one{node, rail.local_interface()};
     const Pair other{link.peer(), rail.remote_interface()};
-    return told_.insert(std::minmax(one, other)).second;
+    return reported_.insert(std::minmax(one, other)).second;
   }
 
  private:
-  std::set<std::pair<Pair, Pair>> told_;
+  std::set<std::pair<Pair, Pair>> reported_;
 };
 
 void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1::LinkStatus& link,
@@ -191,11 +191,11 @@ void CheckSlowCables(const ClusterFacts& cluster, Findings& findings) {
 
 void CheckDirections(const ClusterFacts& cluster, Findings& findings) {
   constexpr double kAsymmetric = 0.4;
-  Cables told;
+  Cables reported;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        if (!ShowsSpeed(link, rail) || !told.IsNew(node.name(), link, rail)) continue;
+        if (!ShowsSpeed(link, rail) || !reported.IsNew(node.name(), link, rail)) continue;
         const v1::RailStatus* const backwards = BackwardsOf(cluster, node.name(), link, rail);
         if (backwards == nullptr) continue;
         const double out = rail.delivery_bytes_per_second_best();
@@ -357,7 +357,7 @@ void CheckRestart(const Facts& facts, const v1::NodeStatus& node, Findings& find
                 {"node", node.name()}});
 }
 
-// As they come out of the box, Macs of one kind are of one name; a status tells them apart by their ids.
+// New Macs of one model have the same name; a status appends the first digits of their ids.
 void CheckNames(const ClusterFacts& cluster, Findings& findings) {
   std::map<std::string, std::vector<std::string>> shared;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
@@ -396,7 +396,7 @@ void CheckJob(const v1::JobStatus& job, Findings& findings) {
 
 void CheckLinks(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
-  Cables told;
+  Cables reported;
   std::set<std::pair<Pair, bool>> down;  // Both sides report it; one perhaps only of a circuit.
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
@@ -410,7 +410,7 @@ void CheckLinks(const Facts& facts, Findings& findings) {
         continue;
       }
       for (const v1::RailStatus& rail : link.rails()) {
-        if (!IsConnection(rail) || !told.IsNew(node.name(), link, rail)) continue;
+        if (!IsConnection(rail) || !reported.IsNew(node.name(), link, rail)) continue;
         CheckMtu(cluster, node, link, rail, findings);
         if (rail.state() == v1::RailState::up || rail.reason() == v1::LinkReason::large_lost)
           continue;

@@ -170,7 +170,7 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   const bool count = IsOneOf(name, {"slots", "cpu", "count"});
   if (count ||
       IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
-    if (value == "auto") {  // As many as PRRTE finds cores; a Mac has one GPU.
+    if (value == "auto") {  // PRRTE starts a rank for each core; a Mac has one GPU.
       skipped.insert(name + "=auto");
       return {};
     }

@@ -49,7 +49,7 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
     if (const std::string name = SharedName(one.name, found->id()); !name.empty()) {
       return Invalid(
           "--nodes: several nodes are called " + MakePrintable(name) +
-          ", and ssh cannot tell them apart: "
+          ", and ssh cannot distinguish them: "
           "give each its own name (mlxcommctl doctor says how), or name hosts (--hosts)");
     }
     if (!IsNodesHost(one.name)) {

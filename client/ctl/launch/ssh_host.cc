@@ -200,23 +200,23 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
   }
 }
 
-void SshHost::TakeEnd(const v1::LaunchEnded& told) {
-  if (std::erase(running_, told.rank()) == 0) return;
-  listener_.OnEnded({.rank = told.rank(),
-                     .exit_code = static_cast<int>(told.exit_code() & 0xff),
-                     .signal = static_cast<int>(told.signal() & 0x7f),
-                     .pid = told.pid()});
+void SshHost::TakeEnd(const v1::LaunchEnded& ended) {
+  if (std::erase(running_, ended.rank()) == 0) return;
+  listener_.OnEnded({.rank = ended.rank(),
+                     .exit_code = static_cast<int>(ended.exit_code() & 0xff),
+                     .signal = static_cast<int>(ended.signal() & 0x7f),
+                     .pid = ended.pid()});
 }
 
-void SshHost::TakeOutcome(const v1::LaunchOutcome& told) {
-  listener_.OnOutcome({.is_known = told.is_known(),
-                       .joined = told.joined(),
-                       .loads_mlxcomm = told.loads_mlxcomm(),
-                       .code = MakePrintable(Utf8Prefix(told.code(), kToldBytesMax)),
-                       .detail = MakePrintable(Utf8Prefix(told.detail(), kToldBytesMax)),
-                       .pid = told.pid(),
-                       .size = told.size()},
-                      MakePrintable(Utf8Prefix(told.why_alone(), kToldBytesMax)));
+void SshHost::TakeOutcome(const v1::LaunchOutcome& outcome) {
+  listener_.OnOutcome({.is_known = outcome.is_known(),
+                       .joined = outcome.joined(),
+                       .loads_mlxcomm = outcome.loads_mlxcomm(),
+                       .code = MakePrintable(Utf8Prefix(outcome.code(), kToldBytesMax)),
+                       .detail = MakePrintable(Utf8Prefix(outcome.detail(), kToldBytesMax)),
+                       .pid = outcome.pid(),
+                       .size = outcome.size()},
+                      MakePrintable(Utf8Prefix(outcome.why_alone(), kToldBytesMax)));
 }
 
 void SshHost::Reap() {
