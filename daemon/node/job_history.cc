@@ -17,9 +17,10 @@ void JobHistory::OnFormed(std::uint64_t group, const JobId& id, std::uint32_t si
 void JobHistory::OnShrunk(std::uint64_t group, std::uint64_t new_group, std::uint32_t size) {
   const auto found = jobs_.find(group);
   if (found == jobs_.end()) return;
-  JobId id = std::move(found->second.id);
+  const Job job = std::move(found->second);
   jobs_.erase(found);
-  OnFormed(new_group, id, size);
+  OnFormed(new_group, job.id, size);
+  jobs_[new_group].first_lost_pid = job.first_lost_pid != 0 ? job.first_lost_pid : job.pid;
 }
 
 void JobHistory::OnFailed(std::uint64_t group, const Failure& failure,
@@ -68,6 +69,7 @@ void JobHistory::Write(std::uint64_t now_ns,
       told.set_group(one.group);
       told.set_size(one.job.size);
       told.set_ended_ms_ago((now_ns - std::min(now_ns, one.ended_ns)) / 1'000'000);
+      told.set_first_lost_pid(one.job.first_lost_pid);
       if (one.job.failure.ok()) continue;
       told.set_code(FailureCodeName(one.job.failure.code));
       told.set_detail(one.job.failure.message);

@@ -34,6 +34,7 @@ class JobHistory {
     // The rank that the failure names; the node is empty if it names none.
     std::string node;
     std::uint64_t pid = 0;
+    std::uint64_t first_lost_pid = 0;  // The rank after whose loss the job shrank first.
   };
 
   void OnFormed(std::uint64_t group, const JobId& id, std::uint32_t size);

@@ -33,10 +33,10 @@ std::string SignalName(int signal) {
 }
 
 const RankFate* FirstFailure(const std::vector<RankFate>& fates, const JobOutcome& outcome) {
-  if (outcome.code == "RANK_LOST" && outcome.pid != 0 && outcome.size == fates.size()) {
-    for (const RankFate& fate : fates) {
-      if (FailedByItself(fate) && fate.end.pid == outcome.pid) return &fate;
-    }
+  const bool is_lost = outcome.code == "RANK_LOST" && outcome.size == fates.size();
+  const std::uint64_t pid = is_lost ? outcome.pid : outcome.first_lost_pid;
+  for (const RankFate& fate : fates) {
+    if (pid != 0 && FailedByItself(fate) && fate.end.pid == pid) return &fate;
   }
   const auto first = std::ranges::find_if(fates, FailedByItself);
   return first == fates.end() ? nullptr : &*first;
@@ -85,6 +85,7 @@ JobOutcome OutcomeOf(const v1::StatusReply& status, const std::string& name, std
     // An earlier run of this name ended before this one began.
     if (job.name() != name || job.ended_ms_ago() >= age_ms) continue;
     outcome.joined = true;
+    outcome.first_lost_pid = job.first_lost_pid();
     if (!outcome.code.empty() || job.code().empty()) continue;
     outcome.code = job.code();
     outcome.detail = job.detail();

@@ -78,6 +78,7 @@ class Agent : public RankListener {
     report.set_why_alone(why_alone);
     report.set_pid(outcome.pid);
     report.set_size(outcome.size);
+    report.set_first_lost_pid(outcome.first_lost_pid);
     report.set_is_known(outcome.is_known);
     report.set_loads_mlxcomm(outcome.loads_mlxcomm);
     writer_.Add(frame);

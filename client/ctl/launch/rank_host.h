@@ -61,6 +61,8 @@ struct JobOutcome {
   std::string detail;          // The failure's message.
   std::uint64_t pid = 0;       // Of the rank that the failure names.
   std::uint32_t size = 0;      // Of that group: less than the job's once it has shrunk.
+  // The rank after whose loss the job shrank first; 0: it never shrank.
+  std::uint64_t first_lost_pid = 0;
 };
 
 class RankHost;

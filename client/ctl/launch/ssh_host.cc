@@ -215,7 +215,8 @@ void SshHost::TakeOutcome(const v1::LaunchOutcome& outcome) {
                        .code = MakePrintable(Utf8Prefix(outcome.code(), kToldBytesMax)),
                        .detail = MakePrintable(Utf8Prefix(outcome.detail(), kToldBytesMax)),
                        .pid = outcome.pid(),
-                       .size = outcome.size()},
+                       .size = outcome.size(),
+                       .first_lost_pid = outcome.first_lost_pid()},
                       MakePrintable(Utf8Prefix(outcome.why_alone(), kToldBytesMax)));
 }
 

@@ -76,6 +76,7 @@ TEST_F(JobHistoryTest, FollowsAJobThatShrinks) {
   EXPECT_EQ(ended[0].code(), "");
   EXPECT_EQ(ended[0].size(), 2u);
   EXPECT_EQ(ended[0].group(), 9u);
+  EXPECT_EQ(ended[0].first_lost_pid(), layout.member(1).pid);
 }
 
 TEST_F(JobHistoryTest, KeepsTenMinutesTheNewestFirst) {

@@ -80,6 +80,14 @@ TEST(FailureSummaryTest, TakesNoFailureOfAShrunkGroupForTheCause) {
                           "then failed: rank 1 (exit code 5)"));
 }
 
+// Why: rank 1's end, which came after the loss of rank 2, was seen before rank 2's.
+TEST(FailureSummaryTest, BlamesTheRankAfterWhoseLossTheJobShrank) {
+  const std::vector<RankFate> fates = {Ended(1, 5), Ended(2, 3), Ended(0, 0)};
+  JobOutcome outcome;
+  outcome.first_lost_pid = fates[1].end.pid;
+  EXPECT_EQ(FirstFailure(fates, outcome), &fates[1]);
+}
+
 TEST(FailureSummaryTest, NamesAFewOfManyRanks) {
   std::vector<RankFate> fates;
   for (unsigned rank = 0; rank < 20; ++rank) fates.push_back(Ended(rank, 1));
