@@ -3,11 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace mlxcomm::graph {
 namespace {
@@ -15,18 +13,13 @@ namespace {
 constexpr char kBefore[] = "(check ";
 constexpr std::size_t kDigits = 6;
 
-struct Site {
-  std::string function;
-  std::string place;
-  std::string name;
-  bool numbered = true;
-};
-thread_local Site t_site;
+thread_local std::shared_ptr<const CallSite> t_site = std::make_shared<CallSite>("", "", "");
+thread_local bool t_numbered = true;
 
 struct Table {
   std::mutex mutex;
-  std::unordered_map<std::uint32_t, std::shared_ptr<CheckedCall>> calls;
-  std::deque<std::shared_ptr<CheckedCall>> order;
+  std::vector<std::shared_ptr<CheckedCall>> calls{kCallsKept};
+  std::size_t built = 0;  // The oldest call gives its place to the newest.
 };
 Table& GetTable() {
   static Table* const table = new Table;  // Stream threads may outlive the end of main.
@@ -36,8 +29,12 @@ Table& GetTable() {
 std::atomic<bool> g_on{false};
 std::atomic<std::uint64_t> g_values_every{0};
 
-std::uint32_t WordOf(const std::string& text) {
-  const std::uint64_t hash = HashOf(text);
+void Mix(std::uint64_t& hash, std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; }
+
+std::uint32_t WordOf(const CheckedCall& call, std::string_view group) {
+  std::uint64_t hash = HashOf(group);
+  for (const std::uint64_t part : {call.site->hash, call.number, call.transformations})
+    Mix(hash, part);
   const auto word = static_cast<std::uint32_t>((hash ^ hash >> 24 ^ hash >> 48) & 0xffffff);
   return word == 0 ? 1 : word;
 }
@@ -52,19 +49,12 @@ std::string Ordinal(std::uint64_t number) {
   return std::to_string(number) + end;
 }
 
-std::shared_ptr<CheckedCall> Add(Table& table, const std::string& group, std::string text) {
-  auto call = std::make_shared<CheckedCall>();
-  call->word = WordOf(group + '\n' + text);
-  call->text = std::move(text);
-  table.calls[call->word] = call;
-  table.order.push_back(call);
-  if (table.order.size() > kCallsKept) {
-    const auto oldest = table.calls.find(table.order.front()->word);
-    if (oldest != table.calls.end() && oldest->second == table.order.front())
-      table.calls.erase(oldest);
-    table.order.pop_front();
+const CheckedCall* Find(const Table& table, std::uint32_t word) {
+  for (std::size_t i = 0; i < kCallsKept; ++i) {  // The newest first.
+    const auto& call = table.calls[(table.built + kCallsKept - 1 - i) % kCallsKept];
+    if (call != nullptr && call->word == word) return call.get();
   }
-  return call;
+  return nullptr;
 }
 
 }  // namespace
@@ -76,22 +66,43 @@ void EnableCallChecks(std::uint64_t values_every) {
 
 bool ChecksCalls() { return g_on.load(std::memory_order_relaxed); }
 
-void SetCallSite(std::string function, std::string place, std::string name, bool numbered) {
-  t_site = {std::move(function), std::move(place), std::move(name), numbered};
+CallSite::CallSite(std::string function_, std::string place_, std::string name_)
+    : function(std::move(function_)),
+      place(std::move(place_)),
+      name(std::move(name_)),
+      counter(HashOf(function + '\n' + name)) {
+  hash = HashOf(function + '\n' + name + '\n' + place);
+}
+
+std::string CheckedCall::Text() const {
+  std::string text;
+  for (std::uint64_t i = 0; i < transformations; ++i) text += "the gradient or vmap of ";
+  if (number != 0) text += "the " + Ordinal(number) + " ";
+  return text + site->function + (site->name.empty() ? "" : " \"" + site->name + "\"") + ", " +
+         site->place;
+}
+
+void SetCallSite(std::shared_ptr<const CallSite> site, bool numbered) {
+  t_site = std::move(site);
+  t_numbered = numbered;
 }
 
 std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& group,
                                       const std::shared_ptr<CheckedCall>& from) {
+  auto call = std::make_shared<CheckedCall>();
+  call->site = from != nullptr ? from->site : t_site;
   Table& table = GetTable();
   const std::lock_guard lock(table.mutex);
-  if (from != nullptr) return Add(table, group, "the gradient or vmap of " + from->text);
-  const Site& site = t_site;
-  if (numbers.built.size() > kCallsKept) numbers.built.clear();  // On all ranks alike.
-  const std::string number =
-      site.numbered ? "the " + Ordinal(++numbers.built[site.function + '\n' + site.name]) + " "
-                    : "";
-  const std::string name = site.name.empty() ? "" : " \"" + site.name + "\"";
-  return Add(table, group, number + site.function + name + ", " + site.place);
+  if (from != nullptr) {
+    call->number = from->number;
+    call->transformations = from->transformations + 1;
+  } else if (t_numbered) {
+    if (numbers.built.size() > kCallsKept) numbers.built.clear();  // On all ranks alike.
+    call->number = ++numbers.built[call->site->counter];
+  }
+  call->word = WordOf(*call, group);
+  table.calls[table.built++ % kCallsKept] = call;
+  return call;
 }
 
 std::string ExplainChecks(std::string message, std::uint32_t own_rank) {
@@ -99,18 +110,14 @@ std::string ExplainChecks(std::string message, std::uint32_t own_rank) {
   const std::lock_guard lock(table.mutex);
   for (std::size_t at = message.find(kBefore); at != std::string::npos;
        at = message.find(kBefore, at + 1)) {
-    const std::size_t digits = at + sizeof kBefore - 1;
-    if (message.size() < digits + kDigits + 1 || message[digits + kDigits] != ')') continue;
-    char* end = nullptr;
-    const std::string word = message.substr(digits, kDigits);
-    const auto found =
-        table.calls.find(static_cast<std::uint32_t>(std::strtoul(word.c_str(), &end, 16)));
-    std::string text = "a call that rank " + std::to_string(own_rank) + " has not built";
-    if (found != table.calls.end()) {
-      text = found->second->text;
-      if (!found->second->evaluated)
-        text += ", which rank " + std::to_string(own_rank) + " never evaluated";
-    }
+    const std::size_t from = at + sizeof kBefore - 1;
+    if (message.size() < from + kDigits + 1 || message[from + kDigits] != ')') continue;
+    const std::string digits = message.substr(from, kDigits);
+    const auto word = static_cast<std::uint32_t>(std::strtoul(digits.c_str(), nullptr, 16));
+    const std::string rank = "rank " + std::to_string(own_rank);
+    const CheckedCall* const found = Find(table, word);
+    std::string text = found == nullptr ? "a call that " + rank + " has not built" : found->Text();
+    if (found != nullptr && !found->evaluated) text += ", which " + rank + " never evaluated";
     message.replace(at + 1, sizeof kBefore - 2 + kDigits, text);
   }
   return message;
@@ -118,13 +125,12 @@ std::string ExplainChecks(std::string message, std::uint32_t own_rank) {
 
 std::uint64_t HashOf(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
-  const auto mix = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
   for (; bytes.size() >= sizeof hash; bytes.remove_prefix(sizeof hash)) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data(), sizeof word);
-    mix(word);
+    Mix(hash, word);
   }
-  for (const char byte : bytes) mix(static_cast<unsigned char>(byte));
+  for (const char byte : bytes) Mix(hash, static_cast<unsigned char>(byte));
   return hash ^ hash >> 29;
 }
 

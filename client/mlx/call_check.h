@@ -13,35 +13,46 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace mlxcomm::graph {
 
 inline constexpr std::size_t kCallsKept = 4096;
 
+// A place in the program that builds operations: made once, then the same object for each call.
+struct CallSite {
+  CallSite(std::string function, std::string place, std::string name);
+  std::string function, place,
+      name;  // "all_sum", "train.py:41", and a name of the program's, or "".
+  std::uint64_t hash = 0, counter = 0;  // The counter is one for each function and name.
+};
+
 struct CheckedCall {
-  std::uint32_t word = 0;  // Of 24 bits, never 0.
-  std::string text;        // "the 7th all_sum, train.py:41"
+  std::string Text() const;  // "the 7th all_sum, train.py:41"
+
+  std::uint32_t word = 0;  // 24 bits, never 0.
+  std::shared_ptr<const CallSite> site;
+  std::uint64_t number = 0;           // 0: not numbered.
+  std::uint64_t transformations = 0;  // How often it was differentiated or vectorized.
   std::atomic<bool> evaluated{false};
 };
 
 // Of one group's calls, which all of its ranks count alike.
 struct CallNumbers {
-  std::map<std::string, std::uint64_t> built;  // By function and name.
+  std::unordered_map<std::uint64_t, std::uint64_t> built;  // By counter.
   std::uint64_t compared = 0;
 };
 
 // `values_every`: results that should be the same on all ranks are compared after this many; 0: never.
 void EnableCallChecks(std::uint64_t values_every);
 bool ChecksCalls();
-// For the operations that this thread builds next: "all_sum", "train.py:41", and a name of the program's,
-// or "".
-void SetCallSite(std::string function, std::string place, std::string name, bool numbered);
-// Where ChecksCalls(). `from`: the call of which it is a gradient or another transformation. What
-// mx.compile traces is not `numbered`: how often it does that follows from a rank's shapes.
+// For the operations that this thread builds next. What mx.compile traces is not `numbered`: how often it
+// does that follows from a rank's shapes.
+void SetCallSite(std::shared_ptr<const CallSite> site, bool numbered);
+// Where ChecksCalls(). `from`: the call of which it is a gradient or another transformation.
 std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& group,
                                       const std::shared_ptr<CheckedCall>& from);
 // The message with the program's lines in place of words.

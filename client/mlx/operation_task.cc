@@ -88,7 +88,7 @@ void CompareValues(const JoinedGroup& joined, const BoundOperation& bound, const
   FailureDetails details;
   details.code = MLXCOMM_MISMATCH;
   details.group = mlxcomm_group_name(joined.group);
-  details.message = "the result of " + bound.operation.checked->text +
+  details.message = "the result of " + bound.operation.checked->Text() +
                     " is not the same on all ranks: " +
                     (count == 1 ? "rank " + differ + " differs" : "ranks " + differ + " differ") +
                     " from rank 0: a fault of mlxcomm or of memory";

@@ -44,6 +44,13 @@ b = mx.distributed.all_sum(mx.ones((2, 1)))
 mx.eval(a if r == 0 else b)
 mx.eval(a, b)
 """, "the gradient or vmap of the 1st all_sum, train.py:7", "the 2nd all_sum, train.py:8"),
+    "a sharded layer": ("""
+from mlx.nn.layers.distributed import shard_linear
+layer = shard_linear(nn.Linear(4, 2), "sharded-to-all", group=world)
+a = layer(mx.ones((1, 2)))
+b = layer(mx.ones((1, 2)))
+mx.eval(a if r == 0 else b)
+""", "the 1st all_sum, train.py:9, which rank 1 never evaluated", "the 2nd all_sum, train.py:10"),
     "an order": ("""
 sums = []
 for name in ["w1", "w2"][::1 - 2 * r]:

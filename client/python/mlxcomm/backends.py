@@ -113,11 +113,11 @@ def _replace_imported(wrapped):
 
 # The same as operations of this package, which know the line that they were called from.
 _CHECKED = {
-    "all_sum": operations.all_reduce,
-    "all_max": functools.partial(operations.all_reduce, op="max"),
-    "all_min": functools.partial(operations.all_reduce, op="min"),
-    "all_gather": operations.all_gather,
-    "sum_scatter": operations.reduce_scatter,
+    "all_sum": ("all_reduce", "sum"),
+    "all_max": ("all_reduce", "max"),
+    "all_min": ("all_reduce", "min"),
+    "all_gather": ("all_gather", "sum"),
+    "sum_scatter": ("reduce_scatter", "sum"),
 }
 
 
@@ -130,8 +130,7 @@ def _with_default_group(name, original):
         if group is None and _is_ours("any"):
             group = init()
         if checked is not None and group is not None and _mlxcomm.is_ours(group):
-            with call_checks.called_as(name):
-                return checked(*args, group=group, **kwargs)
+            return operations.checked(name, *checked, *args, group=group, **kwargs)
         return original(*args, group=group, **kwargs)
 
     return wrapper

@@ -26,7 +26,8 @@ __all__ = ["call_name", "check_equal"]
 _EVERY = 100  # Of MLXCOMM_CHECK=values.
 _NAME_BYTES_MAX = 100
 _name = contextvars.ContextVar("name", default="")
-_called_as = contextvars.ContextVar("called_as", default="")
+_KEPT_MOST = 4096
+_places: dict[Any, Any] = {}  # What is known of code, which is kept: its id() stays its own.
 _traces = contextvars.ContextVar("traces", default=False)  # For mx.compile.
 
 
@@ -67,25 +68,26 @@ if enabled:
 def note(function: str) -> None:
     """The caller's line in the program, for the operations that are built next."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and _is_ours(frame):
+    while (_places.get(id(frame.f_code)) or _is_ours(frame))[1] and frame.f_back is not None:
         frame = frame.f_back
-    place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-    _mlxcomm.set_call_site(_called_as.get() or function, place, _name.get(), not _traces.get())
-
-
-@contextlib.contextmanager
-def called_as(function: str) -> Iterator[None]:
-    """What is built inside was called by this name of MLX's."""
-    token = _called_as.set(function)
-    try:
-        yield
-    finally:
-        _called_as.reset(token)
+    code, name = frame.f_code, _name.get()
+    key = (id(code), frame.f_lasti, function, name)
+    if key not in _places:
+        place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+        _keep(key, code, _mlxcomm.CallSite(function, place, name))
+    _mlxcomm.set_call_site(_places[key][1], not _traces.get())
 
 
 def _is_ours(frame):
     package = frame.f_globals.get("__name__", "").partition(".")[0]
-    return package in ("mlxcomm", "mlx")
+    return _keep(id(frame.f_code), frame.f_code, package in ("mlxcomm", "mlx"))
+
+
+def _keep(key, code, value):
+    if len(_places) > _KEPT_MOST:
+        _places.clear()
+    _places[key] = (code, value)
+    return _places[key]
 
 
 def call_name(name: str) -> contextlib.AbstractContextManager[None]:

@@ -71,6 +71,14 @@ def _operate(name, x, on, *, peer=0, tag=0, op="sum", counts=(), receive_counts=
                             receive_counts, *on)
 
 
+def checked(name: str, kind: str, op: Operator, x: mx.array, *, group: Group,
+            stream: Stream = None) -> mx.array:
+    """MLX's function of this name, as an operation that knows the line it was called from."""
+    call_checks.note(name)
+    return _mlxcomm.operate(_mlxcomm.kinds[kind], arguments.array("x", x), 0, 0, op, (), (), group,
+                            arguments.stream(stream), arguments.nanoseconds(None))
+
+
 def _operator(op):
     if not isinstance(op, str) or op not in _OPERATORS:
         raise arguments.wrong("op", f"one of {', '.join(_OPERATORS)}", op,

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -216,6 +217,7 @@ void BindGroups(nb::module_& m) {
 // The functions that mlxcomm/call_checks.py uses.
 void BindChecks(nb::module_& m) {
   m.def("enable_call_checks", &EnableCallChecks);
+  nb::class_<CallSite>(m, "CallSite").def(nb::init<std::string, std::string, std::string>());
   m.def("set_call_site", &SetCallSite);
 }
 
