@@ -34,3 +34,6 @@ _module = _run_the_environments_own()
 if importlib.util.find_spec("mlxcomm") is None:
     sys.modules["_mlxcomm_startup"] = _module
     AfterImport("mlx.core", _go_through_mpi)
+elif "_mlxcomm_startup" not in sys.modules:  # It is on PYTHONPATH, where Python reads no mlxcomm.pth.
+    sys.modules["_mlxcomm_startup"] = _module
+    start()

@@ -185,12 +185,6 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
     const char* const own = std::getenv(name);
     command.environment.emplace_back(name, own != nullptr ? own : usual);
   }
-  if (size > 1 && SkipsStartup(options.command)) {
-    std::fprintf(
-        stderr,
-        "mlxcommctl: -S, -I and -E keep Python from loading mlxcomm as it starts: a program "
-        "that does not import mlxcomm itself has only MLX's backends any and mpi\n");
-  }
   winsize terminal{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &terminal) == 0 && terminal.ws_col > 0) {
     command.environment.emplace_back("COLUMNS", std::to_string(terminal.ws_col));

@@ -194,14 +194,6 @@ std::string WhyNotRun(RankCommand command) {
   return why;
 }
 
-bool SkipsStartup(const std::vector<std::string>& command) {
-  if (!IsPython(command[0])) return false;
-  return std::ranges::any_of(Split(command).options, [](const std::string& option) {
-    return option.starts_with('-') && !option.starts_with("--") &&
-           option.find_first_of("SIE") < option.find_first_of("WX");
-  });
-}
-
 RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeout) {
   RankPython facts;
   if (!IsPython(command.command[0])) return facts;
@@ -209,17 +201,21 @@ RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeou
   const std::vector<std::string> options = Split(command.command).options;
   words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(), {"-c",
-                             "import importlib.util as u, sys; print(sys.executable, "
-                             "u.find_spec('mlxcomm') and 1, '_mlxcomm_startup' in sys.modules)"});
+                             "import importlib.util as u, sys; print(u.find_spec('mlxcomm') and 1, "
+                             "'_mlxcomm_startup' in sys.modules, sys.executable)"});
   const auto output = RunProgram(words, {.timeout_ns = static_cast<std::uint64_t>(timeout.count()),
                                          .environment = command.environment});
   if (!output.ok() || output->exit_code != 0) return facts;
-  facts.loads_mlxcomm = output->text.ends_with(" True\n");
-  constexpr std::string_view kNone = " None False\n";
-  if (!output->text.ends_with(kNone)) return facts;
-  const std::string path = output->text.substr(0, output->text.size() - kNone.size());
-  facts.lacks = "its Python, " + MakePrintable(path) + ", has no package mlxcomm: run " +
-                "the ranks with the Python that has it (--python), or install it there";
+  std::istringstream words_of(output->text);
+  std::string package, loaded, path;
+  std::getline(words_of >> package >> loaded >> std::ws, path);
+  facts.loads_mlxcomm = loaded == "True";
+  if (facts.loads_mlxcomm || path.empty()) return facts;
+  facts.lacks = "its Python, " + MakePrintable(path);
+  facts.lacks += package == "None"
+                     ? ", has no package mlxcomm: run the ranks with the Python that has it "
+                       "(--python), or install it there"
+                     : ", did not load mlxcomm as it started: run the ranks without -S, -I and -E";
   return facts;
 }
 

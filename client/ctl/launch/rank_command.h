@@ -33,9 +33,6 @@ std::string JobNameOf(const std::vector<std::string>& command);
 // the ranks' PATH and for the script in their directory.
 std::string WhyNotRun(RankCommand command);
 
-// Returns whether Python's options (-S, -I, -E) keep it from loading mlxcomm as it starts.
-bool SkipsStartup(const std::vector<std::string>& command);
-
 // The value of a variable of the ranks; empty: it is not set.
 std::string ValueOf(const RankCommand& command, std::string_view variable);
 
