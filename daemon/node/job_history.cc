@@ -1,6 +1,7 @@
 #include "daemon/node/job_history.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "proto/types/plain_text.h"
@@ -30,6 +31,13 @@ void JobHistory::OnFailed(std::uint64_t group, const Failure& failure,
   Job& job = found->second;
   job.failure = failure;
   job.failure.message = std::string(Utf8Prefix(failure.message, kTextBytesMax));
+  // Only the ranks can translate the words by which they check their calls.
+  constexpr std::string_view kWord = " (check 00a1b2)";
+  std::string& text = job.failure.message;
+  for (std::size_t at = 0; (at = text.find(" (check ", at)) != std::string::npos; ++at) {
+    const std::size_t last = at + kWord.size() - 1;
+    if (last < text.size() && text[last] == ')') text.erase(at--, kWord.size());
+  }
   const auto rank = static_cast<std::uint32_t>(failure.rank);
   if (layout == nullptr || failure.rank < 0 || rank >= layout->rank_count()) return;
   job.node = layout->member(rank).node_name;
