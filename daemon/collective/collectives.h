@@ -44,6 +44,9 @@ class Collectives {
   // Forgets the group, if it is over.
   bool RemoveIfOver(std::uint64_t group);
   Group* Find(std::uint64_t group);
+  const Group* Find(std::uint64_t group) const {
+    return const_cast<Collectives*>(this)->Find(group);
+  }
   // A group that is not over has ranks there. Asked for every node at every tick, so it costs one look-up.
   bool HasRanksOn(const NodeId& node) const { return groups_of_node_.contains(node); }
   template <typename Visitor>

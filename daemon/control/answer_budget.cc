@@ -10,6 +10,7 @@ namespace mlxcomm::control {
 
 Failure AnswerBudget::Take(uid_t uid, std::uint64_t bytes) {
   if (bytes == 0) return {};
+  charge_(uid, static_cast<double>(bytes) / kBytesOfWork);
   const std::lock_guard lock(mutex_);
   const auto held = held_.find(uid);
   if (held == held_.end()) {

@@ -5,14 +5,17 @@
 //     └─ would be too much ─▶ refused
 //
 // Only refusals cost an honest process something, and a process that takes its answers holds them for
-// milliseconds.
+// milliseconds. Each call has a price, which slows the next requests of its user: what it costs to answer one,
+// and more for each byte of the answer.
 //
 // Owner: DiagnosticsCalls. Thread: any, with a lock. Memory: a number for each user that holds something.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -23,13 +26,21 @@ namespace mlxcomm::control {
 class AnswerBudget {
  public:
   static constexpr std::uint64_t kBytesPerUserMax = 4 * 1024 * 1024;
+  // In UserMeter's work: some 400 calls a second of a user, or 12 MB of answers.
+  static constexpr double kWorkOfCall = 128;
+  static constexpr double kBytesOfWork = 256;
+  using Charge = std::function<void(uid_t uid, double work)>;
 
+  explicit AnswerBudget(Charge charge) : charge_(std::move(charge)) {}
+
+  void OnCall(uid_t uid) { charge_(uid, kWorkOfCall); }
   // RESOURCE_EXHAUSTED: with the others of this user it would be too much.
   Failure Take(uid_t uid, std::uint64_t bytes);
   void GiveBack(uid_t uid, std::uint64_t bytes);
   std::uint64_t refused() const;
 
  private:
+  const Charge charge_;
   mutable std::mutex mutex_;
   std::map<uid_t, std::uint64_t> held_;  // Bytes; none is 0.
   std::uint64_t refused_ = 0;

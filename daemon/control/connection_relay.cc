@@ -100,6 +100,13 @@ void ConnectionRelay::Carry(FileDescriptor process, FileDescriptor grpc) {
   });
 }
 
+void ConnectionRelay::Charge(uid_t uid, double work) {
+  asio::post(io_, [this, uid, work] {
+    const auto user = users_.find(uid);
+    if (user != users_.end()) user->second.meter.Count(work, 0, platform::MonotonicNow());
+  });
+}
+
 EndCounts ConnectionRelay::ended() const {
   EndCounts counts{};
   for (std::size_t i = 0; i < kEndReasons; ++i) counts[i] = ended_[i];

@@ -53,6 +53,8 @@ class ConnectionRelay {
   void Post(absl::AnyInvocable<void()> work);
   // `process` and `grpc` do not block. Both are closed when either side ends.
   void Carry(FileDescriptor process, FileDescriptor grpc);
+  // What a call has cost beyond its frames slows the requests that follow. Unknown users have no meter.
+  void Charge(uid_t uid, double work);
   EndCounts ended() const;
 
  private:

@@ -147,7 +147,7 @@ class MergedAnswer final : public node::StatusAnswer {
           {FailureCode::kResourceExhausted, kNoRank, "the daemon may start no thread: ask again"});
     }
     thread_.Do([parts, answer = std::move(answer_), make = std::move(make_)] {
-      answer->Succeed(make(node::MergeStatus(*parts)));
+      answer->Succeed(make(parts->merged()));
     });
   }
   void Fail(const Failure& failure) override { answer_->Fail(failure); }
@@ -167,8 +167,13 @@ std::unique_ptr<node::StatusAnswer> Merged(StatusThread& thread,
 class DiagnosticsCalls {
  public:
   DiagnosticsCalls(PostedCalls& calls, const FindSession& find,
-                   const record::FlightRecorder& recorder, const record::EventLog& events)
-      : calls_(calls), find_(find), recorder_(recorder), events_(events) {}
+                   const record::FlightRecorder& recorder, const record::EventLog& events,
+                   AnswerBudget::Charge charge)
+      : calls_(calls),
+        find_(find),
+        recorder_(recorder),
+        events_(events),
+        answers_(std::move(charge)) {}
 
   void Serve(CallQueue& queue, v1::Diagnostics::AsyncService& service) {
     using Service = v1::Diagnostics::AsyncService;
@@ -187,20 +192,22 @@ class DiagnosticsCalls {
   void Status(UnaryCall<v1::StatusRequest, v1::StatusReply>& call) {
     const auto who = IdentifyCaller(call);
     if (!who) return call.Refuse(RefuseStranger());
+    const intake::User& user = who->peer.user;
     AskForStatus(
-        Merged(merging_, call.MakeAnswer(), [viewer = who->peer.user](v1::StatusReply reply) {
-          const v1::TopologyReply topology = cluster::TopologyOf(reply);
-          reply.set_shape(topology.shape());
-          *reply.mutable_ring() = topology.ring();
-          HideOthers(viewer, reply);
+        user, Merged(merging_, call.MakeAnswer(), [user](const node::StatusParts::Merged& merged) {
+          v1::StatusReply reply = merged.status;
+          HideOthers(user, reply);
           return reply;
         }));
   }
 
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
-    if (!IdentifyCaller(call)) return call.Refuse(RefuseStranger());
+    const auto who = IdentifyCaller(call);
+    if (!who) return call.Refuse(RefuseStranger());
     // Only nodes and cables, which all users see.
-    AskForStatus(Merged(merging_, call.MakeAnswer(), cluster::TopologyOf));
+    AskForStatus(who->peer.user,
+                 Merged(merging_, call.MakeAnswer(),
+                        [](const node::StatusParts::Merged& merged) { return merged.topology; }));
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {
@@ -254,10 +261,11 @@ class DiagnosticsCalls {
         "another record is being read: ask again");
   }
 
-  // The parts, of all nodes and of all users.
-  void AskForStatus(std::unique_ptr<node::StatusAnswer> parts) {
+  // The parts, of all nodes.
+  void AskForStatus(const intake::User& user, std::unique_ptr<node::StatusAnswer> parts) {
     calls_.Ask(std::move(parts),
-               [](node::Node& node, auto answer) { node.Status(std::move(answer)); });
+               [caller = node::StatusCaller{user.name, user.sees_all}](
+                   node::Node& node, auto answer) { node.Status(caller, std::move(answer)); });
   }
 
   // Whose answers are counted. Those of training processes are not: each has few, and needs them.
@@ -291,7 +299,8 @@ class GrpcControlServer final : public ControlServer {
                     const record::EventLog& events)
       : find_(std::move(find)),
         control_(calls, find_),
-        diagnostics_(calls, find_, recorder, events) {
+        diagnostics_(calls, find_, recorder, events,
+                     [this](uid_t uid, double work) { relay_.Charge(uid, work); }) {
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
     constexpr int kMetadataBytesMax = 8 * 1024;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -57,11 +58,21 @@ class Collector final : public prometheus::Collectable {
   Collector(PostedCalls& calls, const record::OperationCounts& operations)
       : calls_(calls), operations_(operations) {}
 
+  // Pages that are asked for within 50 ms are the same one: anybody may ask.
   std::vector<prometheus::MetricFamily> Collect() const override {
-    return control::Collect(calls_, operations_);
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= made_ + std::chrono::milliseconds(50)) {
+      families_ = control::Collect(calls_, operations_);
+      made_ = now;
+    }
+    return families_;
   }
 
  private:
+  mutable std::mutex mutex_;
+  mutable std::chrono::steady_clock::time_point made_;
+  mutable std::vector<prometheus::MetricFamily> families_;
   PostedCalls& calls_;
   const record::OperationCounts& operations_;
 };

@@ -40,6 +40,7 @@ class UnaryCall : public AsyncCall {
   void set_budget(AnswerBudget& budget, uid_t uid) {
     budget_ = &budget;
     uid_ = uid;
+    budget.OnCall(uid);
   }
   // Either of the two, once.
   std::unique_ptr<node::Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }

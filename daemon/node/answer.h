@@ -5,6 +5,10 @@
 // (control/answer_thread.h). Thread: its owner's. Memory: one object for each call.
 #pragma once
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "mlxcomm/v1/control.pb.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/failure.h"
@@ -17,6 +21,22 @@ class Answer {
   virtual ~Answer() = default;
   virtual void Succeed(const Reply& reply) = 0;
   virtual void Fail(const Failure& failure) = 0;
+};
+// Of callers that have asked the same.
+template <typename Reply>
+class AnswerToAll final : public Answer<Reply> {
+ public:
+  explicit AnswerToAll(std::vector<std::unique_ptr<Answer<Reply>>> answers)
+      : answers_(std::move(answers)) {}
+  void Succeed(const Reply& reply) override {
+    for (const auto& answer : answers_) answer->Succeed(reply);
+  }
+  void Fail(const Failure& failure) override {
+    for (const auto& answer : answers_) answer->Fail(failure);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Answer<Reply>>> answers_;
 };
 using AttachAnswer = Answer<v1::AttachReply>;
 using DetachAnswer = Answer<v1::DetachReply>;

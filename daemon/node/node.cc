@@ -38,7 +38,7 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       story_(port, recorder_),
       jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, meetings_, story_, port,
             now_ns_),
-      status_calls_(*this),
+      status_calls_(*this, [this](OwnPart& part) { return WriteOwnPart(part); }),
       probes_(*this),
       checkups_(port) {
   if (options_.hello_keys) discovery_.emplace(DiscoveryOptionsOf(options_), port);
@@ -182,6 +182,7 @@ void Node::AnswerOpenCalls(const Failure& failure) {
   probes_.Clear();
   checkups_.Clear();
   status_calls_.Clear();
+  doctors_.clear();
 }
 
 // --- other nodes --------------------------------------------------------------------------
@@ -243,7 +244,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
       carrier_.OnRollCall(node, message.roll_call(), now_ns_);
       return true;
     case v1::PeerMessage::kStatusQuery:
-      OnStatusQuery(node, message.status_query().query());
+      status_calls_.OnQuery(node, message.status_query(), now_ns_);
       return true;
     case v1::PeerMessage::kStatusAnswer:
       status_calls_.OnAnswer(node, std::move(*message.mutable_status_answer()));
@@ -258,64 +259,49 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
 
 // --- diagnostics --------------------------------------------------------------------------
 
-void Node::Status(std::unique_ptr<StatusAnswer> answer) {
-  ReadClock();
-  if (!status_calls_.HasRoom()) return StatusCalls::Refuse(*answer);
-  meetings_.Harvest();
-  v1::StatusReply reply;
-  reply.set_node(options_.fabric.self.name);
-  reply.set_cluster(options_.fabric.cluster);
-  WriteNode(Own(), *reply.add_nodes());
-  WriteJobs(Own(), reply);
+bool Node::WriteOwnPart(OwnPart& part) {
+  v1::StatusReply& reply = part.reply;
+  if (!part.jobs) {
+    meetings_.Harvest();
+    reply.set_node(options_.fabric.self.name);
+    reply.set_cluster(options_.fabric.cluster);
+    WriteNode(Own(), *reply.add_nodes());
+    part.jobs.emplace(Own(), part.viewers, reply);
+  }
+  if (!part.jobs->WriteSome(Own(), reply)) return false;
   WriteForming(Own(), reply);
   story_.history().Write(now_ns_, *reply.mutable_ended_jobs());
-  std::vector<NodeId> others;
   for (const auto& [id, node] : nodes_) {
     v1::NodeStatus& other = *reply.add_nodes();
     other.set_name(node.name);
     other.set_id(id.ToString());
     other.set_version(node.software_version);
     other.set_state("up");
-    others.push_back(id);
+    part.others.push_back(id);
   }
-  status_calls_.Begin(std::move(reply), others, now_ns_, std::move(answer));
-}
-
-void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
-  meetings_.Harvest();
-  v1::PeerMessage message;
-  v1::StatusAnswer& answer = *message.mutable_status_answer();
-  answer.set_query(query);
-  WriteNode(Own(), *answer.mutable_node());
-  v1::StatusReply jobs;
-  WriteJobs(Own(), jobs);
-  answer.mutable_jobs()->Swap(jobs.mutable_jobs());
-  story_.history().Write(now_ns_, *answer.mutable_ended_jobs());
-  // A part that is too large to send would look like a node that does not answer.
-  if (message.ByteSizeLong() > wire::kControlBytesMax) {
-    for (v1::JobStatus& job : *answer.mutable_jobs()) {
-      job.set_groups_left_out(job.groups_left_out() +
-                              static_cast<std::uint32_t>(job.groups_size()));
-      job.clear_groups();
-    }
-    answer.clear_ended_jobs();
-  }
-  SendToNode(node, message);
+  return true;
 }
 
 NodeMetrics Node::Metrics() {
   ReadClock();
-  meetings_.Harvest();
   NodeMetrics metrics;
   WriteNode(Own(), metrics.node);
-  v1::StatusReply own;
-  WriteJobs(Own(), own);
-  WriteForming(Own(), own);
-  for (const v1::JobStatus& job : own.jobs()) {
-    if (!job.state().empty()) ++metrics.jobs[job.state()];
+  std::map<JobId, std::pair<std::uint32_t, std::string>>
+      states;  // Of the main group that shrank last.
+  collectives_.ForEach([&](const collective::Group& group) {
+    const collective::GroupOrigin& origin = *membership_.OriginOf(group.id());
+    auto& state = states[origin.job];
+    if (origin.is_main && (state.second.empty() || origin.shrinks > state.first))
+      state = {origin.shrinks, group.failed() ? "failed" : "running"};
+  });
+  for (const auto& [job, state] : states) {
+    if (!state.second.empty()) ++metrics.jobs[state.second];
   }
-  story_.history().Write(now_ns_, *own.mutable_ended_jobs());
-  for (const v1::EndedJob& job : own.ended_jobs())
+  v1::StatusReply rest;
+  WriteForming(Own(), rest);
+  if (rest.jobs_size() > 0) metrics.jobs["forming"] = static_cast<std::uint64_t>(rest.jobs_size());
+  story_.history().Write(now_ns_, *rest.mutable_ended_jobs());
+  for (const v1::EndedJob& job : rest.ended_jobs())
     ++metrics.ended_jobs[job.code().empty() ? "OK" : job.code()];
   metrics.violations = violations_;
   return metrics;
@@ -354,12 +340,16 @@ v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {
   return checkup;
 }
 
+// All that ask until the machine has been examined get the same answer.
 void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
   ReadClock();
-  // Callers are copied with their list.
-  auto shared = std::make_shared<std::unique_ptr<DoctorAnswer>>(std::move(answer));
+  const Failure full = {FailureCode::kResourceExhausted, kNoRank,
+                        "as many check-ups are under way as may be at once: ask again"};
+  if (doctors_.size() >= Checkups::kWaitingMax) return answer->Fail(full);
+  doctors_.push_back(std::move(answer));
+  if (doctors_.size() > 1) return;
   const bool waits =
-      checkups_.Ask(Checkups::Caller::kLocal, now_ns_, [this, shared](const v1::NodeCheckup& seen) {
+      checkups_.Ask(Checkups::Caller::kLocal, now_ns_, [this](const v1::NodeCheckup& seen) {
         v1::DoctorReply reply;
         reply.set_node(options_.fabric.self.name);
         reply.set_cluster(options_.fabric.cluster);
@@ -368,11 +358,11 @@ void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
         own.set_answered(!seen.system().empty());  // Every system has a name.
         std::vector<fabric::NodeIdentity> others;
         for (const auto& [id, node] : nodes_) others.push_back(node);
-        probes_.Checkup(others, std::move(reply), port_.ReadClocks(), std::move(*shared));
+        probes_.Checkup(
+            others, std::move(reply), port_.ReadClocks(),
+            std::make_unique<AnswerToAll<v1::DoctorReply>>(std::exchange(doctors_, {})));
       });
-  if (waits) return;
-  (*shared)->Fail({FailureCode::kResourceExhausted, kNoRank,
-                   "as many check-ups are under way as may be at once: ask again"});
+  if (!waits) AnswerToAll<v1::DoctorReply>(std::exchange(doctors_, {})).Fail(full);
 }
 
 void Node::OnSystemSeen(v1::NodeCheckup seen) {

@@ -108,7 +108,10 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   }
 
   // Diagnostics.
-  void Status(std::unique_ptr<StatusAnswer> answer);
+  void Status(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer) {
+    ReadClock();
+    status_calls_.Ask(caller, std::move(answer), now_ns_);
+  }
   void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer);
   void Doctor(std::unique_ptr<DoctorAnswer> answer);
   void OnSystemSeen(v1::NodeCheckup seen);
@@ -160,8 +163,8 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void CountViolation(const NodeId& node, const std::string& what);
   // False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, v1::PeerMessage& message);
-  void OnStatusQuery(const NodeId& node, std::uint64_t query);
   [[nodiscard]] bool OnProbe(const NodeId& node, const v1::Probe& probe);
+  bool WriteOwnPart(OwnPart& part);
   v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;
   OwnState Own() const {
     return {options_, collectives_, membership_, jobs_, port_, discovery_, started_ns_, now_ns_};
@@ -194,6 +197,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   StatusCalls status_calls_;
   PeerProbes probes_;
   Checkups checkups_;
+  std::vector<std::unique_ptr<DoctorAnswer>> doctors_;  // Wait for the same check-up.
   std::optional<cluster::Discovery> discovery_;
   std::uint64_t discovery_due_ns_ = cluster::Discovery::kNever;
   std::uint64_t violations_ = 0;

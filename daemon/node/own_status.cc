@@ -163,25 +163,52 @@ std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
 
 // A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
 // which represents the job.
-void WriteJobs(const OwnState& own, v1::StatusReply& reply) {
-  std::map<JobId, std::uint32_t> shrinks;
+JobsWriter::JobsWriter(const OwnState& own, const StatusViewers& viewers, v1::StatusReply& reply) {
+  struct Row {
+    int job = -1;
+    std::uint32_t shrinks = 0;
+  };
+  std::map<JobId, Row> rows;
+  std::vector<std::pair<const collective::Group*, Row*>> found;
   own.collectives.ForEach([&](const collective::Group& group) {
     const collective::GroupOrigin& origin = *own.membership.OriginOf(group.id());
-    std::uint32_t& most = shrinks[origin.job];
-    if (origin.is_main) most = std::max(most, origin.shrinks);
+    Row& row = rows[origin.job];
+    if (origin.is_main) row.shrinks = std::max(row.shrinks, origin.shrinks);
+    found.emplace_back(&group, &row);
   });
   std::size_t listed = 0;
-  own.collectives.ForEach([&](const collective::Group& group) {
-    const collective::GroupOrigin& origin = *own.membership.OriginOf(group.id());
-    v1::JobStatus& job = JobIn(reply, origin.job);
-    if (origin.is_main && origin.shrinks == shrinks.at(origin.job)) {
-      WriteMainGroup(own, group, origin, job);
-    } else if (listed++ < kGroupsListedMax) {
-      WriteGroup(own, group, job);
+  for (const auto& [group, row] : found) {
+    const collective::GroupOrigin& origin = *own.membership.OriginOf(group->id());
+    if (row->job < 0) {
+      row->job = reply.jobs_size();
+      reply.add_jobs()->set_name(origin.job.name);
+      reply.mutable_jobs(row->job)->set_user(origin.job.user);
+    }
+    if (!viewers.all && !viewers.users.contains(origin.job.user)) continue;
+    v1::JobStatus& job = *reply.mutable_jobs(row->job);
+    const bool is_main = origin.is_main && origin.shrinks == row->shrinks;
+    if (is_main || listed++ < kGroupsListedMax) {
+      groups_.push_back({group->id(), row->job, is_main});
     } else {
       job.set_groups_left_out(job.groups_left_out() + 1);
     }
-  });
+  }
+}
+
+bool JobsWriter::WriteSome(const OwnState& own, v1::StatusReply& reply) {
+  const std::size_t end = std::min(groups_.size(), written_ + kGroupsASlice);
+  for (; written_ < end; ++written_) {
+    const Listed& one = groups_[written_];
+    const collective::Group* const group = own.collectives.Find(one.group);
+    if (group == nullptr) continue;
+    v1::JobStatus& job = *reply.mutable_jobs(one.job);
+    if (one.is_main) {
+      WriteMainGroup(own, *group, *own.membership.OriginOf(one.group), job);
+    } else {
+      WriteGroup(own, *group, job);
+    }
+  }
+  return written_ == groups_.size();
 }
 
 void WriteForming(const OwnState& own, v1::StatusReply& reply) {

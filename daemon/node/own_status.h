@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "daemon/cluster/discovery.h"
 #include "daemon/collective/collectives.h"
@@ -29,10 +32,35 @@ struct OwnState {
 
 inline constexpr std::size_t kGroupsListedMax = 64;
 
+// Whose jobs are described. Of the others' only the names are written, which are counted.
+struct StatusViewers {
+  bool all = false;
+  std::set<std::string> users = {};
+};
+
+// Writes a node's jobs in slices, so that thousands of groups hold up no payload. A group that has gone
+// meanwhile is left out.
+class JobsWriter {
+ public:
+  static constexpr std::size_t kGroupsASlice = 64;
+  // Adds the jobs' names to the reply.
+  JobsWriter(const OwnState& own, const StatusViewers& viewers, v1::StatusReply& reply);
+  // The next slice. True: it was the last one.
+  bool WriteSome(const OwnState& own, v1::StatusReply& reply);
+
+ private:
+  struct Listed {
+    std::uint64_t group = 0;
+    int job = 0;  // In the reply.
+    bool is_main = false;
+  };
+  std::vector<Listed> groups_;
+  std::size_t written_ = 0;
+};
+
 // 0 where `then_ns` is later.
 std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns);
 void WriteNode(const OwnState& own, v1::NodeStatus& node);
-void WriteJobs(const OwnState& own, v1::StatusReply& reply);
 // Jobs of all nodes whose ranks are not complete yet.
 void WriteForming(const OwnState& own, v1::StatusReply& reply);
 void WriteLinks(const OwnState& own, v1::NodeStatus& node);

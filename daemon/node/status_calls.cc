@@ -2,63 +2,154 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/wire/frame.h"
 
 namespace mlxcomm::node {
+namespace {
 
-void StatusCalls::Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, std::uint64_t now_ns,
-                        std::unique_ptr<StatusAnswer> answer) {
-  if (!HasRoom()) return Refuse(*answer);
-  const std::uint64_t query = next_query_++;
-  Call& call = calls_[query];
-  call.answer = std::move(answer);
-  call.parts = std::make_shared<StatusParts>();
-  call.parts->own = std::move(own);
-  call.awaited = nodes;
-  call.deadline_ns = now_ns + kWaitNs;
+// What another node asks for: this node's own ranks, not those that wait for a job to form.
+v1::PeerMessage AnswerOf(const v1::StatusReply& part) {
   v1::PeerMessage message;
-  message.mutable_status_query()->set_query(query);
-  for (const NodeId& node : nodes) peers_.SendToNode(node, message);
-  if (nodes.empty()) Finish(calls_.find(query));
+  v1::StatusAnswer& answer = *message.mutable_status_answer();
+  *answer.mutable_node() = part.nodes(0);
+  for (const v1::JobStatus& job : part.jobs()) {
+    if (job.state() != "forming") *answer.add_jobs() = job;
+  }
+  *answer.mutable_ended_jobs() = part.ended_jobs();
+  // A part that is too large to send would look like a node that does not answer.
+  if (message.ByteSizeLong() > wire::kControlBytesMax) {
+    for (v1::JobStatus& job : *answer.mutable_jobs()) {
+      job.set_groups_left_out(job.groups_left_out() +
+                              static_cast<std::uint32_t>(job.groups_size()));
+      job.clear_groups();
+    }
+    answer.clear_ended_jobs();
+  }
+  return message;
 }
 
-void StatusCalls::Refuse(StatusAnswer& answer) {
-  answer.Fail(
-      {FailureCode::kResourceExhausted, kNoRank,
-       absl::StrCat("as many ask for a status as may at once (", kCallsMax, "): ask again")});
+}  // namespace
+
+void StatusCalls::Ask(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer,
+                      std::uint64_t now_ns) {
+  if (const Failure full = RoomFor(caller); !full.ok()) return answer->Fail(full);
+  Round& round = Next(now_ns);
+  // Users without a name see each other's jobs.
+  if (caller.sees_all || caller.user.empty()) round.part->viewers.all = true;
+  round.part->viewers.users.insert(caller.user);
+  round.callers.emplace_back(caller.user, std::move(answer));
+}
+
+void StatusCalls::OnQuery(const NodeId& node, const v1::StatusQuery& query, std::uint64_t now_ns) {
+  Round& round = Next(now_ns);
+  const auto asked =
+      std::ranges::count(round.queries, node, &std::pair<NodeId, std::uint64_t>::first);
+  if (static_cast<std::size_t>(asked) >= kQueriesMax) return;
+  constexpr int kUsersMax = 64;
+  const bool all = query.users().empty() || query.users_size() > kUsersMax;
+  round.part->viewers.all = round.part->viewers.all || all;
+  if (!all) round.part->viewers.users.insert(query.users().begin(), query.users().end());
+  round.queries.emplace_back(node, query.query());
+}
+
+Failure StatusCalls::RoomFor(const StatusCaller& caller) const {
+  std::size_t all = 0, of_user = 0;
+  const auto count = [&](const Round& round) {
+    all += round.callers.size();
+    for (const auto& [user, answer] : round.callers) of_user += user == caller.user ? 1 : 0;
+  };
+  for (const std::optional<Round>* const round : {&next_, &written_}) {
+    if (round->has_value()) count(**round);
+  }
+  for (const auto& [query, round] : asking_) count(round);
+  const bool fits =
+      caller.sees_all ? all < kCallsMax + kCallsKept : all < kCallsMax && of_user < kCallsPerUser;
+  if (fits) return {};
+  return {FailureCode::kResourceExhausted, kNoRank,
+          absl::StrCat("too many status requests at once (limit ", kCallsPerUser, " for a user, ",
+                       kCallsMax, " in all): try again")};
+}
+
+StatusCalls::Round& StatusCalls::Next(std::uint64_t now_ns) {
+  if (!next_) {
+    next_.emplace().part = std::make_unique<OwnPart>();
+    due_ns_ = std::max(now_ns, due_ns_);
+  }
+  return *next_;
 }
 
 void StatusCalls::OnAnswer(const NodeId& node, v1::StatusAnswer answer) {
-  const auto found = calls_.find(answer.query());
-  if (found == calls_.end() || std::erase(found->second.awaited, node) == 0) return;
+  const auto found = asking_.find(answer.query());
+  if (found == asking_.end() || std::erase(found->second.awaited, node) == 0) return;
   found->second.parts->answers.emplace_back(node, std::move(answer));
   if (found->second.awaited.empty()) Finish(found);
 }
 
 void StatusCalls::OnNodeLost(const NodeId& node) {
-  for (auto at = calls_.begin(); at != calls_.end();) {
+  for (auto at = asking_.begin(); at != asking_.end();) {
     const bool last = std::erase(at->second.awaited, node) > 0 && at->second.awaited.empty();
     at = last ? Finish(at) : std::next(at);
   }
 }
 
 void StatusCalls::OnTime(std::uint64_t now_ns) {
-  for (auto at = calls_.begin(); at != calls_.end();) {
+  if (next_ && !written_ && due_ns_ <= now_ns) {
+    written_ = std::exchange(next_, std::nullopt);
+    due_ns_ = now_ns + kRoundNs;
+  }
+  if (written_ && write_(*written_->part)) {
+    Round round = *std::exchange(written_, std::nullopt);
+    AnswerQueries(round);
+    if (!round.callers.empty()) AskOthers(std::move(round), now_ns);
+  }
+  for (auto at = asking_.begin(); at != asking_.end();) {
     at = at->second.deadline_ns <= now_ns ? Finish(at) : std::next(at);
   }
 }
 
+void StatusCalls::AnswerQueries(const Round& round) {
+  if (round.queries.empty()) return;
+  v1::PeerMessage message = AnswerOf(round.part->reply);
+  for (const auto& [node, query] : round.queries) {
+    message.mutable_status_answer()->set_query(query);
+    peers_.SendToNode(node, message);
+  }
+}
+
+void StatusCalls::AskOthers(Round round, std::uint64_t now_ns) {
+  v1::PeerMessage message;
+  v1::StatusQuery& query = *message.mutable_status_query();
+  query.set_query(next_query_++);
+  const StatusViewers& viewers = round.part->viewers;
+  if (!viewers.all) query.mutable_users()->Assign(viewers.users.begin(), viewers.users.end());
+  round.parts = std::make_shared<StatusParts>();
+  round.parts->own = std::move(round.part->reply);
+  round.awaited = std::move(round.part->others);
+  round.deadline_ns = now_ns + kWaitNs;
+  for (const NodeId& node : round.awaited) peers_.SendToNode(node, message);
+  const auto asking = asking_.emplace(query.query(), std::move(round)).first;
+  if (asking->second.awaited.empty()) Finish(asking);
+}
+
 std::uint64_t StatusCalls::NextDeadline() const {
-  std::uint64_t next = kNever;
-  for (const auto& [query, call] : calls_) next = std::min(next, call.deadline_ns);
+  std::uint64_t next = written_ ? 0 : next_ ? due_ns_ : kNever;
+  for (const auto& [query, round] : asking_) next = std::min(next, round.deadline_ns);
   return next;
 }
 
-StatusCalls::Calls::iterator StatusCalls::Finish(Calls::iterator call) {
-  const Call done = std::move(call->second);
-  const auto next = calls_.erase(call);
-  done.answer->Succeed(done.parts);
+void StatusCalls::Clear() {
+  next_.reset();
+  written_.reset();
+  asking_.clear();
+}
+
+StatusCalls::Rounds::iterator StatusCalls::Finish(Rounds::iterator round) {
+  const Round done = std::move(round->second);
+  const auto next = asking_.erase(round);
+  for (const auto& [user, answer] : done.callers) answer->Succeed(done.parts);
   return next;
 }
 

@@ -1,55 +1,93 @@
-// The status calls that wait for the other nodes' own parts.
+// The status calls, of this node's callers and of other nodes. All that come within kRoundNs share one round, so
+// that nobody can have more than 20 written in a second:
 //
-//   Begin ─▶ StatusQuery to each node ─▶ StatusAnswer, node lost, or too late ─▶ parts in order of arrival
+//   Ask, OnQuery ─▶ next round ─▶ own part, written in slices ─▶ StatusAnswer to the nodes that asked
+//                                         └─▶ StatusQuery to each node ─▶ parts, node lost, or too late ─▶ callers
 //
-// Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax calls, each with one part
-// for each node.
+// A round begins after its last caller has asked, so no caller gets what was true before.
+//
+// Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax + kCallsKept calls, of
+// which each user has kCallsPerUser, and kQueriesMax of each node; a round has one part for each node.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/cluster/peers.h"
+#include "daemon/node/own_status.h"
 #include "daemon/node/status_parts.h"
 
 namespace mlxcomm::node {
 
+// This node's part while it is being written.
+struct OwnPart {
+  StatusViewers viewers;
+  v1::StatusReply reply;
+  std::vector<NodeId> others;      // That reply.nodes() names behind this node.
+  std::optional<JobsWriter> jobs;  // Set by the first slice.
+};
+
+// On whose behalf a status is asked for.
+struct StatusCaller {
+  std::string user;  // As in JobId; empty where users share.
+  bool sees_all = false;
+};
+
 class StatusCalls {
  public:
   static constexpr std::size_t kCallsMax = 256;
+  static constexpr std::size_t kCallsKept = 64;  // For those who see all.
+  static constexpr std::size_t kCallsPerUser = 64;
+  static constexpr std::size_t kQueriesMax = 16;
+  static constexpr std::uint64_t kRoundNs = 50'000'000;
   static constexpr std::uint64_t kWaitNs = 300'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // Writes the next slice; true: the part is whole.
+  using Write = std::function<bool(OwnPart& part)>;
 
-  explicit StatusCalls(cluster::Peers& peers) : peers_(peers) {}
+  StatusCalls(cluster::Peers& peers, Write write) : peers_(peers), write_(std::move(write)) {}
 
-  bool HasRoom() const { return calls_.size() < kCallsMax; }
-  static void Refuse(StatusAnswer& answer);
-  // `own`: as StatusParts::own, whose other nodes are `nodes`.
-  void Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, std::uint64_t now_ns,
-             std::unique_ptr<StatusAnswer> answer);
+  void Ask(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer, std::uint64_t now_ns);
+  // One too many of a node is dropped: it gets no answer in time.
+  void OnQuery(const NodeId& node, const v1::StatusQuery& query, std::uint64_t now_ns);
   // An answer that no call waits for is ignored.
   void OnAnswer(const NodeId& node, v1::StatusAnswer answer);
   void OnNodeLost(const NodeId& node);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
   // Every caller is answered that the daemon is stopping.
-  void Clear() { calls_.clear(); }
+  void Clear();
 
  private:
-  struct Call {
-    std::unique_ptr<StatusAnswer> answer;
+  struct Round {
+    std::vector<std::pair<std::string, std::unique_ptr<StatusAnswer>>> callers;  // With the user.
+    std::vector<std::pair<NodeId, std::uint64_t>> queries;
+    std::unique_ptr<OwnPart> part;
+    // Once the part is whole.
     std::shared_ptr<StatusParts> parts;
     std::vector<NodeId> awaited;
     std::uint64_t deadline_ns = 0;
   };
-  using Calls = std::map<std::uint64_t, Call>;  // By query.
-  Calls::iterator Finish(Calls::iterator call);
+  using Rounds = std::map<std::uint64_t, Round>;  // By query.
+
+  Failure RoomFor(const StatusCaller& caller) const;
+  Round& Next(std::uint64_t now_ns);
+  void AnswerQueries(const Round& round);
+  void AskOthers(Round round, std::uint64_t now_ns);
+  Rounds::iterator Finish(Rounds::iterator round);
 
   cluster::Peers& peers_;
-  Calls calls_;
+  const Write write_;
+  std::optional<Round> next_;
+  std::uint64_t due_ns_ = 0;  // next_'s.
+  std::optional<Round> written_;
+  Rounds asking_;
   std::uint64_t next_query_ = 1;
 };
 

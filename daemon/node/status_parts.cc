@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "daemon/cluster/topology.h"
 #include "daemon/collective/membership.h"
 #include "daemon/node/job_history.h"
 #include "proto/status_words.h"
@@ -212,6 +213,16 @@ v1::StatusReply MergeStatus(const StatusParts& parts) {
   RemoveRunning(reply);
   Sort(reply);
   return reply;
+}
+
+const StatusParts::Merged& StatusParts::merged() const {
+  std::call_once(once_, [this] {
+    merged_.status = MergeStatus(*this);
+    merged_.topology = cluster::TopologyOf(merged_.status);
+    merged_.status.set_shape(merged_.topology.shape());
+    *merged_.status.mutable_ring() = merged_.topology.ring();
+  });
+  return merged_;
 }
 
 }  // namespace mlxcomm::node

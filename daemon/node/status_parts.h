@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,17 @@ struct StatusParts {
   // This node's: first its own part, then every other node that can be reached, by name only.
   v1::StatusReply own;
   std::vector<std::pair<NodeId, v1::StatusAnswer>> answers;  // In the order of arrival.
+
+  struct Merged {
+    v1::StatusReply status;  // With the shape and the ring.
+    v1::TopologyReply topology;
+  };
+  // Made by the first call. Thread: any.
+  const Merged& merged() const;
+
+ private:
+  mutable std::once_flag once_;
+  mutable Merged merged_;
 };
 // Shared, so that nothing is copied on its way to another thread.
 using StatusAnswer = Answer<std::shared_ptr<const StatusParts>>;

@@ -41,6 +41,8 @@ def call(method, token, stream, more=b""):
 BEGINNING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS)
 STATUS = b"/mlxcomm.v1.Diagnostics/Status"
 RECORD = b"/mlxcomm.v1.Diagnostics/FlightRecord"
+ASKED = {"status": STATUS, "topology": b"/mlxcomm.v1.Diagnostics/Topology",
+         "doctor": b"/mlxcomm.v1.Diagnostics/Doctor", "record": RECORD}
 REFUSED = b"grpc-status\x018"  # RESOURCE_EXHAUSTED.
 ANSWER_BYTES = 150  # A status has more.
 CALLS_AT_ONCE = 16  # As many as gRPC takes of a connection (daemon/control/control_server.cc).
@@ -262,6 +264,48 @@ def leave_unsent(path, count):
         connection.close()
 
 
+def ask_again(path, count, method):
+    """As many calls of the method as there may be on each connection, again as soon as they are answered, until
+    the input ends."""
+    connections = {one.socket.fileno(): one for one in (Connection(path) for _ in range(count))}
+    streams, left = dict.fromkeys(connections, 1), dict.fromkeys(connections, b"")
+    poll = select.poll()
+    poll.register(sys.stdin, select.POLLIN)
+
+    def ask(number, calls):
+        first = streams[number]
+        streams[number] += 2 * calls
+        window = frame(WINDOW_UPDATE, struct.pack(">I", 1 << 20))
+        assert connections[number].send(window + b"".join(
+            call(method, connections[number].token, stream)
+            for stream in range(first, streams[number], 2))), "the daemon has ended the connection"
+
+    for number in connections:
+        connections[number].send(frame(SETTINGS, struct.pack(">HI", 4, 1 << 20)))
+        poll.register(number, select.POLLIN)
+        ask(number, CALLS_AT_ONCE)
+    print("asking", flush=True)
+    answers = refused = 0
+    while True:
+        for number, _ in poll.poll():
+            if number == sys.stdin.fileno():
+                print(f"heard {answers - refused} answers, {refused} were refused", flush=True)
+                return
+            got = left[number] + connections[number].socket.recv(1 << 18)
+            refused += got.count(REFUSED)
+            at = ended = 0
+            while at + 9 <= len(got):
+                end = at + 9 + int.from_bytes(got[at:at + 3], "big")
+                if end > len(got):
+                    break
+                ended += got[at + 3] == HEADERS and got[at + 4] & END_STREAM
+                at = end
+            left[number] = got[at:]
+            answers += ended
+            if ended:
+                ask(number, ended)
+
+
 def main():
     user, path, kind, count = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
     os.setgroups([])
@@ -271,6 +315,8 @@ def main():
         closed_windows(path)
     elif kind == "never_read":
         never_read(path, count)
+    elif kind in ASKED:
+        ask_again(path, count, ASKED[kind])
     elif kind == "leave_unsent":
         leave_unsent(path, count)
     elif kind == "half_frames":

@@ -94,7 +94,7 @@ void Questions::Ask() {
 
 void Questions::AskStatus(Host& host) {
   auto answer = Expect<std::shared_ptr<const node::StatusParts>>(
-      "status", host, node::StatusCalls::kWaitNs,
+      "status", host, node::StatusCalls::kRoundNs + node::StatusCalls::kWaitNs,
       [this, name = host.name()](const std::shared_ptr<const node::StatusParts>& parts) {
         if (parts->own.nodes_size() > 1) {
           const int others = parts->own.nodes_size() - 1;
@@ -103,7 +103,7 @@ void Questions::AskStatus(Host& host) {
         return WrongInStatus(name, node::MergeStatus(*parts));
       });
   host.daemon()->Post(
-      [answer = std::move(answer)](node::Node& node) mutable { node.Status(std::move(answer)); });
+      [answer = std::move(answer)](node::Node& node) mutable { node.Status({}, std::move(answer)); });
 }
 
 void Questions::AskPing(Host& host) {

@@ -168,6 +168,18 @@ def test_answers_that_no_window_is_open_for_are_bounded(lonely_victim):
     victim.expect_exact()
 
 
+# Why: one user's calls were each written on the payload's thread and asked of each node, and took all places.
+@pytest.mark.parametrize("method", flood.ASKED)
+def test_asking_without_end_leaves_root_its_places(victim, method):
+    process = victim.start_flood(method, TOOLS)
+    process.wait_for("asking")
+    for _ in range(10):
+        assert victim.status(), "root has places of its own"
+    process.child.stdin.close()
+    assert int(re.findall(r"\d+", process.wait_for("heard"))[0]) > 0
+    victim.expect_exact()
+
+
 def test_half_frames_hold_nobody_up(victim):
     before = victim.use()
     process = victim.start_flood("half_frames", TOOLS)

@@ -9,13 +9,12 @@ namespace {
 
 using Parts = std::shared_ptr<const StatusParts>;
 
-// A status waits for the other nodes' parts, but never long.
+// A status waits for the other nodes' parts, but never long, and those who ask together share one.
 class StatusCallsTest : public testing::Test {
  protected:
-  void Ask(Heard<Parts>& heard, const std::vector<NodeId>& nodes) {
-    v1::StatusReply own;
-    own.set_node("here");
-    calls.Begin(own, nodes, kNow, std::make_unique<KeptAnswer<Parts>>(heard));
+  void Ask(Heard<Parts>& heard, std::uint64_t now_ns = kNow, StatusCaller caller = {"ann"}) {
+    calls.Ask(caller, std::make_unique<KeptAnswer<Parts>>(heard), now_ns);
+    if (now_ns >= calls.NextDeadline()) calls.OnTime(now_ns);
   }
   v1::StatusAnswer AnswerTo(std::size_t sent) const {
     v1::StatusAnswer answer;
@@ -23,22 +22,108 @@ class StatusCallsTest : public testing::Test {
     answer.mutable_node()->set_clients(7);
     return answer;
   }
+  bool Write(OwnPart& part) {
+    viewers = part.viewers;
+    if (++slices % slices_of_a_part != 0) return false;
+    part.reply.set_node("here");
+    part.reply.add_nodes()->set_clients(3);
+    part.reply.add_jobs()->set_state("forming");
+    part.reply.add_jobs()->set_state("running");
+    part.others = others;
+    return true;
+  }
 
   static constexpr std::uint64_t kNow = 1'000'000'000;
+  std::vector<NodeId> others;
+  int slices = 0;
+  int slices_of_a_part = 1;
+  StatusViewers viewers;
   Wire wire;
-  StatusCalls calls{wire};
+  StatusCalls calls{wire, [this](OwnPart& part) { return Write(part); }};
   Heard<Parts> heard;
 };
 
 TEST_F(StatusCallsTest, AnswersAtOnceWhereThereIsNobodyElse) {
-  Ask(heard, {});
+  Ask(heard);
   ASSERT_TRUE(heard.reply);
   EXPECT_EQ((*heard.reply)->own.node(), "here");
   EXPECT_EQ(calls.NextDeadline(), StatusCalls::kNever);
 }
 
+// Why: thousands of calls in a second had each their part written and each node asked.
+TEST_F(StatusCallsTest, WritesOnePartForAllThatAskWithinARound) {
+  others = {IdOf(1)};
+  Ask(heard);
+  std::vector<Heard<Parts>> later(5);
+  for (Heard<Parts>& one : later) Ask(one, kNow + 1);
+  calls.OnQuery(IdOf(2), {}, kNow + 2);
+  EXPECT_EQ(slices, 1);
+  EXPECT_EQ(calls.NextDeadline(), kNow + StatusCalls::kRoundNs);
+  calls.OnTime(kNow + StatusCalls::kRoundNs);
+  EXPECT_EQ(slices, 2);
+  ASSERT_EQ(wire.sent.size(), 3u);  // Two queries, and the answer.
+  EXPECT_EQ(wire.sent[1].first, IdOf(2));
+  calls.OnAnswer(IdOf(1), AnswerTo(2));
+  for (const Heard<Parts>& one : later) EXPECT_EQ(one.reply, later[0].reply);
+  EXPECT_FALSE(heard.reply) << "its round is another one";
+}
+
+TEST_F(StatusCallsTest, AnswersAnotherNodeWithoutTheJobsThatForm) {
+  v1::StatusQuery query;
+  query.set_query(9);
+  calls.OnQuery(IdOf(2), query, kNow);
+  calls.OnTime(kNow);
+  ASSERT_EQ(wire.sent.size(), 1u);
+  const v1::StatusAnswer& answer = wire.sent[0].second.status_answer();
+  EXPECT_EQ(answer.query(), 9u);
+  EXPECT_EQ(answer.node().clients(), 3u);
+  ASSERT_EQ(answer.jobs_size(), 1);
+  EXPECT_EQ(answer.jobs(0).state(), "running");
+}
+
+TEST_F(StatusCallsTest, TakesNoMoreThanItKeepsOfANode) {
+  for (std::size_t i = 0; i < 2 * StatusCalls::kQueriesMax; ++i) calls.OnQuery(IdOf(2), {}, kNow);
+  calls.OnQuery(IdOf(3), {}, kNow);
+  calls.OnTime(kNow);
+  EXPECT_EQ(wire.sent.size(), StatusCalls::kQueriesMax + 1);
+}
+
+TEST_F(StatusCallsTest, WritesASliceATurn) {
+  slices_of_a_part = 3;
+  Ask(heard);
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_FALSE(heard.reply);
+    EXPECT_LE(calls.NextDeadline(), kNow);
+    calls.OnTime(kNow);
+  }
+  EXPECT_TRUE(heard.reply);
+}
+
+// Why: what a user may not see was written all the same, and left out at the end.
+TEST_F(StatusCallsTest, DescribesTheJobsThatItsCallersMaySee) {
+  others = {IdOf(1)};
+  Ask(heard);
+  EXPECT_FALSE(viewers.all);
+  EXPECT_EQ(viewers.users, std::set<std::string>{"ann"});
+  const auto& users = wire.sent.at(0).second.status_query().users();
+  EXPECT_EQ(std::vector<std::string>(users.begin(), users.end()), std::vector<std::string>{"ann"});
+  Heard<Parts> ben, root;
+  calls.Ask({"ben"}, std::make_unique<KeptAnswer<Parts>>(ben), kNow);
+  calls.Ask({"", true}, std::make_unique<KeptAnswer<Parts>>(root), kNow);
+  calls.OnTime(kNow + StatusCalls::kRoundNs);
+  EXPECT_TRUE(viewers.all);
+  EXPECT_TRUE(wire.sent.at(1).second.status_query().users().empty());
+  v1::StatusQuery query;
+  query.add_users("cat");
+  calls.OnQuery(IdOf(2), query, kNow);
+  calls.OnTime(kNow + 2 * StatusCalls::kRoundNs);
+  EXPECT_FALSE(viewers.all);
+  EXPECT_TRUE(viewers.users.contains("cat"));
+}
+
 TEST_F(StatusCallsTest, HandsOutTheAnswersInTheOrderInWhichTheyCame) {
-  Ask(heard, {IdOf(1), IdOf(2)});
+  others = {IdOf(1), IdOf(2)};
+  Ask(heard);
   ASSERT_EQ(wire.sent.size(), 2u);
   calls.OnAnswer(IdOf(2), AnswerTo(1));
   EXPECT_FALSE(heard.reply);
@@ -50,7 +135,8 @@ TEST_F(StatusCallsTest, HandsOutTheAnswersInTheOrderInWhichTheyCame) {
 }
 
 TEST_F(StatusCallsTest, TakesAnAnswerOnceAndOnlyOfWhomItAsked) {
-  Ask(heard, {IdOf(1), IdOf(2)});
+  others = {IdOf(1), IdOf(2)};
+  Ask(heard);
   calls.OnAnswer(IdOf(1), AnswerTo(0));
   calls.OnAnswer(IdOf(1), AnswerTo(0));
   calls.OnAnswer(IdOf(3), AnswerTo(0));
@@ -64,7 +150,8 @@ TEST_F(StatusCallsTest, TakesAnAnswerOnceAndOnlyOfWhomItAsked) {
 }
 
 TEST_F(StatusCallsTest, GoesOnWithoutWhoDoesNotAnswerInTime) {
-  Ask(heard, {IdOf(1), IdOf(2)});
+  others = {IdOf(1), IdOf(2)};
+  Ask(heard);
   calls.OnAnswer(IdOf(1), AnswerTo(0));
   EXPECT_EQ(calls.NextDeadline(), kNow + StatusCalls::kWaitNs);
   calls.OnTime(kNow + StatusCalls::kWaitNs - 1);
@@ -75,14 +162,24 @@ TEST_F(StatusCallsTest, GoesOnWithoutWhoDoesNotAnswerInTime) {
   calls.OnAnswer(IdOf(2), AnswerTo(1));  // It is too late, and is dropped.
 }
 
-TEST_F(StatusCallsTest, RefusesMoreThanItKeeps) {
+// Why: root's own status was refused while other users asked without end.
+TEST_F(StatusCallsTest, RefusesMoreThanItKeepsOfAUserAndInAllButRoot) {
+  others = {IdOf(1)};
   std::vector<Heard<Parts>> asked(StatusCalls::kCallsMax);
-  for (Heard<Parts>& one : asked) Ask(one, {IdOf(1)});
-  Ask(heard, {IdOf(1)});
-  ASSERT_TRUE(heard.failure);
-  EXPECT_EQ(heard.failure->code, FailureCode::kResourceExhausted);
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    Ask(asked[i], kNow, {std::to_string(i / StatusCalls::kCallsPerUser)});
+  Heard<Parts> one_more, another, root;
+  Ask(one_more, kNow, {"0"});
+  Ask(another, kNow, {"another"});
+  for (const Heard<Parts>& refused : {one_more, another}) {
+    ASSERT_TRUE(refused.failure);
+    EXPECT_EQ(refused.failure->code, FailureCode::kResourceExhausted);
+  }
+  Ask(root, kNow, {"root", true});
+  EXPECT_FALSE(root.failure);
   calls.Clear();
   EXPECT_TRUE(asked.front().dropped);
+  EXPECT_TRUE(root.dropped);
 }
 
 }  // namespace
