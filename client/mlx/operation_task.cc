@@ -213,7 +213,9 @@ void ScheduleOrThrow(const std::shared_ptr<JoinedGroup>& joined, const Operation
   Payload payload;
   if (operation.kind == OperationKind::kSend) payload = input->data_shared_ptr();
   encoder.dispatch([joined, bound, in, in_bytes, out, hand_over, payload = std::move(payload),
-                    waited = std::move(waited)] {
+                    waited = std::move(waited)]() mutable {
+    const EndOfTask end;
+    const auto until_then = std::move(waited);  // AwaitQueued does not wait for `end`.
     Reported(*joined, hand_over, [&] { Run(joined, bound, in, in_bytes, out.get(), payload); });
   });
 }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 
 #include "client/lib/interrupt.h"
 #include "client/lib/pending_sends.h"
@@ -24,10 +25,12 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 constexpr Seconds kPatience{60};
 constexpr Seconds kToldAfter{10};
+constexpr std::chrono::seconds kKeptMost{5};
 constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C.
 
 std::atomic<std::uint64_t> g_uses{0};  // Under way; and kClosed.
 std::atomic<bool> g_has_ended{false};
+std::atomic<bool> g_keeps_ends{false};
 
 struct Queued {
   std::mutex mutex;
@@ -79,6 +82,12 @@ bool CloseGroups() {
 
 void NoteProcessHasEnded() { g_has_ended = true; }
 bool ProcessHasEnded() { return g_has_ended; }
+
+void KeepLaterEnds() { g_keeps_ends = true; }
+
+EndOfTask::~EndOfTask() {
+  if (g_keeps_ends) std::this_thread::sleep_for(kKeptMost);
+}
 
 QueuedOperation::QueuedOperation() {
   Queued& all = AllQueued();

@@ -8,7 +8,8 @@
 //
 // exit() does this for programs of mlx-c (process_groups.h). Python ends its programs while their
 // threads still run (mlxcomm/groups.py): it waits here, and a group is left with the last object
-// that holds it.
+// that holds it. A thread that asks for Python's lock from then on is ended below MLX's frames, which
+// aborts the process: so no thread learns of an operation that ends after KeepLaterEnds.
 //
 // Owner: the process; never destroyed, because MLX's threads outlive much. Thread: any; uses are one
 // atomic number, so that a forked child finds no lock that is held. Memory: numbers.
@@ -50,5 +51,16 @@ class QueuedOperation {
 // seconds (60). Ctrl-C ends the wait. They end with an error if another rank dies or does not call
 // them.
 void AwaitQueued();
+
+// A task of MLX's streams has one until its end, which waits for the process's from here on; kKeptMost
+// at most, for a program whose exit handlers evaluate something.
+void KeepLaterEnds();
+class EndOfTask {
+ public:
+  EndOfTask() = default;
+  ~EndOfTask();
+  EndOfTask(const EndOfTask&) = delete;
+  EndOfTask& operator=(const EndOfTask&) = delete;
+};
 
 }  // namespace mlxcomm::graph

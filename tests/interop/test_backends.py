@@ -271,7 +271,7 @@ def test_who_dies_of_an_exception_says_which_at_once(cluster):
     dies = ("import threading, time, mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
             "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
             "threading.Thread(target=time.sleep, args=(30,)).start()\n"  # Keeps the process from ending.
-            "raise ValueError('no such layer')\n")
+            "raise ValueError('no such\\nlayer')\n")
     waits = ("import mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
              "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
              "mx.eval(mx.distributed.all_sum(mx.array(1)))\n")

@@ -292,3 +292,56 @@ def test_ranks_of_mlx_launch_meet(tmp_path):
         assert sum("sum 2 [2.0, 2.0]" in line for line in process.lines) == 2, process.lines
     finally:
         process.end()
+
+
+# Why: each rank had a group of one, and trained by itself.
+def test_no_group_means_the_one_job_that_was_joined_and_is_an_error_with_two(cluster):
+    c = cluster(1)
+    code = """
+import sys, mlx.core as mx, mlxcomm
+rank = int(sys.argv[1])
+mlxcomm.init(job="a", rank=rank, size=2)
+print(mlxcomm.all_reduce(mx.ones(1)).item(), mlxcomm.size())
+mlxcomm.init(job="b", rank=1 - rank, size=2)
+try:
+    mlxcomm.size()
+except ValueError as error:
+    print(error)
+"""
+    ranks = [Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": c.socket(0)})
+             for rank in (0, 1)]
+    c.ranks += ranks
+    for rank, process in enumerate(ranks):
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["2.0 2", f"group: this process has joined a (rank {rank} of 2) and b "
+                                          f"(rank {1 - rank} of 2): pass the group of one of them"]
+
+
+# Why: the thread asked for Python's lock when its operation ended, which aborted the process that was ending.
+@pytest.mark.parametrize("again", [False, True])
+def test_a_daemon_thread_in_an_operation_does_not_change_how_the_program_ends(cluster, again):
+    c = cluster(1)
+    code = """
+import sys, threading, mlx.core as mx, mlxcomm
+world = mlxcomm.init(job="job", rank=int(sys.argv[1]), size=2)
+again = sys.argv[2] == "True"
+def operate(times):
+    try:
+        for _ in range(times): mx.eval(mlxcomm.all_reduce(mx.ones(4), group=world))
+    except mlxcomm.RankLostError: print("lost")
+operate(1)
+print("begun", flush=True)
+if world.rank() == 1: sys.stdin.readline()
+threading.Thread(target=operate, args=(10**9 if again else 1,), daemon=world.rank() == 0).start()
+if world.rank() == 0: sys.exit(7)
+"""
+    for _ in range(5):
+        ranks = [Process([sys.executable, "-c", code, str(rank), str(again)], {"MLXCOMM_SOCKET": c.socket(0)},
+                         stdin=subprocess.PIPE) for rank in (0, 1)]
+        c.ranks += ranks
+        for process in ranks:
+            process.wait_for("begun")
+        ranks[1].child.stdin.write("go\n")
+        ranks[1].child.stdin.flush()
+        assert ranks[0].finish() == 7, ranks[0].lines
+        assert ranks[1].finish() == 0, ranks[1].lines

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import threading
-from traceback import format_exception_only
+import time
 from typing import Optional, overload
 
 import mlx.core as mx
@@ -27,6 +27,7 @@ _default_places: dict[int, Place] = {}  # By process.
 _joining: dict = {}
 _DAEMON_GONE = (DaemonLostError, DaemonStoppingError)
 _NO_GROUP, _NAME_BYTES_MAX = -1, 100  # mlxcomm.h
+_LAST_WORDS = 0.1  # Seconds.
 _log = logging.getLogger("mlxcomm")
 _told_of_copies = False
 
@@ -56,8 +57,9 @@ def init(
 
     Args:
         job, rank, size: this process's place. By default the launcher's variables name it: those of
-            `mlxcommctl launch`, mlx.launch, mpirun, srun or torchrun. Where nothing names a rank, the
-            group has one rank, and its operations do nothing.
+            `mlxcommctl launch`, mlx.launch, mpirun, srun or torchrun. Where nothing names a rank, it is
+            the one job that the process has joined before. Else the group has one rank, and its
+            operations do nothing.
         socket: the daemon's Unix socket. By default $MLXCOMM_SOCKET, else the service's, else a private
             daemon is started that ends with its last client.
         timeout: seconds to wait for the other ranks; by default the daemon's, 5 minutes.
@@ -88,12 +90,22 @@ def init(
 
 
 def default_place() -> Place:
-    """This process's place by its environment, which is read again until the process has joined."""
+    """This process's place by its environment, which is read again until the process has joined; where that
+    names none, the one job that it has joined.
+
+    Raises ValueError: it has joined several.
+    """
     pid = os.getpid()
     place = _default_places.get(pid)
     if place is None or (pid, place) not in _worlds or not (place.launched or place.size > 1):
         place = _default_places[pid] = find_place()
-    return place
+    if place.launched or place.size > 1:
+        return place
+    joined = [other for process, other in list(_worlds) if process == pid and other.size > 1]
+    if len(joined) > 1:
+        names = " and ".join(f"{one.job} (rank {one.rank} of {one.size})" for one in joined)
+        raise ValueError(f"group: this process has joined {names}: pass the group of one of them")
+    return joined[0] if joined else place
 
 
 def set_default_place(place: Place) -> None:
@@ -382,12 +394,29 @@ def _leave_for(error):
         return
     _crashed = True
     try:
-        text = "".join(format_exception_only(type(error), error)).strip().splitlines()
-        words = (text[-1] if text else type(error).__name__).encode(errors="replace").decode()
+        words = " ".join(f"{type(error).__name__}: {error}".split()).encode(errors="replace").decode()
         for world in _ours_joined():
             _mlxcomm.leave(world, words)
     except Exception:  # The program's own error must stay visible.
         _log.debug("others were not told", exc_info=True)
+
+
+def _let_threads_go_on():
+    """A thread whose operation has ended must have Python's lock back before Python ends: asking for it later
+    aborts the process (before Python 3.14)."""
+    _mlxcomm.keep_later_ends()
+    waiting = {number: _place_of(frame) for number, frame in sys._current_frames().items()
+               if number != threading.get_ident()}
+    until = time.monotonic() + _LAST_WORDS
+    while waiting and time.monotonic() < until:
+        time.sleep(0.001)
+        now = sys._current_frames()
+        waiting = {number: place for number, place in waiting.items()
+                   if number in now and _place_of(now[number]) == place}
+
+
+def _place_of(frame):
+    return id(frame), frame.f_lasti
 
 
 @atexit.register
@@ -400,6 +429,7 @@ def _close_all() -> None:
             _leave_for(error)
         if _ours_joined() and not _crashed:
             _mlxcomm.await_queued()
+            _let_threads_go_on()
     except KeyboardInterrupt:
         pass
     finally:

@@ -209,6 +209,7 @@ void BindGroups(nb::module_& m) {
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   });
+  m.def("keep_later_ends", &KeepLaterEnds);
   m.def("set_timeout", [](const Group& group, std::uint64_t timeout_ns) {
     mlxcomm_group_set_timeout(Ours(group).handle(), timeout_ns);
   });
