@@ -116,22 +116,21 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
     ++accepted_in_turn_;
     ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
     queue::SilenceSignals(socket.native_handle());  // The process may leave before it is answered.
-    if (hellos_ >= kHellosMax) {
-      Refuse(socket,
-             {FailureCode::kResourceExhausted, kNoRank,
-              absl::StrCat(kHellosMax, " processes are saying hello already: try again")},
-             0);
-      continue;
-    }
     asio::co_spawn(io_, Greet(std::move(socket)), asio::detached);
   }
   accepts_ = false;
 }
 
-bool Acceptor::MaySayHello(const std::optional<queue::PeerCredentials>& who) const {
-  if (!who || who->uid == 0 || who->uid == ::geteuid()) return true;
-  const auto found = hellos_of_.find(who->uid);
-  return found == hellos_of_.end() || found->second < kHellosPerUserMax;
+Failure Acceptor::MaySayHello(const std::optional<queue::PeerCredentials>& who) const {
+  const bool keeps = who && (who->uid == 0 || who->uid == ::geteuid());
+  if (keeps && hellos_ < kHellosMax + kHellosKept) return {};
+  const auto found = who ? hellos_of_.find(who->uid) : hellos_of_.end();
+  const bool fits = found == hellos_of_.end() || found->second < kHellosPerUserMax;
+  if (!keeps && fits && hellos_ < kHellosMax) return {};
+  return {FailureCode::kResourceExhausted, kNoRank,
+          keeps || fits ? absl::StrCat(hellos_, " processes are saying hello already: try again")
+                        : absl::StrCat(kHellosPerUserMax, " processes of user ", who->uid,
+                                       " are saying hello already: try again")};
 }
 
 asio::awaitable<void> Acceptor::LearnUser(uid_t uid, asio::steady_timer& deadline) {
@@ -147,6 +146,9 @@ Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
     user = **found;
     return {};
   }
+  if (found && absl::IsPermissionDenied(found->status())) {
+    return {FailureCode::kPermissionDenied, kNoRank, std::string(found->status().message())};
+  }
   if (found && absl::IsResourceExhausted(found->status())) {
     return {
         FailureCode::kResourceExhausted, kNoRank,
@@ -161,12 +163,8 @@ Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
 asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   const auto credentials = queue::FindPeer(socket.native_handle());
   const int unknown = credentials ? 0 : errno;
-  if (!MaySayHello(credentials)) {
-    Refuse(socket,
-           {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat(kHellosPerUserMax, " processes of user ", credentials->uid,
-                         " are saying hello already: try again")},
-           credentials->pid);
+  if (const Failure full = MaySayHello(credentials); !full.ok()) {
+    Refuse(socket, full, credentials ? credentials->pid : 0);
     co_return;
   }
   const uid_t uid = credentials ? credentials->uid : ~uid_t{0};

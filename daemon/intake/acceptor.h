@@ -6,11 +6,11 @@
 //                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
 //
 // An unknown process costs one socket and one small frame until the deadline; at most kHellosMax hellos
-// are open at once, kHellosPerUserMax of one user (root and the daemon's own user excepted). At most
-// kAcceptsPerTurn are accepted before the next OnTurn(), so that a flood does not hold up the loop.
+// are open at once, kHellosPerUserMax of one user, and kHellosKept besides of root and the daemon's own user. At
+// most kAcceptsPerTurn are accepted before the next OnTurn(), so that a flood does not hold up the loop.
 // Refusals beyond a few a second are summed up in one log line.
 //
-// Owner: Intake. Thread: the loop's; refused() from any. Memory: kHellosMax hellos. The io_context
+// Owner: Intake. Thread: the loop's; refused() from any. Memory: so many hellos. The io_context
 // must not run again once the acceptor has been destroyed.
 #pragma once
 
@@ -59,6 +59,7 @@ class Acceptor {
  public:
   static constexpr std::uint32_t kHellosMax = 64;
   static constexpr std::uint32_t kHellosPerUserMax = 16;
+  static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
   static constexpr std::uint32_t kRefusalsLoggedPerSecond = 5;
 
@@ -102,7 +103,7 @@ class Acceptor {
   // Returns when either is done: the lookup of the user, or the hello's deadline.
   asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
   Failure IdentifyUser(uid_t uid, User& user);
-  bool MaySayHello(const std::optional<queue::PeerCredentials>& who) const;
+  Failure MaySayHello(const std::optional<queue::PeerCredentials>& who) const;
   // Empty: accepted.
   Failure CheckWelcome(const queue::ClientHello& hello,
                        const queue::PeerCredentials& credentials) const;

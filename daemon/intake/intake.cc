@@ -75,7 +75,7 @@ Intake::~Intake() {
 }
 
 Failure Intake::CheckTools(const Peer& peer) const {
-  if (tools_ >= kToolsMax) {
+  if (tools_ >= kToolsMax + (peer.user.sees_all ? kToolsKept : 0)) {
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("it serves ", tools_, " tools already, its limit: end some of them")};
   }
@@ -100,7 +100,7 @@ Failure Intake::OnHello(LocalStream::socket& socket, const queue::ClientHello& h
   const std::uint64_t limit = std::min(ArenaBytesMax(options_), limits_.per_user().arena_bytes);
   const std::uint64_t wanted = hello.arena_bytes == 0 ? limit : std::min(hello.arena_bytes, limit);
   const std::uint64_t arena_bytes = std::max<std::uint64_t>(wanted, 1);
-  Failure failure = limits_.Admit(peer.uid, user.name, arena_bytes);
+  Failure failure = limits_.Admit(peer.uid, user, arena_bytes);
   if (!failure.ok()) return failure;
   UserUse& use = limits_.Of(peer.uid);
   failure = Open(socket, peer, arena_bytes, &use);

@@ -9,7 +9,7 @@
 // README.md, Intake, says how what a client writes into shared memory is checked.
 //
 // Owner: Daemon. Thread: the loop's; Find() and counters() from any, so what Find() reads has a mutex.
-// Memory: at most clients_max + kToolsMax sessions, their arenas and queues until ReleaseMemory(), and what
+// Memory: at most clients_max + kToolsMax + kToolsKept sessions, their arenas and queues until ReleaseMemory(), and what
 // the acceptor has. The io_context must not run again afterwards.
 #pragma once
 
@@ -90,6 +90,7 @@ struct IntakeCounters {
 class Intake final : private HelloListener {
  public:
   static constexpr std::uint32_t kToolsMax = 64;
+  static constexpr std::uint32_t kToolsKept = 16;        // Besides, for those who see all.
   static constexpr std::uint32_t kToolsPerUserMax = 16;  // For users who see only their own jobs.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
   // A doorbell is emptied before the loop sleeps again, and at the latest after this many turns:

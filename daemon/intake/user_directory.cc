@@ -69,7 +69,13 @@ absl::StatusOr<User> UserDirectory::AskSystem(uid_t uid, const UserOptions& opti
   user.sees_all = MaySeeAll(uid);
   if (options.naming != UserNaming::kShared) user.name = NumberName(uid);
   const absl::StatusOr<platform::UserAccount> account = platform::FindAccount(uid);
-  if (absl::IsNotFound(account.status())) return user;  // In a container, say.
+  if (absl::IsNotFound(account.status())) {
+    if (user.sees_all || options.unknown_users) return user;
+    return absl::PermissionDeniedError(
+        absl::StrCat("it does not serve user ", uid,
+                     ", who has no account on this machine: give it one, or "
+                     "set clients { unknown_users: true } in the daemon's configuration"));
+  }
   if (!account.ok()) return account.status();
   const std::string& name = account->name;
   const bool fits =

@@ -40,7 +40,8 @@ struct User {
 
 struct UserOptions {
   UserNaming naming = UserNaming::kShared;
-  std::string operators_group;  // Empty: none.
+  std::string operators_group = {};  // Empty: none.
+  bool unknown_users = false;        // Those without an account are served, too.
 };
 
 class UserDirectory {

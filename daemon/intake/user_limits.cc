@@ -35,19 +35,22 @@ std::string TooLarge(const std::string& who, std::uint64_t used, std::uint64_t w
 
 }  // namespace
 
-Failure UserLimits::Admit(uid_t uid, const std::string& name, std::uint64_t arena_bytes) {
+Failure UserLimits::Admit(uid_t uid, const User& user, std::uint64_t arena_bytes) {
   const auto found = users_.find(uid);
   const Amounts has = found == users_.end() ? Amounts{} : found->second.used;
-  const std::string who = NameOf(uid, name);
-  if (!Fits(used_.clients, 1, all_.clients)) {
+  const std::string who = NameOf(uid, user.name);
+  const std::uint64_t share = user.sees_all ? 0 : 1;
+  const std::uint64_t clients = all_.clients - share * (all_.clients / kKeptShare);
+  const std::uint64_t bytes = all_.arena_bytes - share * (all_.arena_bytes / kKeptShare);
+  if (!Fits(used_.clients, 1, clients)) {
     return Exhausted(TooManyClients("it serves", used_.clients, "clients_max"));
   }
   if (!Fits(has.clients, 1, per_user_.clients)) {
     return Exhausted(TooManyClients(who + " has", has.clients, "clients_per_user_max"));
   }
-  if (!Fits(used_.arena_bytes, arena_bytes, all_.arena_bytes)) {
-    return Exhausted(TooLarge("its clients have", used_.arena_bytes, arena_bytes, all_.arena_bytes,
-                              "arena_bytes_all_max"));
+  if (!Fits(used_.arena_bytes, arena_bytes, bytes)) {
+    return Exhausted(
+        TooLarge("its clients have", used_.arena_bytes, arena_bytes, bytes, "arena_bytes_all_max"));
   }
   if (!Fits(has.arena_bytes, arena_bytes, per_user_.arena_bytes)) {
     return Exhausted(TooLarge(who + " has", has.arena_bytes, arena_bytes, per_user_.arena_bytes,
@@ -55,7 +58,7 @@ Failure UserLimits::Admit(uid_t uid, const std::string& name, std::uint64_t aren
   }
   UserUse& use = users_[uid];
   use.uid = uid;
-  use.name = name;
+  use.name = user.name;
   ++use.used.clients;
   ++used_.clients;
   use.used.arena_bytes += arena_bytes;

@@ -16,6 +16,7 @@
 
 #include <sys/types.h>
 
+#include "daemon/intake/user_directory.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::intake {
@@ -38,8 +39,11 @@ class UserLimits {
   UserLimits(const UserLimits&) = delete;
   UserLimits& operator=(const UserLimits&) = delete;
 
+  // Of all clients' places and arena bytes, one in this many is for those who see all: others cannot take it.
+  static constexpr std::uint64_t kKeptShare = 8;
+
   // Counts a client with such an arena, or returns the limit that it would exceed.
-  Failure Admit(uid_t uid, const std::string& name, std::uint64_t arena_bytes);
+  Failure Admit(uid_t uid, const User& user, std::uint64_t arena_bytes);
   // For an admitted client; it stays until Release().
   UserUse& Of(uid_t uid) { return users_.at(uid); }
   // The client has ended.

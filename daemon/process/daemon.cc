@@ -131,7 +131,8 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   // A private daemon serves its user alone, so there is nobody to keep apart.
   made.all_users = clients.all_users() && !options.is_private;
   made.users = {options.is_private ? intake::UserNaming::kShared : NamingOf(clients.users()),
-                options.is_private ? std::string() : clients.operators_group()};
+                options.is_private ? std::string() : clients.operators_group(),
+                clients.unknown_users()};
   made.per_user = {clients.clients_per_user_max(), clients.arena_bytes_per_user_max(),
                    clients.operations_per_user_max()};
   made.all = {0, clients.arena_bytes_all_max(), clients.operations_max()};

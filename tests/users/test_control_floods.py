@@ -4,6 +4,7 @@ The daemon cuts it, or goes on reading what does no harm. A job beside it goes o
 memory, descriptors and threads are afterwards what they were.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -55,8 +56,8 @@ class Victim(Users):
         assert process.finish() == 0, process.lines
         return process.lines
 
-    def start_flood(self, kind, count=1):
-        process = Process([sys.executable, flood.__file__, str(ANN), self.socket(0), kind, str(count)],
+    def start_flood(self, kind, count=1, user=ANN):
+        process = Process([sys.executable, flood.__file__, str(user), self.socket(0), kind, str(count)],
                           stdin=subprocess.PIPE)
         self.ranks.append(process)
         return process
@@ -177,6 +178,20 @@ def test_asking_without_end_leaves_root_its_places(victim, method):
         assert victim.status(), "root has places of its own"
     process.child.stdin.close()
     assert int(re.findall(r"\d+", process.wait_for("heard"))[0]) > 0
+    victim.expect_exact()
+
+
+# Why: four users held all places, root was refused, and doctor said that no daemon answers.
+def test_root_has_places_that_no_user_takes(victim):
+    users = [70001 + i for i in range(4)]
+    for user in users:
+        victim.start_flood("half_frames", 16, user).wait_for("open")
+    assert victim.status()
+    done = subprocess.run([str(victim.public / "mlxcommctl"), "doctor", "--json", "--socket", victim.socket(0)],
+                          capture_output=True, text=True, user=70005, group=70005, extra_groups=[], cwd="/")
+    [finding] = [one for one in json.loads(done.stdout)["findings"] if one["code"] == "MC101"]
+    assert "refuses: it serves 64 tools already" in finding["found"], finding
+    assert finding["remedy"].startswith("do what it says"), finding
     victim.expect_exact()
 
 

@@ -41,7 +41,7 @@ class Users(Cluster):
     """A cluster whose sockets all users can reach, and processes of theirs."""
 
     def __init__(self, folder, count, client_settings=""):
-        super().__init__(folder, count, client_settings=client_settings)
+        super().__init__(folder, count, client_settings=f"unknown_users: true {client_settings}")
         # With its folders world-readable from the root down, like /tmp.
         self.public = pathlib.Path(tempfile.mkdtemp(prefix="mlxcomm-users-", dir="/tmp"))
         self.public.chmod(0o755)
@@ -295,3 +295,17 @@ def test_who_is_not_root_is_told_that_nobody_else_will_trust_the_daemon(users):
     daemon = c.run_as(BOB, "mlxcommd", "--config", config)
     daemon.wait_for(f"will serve user {BOB} and root alone")
     daemon.wait_for("is ready")
+
+
+# Why: one account may use 65536 user ids that have none, each with places of its own.
+def test_a_user_without_an_account_is_refused_unless_the_configuration_serves_it(tmp_path):
+    c = Users(tmp_path, 1)
+    c.settings = ("", *c.settings[1:])
+    c.start()
+    try:
+        process = c.run_as(ANN, "mlxcommctl", "status")
+        assert process.finish() != 0
+        assert f"it does not serve user {ANN}, who has no account on this machine" in "".join(process.lines)
+        assert "clients { unknown_users: true }" in "".join(process.lines)
+    finally:
+        c.end()

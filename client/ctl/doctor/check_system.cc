@@ -71,6 +71,7 @@ void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& find
 void CheckAbsence(const Facts& facts, Findings& findings) {
   const SystemFacts& system = facts.system;
   const Findings::Values values = {{"why", facts.cluster.why_not}};
+  if (facts.cluster.daemon_refuses) return findings.Add("MC101/refuses", "mlxcommd", values);
   if (facts.cluster.daemon_is_silent) return findings.Add("MC101/silent", "mlxcommd", values);
   if (system.daemon_program.empty()) return findings.Add("MC101/not_installed", "mlxcommd", values);
   if (!system.service_installed) return findings.Add("MC101/no_service", "mlxcommd", values);

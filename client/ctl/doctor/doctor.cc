@@ -48,6 +48,8 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   if (failure.ok()) failure = FetchCheckups(socket_path, cluster.checkups);
   if (failure.ok()) failure = FetchTopology(socket_path, cluster.topology);
   cluster.daemon_answers = failure.ok();
+  cluster.daemon_refuses = failure.code == FailureCode::kResourceExhausted ||
+                           failure.code == FailureCode::kPermissionDenied;
   cluster.daemon_is_silent = failure.code == FailureCode::kUnavailable &&
                              !failure.message.ends_with(kHowToStartIt) &&
                              !failure.message.ends_with(kNotAllowed);

@@ -135,6 +135,7 @@ struct SystemFacts {
 // What the daemon reported, or why there is nothing.
 struct ClusterFacts {
   bool daemon_answers = false;
+  bool daemon_refuses = false;
   bool daemon_is_silent = false;  // There is one, which does not answer in time.
   std::string why_not;
   v1::StatusReply status;

@@ -56,6 +56,9 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      .remedy =
          "it runs, but says nothing: is it stopped (kill -CONT its process), or this machine too "
          "busy? Else end it, and start it again"},
+    {.id = "MC101/refuses",
+     .remedy =
+         "do what it says; root and the daemon's own user have places that others cannot take"},
     {.id = "MC101/no_service",
      .remedy =
          "start it (mlxcommd --config FILE), or make it a service "

@@ -25,6 +25,7 @@
 #include "daemon/control/event_stream.h"
 #include "daemon/control/posted_calls.h"
 #include "daemon/node/node.h"
+#include "daemon/platform/machine.h"
 #include "daemon/work/scratch_pool.h"
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
@@ -66,7 +67,11 @@ class NodeOnALoop {
     node_.OnSessionOpened(kClient, {100, "clients-user", false});
     node_.OnSessionOpened(kAnotherClient, {101, "clients-user", false});
     thread_ = std::thread([this] {
-      while (io_.run_one() > 0) node_.EndTurn();
+      while (!io_.stopped()) {
+        io_.run_one_for(std::chrono::milliseconds(5));
+        node_.AdvanceTo(platform::MonotonicNow());
+        node_.EndTurn();
+      }
     });
   }
   ~NodeOnALoop() {
@@ -105,8 +110,13 @@ class NodeOnALoop {
   ScratchPool scratch_{1 << 20};
   record::FlightRecorder recorder_{"here"};
   record::OperationCounts counts_;
-  node::Node node_{Options(), scratch_, recorder_, counts_, [] { return std::uint64_t{1}; },
-                   port_,     1};
+  node::Node node_{Options(),
+                   scratch_,
+                   recorder_,
+                   counts_,
+                   &platform::MonotonicNow,
+                   port_,
+                   platform::MonotonicNow()};
   std::thread thread_;
 
  public:

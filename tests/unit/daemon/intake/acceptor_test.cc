@@ -193,7 +193,7 @@ TEST_F(AcceptorTest, TellsTheListenersReasonAndCutsItToItsRoom) {
 TEST_F(AcceptorTest, HearsABoundedNumberAtOnce) {
   ASSERT_TRUE(Open().ok());
   std::vector<std::unique_ptr<LocalProcess>> silent;
-  for (std::uint32_t i = 0; i < Acceptor::kHellosMax; ++i) {
+  for (std::uint32_t i = 0; i < Acceptor::kHellosMax + Acceptor::kHellosKept; ++i) {
     silent.push_back(std::make_unique<LocalProcess>(options.socket_path));
     Turn();
   }

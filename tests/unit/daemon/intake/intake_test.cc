@@ -348,12 +348,12 @@ TEST_F(IntakeTest, RefusesClientsBeyondTheLimitUntilOneLeaves) {
 TEST_F(IntakeTest, RefusesToolsBeyondTheirLimit) {
   ASSERT_TRUE(Open().ok());
   std::vector<std::unique_ptr<LocalProcess>> tools;
-  for (std::uint32_t i = 0; i <= Intake::kToolsMax; ++i) {
+  for (std::uint32_t i = 0; i <= Intake::kToolsMax + Intake::kToolsKept; ++i) {
     tools.push_back(Connect(GoodHello(queue::ProcessRole::kTool, 0)));
     ASSERT_NE(tools.back(), nullptr);
   }
   EXPECT_EQ(tools.back()->answer().failure_code, FailureCode::kResourceExhausted);
-  EXPECT_THAT(tools.back()->answer().message, HasSubstr("64 tools"));
+  EXPECT_THAT(tools.back()->answer().message, HasSubstr("80 tools"));
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   ExpectService(*client, diary.opened.back());

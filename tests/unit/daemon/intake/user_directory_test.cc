@@ -85,8 +85,15 @@ TEST_F(UserDirectoryTest, KnowsAUserByNameOnceTheSystemHasSaidIt) {
 }
 
 // Why: in a container numbers have no names; no account's name may look like one.
-TEST_F(UserDirectoryTest, CallsANumberWithoutAccountByTheNumber) {
+// Why: one account may use 65536 numbers without one.
+TEST_F(UserDirectoryTest, KnowsNobodyWithoutAnAccount) {
   UserDirectory directory(io, {UserNaming::kByName, "no-such-group-here"});
+  Learn(directory, kSomebody);
+  EXPECT_TRUE(absl::IsPermissionDenied(directory.Find(kSomebody, now())->status()));
+}
+
+TEST_F(UserDirectoryTest, CallsANumberWithoutAccountByTheNumberWhereAsked) {
+  UserDirectory directory(io, {UserNaming::kByName, "no-such-group-here", true});
   Learn(directory, kSomebody);
   EXPECT_EQ((**directory.Find(kSomebody, now())).name, "#4000000123");
   EXPECT_FALSE((**directory.Find(kSomebody, now())).sees_all);

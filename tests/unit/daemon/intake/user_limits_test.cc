@@ -24,36 +24,48 @@ class UserLimitsTest : public testing::Test {
 };
 
 TEST_F(UserLimitsTest, OneUsersClientsLeaveRoomForTheOthers) {
-  ASSERT_TRUE(limits.Admit(kAnn, "ann", 1).ok());
-  ASSERT_TRUE(limits.Admit(kAnn, "ann", 1).ok());
-  ExpectRefusal(limits.Admit(kAnn, "ann", 1), "user ann has 2 clients already",
+  ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 1).ok());
+  ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 1).ok());
+  ExpectRefusal(limits.Admit(kAnn, {"ann", true}, 1), "user ann has 2 clients already",
                 "clients_per_user_max");
-  ASSERT_TRUE(limits.Admit(kBob, "bob", 1).ok());
-  ExpectRefusal(limits.Admit(kBob, "bob", 1), "3 clients already", "clients_max");
+  ASSERT_TRUE(limits.Admit(kBob, {"bob", true}, 1).ok());
+  ExpectRefusal(limits.Admit(kBob, {"bob", true}, 1), "3 clients already", "clients_max");
   limits.Leave(limits.Of(kAnn));
-  EXPECT_TRUE(limits.Admit(kBob, "bob", 1).ok());
+  EXPECT_TRUE(limits.Admit(kBob, {"bob", true}, 1).ok());
 }
 
 // Why: an arena's pages exist until no operation uses them, even if the process has gone.
 TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
-  ASSERT_TRUE(limits.Admit(kAnn, "ann", 600).ok());
-  ExpectRefusal(limits.Admit(kAnn, "ann", 500),
+  ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 600).ok());
+  ExpectRefusal(limits.Admit(kAnn, {"ann", true}, 500),
                 "user ann has 600 bytes of arenas, and 500 more are beyond 1000",
                 "arena_bytes_per_user_max");
-  ASSERT_TRUE(limits.Admit(kBob, "bob", 900).ok());
-  ExpectRefusal(limits.Admit(kBob, "bob", 100),
+  ASSERT_TRUE(limits.Admit(kBob, {"bob", true}, 900).ok());
+  ExpectRefusal(limits.Admit(kBob, {"bob", true}, 100),
                 "1500 bytes of arenas, and 100 more are beyond 1500", "arena_bytes_all_max");
   limits.Leave(limits.Of(kAnn));
-  EXPECT_FALSE(limits.Admit(kBob, "bob", 100).ok());
+  EXPECT_FALSE(limits.Admit(kBob, {"bob", true}, 100).ok());
   limits.Release(limits.Of(kAnn), 600, 0);
-  EXPECT_TRUE(limits.Admit(kBob, "bob", 100).ok());
+  EXPECT_TRUE(limits.Admit(kBob, {"bob", true}, 100).ok());
   ASSERT_EQ(limits.Users().size(), 1u) << "nothing is left of ann's";
   EXPECT_EQ(limits.Users()[0].used.arena_bytes, 1000u);
 }
 
+// Why: four users with all the places there are left root none.
+TEST_F(UserLimitsTest, KeepsPlacesForThoseWhoSeeAll) {
+  UserLimits many{{16, 1000, 3}, {16, 1600, 4}};
+  for (int i = 0; i < 14; ++i) ASSERT_TRUE(many.Admit(kAnn, {"ann", false}, 1).ok());
+  ExpectRefusal(many.Admit(kBob, {"bob", false}, 1), "14 clients already", "clients_max");
+  EXPECT_TRUE(many.Admit(kBob, {"root", true}, 1).ok());
+  UserLimits memory{{16, 1600, 3}, {16, 1600, 4}};
+  ASSERT_TRUE(memory.Admit(kAnn, {"ann", false}, 1400).ok());
+  EXPECT_FALSE(memory.Admit(kAnn, {"ann", false}, 1).ok());
+  EXPECT_TRUE(memory.Admit(kBob, {"root", true}, 200).ok());
+}
+
 TEST_F(UserLimitsTest, AnOperationTooManyIsRefusedAndCountsUntilItEnds) {
-  ASSERT_TRUE(limits.Admit(kAnn, "ann", 1).ok());
-  ASSERT_TRUE(limits.Admit(kBob, "", 1).ok());
+  ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 1).ok());
+  ASSERT_TRUE(limits.Admit(kBob, {"", true}, 1).ok());
   UserUse& ann = limits.Of(kAnn);
   UserUse& bob = limits.Of(kBob);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(limits.BeginOperation(ann).ok());
@@ -73,10 +85,10 @@ TEST_F(UserLimitsTest, AnOperationTooManyIsRefusedAndCountsUntilItEnds) {
 // Why: an entry goes when it is unused, and not before: a second client of the user may be on its
 // way while the first one's arena is released.
 TEST_F(UserLimitsTest, AUserIsForgottenWithItsLastClientAndArena) {
-  ASSERT_TRUE(limits.Admit(kAnn, "ann", 10).ok());
+  ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 10).ok());
   UserUse& ann = limits.Of(kAnn);
   limits.Leave(ann);
-  ASSERT_TRUE(limits.Admit(kAnn, "ann", 20).ok());
+  ASSERT_TRUE(limits.Admit(kAnn, {"ann", true}, 20).ok());
   limits.Release(ann, 10, 0);
   ASSERT_EQ(limits.Users().size(), 1u);
   EXPECT_EQ(limits.Users()[0].used.clients, 1u);
@@ -87,9 +99,9 @@ TEST_F(UserLimitsTest, AUserIsForgottenWithItsLastClientAndArena) {
 
 TEST_F(UserLimitsTest, ASumThatWouldOverflowIsRefused) {
   UserLimits wide({9, ~std::uint64_t{0}, 9}, {9, ~std::uint64_t{0}, 9});
-  ASSERT_TRUE(wide.Admit(kAnn, "ann", ~std::uint64_t{0} - 5).ok());
-  EXPECT_FALSE(wide.Admit(kAnn, "ann", 6).ok());
-  EXPECT_TRUE(wide.Admit(kAnn, "ann", 5).ok());
+  ASSERT_TRUE(wide.Admit(kAnn, {"ann", true}, ~std::uint64_t{0} - 5).ok());
+  EXPECT_FALSE(wide.Admit(kAnn, {"ann", true}, 6).ok());
+  EXPECT_TRUE(wide.Admit(kAnn, {"ann", true}, 5).ok());
 }
 
 }  // namespace
