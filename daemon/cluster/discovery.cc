@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -63,20 +64,37 @@ void Discovery::OnInterfaceUp(const Interface& interface, std::uint64_t now_ns) 
   port.facts = interface;
   port.nonce = port.nonce_before = options_.random();
   port.nonce_made_ns = now_ns;
-  port.tokens_filled_ns = now_ns;
+  port.salt = options_.random();
   SayHello(port, now_ns);
 }
 
-bool Discovery::TakeToken(Port& port, std::uint64_t now_ns) {
-  constexpr std::uint64_t kTokenNs = 1'000'000'000 / kHellosPerSecond;
-  const std::uint64_t more = (now_ns - port.tokens_filled_ns) / kTokenNs;
-  if (more > 0) {
-    port.tokens = std::min(port.tokens + more, kHellosPerSecond);
-    port.tokens_filled_ns += more * kTokenNs;
+Discovery::Key Discovery::KeyOf(const Port& port, const wire::DiscoveryHello& hello) {
+  return {port.facts.name, NodeId{hello.node_id},
+          std::string(fabric::TextOf(hello.interface_name))};
+}
+
+bool Discovery::Ration::Take(std::uint64_t now_ns) {
+  constexpr std::uint64_t kProofNs = 1'000'000'000 / kProofsPerSecond;
+  if (const std::uint64_t more = (now_ns - filled_ns) / kProofNs; more > 0) {
+    left = std::min(left + more, kProofsAtOnce);
+    filled_ns += more * kProofNs;
   }
-  if (port.tokens == 0) return false;
-  --port.tokens;
+  if (left == 0) return false;
+  --left;
   return true;
+}
+
+// Strangers that say hello from one address use up one ration. Those that invent addresses use up all,
+// and a neighbour still has its own.
+bool Discovery::MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHello& claimed,
+                         std::uint64_t now_ns) const {
+  std::array<std::uint64_t, 2> halves;
+  std::memcpy(halves.data(), claimed.address.data(), sizeof halves);
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  const std::uint64_t mixed = ((halves[0] ^ port.salt) * kOdd ^ halves[1]) * kOdd;
+  Ration& ration = port.rations[(mixed ^ mixed >> 32) * kOdd >> 56];
+  static_assert(kRationsMax == 256);
+  return ration.Take(now_ns) || (known != nullptr && known->ration.Take(now_ns));
 }
 
 const HelloSeal* Discovery::SealOf(std::span<const std::uint8_t> datagram,
@@ -101,18 +119,22 @@ void Discovery::OnDatagram(const std::string& interface, const wire::AddressByte
     if (foreign) found->second.foreign_ns = now_ns;
     return;
   }
-  if (!TakeToken(found->second, now_ns)) {
+  wire::DiscoveryHello claimed;
+  std::memcpy(&claimed, datagram.data(), sizeof claimed);
+  const auto at = neighbours_.find(KeyOf(found->second, claimed));
+  Neighbour* const known = at == neighbours_.end() ? nullptr : &at->second;
+  // From elsewhere than it says: somebody plays it back, perhaps to the node that has said it.
+  if (claimed.address != from || (known != nullptr && IsRepeated(*known, claimed))) {
+    ++counters_.replayed;
+    return;
+  }
+  if (!MayCheck(found->second, known, claimed, now_ns)) {
     ++counters_.over_limit;
     return;
   }
   const std::optional<wire::DiscoveryHello> hello = seal->Open(datagram);
   if (!hello.has_value()) {
     ++counters_.forged;
-    return;
-  }
-  // From elsewhere than it says: somebody plays it back, perhaps to who has said it.
-  if (hello->address != from) {
-    ++counters_.replayed;
     return;
   }
   if (hello->node_id == options_.self.bytes) return OnOwnHello(found->second, *hello, now_ns);
@@ -144,18 +166,24 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
   }
 }
 
-// Also takes note of it.
-bool Discovery::IsRepeated(Neighbour& neighbour, const wire::DiscoveryHello& hello) const {
-  if (hello.sequence > neighbour.sequence) {
-    const std::uint64_t ahead = hello.sequence - neighbour.sequence;
-    neighbour.window = ahead < kWindow ? neighbour.window << ahead | 1 : 1;
-    neighbour.sequence = hello.sequence;
-    return false;
-  }
+// It has been heard before, or was said in a life that has ended.
+bool Discovery::IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHello& hello) {
+  if (hello.incarnation != neighbour.incarnation)
+    return std::ranges::count(neighbour.ended_incarnations, hello.incarnation) != 0;
+  if (hello.sequence > neighbour.sequence) return false;
   const std::uint64_t behind = neighbour.sequence - hello.sequence;
-  if (behind >= kWindow || (neighbour.window >> behind & 1) != 0) return true;
-  neighbour.window |= std::uint64_t{1} << behind;
-  return false;
+  return behind >= kWindow || (neighbour.window >> behind & 1) != 0;
+}
+
+// Of its incarnation, and not repeated.
+void Discovery::TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello) {
+  if (hello.sequence <= neighbour.sequence) {
+    neighbour.window |= std::uint64_t{1} << (neighbour.sequence - hello.sequence);
+    return;
+  }
+  const std::uint64_t ahead = hello.sequence - neighbour.sequence;
+  neighbour.window = ahead < kWindow ? neighbour.window << ahead | 1 : 1;
+  neighbour.sequence = hello.sequence;
 }
 
 // The neighbour that has been silent the longest goes, if it is lost.
@@ -170,23 +198,13 @@ bool Discovery::MakeRoom(std::uint64_t now_ns) {
 }
 
 void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns) {
-  const NodeId node{hello.node_id};
-  const Key key{port.facts.name, node, std::string(fabric::TextOf(hello.interface_name))};
+  const Key key = KeyOf(port, hello);
   const auto known = neighbours_.find(key);
   const wire::HeardNode* const entry = EntryOf(options_.self, hello);
   const bool has_heard_us =
       entry != nullptr && (entry->nonce == port.nonce || entry->nonce == port.nonce_before);
-  if (known != neighbours_.end() && known->second.incarnation == hello.incarnation) {
-    if (IsRepeated(known->second, hello)) {
-      ++counters_.replayed;
-      return;
-    }
-  } else {
-    const bool has_ended =
-        known != neighbours_.end() &&
-        std::ranges::count(known->second.ended_incarnations, hello.incarnation) != 0;
-    if (has_ended || (entry != nullptr && !has_heard_us)) ++counters_.replayed;
-    if (has_ended) return;
+  if (known == neighbours_.end() || known->second.incarnation != hello.incarnation) {
+    if (entry != nullptr && !has_heard_us) ++counters_.replayed;
     if (!has_heard_us) return Repeat(port, hello, /*asks_back=*/true, now_ns);
     if (known == neighbours_.end() && !MakeRoom(now_ns)) {
       ++counters_.over_limit;
@@ -199,12 +217,12 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
     auto& ended = neighbour.ended_incarnations;
     std::rotate(ended.begin(), ended.end() - 1, ended.end());
     ended.front() = std::exchange(neighbour.incarnation, hello.incarnation);
-    neighbour.sequence = hello.sequence;
-    neighbour.window = 1;
+    neighbour.sequence = neighbour.window = 0;
   }
+  TakeNote(neighbour, hello);
   const bool changed = neighbour.address != hello.address || neighbour.port != hello.port ||
                        neighbour.IsLost(now_ns);
-  neighbour.id = node;
+  neighbour.id = std::get<1>(key);
   neighbour.name = std::string(fabric::TextOf(hello.node_name));
   neighbour.local_interface = port.facts.name;
   neighbour.remote_interface = std::get<2>(key);
@@ -238,6 +256,7 @@ void Discovery::Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_
 void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
   if (now_ns - port.nonce_made_ns >= kNonceNs) {
     port.nonce_before = std::exchange(port.nonce, options_.random());
+    port.salt = options_.random();
     port.nonce_made_ns = now_ns;
   }
   wire::DiscoveryHello hello{};

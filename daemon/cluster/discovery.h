@@ -54,13 +54,22 @@ class Discovery {
   static constexpr std::uint64_t kLostNs = 10'000'000'000;
   static constexpr std::uint64_t kDialNs = 60'000'000'000;
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
-  // Hellos that are looked at, on each interface.
-  static constexpr std::uint64_t kHellosPerSecond = 500;
+  // Each interface has so many rations of proofs that are checked: for a second, and at once.
+  static constexpr std::size_t kRationsMax = 256;
+  static constexpr std::uint64_t kProofsPerSecond = 100;
+  static constexpr std::uint64_t kProofsAtOnce = 20;
 
   struct Interface {
     std::string name;
     wire::AddressBytes address{};  // Link-local.
     std::uint16_t port = 0;        // Where this node listens on it.
+  };
+  // What may be checked of some sender's hellos.
+  struct Ration {
+    std::uint64_t left = kProofsAtOnce;
+    std::uint64_t filled_ns = 0;
+
+    bool Take(std::uint64_t now_ns);
   };
   struct Neighbour {
     NodeId id;
@@ -76,6 +85,7 @@ class Discovery {
     std::uint64_t sequence = 0;  // The highest so far, and which of the 64 up to it have come.
     std::uint64_t window = 0;
     std::array<std::uint64_t, 4> ended_incarnations{};
+    Ration ration;  // Used where strangers have left none of the address's.
 
     bool IsLost(std::uint64_t now_ns) const { return now_ns - heard_ns >= kLostNs; }
   };
@@ -129,17 +139,19 @@ class Discovery {
     std::uint64_t next_hello_ns = 0;
     std::uint64_t last_hello_ns = 0;
     std::vector<wire::HeardNode> to_repeat;
-    std::uint64_t tokens = kHellosPerSecond;
-    std::uint64_t tokens_filled_ns = 0;
+    std::uint64_t salt = 0;  // Nobody knows which addresses share a ration.
+    std::array<Ration, kRationsMax> rations;
     InterfaceFault fault;
     std::uint64_t fault_ns = 0;  // When that was seen last.
     std::uint64_t foreign_ns = 0;
   };
 
-  bool TakeToken(Port& port, std::uint64_t now_ns);
+  bool MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHello& claimed,
+                std::uint64_t now_ns) const;
   void OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
   void OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
-  bool IsRepeated(Neighbour& neighbour, const wire::DiscoveryHello& hello) const;
+  static bool IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHello& hello);
+  static void TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello);
   bool MakeRoom(std::uint64_t now_ns);
   void Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back, std::uint64_t now_ns);
   void SayHello(Port& port, std::uint64_t now_ns);
@@ -147,6 +159,7 @@ class Discovery {
   Occupants FindOccupants(std::uint64_t now_ns) const;
   bool IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const;
   void SetDialed(Neighbour& neighbour, const std::string& address);
+  static Key KeyOf(const Port& port, const wire::DiscoveryHello& hello);
   const HelloSeal* SealOf(std::span<const std::uint8_t> datagram, HelloSeal::Look& look) const;
 
   DiscoveryOptions options_;

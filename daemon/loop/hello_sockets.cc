@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -79,8 +80,13 @@ void HelloSockets::Look() {
       left_out_[one.name] = std::move(why);
       continue;
     }
-    wanted[one.name] = {one.name, one.index, *platform::LinkLocalAddressOf(one),
-                        wire::kDiscoveryGroup, options_.port};
+    wanted[one.name] = {one.name,
+                        one.index,
+                        *platform::LinkLocalAddressOf(one),
+                        wire::kDiscoveryGroup,
+                        options_.port,
+                        sizeof(wire::DiscoveryHello),
+                        std::bit_cast<std::array<std::uint8_t, 8>>(wire::kDiscoveryMagic)};
   }
   std::vector<std::string> gone;
   for (const auto& [name, port] : ports_) {
@@ -149,35 +155,33 @@ void HelloSockets::WatchSocket(const std::string& interface) {
                           const auto found = ports_.find(interface);
                           if (found == ports_.end() || found->second->number != number) return;
                           Read(interface, *found->second, platform::MonotonicNow());
-                          if (!found->second->rests) WatchSocket(interface);
+                          if (found->second->rests_until_ns == 0) WatchSocket(interface);
                           SetTimer();
                         });
 }
 
 void HelloSockets::Read(const std::string& interface, Port& port, std::uint64_t now_ns) {
-  if (now_ns - port.slice_ns >= kSliceNs) {
-    port.slice_ns = now_ns;
-    port.read_in_slice = 0;
-  }
   // One byte more than a hello has, so that a longer one is seen to be none.
   std::array<std::uint8_t, sizeof(wire::DiscoveryHello) + 1> bytes;
-  for (std::uint32_t i = 0; i < kReadAtOnce; ++i) {
-    if (port.read_in_slice >= kReadPerSlice) {
-      port.rests = true;
-      return;
-    }
+  std::uint32_t read = 0;
+  for (; read < kReadAtOnce; ++read) {
     const auto received = port.socket.Receive(bytes);
-    if (!received.has_value()) return;
-    ++port.read_in_slice;
+    if (!received.has_value()) break;
     if (!received->is_here) continue;
     node_.OnHello(interface, received->from, std::span(bytes).first(received->bytes));
   }
+  const bool is_often = now_ns - std::exchange(port.read_ns, now_ns) < kSeldomNs;
+  if (read < kReadAtOnce && !is_often) return;
+  const auto resting = std::ranges::count_if(
+      ports_, [](const auto& one) { return one.second->rests_until_ns != 0; });
+  port.rests_until_ns =
+      platform::MonotonicNow() + kRestNs * static_cast<std::uint64_t>(resting + 1);
 }
 
 void HelloSockets::WakeRested(std::uint64_t now_ns) {
   for (const auto& [name, port] : ports_) {
-    if (!port->rests || now_ns - port->slice_ns < kSliceNs) continue;
-    port->rests = false;
+    if (port->rests_until_ns == 0 || now_ns < port->rests_until_ns) continue;
+    port->rests_until_ns = 0;
     WatchSocket(name);
   }
 }
@@ -186,7 +190,7 @@ void HelloSockets::SetTimer() {
   if (stopped_) return;
   std::uint64_t next = next_look_ns_;
   for (const auto& [name, port] : ports_) {
-    if (port->rests) next = std::min(next, port->slice_ns + kSliceNs);
+    if (port->rests_until_ns != 0) next = std::min(next, port->rests_until_ns);
   }
   if (next == timer_ns_) return;
   timer_ns_ = next;
@@ -224,7 +228,12 @@ void HelloSockets::Send(const std::string& interface, const wire::DiscoveryHello
 
 void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
   std::map<std::string, cluster::InterfaceFault> faults = left_out_;
-  for (const auto& [name, port] : ports_) faults[name] = port->fault;
+  std::uint64_t unread = 0;
+  for (const auto& [name, port] : ports_) {
+    faults[name] = port->fault;
+    unread += port->socket.CountUnread();
+  }
+  status.set_unread(unread);
   for (const auto& [name, fault] : faults) {
     v1::DiscoveryInterface& told = *status.add_interfaces();
     told.set_name(name);

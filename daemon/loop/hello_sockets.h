@@ -5,8 +5,8 @@
 //                                └ cannot (an address of just now) ─▶ again in 250 ms
 //   datagrams ─▶ node ─▶ hellos out
 //
-// Of each interface at most kReadAtOnce datagrams are read at a time, and kReadPerSlice in a tenth of a
-// second. Others wait in the kernel, whose buffer is bounded too.
+// At most kReadAtOnce datagrams are read at a time. An interface on which they come often then rests, so
+// that payload moves, and all together read at most 128,000 a second. Others wait in the kernel's buffer.
 //
 // Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: two sockets an interface.
 #pragma once
@@ -61,9 +61,9 @@ class HelloSockets final {
   void Describe(v1::DiscoveryStatus& status) const;
 
  private:
-  static constexpr std::uint32_t kReadAtOnce = 32;
-  static constexpr std::uint32_t kReadPerSlice = 128;
-  static constexpr std::uint64_t kSliceNs = 100'000'000;
+  static constexpr std::uint32_t kReadAtOnce = 64;
+  static constexpr std::uint64_t kRestNs = 500'000;  // For each that rests.
+  static constexpr std::uint64_t kSeldomNs = 5'000'000;
   static constexpr std::uint64_t kTryAgainNs = 250'000'000;
   // Where the system tells of no changes, and to be sure.
   static constexpr std::uint64_t kLookAgainNs = 30'000'000'000;
@@ -77,10 +77,9 @@ class HelloSockets final {
     std::uint64_t number = 0;  // Which opening this is.
     platform::MulticastSocket::Place place;
     std::string listening;  // As it was added to the fabric.
-    std::uint32_t read_in_slice = 0;
-    std::uint64_t slice_ns = 0;     // When it began.
-    bool rests = false;             // Has read enough in it.
-    cluster::InterfaceFault fault;  // Why nothing could be sent.
+    std::uint64_t read_ns = 0;
+    std::uint64_t rests_until_ns = 0;  // 0: it does not rest.
+    cluster::InterfaceFault fault;     // Why nothing could be sent.
   };
 
   void Look();

@@ -7,6 +7,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#if defined(__linux__)
+#include <linux/filter.h>
+#include <linux/sock_diag.h>
+#endif
 
 #include <cerrno>
 #include <cstring>
@@ -45,6 +49,30 @@ int BindToInterface(const FileDescriptor& socket, const MulticastSocket::Place& 
 #endif
 }
 
+// The system drops others before they wake anybody, if it can.
+bool Filter([[maybe_unused]] const FileDescriptor& socket, const MulticastSocket::Place& place) {
+  if (place.bytes == 0) return true;
+#if defined(SO_ATTACH_FILTER)
+  constexpr std::uint32_t kHeadBytes = 8;  // Of UDP, with which a socket's datagrams begin here.
+  std::array<std::uint32_t, 2> words;
+  std::memcpy(words.data(), place.beginning.data(), sizeof words);
+  std::array<sock_filter, 8> program = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kHeadBytes + place.bytes, 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kHeadBytes),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(words[0]), 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kHeadBytes + sizeof words[0]),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(words[1]), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+  }};
+  const sock_fprog filter = {program.size(), program.data()};
+  return ::setsockopt(socket.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
+#else
+  return true;
+#endif
+}
+
 bool Prepare(const FileDescriptor& socket, const MulticastSocket::Place& place) {
   const auto index = static_cast<int>(place.index);
   if (!socket.valid() || ::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0 ||
@@ -56,7 +84,8 @@ bool Prepare(const FileDescriptor& socket, const MulticastSocket::Place& place) 
 #if defined(__APPLE__)
   if (!Set(socket, SOL_SOCKET, SO_REUSEPORT, 1)) return false;
 #endif
-  if (!Set(socket, SOL_SOCKET, SO_RCVBUF, MulticastSocket::kReceiveBytesMax) ||
+  if (!Filter(socket, place) ||
+      !Set(socket, SOL_SOCKET, SO_RCVBUF, MulticastSocket::kReceiveBytesMax) ||
       !Set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 1) ||
       !Set(socket, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) ||
       !Set(socket, IPPROTO_IPV6, IPV6_MULTICAST_IF, index) ||
@@ -151,6 +180,16 @@ std::optional<MulticastSocket::Received> MulticastSocket::Receive(
     std::memcpy(received.from.data(), &from.sin6_addr, received.from.size());
     return received;
   }
+}
+
+std::uint64_t MulticastSocket::CountUnread() const {
+#if defined(SO_MEMINFO)
+  std::array<std::uint32_t, SK_MEMINFO_VARS> facts{};
+  socklen_t bytes = sizeof facts;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_MEMINFO, facts.data(), &bytes) == 0)
+    return facts[SK_MEMINFO_DROPS];
+#endif
+  return 0;
 }
 
 }  // namespace mlxcomm::platform

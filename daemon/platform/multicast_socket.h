@@ -4,7 +4,7 @@
 // Several processes of a machine may each have one for the same group and port. Datagrams that it
 // sends do not come back to this machine.
 //
-// Owner: its maker. Thread: one. Memory: the kernel's buffer, kReceiveBytesMax.
+// Owner: its maker. Thread: one. Memory: the kernel's buffer, which has kReceiveBytesMax at most.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace mlxcomm::platform {
 class MulticastSocket {
  public:
   using Address = std::array<std::uint8_t, 16>;
-  static constexpr int kReceiveBytesMax = 256 * 1024;
+  static constexpr int kReceiveBytesMax = 1024 * 1024;
 
   struct Place {
     std::string interface;
@@ -31,6 +31,9 @@ class MulticastSocket {
     Address source{};         // The interface's link-local address.
     Address group{};          // ff02::/16
     std::uint16_t port = 0;
+    // Only datagrams of this size (0: any) that begin so are received; on macOS, all are.
+    std::uint16_t bytes = 0;
+    std::array<std::uint8_t, 8> beginning{};
   };
   // UNAVAILABLE: the system's reason, for people.
   static absl::StatusOr<MulticastSocket> Open(const Place& place);
@@ -47,6 +50,8 @@ class MulticastSocket {
   };
   // Does not wait. Nothing: there is none.
   std::optional<Received> Receive(std::span<std::uint8_t> into) const;
+  // Those that came and were not received, as far as the system says (macOS does not).
+  std::uint64_t CountUnread() const;
 
  private:
   MulticastSocket(FileDescriptor socket, Place place)

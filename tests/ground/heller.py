@@ -2,8 +2,9 @@
 
 garbage    random bytes, of many lengths
 foreign    hellos of another cluster
-forged     hellos with the tag of those that are heard, but without a proof
+forged     hellos with the tag of those that are heard and the sender's own address, but without a proof
 replay     what is heard, again and again
+mixed      all of these, and what is heard, cut or with a byte changed
 """
 
 import os
@@ -20,6 +21,7 @@ MAGIC = int(re.search(r"kDiscoveryMagic = (0x[0-9a-f]+)", HELLO).group(1), 16)
 VERSION = int(re.search(r"kDiscoveryVersion = (\d+)", HELLO).group(1))
 BYTES = int(re.search(r"sizeof\(DiscoveryHello\) == (\d+)", HELLO).group(1))
 GROUP = "ff02::4d4c:5843"
+ADDRESS_AT = 64
 HEAD = struct.Struct("<QII8s")
 
 
@@ -35,20 +37,41 @@ def open_socket(interface, port):
     return opened, (GROUP, port, 0, index)
 
 
-def hello(tag):
-    return HEAD.pack(MAGIC, VERSION, 0, tag) + os.urandom(BYTES - HEAD.size)
+def hello(tag, address):
+    bytes_ = bytearray(HEAD.pack(MAGIC, VERSION, 0, tag) + os.urandom(BYTES - HEAD.size))
+    bytes_[ADDRESS_AT:ADDRESS_AT + len(address)] = address
+    return bytes(bytes_)
+
+
+def own_address(interface):
+    """Its link-local one."""
+    with open("/proc/net/if_inet6", encoding="ascii") as file:
+        fields = [line.split() for line in file]
+    return next(bytes.fromhex(one[0]) for one in fields if one[5] == interface and one[3] == "20")
+
+
+def changed(recorded):
+    at = random.randrange(HEAD.size, len(recorded))
+    return recorded[:at] + bytes([recorded[at] ^ 1]) + recorded[at + 1:]
 
 
 def main():
     interface, port, what, how_many = sys.argv[1:]
     opened, to = open_socket(interface, int(port))
+    address = own_address(interface)
     recorded = []
-    while what in ("forged", "replay") and len(recorded) < 4:
-        recorded.append(opened.recv(2048))
+    while what in ("forged", "replay", "mixed") and len(recorded) < 4:
+        heard, sender = opened.recvfrom(2048)
+        if socket.inet_pton(socket.AF_INET6, sender[0].split("%")[0]) != address:
+            recorded.append(heard)
     tag = recorded[0][16:24] if recorded else os.urandom(8)
-    filling = {"garbage": lambda: os.urandom(random.choice((0, 1, 24, BYTES - 1, BYTES, 1400))),
-               "foreign": lambda: hello(tag), "forged": lambda: hello(tag),
-               "replay": lambda: random.choice(recorded)}[what]
+    kinds = {"garbage": lambda: os.urandom(random.choice((0, 1, 24, BYTES - 1, BYTES, 1400))),
+             "foreign": lambda: hello(os.urandom(8), address),
+             "forged": lambda: hello(tag, address),
+             "replay": lambda: random.choice(recorded),
+             "cut": lambda: random.choice(recorded)[:random.randrange(BYTES)],
+             "changed": lambda: changed(random.choice(recorded))}
+    filling = (lambda: random.choice(list(kinds.values()))()) if what == "mixed" else kinds[what]
     some = [filling() for _ in range(64)]  # Made beforehand: sending alone should take time.
     print("begins", flush=True)
     sent = 0

@@ -100,6 +100,23 @@ class MulticastSocketOnCablesTest : public testing::Test {
   }
 };
 
+// Why: a flood of them would keep a daemon busy with reading.
+TEST_F(MulticastSocketOnCablesTest, ReceivesOnlyTheSizeAndBeginningThatItAsksFor) {
+  auto place = PlaceOf("one-r");
+  ASSERT_TRUE(place.has_value());
+  place->bytes = 12;
+  place->beginning = {'m', 'l', 'x', 'c', 'o', 'm', 'm', '1'};
+  const auto left = OpenOn("one-l"), right = MulticastSocket::Open(*place);
+  ASSERT_TRUE(left.ok() && right.ok()) << left.status() << right.status();
+  for (const std::string text :
+       {"", "mlxcomm1abc", "mlxcomm1abcde", "Mlxcomm1abcd", "mlxcomm2abcd"}) {
+    ASSERT_TRUE(Say(*left, text).ok());
+  }
+  ASSERT_TRUE(Say(*left, "mlxcomm1abcd").ok());
+  EXPECT_EQ(Hear(*right), "mlxcomm1");  // As much as the test reads of it.
+  EXPECT_EQ(right->CountUnread(), 5u);
+}
+
 TEST_F(MulticastSocketOnCablesTest, IsHeardAtTheOtherEndAndNowhereElse) {
   const auto left = OpenOn("one-l"), right = OpenOn("one-r"), other = OpenOn("two-l"),
              far = OpenOn("two-r");
