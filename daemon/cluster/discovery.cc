@@ -175,7 +175,7 @@ bool Discovery::IsRepeated(const Neighbour& neighbour, const wire::DiscoveryHell
   return behind >= kWindow || (neighbour.window >> behind & 1) != 0;
 }
 
-// Of its incarnation, and not repeated.
+// The hello is one of the neighbour's incarnation, and new.
 void Discovery::TakeNote(Neighbour& neighbour, const wire::DiscoveryHello& hello) {
   if (hello.sequence <= neighbour.sequence) {
     neighbour.window |= std::uint64_t{1} << (neighbour.sequence - hello.sequence);

@@ -54,7 +54,7 @@ class Discovery {
   static constexpr std::uint64_t kLostNs = 10'000'000'000;
   static constexpr std::uint64_t kDialNs = 60'000'000'000;
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
-  // Each interface has so many rations of proofs that are checked: for a second, and at once.
+  // How many rations of proofs an interface has, and what each allows in a second, and at once.
   static constexpr std::size_t kRationsMax = 256;
   static constexpr std::uint64_t kProofsPerSecond = 100;
   static constexpr std::uint64_t kProofsAtOnce = 20;

@@ -28,6 +28,7 @@
 #include "daemon/link/arrival_order.h"
 #include "daemon/link/asked_frames.h"
 #include "daemon/link/channel.h"
+#include "daemon/link/id_claims.h"
 #include "daemon/link/large_frames.h"
 #include "daemon/link/rail_set.h"
 #include "daemon/link/received_ranges.h"
@@ -99,6 +100,9 @@ class Link {
     return reachable() && theirs.session == peer_session_ &&
            (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
   }
+  // OK: a daemon of that incarnation may take the link. ABORTED: it is to come again, because another
+  // one of this node may still live; with LinkReason::kSameId, that one does.
+  absl::Status MayTake(std::uint64_t incarnation, const std::string& from, std::uint64_t now_ns);
   // Stops the rail and takes in everything that it has delivered. Nothing if there is none.
   void RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns);
   // A local interface is gone or has no carrier: so are the rails over it.
@@ -294,6 +298,7 @@ class Link {
   RoutingListener* routing_;
   const OnRailSetup on_rail_setup_;
   NodeIdentity peer_;
+  IdClaims id_claims_;
   State state_ = State::kLost;
   std::string detail_ = "not connected yet";
   LinkReason reason_ = LinkReason::kNone;  // Why it is not up.

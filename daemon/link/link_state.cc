@@ -204,12 +204,34 @@ absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::In
   return absl::OkStatus();
 }
 
+absl::Status Link::MayTake(std::uint64_t incarnation, const std::string& from,
+                           std::uint64_t now_ns) {
+  IdClaims::Holder holder{reachable() ? peer_.incarnation : 0};
+  for (const std::size_t at : present_)
+    holder.heard_ns = std::max(holder.heard_ns, rails_[at].rail->last_received_ns());
+  const IdClaims::Answer answer = id_claims_.Judge(incarnation, holder, from, now_ns);
+  if (id_claims_.IsToBeTold(now_ns)) {
+    spdlog::error("node {} ({}): two machines have this node id, the other one at {}", peer_.name,
+                  peer_.id.ToString(), from);
+    listener_.OnSameId(peer_.id, from);
+  }
+  if (answer == IdClaims::Answer::kTaken) return absl::OkStatus();
+  if (answer == IdClaims::Answer::kRefused)
+    return WithReason(absl::AbortedError("another machine has this node id"), LinkReason::kSameId);
+  return WithReason(absl::AbortedError("the connections of its former daemon have not ended yet"),
+                    LinkReason::kAnotherConnection);
+}
+
 absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
                            const NodeIdentity& peer, const wire::Introduction& theirs,
                            const Standing& told, std::uint64_t now_ns) {
   now_ns_ = now_ns;
   if (absl::Status status = MayAdd(*rail, path, theirs, told); !status.ok()) return status;
   const bool goes_on = GoesOnWith(theirs);
+  if (!goes_on) {
+    const absl::Status may = MayTake(peer.incarnation, rail->Snapshot().remote_address, now_ns);
+    if (!may.ok()) return may;
+  }
   if (goes_on &&
       (theirs.next_expected == 0 || !channel_.OnAcknowledged(theirs.next_expected - 1))) {
     // The peer believes that it goes on: it must see this connection end.
@@ -297,6 +319,7 @@ void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
 
 void Link::BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs) {
   peer_ = peer;
+  id_claims_.OnTaken(peer.incarnation);
   peer_session_ = theirs.session;
   acknowledge_now_ = false;
   state_ = State::kUp;
@@ -501,6 +524,8 @@ LinkSnapshot Link::Snapshot() const {
     snapshot.last_remote = last_path_.remote;
   }
   snapshot.large_lost_on = large_.PathsText();
+  snapshot.same_id_ns = id_claims_.seen_ns();
+  snapshot.same_id_at = id_claims_.address();
   for (const std::size_t at : present_) {
     const OnRail& on = rails_[at];
     RailSnapshot& rail = snapshot.rails.emplace_back(on.rail->Snapshot());

@@ -347,7 +347,12 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const Rai
   const absl::StatusOr<Link*> place = TakePlace(peer, path, from);
   if (!place.ok()) return place.status();
   Link* const link = *place;
+  link->Poll(now_ns);  // A daemon that was restarted has closed its former connections.
   const bool anew = !link->GoesOnWith(theirs);
+  if (anew) {
+    absl::Status may = link->MayTake(theirs.incarnation, from.address, now_ns);
+    if (!may.ok()) return may;
+  }
   const RailMark now = MarkOf(peer, path);
   const bool stale =
       (now.rail != 0 && now.rail != mark.rail) || (anew && now.rails_added != mark.rails_added);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
+#include "proto/types/plain_text.h"
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::node {
@@ -209,6 +212,15 @@ void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
   jobs_.AfterNodeLost(node);
 }
 
+// The node itself is linked with this daemon alone of the two, and learns of the other from it.
+void Node::OnSameId(const NodeId& node, const std::string& address) {
+  story_.OnSameId(links_.NameOf(node), address);
+  if (!links_.IsReachable(node)) return;
+  v1::PeerMessage message;
+  message.mutable_same_id_seen()->set_address(address);
+  SendToNode(node, message);
+}
+
 void Node::CountViolation(const NodeId& node, const std::string& what) {
   ++violations_;
   port_.OnViolation(node, what);
@@ -252,6 +264,13 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
     case v1::PeerMessage::kProbe: return OnProbe(node, message.probe());
     case v1::PeerMessage::kProbeAnswer:
       return probes_.OnAnswer(node, message.probe_answer(), port_.ReadClocks());
+    case v1::PeerMessage::kSameIdSeen: {
+      const std::string address = MakePrintable(message.same_id_seen().address());
+      spdlog::error("node {} says that another machine, at {}, has this node's id",
+                    links_.NameOf(node), address);
+      story_.OnSameId(options_.fabric.self.name, address);
+      return true;
+    }
     case v1::PeerMessage::BODY_NOT_SET: return false;
     default: return jobs_.OnMessage(node, message);
   }

@@ -130,6 +130,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   // FabricListener
   fabric::NodeClaim ClaimOf(const NodeId& node) const override;
   void OnNotice(const fabric::FabricNotice& notice) override { story_.OnNotice(notice); }
+  void OnSameId(const NodeId& node, const std::string& address) override;
   void OnForwarding(bool forwards) override { port_.OnForwarding(forwards); }
   void OnNodeUp(const fabric::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;

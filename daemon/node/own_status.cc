@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/node/status_parts.h"
 #include "proto/status_words.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::node {
 namespace {
@@ -252,6 +253,9 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
     link.set_last_remote_interface(snapshot.last_remote);
     link.set_large_lost(!snapshot.large_lost_on.empty());
     link.set_large_lost_on(snapshot.large_lost_on);
+    if (snapshot.same_id_ns > 0)
+      link.set_same_id_ms_ago(MsBetween(snapshot.same_id_ns, own.now_ns));
+    link.set_same_id_at(MakePrintable(snapshot.same_id_at));
     for (const fabric::RailSnapshot& rail : snapshot.rails) {
       v1::RailStatus& told = *link.add_rails();
       told.set_transport(Told(rail.transport));

@@ -59,6 +59,11 @@ void Story::OnNotice(const fabric::FabricNotice& notice) {
   }
 }
 
+void Story::OnSameId(const std::string& name, const std::string& address) {
+  Tell("same_id", EventSeverity::kError, absl::StrCat("node ", name),
+       absl::StrCat("another machine, at ", address, ", has the same node id"));
+}
+
 void Story::OnJobFormed(const JobId& job, std::uint32_t ranks, std::uint64_t group) {
   history_.OnFormed(group, job, ranks);
   Tell("job_formed", EventSeverity::kNote, absl::StrCat("job ", job.name),

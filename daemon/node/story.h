@@ -27,6 +27,8 @@ class Story {
   void OnNodeUp(const fabric::NodeIdentity& node);
   void OnNodeLost(const std::string& name, const std::string& why);
   void OnNotice(const fabric::FabricNotice& notice);
+  // Another machine says that it is that node.
+  void OnSameId(const std::string& name, const std::string& address);
   void OnRankGone(const JobId& job, std::uint32_t rank, std::uint64_t pid, const std::string& why);
   void OnJobFormed(const JobId& job, std::uint32_t ranks, std::uint64_t group);
   void OnJobShrunk(std::uint64_t group, std::uint64_t new_group, std::uint32_t ranks) {

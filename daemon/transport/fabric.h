@@ -81,6 +81,8 @@ class FabricListener {
   virtual NodeClaim ClaimOf(const NodeId& /*node*/) const { return NodeClaim::kComes; }
 
   virtual void OnNotice(const FabricNotice&) {}
+  // Another machine, at that address, says that it is the node. Seldom.
+  virtual void OnSameId(const NodeId& /*node*/, const std::string& /*address*/) {}
   // Others' operations have begun to go through this node (not only circuits for them), or have not
   // for a while.
   virtual void OnForwarding(bool /*forwards*/) {}
@@ -214,6 +216,9 @@ struct LinkSnapshot {
   // The interfaces of the connection that ended last, where the link is not up; empty: there was none.
   std::string last_local = {};
   std::string last_remote = {};
+  // When another machine said last that it is this node, and where it is; 0: none has.
+  std::uint64_t same_id_ns = 0;
+  std::string same_id_at = {};
   // Of the paths on which small frames pass, and large ones have not since then; empty: there is none.
   std::string large_lost_on = {};
 };

@@ -93,7 +93,8 @@ inline constexpr bool IsBeside(Transport transport) {
   X(kRdmaNotOpened, rdma_not_opened)                     \
   X(kRdmaNotMade, rdma_not_made)                         \
   X(kBytesChanged, bytes_changed)                        \
-  X(kLargeLost, large_lost)
+  X(kLargeLost, large_lost)                              \
+  X(kSameId, same_id)
 
 enum class LinkReason : std::uint8_t {
 #define MLXCOMM_VALUE(ours, told) ours,

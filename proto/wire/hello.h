@@ -57,7 +57,7 @@ static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 // 1.
 struct Introduction {
   std::uint64_t incarnation;         // Random, new with each start of a daemon.
-  std::uint64_t session;             // This side's channel session, never 0.
+  std::uint64_t session;             // This side's; 0: another machine with that node id is linked.
   std::uint64_t known_peer_session;  // The other side's, as last known; 0: none.
   std::uint64_t next_expected;       // All below it has been received: an acknowledgement.
   char node_name[kNameBytesMax];     // NUL-padded.

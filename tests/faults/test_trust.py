@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -17,8 +18,8 @@ import termios
 import pytest
 from listening_relay import Listener
 
-from conftest import PATIENCE, find_program, wait_until
-from ground.outcomes import all_fine, ranks_on
+from conftest import PATIENCE, Process, find_program, free_port, wait_until
+from ground.outcomes import all_fine, ranks_on, until_looping
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
@@ -279,3 +280,35 @@ def test_what_sighup_does_not_take_from_the_configuration_is_said(own_keys):
     assert "restart mlxcommd" in signalled("restart_needed")
     config.write_text(text + "speed: 1\n")
     assert "the next start will fail" in signalled("reload_failed")
+
+
+def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
+    """Why: a disk is copied with its state_directory, and two machines have one node id. How: the copy's
+    daemon dials node-0, as the original does. The original keeps its link and its job."""
+    c = cluster(2)
+    stop = tmp_path / "stop"
+    running = ranks(c, f"loop:8:1000:{stop}")
+    until_looping(running)
+    shutil.copytree(tmp_path / "1", tmp_path / "copy")
+    text = c.write_config(1).read_text()
+    for old, new in ((f"{tmp_path}/1", f"{tmp_path}/copy"), (str(c.ports[1]), str(free_port()))):
+        text = text.replace(old, new)
+    config = tmp_path / "copy.textproto"
+    config.write_text(text)
+    copy = Process([find_program("mlxcommd"), "--config", str(config)])
+    try:
+        copy.wait_for("another machine that has the same node id")
+        c.daemons[0].wait_for("two machines have this node id, the other one at 127.0.0.1")
+        c.daemons[1].wait_for("another machine, at 127.0.0.1, has this node's id")
+        for node in range(2):
+            sockets = ["--socket", c.socket(node)]
+            assert "has the node id of node-1 as well" in ctl("status", *sockets).stdout
+            told = subprocess.run([find_program("mlxcommctl"), "doctor", "--json", *sockets],
+                                  capture_output=True, text=True, timeout=PATIENCE).stdout
+            assert "MC213" in [one["code"] for one in json.loads(told)["findings"]]
+            assert any(one["kind"] == "same_id" for one in events(c, node))
+        stop.touch()
+        all_fine(running)
+    finally:
+        copy.end()
+    assert not any(one["kind"] == "node_lost" for one in events(c))

@@ -286,6 +286,8 @@ void CheckFrames(const Facts& facts, const std::string& object, const v1::LinkSt
     const bool named = !link.large_lost_on().empty();
     findings.Add("MC515", object, {{"cable", named ? link.large_lost_on() : "the way there"}});
   }
+  if (link.has_same_id_ms_ago() && IsRecent(facts, link.same_id_ms_ago()))
+    findings.Add("MC213/linked", object, {{"at", link.same_id_at()}, {"peer", link.peer()}});
   if (link.changed_frames() > 0 && IsRecent(facts, link.changed_ms_ago())) {
     findings.Add("MC514", object,
                  {{"times", Plural(link.changed_frames(), "time")},

@@ -34,7 +34,7 @@ struct FindingKind {
   // The reasons of a link, or of an RDMA rail, that is not up.
   std::array<v1::LinkReason::Value, 8> reasons = {};
   // Ids: where one of those is found too, this is its consequence, and is not shown.
-  std::array<std::string_view, 17> depends_on = {};
+  std::array<std::string_view, 18> depends_on = {};
   // Of a link: why the node behind it is lost, which then is no fault of its machine.
   bool explains_loss = false;
 

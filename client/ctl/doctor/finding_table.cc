@@ -11,6 +11,9 @@ namespace {
 using Why = v1::LinkReason;
 
 constexpr std::string_view kLinkUp = "a link that is up";
+constexpr std::string_view kOwnId =
+    "the machine was copied with its state_directory: on one of the two, end mlxcommd, remove "
+    "node-id there, start it";
 constexpr std::string_view kMendMtu =
     "an MTU on the way is smaller than those at the ends: give both ends of the cable, and all "
     "switches, bridges and tunnels between them, the same (Linux: ip link set dev IF mtu N; macOS: "
@@ -178,6 +181,10 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
     {"MC213", Severity::kError, "two machines have the same node id", "{detail}",
      "an id for each node",
      "the machine was copied with its state_directory: do there what is said above"},
+    {.id = "MC213/linked",
+     .found = "another machine, at {at}, has the id of {peer} as well",
+     .remedy = kOwnId},
+    {.id = "MC213/refused", .remedy = kOwnId, .reasons = {Why::same_id}, .explains_loss = true},
     {"MC214", Severity::kNote, "no neighbour is heard", "says hello, and hears nobody",
      "neighbours, if there are to be any",
      "is mlxcommd running on them, the cable in, and does a firewall here or there let UDP 7470 "
@@ -396,8 +403,9 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
                "these, and whether mlxcommd runs there",
      .reasons = {Why::way_lost_link, Why::way_ended},
      .depends_on = {"MC205", "MC205/routed", "MC206", "MC207", "MC208", "MC209", "MC209/alone",
-                    "MC302/dialed", "MC502", "MC502/carrier", "MC502/interface", "MC502/knocks",
-                    "MC502/off", "MC502/stranger", "MC502/version", "MC514/down", "MC515/down"}},
+                    "MC213/refused", "MC302/dialed", "MC502", "MC502/carrier", "MC502/interface",
+                    "MC502/knocks", "MC502/off", "MC502/stranger", "MC502/version", "MC514/down",
+                    "MC515/down"}},
     {"MC503", Severity::kWarning, "nodes run different versions", "{versions}",
      "the same mlxcommd on all nodes", "install the same version everywhere"},
     {"MC504", Severity::kWarning, "clocks of nodes differ", "its clock is {time} {direction}",

@@ -60,16 +60,29 @@ std::string LinkThatIsDown(const v1::StatusReply& status) {
       const bool consequence = GoesThroughOthers(link.reason());
       if (consequence && !first.empty()) continue;
       const LinkCause cause = CauseOf(link);
-      first = "link " + node.name() + " to " + link.peer() +
-              (link.state() == v1::LinkState::grace ? " is down, and waited for"
-                                                    : " is " + WordOf(link.state())) +
-              (IsOfAnotherKey(cause.reason)
-                   ? ": " + cause.detail + " (mlxcommctl doctor says which side is to change)"
-                   : ": is mlxcommd running there, and the cable in?");
+      first =
+          "link " + node.name() + " to " + link.peer() +
+          (link.state() == v1::LinkState::grace ? " is down, and waited for"
+                                                : " is " + WordOf(link.state())) +
+          (cause.reason == v1::LinkReason::same_id ? ": " + cause.detail + " (mlxcommctl doctor)"
+           : IsOfAnotherKey(cause.reason)
+               ? ": " + cause.detail + " (mlxcommctl doctor says which side is to change)"
+               : ": is mlxcommd running there, and the cable in?");
       if (!consequence) return first;
     }
   }
   return first;
+}
+
+std::string TwoWithOneId(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      if (!link.has_same_id_ms_ago() || link.same_id_ms_ago() >= kRecentMs) continue;
+      return "another machine, at " + link.same_id_at() + ", has the node id of " + link.peer() +
+             " as well: mlxcommctl doctor says what to do";
+    }
+  }
+  return {};
 }
 
 // Nobody can find it, nor be found by it. A private daemon is meant to be so.
@@ -117,7 +130,8 @@ std::string StillForming(const v1::StatusReply& status) {
 // These say who answers now, which outweighs how the link has ended.
 bool SaysWhoAnswers(v1::LinkReason::Value reason) {
   return IsOfAnotherKey(reason) || reason == v1::LinkReason::version_too_far ||
-         reason == v1::LinkReason::not_a_daemon || reason == v1::LinkReason::own_node;
+         reason == v1::LinkReason::not_a_daemon || reason == v1::LinkReason::own_node ||
+         reason == v1::LinkReason::same_id;
 }
 
 }  // namespace
@@ -213,6 +227,7 @@ Health HealthOf(const v1::StatusReply& status) {
       return bad("node " + node.name() + " does not answer: look at its mlxcommd");
     }
   }
+  if (const std::string twins = TwoWithOneId(status); !twins.empty()) return bad(twins);
   if (const std::string down = LinkThatIsDown(status); !down.empty()) return bad(down);
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.state() == "failed") return bad("job " + job.name() + " has failed: " + job.detail());

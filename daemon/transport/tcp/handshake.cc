@@ -303,8 +303,13 @@ asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(tcp::soc
     if (!ready.ok()) co_return ready;
   }
   const Role sender = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
-  if (!EqualInConstantTime(theirs.mac, MacOf(proved, sender, theirs)) || theirs.session == 0) {
+  if (!EqualInConstantTime(theirs.mac, MacOf(proved, sender, theirs)))
     co_return Refusal("its introduction is not proved", LinkReason::kNotProved);
+  if (theirs.session == 0) {
+    co_return WithReason(
+        absl::UnavailableError("it refuses this node: it is linked with another machine that has "
+                               "the same node id"),
+        LinkReason::kSameId);
   }
   co_return theirs;
 }

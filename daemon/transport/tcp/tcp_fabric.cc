@@ -286,7 +286,7 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   if (told_none) links_.CountRefused();
   if (told_none || Links::IsNoPlace(status)) {
     TellOfRefused(FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
-  } else if (!status.ok()) {
+  } else if (!status.ok() && ReasonOf(status) != LinkReason::kSameId) {  // The link has said it.
     spdlog::info("connection from {} failed: {}", from, std::string(status.message()));
   }
 }
@@ -297,6 +297,8 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, Str
                                                         const Links::Origin& from) {
   const absl::StatusOr<Links::Join> join = links_.BeginAsAcceptor(
       proved.peer, proved.path, theirs, mark, platform::MonotonicNow(), from);
+  if (ReasonOf(join.status()) == LinkReason::kSameId)
+    (void)co_await SendIntroduction(socket, *stream, proved, wire::Introduction{});
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   if (stopped_) co_return absl::AbortedError("stopping");

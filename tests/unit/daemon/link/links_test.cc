@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/transport/status_reason.h"
 #include "tests/unit/daemon/link/paper_rails.h"
 
 namespace mlxcomm::fabric::links_test {
@@ -259,12 +260,19 @@ TEST_F(LinksTest, GoesOnOverAConnectionThatReplacesTheOnlyOne) {
   EXPECT_THAT(Of(1).lost, IsEmpty());
 }
 
-// Why: no rail of the old life may serve the new one, over whichever path it comes.
-TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedThoughOldRailsSeemUp) {
+// Why: no rail of the old life may serve the new one, over whichever path it comes. How: the machine lost its
+// power, so nothing ends the old ones but their silence; it comes again until then.
+TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedOnceOldRailsAreSilent) {
   const std::shared_ptr<Connection> first = Connect(0, "1");
   const std::shared_ptr<Connection> second = Connect(0, "2");
   first->cut = second->cut = true;
   sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
+  Connect(1, "1");
+  EXPECT_TRUE(absl::IsAborted(outcome)) << outcome;
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  const std::uint64_t silent_ns = now_ns + 2 * Of(0).options.heartbeat_timeout_ns;
+  while ((now_ns = LinksOf(0).deadline_ns()) < silent_ns) LinksOf(0).OnTime(now_ns);
+  EXPECT_FALSE(HasRail(0, "1") || HasRail(0, "2"));
   Connect(1, "1");
   EXPECT_THAT(Of(0).up, ElementsAre(110, 111));
   ASSERT_EQ(Of(0).lost.size(), 1u);
@@ -275,6 +283,28 @@ TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedThoughOldRailsSeemUp) {
   EXPECT_TRUE(HasRail(0, "2") && HasRail(1, "2"));
   EXPECT_EQ(Of(0).lost.size(), 1u);
   EXPECT_THAT(Of(1).lost, IsEmpty());
+}
+
+// Why: a copied disk's daemon would take the link from the original, and jobs would fail, for ever in turn.
+// How: it dials as soon as it was refused; the original's signs of life go on.
+TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
+  const std::shared_ptr<Connection> first = Connect(1, "1");
+  const std::unique_ptr<Daemon> original = std::move(sides[1]);
+  for (std::uint64_t life = 1; life <= 3; ++life) {
+    sides[1] = std::make_unique<Daemon>(1, life);
+    for (const std::size_t dialer : {1u, 1u, 0u, 1u}) {
+      Connect(dialer, dialer == 0 ? "2" : "1");
+      EXPECT_TRUE(absl::IsAborted(outcome)) << outcome;
+      const std::uint64_t heard_ns = now_ns + 2 * Of(0).options.heartbeat_interval_ns;
+      while ((now_ns = LinksOf(0).deadline_ns()) < heard_ns) LinksOf(0).OnTime(now_ns);
+    }
+    EXPECT_EQ(ReasonOf(outcome), LinkReason::kSameId) << outcome;
+  }
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  EXPECT_THAT(Of(0).up, ElementsAre(110));
+  EXPECT_NE(first->ends[0], nullptr);
+  EXPECT_EQ(Of(0).same_ids, 1);  // Said once, and shown by status.
+  EXPECT_GT(LinksOf(0).Snapshot().at(0).same_id_ns, 0u);
 }
 
 // Why: what a dialer has written before the two agreed on sessions elsewhere is stale; believing it

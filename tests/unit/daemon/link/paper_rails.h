@@ -159,6 +159,7 @@ struct Daemon : FabricListener, LinksPort {
     return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? NodeClaim::kComes
                                                                          : NodeClaim::kInJob;
   }
+  void OnSameId(const NodeId&, const std::string&) override { ++same_ids; }
   void OnForwarding(bool forwards) override { forwarding.push_back(forwards); }
 
   const NodeId& id() const { return options.self.id; }
@@ -169,6 +170,7 @@ struct Daemon : FabricListener, LinksPort {
   std::vector<std::string> control;
   std::vector<bool> forwarding;
   std::vector<NodeId> wanted;  // Jobs have ranks there.
+  int same_ids = 0;
   int rails_gone = 0;
   int memory_freed = 0;
   std::unique_ptr<Links> links;

@@ -309,5 +309,26 @@ TEST(FaultAdviceTest, WantsNoNeighboursForAPrivateDaemon) {
   EXPECT_EQ(Ids(facts), Strings{});
 }
 
+// How: the link of any node shows it, so doctor says it on every node.
+TEST(FaultAdviceTest, NamesTheOtherMachineWithTheIdOfALinkedNode) {
+  Facts facts = Ring();
+  v1::LinkStatus& link = *facts.cluster.status.mutable_nodes(1)->mutable_links(0);
+  link.set_same_id_at("10.0.0.9");
+  link.set_same_id_ms_ago(facts.recent_ms);
+  EXPECT_EQ(Ids(facts), Strings{});
+  link.set_same_id_ms_ago(1000);
+  EXPECT_EQ(Ids(facts), Strings{"MC213/linked"});
+  const Health health = HealthOf(facts.cluster.status);
+  EXPECT_FALSE(health.good);
+  EXPECT_NE(health.text.find("10.0.0.9, has the node id of a"), std::string::npos) << health.text;
+}
+
+// Why: of the two, the machine that is refused has to say so as well.
+TEST(FaultAdviceTest, SaysOnTheOtherMachineThatItsIdIsTaken) {
+  Facts facts = Ring();
+  LoseC(facts, Why::same_id);
+  EXPECT_EQ(Ids(facts), Strings{"MC213/refused"});
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl::fault_advice_test

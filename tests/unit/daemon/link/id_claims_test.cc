@@ -1,0 +1,73 @@
+// A restarted daemon is taken, and a second machine with the same node id is not.
+#include "daemon/link/id_claims.h"
+
+#include <gtest/gtest.h>
+
+namespace mlxcomm::fabric::id_claims_test {
+namespace {
+
+using Answer = IdClaims::Answer;
+
+constexpr std::uint64_t kA = 11, kB = 12, kC = 13;
+
+TEST(IdClaimsTest, TakesARestartedDaemonWhereTheFormerOneHasNoConnection) {
+  IdClaims claims;
+  claims.OnTaken(kA);
+  EXPECT_EQ(claims.Judge(kB, {kA, 0}, "b", 10), Answer::kTaken);
+  EXPECT_EQ(claims.Judge(kB, {0, 0}, "b", 11), Answer::kTaken);
+  EXPECT_EQ(claims.seen_ns(), 0u);
+}
+
+TEST(IdClaimsTest, RefusesOneThatComesWhileTheOtherIsHeard) {
+  IdClaims claims;
+  claims.OnTaken(kA);
+  EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 10), Answer::kWaits);
+  EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 20), Answer::kWaits);  // Nothing was heard since.
+  EXPECT_EQ(claims.seen_ns(), 0u);
+  EXPECT_EQ(claims.Judge(kB, {kA, 25}, "b", 30), Answer::kRefused);
+  EXPECT_EQ(claims.seen_ns(), 30u);
+  EXPECT_EQ(claims.address(), "b");
+  EXPECT_EQ(claims.Judge(kA, {kA, 25}, "a", 31), Answer::kTaken);  // A further cable.
+}
+
+// Why: its connections may have ended unseen, where its machine lost power.
+TEST(IdClaimsTest, TakesOneThatWaitedUntilTheOtherWasSilent) {
+  IdClaims claims;
+  claims.OnTaken(kA);
+  EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 10), Answer::kWaits);
+  EXPECT_EQ(claims.Judge(kB, {kA, 0}, "b", 20), Answer::kTaken);
+  EXPECT_EQ(claims.seen_ns(), 0u);
+}
+
+TEST(IdClaimsTest, RefusesOneThatComesBackAfterAnother) {
+  IdClaims claims;
+  for (const std::uint64_t incarnation : {kA, kB}) claims.OnTaken(incarnation);
+  EXPECT_EQ(claims.Judge(kA, {kB, 9}, "a", 10), Answer::kRefused);
+  EXPECT_EQ(claims.Judge(kA, {kB, 0}, "a", 11), Answer::kRefused);  // Its cable may come back.
+  EXPECT_EQ(claims.Judge(kC, {kB, 0}, "b", 12), Answer::kTaken);    // B was restarted.
+}
+
+// Nothing is linked that a job could need.
+TEST(IdClaimsTest, TakesOneThatComesBackToALostLinkAndSaysThatThereAreTwo) {
+  IdClaims claims;
+  for (const std::uint64_t incarnation : {kA, kB}) claims.OnTaken(incarnation);
+  EXPECT_EQ(claims.Judge(kA, {0, 0}, "a", 10), Answer::kTaken);
+  EXPECT_EQ(claims.seen_ns(), 10u);
+  claims.OnTaken(kA);
+  EXPECT_EQ(claims.Judge(kB, {kA, 9}, "b", 20), Answer::kRefused);
+}
+
+TEST(IdClaimsTest, IsToBeToldOnceInAWhile) {
+  IdClaims claims;
+  for (const std::uint64_t incarnation : {kA, kB}) claims.OnTaken(incarnation);
+  EXPECT_FALSE(claims.IsToBeTold(5));
+  int told = 0;
+  for (std::uint64_t ms = 10; ms <= 120'000; ms += 10) {
+    claims.Judge(kA, {kB, 9}, "a", ms * 1'000'000);
+    told += claims.IsToBeTold(ms * 1'000'000);
+  }
+  EXPECT_EQ(told, 2);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::id_claims_test
