@@ -19,19 +19,20 @@ static_assert(kLinkReasons == v1::LinkReason::Value_ARRAYSIZE);
 MLXCOMM_TRANSPORTS(MLXCOMM_SAME)
 #undef MLXCOMM_SAME
 static_assert(kTransports == v1::Transport::Value_ARRAYSIZE);
-static_assert(static_cast<int>(LinkState::kConnecting) == v1::LinkState::connecting &&
-              static_cast<int>(LinkState::kUp) == v1::LinkState::up &&
-              static_cast<int>(LinkState::kGrace) == v1::LinkState::grace &&
-              static_cast<int>(LinkState::kLost) == v1::LinkState::lost);
 
 inline v1::LinkReason::Value Told(LinkReason reason) {
   return static_cast<v1::LinkReason::Value>(reason);
 }
-inline v1::LinkState::Value Told(LinkState state) {
-  return static_cast<v1::LinkState::Value>(state);
-}
 inline v1::Transport::Value Told(Transport transport) {
   return static_cast<v1::Transport::Value>(transport);
+}
+
+// nullptr: the node has none to that peer.
+inline v1::LinkStatus* FindLink(v1::NodeStatus& node, const std::string& peer_id) {
+  for (v1::LinkStatus& link : *node.mutable_links()) {
+    if (link.peer_id() == peer_id) return &link;
+  }
+  return nullptr;
 }
 
 // Between a node's name and the first digits of its id, in a status with other nodes of that name.

@@ -50,18 +50,18 @@ std::uint64_t SplitGroupId(std::uint64_t parent, std::uint64_t number,
   return id == 0 ? 1 : id;
 }
 
-v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links) {
+v1::LinkCosts MeasureCosts(const v1::NodeStatus& links) {
   std::uint64_t round_trip_ns = 0;
   std::set<std::string> interfaces;
-  for (const fabric::LinkSnapshot& link : links) {
+  for (const v1::LinkStatus& link : links.links()) {
     std::uint64_t quickest_ns = 0;  // A frame takes the rail on which it arrives first.
-    for (const fabric::RailSnapshot& rail : link.rails) {
-      if (!rail.up) continue;
+    for (const v1::RailStatus& rail : link.rails()) {
+      if (rail.state() != v1::RailState::up) continue;
       // Of the first few all may have waited for a machine that was busy.
-      if (rail.round_trips >= kRoundTripsMin) {
-        quickest_ns = Worse(quickest_ns, rail.round_trip_ns_min, /*larger_is_worse=*/false);
+      if (rail.round_trips() >= kRoundTripsMin) {
+        quickest_ns = Worse(quickest_ns, rail.round_trip_ns_min(), /*larger_is_worse=*/false);
       }
-      if (!rail.local_interface.empty()) interfaces.insert(rail.local_interface);
+      if (!rail.local_interface().empty()) interfaces.insert(rail.local_interface());
     }
     round_trip_ns = std::max(round_trip_ns, quickest_ns);
   }

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "daemon/transport/fabric.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 #include "mlxcomm/v1/peer.pb.h"
 
 namespace mlxcomm::cluster {
@@ -25,7 +25,7 @@ std::uint64_t SplitGroupId(std::uint64_t parent, std::uint64_t number,
 // From heartbeats: half the round trip of the slowest link, each by the quickest of its
 // rails and at its best of some, and how many interfaces lead to other nodes. A figure that
 // nobody has measured is 0.
-v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links);
+v1::LinkCosts MeasureCosts(const v1::NodeStatus& links);
 
 // Within what a sound daemon can have measured; 0 stays 0.
 v1::LinkCosts BoundedCosts(const v1::LinkCosts& told);

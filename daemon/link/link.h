@@ -39,6 +39,10 @@
 #include "daemon/transport/rail_path.h"
 #include "daemon/transport/receive_budget.h"
 
+namespace mlxcomm::v1 {
+class LinkStatus;
+}
+
 namespace mlxcomm::fabric {
 
 // What neighbours tell each other about routes to third nodes (wire/route.h).
@@ -80,6 +84,11 @@ class Link {
   template <typename Visitor>
   void ForEachConnection(Visitor visitor) const {
     for (const std::size_t at : direct_) visitor(rails_[at].path, *rails_[at].rail);
+  }
+  // visitor(rail), also of circuits
+  template <typename Visitor>
+  void ForEachRail(Visitor visitor) const {
+    for (const std::size_t at : present_) visitor(std::as_const(*rails_[at].rail));
   }
 
   // For our introduction.
@@ -169,7 +178,7 @@ class Link {
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
   const std::string& detail() const { return detail_; }
   LinkReason reason() const { return reason_; }
-  LinkSnapshot Snapshot() const;
+  void Describe(v1::LinkStatus& status) const;
   // What is kept here, for bounds.
   const Channel& channel() const { return channel_; }
   const ArrivalOrder& arrivals() const { return arrivals_; }
@@ -205,7 +214,7 @@ class Link {
     bool delivered = false;
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     std::uint64_t since_ns = 0;
-    RailSnapshot last_snapshot;
+    RailFigures last_figures;
     std::uint64_t last_tick_ns = 0;
     std::uint64_t silent_from_ns = 0;  // It is not found silent before it.
     std::uint64_t paused_ns = 0;       // This daemon's first pause since it was heard.
@@ -292,6 +301,7 @@ class Link {
   static bool IsNew(const OnRail& on);
   void TickRail(std::size_t at, std::uint64_t now_ns);
   bool IsSilent(const OnRail& on, std::uint64_t now_ns) const;
+  void DescribeRail(std::size_t at, v1::RailStatus& status) const;
 
   const FabricOptions& options_;
   FabricListener& listener_;

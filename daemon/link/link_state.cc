@@ -7,6 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/link/link.h"
 #include "daemon/transport/status_reason.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/status_words.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 
@@ -291,7 +294,7 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.resumed = resumed;
   on.delivered = false;
   on.heard_at_start_ns = heard_at_start_ns;
-  on.last_snapshot = {};
+  on.last_figures = {};
   on.last_tick_ns = now_ns;
   on.since_ns = now_ns;
   on.asked = on.not_asked = 0;
@@ -427,21 +430,21 @@ bool Link::OnTick(std::uint64_t now_ns) {
 
 void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
-  const RailSnapshot snapshot = on.rail->Snapshot();
+  const RailFigures figures = on.rail->figures();
   const double seconds = static_cast<double>(now_ns - on.last_tick_ns) / 1e9;
   if (seconds > 0) {
-    const RailSnapshot& last = on.last_snapshot;
-    on.sent_rate = static_cast<double>(snapshot.sent_bytes - last.sent_bytes) / seconds;
-    on.received_rate = static_cast<double>(snapshot.received_bytes - last.received_bytes) / seconds;
+    const RailFigures& last = on.last_figures;
+    on.sent_rate = static_cast<double>(figures.sent_bytes - last.sent_bytes) / seconds;
+    on.received_rate = static_cast<double>(figures.received_bytes - last.received_bytes) / seconds;
   }
-  channel_.OnRoundTrip(at, snapshot.round_trip_ns_min);
+  channel_.OnRoundTrip(at, figures.round_trip_ns_min);
   const RailMeter& meter = channel_.flight(at).meter();
   if (meter.measured()) {
     // One rail alone is as fast as it can be with what the system buffers by itself.
     const double rate = carrying_ > 1 ? meter.bytes_per_second() : Rail::kAnyRate;
-    on.rail->OnRate(rate, snapshot.round_trip_ns_min);
+    on.rail->OnRate(rate, figures.round_trip_ns_min);
   }
-  on.last_snapshot = snapshot;
+  on.last_figures = figures;
   on.last_tick_ns = now_ns;
   on.not_asked = MayStayUnasked(on, now_ns) ? on.not_asked + 1 : 0;
   if (on.not_asked == 0) AskForSign(at, now_ns);
@@ -507,48 +510,61 @@ bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {
   return now_ns >= on.silent_from_ns && now_ns > heard && now_ns - heard > limit_ns;
 }
 
-LinkSnapshot Link::Snapshot() const {
-  LinkSnapshot snapshot;
-  snapshot.peer = peer_.name.empty() ? peer_.id.ToString() : peer_.name;
-  snapshot.peer_id = peer_.id;
-  snapshot.state = state_ == State::kUp      ? LinkState::kUp
-                   : state_ == State::kGrace ? LinkState::kGrace
-                                             : LinkState::kLost;
-  snapshot.reason = reason_;
-  snapshot.detail = detail_;
-  snapshot.changed_frames = changed_frames_;
-  snapshot.changed_on = changed_on_;
-  snapshot.changed_ns = changed_ns_;
+void Link::Describe(v1::LinkStatus& status) const {
+  status.set_peer(peer_.name.empty() ? peer_.id.ToString() : peer_.name);
+  status.set_peer_id(peer_.id.ToString());
+  status.set_state(state_ == State::kUp      ? v1::LinkState::up
+                   : state_ == State::kGrace ? v1::LinkState::grace
+                                             : v1::LinkState::lost);
+  status.set_reason(Told(reason_));
+  status.set_detail(detail_);
+  status.set_changed_frames(changed_frames_);
+  status.set_changed_on(changed_on_);
+  if (changed_frames_ > 0) status.set_changed_ms_ago((now_ns_ - changed_ns_) / 1'000'000);
   if (state_ != State::kUp) {
-    snapshot.last_local = last_path_.local;
-    snapshot.last_remote = last_path_.remote;
+    status.set_last_local_interface(last_path_.local);
+    status.set_last_remote_interface(last_path_.remote);
   }
-  snapshot.large_lost_on = large_.PathsText();
-  snapshot.same_id_ns = id_claims_.seen_ns();
-  snapshot.same_id_at = id_claims_.address();
+  status.set_large_lost_on(large_.PathsText());
+  status.set_large_lost(!status.large_lost_on().empty());
+  if (id_claims_.seen_ns() > 0)
+    status.set_same_id_ms_ago((now_ns_ - id_claims_.seen_ns()) / 1'000'000);
+  status.set_same_id_at(MakePrintable(id_claims_.address()));
   for (const std::size_t at : present_) {
-    const OnRail& on = rails_[at];
-    RailSnapshot& rail = snapshot.rails.emplace_back(on.rail->Snapshot());
-    rail.transport = on.path.transport;
-    rail.sent_bytes_per_second = on.sent_rate;
-    rail.received_bytes_per_second = on.received_rate;
-    const RailMeter& meter = channel_.flight(at).meter();
-    rail.delivery_bytes_per_second = meter.bytes_per_second();
-    rail.delivery_bytes_per_second_best = meter.bytes_per_second_best();
-    rail.delivery_busy_bytes = meter.busy_bytes();
-    if (on.rail->is_direct()) {
-      rail.local_interface = on.path.local;
-      rail.remote_interface = on.path.remote;
-      if (IsSmallOnly(on, now_ns_) || (!on.carries && large_.AreLostOn(on.path))) {
-        rail.up = false;
-        rail.reason = LinkReason::kLargeLost;
-        rail.detail = "small frames pass on it, and no large one has";
-      }
-    } else {
-      snapshot.detail = absl::StrCat("reached ", rail.local_address);
-    }
+    DescribeRail(at, *status.add_rails());
+    if (rails_[at].rail->is_direct()) continue;
+    status.set_detail(absl::StrCat("reached ", status.rails().rbegin()->local_address()));
   }
-  return snapshot;
+}
+
+void Link::DescribeRail(std::size_t at, v1::RailStatus& status) const {
+  const OnRail& on = rails_[at];
+  const RailFigures figures = on.rail->figures();
+  const RailMeter& meter = channel_.flight(at).meter();
+  on.rail->Describe(status);
+  status.set_transport(Told(on.path.transport));
+  status.set_state(figures.up ? v1::RailState::up : v1::RailState::down);
+  status.set_sent_bytes(figures.sent_bytes);
+  status.set_received_bytes(figures.received_bytes);
+  status.set_sent_bytes_per_second(on.sent_rate);
+  status.set_received_bytes_per_second(on.received_rate);
+  status.set_round_trip_ns(figures.round_trip_ns);
+  status.set_round_trip_ns_min(figures.round_trip_ns_min);
+  status.set_round_trips(figures.round_trips);
+  status.set_delivery_bytes_per_second(meter.bytes_per_second());
+  status.set_delivery_bytes_per_second_best(meter.bytes_per_second_best());
+  status.set_delivery_busy_bytes(meter.busy_bytes());
+  if (!status.security().empty()) status.set_key_id(KeyIdText(on.rail->proved_with()));
+  status.set_protocol(
+      wire::CommonVersion(wire::SpokenVersions(), on.rail->peers_versions()).value_or(0));
+  if (!on.rail->is_direct()) return;
+  status.set_local_interface(on.path.local);
+  status.set_remote_interface(on.path.remote);
+  if (IsSmallOnly(on, now_ns_) || (!on.carries && large_.AreLostOn(on.path))) {
+    status.set_state(v1::RailState::down);
+    status.set_reason(v1::LinkReason::large_lost);
+    status.set_detail("small frames pass on it, and no large one has");
+  }
 }
 
 }  // namespace mlxcomm::fabric

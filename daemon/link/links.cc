@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/status_reason.h"
 #include "daemon/transport/tcp/authentication.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
@@ -143,10 +144,8 @@ void Links::WakeUp() {
   for (Peer* const peer : in_order_) peer->link->WakeUp();
 }
 
-std::vector<LinkSnapshot> Links::Snapshot() const {
-  std::vector<LinkSnapshot> snapshots;
-  for (const Peer* const peer : in_order_) snapshots.push_back(peer->link->Snapshot());
-  return snapshots;
+void Links::Describe(v1::NodeStatus& status) const {
+  for (const Peer* const peer : in_order_) peer->link->Describe(*status.add_links());
 }
 
 void Links::OnTime(std::uint64_t now_ns) {

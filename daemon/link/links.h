@@ -27,6 +27,10 @@
 #include "daemon/transport/rail_path.h"
 #include "proto/wire/hello.h"
 
+namespace mlxcomm::v1 {
+class NodeStatus;
+}
+
 namespace mlxcomm::fabric {
 
 // What Links needs of its owner. Called from inside its calls; may not call back.
@@ -96,7 +100,7 @@ class Links final : private RouterPort {
   // Acknowledgements that are due go out first.
   bool PrepareToSleep();
   void WakeUp();
-  std::vector<LinkSnapshot> Snapshot() const;
+  void Describe(v1::NodeStatus& status) const;
   // In the order in which they were made.
   template <typename Visitor>
   void ForEach(Visitor visitor) const {

@@ -83,7 +83,6 @@ void Loop::Join(const Parts& parts) {
   node_ = &parts.node;
   intake_ = &parts.intake;
   fabric_ = &parts.fabric;
-  describe_side_rails_ = parts.describe_side_rails;
   control_ = &parts.control;
   scratch_ = &parts.scratch;
   hellos_ = parts.hellos;
@@ -289,18 +288,20 @@ absl::StatusOr<intake::Door> Loop::HandOver(const NextProgram& next) {
 
 // Links must come back: with each neighbour as it is now.
 absl::Status Loop::CheckNext(const NextProgram& next) const {
-  for (const fabric::LinkSnapshot& link : fabric_->Snapshot()) {
-    for (const fabric::RailSnapshot& rail : link.rails) {
-      const wire::VersionRange& theirs = rail.peers_versions;
-      if (theirs.newest == 0 || wire::CommonVersion(next.versions, theirs)) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
+  absl::Status fits;
+  node_->links().ForEach([&](const fabric::Link& link) {
+    link.ForEachRail([&](const fabric::Rail& rail) {
+      const wire::VersionRange theirs = rail.peers_versions();
+      if (theirs.newest == 0 || wire::CommonVersion(next.versions, theirs)) return;
+      const std::string peer = node_->links().NameOf(link.peer().id);
+      fits = absl::FailedPreconditionError(absl::StrCat(
           "mlxcommd ", next.release, " speaks version ", wire::TextOf(next.versions),
-          " of the protocol, and ", link.peer, " version ", wire::TextOf(theirs), ": upgrade ",
-          link.peer, " first, or to a release in between; or end all jobs and restart the ",
+          " of the protocol, and ", peer, " version ", wire::TextOf(theirs), ": upgrade ", peer,
+          " first, or to a release in between; or end all jobs and restart the ",
           "service on all nodes (mlxcommctl service restart --force)"));
-    }
-  }
-  return absl::OkStatus();
+    });
+  });
+  return fits;
 }
 
 // --- the end ------------------------------------------------------------------------------
@@ -464,7 +465,6 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_combined_bytes_read(traffic.bytes_read);
   status.set_combined_bytes_written(traffic.bytes_written);
   if (hellos_ != nullptr) hellos_->Describe(*status.mutable_discovery());
-  if (describe_side_rails_ != nullptr) describe_side_rails_(*fabric_, status);
   return users;
 }
 

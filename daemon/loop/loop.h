@@ -94,8 +94,6 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     control::ControlServer& control;
     ScratchPool& scratch;
     HelloSockets* hellos = nullptr;
-    // What status says of the fabric's other transports besides their rails; nullptr: nothing.
-    void (*describe_side_rails)(const fabric::TcpFabric& fabric, v1::NodeStatus& node) = nullptr;
   };
   void Join(const Parts& parts);
   // Called on the loop's thread when a private daemon is no longer needed.
@@ -165,7 +163,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void OnEvent(record::LoggedEvent event) override;
   void OnViolation(const NodeId& node, const std::string& what) override;
   std::vector<std::string> Describe(v1::NodeStatus& status) const override;
-  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return fabric_->Snapshot(); }
+  void DescribeLinks(v1::NodeStatus& status) const override { fabric_->Describe(status); }
   intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override {
     return intake_->ResultsCopiedBy(session);
   }
@@ -209,7 +207,6 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   control::ControlServer* control_ = nullptr;
   ScratchPool* scratch_ = nullptr;
   HelloSockets* hellos_ = nullptr;  // nullptr: no neighbour is looked for.
-  void (*describe_side_rails_)(const fabric::TcpFabric&, v1::NodeStatus&) = nullptr;
   platform::Wakeup bell_;  // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;

@@ -412,7 +412,9 @@ void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {
 }
 
 v1::LinkCosts Jobs::OwnCosts() {
-  v1::LinkCosts costs = cluster::MeasureCosts(port_.SnapshotLinks());
+  v1::NodeStatus links;
+  port_.DescribeLinks(links);
+  v1::LinkCosts costs = cluster::MeasureCosts(links);
   if (options_.link_latency_ns != 0) costs.set_latency_ns(options_.link_latency_ns);
   if (options_.link_bytes_per_second != 0) {
     costs.set_bytes_per_second(options_.link_bytes_per_second);

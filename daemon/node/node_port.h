@@ -61,7 +61,7 @@ class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
   // links, with addresses that are still being dialed. Describe returns the jobs' users, by the order of
   // status.users, whose texts are for people; empty: a user without a name.
   virtual std::vector<std::string> Describe(v1::NodeStatus& status) const = 0;
-  virtual std::vector<fabric::LinkSnapshot> SnapshotLinks() const = 0;
+  virtual void DescribeLinks(v1::NodeStatus& status) const = 0;
   virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
   // For doctor: examines the machine's interfaces and limits on another thread, Node::OnSystemSeen follows;
   // and the addresses at which this node listens.

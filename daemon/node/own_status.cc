@@ -4,12 +4,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/node/status_parts.h"
-#include "proto/status_words.h"
-#include "proto/types/plain_text.h"
 
 namespace mlxcomm::node {
 namespace {
@@ -103,13 +102,6 @@ std::string DescribeMissing(const v1::JobStatus& job) {
   if (missing == 0) return {};
   if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
   return absl::StrCat(missing == 1 ? "waits for rank " : "waits for ranks ", text);
-}
-
-const char* OriginOf(const OwnState& own, const NodeId& peer, const fabric::RailSnapshot& rail) {
-  if (rail.local_interface.empty()) return "";
-  const bool found =
-      own.discovery && own.discovery->Knows(peer, rail.local_interface, rail.remote_interface);
-  return found ? "discovered" : "configured";
 }
 
 // Besides what the port has said of the interfaces.
@@ -238,59 +230,18 @@ void WriteForming(const OwnState& own, v1::StatusReply& reply) {
 }
 
 void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
-  for (const fabric::LinkSnapshot& snapshot : own.port.SnapshotLinks()) {
-    v1::LinkStatus& link = *node.add_links();
-    link.set_peer(snapshot.peer);
-    if (snapshot.peer_id != NodeId{}) link.set_peer_id(snapshot.peer_id.ToString());
-    link.set_state(Told(snapshot.state));
-    link.set_reason(Told(snapshot.reason));
-    link.set_detail(snapshot.detail);
-    link.set_changed_frames(snapshot.changed_frames);
-    link.set_changed_on(snapshot.changed_on);
-    if (snapshot.changed_frames > 0)
-      link.set_changed_ms_ago(MsBetween(snapshot.changed_ns, own.now_ns));
-    link.set_last_local_interface(snapshot.last_local);
-    link.set_last_remote_interface(snapshot.last_remote);
-    link.set_large_lost(!snapshot.large_lost_on.empty());
-    link.set_large_lost_on(snapshot.large_lost_on);
-    if (snapshot.same_id_ns > 0)
-      link.set_same_id_ms_ago(MsBetween(snapshot.same_id_ns, own.now_ns));
-    link.set_same_id_at(MakePrintable(snapshot.same_id_at));
-    for (const fabric::RailSnapshot& rail : snapshot.rails) {
-      v1::RailStatus& told = *link.add_rails();
-      told.set_transport(Told(rail.transport));
-      told.set_local_address(rail.local_address);
-      told.set_remote_address(rail.remote_address);
-      told.set_state(rail.up ? v1::RailState::up : v1::RailState::down);
-      told.set_reason(Told(rail.reason));
-      told.set_peers_reason(rail.peers_reason);
-      told.set_sent_bytes(rail.sent_bytes);
-      told.set_received_bytes(rail.received_bytes);
-      told.set_copied_bytes(rail.copied_bytes);
-      told.set_direct_bytes(rail.direct_bytes);
-      told.set_arena_regions(rail.arena_regions);
-      told.set_arena_regions_max(rail.arena_regions_max);
-      told.set_arena_region_bytes(rail.arena_region_bytes);
-      told.set_sent_bytes_per_second(rail.sent_bytes_per_second);
-      told.set_received_bytes_per_second(rail.received_bytes_per_second);
-      told.set_round_trip_ns(rail.round_trip_ns);
-      told.set_round_trip_ns_min(rail.round_trip_ns_min);
-      told.set_local_interface(rail.local_interface);
-      told.set_remote_interface(rail.remote_interface);
-      told.set_delivery_bytes_per_second(rail.delivery_bytes_per_second);
-      told.set_delivery_bytes_per_second_best(rail.delivery_bytes_per_second_best);
-      told.set_delivery_busy_bytes(rail.delivery_busy_bytes);
-      told.set_detail(rail.detail);
-      told.set_origin(OriginOf(own, snapshot.peer_id, rail));
-      told.set_security(rail.security);
-      if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
-      told.set_protocol(
-          wire::CommonVersion(wire::SpokenVersions(), rail.peers_versions).value_or(0));
-      if (rail.transport != Transport::kRdma) continue;
-      v1::RdmaRailStatus& rdma = *told.mutable_rdma();
-      rdma.set_device(rail.device);
-      rdma.set_service(rail.service);
-      rdma.set_lost_messages(rail.lost_messages);
+  own.port.DescribeLinks(node);
+  std::set<std::tuple<std::string, std::string, std::string>> found;
+  if (own.discovery) {
+    for (const cluster::Discovery::Neighbour* const one : own.discovery->Neighbours())
+      found.emplace(one->id.ToString(), one->local_interface, one->remote_interface);
+  }
+  for (v1::LinkStatus& link : *node.mutable_links()) {
+    for (v1::RailStatus& rail : *link.mutable_rails()) {
+      if (rail.local_interface().empty()) continue;
+      const bool is_found =
+          found.contains({link.peer_id(), rail.local_interface(), rail.remote_interface()});
+      rail.set_origin(is_found ? "discovered" : "configured");
     }
   }
 }

@@ -232,7 +232,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
       *daemon->calls_, [&from](auto token, auto peer) { return from.Find(token, peer); },
       *daemon->recorder_, daemon->events_);
   daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
-                       *daemon->scratch_, daemon->hellos_.get(), DescribeSideRails});
+                       *daemon->scratch_, daemon->hellos_.get()});
   return daemon;
 }
 

@@ -9,7 +9,6 @@
 #include "daemon/process/config_file.h"
 #include "daemon/transport/rdma/rdma_rails.h"
 #include "daemon/transport/rdma/trials.h"
-#include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm {
@@ -81,38 +80,6 @@ std::string DescribeLimits(const v1::RdmaConfig& config) {
   return text;
 }
 
-void DescribeRdma(const fabric::rdma::RdmaRails& rails, v1::NodeStatus& node) {
-  const fabric::rdma::RdmaSnapshot snapshot = rails.Snapshot();
-  if (!snapshot.enabled) return;
-  v1::RdmaStatus& told = *node.mutable_rdma();
-  told.set_state(snapshot.state);
-  told.set_detail(snapshot.detail);
-  told.set_reason(Told(snapshot.reason));
-  told.set_asked_for(snapshot.asked_for);
-  // No Mac has as many, and the answer has to fit into a message.
-  constexpr int kDevicesTold = 16;
-  constexpr int kGidsTold = 8;
-  for (const fabric::rdma::RdmaDeviceSnapshot& device : snapshot.devices) {
-    if (told.devices_size() == kDevicesTold) break;
-    v1::RdmaDevice& one = *told.add_devices();
-    one.set_name(device.name);
-    one.set_active(device.active);
-    one.set_state(device.state);
-    if (!device.opened) one.set_reason(v1::LinkReason::rdma_not_opened);
-    for (const std::string& gid : device.gids) {
-      if (one.gids_size() < kGidsTold) one.add_gids(gid);
-    }
-    one.set_queue_pairs(device.queue_pairs);
-    one.set_queue_pairs_max(device.queue_pairs_max);
-    one.set_regions(device.regions);
-    one.set_regions_max(device.regions_max);
-    one.set_busy_ms(device.busy_ns / 1'000'000);
-    one.set_driver_pid(static_cast<std::uint32_t>(device.driver_pid));
-    one.set_drivers_ended(device.drivers_ended);
-    one.set_last_end(device.last_end);
-  }
-}
-
 }  // namespace
 
 fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config) {
@@ -123,13 +90,6 @@ fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config) {
                                                                  options, links, bell));
         return made;
       };
-}
-
-void DescribeSideRails(const fabric::TcpFabric& fabric, v1::NodeStatus& node) {
-  for (const auto& rails : fabric.side_rails()) {
-    if (rails->transport() != Transport::kRdma) continue;
-    DescribeRdma(static_cast<const fabric::rdma::RdmaRails&>(*rails), node);
-  }
 }
 
 int TryRdma(const std::string& config_file, const std::string& name, const std::string& device) {

@@ -1,5 +1,5 @@
 // What the node, the links and the transports have in common: who a node is, where received data goes, what
-// the node hears of the others (FabricListener), the options, and what status shows of links and rails.
+// the node hears of the others (FabricListener), and the options.
 //
 // None of it knows of collectives: data goes where a posted receive says. README.md has the parts between
 // this daemon and the other nodes, which together are the fabric.
@@ -20,12 +20,10 @@
 #include "daemon/transport/rail_observer.h"
 #include "proto/key/cluster_key.h"
 #include "proto/queue/scheduling_policy.h"
-#include "proto/types/link_reason.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/hello.h"
-#include "proto/wire/versions.h"
 
 namespace mlxcomm::fabric {
 
@@ -163,64 +161,6 @@ struct FabricOptions {
   // Ticks may be two intervals apart, or a little more, and leave out a rail on which the other side has just
   // asked (Link::OnTick): the limit of silence leaves time for the next one's answer.
   bool may_ask_seldom() const { return heartbeat_timeout_ns >= 4 * heartbeat_interval_ns; }
-};
-
-struct RailSnapshot {
-  Transport transport = Transport::kTcp;  // As in RailPath; a rail itself does not say it.
-  std::string local_address = {};
-  std::string remote_address = {};
-  std::string local_interface = {};  // As in RailPath; empty for a route.
-  std::string remote_interface = {};
-  std::string detail = {};                // For people: why it is not up.
-  LinkReason reason = LinkReason::kNone;  // The same for programs.
-  bool peers_reason = false;              // It is the other side that has said so, of itself.
-  std::string security = {};  // "tls", "plain"; empty: for each hop its own, or not up yet.
-  ClusterKeyId key{};         // That it was proved with; zero where security is empty.
-  wire::VersionRange peers_versions{};  // Of the protocol; {0, 0}: not asked by this rail.
-  bool up = false;
-  std::uint64_t sent_bytes = 0;
-  // Of those, over RDMA: copied before they were sent, headers included; and sent from where
-  // they lay. How many regions of clients' arenas its device has, and may; and their bytes.
-  std::uint64_t copied_bytes = 0;
-  std::uint64_t direct_bytes = 0;
-  std::uint32_t arena_regions = 0;
-  std::uint32_t arena_regions_max = 0;
-  std::uint64_t arena_region_bytes = 0;
-  std::uint64_t received_bytes = 0;
-  double sent_bytes_per_second = 0;
-  double received_bytes_per_second = 0;
-  // What it delivered while it was busy, measured: now and at best (0: not yet known), and how much that was.
-  double delivery_bytes_per_second = 0;
-  double delivery_bytes_per_second_best = 0;
-  std::uint64_t delivery_busy_bytes = 0;
-  std::uint64_t round_trip_ns = 0;      // Of the last heartbeat.
-  std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
-  std::uint32_t round_trips = 0;        // How many have been measured.
-  // Of RDMA rails.
-  std::string device = {};
-  std::string service = {};  // "UC", "RC"; empty: not up.
-  std::uint64_t lost_messages = 0;
-};
-
-struct LinkSnapshot {
-  std::string peer;  // Node name, or the configured address while unknown.
-  NodeId peer_id;    // All zero while unknown.
-  LinkState state = LinkState::kConnecting;
-  LinkReason reason = LinkReason::kNone;  // Why it is not up.
-  std::string detail;                     // For people.
-  std::vector<RailSnapshot> rails;
-  // With a wrong sum, found here or told by the other side; and on which path the last of them was.
-  std::uint64_t changed_frames = 0;
-  std::string changed_on = {};
-  std::uint64_t changed_ns = 0;  // When that was.
-  // The interfaces of the connection that ended last, where the link is not up; empty: there was none.
-  std::string last_local = {};
-  std::string last_remote = {};
-  // When another machine said last that it is this node, and where it is; 0: none has.
-  std::uint64_t same_id_ns = 0;
-  std::string same_id_at = {};
-  // Of the paths on which small frames pass, and large ones have not since then; empty: there is none.
-  std::string large_lost_on = {};
 };
 
 }  // namespace mlxcomm::fabric

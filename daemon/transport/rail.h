@@ -28,6 +28,11 @@
 #include "daemon/transport/receive_budget.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/link_reason.h"
+#include "proto/wire/versions.h"
+
+namespace mlxcomm::v1 {
+class RailStatus;
+}
 
 namespace mlxcomm::fabric {
 
@@ -101,6 +106,16 @@ class KeptEnd {
   virtual ~KeptEnd() = default;  // Closes it.
 };
 
+// Since the rail came up; round trips of heartbeats, 0: none yet.
+struct RailFigures {
+  bool up = false;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t round_trip_ns = 0;
+  std::uint64_t round_trip_ns_min = 0;
+  std::uint32_t round_trips = 0;
+};
+
 class Rail {
  public:
   virtual ~Rail() = default;  // Stops, joins, closes.
@@ -148,7 +163,11 @@ class Rail {
   virtual void SetProvedWith(const ClusterKeyId&) {}
   virtual void AskForNewProof() {}
   virtual bool is_asked_for_new_proof() const { return false; }
-  virtual RailSnapshot Snapshot() const = 0;
+  // Of the protocol; {0, 0}: not asked by this rail.
+  virtual wire::VersionRange peers_versions() const { return {}; }
+  virtual RailFigures figures() const = 0;
+  // Its addresses, its security, and what only such rails have; the link adds the rest.
+  virtual void Describe(v1::RailStatus& status) const = 0;
 };
 
 }  // namespace mlxcomm::fabric

@@ -25,6 +25,10 @@
 #include "proto/types/link_reason.h"
 #include "proto/types/node_id.h"
 
+namespace mlxcomm::v1 {
+class NodeStatus;
+}
+
 namespace mlxcomm::fabric {
 
 class Links;
@@ -34,7 +38,6 @@ class SideRails {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
   virtual ~SideRails() = default;
-  virtual Transport transport() const = 0;
 
   // A connection has become a rail.
   struct Connection {
@@ -60,8 +63,8 @@ class SideRails {
   // is awake, and at deadline_ns().
   virtual std::size_t Turn(std::uint64_t now_ns) = 0;
   virtual std::uint64_t deadline_ns() const = 0;
-  // Adds, to links' rails, side rails that there are not, and why.
-  virtual void Describe(std::vector<LinkSnapshot>& links) const = 0;
+  // Adds the transport's state, and to the links the side rails that there are not, and why.
+  virtual void Describe(v1::NodeStatus& status) const = 0;
 };
 
 // Makes those of a fabric; all arguments outlive them. `bell` wakes the loop, from any thread.

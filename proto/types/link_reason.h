@@ -1,10 +1,9 @@
-// The states of links, what carries them, and why one is not up: the daemon sets the values where
-// they arise and reports them in the messages LinkState, Transport and LinkReason
-// (mlxcomm/v1/diagnostics.proto); daemons send them to each other as numbers. Sentences for people
-// go beside them.
+// What carries links, and why one is not up: the daemon sets the values where they arise and
+// reports them in the messages Transport and LinkReason (mlxcomm/v1/diagnostics.proto); daemons
+// send them to each other as numbers. Sentences for people go beside them.
 //
-// The fabric has no protobuf, so the list stands here as well; proto/status_words.h does not
-// compile where the two differ. A number never changes its meaning.
+// The payload path includes no messages, so the list stands here as well; proto/status_words.h does
+// not compile where the two differ. A number never changes its meaning.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,6 @@
 #include <string_view>
 
 namespace mlxcomm {
-
-enum class LinkState : std::uint8_t { kUnknown, kConnecting, kUp, kGrace, kLost };
 
 // X(ours, the message's)
 #define MLXCOMM_TRANSPORTS(X) \

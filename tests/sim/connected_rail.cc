@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/transport/frame_sum.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::sim {
 
@@ -182,16 +183,9 @@ std::unique_ptr<fabric::KeptEnd> ConnectedRail::KeepEnd() {
   return std::make_unique<KeptConnection>(connection_, side_);
 }
 
-fabric::RailSnapshot ConnectedRail::Snapshot() const {
-  fabric::RailSnapshot snapshot;
-  snapshot.local_address = path_.local;
-  snapshot.remote_address = path_.remote;
-  snapshot.up = !is_down();
-  snapshot.sent_bytes = sent_bytes_;
-  snapshot.received_bytes = received_bytes_;
-  snapshot.round_trip_ns = round_trip_ns_;
-  snapshot.round_trip_ns_min = round_trip_ns_min_;
-  return snapshot;
+void ConnectedRail::Describe(v1::RailStatus& status) const {
+  status.set_local_address(path_.local);
+  status.set_remote_address(path_.remote);
 }
 
 }  // namespace mlxcomm::sim

@@ -45,7 +45,10 @@ class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd 
   std::unique_ptr<fabric::KeptEnd> KeepEnd() override;
   bool is_reliable() const override { return connection_->cable().options().reliable; }
   bool has_passed_large() const override { return !is_reliable() || passed_large_; }
-  fabric::RailSnapshot Snapshot() const override;
+  fabric::RailFigures figures() const override {
+    return {!is_down(), sent_bytes_, received_bytes_, round_trip_ns_, round_trip_ns_min_};
+  }
+  void Describe(v1::RailStatus& status) const override;
 
  private:
   // SimulatedRail

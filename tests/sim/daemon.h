@@ -115,9 +115,7 @@ class Daemon final : private node::NodePort, public RailOwner {
     listener_.OnViolation(node, what);
   }
   std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
-  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override {
-    return node_.links().Snapshot();
-  }
+  void DescribeLinks(v1::NodeStatus& status) const override { node_.links().Describe(status); }
   intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
   void LookAtSystem() override;
   std::vector<std::string> Listening() const override { return {}; }

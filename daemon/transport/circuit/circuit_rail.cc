@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "mlxcomm/v1/diagnostics.pb.h"
+
 namespace mlxcomm::fabric {
 
 absl::Status CircuitRail::Start(bool resumed, ArrivalClaims& claims) {
@@ -251,14 +253,9 @@ void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
   if (incoming_.payload_bytes == 0) event.payload = {};
 }
 
-RailSnapshot CircuitRail::Snapshot() const {
-  return {.local_address = "through " + through_,
-          .remote_address = peer_,
-          .peers_versions = peers_versions_,
-          .up = !down_,
-          .sent_bytes = sent_bytes_,
-          .received_bytes = received_bytes_,
-          .round_trip_ns = round_trip_ns_};
+void CircuitRail::Describe(v1::RailStatus& status) const {
+  status.set_local_address("through " + through_);
+  status.set_remote_address(peer_);
 }
 
 }  // namespace mlxcomm::fabric

@@ -63,7 +63,11 @@ class CircuitRail final : public Rail {
   void WakeUp() override {}
   bool is_direct() const override { return false; }
   std::uint64_t last_received_ns() const override { return last_received_ns_; }
-  RailSnapshot Snapshot() const override;
+  wire::VersionRange peers_versions() const override { return peers_versions_; }
+  RailFigures figures() const override {
+    return {!down_, sent_bytes_, received_bytes_, round_trip_ns_};
+  }
+  void Describe(v1::RailStatus& status) const override;
 
   // From Circuits. The caller polls the link before the payload goes.
   void OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload,

@@ -51,16 +51,18 @@ class RailThread final : private FrameReaderPort {
   // Returns once the thread touches nothing that is not its own any more.
   void Stop();
   // Any thread.
-  bool is_up() const { return up_.load(std::memory_order_relaxed); }
   std::uint64_t last_received_ns() const { return heard_ns_.load(std::memory_order_relaxed); }
-  std::uint64_t sent_bytes() const { return writer_.sent_bytes(); }
-  std::uint64_t received_bytes() const { return reader_.received_bytes(); }
   std::uint64_t copied_bytes() const { return stream_.copied_bytes(); }
   std::uint64_t direct_bytes() const { return stream_.direct_bytes(); }
   std::uint64_t lost_messages() const { return lost_messages_.load(std::memory_order_relaxed); }
-  std::uint64_t round_trip_ns() const { return reader_.round_trip_ns(); }
-  std::uint32_t round_trips() const { return reader_.round_trips(); }
-  std::uint64_t round_trip_ns_min() const { return reader_.round_trip_ns_min(); }
+  RailFigures figures() const {
+    return {up_.load(std::memory_order_relaxed),
+            writer_.sent_bytes(),
+            reader_.received_bytes(),
+            reader_.round_trip_ns(),
+            reader_.round_trip_ns_min(),
+            reader_.round_trips()};
+  }
 
  private:
   static constexpr std::size_t kRingSlots = 1024;

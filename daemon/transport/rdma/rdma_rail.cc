@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/transport/rdma/arena_regions.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -48,28 +49,19 @@ void RdmaRail::Stop() {
   if (started_) thread_->Stop();
 }
 
-RailSnapshot RdmaRail::Snapshot() const {
-  RailSnapshot snapshot{.local_address = local_address_,
-                        .remote_address = remote_address_,
-                        .security = "plain",
-                        .key = proved_with_,
-                        .up = thread_->is_up(),
-                        .sent_bytes = thread_->sent_bytes(),
-                        .copied_bytes = thread_->copied_bytes(),
-                        .direct_bytes = thread_->direct_bytes(),
-                        .received_bytes = thread_->received_bytes(),
-                        .round_trip_ns = thread_->round_trip_ns(),
-                        .round_trip_ns_min = thread_->round_trip_ns_min(),
-                        .round_trips = thread_->round_trips(),
-                        .service = service_ == Service::kReliable ? "RC" : "UC",
-                        .lost_messages = thread_->lost_messages()};
-  if (regions_ != nullptr) {
-    const DeviceUse use = regions_->use();
-    snapshot.arena_regions = use.arena_regions;
-    snapshot.arena_regions_max = regions_->regions_max();
-    snapshot.arena_region_bytes = use.arena_bytes;
-  }
-  return snapshot;
+void RdmaRail::Describe(v1::RailStatus& status) const {
+  status.set_local_address(local_address_);
+  status.set_remote_address(remote_address_);
+  status.set_security("plain");
+  status.set_copied_bytes(thread_->copied_bytes());
+  status.set_direct_bytes(thread_->direct_bytes());
+  status.mutable_rdma()->set_service(service_ == Service::kReliable ? "RC" : "UC");
+  status.mutable_rdma()->set_lost_messages(thread_->lost_messages());
+  if (regions_ == nullptr) return;
+  const DeviceUse use = regions_->use();
+  status.set_arena_regions(use.arena_regions);
+  status.set_arena_regions_max(regions_->regions_max());
+  status.set_arena_region_bytes(use.arena_bytes);
 }
 
 }  // namespace mlxcomm::fabric::rdma

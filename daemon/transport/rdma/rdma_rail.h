@@ -60,7 +60,8 @@ class RdmaRail final : public Rail {
   ClusterKeyId proved_with() const override { return proved_with_; }
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
   std::uint64_t last_received_ns() const override { return thread_->last_received_ns(); }
-  RailSnapshot Snapshot() const override;
+  RailFigures figures() const override { return thread_->figures(); }
+  void Describe(v1::RailStatus& status) const override;
 
  private:
   RdmaRail(std::shared_ptr<RailThread> thread, Ready ready)

@@ -13,6 +13,8 @@
 #include "daemon/transport/rdma/rdma_rail.h"
 #include "daemon/transport/status_reason.h"
 #include "daemon/transport/tcp/authentication.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -418,74 +420,81 @@ bool RdmaRails::IsTold(const Beside& beside) const {
          reason == LinkReason::kRdmaDriverSilent || reason == LinkReason::kRdmaDriverFailed;
 }
 
-void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
+void RdmaRails::Describe(v1::NodeStatus& status) const {
+  if (options_.enabled) DescribeDevices(*status.mutable_rdma());
   for (const auto& beside : besides_) {
-    const auto link = std::ranges::find(links, beside->peer, &LinkSnapshot::peer_id);
-    if (link == links.end()) continue;
+    v1::LinkStatus* const link = FindLink(status, beside->peer.ToString());
+    if (link == nullptr) continue;
     if (beside->setup.has_value() && beside->setup->state() == Setup::State::kUp) {
-      for (RailSnapshot& up : link->rails) {
-        const bool its = up.transport == Transport::kRdma &&
-                         up.local_interface == beside->path.local &&
-                         up.remote_interface == beside->path.remote;
-        if (its) up.device = beside->device;
+      for (v1::RailStatus& up : *link->mutable_rails()) {
+        const bool its = up.transport() == v1::Transport::rdma &&
+                         up.local_interface() == beside->path.local &&
+                         up.remote_interface() == beside->path.remote;
+        if (its) up.mutable_rdma()->set_device(beside->device);
       }
-      continue;
+    } else if (IsTold(*beside)) {
+      DescribeMissing(*beside, *link->add_rails());
     }
-    if (!IsTold(*beside)) continue;
-    RailSnapshot& rail = link->rails.emplace_back();
-    rail.transport = Transport::kRdma;
-    rail.device = beside->device;
-    rail.local_address = beside->device;
-    rail.local_interface = beside->path.local;
-    rail.remote_interface = beside->path.remote;
-    rail.reason = beside->why.reason;
-    rail.detail = beside->why.text;
-    if (!beside->setup.has_value()) continue;
-    const Setup& setup = *beside->setup;
-    rail.reason = setup.reason();
-    rail.peers_reason = setup.peers_reason();
-    rail.detail = setup.detail();
-    if (rail.reason != LinkReason::kNone) continue;
-    rail.reason = setup.waits_for_offer() ? LinkReason::kRdmaNoOffer : LinkReason::kRdmaBeingMade;
-    rail.detail = setup.waits_for_offer() ? "the other side has offered none yet" : "is being made";
   }
 }
 
-RdmaSnapshot RdmaRails::Snapshot() const {
-  RdmaSnapshot snapshot;
-  snapshot.enabled = options_.enabled;
-  snapshot.asked_for = options_.tells;
-  snapshot.state = Found();
-  snapshot.reason = WhyNotFound();
-  if (!found_.has_value()) return snapshot;
-  if (!found_->ok()) {
-    snapshot.detail = std::string(found_->status().message());
-    return snapshot;
-  }
+void RdmaRails::DescribeMissing(const Beside& beside, v1::RailStatus& rail) {
+  rail.set_transport(v1::Transport::rdma);
+  rail.set_state(v1::RailState::down);
+  rail.mutable_rdma()->set_device(beside.device);
+  rail.set_local_address(beside.device);
+  rail.set_local_interface(beside.path.local);
+  rail.set_remote_interface(beside.path.remote);
+  rail.set_reason(Told(beside.why.reason));
+  rail.set_detail(beside.why.text);
+  if (!beside.setup.has_value()) return;
+  const Setup& setup = *beside.setup;
+  rail.set_reason(Told(setup.reason()));
+  rail.set_peers_reason(setup.peers_reason());
+  rail.set_detail(setup.detail());
+  if (setup.reason() != LinkReason::kNone) return;
+  rail.set_reason(setup.waits_for_offer() ? v1::LinkReason::rdma_no_offer
+                                          : v1::LinkReason::rdma_being_made);
+  rail.set_detail(setup.waits_for_offer() ? "the other side has offered none yet"
+                                          : "is being made");
+}
+
+void RdmaRails::DescribeDevices(v1::RdmaStatus& status) const {
+  status.set_state(Found());
+  status.set_reason(Told(WhyNotFound()));
+  status.set_asked_for(options_.tells);
+  if (!found_.has_value()) return;
+  if (!found_->ok()) return status.set_detail(std::string(found_->status().message()));
+  // No Mac has as many, and the answer has to fit into a message.
+  constexpr int kDevicesTold = 16;
+  constexpr int kGidsTold = 8;
   for (const DeviceFacts& facts : **found_) {
-    RdmaDeviceSnapshot& device = snapshot.devices.emplace_back();
-    device.name = facts.name;
-    device.opened = facts.opened;
-    device.active = facts.active;
-    device.state = facts.state;
-    for (const Gid& gid : facts.gids) device.gids.push_back(GidText(gid));
-    const auto driver = drivers_.find(facts.name);
-    if (driver == drivers_.end() || driver->second == nullptr) continue;
-    const DeviceUse use = driver->second->use();
-    device.queue_pairs = use.queue_pairs;
-    device.regions = use.regions;
-    if (const std::optional<Limits> limits = driver->second->limits()) {
-      device.queue_pairs_max = limits->queue_pairs_max;
-      device.regions_max = limits->regions_max;
+    if (status.devices_size() == kDevicesTold) break;
+    v1::RdmaDevice& device = *status.add_devices();
+    device.set_name(facts.name);
+    device.set_active(facts.active);
+    device.set_state(facts.state);
+    if (!facts.opened) device.set_reason(v1::LinkReason::rdma_not_opened);
+    for (const Gid& gid : facts.gids) {
+      if (device.gids_size() < kGidsTold) device.add_gids(GidText(gid));
     }
-    const DriverThread::Process process = driver->second->process();
-    device.driver_pid = process.pid;
-    device.drivers_ended = process.ended;
-    device.last_end = process.last_end;
-    const std::uint64_t since = driver->second->busy_since_ns();
-    if (since != 0) device.busy_ns = platform::MonotonicNow() - since;
+    const auto found = drivers_.find(facts.name);
+    if (found == drivers_.end() || found->second == nullptr) continue;
+    const DriverThread& driver = *found->second;
+    const DeviceUse use = driver.use();
+    device.set_queue_pairs(use.queue_pairs);
+    device.set_regions(use.regions);
+    if (const std::optional<Limits> limits = driver.limits()) {
+      device.set_queue_pairs_max(limits->queue_pairs_max);
+      device.set_regions_max(limits->regions_max);
+    }
+    const DriverThread::Process process = driver.process();
+    device.set_driver_pid(static_cast<std::uint32_t>(process.pid));
+    device.set_drivers_ended(process.ended);
+    device.set_last_end(process.last_end);
+    const std::uint64_t since = driver.busy_since_ns();
+    if (since != 0) device.set_busy_ms((platform::MonotonicNow() - since) / 1'000'000);
   }
-  return snapshot;
 }
 
 }  // namespace mlxcomm::fabric::rdma

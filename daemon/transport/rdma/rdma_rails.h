@@ -30,6 +30,10 @@
 #include "daemon/transport/side_rails.h"
 #include "proto/types/link_reason.h"
 
+namespace mlxcomm::v1 {
+class RdmaStatus;
+}
+
 namespace mlxcomm::fabric::rdma {
 
 // What can be chosen of RDMA rails.
@@ -45,34 +49,6 @@ struct RdmaOptions {
   Limits limits;
 };
 
-// What RDMA devices this machine has, and how much of them is in use, as status tells it.
-struct RdmaDeviceSnapshot {
-  std::string name;
-  bool active = false;
-  bool opened = true;  // False: the daemon may not.
-  std::string state;   // Of its port, for people.
-  std::vector<std::string> gids;
-  // Of this daemon, and what there may be; 0 as the most: it was not opened yet.
-  std::uint32_t queue_pairs = 0;
-  std::uint32_t queue_pairs_max = 0;
-  std::uint32_t regions = 0;
-  std::uint32_t regions_max = 0;
-  std::uint64_t busy_ns = 0;  // A call of its driver has not come back for so long.
-  // The process that calls its driver, 0: none runs; how many have ended, and how the last one did.
-  int driver_pid = 0;
-  std::uint32_t drivers_ended = 0;
-  std::string last_end;
-};
-
-struct RdmaSnapshot {
-  bool enabled = false;
-  bool asked_for = false;
-  std::string state;                      // What came of looking for devices (RdmaStatus).
-  std::string detail;                     // For people.
-  LinkReason reason = LinkReason::kNone;  // Why there are none.
-  std::vector<RdmaDeviceSnapshot> devices;
-};
-
 class RdmaRails final : public SideRails {
  public:
   // Until devices are looked for again, where a path has none; doubled each time.
@@ -83,7 +59,6 @@ class RdmaRails final : public SideRails {
   RdmaRails(RdmaOptions options, const FabricOptions& fabric, Links& links, platform::Wakeup& bell);
   ~RdmaRails() override;
 
-  Transport transport() const override { return Transport::kRdma; }
   void OnConnection(const Connection& connection) override;
   void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) override;
   void OnRailGone() override { look_ = true; }
@@ -92,8 +67,7 @@ class RdmaRails final : public SideRails {
   void RemoveMemory(const std::byte* data) override;
   std::size_t Turn(std::uint64_t now_ns) override;
   std::uint64_t deadline_ns() const override;
-  void Describe(std::vector<LinkSnapshot>& links) const override;
-  RdmaSnapshot Snapshot() const;
+  void Describe(v1::NodeStatus& status) const override;
 
  private:
   struct Beside;
@@ -115,6 +89,8 @@ class RdmaRails final : public SideRails {
   const char* Found() const;
   LinkReason WhyNotFound() const;
   bool IsTold(const Beside& beside) const;
+  static void DescribeMissing(const Beside& beside, v1::RailStatus& rail);
+  void DescribeDevices(v1::RdmaStatus& status) const;
   // Which device the path is for; empty: none, and why.
   std::string DeviceFor(const Beside& beside, Lack& why) const;
   bool AnyWithoutDevice() const;

@@ -50,7 +50,7 @@ absl::StatusOr<HostAndPort> Split(const std::string& address) {
   return HostAndPort{host, std::to_string(port)};
 }
 
-std::string Describe(const asio::ip::tcp::endpoint& endpoint) {
+std::string TextOf(const asio::ip::tcp::endpoint& endpoint) {
   const std::string address = endpoint.address().to_string();
   return endpoint.address().is_v6() ? absl::StrCat("[", address, "]:", endpoint.port())
                                     : absl::StrCat(address, ":", endpoint.port());
@@ -239,7 +239,7 @@ asio::awaitable<void> TcpFabric::AcceptLoop(Listener& listener) {
 asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   asio::error_code ignored;
   const Tcp::endpoint remote = socket.remote_endpoint(ignored);
-  const std::string from = Describe(remote);
+  const std::string from = TextOf(remote);
   socket.set_option(Tcp::no_delay(true), ignored);  // The hello, too, is small messages.
   MakePlaceForStranger();
   Stranger stranger{socket, remote.address()};
@@ -330,9 +330,9 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
                                 const Links::Join& join, const wire::Introduction& theirs) {
   asio::error_code error;
   const Tcp::endpoint here = socket.local_endpoint(error);
-  std::string local = Describe(here);
+  std::string local = TextOf(here);
   std::string remote;
-  if (!error) remote = Describe(socket.remote_endpoint(error));
+  if (!error) remote = TextOf(socket.remote_endpoint(error));
   FileDescriptor descriptor(error ? -1 : socket.release(error));
   if (error) {
     links_.Abandon(join);
@@ -353,7 +353,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   const ClusterKeyId key = proved.key->id();
   (*rail)->SetProvedWith(key);
   (*rail)->SetPeersVersions(proved.versions);
-  const bool encrypted = (*rail)->Snapshot().security == "tls";
+  const bool encrypted = (*rail)->is_encrypted();
   const absl::Status joined =
       links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
   if (!joined.ok()) return joined;

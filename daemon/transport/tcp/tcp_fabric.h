@@ -67,9 +67,8 @@ class TcpFabric final {
   absl::Status AddPeer(const std::string& address);
   void RemovePeer(const std::string& address);
 
-  // Those of the links, and what is still being dialed.
-  std::vector<LinkSnapshot> Snapshot() const;
-  const std::vector<std::unique_ptr<SideRails>>& side_rails() const { return side_rails_; }
+  // The links, what is still being dialed, and the state of the other transports.
+  void Describe(v1::NodeStatus& status) const;
   std::uint64_t strangers_refused() const { return strangers_refused_; }
   std::uint64_t stranger_refused_ns() const { return stranger_refused_ns_; }  // The last one.
   // "127.0.0.1:40123" for each listening address, with the real port.

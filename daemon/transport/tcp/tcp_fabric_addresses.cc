@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/transport/tcp/tcp_fabric.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::fabric {
 
@@ -73,32 +75,30 @@ std::vector<std::string> TcpFabric::listening() const {
   return addresses;
 }
 
-std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
-  std::vector<LinkSnapshot> snapshots = links_.Snapshot();
+void TcpFabric::Describe(v1::NodeStatus& status) const {
+  links_.Describe(status);
   for (const auto& dialer : dialers_) {
     if (dialer->removed || HasRail(*dialer)) continue;
-    const auto link = std::ranges::find_if(snapshots, [&](const LinkSnapshot& one) {
-      return dialer->known && one.peer_id == dialer->peer;
-    });
-    if (link == snapshots.end()) {
-      LinkSnapshot& snapshot = snapshots.emplace_back();
-      snapshot.peer = dialer->address;
-      snapshot.state = LinkState::kConnecting;
-      snapshot.reason = dialer->reason;
-      snapshot.detail = dialer->detail;
+    v1::LinkStatus* const known = dialer->known ? FindLink(status, dialer->peer.ToString()) : nullptr;
+    if (known == nullptr) {
+      v1::LinkStatus& link = *status.add_links();
+      link.set_peer(dialer->address);
+      link.set_state(v1::LinkState::connecting);
+      link.set_reason(Told(dialer->reason));
+      link.set_detail(dialer->detail);
       continue;
     }
     // A cable of a link that is up over others, or in grace.
-    RailSnapshot& rail = link->rails.emplace_back();
-    rail.transport = Transport::kTcp;
-    rail.remote_address = dialer->address;
-    rail.local_interface = dialer->path.local;
-    rail.remote_interface = dialer->path.remote;
-    rail.reason = dialer->reason;
-    rail.detail = dialer->detail;
+    v1::RailStatus& rail = *known->add_rails();
+    rail.set_transport(v1::Transport::tcp);
+    rail.set_state(v1::RailState::down);
+    rail.set_remote_address(dialer->address);
+    rail.set_local_interface(dialer->path.local);
+    rail.set_remote_interface(dialer->path.remote);
+    rail.set_reason(Told(dialer->reason));
+    rail.set_detail(dialer->detail);
   }
-  for (const auto& side : side_rails_) side->Describe(snapshots);
-  return snapshots;
+  for (const auto& side : side_rails_) side->Describe(status);
 }
 
 }  // namespace mlxcomm::fabric

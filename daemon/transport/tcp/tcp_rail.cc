@@ -11,6 +11,7 @@
 #include "daemon/platform/power.h"
 #include "daemon/transport/rail_commands.h"
 #include "daemon/transport/tcp/tcp_socket.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/invariant.h"
 
 namespace mlxcomm::fabric {
@@ -152,18 +153,16 @@ bool TcpRail::Pop(RailEvent& event) {
   return false;
 }
 
-RailSnapshot TcpRail::Snapshot() const {
-  return {.local_address = local_address_,
-          .remote_address = remote_address_,
-          .security = stream_->is_encrypted() ? "tls" : "plain",
-          .key = proved_with_,
-          .peers_versions = peers_versions_,
-          .up = up_.load(std::memory_order_relaxed),
-          .sent_bytes = writer_.sent_bytes(),
-          .received_bytes = reader_.received_bytes(),
-          .round_trip_ns = reader_.round_trip_ns(),
-          .round_trip_ns_min = reader_.round_trip_ns_min(),
-          .round_trips = reader_.round_trips()};
+RailFigures TcpRail::figures() const {
+  return {up_.load(std::memory_order_relaxed), writer_.sent_bytes(),
+          reader_.received_bytes(),            reader_.round_trip_ns(),
+          reader_.round_trip_ns_min(),         reader_.round_trips()};
+}
+
+void TcpRail::Describe(v1::RailStatus& status) const {
+  status.set_local_address(local_address_);
+  status.set_remote_address(remote_address_);
+  status.set_security(is_encrypted() ? "tls" : "plain");
 }
 
 // The thread that drives reads it at its next turn.

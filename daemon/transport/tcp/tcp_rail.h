@@ -74,8 +74,11 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool is_asked_for_new_proof() const override {
     return asked_for_new_proof_.load(std::memory_order_relaxed);
   }
-  RailSnapshot Snapshot() const override;
+  wire::VersionRange peers_versions() const override { return peers_versions_; }
+  RailFigures figures() const override;
+  void Describe(v1::RailStatus& status) const override;
   bool has_thread() const { return thread_.joinable(); }
+  bool is_encrypted() const { return stream_->is_encrypted(); }
 
  private:
   static constexpr std::size_t kRingSlots = 1024;

@@ -10,39 +10,45 @@
 namespace mlxcomm::cluster::link_costs_test {
 namespace {
 
-fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip_ns,
-                            bool up = true) {
-  fabric::RailSnapshot rail;
-  rail.local_interface = interface;
-  rail.up = up;
-  rail.round_trip_ns = 40 * best_round_trip_ns;  // The last one met a busy machine.
-  rail.round_trip_ns_min = best_round_trip_ns;
-  rail.round_trips = 8;
-  return {"peer", {}, LinkState::kUp, LinkReason::kNone, "", {rail}};
+v1::RailStatus RailOf(const char* interface, std::uint64_t best_round_trip_ns, bool up = true) {
+  v1::RailStatus rail;
+  rail.set_local_interface(interface);
+  rail.set_state(up ? v1::RailState::up : v1::RailState::down);
+  rail.set_round_trip_ns(40 * best_round_trip_ns);  // The last one met a busy machine.
+  rail.set_round_trip_ns_min(best_round_trip_ns);
+  rail.set_round_trips(8);
+  return rail;
+}
+
+// A link for each, of one rail.
+v1::LinkCosts CostsOf(const std::vector<v1::RailStatus>& rails) {
+  v1::NodeStatus node;
+  for (const v1::RailStatus& rail : rails) *node.add_links()->add_rails() = rail;
+  return MeasureCosts(node);
 }
 
 TEST(LinkCostsTest, LatencyIsHalfTheBestRoundTripInStepsOfFour) {
   for (const std::uint64_t round_trip : {40'000u, 66'000u, 120'000u}) {
-    const std::vector<fabric::LinkSnapshot> links = {LinkOf("en2", round_trip)};
-    EXPECT_EQ(MeasureCosts(links).latency_ns(), 65'536u) << round_trip;
+    EXPECT_EQ(CostsOf({RailOf("en2", round_trip)}).latency_ns(), 65'536u) << round_trip;
   }
-  EXPECT_EQ(MeasureCosts(std::vector{LinkOf("en2", 140'000)}).latency_ns(), 262'144u);
+  EXPECT_EQ(CostsOf({RailOf("en2", 140'000)}).latency_ns(), 262'144u);
 }
 
 TEST(LinkCostsTest, TheSlowestLinkThatIsUpCounts) {
-  const std::vector<fabric::LinkSnapshot> links = {LinkOf("en2", 40'000), LinkOf("en3", 500'000),
-                                                   LinkOf("en3", 9'000'000, /*up=*/false)};
-  const v1::LinkCosts costs = MeasureCosts(links);
+  const v1::LinkCosts costs = CostsOf(
+      {RailOf("en2", 40'000), RailOf("en3", 500'000), RailOf("en3", 9'000'000, /*up=*/false)});
   EXPECT_EQ(costs.latency_ns(), 262'144u);
   EXPECT_EQ(costs.links_per_node(), 2u);  // Interfaces, not rails.
 }
 
 // Why: a frame takes the rail on which it arrives first; a circuit is no cable.
 TEST(LinkCostsTest, TheQuickestRailOfALinkCounts) {
-  fabric::LinkSnapshot link = LinkOf("en2", 500'000);
-  link.rails.push_back(LinkOf("en3", 40'000).rails[0]);
-  fabric::LinkSnapshot route = LinkOf("", 60'000);
-  const v1::LinkCosts costs = MeasureCosts(std::vector{link, route});
+  v1::NodeStatus node;
+  v1::LinkStatus& link = *node.add_links();
+  *link.add_rails() = RailOf("en2", 500'000);
+  *link.add_rails() = RailOf("en3", 40'000);
+  *node.add_links()->add_rails() = RailOf("", 60'000);
+  const v1::LinkCosts costs = MeasureCosts(node);
   EXPECT_EQ(costs.latency_ns(), 65'536u);
   EXPECT_EQ(costs.links_per_node(), 2u);
 }
@@ -50,16 +56,16 @@ TEST(LinkCostsTest, TheQuickestRailOfALinkCounts) {
 // Why: a job that began with its daemons kept plans for a latency of milliseconds, because the
 // first heartbeats had waited for busy machines.
 TEST(LinkCostsTest, TheFirstFewRoundTripsAreNotBelieved) {
-  fabric::LinkSnapshot link = LinkOf("en2", 9'000'000);
-  link.rails[0].round_trips = 3;
-  EXPECT_EQ(MeasureCosts(std::vector{link}).latency_ns(), 0u);
-  link.rails[0].round_trips = 4;
-  EXPECT_GT(MeasureCosts(std::vector{link}).latency_ns(), 0u);
+  v1::RailStatus rail = RailOf("en2", 9'000'000);
+  rail.set_round_trips(3);
+  EXPECT_EQ(CostsOf({rail}).latency_ns(), 0u);
+  rail.set_round_trips(4);
+  EXPECT_GT(CostsOf({rail}).latency_ns(), 0u);
 }
 
 TEST(LinkCostsTest, WhatNobodyMeasuredStaysUnknown) {
-  EXPECT_EQ(MeasureCosts({}).latency_ns(), 0u);
-  EXPECT_EQ(MeasureCosts(std::vector{LinkOf("en2", 0)}).latency_ns(), 0u);
+  EXPECT_EQ(CostsOf({}).latency_ns(), 0u);
+  EXPECT_EQ(CostsOf({RailOf("en2", 0)}).latency_ns(), 0u);
   v1::LinkCosts worst;
   v1::LinkCosts other;
   other.set_latency_ns(65'536);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/daemon/link/two_sides.h"
+#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/seeds.h"
 
 namespace mlxcomm::fabric::link_rails_test {
@@ -416,9 +417,10 @@ TEST_F(LinkRailsTest, SaysOfEachRailTheTransportOfItsPath) {
   TwoSides two;
   two.Join("first");
   two.Join("rdma");
-  std::vector<Transport> transports;
-  for (const RailSnapshot& rail : two.a.link.Snapshot().rails) transports.push_back(rail.transport);
-  EXPECT_THAT(transports, ElementsAre(Transport::kTcp, Transport::kRdma));
+  std::vector<v1::Transport::Value> transports;
+  const v1::LinkStatus status = StatusOf(two.a.link);
+  for (const v1::RailStatus& rail : status.rails()) transports.push_back(rail.transport());
+  EXPECT_THAT(transports, ElementsAre(v1::Transport::tcp, v1::Transport::rdma));
 }
 
 TEST_F(LinkRailsTest, UsesCircuitsOnlyWhereThereIsNoConnection) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "daemon/transport/tcp/authentication.h"
+#include "tests/unit/daemon/transport/status_of.h"
 
 namespace mlxcomm::fabric::link_test {
 namespace {
@@ -70,7 +71,8 @@ class PaperRail final : public Rail {
   bool PrepareToSleep() override { return paper_->events.empty(); }
   void WakeUp() override {}
   std::uint64_t last_received_ns() const override { return 0; }
-  RailSnapshot Snapshot() const override { return {}; }
+  RailFigures figures() const override { return {}; }
+  void Describe(v1::RailStatus&) const override {}
 
  private:
   std::shared_ptr<Paper> paper_;
@@ -263,7 +265,7 @@ TEST(LinkTest, AsksAtOnceForAllFramesThatWereChangedOnTheWay) {
   const std::multiset<std::uint64_t> first = asked();
   EXPECT_EQ(std::set(first.begin(), first.end()), changed);
   EXPECT_EQ(first.size(), changed.size()) << "each once";
-  EXPECT_EQ(side.link.Snapshot().changed_frames, changed.size());
+  EXPECT_EQ(StatusOf(side.link).changed_frames(), changed.size());
 
   side.paper->events.emplace_back().kind = RailEvent::Kind::kTransmitted;
   side.paper->events.back().abandoned = 7;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/unit/daemon/link/paper_rails.h"
+#include "tests/unit/daemon/transport/status_of.h"
 
 namespace mlxcomm::fabric::links_large_frames_test {
 namespace {
@@ -27,19 +28,18 @@ class LinksLargeFramesTest : public testing::Test {
     here.links->Poll(now_ns);
     there.links->Poll(now_ns);
   }
-  LinkSnapshot Told() {
-    for (LinkSnapshot& link : here.links->Snapshot()) {
-      if (link.peer_id == there.id()) return std::move(link);
+  v1::LinkStatus Told() {
+    for (v1::LinkStatus& link : StatusOfLinks(*here.links)) {
+      if (link.peer_id() == there.id().ToString()) return std::move(link);
     }
     return {};
   }
-  std::size_t RailAt(const std::string& interface) {
-    const std::vector<RailSnapshot> rails = Told().rails;
-    return static_cast<std::size_t>(
-        std::find_if(rails.begin(), rails.end(),
-                     [&](const RailSnapshot& rail) { return rail.local_interface == interface; }) -
-        rails.begin());
+  v1::RailStatus RailAt(const std::string& interface) {
+    const v1::LinkStatus told = Told();
+    const auto rail = std::ranges::find(told.rails(), interface, &v1::RailStatus::local_interface);
+    return rail == told.rails().end() ? v1::RailStatus() : *rail;
   }
+  bool IsUp(const std::string& interface) { return RailAt(interface).state() == v1::RailState::up; }
   bool HasRail() { return here.links->HasRailOver(there.id(), {"1", "1"}); }
   std::shared_ptr<Connection> Connect(const std::string& cable, bool small_only) {
     return Join(here, there, {cable, cable}, now_ns, small_only);
@@ -91,8 +91,8 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
       Connect(/*small_only=*/true);
       ++connections;
     }
-    EXPECT_EQ(Told().state, LinkState::kGrace);
-    EXPECT_THAT(Told().detail, HasSubstr("no large frame has passed on it yet"));
+    EXPECT_EQ(Told().state(), v1::LinkState::grace);
+    EXPECT_THAT(Told().detail(), HasSubstr("no large frame has passed on it yet"));
     Run(here.options.heartbeat_interval_ns / 2);
   }
   EXPECT_EQ(connections, 2);
@@ -100,16 +100,16 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
   ASSERT_THAT(here.lost, SizeIs(1));
   EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it and large ones do not, for 5"));
   EXPECT_THAT(here.lost[0], HasSubstr("MTU"));
-  EXPECT_EQ(Told().reason, LinkReason::kLargeLost);
-  EXPECT_EQ(Told().large_lost_on, "1 - 1");
+  EXPECT_EQ(Told().reason(), v1::LinkReason::large_lost);
+  EXPECT_EQ(Told().large_lost_on(), "1 - 1");
 
   Connect(/*small_only=*/true);  // As new, for nobody waits for it.
-  EXPECT_EQ(Told().large_lost_on, "1 - 1") << "and status still says so";
+  EXPECT_EQ(Told().large_lost_on(), "1 - 1") << "and status still says so";
   Run(2 * grace_ns);
   Connect(/*small_only=*/false);
   here.links->Poll(now_ns);
-  EXPECT_EQ(Told().state, LinkState::kUp);
-  EXPECT_EQ(Told().large_lost_on, "");
+  EXPECT_EQ(Told().state(), v1::LinkState::up);
+  EXPECT_EQ(Told().large_lost_on(), "");
 }
 
 // Why: the answer to a large frame takes longer than a connection does, and a cable that is back just in time
@@ -120,10 +120,10 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassOnAConnectionThatComesLate) {
   const std::shared_ptr<Connection> late = Connect(/*small_only=*/true);
   late->cut = false;  // It has not blocked: the answer is under way.
   Run(here.options.heartbeat_timeout_ns / 4);
-  EXPECT_EQ(Told().state, LinkState::kGrace);
+  EXPECT_EQ(Told().state(), v1::LinkState::grace);
   for (PaperRail* const end : late->ends) end->PassLarge();
   Run(grace_ns);
-  EXPECT_EQ(Told().state, LinkState::kUp);
+  EXPECT_EQ(Told().state(), v1::LinkState::up);
   EXPECT_THAT(here.lost, IsEmpty());
   EXPECT_THAT(there.lost, IsEmpty());
 }
@@ -135,7 +135,7 @@ TEST_F(LinksLargeFramesTest, AreTheReasonThoughTheOnlyConnectionCameLate) {
   Connect(/*small_only=*/true);
   Run(here.options.heartbeat_timeout_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
-  EXPECT_EQ(Told().reason, LinkReason::kLargeLost);
+  EXPECT_EQ(Told().reason(), v1::LinkReason::large_lost);
 }
 
 // Why: the MTU is no suspect where only a cable was pulled, whichever moment that was.
@@ -146,7 +146,7 @@ TEST_F(LinksLargeFramesTest, AreNotSuspectedForACableThatWasPulledAgain) {
   Run(2 * grace_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
   EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
-  EXPECT_EQ(Told().large_lost_on, "");
+  EXPECT_EQ(Told().large_lost_on(), "");
 }
 
 // Why: a cable that carries small packets only is dialed again and again, and each connection was a way:
@@ -162,8 +162,8 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
       ++connections;
     }
     Run(here.options.heartbeat_interval_ns / 2);
-    EXPECT_EQ(Told().state, LinkState::kUp);
-    EXPECT_THAT(Told().detail, HasSubstr("through c"));
+    EXPECT_EQ(Told().state(), v1::LinkState::up);
+    EXPECT_THAT(Told().detail(), HasSubstr("through c"));
     const std::string text = std::to_string(said);
     Say(here, there, text);
     Say(there, here, text);
@@ -175,9 +175,9 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
   EXPECT_GE(connections, 3);
   EXPECT_THAT(here.lost, IsEmpty());
   EXPECT_THAT(there.lost, IsEmpty());
-  EXPECT_EQ(Told().large_lost_on, "1 - 1");
+  EXPECT_EQ(Told().large_lost_on(), "1 - 1");
   if (!HasRail()) Connect(/*small_only=*/true);
-  EXPECT_FALSE(Told().rails.at(RailAt("1")).up);
+  EXPECT_FALSE(IsUp("1"));
 
   for (const Daemon* const daemon : {&here, &there}) {
     Links& links = *daemon->links;
@@ -186,8 +186,8 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
   }
   Connect(/*small_only=*/false);
   Run(1);
-  EXPECT_EQ(Told().large_lost_on, "");
-  EXPECT_THAT(Told().rails, SizeIs(1)) << "the circuit has gone";
+  EXPECT_EQ(Told().large_lost_on(), "");
+  EXPECT_THAT(Told().rails(), SizeIs(1)) << "the circuit has gone";
   Say(here, there, "directly");
   Run(1);
   EXPECT_EQ(there.control.back(), "directly");
@@ -200,7 +200,7 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutOfANewNode) {
   Say(here, there, "hello");
   Run(here.options.heartbeat_timeout_ns / 2);
   EXPECT_THAT(there.control, SizeIs(1));
-  EXPECT_THAT(Told().detail, HasSubstr("through c"));
+  EXPECT_THAT(Told().detail(), HasSubstr("through c"));
 }
 
 // Why: frames were given to both cables, and those of the bad one waited for its silence each time.
@@ -213,14 +213,14 @@ TEST_F(LinksLargeFramesTest, GoOverTheOtherCable) {
     Run(here.options.heartbeat_interval_ns / 4);
     ASSERT_THAT(there.control, SizeIs(4 * (said + 1))) << "at once";
   }
-  EXPECT_EQ(Told().state, LinkState::kUp);
-  EXPECT_EQ(Told().large_lost_on, "1 - 1");
+  EXPECT_EQ(Told().state(), v1::LinkState::up);
+  EXPECT_EQ(Told().large_lost_on(), "1 - 1");
   if (!HasRail()) Connect(/*small_only=*/true);
-  EXPECT_FALSE(Told().rails.at(RailAt("1")).up);
-  EXPECT_TRUE(Told().rails.at(RailAt("2")).up);
-  EXPECT_EQ(Told().rails.at(RailAt("1")).reason, LinkReason::kLargeLost);
+  EXPECT_FALSE(IsUp("1"));
+  EXPECT_TRUE(IsUp("2"));
+  EXPECT_EQ(RailAt("1").reason(), v1::LinkReason::large_lost);
   here.links->OnInterfaceDown("1", now_ns);
-  EXPECT_EQ(Told().large_lost_on, "") << "what is plugged in there next is another way";
+  EXPECT_EQ(Told().large_lost_on(), "") << "what is plugged in there next is another way";
 }
 
 // Why: the good cable may be pulled for a moment, and the bad one would hold what is sent from then on.
@@ -230,11 +230,11 @@ TEST_F(LinksLargeFramesTest, BeginAGraceWhereOnlyASmallOnlyCableIsLeft) {
   Cut(*good);
   Say(here, there, "a");
   Run(here.options.heartbeat_timeout_ns);
-  EXPECT_EQ(Told().state, LinkState::kGrace);
+  EXPECT_EQ(Told().state(), v1::LinkState::grace);
   EXPECT_THAT(there.control, IsEmpty());
   Connect("2", /*small_only=*/false);
   Run(1);
-  EXPECT_EQ(Told().state, LinkState::kUp);
+  EXPECT_EQ(Told().state(), v1::LinkState::up);
   EXPECT_THAT(there.control, SizeIs(1));
 }
 
@@ -251,8 +251,8 @@ TEST_F(LinksLargeFramesTest, HavePassedWhereTheOtherSideHandsFramesToTheRail) {
   here.links->Poll(now_ns);  // Neighbours first tell each other of their neighbours.
   here.links->Poll(now_ns);
   EXPECT_THAT(here.control, SizeIs(1));
-  EXPECT_TRUE(Told().rails.at(RailAt("1")).up);
-  EXPECT_EQ(Told().state, LinkState::kUp);
+  EXPECT_TRUE(IsUp("1"));
+  EXPECT_EQ(Told().state(), v1::LinkState::up);
   Say(here, there, "b");
   there.links->Poll(now_ns);
   there.links->Poll(now_ns);

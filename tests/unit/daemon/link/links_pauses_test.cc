@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "tests/unit/daemon/link/paper_rails.h"
+#include "tests/unit/daemon/transport/status_of.h"
 
 namespace mlxcomm::fabric::links_pauses_test {
 namespace {
@@ -22,7 +23,7 @@ class LinksPausesTest : public testing::Test {
   bool HasRail(const std::string& cable) {
     return here.links->HasRailOver(there.id(), {cable, cable});
   }
-  LinkState State() { return here.links->Snapshot().at(0).state; }
+  v1::LinkState::Value State() { return StatusOfLinks(*here.links).at(0).state(); }
   // From deadline to deadline, like a running process.
   void RunHere(std::uint64_t ns) {
     for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
@@ -58,7 +59,7 @@ TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterAPauseLongerThanSilenceMayLast
   RunHere(interval_ns);
   EXPECT_TRUE(HasRail("1")) << "it has answered";
   EXPECT_FALSE(HasRail("2")) << "it had time to";
-  EXPECT_EQ(State(), LinkState::kUp);
+  EXPECT_EQ(State(), v1::LinkState::up);
 }
 
 // Why: a machine that sleeps often must not take a peer that has gone for one that is there.
@@ -95,9 +96,9 @@ TEST_F(LinksPausesTest, FindSilenceAndEndAGraceThoughAllTicksAreLate) {
 TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
   Connect("1")->ends[0]->GoDown(DownCause::kCut);
   RunHere(grace_ns / 2);
-  ASSERT_EQ(State(), LinkState::kGrace);
+  ASSERT_EQ(State(), v1::LinkState::grace);
   SleepHere(2 * grace_ns);
-  EXPECT_EQ(State(), LinkState::kGrace);
+  EXPECT_EQ(State(), v1::LinkState::grace);
   RunHere(grace_ns / 2 - 3 * interval_ns);
   EXPECT_THAT(here.lost, IsEmpty());
   RunHere(3 * interval_ns);
@@ -110,11 +111,11 @@ TEST_F(LinksPausesTest, GiveTheOtherDaemonAHeartbeatIntervalToComeBackAtLeast) {
   for (PaperRail* const end : Connect("1")->ends) end->GoDown(DownCause::kReset);
   there.links->Poll(now_ns);
   RunHere(1);
-  ASSERT_EQ(State(), LinkState::kGrace);
+  ASSERT_EQ(State(), v1::LinkState::grace);
   SleepHere(grace_ns);
-  EXPECT_EQ(State(), LinkState::kGrace);
+  EXPECT_EQ(State(), v1::LinkState::grace);
   Connect("1");
-  EXPECT_EQ(State(), LinkState::kUp);
+  EXPECT_EQ(State(), v1::LinkState::up);
   EXPECT_THAT(here.lost, IsEmpty());
 }
 

@@ -16,6 +16,7 @@
 
 #include "daemon/transport/status_reason.h"
 #include "tests/unit/daemon/link/paper_rails.h"
+#include "tests/unit/daemon/transport/status_of.h"
 
 namespace mlxcomm::fabric::links_test {
 namespace {
@@ -335,11 +336,11 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   EXPECT_FALSE(HasRail(0, "1"));
   EXPECT_TRUE(HasRail(0, "2"));
   EXPECT_EQ(Of(0).rails_gone, 1);
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, LinkState::kUp);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::up);
   LinksOf(0).OnInterfaceDown("l2", now_ns);
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, LinkState::kGrace);
-  EXPECT_THAT(LinksOf(0).Snapshot().at(0).detail, HasSubstr("l2"));
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).reason, LinkReason::kInterfaceDown);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::grace);
+  EXPECT_THAT(StatusOfLinks(LinksOf(0)).at(0).detail(), HasSubstr("l2"));
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::interface_down);
   EXPECT_THAT(Of(0).lost, IsEmpty());
 }
 
@@ -487,12 +488,12 @@ TEST_F(LinksTest, IsToldThatANodeHasEndedOnlyAfterAReset) {
   PollBoth();
   LinksOf(0).OnGone(IdOf(1), "refused");
   EXPECT_THAT(Of(0).lost, ElementsAre("refused"));
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).reason, LinkReason::kPeerStopped);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::peer_stopped);
 }
 
 TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
   for (std::size_t i = 0; i < Link::kRailsMax; ++i) Connect(0, std::to_string(i));
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).rails.size(), Link::kRailsMax);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).rails_size(), static_cast<int>(Link::kRailsMax));
   const absl::Status none = LinksOf(0).BeginAsDialer(IdOf(1), PathOf("x", 0)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
 }
@@ -541,9 +542,9 @@ TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
   Connect(0, "1")->answers = false;
   Pass(60);
   ASSERT_EQ(Of(0).lost.size(), 1u);
-  EXPECT_EQ(LinksOf(0).Snapshot().size(), 1u);  // For status.
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 1u);  // For status.
   Pass(600);
-  EXPECT_EQ(LinksOf(0).Snapshot().size(), 0u);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 0u);
   EXPECT_FALSE(LinksOf(0).IsReachable(IdOf(1)));
   sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
   Connect(1, "1");
@@ -557,7 +558,7 @@ TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
   ASSERT_TRUE(join.ok());
   Pass(1500);
   EXPECT_TRUE(HasRail(0, "1"));
-  EXPECT_EQ(LinksOf(0).Snapshot().size(), 2u);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 2u);
   wire::Introduction theirs{};
   theirs.session = 5;
   theirs.next_expected = 1;
@@ -577,9 +578,9 @@ TEST_F(ForgettingTest, ForgetsSoonWhoHasGoneWhereManyAreRemembered) {
     ASSERT_TRUE(join.ok());
     LinksOf(0).Abandon(*join);
   }
-  EXPECT_LE(LinksOf(0).Snapshot().size(), 3 * most + Links::kFarNodesMax);
+  EXPECT_LE(StatusOfLinks(LinksOf(0)).size(), 3 * most + Links::kFarNodesMax);
   Pass(3);
-  EXPECT_LE(LinksOf(0).Snapshot().size(), most);
+  EXPECT_LE(StatusOfLinks(LinksOf(0)).size(), most);
   Connect(0, "1");
   EXPECT_TRUE(HasRail(0, "1"));
 }

@@ -104,11 +104,8 @@ class PaperRail final : public Rail {
   bool has_passed_large() const override { return passed_large_; }
   void PassLarge() { passed_large_ = true; }
   std::uint64_t last_asked_ns() const override { return asked_ns_; }
-  RailSnapshot Snapshot() const override {
-    RailSnapshot snapshot;
-    snapshot.up = !ended_;
-    return snapshot;
-  }
+  RailFigures figures() const override { return {.up = !ended_}; }
+  void Describe(v1::RailStatus&) const override {}
 
   void GoDown(DownCause cause) {
     if (std::exchange(ended_, true)) return;

@@ -111,11 +111,10 @@ class CableRail final : public ground::SimulatedRail {
     return held;
   }
   // As if a heartbeat had come back when nothing else was on the cable.
-  RailSnapshot Snapshot() const override {
-    RailSnapshot snapshot;
-    snapshot.round_trip_ns_min = cable_->lanes[0].latency_ns + cable_->lanes[1].latency_ns;
-    return snapshot;
+  RailFigures figures() const override {
+    return {.round_trip_ns_min = cable_->lanes[0].latency_ns + cable_->lanes[1].latency_ns};
   }
+  void Describe(v1::RailStatus&) const override {}
 
   // Everything that is written by now.
   void Write() {

@@ -21,7 +21,7 @@ class StillPort : public NodePort {
   void OnViolation(const NodeId&, const std::string&) override {}
   std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
   std::vector<std::string> Listening() const override { return {}; }
-  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
+  void DescribeLinks(v1::NodeStatus&) const override {}
   intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
   void LookAtSystem() override {}
   Clocks ReadClocks() const override { return {}; }

@@ -24,6 +24,7 @@
 #include "daemon/link/link.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/wakeup.h"
+#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/looks.h"
 #include "tests/unit/never.h"
 #include "tests/unit/seeds.h"
@@ -247,10 +248,10 @@ TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
   // The rail on which a frame would arrive first gets it: on a busy machine one rail for long.
   RunUntilDone([] {},
                [&] {
-                 const LinkSnapshot snapshot = sides[0].link.Snapshot();
+                 const v1::LinkStatus snapshot = StatusOf(sides[0].link);
                  return std::all_of(
-                     snapshot.rails.begin(), snapshot.rails.end(),
-                     [](const RailSnapshot& rail) { return rail.sent_bytes > kChunk; });
+                     snapshot.rails().begin(), snapshot.rails().end(),
+                     [](const v1::RailStatus& rail) { return rail.sent_bytes() > kChunk; });
                });
 }
 

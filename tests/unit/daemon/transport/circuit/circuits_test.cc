@@ -1,6 +1,8 @@
 // Circuits, with fake neighbours: what a forwarder passes on, what it refuses, and which nodes it
 // informs when the route breaks.
 #include "daemon/transport/circuit/circuits.h"
+#include "proto/status_words.h"
+#include "tests/unit/daemon/transport/status_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -437,7 +439,8 @@ TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
   node.versions = {own.newest, later};  // It speaks the older one as well.
   node.Opens(4, 11, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
-  EXPECT_EQ(node.links[Id(3)]->Snapshot().rails.at(0).peers_versions, node.versions);
+  node.links[Id(3)]->ForEachRail(
+      [&](const Rail& rail) { EXPECT_EQ(rail.peers_versions(), node.versions); });
 
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   node.Says();
@@ -529,7 +532,7 @@ TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
     closed.tag = one.told;
     node.circuits.OnFrame(Id(4), closed, {}, node.now_ns);
     EXPECT_EQ(node.links[Id(3)]->state(), Link::State::kGrace);
-    EXPECT_EQ(node.links[Id(3)]->Snapshot().reason, one.known) << one.told;
+    EXPECT_EQ(StatusOf(*node.links[Id(3)]).reason(), Told(one.known)) << one.told;
   }
 }
 

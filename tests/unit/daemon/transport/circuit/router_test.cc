@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/unit/daemon/link/paper_rails.h"
+#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/daemon/transport/tcp/loopback.h"
 
 namespace mlxcomm::fabric::router_test {
@@ -29,9 +30,9 @@ class RouterTest : public FabricTest {
   static bool Reaches(const Node& from, const Node& to) {
     return from.links->IsReachable(to.options.self.id);
   }
-  static LinkSnapshot LinkOf(const Node& from, const Node& to) {
-    for (LinkSnapshot& link : from.fabric->Snapshot()) {
-      if (link.peer_id == to.options.self.id) return std::move(link);
+  static v1::LinkStatus LinkOf(const Node& from, const Node& to) {
+    for (v1::LinkStatus& link : StatusOfLinks(*from.fabric)) {
+      if (link.peer_id() == to.options.self.id.ToString()) return std::move(link);
     }
     return {};
   }
@@ -47,8 +48,8 @@ TEST_F(RouterTest, ReachesThroughANeighbourWhoIsNone) {
   EXPECT_EQ(a.up[1].software_version, "test");
   EXPECT_EQ(a.up[1].incarnation, c.options.self.incarnation);
   EXPECT_EQ(b.up.size(), 2u);
-  EXPECT_EQ(LinkOf(a, c).detail, "reached through b");
-  EXPECT_EQ(LinkOf(a, c).rails.at(0).transport, Transport::kRoute);
+  EXPECT_EQ(LinkOf(a, c).detail(), "reached through b");
+  EXPECT_EQ(LinkOf(a, c).rails().at(0).transport(), v1::Transport::route);
   for (int i = 0; i < 300; ++i) {
     ASSERT_TRUE(SendText(a, c, "to c " + std::to_string(i)).ok());
     ASSERT_TRUE(SendText(c, a, std::string(100'000, 'x') + std::to_string(i)).ok());
@@ -80,7 +81,7 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
   Node d(io, "d", 4, {a.address()}, 7, patient);
   Node c(io, "c", 3, {b->address(), d.address()}, 7, patient);
   ASSERT_TRUE(RunUntil({&a, b.get(), &c, &d}, [&] { return a.up.size() == 3; }));
-  EXPECT_EQ(LinkOf(a, c).detail, "reached through b");  // The smaller id of the two.
+  EXPECT_EQ(LinkOf(a, c).detail(), "reached through b");  // The smaller id of the two.
   const std::vector<std::byte> source = Pattern(4 * 1024 * 1024);
   std::vector<std::byte> target(source.size());
   const std::vector<std::byte> operand(source.size(), std::byte{3});
@@ -94,7 +95,7 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
   idle = true;
   ASSERT_TRUE(
       RunUntil({&a, &c, &d}, [&] { return c.data_bytes == source.size() && a.released[9] == 4; }));
-  EXPECT_EQ(LinkOf(a, c).detail, "reached through d");
+  EXPECT_EQ(LinkOf(a, c).detail(), "reached through d");
   for (std::size_t i = 0; i < source.size(); ++i) {
     ASSERT_EQ(static_cast<int>(target[i]), (static_cast<int>(source[i]) + 3) % 256) << i;
   }
@@ -114,7 +115,7 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   Node b(io, "b", 2, {cable.address()}, 7, patient);
   Node c(io, "c", 3, {a.address(), b.address()}, 7, patient);
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return LinkOf(a, b).detail.empty() && Reaches(a, b) && Reaches(a, c) && Reaches(b, c);
+    return LinkOf(a, b).detail().empty() && Reaches(a, b) && Reaches(a, c) && Reaches(b, c);
   }));
   const std::vector<std::byte> source = Pattern(16 * 1024 * 1024);
   std::vector<std::byte> target(source.size());
@@ -123,12 +124,12 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return cable.carried() > mark; }));
   cable.PullOut();
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return LinkOf(a, b).detail == "reached through c" && b.data_bytes > 4'000'000;
+    return LinkOf(a, b).detail() == "reached through c" && b.data_bytes > 4'000'000;
   }));
   cable.PlugIn();
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return b.data_bytes == source.size() && a.released[9] == 64 && !LinkOf(a, b).rails.empty() &&
-           LinkOf(a, b).rails[0].transport == Transport::kTcp;
+    return b.data_bytes == source.size() && a.released[9] == 64 && !LinkOf(a, b).rails().empty() &&
+           LinkOf(a, b).rails(0).transport() == v1::Transport::tcp;
   }));
   EXPECT_TRUE(source == target);
   EXPECT_THAT(a.lost, IsEmpty());
@@ -247,16 +248,16 @@ class ShorterWayTest : public testing::Test {
     for (int i = 0; i < 1000 && !condition(); ++i) Pass(10'000'000);
     return condition();
   }
-  LinkSnapshot LinkBetween(std::size_t from, std::size_t to) {
-    for (LinkSnapshot& link : At(from).Snapshot()) {
-      if (link.peer_id == daemons[to]->id()) return std::move(link);
+  v1::LinkStatus LinkBetween(std::size_t from, std::size_t to) {
+    for (v1::LinkStatus& link : StatusOfLinks(At(from))) {
+      if (link.peer_id() == daemons[to]->id().ToString()) return std::move(link);
     }
     return {};
   }
-  std::string Way() { return LinkBetween(0, 2).detail; }
+  std::string Way() { return LinkBetween(0, 2).detail(); }
   std::pair<unsigned, unsigned> RailsBetween() {
-    return {static_cast<unsigned>(LinkBetween(0, 2).rails.size()),
-            static_cast<unsigned>(LinkBetween(2, 0).rails.size())};
+    return {static_cast<unsigned>(LinkBetween(0, 2).rails().size()),
+            static_cast<unsigned>(LinkBetween(2, 0).rails().size())};
   }
 
   std::vector<std::unique_ptr<Daemon>> daemons;

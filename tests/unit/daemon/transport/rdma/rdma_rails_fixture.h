@@ -17,6 +17,7 @@
 #include "daemon/platform/shared_memory.h"
 #include "daemon/transport/rdma/rdma_rails.h"
 #include "tests/unit/daemon/transport/rdma/fake_verbs_control.h"
+#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/daemon/transport/tcp/loopback.h"
 #include "tests/unit/daemon/transport/tcp/some_keys.h"
 
@@ -82,33 +83,34 @@ class RdmaRailsTest : public FabricTest {
                                   make);
   }
   std::vector<Node*> both() { return {a.get(), b.get()}; }
-  static const RailSnapshot* RailOf(const std::vector<LinkSnapshot>& links, Transport transport) {
-    for (const LinkSnapshot& link : links) {
-      for (const RailSnapshot& rail : link.rails) {
-        if (rail.transport == transport) return &rail;
+  static const v1::RailStatus* RailOf(const std::vector<v1::LinkStatus>& links,
+                                      v1::Transport::Value transport) {
+    for (const v1::LinkStatus& link : links) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.transport() == transport) return &rail;
       }
     }
     return nullptr;
   }
-  static bool IsUp(const Node& node, Transport transport) {
-    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    const RailSnapshot* const rail = RailOf(links, transport);
-    return rail != nullptr && rail->up;
+  static bool IsUp(const Node& node, v1::Transport::Value transport) {
+    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const v1::RailStatus* const rail = RailOf(links, transport);
+    return rail != nullptr && rail->state() == v1::RailState::up;
   }
   static std::string Detail(const Node& node) {
-    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    const RailSnapshot* const rail = RailOf(links, Transport::kRdma);
-    return rail == nullptr ? "no rail" : rail->detail;
+    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const v1::RailStatus* const rail = RailOf(links, v1::Transport::rdma);
+    return rail == nullptr ? "no rail" : rail->detail();
   }
   static bool ProvedWith(const Node& node, std::uint8_t key) {
-    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    for (const Transport transport : {Transport::kTcp, Transport::kRdma}) {
-      const RailSnapshot* const rail = RailOf(links, transport);
-      if (rail == nullptr || rail->key != KeyOf(key).id()) return false;
+    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    for (const v1::Transport::Value transport : {v1::Transport::tcp, v1::Transport::rdma}) {
+      const v1::RailStatus* const rail = RailOf(links, transport);
+      if (rail == nullptr || rail->key_id() != KeyOf(key).IdText()) return false;
     }
     return true;
   }
-  bool BothUp() { return IsUp(*a, Transport::kRdma) && IsUp(*b, Transport::kRdma); }
+  bool BothUp() { return IsUp(*a, v1::Transport::rdma) && IsUp(*b, v1::Transport::rdma); }
   void Carry(std::size_t bytes) {
     std::vector<std::byte> source(bytes);
     Carry(source);
@@ -129,16 +131,16 @@ class RdmaRailsTest : public FabricTest {
         << "of " << bytes << " bytes have come " << b->data_bytes - had;
     EXPECT_TRUE(std::equal(source.begin(), source.end(), target.begin()));
   }
-  static RailSnapshot Rdma(const Node& node) {
-    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    const RailSnapshot* const rail = RailOf(links, Transport::kRdma);
-    return rail == nullptr ? RailSnapshot() : *rail;
+  static v1::RailStatus Rdma(const Node& node) {
+    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const v1::RailStatus* const rail = RailOf(links, v1::Transport::rdma);
+    return rail == nullptr ? v1::RailStatus() : *rail;
   }
   // Sends from the arena until some of it has gone without a copy.
   void CarryUntilDirect(const Arena& arena) {
-    const std::uint64_t before = Rdma(*a).direct_bytes;
-    for (int i = 0; i < 100 && Rdma(*a).direct_bytes == before; ++i) Carry(arena.bytes());
-    ASSERT_GT(Rdma(*a).direct_bytes, before);
+    const std::uint64_t before = Rdma(*a).direct_bytes();
+    for (int i = 0; i < 100 && Rdma(*a).direct_bytes() == before; ++i) Carry(arena.bytes());
+    ASSERT_GT(Rdma(*a).direct_bytes(), before);
   }
 
   rdma::FakeVerbsControl control;

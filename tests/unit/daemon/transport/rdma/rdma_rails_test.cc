@@ -12,15 +12,15 @@ namespace {
 TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
-  const std::vector<LinkSnapshot> links = a->fabric->Snapshot();
-  EXPECT_EQ(links.at(0).rails.size(), 2u);
-  const RailSnapshot& rail = *RailOf(links, Transport::kRdma);
-  EXPECT_EQ(rail.security, "plain");
-  EXPECT_NE(rail.local_address.find("rdma_en1 127.0.0.1 queue pair"), std::string::npos)
-      << rail.local_address;
+  const std::vector<v1::LinkStatus> links = StatusOfLinks(*a->fabric);
+  EXPECT_EQ(links.at(0).rails_size(), 2);
+  const v1::RailStatus& rail = *RailOf(links, v1::Transport::rdma);
+  EXPECT_EQ(rail.security(), "plain");
+  EXPECT_NE(rail.local_address().find("rdma_en1 127.0.0.1 queue pair"), std::string::npos)
+      << rail.local_address();
   for (int i = 0; i < 5; ++i) Carry(8 * 1024 * 1024);
   EXPECT_EQ(a->up.size(), 1u);
-  EXPECT_GT(RailOf(a->fabric->Snapshot(), Transport::kRdma)->sent_bytes, 1'000'000u);
+  EXPECT_GT(RailOf(StatusOfLinks(*a->fabric), v1::Transport::rdma)->sent_bytes(), 1'000'000u);
 }
 
 // Why: the connection is the spare, and the layers above may not notice.
@@ -30,7 +30,7 @@ TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
   for (int round = 0; round < 3; ++round) {
     control.Want("break rdma_en1");
     ASSERT_TRUE(RunUntil(
-        both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+        both(), [&] { return !IsUp(*a, v1::Transport::rdma) && !IsUp(*b, v1::Transport::rdma); }));
     Carry(1024 * 1024);
     control.Want("");
     ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
@@ -51,7 +51,7 @@ TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIs
   const auto is_told = [&] {
     return Detail(*a).find("there is no RDMA device") != std::string::npos;
   };
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, Transport::kRdma) && is_told(); }))
+  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, v1::Transport::rdma) && is_told(); }))
       << Detail(*a);
   Carry(1024 * 1024);
   std::ofstream(entry) << "1";
@@ -70,8 +70,8 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   const auto received = [](const Node& node) {
-    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    return RailOf(links, Transport::kRdma)->received_bytes;
+    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    return RailOf(links, v1::Transport::rdma)->received_bytes();
   };
   idle = true;
   const std::uint64_t before[2] = {received(*a), received(*b)};
@@ -81,9 +81,9 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   }));
   EXPECT_TRUE(BothUp());
   control.Want("mute rdma_en1");
-  ASSERT_TRUE(
-      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
-  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
+  ASSERT_TRUE(RunUntil(
+      both(), [&] { return !IsUp(*a, v1::Transport::rdma) && !IsUp(*b, v1::Transport::rdma); }));
+  EXPECT_TRUE(IsUp(*a, v1::Transport::tcp));
   control.Want("");
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
   EXPECT_TRUE(a->lost.empty());
@@ -106,13 +106,13 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   cable->PullOut();
-  ASSERT_TRUE(
-      RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
+  ASSERT_TRUE(RunUntil(
+      both(), [&] { return !IsUp(*a, v1::Transport::tcp) && !IsUp(*b, v1::Transport::tcp); }));
   Carry(2 * 1024 * 1024);
   EXPECT_TRUE(BothUp());
   cable->PlugIn();
-  ASSERT_TRUE(
-      RunUntil(both(), [&] { return IsUp(*a, Transport::kTcp) && IsUp(*b, Transport::kTcp); }));
+  ASSERT_TRUE(RunUntil(
+      both(), [&] { return IsUp(*a, v1::Transport::tcp) && IsUp(*b, v1::Transport::tcp); }));
   EXPECT_EQ(a->up.size(), 1u);
   EXPECT_TRUE(a->lost.empty());
 }
@@ -124,17 +124,17 @@ TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
     options.new_proof_timeout_ns = 1'000'000'000;
   });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  const std::string made = RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address;
+  const std::string made = RailOf(StatusOfLinks(*a->fabric), v1::Transport::rdma)->local_address();
   EXPECT_TRUE(ProvedWith(*a, 7));
   for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8, 7));
   for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8));
   ASSERT_TRUE(RunUntil(both(), [&] { return ProvedWith(*a, 8) && ProvedWith(*b, 8); }));
-  EXPECT_EQ(RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address, made);
+  EXPECT_EQ(RailOf(StatusOfLinks(*a->fabric), v1::Transport::rdma)->local_address(), made);
   Carry(1024 * 1024);
 
   cable->PullOut();  // Nothing is left to be proved.
-  ASSERT_TRUE(
-      RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
+  ASSERT_TRUE(RunUntil(
+      both(), [&] { return !IsUp(*a, v1::Transport::tcp) && !IsUp(*b, v1::Transport::tcp); }));
   a->fabric->SetKeys(KeysOf(9));
   ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
 }
@@ -147,10 +147,10 @@ TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
     rdma.limits = rdma::AppleLimits(earlier ? "26.2" : "26.3");
   });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
-  const std::uint64_t before = Rdma(*a).sent_bytes;
-  for (int i = 0; i < 100 && Rdma(*a).sent_bytes < before + 1024 * 1024; ++i)
+  const std::uint64_t before = Rdma(*a).sent_bytes();
+  for (int i = 0; i < 100 && Rdma(*a).sent_bytes() < before + 1024 * 1024; ++i)
     Carry(4 * 1024 * 1024);
-  EXPECT_GE(Rdma(*a).sent_bytes, before + 1024 * 1024);
+  EXPECT_GE(Rdma(*a).sent_bytes(), before + 1024 * 1024);
 }
 
 // Why: a node with the key may still send anything. How: set-up messages of random bits, and offers
@@ -212,16 +212,16 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   a->fabric->AddMemory(arena.memory());
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   CarryUntilDirect(arena);
-  const RailSnapshot before = Rdma(*a);
-  EXPECT_EQ(before.arena_regions, 1u);
-  EXPECT_EQ(before.arena_region_bytes, Arena::kBytes);
-  EXPECT_GT(before.arena_regions_max, 1u);
+  const v1::RailStatus before = Rdma(*a);
+  EXPECT_EQ(before.arena_regions(), 1u);
+  EXPECT_EQ(before.arena_region_bytes(), Arena::kBytes);
+  EXPECT_GT(before.arena_regions_max(), 1u);
   // The share of each rail depends on how fast it is just now.
-  const auto sent_directly = [&] { return Rdma(*a).direct_bytes - before.direct_bytes; };
+  const auto sent_directly = [&] { return Rdma(*a).direct_bytes() - before.direct_bytes(); };
   for (int i = 0; i < 10 || (i < 300 && sent_directly() <= 1'000'000); ++i) Carry(arena.bytes());
-  const RailSnapshot after = Rdma(*a);
-  const std::uint64_t direct = after.direct_bytes - before.direct_bytes;
-  const std::uint64_t copied = after.copied_bytes - before.copied_bytes;
+  const v1::RailStatus after = Rdma(*a);
+  const std::uint64_t direct = after.direct_bytes() - before.direct_bytes();
+  const std::uint64_t copied = after.copied_bytes() - before.copied_bytes();
   RecordProperty("direct_bytes", std::to_string(direct));
   RecordProperty("copied_bytes", std::to_string(copied));
   EXPECT_GT(direct, 1'000'000u);
@@ -230,7 +230,8 @@ TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
   a->fabric->RemoveMemory(arena.bytes().data());
   arena.LetGo();
   // The driver's thread first removes it from the count, then releases the memory.
-  ASSERT_TRUE(RunUntil(both(), [&] { return Rdma(*a).arena_regions == 0 && !arena.is_mapped(); }));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return Rdma(*a).arena_regions() == 0 && !arena.is_mapped(); }));
   Carry(1024 * 1024);
 }
 
@@ -244,10 +245,10 @@ TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
   CarryUntilDirect(arena);
   control.Want("delay_us 3000");  // So that some of it is still to be read.
   std::vector<std::byte> target(Arena::kBytes);
-  const std::uint64_t before = Rdma(*a).direct_bytes;
+  const std::uint64_t before = Rdma(*a).direct_bytes();
   // A rail that has become slow may get nothing in one round.
   int expected = a->released[9];
-  const auto is_direct = [&] { return Rdma(*a).direct_bytes > before; };
+  const auto is_direct = [&] { return Rdma(*a).direct_bytes() > before; };
   for (int i = 0; i < 100 && !is_direct(); ++i) {
     SendChunks(*a, *b, arena.bytes(), target);
     expected += 32;
@@ -259,14 +260,14 @@ TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
   EXPECT_TRUE(std::equal(target.begin(), target.end(), arena.bytes().begin()));
   a->fabric->RemoveMemory(arena.bytes().data());
   arena.LetGo();
-  ASSERT_TRUE(
-      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  ASSERT_TRUE(RunUntil(
+      both(), [&] { return !IsUp(*a, v1::Transport::rdma) && !IsUp(*b, v1::Transport::rdma); }));
   EXPECT_TRUE(arena.is_mapped());
   Carry(1024 * 1024);
 
   control.Want("");
   ASSERT_TRUE(RunUntil(both(), [&] { return !arena.is_mapped() && BothUp(); })) << Detail(*a);
-  EXPECT_EQ(Rdma(*a).arena_regions, 0u);
+  EXPECT_EQ(Rdma(*a).arena_regions(), 0u);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "daemon/platform/machine.h"
 #include "daemon/transport/tcp/authentication.h"
 #include "daemon/transport/tcp/handshake.h"
+#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/daemon/transport/tcp/loopback.h"
 #include "tests/unit/daemon/transport/tcp/some_keys.h"
 
@@ -38,21 +39,22 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   Node a(io, "a", 1, {}, 7, quick);
   LoopbackCable cable(io, a.address());
   Node b(io, "b", 2, {cable.address()}, 7, quick);
-  const auto both = [&](LinkState state) {
+  const auto both = [&](v1::LinkState::Value state) {
     return RunUntil({&a, &b}, [&] {
-      return a.fabric->Snapshot().at(0).state == state && b.fabric->Snapshot().at(0).state == state;
+      return StatusOfLinks(*a.fabric).at(0).state() == state &&
+             StatusOfLinks(*b.fabric).at(0).state() == state;
     });
   };
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   cable.Mute();
   ASSERT_TRUE(SendText(b, a, "said while it could be heard").ok());
   ASSERT_TRUE(SendText(a, b, "said while nobody heard").ok());
-  ASSERT_TRUE(both(LinkState::kGrace));
-  EXPECT_THAT(a.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
-  EXPECT_THAT(b.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
-  EXPECT_EQ(a.fabric->Snapshot().at(0).reason, LinkReason::kSilent);
+  ASSERT_TRUE(both(v1::LinkState::grace));
+  EXPECT_THAT(StatusOfLinks(*a.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
+  EXPECT_THAT(StatusOfLinks(*b.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
+  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::silent);
   cable.PlugIn();
-  ASSERT_TRUE(both(LinkState::kUp));
+  ASSERT_TRUE(both(v1::LinkState::up));
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.control.size() == 1 && b.control.size() == 1; }));
   EXPECT_THAT(a.lost, testing::IsEmpty());
   EXPECT_THAT(b.lost, testing::IsEmpty());
@@ -69,15 +71,15 @@ TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
   const std::string nobody = free_address();
   const std::string own = free_address();
   Node a(io, "a", 1, {nobody, own}, 7, [&](FabricOptions& options) { options.listen = {own}; });
-  const auto reason_of = [&a](const std::string& address) {
-    for (const LinkSnapshot& link : a.fabric->Snapshot()) {
-      if (link.peer == address) return link.reason;
+  const auto reason_of = [&a](const std::string& address) -> v1::LinkReason::Value {
+    for (const v1::LinkStatus& link : StatusOfLinks(*a.fabric)) {
+      if (link.peer() == address) return link.reason();
     }
-    return LinkReason::kNone;
+    return v1::LinkReason::none;
   };
   EXPECT_TRUE(RunUntil({&a}, [&] {
-    return reason_of(nobody) == LinkReason::kConnectionRefused &&
-           reason_of(own) == LinkReason::kOwnNode;
+    return reason_of(nobody) == v1::LinkReason::connection_refused &&
+           reason_of(own) == v1::LinkReason::own_node;
   }));
 }
 
@@ -88,8 +90,8 @@ TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
   b.fabric->Stop();
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
   EXPECT_FALSE(a.links->IsReachable(b.options.self.id));
-  EXPECT_EQ(a.fabric->Snapshot().at(0).state, LinkState::kLost);
-  EXPECT_EQ(a.fabric->Snapshot().at(0).reason, LinkReason::kReset);
+  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).state(), v1::LinkState::lost);
+  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::reset);
   Node again(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
 }
@@ -206,7 +208,8 @@ TEST_F(FabricTest, DialsADaemonThatWasStartedAnewWithoutTheFormerOnesPauses) {
     peer.Spawn(peer.Accept());
     ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == start; })) << start;
     peer.accepted->close();
-    ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->Snapshot().at(0).state != LinkState::kUp; }));
+    ASSERT_TRUE(RunUntil(
+        {&a}, [&] { return StatusOfLinks(*a.fabric).at(0).state() != v1::LinkState::up; }));
   }
 }
 
@@ -216,7 +219,7 @@ TEST_F(FabricTest, ShowsNamesOfOthersOnlyAsTheyCanBePrinted) {
   peer.Spawn(peer.Dial(a.address(), "evil\n\xff[31m"));
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1; }));
   EXPECT_EQ(a.up[0].name, "evil??[31m");
-  EXPECT_EQ(a.fabric->Snapshot().at(0).peer, "evil??[31m");
+  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).peer(), "evil??[31m");
 }
 
 // Why: a daemon that was just restarted must get in, whichever strangers hold the places.
@@ -255,14 +258,14 @@ TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   Node d(io, "d", 4, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b, &c, &d}, [&] {
-    const auto links = d.fabric->Snapshot();
-    return a.links->nodes_refused() > 0 && links.size() == 1 && !links[0].detail.empty();
+    const auto links = StatusOfLinks(*d.fabric);
+    return a.links->nodes_refused() > 0 && links.size() == 1 && !links[0].detail().empty();
   }));
-  const LinkSnapshot refused = d.fabric->Snapshot().at(0);
-  EXPECT_EQ(refused.reason, LinkReason::kTooMany);
-  EXPECT_THAT(refused.detail, testing::HasSubstr("1 nodes are linked there already"));
-  EXPECT_THAT(refused.detail, testing::HasSubstr("nodes_max: 1"));
-  EXPECT_THAT(refused.detail, testing::HasSubstr("raise it there"));
+  const v1::LinkStatus refused = StatusOfLinks(*d.fabric).at(0);
+  EXPECT_EQ(refused.reason(), v1::LinkReason::too_many);
+  EXPECT_THAT(refused.detail(), testing::HasSubstr("1 nodes are linked there already"));
+  EXPECT_THAT(refused.detail(), testing::HasSubstr("nodes_max: 1"));
+  EXPECT_THAT(refused.detail(), testing::HasSubstr("raise it there"));
   EXPECT_EQ(a.fabric->strangers_refused(), 0u) << "it holds the key";
   EXPECT_EQ(a.up.size(), 1u);
   // One that this node dials itself gets the place of the one that has only come.
@@ -281,8 +284,9 @@ TEST_F(FabricTest, EndsWhatItHasDialedWhereTheNodeHasNoPlaceHere) {
   ASSERT_TRUE(RunUntil({&a, &c, &d}, [&] { return a.up.size() == 1 && c.up.size() == 1; }));
   ASSERT_TRUE(a.fabric->AddPeer(d.address()).ok());
   const auto refused = [&] {
-    for (const LinkSnapshot& link : a.fabric->Snapshot()) {
-      if (link.peer == d.address() && link.reason == LinkReason::kTooMany) return link.detail;
+    for (const v1::LinkStatus& link : StatusOfLinks(*a.fabric)) {
+      if (link.peer() == d.address() && link.reason() == v1::LinkReason::too_many)
+        return link.detail();
     }
     return std::string();
   };
@@ -300,9 +304,9 @@ TEST_F(FabricTest, KnowsWhomItDialsAlsoWhereTheyHaveConnectedFirst) {
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   ASSERT_TRUE(a.fabric->AddPeer(b.address()).ok());
   ASSERT_TRUE(RunUntil({&a, &b}, [&] {
-    const auto links = a.fabric->Snapshot();
+    const auto links = StatusOfLinks(*a.fabric);
     return std::none_of(links.begin(), links.end(),
-                        [&](const LinkSnapshot& link) { return link.peer == b.address(); });
+                        [&](const v1::LinkStatus& link) { return link.peer() == b.address(); });
   }));
   Node d(io, "d", 4);
   ASSERT_TRUE(a.fabric->AddPeer(d.address()).ok());

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "proto/wire/rail_setup.h"
+#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/daemon/transport/tcp/loopback.h"
 
 namespace mlxcomm::fabric::side_rails_test {
@@ -24,7 +25,6 @@ using testing::ElementsAre;
 class PaperRails final : public SideRails {
  public:
   explicit PaperRails(std::uint64_t deadline_ns) : deadline_ns_(deadline_ns) {}
-  Transport transport() const override { return Transport::kUnknown; }
   void OnConnection(const Connection& connection) override { connections.push_back(connection); }
   void OnRailSetup(const NodeId&, std::span<const std::byte> payload) override {
     setups.push_back(payload.size());
@@ -40,8 +40,8 @@ class PaperRails final : public SideRails {
     return 0;
   }
   std::uint64_t deadline_ns() const override { return deadline_ns_; }
-  void Describe(std::vector<LinkSnapshot>& links) const override {
-    for (LinkSnapshot& link : links) link.rails.emplace_back().detail = "of paper";
+  void Describe(v1::NodeStatus& status) const override {
+    for (v1::LinkStatus& link : *status.mutable_links()) link.add_rails()->set_detail("of paper");
   }
 
   std::vector<Connection> connections;
@@ -117,10 +117,10 @@ TEST_F(SideRailsTest, HaveTurnsMemoryAndAWord) {
   for (const PaperRails* const one : rails) EXPECT_THAT(one->memories, ElementsAre(&memory));
   a.fabric->RemoveMemory(&memory);
   for (const PaperRails* const one : rails) EXPECT_TRUE(one->memories.empty());
-  const std::vector<LinkSnapshot> links = a.fabric->Snapshot();
+  const std::vector<v1::LinkStatus> links = StatusOfLinks(*a.fabric);
   ASSERT_EQ(links.size(), 1u);
-  ASSERT_EQ(links[0].rails.size(), 3u);
-  EXPECT_EQ(links[0].rails[2].detail, "of paper");
+  ASSERT_EQ(links[0].rails_size(), 3);
+  EXPECT_EQ(links[0].rails(2).detail(), "of paper");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/daemon/transport/tcp/loopback.h"
 #include "tests/unit/daemon/transport/tcp/some_keys.h"
 #include "tests/unit/never.h"
@@ -52,12 +53,12 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
   void SetUp() override {
     if (!HasTwoInterfaces()) GTEST_SKIP() << "127.0.0.2 is no address here (ifconfig lo0 alias)";
   }
-  static std::vector<RailSnapshot> RailsOf(const Node& node) {
-    for (const LinkSnapshot& link : node.fabric->Snapshot()) {
-      if (link.peer_id == NodeId{} || link.state != LinkState::kUp) continue;
-      std::vector<RailSnapshot> up;
-      for (const RailSnapshot& rail : link.rails) {
-        if (rail.up) up.push_back(rail);
+  static std::vector<v1::RailStatus> RailsOf(const Node& node) {
+    for (const v1::LinkStatus& link : StatusOfLinks(*node.fabric)) {
+      if (link.peer_id().empty() || link.state() != v1::LinkState::up) continue;
+      std::vector<v1::RailStatus> up;
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.state() == v1::RailState::up) up.push_back(rail);
       }
       return up;
     }
@@ -83,16 +84,18 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
   // Both rails, at both ends.
   bool AllProvedWith(std::uint8_t key) const {
     for (const Node* const node : {a.get(), b.get()}) {
-      const std::vector<RailSnapshot> rails = RailsOf(*node);
-      const auto is_so = [&](const RailSnapshot& rail) { return rail.key == KeyOf(key).id(); };
+      const std::vector<v1::RailStatus> rails = RailsOf(*node);
+      const auto is_so = [&](const v1::RailStatus& rail) {
+        return rail.key_id() == KeyOf(key).IdText();
+      };
       if (rails.size() != 2 || !std::all_of(rails.begin(), rails.end(), is_so)) return false;
     }
     return true;
   }
   static bool HasDetail(const Node& node, const std::string& text) {
-    for (const LinkSnapshot& link : node.fabric->Snapshot()) {
-      for (const RailSnapshot& rail : link.rails) {
-        if (rail.detail.find(text) != std::string::npos) return true;
+    for (const v1::LinkStatus& link : StatusOfLinks(*node.fabric)) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.detail().find(text) != std::string::npos) return true;
       }
     }
     return false;
@@ -127,14 +130,14 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
 TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
   MakePair();
   std::set<std::pair<std::string, std::string>> paths;
-  for (const RailSnapshot& rail : RailsOf(*b)) {
-    paths.emplace(rail.local_interface, rail.remote_interface);
+  for (const v1::RailStatus& rail : RailsOf(*b)) {
+    paths.emplace(rail.local_interface(), rail.remote_interface());
   }
   EXPECT_THAT(paths, testing::ElementsAre(std::pair("127.0.0.1", "127.0.0.1"),
                                           std::pair("127.0.0.1", "127.0.0.2")));
-  for (const RailSnapshot& rail : RailsOf(*a)) {
-    EXPECT_EQ(rail.remote_interface, "127.0.0.1");
-    EXPECT_EQ(rail.security, GetParam() == Security::kTls ? "tls" : "plain");
+  for (const v1::RailStatus& rail : RailsOf(*a)) {
+    EXPECT_EQ(rail.remote_interface(), "127.0.0.1");
+    EXPECT_EQ(rail.security(), GetParam() == Security::kTls ? "tls" : "plain");
   }
 }
 
@@ -146,11 +149,11 @@ TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   ASSERT_TRUE(Carries(*cables[1]));
   cables[1]->PullOut();
   ASSERT_TRUE(Until([&] {
-    return a->fabric->Snapshot().at(0).state == LinkState::kGrace &&
-           b->fabric->Snapshot().at(0).state == LinkState::kGrace;
+    return StatusOfLinks(*a->fabric).at(0).state() == v1::LinkState::grace &&
+           StatusOfLinks(*b->fabric).at(0).state() == v1::LinkState::grace;
   }));
   EXPECT_TRUE(a->links->IsReachable(b->options.self.id));
-  EXPECT_THAT(b->fabric->Snapshot().at(0).detail, HasSubstr("waiting for it to come back"));
+  EXPECT_THAT(StatusOfLinks(*b->fabric).at(0).detail(), HasSubstr("waiting for it to come back"));
   cables[0]->PlugIn();
   ExpectAllArrived();
   cables[1]->PlugIn();
@@ -201,14 +204,14 @@ TEST_P(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
   MakePair();
   cables[1]->PullOut();
   ASSERT_TRUE(Until([&] {
-    const std::vector<LinkSnapshot> links = b->fabric->Snapshot();
-    return links.size() == 1 && links[0].rails.size() == 2 && !links[0].rails[1].up &&
-           !links[0].rails[1].detail.empty();
+    const std::vector<v1::LinkStatus> links = StatusOfLinks(*b->fabric);
+    return links.size() == 1 && links[0].rails_size() == 2 &&
+           links[0].rails(1).state() == v1::RailState::down && !links[0].rails(1).detail().empty();
   }));
-  const RailSnapshot rail = b->fabric->Snapshot()[0].rails[1];
-  EXPECT_EQ(rail.remote_address, cables[1]->address());
-  EXPECT_EQ(rail.remote_interface, "127.0.0.2");
-  EXPECT_EQ(rail.reason, LinkReason::kNoAnswer);
+  const v1::RailStatus rail = StatusOfLinks(*b->fabric).at(0).rails(1);
+  EXPECT_EQ(rail.remote_address(), cables[1]->address());
+  EXPECT_EQ(rail.remote_interface(), "127.0.0.2");
+  EXPECT_EQ(rail.reason(), v1::LinkReason::no_answer);
 }
 
 INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest, testing::Values(Security::kPlain, Security::kTls),

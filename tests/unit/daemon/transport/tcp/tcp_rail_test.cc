@@ -85,8 +85,8 @@ TEST_F(TcpRailTest, LosesNoFrameWhenTheLoopIsSlow) {
     }
     if (i % 500 == 0) {
       // Until it is full again.
-      const std::uint64_t before = rail_->Snapshot().received_bytes;
-      for (int look = 0; look < 100 && rail_->Snapshot().received_bytes == before; ++look) {
+      const std::uint64_t before = rail_->figures().received_bytes;
+      for (int look = 0; look < 100 && rail_->figures().received_bytes == before; ++look) {
         std::this_thread::yield();
       }
     }
@@ -311,7 +311,7 @@ TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
   for (std::uint64_t i = 1; i <= kMessages; ++i) {
     for (int look = 0; look < 1000; ++look) {
       const std::uint64_t taken = (i - 1) * kFrameBytes;
-      most_ahead = std::max(most_ahead, rail_->Snapshot().received_bytes - taken);
+      most_ahead = std::max(most_ahead, rail_->figures().received_bytes - taken);
       std::this_thread::yield();
     }
     EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
@@ -335,9 +335,9 @@ TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
           FrameBytes(Header(wire::FrameType::kEager, ++sequence, 1));
       bytes.insert(bytes.end(), frame.begin(), frame.end());
     }
-    const std::uint64_t all = rail_->Snapshot().received_bytes + bytes.size();
+    const std::uint64_t all = rail_->figures().received_bytes + bytes.size();
     SendFromFar(bytes);
-    while (rail_->Snapshot().received_bytes < all) std::this_thread::yield();
+    while (rail_->figures().received_bytes < all) std::this_thread::yield();
     const std::uint64_t until =
         platform::MonotonicNow() + 100 * static_cast<std::uint64_t>(round % 1000);
     while (platform::MonotonicNow() < until) continue;
@@ -386,7 +386,7 @@ TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
   command.frame = {Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), payload.data()};
   ASSERT_TRUE(rail_->Give(command));
   Start();
-  LookUntil([&] { return rail_->Snapshot().sent_bytes != 0; });
+  LookUntil([&] { return rail_->figures().sent_bytes != 0; });
   constexpr std::uint64_t kAcknowledgements = 10'000;
   for (std::uint64_t i = 1; i <= kAcknowledgements; ++i) {
     command.frame = {Header(wire::FrameType::kAck, 0), nullptr};
@@ -547,7 +547,7 @@ TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
   for (std::size_t i = 1; i <= 1100; ++i) {
     SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
   }
-  LookUntil([&] { return rail_->Snapshot().received_bytes >= 1022 * sizeof(wire::FrameHeader); });
+  LookUntil([&] { return rail_->figures().received_bytes >= 1022 * sizeof(wire::FrameHeader); });
   for (std::uint64_t i = 1; i <= 3; ++i) {
     GiveWithdraw();
     RailCommand command;
