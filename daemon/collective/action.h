@@ -9,15 +9,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "daemon/collective/plan.h"
-#include "daemon/collective/roll_call.h"
 #include "proto/types/failure.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation.h"
 #include "proto/types/operation_key.h"
+
+namespace mlxcomm::v1 {
+class PeerMessage;
+}
 
 namespace mlxcomm::collective {
 
@@ -36,32 +38,6 @@ struct LocalWork {
   std::array<std::byte*, kLocalRanksMax> outputs{};
 };
 
-// The call of one rank, for a FailureReport.
-struct RankCall {
-  std::uint32_t rank = 0;
-  bool called = false;
-  std::string call;  // "all_reduce sum float32[8192]"; empty where not called.
-  std::string own;   // " sending [1, 2], expecting [0, 5]": what differs by rank.
-  // Of a rank that has not called: what it waits in instead, if that is a collective.
-  std::uint64_t earlier_number = 0;
-  std::string earlier_call{};  // Empty: in none.
-};
-
-struct FailureReport {
-  std::uint64_t group = 0;
-  Failure cause;  // The first that the sender knows.
-  OperationKey operation;
-  std::vector<RankCall> calls;  // Of the sending node's ranks.
-};
-
-// A roll call, or a node's answer to one.
-struct RollCallMessage {
-  std::uint64_t group = 0;
-  std::uint64_t number = 0;
-  bool answers = false;
-  std::vector<RankWait> waits;  // In an answer: those of the sending node's ranks.
-};
-
 struct Action {
   enum class Kind : std::uint8_t {
     kSendEager,      // key, step, digest, node, source, bytes, solicited; offset = the step's
@@ -77,17 +53,14 @@ struct Action {
     kLocalWork,      // work, cookie. Answer: OnLocalWorkDone(cookie).
     kReturnScratch,  // destination: from ScratchMemory. After the frames sent from it.
     kComplete,       // session, ticket, key.group, failure, group_failed.
-    kReport,         // node, report: to the collective core there, OnReport.
-    kDetached,       // node, key.group, rank, bytes = collectives called.
-    kRollCall,       // node, roll_call: to the collective core there, OnRollCall.
-    kGroupFailed,    // key.group: it has begun to fail.
+    kMessage,      // node, message: to the collective core there, OnReport, OnRollCall, OnDetached.
+    kGroupFailed,  // key.group: it has begun to fail.
   };
   Kind kind = Kind::kComplete;
   bool group_failed = false;
   bool solicited = false;
   bool received_first = false;
   std::uint16_t step = 0;
-  std::uint32_t rank = 0;
   NodeId node;
   OperationKey key;
   std::uint64_t digest = 0;
@@ -104,8 +77,7 @@ struct Action {
   SessionId session = 0;
   std::uint64_t ticket = 0;
   Failure failure;
-  std::unique_ptr<FailureReport> report;
-  std::unique_ptr<RollCallMessage> roll_call;
+  std::shared_ptr<const v1::PeerMessage> message;  // The same for all nodes.
 };
 
 using ActionQueue = std::vector<Action>;

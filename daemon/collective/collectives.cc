@@ -97,15 +97,16 @@ bool Collectives::OnCredit(const NodeId& from, std::uint64_t group, std::uint64_
   return sender.group->OnCredit(sender.node, frames);
 }
 
-void Collectives::OnReport(const NodeId& from, const FailureReport& report, std::uint64_t now_ns) {
-  const Sender sender = FindSender(from, report.group);
+void Collectives::OnReport(const NodeId& from, const v1::FailureReport& report,
+                           std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, report.group());
   if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
   sender.group->OnReport(sender.node, report, now_ns);
 }
 
-void Collectives::OnRollCall(const NodeId& from, const RollCallMessage& message,
+void Collectives::OnRollCall(const NodeId& from, const v1::RollCall& message,
                              std::uint64_t now_ns) {
-  const Sender sender = FindSender(from, message.group);
+  const Sender sender = FindSender(from, message.group());
   if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
   sender.group->OnRollCall(sender.node, message, now_ns);
 }

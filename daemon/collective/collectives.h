@@ -64,8 +64,8 @@ class Collectives {
                              std::span<const std::byte> payload, std::uint64_t now_ns);
   [[nodiscard]] bool OnData(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
   [[nodiscard]] bool OnCredit(const NodeId& from, std::uint64_t group, std::uint64_t frames);
-  void OnReport(const NodeId& from, const FailureReport& report, std::uint64_t now_ns);
-  void OnRollCall(const NodeId& from, const RollCallMessage& message, std::uint64_t now_ns);
+  void OnReport(const NodeId& from, const v1::FailureReport& report, std::uint64_t now_ns);
+  void OnRollCall(const NodeId& from, const v1::RollCall& message, std::uint64_t now_ns);
   void OnDetached(const NodeId& from, std::uint64_t group, std::uint32_t rank,
                   std::uint64_t collectives, std::uint64_t now_ns);
   void OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns);

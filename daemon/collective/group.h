@@ -37,6 +37,9 @@ inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 // Whether one of this node's processes is stopped.
 using IsStoppedCheck = std::function<bool(std::uint64_t pid)>;
 
+// Why a group has failed, for the other nodes; the rest of the report is left as it is.
+void Write(std::uint64_t group, const Failure& cause, v1::FailureReport& report);
+
 // A frame from another node, read from its header.
 struct PeerFrame {
   OperationKey key;
@@ -99,8 +102,8 @@ class Group final : private ExecutionHost {
                              std::span<const std::byte> payload, std::uint64_t now_ns);
   [[nodiscard]] bool OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns);
   [[nodiscard]] bool OnCredit(std::uint16_t node, std::uint64_t frames);
-  void OnReport(std::uint16_t node, const FailureReport& report, std::uint64_t now_ns);
-  void OnRollCall(std::uint16_t node, const RollCallMessage& message, std::uint64_t now_ns);
+  void OnReport(std::uint16_t node, const v1::FailureReport& report, std::uint64_t now_ns);
+  void OnRollCall(std::uint16_t node, const v1::RollCall& message, std::uint64_t now_ns);
   void OnRemoteRankDetached(std::uint32_t rank, std::uint64_t collectives, std::uint64_t now_ns);
   void OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns);
   void OnWithdrawn(std::uint16_t node, const OperationKey& key, std::uint64_t now_ns);
@@ -202,17 +205,16 @@ class Group final : private ExecutionHost {
   void FinishSendsTo(std::uint16_t node);
   std::string ShownName() const;  // In messages.
   std::string LastCallOf(std::uint32_t rank) const;
-  std::vector<RankCall> CallsOf(const OperationKey& key) const;
+  RankCalls CallsOf(const OperationKey& key) const;
   std::vector<std::uint32_t> AwaitedRanks(const Operation& operation) const;
-  void SendReports(const Failure& cause, const OperationKey& operation);
+  void SendToOthers(std::shared_ptr<const v1::PeerMessage> message);
   bool FailLate(std::uint64_t now_ns, bool& stalled);
   void BeginRollCall(std::uint64_t now_ns);
-  void SendRollCall(std::uint16_t node, RollCallMessage message);
   void JudgeWaits(std::uint64_t now_ns);
   void FindCircles(std::uint64_t now_ns);
   std::string DescribeCircle(const RollCall::Verdict& verdict) const;
   std::string DescribeAwaited(const Operation& operation) const;
-  std::vector<RankWait> OwnWaits(std::uint64_t now_ns);
+  RankWaits OwnWaits(std::uint64_t now_ns);
   static void NoteMoves(Operation& operation, std::uint64_t now_ns);
   const Operation* OldestOf(std::size_t local_index) const;
 

@@ -25,7 +25,35 @@ std::string JoinEnds(std::span<const std::uint64_t> counts) {
   return absl::StrCat("[", absl::StrJoin(counts.first(kShown - 1), ", "), ", ... ", counts.back(),
                       "] (", counts.size(), " counts)");
 }
+
+void Write(const OperationKey& key, v1::OperationName& name) {
+  name.set_point_to_point(key.point_to_point());
+  name.set_source_rank(key.source_rank);
+  name.set_destination_rank(key.destination_rank);
+  name.set_tag(key.tag);
+  name.set_number(key.number);
+}
+
+OperationKey KeyOf(const v1::OperationName& name) {
+  if (!name.point_to_point()) return {.number = name.number()};
+  return {0, name.number(), name.source_rank(), name.destination_rank(), name.tag()};
+}
+
+void SendTo(const NodeId& node, std::shared_ptr<const v1::PeerMessage> message,
+            ActionQueue& actions) {
+  Action& action = actions.emplace_back();
+  action.kind = Action::Kind::kMessage;
+  action.node = node;
+  action.message = std::move(message);
+}
 }  // namespace
+
+void Write(std::uint64_t group, const Failure& cause, v1::FailureReport& report) {
+  report.set_group(group);
+  report.set_code(static_cast<std::uint32_t>(cause.code));
+  report.set_rank(cause.rank);
+  report.set_message(cause.message);
+}
 
 std::string Operation::LocalCall::DescribeCommon() const {
   const std::string text = call.signature.Describe();
@@ -47,7 +75,12 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
   inquest_.Open(cause, operation, CallsOf(operation), now_ns);
   alarm_ = std::min(alarm_, inquest_.deadline_ns());
   // An answer repeats the cause: it may overtake the report that it answers.
-  SendReports(cause, operation);
+  const auto message = std::make_shared<v1::PeerMessage>();
+  v1::FailureReport& report = *message->mutable_failure_report();
+  Write(id_, cause, report);
+  Write(operation, *report.mutable_operation());
+  *report.mutable_calls() = CallsOf(operation);
+  SendToOthers(message);
   actions_.emplace_back().kind = Action::Kind::kGroupFailed;
   actions_.back().key.group = id_;
   // From here on nothing more is sent or placed for this group.
@@ -57,32 +90,26 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
   OnTime(now_ns);
 }
 
-void Group::SendReports(const Failure& cause, const OperationKey& operation) {
+void Group::SendToOthers(std::shared_ptr<const v1::PeerMessage> message) {
   for (std::uint16_t node = 0; node < layout_.node_count(); ++node) {
-    if (node == layout_.self()) continue;
-    Action& action = actions_.emplace_back();
-    action.kind = Action::Kind::kReport;
-    action.node = layout_.node(node);
-    action.key.group = id_;
-    action.report = std::make_unique<FailureReport>();
-    action.report->group = id_;
-    action.report->cause = cause;
-    action.report->operation = operation;
-    action.report->calls = CallsOf(operation);
+    if (node != layout_.self()) SendTo(layout_.node(node), message, actions_);
   }
 }
 
-void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint64_t now_ns) {
+void Group::OnReport(std::uint16_t node, const v1::FailureReport& report, std::uint64_t now_ns) {
   if (node == layout_.self()) return;
-  if (!failed() && report.cause.ok()) return;  // A report must say what has failed.
-  OperationKey key = report.operation;
+  const auto code = static_cast<FailureCode>(report.code());
+  const bool is_known = report.code() <= 255 && IsValid(code);
+  const Failure cause{is_known ? code : FailureCode::kInternal, report.rank(), report.message()};
+  if (!failed() && cause.ok()) return;  // A report must say what has failed.
+  OperationKey key = KeyOf(report.operation());
   if (key.point_to_point() &&
       (key.source_rank >= layout_.rank_count() || key.destination_rank >= layout_.rank_count())) {
     key = {};  // The peer's fault; the group has failed all the same.
   }
   key.group = id_;
-  Fail(report.cause, key, now_ns);  // Unless it has failed before.
-  inquest_.OnReport(node, key, report.calls);
+  Fail(cause, key, now_ns);  // Unless it has failed before.
+  inquest_.OnReport(node, key, report.calls());
   OnTime(now_ns);
 }
 
@@ -146,43 +173,39 @@ void Group::NoteMoves(Operation& operation, std::uint64_t now_ns) {
 void Group::BeginRollCall(std::uint64_t now_ns) {
   if (roll_call_.open() || now_ns < next_roll_call_ns_) return;
   next_roll_call_ns_ = now_ns + RollCall::kAnswerWaitNs / 8;
-  RollCallMessage message;
-  message.group = id_;
-  message.number = roll_call_.Begin(OwnWaits(now_ns), now_ns);
+  const auto message = std::make_shared<v1::PeerMessage>();
+  message->mutable_roll_call()->set_group(id_);
+  message->mutable_roll_call()->set_number(roll_call_.Begin(OwnWaits(now_ns), now_ns));
   alarm_ = std::min(alarm_, roll_call_.deadline_ns());
-  for (std::uint16_t node = 0; node < layout_.node_count(); ++node) {
-    if (node != layout_.self()) SendRollCall(node, message);
-  }
+  SendToOthers(message);
 }
 
-void Group::SendRollCall(std::uint16_t node, RollCallMessage message) {
-  Action& action = actions_.emplace_back();
-  action.kind = Action::Kind::kRollCall;
-  action.node = layout_.node(node);
-  action.key.group = id_;
-  action.roll_call = std::make_unique<RollCallMessage>(std::move(message));
-}
-
-void Group::OnRollCall(std::uint16_t node, const RollCallMessage& message, std::uint64_t now_ns) {
+void Group::OnRollCall(std::uint16_t node, const v1::RollCall& message, std::uint64_t now_ns) {
   if (node == layout_.self() || failed()) return;
-  if (!message.answers) {
+  if (!message.answers()) {
     if (answered_ns_[node] != 0 && now_ns - answered_ns_[node] < kRollCallLeastNs) return;
     answered_ns_[node] = now_ns;
-    return SendRollCall(node, {id_, message.number, /*answers=*/true, OwnWaits(now_ns)});
+    const auto answer = std::make_shared<v1::PeerMessage>();
+    v1::RollCall& told = *answer->mutable_roll_call();
+    told.set_group(id_);
+    told.set_number(message.number());
+    told.set_answers(true);
+    *told.mutable_waits() = OwnWaits(now_ns);
+    return SendTo(layout_.node(node), answer, actions_);
   }
-  roll_call_.OnAnswer(node, message.number, message.waits);
+  roll_call_.OnAnswer(node, message.number(), message.waits());
   OnTime(now_ns);
 }
 
 // A rank that waits for several operations counts as waiting for all ranks that any of them awaits.
-std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
-  std::vector<RankWait> waits;
+RankWaits Group::OwnWaits(std::uint64_t now_ns) {
+  RankWaits waits;
   std::vector<std::vector<std::uint8_t>> noted(local_.size());
   for (std::size_t i = 0; i < local_.size(); ++i) {
-    RankWait& wait = waits.emplace_back();
-    wait.rank = layout_.local_ranks()[i];
-    wait.stopped = !local_[i].gone && is_stopped_(layout_.member(wait.rank).pid);
-    wait.waited_ns = kNever;
+    v1::RankWait& wait = *waits.Add();
+    wait.set_rank(layout_.local_ranks()[i]);
+    wait.set_stopped(!local_[i].gone && is_stopped_(layout_.member(wait.rank()).pid));
+    wait.set_waited_ms(kNever);
     noted[i].assign(layout_.rank_count(), 0);
   }
   for (Operation* const operation : InOrder()) {
@@ -192,19 +215,18 @@ std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
       const Operation::LocalCall& local = operation->calls[i];
       const bool asks = local.asked_ns != 0 && now_ns - local.asked_ns <= kAskedWithinNs;
       if (!local.called || local_[i].gone || !asks) continue;
-      RankWait& wait = waits[i];
+      v1::RankWait& wait = *waits.Mutable(static_cast<int>(i));
       const bool sends = local.call.signature.kind == OperationKind::kSend &&
                          operation->moved_ns <= local.submitted_ns;
-      wait.sends = sends && (wait.sends || !wait.waits);
-      wait.waits = true;
-      wait.waited_ns =
-          std::min(wait.waited_ns, now_ns - std::max(local.submitted_ns, operation->moved_ns));
-      // The rest is this node's own work, or data that comes.
-      if (awaited.empty()) wait.waited_ns = 0;
+      wait.set_sends(sends && (wait.sends() || !wait.waits()));
+      wait.set_waits(true);
+      const std::uint64_t waited_ns = now_ns - std::max(local.submitted_ns, operation->moved_ns);
+      // Where nobody is awaited, the rest is this node's own work, or data that comes.
+      wait.set_waited_ms(awaited.empty() ? 0 : std::min(wait.waited_ms(), waited_ns / 1'000'000));
       for (const std::uint32_t rank : awaited) {
         if (std::exchange(noted[i][rank], std::uint8_t{1}) != 0) continue;
-        wait.awaits_more = wait.awaits_more || wait.awaited.size() == RankWait::kAwaitedMax;
-        if (!wait.awaits_more) wait.awaited.push_back(rank);
+        if (wait.awaited_size() == RollCall::kAwaitedMax) wait.set_awaits_more(true);
+        if (!wait.awaits_more()) wait.add_awaited(rank);
       }
     }
   }
@@ -272,11 +294,11 @@ std::string Group::DescribeAwaited(const Operation& operation) const {
   std::vector<std::string> all;
   std::vector<std::string> late;
   for (const std::uint32_t rank : AwaitedRanks(operation)) {
-    const RankWait* const last = roll_call_.LastOf(rank);
-    const bool is_stopped = last != nullptr && last->stopped;
+    const v1::RankWait* const last = roll_call_.LastOf(rank);
+    const bool is_stopped = last != nullptr && last->stopped();
     const std::string text = layout_.Describe(rank) + (is_stopped ? ", which is stopped" : "");
     all.push_back(text);
-    if (last == nullptr || !last->waits || is_stopped) late.push_back(text);
+    if (last == nullptr || !last->waits() || is_stopped) late.push_back(text);
   }
   if (all.empty()) return "data";
   return ShortList(late.empty() ? all : late, ", ", kAwaitedBytesMax);
@@ -360,15 +382,11 @@ void Group::OnLocalRankDetached(std::uint32_t rank, std::uint64_t now_ns) {
   local_[index].gone = true;
   --local_ranks_left_;
   if (failed()) return;
-  for (std::uint16_t node = 0; node < layout_.node_count(); ++node) {
-    if (node == layout_.self()) continue;
-    Action& action = actions_.emplace_back();
-    action.kind = Action::Kind::kDetached;
-    action.node = layout_.node(node);
-    action.key.group = id_;
-    action.rank = rank;
-    action.bytes = local_[index].collectives;
-  }
+  const auto message = std::make_shared<v1::PeerMessage>();
+  message->mutable_rank_detached()->set_group(id_);
+  message->mutable_rank_detached()->set_rank(rank);
+  message->mutable_rank_detached()->set_collectives(local_[index].collectives);
+  SendToOthers(message);
   FailOperationsOfLeftRanks(now_ns);
 }
 
@@ -459,29 +477,28 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
   if (inquest_.closed()) EndOperations();
 }
 
-std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
-  std::vector<RankCall> calls;
+RankCalls Group::CallsOf(const OperationKey& key) const {
+  RankCalls calls;
   const auto found = by_key_.find(key);
   for (std::size_t i = 0; i < local_.size(); ++i) {
     const std::uint32_t rank = layout_.local_ranks()[i];
     const bool takes_part =
         !key.point_to_point() || rank == key.source_rank || rank == key.destination_rank;
     if (!takes_part) continue;
-    RankCall call;
-    call.rank = rank;
+    v1::RankCall& call = *calls.Add();
+    call.set_rank(rank);
     if (found != by_key_.end() && found->second->calls[i].called) {
-      call.called = true;
-      call.call = found->second->calls[i].DescribeCommon();
-      call.own = found->second->calls[i].DescribeOwn();
+      call.set_called(true);
+      call.set_call(found->second->calls[i].DescribeCommon());
+      call.set_own(found->second->calls[i].DescribeOwn());
     } else if (found == by_key_.end() && IsOver(key)) {
-      call.called = true;
-      call.call = Inquest::kFinished;
+      call.set_called(true);
+      call.set_call(Inquest::kFinished);
     } else if (const Operation* const oldest = OldestOf(i);
                oldest != nullptr && !oldest->key.point_to_point()) {
-      call.earlier_number = oldest->key.number;
-      call.earlier_call = oldest->calls[i].DescribeCommon();
+      call.set_earlier_number(oldest->key.number);
+      call.set_earlier_call(oldest->calls[i].DescribeCommon());
     }
-    calls.push_back(std::move(call));
   }
   return calls;
 }

@@ -40,8 +40,8 @@ std::string DescribeRanks(const std::vector<std::uint32_t>& ranks) {
   return text;
 }
 
-void Inquest::Open(const Failure& cause, const OperationKey& operation,
-                   const std::vector<RankCall>& own_calls, std::uint64_t now_ns) {
+void Inquest::Open(const Failure& cause, const OperationKey& operation, const RankCalls& own_calls,
+                   std::uint64_t now_ns) {
   state_ = State::kOpen;
   verdict_ = cause;
   operation_ = operation;
@@ -56,17 +56,15 @@ void Inquest::Open(const Failure& cause, const OperationKey& operation,
   }
 }
 
-void Inquest::Note(const std::vector<RankCall>& calls, const OperationKey& operation,
-                   std::uint16_t node) {
-  for (const RankCall& call : calls) {
+void Inquest::Note(const RankCalls& calls, const OperationKey& operation, std::uint16_t node) {
+  for (const v1::RankCall& call : calls) {
     // A node reports its own ranks only.
-    if (call.rank >= layout_.rank_count() || layout_.node_of(call.rank) != node) continue;
-    known_[call.rank] = {true, operation, call};
+    if (call.rank() >= layout_.rank_count() || layout_.node_of(call.rank()) != node) continue;
+    known_[call.rank()] = {true, operation, call};
   }
 }
 
-void Inquest::OnReport(std::uint16_t node, const OperationKey& operation,
-                       const std::vector<RankCall>& calls) {
+void Inquest::OnReport(std::uint16_t node, const OperationKey& operation, const RankCalls& calls) {
   if (state_ != State::kOpen) return;
   Note(calls, operation, node);
   reported_[node] = 1;
@@ -100,11 +98,11 @@ bool Inquest::IsElsewhere(std::uint32_t rank) const {
 }
 
 bool Inquest::HasCalled(std::uint32_t rank) const {
-  return known_[rank].reported && known_[rank].rank_call.called;
+  return known_[rank].reported && known_[rank].rank_call.called();
 }
 
 bool Inquest::HasFinished(std::uint32_t rank) const {
-  return known_[rank].rank_call.call == kFinished;
+  return known_[rank].rank_call.call() == kFinished;
 }
 
 std::string Inquest::DescribeParty(const Party& party) const {
@@ -115,10 +113,10 @@ std::string Inquest::DescribeParty(const Party& party) const {
                              : absl::StrCat("called ", kFinished);
   }
   const bool own_is_same = std::ranges::all_of(party, [&](std::uint32_t other) {
-    return known_[other].rank_call.own == known.rank_call.own;
+    return known_[other].rank_call.own() == known.rank_call.own();
   });
-  const std::string own = own_is_same ? known.rank_call.own : std::string();
-  return absl::StrCat("called ", known.rank_call.call, own, IsElsewhere(rank) ? " in " : "",
+  const std::string own = own_is_same ? known.rank_call.own() : std::string();
+  return absl::StrCat("called ", known.rank_call.call(), own, IsElsewhere(rank) ? " in " : "",
                       IsElsewhere(rank) ? DescribeKey(known.operation) : "");
 }
 
@@ -133,8 +131,9 @@ std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
     if (whose == Whose::kElsewhere && !IsElsewhere(rank)) continue;
     const auto same = std::ranges::find_if(parties, [&](const Party& party) {
       const Known& other = known_[party.front()];
-      return other.rank_call.call == known.rank_call.call && other.operation == known.operation &&
-             (!with_own || other.rank_call.own == known.rank_call.own);
+      return other.rank_call.call() == known.rank_call.call() &&
+             other.operation == known.operation &&
+             (!with_own || other.rank_call.own() == known.rank_call.own());
     });
     if (same == parties.end()) {
       parties.push_back({rank});
@@ -212,7 +211,7 @@ bool Inquest::CallsDiffer() const {
   const std::string* first = nullptr;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
     if (!HasCalled(rank) || IsElsewhere(rank) || HasFinished(rank)) continue;
-    const std::string& call = known_[rank].rank_call.call;
+    const std::string& call = known_[rank].rank_call.call();
     if (first != nullptr && *first != call) return true;
     first = &call;
   }
@@ -224,13 +223,13 @@ bool Inquest::CallsDiffer() const {
 bool Inquest::TurnToAnEarlierMismatch() {
   std::map<std::uint64_t, std::set<std::string>> calls;  // By operation.
   for (const Known& known : known_) {
-    const RankCall& call = known.rank_call;
+    const v1::RankCall& call = known.rank_call;
     if (!known.reported) continue;
-    if (call.called && call.call != kFinished && !known.operation.point_to_point()) {
-      calls[known.operation.number].insert(call.call);
+    if (call.called() && call.call() != kFinished && !known.operation.point_to_point()) {
+      calls[known.operation.number].insert(call.call());
     }
-    if (!call.called && !call.earlier_call.empty()) {
-      calls[call.earlier_number].insert(call.earlier_call);
+    if (!call.called() && !call.earlier_call().empty()) {
+      calls[call.earlier_number()].insert(call.earlier_call());
     }
   }
   const auto different =
@@ -238,26 +237,27 @@ bool Inquest::TurnToAnEarlierMismatch() {
   if (different == calls.end()) return false;
   operation_ = {operation_.group, different->first};
   for (Known& known : known_) {
-    RankCall& call = known.rank_call;
-    if (call.called || call.earlier_call.empty() || call.earlier_number != operation_.number) {
+    v1::RankCall& call = known.rank_call;
+    if (call.called() || call.earlier_call().empty() ||
+        call.earlier_number() != operation_.number) {
       continue;
     }
     known.operation = operation_;
-    call.called = true;
-    call.call = call.earlier_call;
+    call.set_called(true);
+    call.set_call(call.earlier_call());
   }
   return true;
 }
 
 bool Inquest::IsChecked(const Known& known) {
-  return absl::StrContains(known.rank_call.call, "(check ");
+  return absl::StrContains(known.rank_call.call(), "(check ");
 }
 
 bool Inquest::AnyIsChecked() const { return std::ranges::any_of(known_, IsChecked); }
 
 bool Inquest::AllAreChecked() const {
   return std::ranges::all_of(
-      known_, [](const Known& known) { return !known.rank_call.called || IsChecked(known); });
+      known_, [](const Known& known) { return !known.rank_call.called() || IsChecked(known); });
 }
 
 // The whole text fits the limit of an error: lists are shortened, and the remedy is kept.

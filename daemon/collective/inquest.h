@@ -21,8 +21,11 @@
 
 #include "daemon/collective/action.h"
 #include "daemon/collective/group_layout.h"
+#include "mlxcomm/v1/peer.pb.h"
 
 namespace mlxcomm::collective {
+
+using RankCalls = google::protobuf::RepeatedPtrField<v1::RankCall>;
 
 class Inquest {
  public:
@@ -33,11 +36,10 @@ class Inquest {
   // `name` is the group's, for messages.
   Inquest(const GroupLayout& layout, std::string name) : layout_(layout), name_(std::move(name)) {}
 
-  void Open(const Failure& cause, const OperationKey& operation,
-            const std::vector<RankCall>& own_calls, std::uint64_t now_ns);
+  void Open(const Failure& cause, const OperationKey& operation, const RankCalls& own_calls,
+            std::uint64_t now_ns);
   // `operation`: the one that the calls belong to.
-  void OnReport(std::uint16_t node, const OperationKey& operation,
-                const std::vector<RankCall>& calls);
+  void OnReport(std::uint16_t node, const OperationKey& operation, const RankCalls& calls);
   void OnNodeLost(std::uint16_t node);
   // True once, when it closes.
   bool CloseIfDue(std::uint64_t now_ns);
@@ -54,13 +56,13 @@ class Inquest {
   struct Known {
     bool reported = false;
     OperationKey operation;  // The one that its node has reported about.
-    RankCall rank_call;
+    v1::RankCall rank_call;
   };
 
   // Ranks that called the same in the same operation; not empty.
   using Party = std::vector<std::uint32_t>;
 
-  void Note(const std::vector<RankCall>& calls, const OperationKey& operation, std::uint16_t node);
+  void Note(const RankCalls& calls, const OperationKey& operation, std::uint16_t node);
   bool Involves(std::uint32_t rank) const;
   bool CallsDiffer() const;
   bool TurnToAnEarlierMismatch();

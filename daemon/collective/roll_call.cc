@@ -5,7 +5,7 @@
 
 namespace mlxcomm::collective {
 
-std::uint64_t RollCall::Begin(const std::vector<RankWait>& own, std::uint64_t now_ns) {
+std::uint64_t RollCall::Begin(const RankWaits& own, std::uint64_t now_ns) {
   open_ = true;
   deadline_ns_ = now_ns + kAnswerWaitNs;
   stopped_ns_.resize(layout_.rank_count(), kNotStopped);
@@ -15,16 +15,15 @@ std::uint64_t RollCall::Begin(const std::vector<RankWait>& own, std::uint64_t no
   return ++number_;
 }
 
-void RollCall::Note(std::uint16_t node, const std::vector<RankWait>& waits) {
-  for (const RankWait& wait : waits) {
-    if (wait.rank >= layout_.rank_count() || layout_.node_of(wait.rank) != node) continue;
-    known_[wait.rank] = {true, wait};
+void RollCall::Note(std::uint16_t node, const RankWaits& waits) {
+  for (const v1::RankWait& wait : waits) {
+    if (wait.rank() >= layout_.rank_count() || layout_.node_of(wait.rank()) != node) continue;
+    known_[wait.rank()] = {true, wait};
   }
   if (node < answered_.size()) answered_[node] = 1;
 }
 
-void RollCall::OnAnswer(std::uint16_t node, std::uint64_t number,
-                        const std::vector<RankWait>& waits) {
+void RollCall::OnAnswer(std::uint16_t node, std::uint64_t number, const RankWaits& waits) {
   if (open_ && number == number_) Note(node, waits);
 }
 
@@ -41,7 +40,7 @@ bool RollCall::CloseIfDue(std::uint64_t now_ns) {
   closed_ns_ = now_ns;
   last_ = known_;
   for (std::size_t rank = 0; rank < known_.size(); ++rank) {
-    const bool stopped = known_[rank].told && known_[rank].wait.stopped;
+    const bool stopped = known_[rank].told && known_[rank].wait.stopped();
     stopped_ns_[rank] = stopped ? std::min(stopped_ns_[rank], now_ns) : kNotStopped;
   }
   return true;
@@ -61,17 +60,17 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
     if (seen[rank] != 0) continue;
     seen[rank] = 1;
     const Known& known = known_[rank];
-    const bool stopped = known.told && known.wait.stopped && !known.wait.waits;
+    const bool stopped = known.told && known.wait.stopped() && !known.wait.waits();
     if (stopped && closed_ns_ - stopped_ns_[rank] >= std::min(kStoppedNs, long_ns))
       return {Prospect::kStopped, rank, {}, false};
-    if (!known.told || !known.wait.waits || known.wait.waited_ns < long_ns ||
-        known.wait.awaits_more) {
+    if (!known.told || !known.wait.waits() || known.wait.waited_ms() * 1'000'000 < long_ns ||
+        known.wait.awaits_more()) {
       may_come = true;  // Another may be stopped all the same.
       continue;
     }
     waiting.push_back(rank);
-    all_send = all_send && known.wait.sends;
-    to_look_at.insert(to_look_at.end(), known.wait.awaited.begin(), known.wait.awaited.end());
+    all_send = all_send && known.wait.sends();
+    to_look_at.insert(to_look_at.end(), known.wait.awaited().begin(), known.wait.awaited().end());
   }
   if (may_come) return {};
   std::ranges::sort(waiting);

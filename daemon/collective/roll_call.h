@@ -13,24 +13,16 @@
 #include <vector>
 
 #include "daemon/collective/group_layout.h"
+#include "mlxcomm/v1/peer.pb.h"
 
 namespace mlxcomm::collective {
 
-// The state of one rank, as its own node sees it.
-struct RankWait {
-  static constexpr std::size_t kAwaitedMax = 256;
-
-  std::uint32_t rank = 0;
-  bool stopped = false;
-  bool waits = false;           // For operations of the group.
-  std::uint64_t waited_ns = 0;  // Since it called, or since anything moved.
-  std::vector<std::uint32_t> awaited;
-  bool awaits_more = false;  // Than `awaited` has room for.
-  bool sends = false;        // All that it waits in are sends of which nothing has moved.
-};
+// The state of each rank, as its own node sees it.
+using RankWaits = google::protobuf::RepeatedPtrField<v1::RankWait>;
 
 class RollCall {
  public:
+  static constexpr int kAwaitedMax = 256;  // Of one rank.
   static constexpr std::uint64_t kAnswerWaitNs = 2'000'000'000;
   // For how long a rank is stopped before nobody waits for it any longer; less where waits are short.
   static constexpr std::uint64_t kStoppedNs = 30'000'000'000;
@@ -38,9 +30,9 @@ class RollCall {
   explicit RollCall(const GroupLayout& layout) : layout_(layout) {}
 
   // Returns a new number for each, which answers repeat.
-  std::uint64_t Begin(const std::vector<RankWait>& own, std::uint64_t now_ns);
+  std::uint64_t Begin(const RankWaits& own, std::uint64_t now_ns);
   // A node reports its own ranks only; an answer to another roll call is dropped.
-  void OnAnswer(std::uint16_t node, std::uint64_t number, const std::vector<RankWait>& waits);
+  void OnAnswer(std::uint16_t node, std::uint64_t number, const RankWaits& waits);
   void OnNodeLost(std::uint16_t node);
   // True once, when it closes.
   bool CloseIfDue(std::uint64_t now_ns);
@@ -58,21 +50,19 @@ class RollCall {
   // For an operation that waits for these ranks; `long_ns`: from when on a rank has waited long.
   Verdict Judge(const std::vector<std::uint32_t>& awaited, std::uint64_t long_ns) const;
   // As it was when the last one closed; nullptr: not known.
-  const RankWait* LastOf(std::uint32_t rank) const {
+  const v1::RankWait* LastOf(std::uint32_t rank) const {
     return rank < last_.size() && last_[rank].told ? &last_[rank].wait : nullptr;
   }
   // Of a rank in Verdict::waiting.
-  const std::vector<std::uint32_t>& AwaitedBy(std::uint32_t rank) const {
-    return known_[rank].wait.awaited;
-  }
+  const auto& AwaitedBy(std::uint32_t rank) const { return known_[rank].wait.awaited(); }
 
  private:
   struct Known {
     bool told = false;
-    RankWait wait;
+    v1::RankWait wait;
   };
   static constexpr std::uint64_t kNotStopped = ~std::uint64_t{0};
-  void Note(std::uint16_t node, const std::vector<RankWait>& waits);
+  void Note(std::uint16_t node, const RankWaits& waits);
 
   const GroupLayout& layout_;
   bool open_ = false;

@@ -77,9 +77,7 @@ void Carrier::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
     case Kind::kLocalWork: return DoLocalWork(action, now_ns);
     case Kind::kReturnScratch: return scratch_.Return(action.destination);
     case Kind::kComplete: return port_.Complete(action);
-    case Kind::kReport: return SendReport(action);
-    case Kind::kDetached: return SendDetached(action);
-    case Kind::kRollCall: return SendRollCall(action);
+    case Kind::kMessage: return SendMessage(action.node, *action.message);
     case Kind::kGroupFailed: return meetings_.CloseForGood(action.key.group);
   }
 }
@@ -137,60 +135,6 @@ void Carrier::DoLocalWork(const collective::Action& action, std::uint64_t now_ns
   collectives_.OnLocalWorkDone(action.cookie, now_ns);
 }
 
-void Carrier::SendReport(const collective::Action& action) {
-  const collective::FailureReport& report = *action.report;
-  v1::PeerMessage message;
-  v1::FailureReport& told = *message.mutable_failure_report();
-  told.set_group(report.group);
-  told.set_code(static_cast<std::uint32_t>(report.cause.code));
-  told.set_rank(report.cause.rank);
-  told.set_message(report.cause.message);
-  v1::OperationName& operation = *told.mutable_operation();
-  operation.set_point_to_point(report.operation.point_to_point());
-  operation.set_source_rank(report.operation.source_rank);
-  operation.set_destination_rank(report.operation.destination_rank);
-  operation.set_tag(report.operation.tag);
-  operation.set_number(report.operation.number);
-  for (const collective::RankCall& call : report.calls) {
-    v1::RankCall& rank_call = *told.add_calls();
-    rank_call.set_rank(call.rank);
-    rank_call.set_called(call.called);
-    rank_call.set_call(call.call);
-    rank_call.set_own(call.own);
-    rank_call.set_earlier_number(call.earlier_number);
-    rank_call.set_earlier_call(call.earlier_call);
-  }
-  SendMessage(action.node, message);
-}
-
-void Carrier::SendDetached(const collective::Action& action) {
-  v1::PeerMessage message;
-  v1::RankDetached& told = *message.mutable_rank_detached();
-  told.set_group(action.key.group);
-  told.set_rank(action.rank);
-  told.set_collectives(action.bytes);
-  SendMessage(action.node, message);
-}
-
-void Carrier::SendRollCall(const collective::Action& action) {
-  v1::PeerMessage message;
-  v1::RollCall& told = *message.mutable_roll_call();
-  told.set_group(action.roll_call->group);
-  told.set_number(action.roll_call->number);
-  told.set_answers(action.roll_call->answers);
-  for (const collective::RankWait& wait : action.roll_call->waits) {
-    v1::RankWait& rank = *told.add_waits();
-    rank.set_rank(wait.rank);
-    rank.set_stopped(wait.stopped);
-    rank.set_waits(wait.waits);
-    rank.set_waited_ms(wait.waited_ns / 1'000'000);
-    rank.mutable_awaited()->Add(wait.awaited.begin(), wait.awaited.end());
-    rank.set_awaits_more(wait.awaits_more);
-    rank.set_sends(wait.sends);
-  }
-  SendMessage(action.node, message);
-}
-
 void Carrier::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
   const std::string bytes = message.SerializeAsString();
   if (bytes.size() > wire::kControlBytesMax) {
@@ -224,48 +168,33 @@ bool Carrier::OnDataReceived(const NodeId& node, const wire::FrameHeader& header
   return collectives_.OnData(node, FrameOf(header), now_ns);
 }
 
-void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& message,
+void Carrier::OnFailureReport(const NodeId& node, v1::FailureReport& report,
                               std::uint64_t now_ns) {
-  const auto text = [](const std::string& told) {
-    return MakePrintable(Utf8Prefix(told, kReportTextBytesMax));
+  const auto bound = [](std::string& text) {
+    text = MakePrintable(Utf8Prefix(text, kReportTextBytesMax));
   };
-  collective::FailureReport report;
-  report.group = message.group();
-  const auto code = static_cast<FailureCode>(message.code());
-  report.cause.code = message.code() <= 255 && IsValid(code) ? code : FailureCode::kInternal;
-  report.cause.rank = message.rank();
-  report.cause.message = text(message.message());
-  report.operation.group = message.group();
-  report.operation.number = message.operation().number();
-  if (message.operation().point_to_point()) {
-    report.operation.source_rank = message.operation().source_rank();
-    report.operation.destination_rank = message.operation().destination_rank();
-    report.operation.tag = message.operation().tag();
-  }
-  for (const v1::RankCall& call : message.calls()) {
-    report.calls.push_back({call.rank(), call.called(), text(call.call()), text(call.own()),
-                            call.earlier_number(), text(call.earlier_call())});
+  bound(*report.mutable_message());
+  for (v1::RankCall& call : *report.mutable_calls()) {
+    for (std::string* const text :
+         {call.mutable_call(), call.mutable_own(), call.mutable_earlier_call()}) {
+      bound(*text);
+    }
   }
   collectives_.OnReport(node, report, now_ns);
-  membership_.SpreadLoss(report.group, now_ns);
+  membership_.SpreadLoss(report.group(), now_ns);
 }
 
 // Entries beyond the bound count as missing: then a rank may still come.
-void Carrier::OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns) {
-  collective::RollCallMessage told{message.group(), message.number(), message.answers(), {}};
-  for (const v1::RankWait& rank : message.waits()) {
-    if (told.waits.size() == collective::kLocalRanksMax) break;
-    collective::RankWait& wait = told.waits.emplace_back();
-    wait.rank = rank.rank();
-    wait.stopped = rank.stopped();
-    wait.waits = rank.waits();
-    wait.sends = rank.sends();
-    wait.waited_ns = std::min<std::uint64_t>(rank.waited_ms(), 1'000'000'000) * 1'000'000;
-    wait.awaits_more = rank.awaits_more() ||
-                       rank.awaited_size() > static_cast<int>(collective::RankWait::kAwaitedMax);
-    if (!wait.awaits_more) wait.awaited.assign(rank.awaited().begin(), rank.awaited().end());
+void Carrier::OnRollCall(const NodeId& node, v1::RollCall& message, std::uint64_t now_ns) {
+  constexpr std::uint64_t kWaitedMsMax = 1'000'000'000;
+  while (message.waits_size() > static_cast<int>(collective::kLocalRanksMax))
+    message.mutable_waits()->RemoveLast();
+  for (v1::RankWait& wait : *message.mutable_waits()) {
+    wait.set_waited_ms(std::min(wait.waited_ms(), kWaitedMsMax));
+    if (wait.awaited_size() > collective::RollCall::kAwaitedMax) wait.set_awaits_more(true);
+    if (wait.awaits_more()) wait.clear_awaited();
   }
-  collectives_.OnRollCall(node, told, now_ns);
+  collectives_.OnRollCall(node, message, now_ns);
 }
 
 }  // namespace mlxcomm::node

@@ -55,8 +55,8 @@ class Carrier {
   }
   [[nodiscard]] bool OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
                                     std::uint64_t now_ns);
-  void OnFailureReport(const NodeId& node, const v1::FailureReport& message, std::uint64_t now_ns);
-  void OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns);
+  void OnFailureReport(const NodeId& node, v1::FailureReport& report, std::uint64_t now_ns);
+  void OnRollCall(const NodeId& node, v1::RollCall& message, std::uint64_t now_ns);
   void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns) {
     collectives_.OnDetached(node, message.group(), message.rank(), message.collectives(), now_ns);
   }
@@ -70,9 +70,6 @@ class Carrier {
   void SendFrame(const collective::Action& action, wire::FrameType type, std::uint64_t now_ns);
   void PostReceive(const collective::Action& action, std::uint64_t now_ns);
   void DoLocalWork(const collective::Action& action, std::uint64_t now_ns);
-  void SendReport(const collective::Action& action);
-  void SendDetached(const collective::Action& action);
-  void SendRollCall(const collective::Action& action);
   void FailGroup(const OperationKey& key, const char* what, const absl::Status& why,
                  std::uint64_t now_ns);
   void OnMessageNotSent(const NodeId& node, const absl::Status& why);

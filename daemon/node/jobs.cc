@@ -478,11 +478,8 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
 void Jobs::RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
                        const Failure& failure) {
   v1::PeerMessage message;
-  v1::FailureReport& told = *message.mutable_failure_report();
-  told.set_group(group);
-  told.set_code(static_cast<std::uint32_t>(failure.code));
-  told.set_rank(failure.rank);
-  told.set_message(absl::StrCat("node ", options_.fabric.self.name, ": ", failure.message));
+  const std::string why = absl::StrCat("node ", options_.fabric.self.name, ": ", failure.message);
+  collective::Write(group, {failure.code, failure.rank, why}, *message.mutable_failure_report());
   std::vector<NodeId> nodes;
   for (const cluster::FormedMember& member : members) {
     // Sessions are numbered by each node.

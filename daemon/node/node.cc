@@ -247,13 +247,13 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
   switch (message.body_case()) {
     case v1::PeerMessage::kFailureReport:
       jobs_.BeforeFailureReport(message.failure_report().group());
-      carrier_.OnFailureReport(node, message.failure_report(), now_ns_);
+      carrier_.OnFailureReport(node, *message.mutable_failure_report(), now_ns_);
       return true;
     case v1::PeerMessage::kRankDetached:
       carrier_.OnRankDetached(node, message.rank_detached(), now_ns_);
       return true;
     case v1::PeerMessage::kRollCall:
-      carrier_.OnRollCall(node, message.roll_call(), now_ns_);
+      carrier_.OnRollCall(node, *message.mutable_roll_call(), now_ns_);
       return true;
     case v1::PeerMessage::kStatusQuery:
       status_calls_.OnQuery(node, message.status_query(), now_ns_);

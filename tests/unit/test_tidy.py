@@ -16,7 +16,7 @@ ALLOWED = {
     "proto/": ("proto/", "mlxcomm/v1/"),
     "daemon/platform/": ("proto/", "daemon/platform/"),
     "daemon/reduce/": ("proto/types/", "daemon/reduce/"),
-    "daemon/collective/": ("proto/types/", "daemon/collective/"),
+    "daemon/collective/": ("proto/types/", "daemon/collective/", "mlxcomm/v1/"),
     "daemon/link/": ("proto/", "daemon/platform/", "daemon/transport/", "daemon/link/", "mlxcomm/v1/"),
     "daemon/transport/": ("proto/", "daemon/platform/", "daemon/link/", "daemon/transport/", "mlxcomm/v1/"),
     "daemon/cluster/": ("proto/", "daemon/platform/", "daemon/transport/", "daemon/link/", "daemon/cluster/",

@@ -144,9 +144,8 @@ TEST_F(OneCoreTest, SendEndsWellWhenTheDaemonOfAReceiverThatLeftIsLost) {
 TEST_F(OneCoreTest, FailedReceiveIsAnsweredWhenTheNodeOfItsSenderIsLost) {
   data.resize(50'000);
   Submit(OperationKind::kReceive, 0);
-  FailureReport report;
-  report.group = 7;
-  report.cause = {FailureCode::kRankLost, 1, "gone"};
+  v1::FailureReport report;
+  Write(7, {FailureCode::kRankLost, 1, "gone"}, report);
   core.OnReport(peer, report, 2);
   ASSERT_EQ(Count(Action::Kind::kWithdraw), 1u);
   ASSERT_EQ(Count(Action::Kind::kComplete), 0u);
@@ -186,10 +185,10 @@ TEST_F(OneCoreTest, GroupIsOverAlthoughAMessageWasNeverReceived) {
 
 // Why: a peer chooses the operation that a report names, and it is looked up here.
 TEST_F(OneCoreTest, ReportAboutRanksThatDoNotExistFailsTheGroupAndNothingElse) {
-  FailureReport report;
-  report.group = 7;
-  report.cause = {FailureCode::kRankLost, 1, "gone"};
-  report.operation = {7, 0, /*source_rank=*/0xfffffff0, /*destination_rank=*/0, 0};
+  v1::FailureReport report;
+  Write(7, {FailureCode::kRankLost, 1, "gone"}, report);
+  report.mutable_operation()->set_point_to_point(true);
+  report.mutable_operation()->set_source_rank(0xfffffff0);
   core.OnReport(peer, report, 2);
   EXPECT_EQ(core.Find(7)->failure().message, "gone");
 }

@@ -25,9 +25,24 @@ class InquestTest : public testing::Test {
                NumberedNode(1)) {}
 
   static OperationKey Operation(std::uint64_t number) { return {kGroup, number}; }
-  static std::vector<RankCall> Called(std::uint32_t rank, const std::string& call,
-                                      const std::string& own = {}) {
-    return {{rank, true, call, own}};
+  static RankCalls Called(std::uint32_t rank, const std::string& call,
+                          const std::string& own = {}) {
+    RankCalls calls;
+    v1::RankCall& its = *calls.Add();
+    its.set_rank(rank);
+    its.set_called(true);
+    its.set_call(call);
+    its.set_own(own);
+    return calls;
+  }
+  // It waits in an earlier operation, if in any.
+  static RankCalls NotCalled(std::uint32_t rank, const std::string& earlier_call = {}) {
+    RankCalls calls;
+    v1::RankCall& its = *calls.Add();
+    its.set_rank(rank);
+    its.set_earlier_number(1);
+    its.set_earlier_call(earlier_call);
+    return calls;
   }
   void Open(const std::string& call, const std::string& own = {}) {
     inquest.Open({FailureCode::kDeadlineExceeded, kNoRank, call + " did not end within 1 s"},
@@ -49,7 +64,7 @@ class InquestTest : public testing::Test {
 TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
   Open("barrier");
   Report(1, "barrier");
-  inquest.OnReport(2, Operation(2), {{2, false, {}, {}}});
+  inquest.OnReport(2, Operation(2), NotCalled(2));
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(verdict.rank, 2);
@@ -73,7 +88,7 @@ TEST_F(InquestTest, ADeadlineOfDifferentCallsIsAMismatch) {
 // something else there. The barrier's deadline comes first, and the barrier is not what is wrong.
 TEST_F(InquestTest, AMismatchInAnEarlierOperationIsFoundFromTheLaterOne) {
   Open("barrier");
-  inquest.OnReport(1, Operation(2), {{1, false, {}, {}, 1, "reduce sum float64[1]"}});
+  inquest.OnReport(1, Operation(2), NotCalled(1, "reduce sum float64[1]"));
   inquest.OnReport(2, Operation(1), Called(2, "all_reduce sum float64[1]"));
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.code, FailureCode::kMismatch);
@@ -86,8 +101,8 @@ TEST_F(InquestTest, AMismatchInAnEarlierOperationIsFoundFromTheLaterOne) {
 // Why: to be late in the same earlier operation is no mismatch, and who is waited for is named.
 TEST_F(InquestTest, RanksThatWaitInTheSameEarlierOperationAreLate) {
   Open("barrier");
-  inquest.OnReport(1, Operation(2), {{1, false, {}, {}, 1, "reduce sum float64[1]"}});
-  inquest.OnReport(2, Operation(2), {{2, false, {}, {}, 1, "reduce sum float64[1]"}});
+  inquest.OnReport(1, Operation(2), NotCalled(1, "reduce sum float64[1]"));
+  inquest.OnReport(2, Operation(2), NotCalled(2, "reduce sum float64[1]"));
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(verdict.rank, 1);
@@ -169,7 +184,7 @@ TEST_F(InquestTest, WhoHasNotCalledIsNamedBeforeWhoIsElsewhere) {
 // report is about.
 TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
   Open("barrier");
-  inquest.OnReport(1, Operation(3), {{1, false, {}, {}}});
+  inquest.OnReport(1, Operation(3), NotCalled(1));
   Report(2, "barrier");
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.rank, 1);
@@ -190,11 +205,10 @@ TEST_F(InquestTest, WhatToDoIsToldHoweverManyDiffer) {
     inquest.Open({code, kNoRank, std::string(300, 'c')}, Operation(2), Called(0, "barrier"), 0);
     for (std::uint16_t node = 1; node < 40; ++node) {
       const bool differs = code == FailureCode::kMismatch;
+      const bool called = differs || node % 2 == 1;
+      const std::string call = "all_reduce sum float32[" + std::to_string(node * 1000) + "]";
       inquest.OnReport(node, Operation(differs || node % 2 == 0 ? 2 : 3),
-                       {{node,
-                         differs || node % 2 == 1,
-                         "all_reduce sum float32[" + std::to_string(node * 1000) + "]",
-                         {}}});
+                       called ? Called(node, call) : NotCalled(node));
     }
     ASSERT_TRUE(inquest.CloseIfDue(1));
     const std::string& message = inquest.verdict().message;

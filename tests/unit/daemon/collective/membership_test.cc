@@ -133,9 +133,8 @@ TEST_F(MembershipTest, ARankThatIsLostInTheParentIsLostInItsSplits) {
   ASSERT_TRUE(Split(1, 50, {2, 0}).ok());
   ASSERT_TRUE(Split(1, 51, {0, 1}).ok());
   ASSERT_TRUE(Split(1, 60, {1, 0}, 50).ok());
-  FailureReport report;
-  report.group = kWorld;
-  report.cause = {FailureCode::kRankLost, 2, "rank 2 is lost: its process ended"};
+  v1::FailureReport report;
+  Write(kWorld, {FailureCode::kRankLost, 2, "rank 2 is lost: its process ended"}, report);
   core.OnReport(remote, report, 0);
   membership.SpreadLoss(kWorld, 0);
   EXPECT_TRUE(core.Find(50)->failed());

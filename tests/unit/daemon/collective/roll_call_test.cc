@@ -30,15 +30,27 @@ class JudgeTest : public testing::Test {
                 {NumberedNode(2), "b", 13}},
                NumberedNode(1)),
         roll_call(layout) {}
-  static RankWait Waits(std::uint32_t rank, std::vector<std::uint32_t> awaited) {
-    return {rank, false, true, kLong, std::move(awaited), false};
+  static v1::RankWait Waits(std::uint32_t rank, const std::vector<std::uint32_t>& awaited) {
+    v1::RankWait wait = Works(rank);
+    wait.set_waits(true);
+    wait.set_waited_ms(kLong / 1'000'000);
+    wait.mutable_awaited()->Add(awaited.begin(), awaited.end());
+    return wait;
   }
-  static RankWait Works(std::uint32_t rank) { return {rank, false, false, 0, {}, false}; }
-  Prospect Of(const std::vector<RankWait>& here, const std::vector<RankWait>& there) {
-    const std::uint64_t number = roll_call.Begin(here, now_ns);
-    roll_call.OnAnswer(1, number, there);
+  static v1::RankWait Works(std::uint32_t rank) {
+    v1::RankWait wait;
+    wait.set_rank(rank);
+    return wait;
+  }
+  static RankWaits All(std::initializer_list<v1::RankWait> waits) {
+    return {waits.begin(), waits.end()};
+  }
+  Prospect Of(std::initializer_list<v1::RankWait> here, std::initializer_list<v1::RankWait> there) {
+    const std::uint64_t number = roll_call.Begin(All(here), now_ns);
+    roll_call.OnAnswer(1, number, All(there));
     EXPECT_TRUE(roll_call.CloseIfDue(now_ns));
-    return roll_call.Judge(here[0].awaited, kLong).prospect;
+    const auto& awaited = here.begin()->awaited();
+    return roll_call.Judge({awaited.begin(), awaited.end()}, kLong).prospect;
   }
   GroupLayout layout;
   RollCall roll_call;
@@ -56,22 +68,22 @@ TEST_F(JudgeTest, ACircleNeverEnds) {
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Waits(2, {3}), Waits(3, {2})}), Prospect::kAllWait);
   EXPECT_THAT(roll_call.Judge({3}, kLong).waiting, testing::ElementsAre(2, 3));
   EXPECT_FALSE(roll_call.Judge({3}, kLong).all_send);
-  RankWait sends = Waits(2, {0});
-  sends.sends = true;
+  v1::RankWait sends = Waits(2, {0});
+  sends.set_sends(true);
   EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {sends, Works(3)}), Prospect::kAllWait);
   EXPECT_FALSE(roll_call.Judge({2}, kLong).all_send) << "rank 0 has posted a receive, and computes";
 }
 
 TEST_F(JudgeTest, WhoHasWaitedForAMomentOnlyMayCome) {
-  RankWait fresh = Waits(2, {0});
-  fresh.waited_ns = kLong - 1;
+  v1::RankWait fresh = Waits(2, {0});
+  fresh.set_waited_ms(kLong / 1'000'000 - 1);
   EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {fresh, Works(3)}), Prospect::kSomebodyMayCome);
 }
 
 // Why: a stopped process does not come, whichever others may.
 TEST_F(JudgeTest, WhoIsStoppedIsNamed) {
-  RankWait stopped = Works(3);
-  stopped.stopped = true;
+  v1::RankWait stopped = Works(3);
+  stopped.set_stopped(true);
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
       << "for a moment only, perhaps";
   now_ns = kLong - 1;
@@ -80,27 +92,27 @@ TEST_F(JudgeTest, WhoIsStoppedIsNamed) {
   now_ns = kLong;
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kStopped);
   EXPECT_EQ(roll_call.Judge({3}, kLong).rank, 3u);
-  stopped.waits = true;
-  stopped.awaited = {2};
+  stopped.set_waits(true);
+  stopped.add_awaited(2);
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
       << "it has called";
 }
 
 TEST_F(JudgeTest, WhoIsNotHeardOfMayCome) {
-  const std::uint64_t number = roll_call.Begin({Waits(0, {2}), Works(1)}, 0);
+  const std::uint64_t number = roll_call.Begin(All({Waits(0, {2}), Works(1)}), 0);
   EXPECT_FALSE(roll_call.CloseIfDue(RollCall::kAnswerWaitNs - 1));
   EXPECT_TRUE(roll_call.CloseIfDue(RollCall::kAnswerWaitNs));
   EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kSomebodyMayCome);
-  roll_call.OnAnswer(1, number, {Waits(2, {0})});  // Too late.
+  roll_call.OnAnswer(1, number, All({Waits(2, {0})}));  // Too late.
   EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kSomebodyMayCome);
 }
 
 // Why: a node may lie about other nodes' ranks, or answer an old roll call.
 TEST_F(JudgeTest, ANodeSpeaksForItsOwnRanksAndTheCallThatItAnswers) {
-  const std::uint64_t number = roll_call.Begin({Waits(0, {1}), Works(1)}, 0);
-  roll_call.OnAnswer(1, number - 1, {Waits(2, {0})});
+  const std::uint64_t number = roll_call.Begin(All({Waits(0, {1}), Works(1)}), 0);
+  roll_call.OnAnswer(1, number - 1, All({Waits(2, {0})}));
   EXPECT_FALSE(roll_call.CloseIfDue(0));
-  roll_call.OnAnswer(1, number, {Waits(1, {0}), Waits(9999, {0})});
+  roll_call.OnAnswer(1, number, All({Waits(1, {0}), Waits(9999, {0})}));
   EXPECT_TRUE(roll_call.CloseIfDue(0));
   EXPECT_EQ(roll_call.Judge({1}, kLong).prospect, Prospect::kSomebodyMayCome);
   EXPECT_EQ(roll_call.Judge({9999}, kLong).prospect, Prospect::kAllWait) << "a rank that is none";

@@ -179,9 +179,7 @@ class SimulatedCluster {
     std::vector<std::byte> payload;
     const std::byte* source = nullptr;  // For data on several rails, until it goes out.
     std::uint64_t cookie = 0;
-    FailureReport report;
-    RollCallMessage roll_call;
-    std::uint32_t rank = 0;
+    std::shared_ptr<const v1::PeerMessage> message;
   };
   struct Posted {
     std::byte* destination;
@@ -253,16 +251,19 @@ class SimulatedCluster {
         }
         break;
       }
-      case Action::Kind::kReport: node.core.OnReport(sender, frame.report, now_ns); break;
-      case Action::Kind::kRollCall: node.core.OnRollCall(sender, frame.roll_call, now_ns); break;
-      case Action::Kind::kDetached:
-        node.core.OnDetached(sender, frame.frame.key.group, frame.rank, frame.frame.bytes, now_ns);
-        break;
+      case Action::Kind::kMessage: Deliver(sender, *frame.message, node.core); break;
       default: break;
     }
     if (!fine) ++violations;
   }
 
+  void Deliver(const NodeId& sender, const v1::PeerMessage& message, Collectives& core) {
+    if (message.has_failure_report()) core.OnReport(sender, message.failure_report(), now_ns);
+    if (message.has_roll_call()) core.OnRollCall(sender, message.roll_call(), now_ns);
+    const v1::RankDetached& left = message.rank_detached();
+    if (message.has_rank_detached())
+      core.OnDetached(sender, left.group(), left.rank(), left.collectives(), now_ns);
+  }
   static void Place(const Posted& posted, const Frame& frame) {
     std::byte* const to = posted.destination + frame.frame.offset;
     if (posted.operand == nullptr) {
@@ -285,7 +286,7 @@ class SimulatedCluster {
       frame.frame = {action.key,    action.step,  action.digest,
                      action.offset, action.bytes, action.solicited};
       frame.cookie = action.cookie;
-      frame.rank = action.rank;
+      frame.message = action.message;
       const int to = action.node.bytes[0] - 1;
       switch (action.kind) {
         case Action::Kind::kLocalWork: {
@@ -319,11 +320,6 @@ class SimulatedCluster {
           completions[action.session].push_back(
               {action.session, action.ticket, action.failure, action.group_failed});
           break;
-        case Action::Kind::kReport:
-        case Action::Kind::kRollCall:
-          if (action.report != nullptr) frame.report = *action.report;
-          if (action.roll_call != nullptr) frame.roll_call = *action.roll_call;
-          [[fallthrough]];
         default:
           if (several_rails && action.kind == Action::Kind::kSendData) {
             frame.source = action.source;
