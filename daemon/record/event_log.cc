@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/types/plain_text.h"
+
 namespace mlxcomm::record {
 namespace {
-
-// Does not cut inside a multi-byte character.
-void Cut(std::string& text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return;
-  std::size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  text.resize(end);
-}
 
 bool MaySee(const std::optional<std::string>& user, const EventLog::Sees& sees) {
   return !user || sees(*user);
@@ -35,8 +29,8 @@ EventLog::Source& EventLog::SourceOf(const LoggedEvent& event) {
 }
 
 void EventLog::Add(LoggedEvent event) {
-  Cut(event.text, kTextBytesMax);
-  Cut(event.object, kObjectBytesMax);
+  event.text.resize(Utf8Prefix(event.text, kTextBytesMax).size());
+  event.object.resize(Utf8Prefix(event.object, kObjectBytesMax).size());
   const std::lock_guard lock(mutex_);
   event.number = next_++;
   Source& source = SourceOf(event);

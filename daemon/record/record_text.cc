@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/collective/inquest.h"
 #include "daemon/collective/signature.h"
 #include "proto/types/failure.h"
 #include "proto/types/plain_text.h"
@@ -16,12 +17,6 @@ std::string Time(std::uint64_t ns) {
   if (ns < 1'000'000) return absl::StrFormat("%.1f us", value / 1e3);
   if (ns < 1'000'000'000) return absl::StrFormat("%.1f ms", value / 1e6);
   return absl::StrFormat("%.2f s", value / 1e9);
-}
-
-std::string NameOf(const OperationKey& name) {
-  if (!name.point_to_point()) return absl::StrCat("operation ", name.number);
-  return absl::StrCat("message ", name.number, " from rank ", name.source_rank, " to rank ",
-                      name.destination_rank, " with tag ", name.tag);
 }
 
 std::uint64_t Since(std::uint64_t time_ns, std::uint64_t begin_ns) {
@@ -47,8 +42,8 @@ void AppendLife(const OperationLife& life, std::span<const record::TrackCopy> ra
                 std::uint64_t now_ns, std::string& text) {
   const std::uint64_t begin_ns = life.began_ns();
   const std::string call = DescribeCall(life);
-  absl::StrAppend(&text, NameOf(life.name), call.empty() ? "" : ", ", call, ", began ",
-                  Time(Since(now_ns, begin_ns)), " ago: ");
+  absl::StrAppend(&text, collective::DescribeKey(life.name), call.empty() ? "" : ", ", call,
+                  ", began ", Time(Since(now_ns, begin_ns)), " ago: ");
   AppendParties("called by", life.submitted, begin_ns, text);
   if (life.submitted.empty()) {
     // An operation that has begun was called, though the ring may have lost the event.
