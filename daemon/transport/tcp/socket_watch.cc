@@ -1,35 +1,31 @@
 #include "daemon/transport/tcp/socket_watch.h"
 
+#include "daemon/platform/handler_memory.h"
+
 namespace mlxcomm::fabric {
-namespace {
+// With memory of its own: watches are armed while payload moves.
+struct SocketWatch::Heard : platform::UsesHandlerMemory {
+  SocketWatch& watch;
+  std::uint64_t number;
+  bool& armed;
 
-template <typename Type>
-struct PlaceAllocator {
-  using value_type = Type;
-  explicit PlaceAllocator(std::shared_ptr<HandlerPlaces> to) : places(std::move(to)) {}
-  template <typename Other>
-  PlaceAllocator(const PlaceAllocator<Other>& other) : places(other.places) {}
-  Type* allocate(std::size_t count) {
-    return static_cast<Type*>(places->Take(sizeof(Type) * count));
+  Heard(SocketWatch& its, bool& its_armed) : watch(its), number(its.number_), armed(its_armed) {}
+  void operator()(const asio::error_code&) const {
+    if (!watch.open_ || number != watch.number_) return;
+    armed = false;
+    watch.ready_ = true;  // Also for an error: the reader learns of it.
   }
-  void deallocate(Type* memory, std::size_t) { places->GiveBack(memory); }
-  template <typename Other>
-  bool operator==(const PlaceAllocator<Other>& other) const {
-    return places == other.places;
-  }
-  std::shared_ptr<HandlerPlaces> places;
 };
 
-template <typename Function>
-struct PlacedHandler {
-  using allocator_type = PlaceAllocator<void*>;
-  allocator_type get_allocator() const { return allocator_type(places); }
-  void operator()(const asio::error_code& error) const { function(error); }
-  std::shared_ptr<HandlerPlaces> places;
-  Function function;
-};
+void SocketWatch::Wait(asio::posix::descriptor_base::wait_type what, bool& armed) {
+  if (open_ && !std::exchange(armed, true)) descriptor_.async_wait(what, Heard(*this, armed));
+}
 
-}  // namespace
+void SocketWatch::Arm() { Wait(asio::posix::descriptor_base::wait_read, armed_); }
+
+void SocketWatch::ArmForWriting() {
+  Wait(asio::posix::descriptor_base::wait_write, armed_for_writing_);
+}
 
 bool SocketWatch::Open(int socket) {
   if (retired_) return false;
@@ -46,28 +42,6 @@ void SocketWatch::Close() {
   armed_for_writing_ = false;
   ready_ = false;
   if (std::exchange(open_, false)) descriptor_.release();
-}
-
-void SocketWatch::Arm() {
-  if (!open_ || std::exchange(armed_, true)) return;
-  auto heard = [this, number = number_](const asio::error_code&) {
-    if (!open_ || number != number_) return;
-    armed_ = false;
-    ready_ = true;  // Also for an error: the reader learns of it.
-  };
-  descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
-                         PlacedHandler<decltype(heard)>{places_, heard});
-}
-
-void SocketWatch::ArmForWriting() {
-  if (!open_ || std::exchange(armed_for_writing_, true)) return;
-  auto heard = [this, number = number_](const asio::error_code&) {
-    if (!open_ || number != number_) return;
-    armed_for_writing_ = false;
-    ready_ = true;
-  };
-  descriptor_.async_wait(asio::posix::descriptor_base::wait_write,
-                         PlacedHandler<decltype(heard)>{places_, heard});
 }
 
 SocketWatches::Handle SocketWatches::Take() {

@@ -9,15 +9,11 @@
 // and finds that its number is no longer the watch's.
 //
 // Owner: TcpFabric has the pool, a rail the watch that it took from there. Thread: the loop's.
-// Memory: a watch is used again; its handlers lie in places of their own, which the last
-// of them shares with it: the io_context may drop it when the watch has gone.
+// Memory: a watch is used again, and its handlers' memory is the thread's (platform/handler_memory.h).
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -25,35 +21,6 @@
 #include <asio/posix/stream_descriptor.hpp>
 
 namespace mlxcomm::fabric {
-
-// Places for the handlers that are under way; asio would allocate them each time.
-class HandlerPlaces {
- public:
-  void* Take(std::size_t bytes) {
-    for (Place& place : places_) {
-      if (!place.taken && bytes <= sizeof place.bytes) {
-        place.taken = true;
-        return place.bytes;
-      }
-    }
-    return ::operator new(bytes);
-  }
-  void GiveBack(void* memory) {
-    for (Place& place : places_) {
-      if (memory != place.bytes) continue;
-      place.taken = false;
-      return;
-    }
-    ::operator delete(memory);
-  }
-
- private:
-  struct Place {
-    alignas(std::max_align_t) std::byte bytes[256];
-    bool taken = false;
-  };
-  std::array<Place, 4> places_;
-};
 
 class SocketWatch {
  public:
@@ -74,8 +41,10 @@ class SocketWatch {
 
  private:
   friend class SocketWatches;
+  struct Heard;
+  void Wait(asio::posix::descriptor_base::wait_type what, bool& armed);
+
   asio::posix::stream_descriptor descriptor_;
-  std::shared_ptr<HandlerPlaces> places_ = std::make_shared<HandlerPlaces>();
   std::uint64_t number_ = 0;  // Of the opening.
   bool open_ = false;
   bool armed_ = false;
