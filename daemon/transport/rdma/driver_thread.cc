@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/transport/rdma/driver_process.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -88,21 +89,20 @@ bool DriverThread::Pop(Result& result) {
   return true;
 }
 
-std::uint64_t DriverThread::busy_since_ns() const {
+void DriverThread::Describe(v1::RdmaDevice& status) const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->busy_since_ns;
-}
-
-std::optional<Limits> DriverThread::limits() const {
-  const std::lock_guard lock(shared_->mutex);
-  return shared_->device == nullptr ? std::nullopt : std::optional(shared_->device->limits());
-}
-
-DriverThread::Process DriverThread::process() const {
-  const std::lock_guard lock(shared_->mutex);
-  Process process = shared_->process;
-  if (shared_->device != nullptr) process.pid = shared_->device->driver_pid();
-  return process;
+  if (const Device* const device = shared_->device.get(); device != nullptr) {
+    const DeviceUse use = device->use();
+    status.set_queue_pairs(use.queue_pairs);
+    status.set_queue_pairs_max(device->limits().queue_pairs_max);
+    status.set_regions(use.regions);
+    status.set_regions_max(device->limits().regions_max);
+    status.set_driver_pid(static_cast<std::uint32_t>(device->driver_pid()));
+  }
+  status.set_drivers_ended(shared_->ended);
+  status.set_last_end(shared_->last_end);
+  if (shared_->busy_since_ns != 0)
+    status.set_busy_ms((platform::MonotonicNow() - shared_->busy_since_ns) / 1'000'000);
 }
 
 DeviceUse DriverThread::Shared::Use() const {
@@ -208,8 +208,8 @@ void DriverThread::OnProcessEnded(Shared& shared, const absl::Status& how) {
   shared.pause_ns =
       was_steady ? kPauseNsMin : std::clamp(2 * shared.pause_ns, kPauseNsMin, kPauseNsMax);
   shared.again_ns = now + shared.pause_ns;
-  ++shared.process.ended;
-  shared.process.last_end = std::string(how.message());
+  ++shared.ended;
+  shared.last_end = std::string(how.message());
 }
 
 absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
@@ -219,8 +219,7 @@ absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
     if (shared.device != nullptr) return shared.device;
     const std::uint64_t now = platform::MonotonicNow();
     if (now < shared.again_ns) {
-      return absl::UnavailableError(absl::StrCat(shared.process.last_end,
-                                                 "; it is started again in ",
+      return absl::UnavailableError(absl::StrCat(shared.last_end, "; it is started again in ",
                                                  (shared.again_ns - now) / 1'000'000 + 1, " ms"));
     }
     shared.opened_ns = now;

@@ -20,7 +20,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,6 +28,10 @@
 #include "daemon/transport/rdma/arena_regions.h"
 #include "daemon/transport/rdma/queue_pair.h"
 #include "proto/queue/scheduling_policy.h"
+
+namespace mlxcomm::v1 {
+class RdmaDevice;
+}
 
 namespace mlxcomm::fabric::rdma {
 
@@ -77,21 +80,11 @@ class DriverThread {
   // Of the device; lasts as long as it is wanted.
   std::shared_ptr<ArenaRegions> regions() const { return {shared_, &shared_->regions}; }
   bool Pop(Result& result);
-  // What its device can do; nullopt: it is not open yet.
-  std::optional<Limits> limits() const;
   // Without a lock: it is asked in every turn.
   bool has_results() const { return shared_->has_results.load(std::memory_order_acquire); }
-  // Since when one call has not come back; 0: none is under way.
-  std::uint64_t busy_since_ns() const;
   DeviceUse use() const { return shared_->Use(); }
-  // The process that calls the driver: 0 where none runs; how many have ended by themselves, or had
-  // to be ended, and how the last one did.
-  struct Process {
-    int pid = 0;
-    std::uint32_t ended = 0;
-    std::string last_end;
-  };
-  Process process() const;
+  // How much of the device is in use, and what has become of the process that calls its driver.
+  void Describe(v1::RdmaDevice& status) const;
   // Jobs that have not begun.
   std::size_t waiting() const;
 
@@ -119,12 +112,14 @@ class DriverThread {
     std::deque<Result> results;
     std::atomic<bool> has_results{false};
     platform::Wakeup* bell = nullptr;  // Null: nobody waits for anything any more.
-    std::uint64_t busy_since_ns = 0;
-    std::shared_ptr<Device> device;  // Once it is open.
+    std::uint64_t busy_since_ns = 0;   // A call that has not come back; 0: none is under way.
+    std::shared_ptr<Device> device;    // Once it is open.
     bool tend_regions = false;
     ArenaRegions regions{subject.limits, *this};
-    // Of processes that call the driver; one that has ended is not started again at once.
-    Process process;
+    // Of processes that call the driver: how many have ended by themselves, or had to be ended, and
+    // how the last one did. One that has ended is not started again at once.
+    std::uint32_t ended = 0;
+    std::string last_end;
     std::uint64_t opened_ns = 0;
     std::uint64_t pause_ns = 0;
     std::uint64_t again_ns = 0;  // Not opened before.

@@ -8,7 +8,6 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/platform/machine.h"
 #include "daemon/transport/rdma/probe.h"
 #include "daemon/transport/rdma/rdma_rail.h"
 #include "daemon/transport/status_reason.h"
@@ -306,13 +305,10 @@ std::size_t RdmaRails::TakeResults(std::uint64_t now_ns) {
         beside.setup->OnConnected(attempt, result.status, now_ns);
         continue;
       }
-      absl::StatusOr<QueuePairAddress> made = QueuePairAddress{};
-      if (result.status.ok()) {
-        made = beside.pair->address();
-      } else {
-        made = result.status;
-      }
-      const std::uint32_t receives = result.status.ok() ? beside.pair->receives() : 0;
+      const auto made = result.status.ok()
+                            ? absl::StatusOr<QueuePairAddress>(beside.pair->address())
+                            : result.status;
+      const std::uint32_t receives = made.ok() ? beside.pair->receives() : 0;
       beside.setup->OnMade(attempt, made, receives, now_ns);
     }
   }
@@ -478,22 +474,8 @@ void RdmaRails::DescribeDevices(v1::RdmaStatus& status) const {
     for (const Gid& gid : facts.gids) {
       if (device.gids_size() < kGidsTold) device.add_gids(GidText(gid));
     }
-    const auto found = drivers_.find(facts.name);
-    if (found == drivers_.end() || found->second == nullptr) continue;
-    const DriverThread& driver = *found->second;
-    const DeviceUse use = driver.use();
-    device.set_queue_pairs(use.queue_pairs);
-    device.set_regions(use.regions);
-    if (const std::optional<Limits> limits = driver.limits()) {
-      device.set_queue_pairs_max(limits->queue_pairs_max);
-      device.set_regions_max(limits->regions_max);
-    }
-    const DriverThread::Process process = driver.process();
-    device.set_driver_pid(static_cast<std::uint32_t>(process.pid));
-    device.set_drivers_ended(process.ended);
-    device.set_last_end(process.last_end);
-    const std::uint64_t since = driver.busy_since_ns();
-    if (since != 0) device.set_busy_ms((platform::MonotonicNow() - since) / 1'000'000);
+    const auto driver = drivers_.find(facts.name);
+    if (driver != drivers_.end() && driver->second != nullptr) driver->second->Describe(device);
   }
 }
 
