@@ -225,7 +225,7 @@ class Link {
   };
   // Of a rail that was given up, and when.
   struct Kept {
-    std::unique_ptr<KeptEnd> end;
+    std::shared_ptr<void> end;
     std::uint64_t since_ns = 0;
   };
   // What has come since the last acknowledgement.

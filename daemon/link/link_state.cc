@@ -87,7 +87,7 @@ bool Link::HasHeard(const OnRail& on, std::uint64_t since_ns) const {
 }
 
 void Link::KeepEndOf(std::size_t at, std::uint64_t now_ns) {
-  std::unique_ptr<KeptEnd> end = rails_[at].rail->KeepEnd();
+  std::shared_ptr<void> end = rails_[at].rail->KeepEnd();
   if (end == nullptr) return;
   if (kept_.size() == kKeptMax) kept_.erase(kept_.begin());
   kept_.push_back({std::move(end), now_ns});

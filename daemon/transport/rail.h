@@ -97,15 +97,6 @@ struct RailEvent {
   LinkReason link_reason = LinkReason::kNone;
 };
 
-// What is left of a rail that this side has given up: neither read nor written, but open. If it were closed,
-// the other side would take this daemon for one that has ended, and wait only a reset grace for it. So the
-// link keeps it until the other side is heard on another connection, or is lost, or too many are kept;
-// meanwhile the other side comes to its own verdict, by silence.
-class KeptEnd {
- public:
-  virtual ~KeptEnd() = default;  // Closes it.
-};
-
 // Since the rail came up; round trips of heartbeats, 0: none yet.
 struct RailFigures {
   bool up = false;
@@ -134,8 +125,12 @@ class Rail {
   // As Stop, but first sends what it was given, within a short time. Does not wait.
   virtual void Finish() = 0;
   virtual void Stop() = 0;  // Returns once no memory is touched any more; kDown follows.
+  // What is left of a rail that this side has given up: neither read nor written, but open as long as this
+  // is kept. If it were closed, the other side would take this daemon for one that has ended, and wait only
+  // a reset grace for it. So the link keeps it until the other side is heard on another connection, or is
+  // lost, or too many are kept; meanwhile the other side comes to its own verdict, by silence.
   // After Stop; null if nothing is open any more, or if its end tells why it has ended.
-  virtual std::unique_ptr<KeptEnd> KeepEnd() { return nullptr; }
+  virtual std::shared_ptr<void> KeepEnd() { return nullptr; }
 
   virtual bool Pop(RailEvent& event) = 0;
   virtual bool PrepareToSleep() = 0;

@@ -168,19 +168,19 @@ void ConnectedRail::Stop() {
   GoDown(DownCause::kCut, "stopped");
 }
 
-std::unique_ptr<fabric::KeptEnd> ConnectedRail::KeepEnd() {
-  class KeptConnection final : public fabric::KeptEnd {
+std::shared_ptr<void> ConnectedRail::KeepEnd() {
+  class KeptConnection final {
    public:
     KeptConnection(std::shared_ptr<Connection> connection, int side)
         : connection_(std::move(connection)), side_(side) {}
-    ~KeptConnection() override { connection_->LetGo(side_); }
+    ~KeptConnection() { connection_->LetGo(side_); }
 
    private:
     std::shared_ptr<Connection> connection_;
     int side_;
   };
   kept_ = true;
-  return std::make_unique<KeptConnection>(connection_, side_);
+  return std::make_shared<KeptConnection>(connection_, side_);
 }
 
 void ConnectedRail::Describe(v1::RailStatus& status) const {

@@ -42,7 +42,7 @@ class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd 
   bool Give(const fabric::RailCommand& command) override;
   void Finish() override;
   void Stop() override;
-  std::unique_ptr<fabric::KeptEnd> KeepEnd() override;
+  std::shared_ptr<void> KeepEnd() override;
   bool is_reliable() const override { return connection_->cable().options().reliable; }
   bool has_passed_large() const override { return !is_reliable() || passed_large_; }
   fabric::RailFigures figures() const override {

@@ -30,14 +30,6 @@ constexpr std::uint64_t kFinishNs = 500'000'000;
 // How long a rail that has ended waits until the rest of a frame has been written.
 constexpr std::uint64_t kTellEndNs = 200'000'000;
 
-class KeptSocket final : public KeptEnd {
- public:
-  explicit KeptSocket(FileDescriptor socket) : socket_(std::move(socket)) {}
-
- private:
-  FileDescriptor socket_;
-};
-
 int MillisecondsUntil(std::uint64_t deadline_ns) {
   const std::uint64_t now = platform::MonotonicNow();
   return now >= deadline_ns ? 0 : static_cast<int>((deadline_ns - now) / 1'000'000 + 1);
@@ -119,9 +111,8 @@ void TcpRail::Stop() {
   up_.store(false, std::memory_order_relaxed);
 }
 
-std::unique_ptr<KeptEnd> TcpRail::KeepEnd() {
-  if (socket_.get() < 0) return nullptr;
-  return std::make_unique<KeptSocket>(std::move(socket_));
+std::shared_ptr<void> TcpRail::KeepEnd() {
+  return socket_.valid() ? std::make_shared<FileDescriptor>(std::move(socket_)) : nullptr;
 }
 
 bool TcpRail::Give(const RailCommand& command) {
@@ -154,9 +145,12 @@ bool TcpRail::Pop(RailEvent& event) {
 }
 
 RailFigures TcpRail::figures() const {
-  return {up_.load(std::memory_order_relaxed), writer_.sent_bytes(),
-          reader_.received_bytes(),            reader_.round_trip_ns(),
-          reader_.round_trip_ns_min(),         reader_.round_trips()};
+  return {up_.load(std::memory_order_relaxed),
+          writer_.sent_bytes(),
+          reader_.received_bytes(),
+          reader_.round_trip_ns(),
+          reader_.round_trip_ns_min(),
+          reader_.round_trips()};
 }
 
 void TcpRail::Describe(v1::RailStatus& status) const {

@@ -58,7 +58,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool Give(const RailCommand& command) override;
   void Finish() override;
   void Stop() override;
-  std::unique_ptr<KeptEnd> KeepEnd() override;
+  std::shared_ptr<void> KeepEnd() override;
   bool Pop(RailEvent& event) override;
   bool PrepareToSleep() override;
   void WakeUp() override { events_.WakeUp(); }

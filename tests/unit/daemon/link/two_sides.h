@@ -97,8 +97,8 @@ class CableRail final : public ground::SimulatedRail {
   }
   void Finish() override { Stop(); }
   void Stop() override { GoDown(DownCause::kCut, "stopped"); }
-  std::unique_ptr<KeptEnd> KeepEnd() override {
-    return open_ ? std::make_unique<End>(cable_) : nullptr;
+  std::shared_ptr<void> KeepEnd() override {
+    return open_ ? std::make_shared<End>(cable_) : nullptr;
   }
   bool is_direct() const override { return cable_->direct; }
   bool is_reliable() const override { return cable_->reliable; }
@@ -164,9 +164,9 @@ class CableRail final : public ground::SimulatedRail {
   }
 
  private:
-  struct End : KeptEnd {
+  struct End {
     explicit End(std::shared_ptr<Cable> of) : cable(std::move(of)) { ++cable->kept_ends; }
-    ~End() override { --cable->kept_ends; }
+    ~End() { --cable->kept_ends; }
     std::shared_ptr<Cable> cable;
   };
   Lane& lane() { return cable_->lanes[side_]; }

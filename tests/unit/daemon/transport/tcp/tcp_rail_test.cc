@@ -247,7 +247,7 @@ TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
   Start();
   rail_->Stop();
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
-  std::unique_ptr<KeptEnd> end = rail_->KeepEnd();
+  std::shared_ptr<void> end = rail_->KeepEnd();
   ASSERT_NE(end, nullptr);
   rail_.reset();
   std::byte any;
