@@ -17,15 +17,6 @@ namespace {
 // What another node says goes to the log and to processes; much more than they show is of no use.
 constexpr std::size_t kReportTextBytesMax = 2000;
 
-collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
-  return {{header.group, header.number, header.source_rank, header.destination_rank, header.tag},
-          header.step,
-          header.digest,
-          header.offset,
-          header.payload_bytes,
-          (header.flags & wire::kSolicited) != 0};
-}
-
 // A reduction in the 32 bits that a posted receive has for it: there are far fewer than 2^16 ranks, and
 // few operators.
 constexpr std::uint32_t kReceivedFirst = 0x80;
@@ -51,6 +42,15 @@ void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
 }
 
 }  // namespace
+
+collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
+  return {{header.group, header.number, header.source_rank, header.destination_rank, header.tag},
+          header.step,
+          header.digest,
+          header.offset,
+          header.payload_bytes,
+          (header.flags & wire::kSolicited) != 0};
+}
 
 void Carrier::CarryOut(std::uint64_t now_ns) {
   while (!collectives_.actions().empty()) {
@@ -154,22 +154,7 @@ void Carrier::OnMessageNotSent(const NodeId& node, const absl::Status& why) {
   spdlog::log(level, "message to node {}: {}", links_.NameOf(node), std::string(why.message()));
 }
 
-bool Carrier::OnEager(const NodeId& node, const wire::FrameHeader& header,
-                      std::span<const std::byte> payload, std::uint64_t now_ns) {
-  return collectives_.OnEager(node, FrameOf(header), payload, now_ns);
-}
-
-bool Carrier::OnGrant(const NodeId& node, const wire::FrameHeader& header, std::uint64_t now_ns) {
-  return collectives_.OnGrant(node, FrameOf(header), now_ns);
-}
-
-bool Carrier::OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
-                             std::uint64_t now_ns) {
-  return collectives_.OnData(node, FrameOf(header), now_ns);
-}
-
-void Carrier::OnFailureReport(const NodeId& node, v1::FailureReport& report,
-                              std::uint64_t now_ns) {
+void Carrier::OnFailureReport(const NodeId& node, v1::FailureReport& report, std::uint64_t now_ns) {
   const auto bound = [](std::string& text) {
     text = MakePrintable(Utf8Prefix(text, kReportTextBytesMax));
   };

@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "absl/status/status.h"
 #include "daemon/collective/collectives.h"
@@ -22,6 +21,8 @@
 #include "mlxcomm/v1/peer.pb.h"
 
 namespace mlxcomm::node {
+
+collective::PeerFrame FrameOf(const wire::FrameHeader& header);
 
 class Carrier {
  public:
@@ -45,21 +46,9 @@ class Carrier {
   // Carrying out an action may cause others; all are done when it returns.
   void CarryOut(std::uint64_t now_ns);
 
-  // A frame has arrived from a peer. False: no well-behaved daemon sends it.
-  [[nodiscard]] bool OnEager(const NodeId& node, const wire::FrameHeader& header,
-                             std::span<const std::byte> payload, std::uint64_t now_ns);
-  [[nodiscard]] bool OnGrant(const NodeId& node, const wire::FrameHeader& header,
-                             std::uint64_t now_ns);
-  [[nodiscard]] bool OnCredit(const NodeId& node, const wire::FrameHeader& header) {
-    return collectives_.OnCredit(node, header.group, header.offset);
-  }
-  [[nodiscard]] bool OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
-                                    std::uint64_t now_ns);
+  // Messages of peers, whose texts and lists are cut to what is of use.
   void OnFailureReport(const NodeId& node, v1::FailureReport& report, std::uint64_t now_ns);
   void OnRollCall(const NodeId& node, v1::RollCall& message, std::uint64_t now_ns);
-  void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns) {
-    collectives_.OnDetached(node, message.group(), message.rank(), message.collectives(), now_ns);
-  }
 
   // Sends a message to the daemon there, as one control frame. A failure is logged: either the node is lost,
   // of which every part is informed separately, or the message is too large.

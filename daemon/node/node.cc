@@ -249,9 +249,11 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
       jobs_.BeforeFailureReport(message.failure_report().group());
       carrier_.OnFailureReport(node, *message.mutable_failure_report(), now_ns_);
       return true;
-    case v1::PeerMessage::kRankDetached:
-      carrier_.OnRankDetached(node, message.rank_detached(), now_ns_);
+    case v1::PeerMessage::kRankDetached: {
+      const v1::RankDetached& left = message.rank_detached();
+      collectives_.OnDetached(node, left.group(), left.rank(), left.collectives(), now_ns_);
       return true;
+    }
     case v1::PeerMessage::kRollCall:
       carrier_.OnRollCall(node, *message.mutable_roll_call(), now_ns_);
       return true;
