@@ -53,6 +53,12 @@ std::optional<std::size_t> NewestOfCrowdedAddress(std::span<const PlaceHolder> h
 
 }  // namespace
 
+bool IsTooMany(wire::VerdictCode verdict) {
+  return verdict == wire::VerdictCode::kTooManyNodes ||
+         verdict == wire::VerdictCode::kTooManyOfAddress ||
+         verdict == wire::VerdictCode::kTooManyConnections;
+}
+
 std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const char* here) {
   std::string what = absl::StrCat(nodes_max, " nodes are linked ", here, " already");
   if (verdict == wire::VerdictCode::kTooManyOfAddress) {

@@ -56,6 +56,9 @@ inline constexpr std::size_t ConnectionsOfAddressMax(std::size_t nodes_max) {
 // to do. `verdict`: kTooMany..; `here`: "here" for the side that refuses, "there" for the other.
 std::string TooManyText(wire::VerdictCode verdict, std::size_t nodes_max, const char* here);
 
+// kTooMany..
+bool IsTooMany(wire::VerdictCode verdict);
+
 // `holders`: oldest first, the newcomer not among them.
 PlaceAnswer FindPlace(const PlaceHolder& newcomer, std::span<const PlaceHolder> holders,
                       std::size_t nodes_max);

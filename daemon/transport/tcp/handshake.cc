@@ -14,6 +14,7 @@
 #include <asio/write.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/link/node_places.h"
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/interfaces.h"
 #include "daemon/transport/status_reason.h"
@@ -215,10 +216,7 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
 asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const FabricOptions& options,
                                           Proved& proved, wire::VerdictCode verdict) {
   absl::Status status = co_await Transmit(socket, proved, MakeProof(options, proved));
-  const bool too_many = verdict == wire::VerdictCode::kTooManyNodes ||
-                        verdict == wire::VerdictCode::kTooManyOfAddress ||
-                        verdict == wire::VerdictCode::kTooManyConnections;
-  const wire::Verdict told{verdict, too_many ? options.nodes_max : 0};
+  const wire::Verdict told{verdict, IsTooMany(verdict) ? options.nodes_max : 0};
   if (status.ok()) status = co_await Transmit(socket, proved, told);
   co_return status;
 }

@@ -75,12 +75,6 @@ constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
 // How long the orderly end waits until the rails have taken what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
 
-bool IsTooMany(wire::VerdictCode verdict) {
-  return verdict == wire::VerdictCode::kTooManyNodes ||
-         verdict == wire::VerdictCode::kTooManyOfAddress ||
-         verdict == wire::VerdictCode::kTooManyConnections;
-}
-
 constexpr char kTooManyStrangers[] = "too many that have not proved the key";
 constexpr char kTooManyUnintroduced[] =
     "it has proved the key and has not introduced itself, and too many others wait";
@@ -324,6 +318,16 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Strea
   if (theirs.ok()) co_return AddRail(socket, std::move(stream), proved, *join, *theirs);
   links_.Abandon(*join);
   co_return theirs.status();
+}
+
+std::vector<std::string> TcpFabric::listening() const {
+  std::vector<std::string> addresses;
+  for (const auto& listener : listeners_) {
+    asio::error_code error;
+    const Tcp::endpoint endpoint = listener->acceptor.local_endpoint(error);
+    if (!error) addresses.push_back(TextOf(endpoint));
+  }
+  return addresses;
 }
 
 absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved& proved,

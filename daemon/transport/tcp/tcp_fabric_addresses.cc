@@ -61,25 +61,12 @@ void TcpFabric::RemovePeer(const std::string& address) {
   }
 }
 
-std::vector<std::string> TcpFabric::listening() const {
-  std::vector<std::string> addresses;
-  for (const auto& listener : listeners_) {
-    asio::error_code error;
-    const Tcp::endpoint endpoint = listener->acceptor.local_endpoint(error);
-    if (error) continue;
-    const std::string address = endpoint.address().to_string();
-    addresses.push_back(endpoint.address().is_v6()
-                            ? absl::StrCat("[", address, "]:", endpoint.port())
-                            : absl::StrCat(address, ":", endpoint.port()));
-  }
-  return addresses;
-}
-
 void TcpFabric::Describe(v1::NodeStatus& status) const {
   links_.Describe(status);
   for (const auto& dialer : dialers_) {
     if (dialer->removed || HasRail(*dialer)) continue;
-    v1::LinkStatus* const known = dialer->known ? FindLink(status, dialer->peer.ToString()) : nullptr;
+    v1::LinkStatus* const known =
+        dialer->known ? FindLink(status, dialer->peer.ToString()) : nullptr;
     if (known == nullptr) {
       v1::LinkStatus& link = *status.add_links();
       link.set_peer(dialer->address);
