@@ -37,23 +37,7 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(const char* name, std::uint6
   // A hint, where the system has huge pages; the other process gives it for its own mapping.
   if (bytes >= kLargePageBytes) ::madvise(data, bytes, MADV_HUGEPAGE);
 #endif
-  return SharedSegment(std::move(object), static_cast<std::byte*>(data), bytes);
-}
-
-SharedSegment::SharedSegment(SharedSegment&& other) noexcept
-    : descriptor_(std::move(other.descriptor_)),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
-
-SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-SharedSegment::~SharedSegment() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
+  return SharedSegment(std::move(object), Mapping(data, bytes));
 }
 
 }  // namespace mlxcomm::platform

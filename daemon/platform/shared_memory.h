@@ -9,8 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "daemon/platform/mapping.h"
 #include "proto/system/file_descriptor.h"
 
 namespace mlxcomm::platform {
@@ -20,23 +22,18 @@ class SharedSegment {
   // `bytes` is rounded up to whole pages. RESOURCE_EXHAUSTED with the system's reason.
   static absl::StatusOr<SharedSegment> Create(const char* name, std::uint64_t bytes);
 
-  SharedSegment(SharedSegment&& other) noexcept;
-  SharedSegment& operator=(SharedSegment&& other) noexcept;
-  ~SharedSegment();
-
-  std::byte* data() const { return data_; }
-  std::uint64_t bytes() const { return bytes_; }
+  std::byte* data() const { return mapping_.data(); }
+  std::uint64_t bytes() const { return mapping_.bytes(); }
   int descriptor() const { return descriptor_.get(); }
   // The memory stays mapped; nobody else can be given it any more.
   void CloseDescriptor() { descriptor_.Reset(); }
 
  private:
-  SharedSegment(FileDescriptor descriptor, std::byte* data, std::uint64_t bytes)
-      : descriptor_(std::move(descriptor)), data_(data), bytes_(bytes) {}
+  SharedSegment(FileDescriptor descriptor, Mapping mapping)
+      : descriptor_(std::move(descriptor)), mapping_(std::move(mapping)) {}
 
   FileDescriptor descriptor_;
-  std::byte* data_ = nullptr;
-  std::uint64_t bytes_ = 0;
+  Mapping mapping_;
 };
 
 // The part that differs between systems: an empty object of exactly `bytes`, whose

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "daemon/platform/sparse_memory.h"
+#include "daemon/platform/mapping.h"
 #include "proto/types/operation_key.h"
 
 namespace mlxcomm::record {
@@ -82,7 +82,7 @@ class EventRing {
   // `size` is a power of two.
   explicit EventRing(std::size_t size)
       : mask_(size - 1),
-        memory_(size * sizeof(Slot)),
+        memory_(platform::MapSparse(size * sizeof(Slot))),
         slots_(reinterpret_cast<Slot*>(memory_.data())) {}
 
   void Write(const Event& event) {
@@ -134,7 +134,7 @@ class EventRing {
   };
 
   const std::size_t mask_;
-  const platform::SparseMemory memory_;
+  const platform::Mapping memory_;
   Slot* const slots_;
   alignas(64) std::atomic<std::uint64_t> begun_{0};
   std::atomic<std::uint64_t> written_{0};

@@ -29,7 +29,8 @@ FrameReader::FrameReader(const FileDescriptor& socket, ByteStream& stream, Frame
       stream_(stream),
       port_(port),
       has_sums_(!stream.is_encrypted()),
-      memory_(2 * kReadAheadBytes + kPayloadSlots * wire::kSlotBytesMax + wire::kChunkBytesMax),
+      memory_(platform::MapSparse(2 * kReadAheadBytes + kPayloadSlots * wire::kSlotBytesMax +
+                                  wire::kChunkBytesMax)),
       read_ahead_{memory_.data(), memory_.data() + kReadAheadBytes},
       slots_(read_ahead_[1] + kReadAheadBytes),
       staging_(slots_ + kPayloadSlots * wire::kSlotBytesMax),

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/platform/sparse_memory.h"
+#include "daemon/platform/mapping.h"
 #include "daemon/transport/byte_stream.h"
 #include "daemon/transport/posted_receives.h"
 #include "daemon/transport/rail.h"
@@ -144,7 +144,7 @@ class FrameReader {
   RailObserver* observer_ = nullptr;
   const bool has_sums_;  // Frames have them: the stream is not encrypted.
   PostedReceives posted_;
-  const platform::SparseMemory memory_;  // What the next three lie in.
+  const platform::Mapping memory_;  // What the next three lie in.
   std::byte* const read_ahead_[2];
   std::byte* const slots_;
   std::byte* const staging_;

@@ -14,7 +14,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/platform/sparse_memory.h"
+#include "daemon/platform/mapping.h"
 
 namespace mlxcomm::fabric {
 
@@ -23,7 +23,7 @@ class SpscRing {
  public:
   explicit SpscRing(std::size_t capacity)
       : capacity_(capacity),
-        memory_(capacity * sizeof(Item)),
+        memory_(platform::MapSparse(capacity * sizeof(Item))),
         items_(reinterpret_cast<Item*>(memory_.data())) {}
   // Neither side uses it any more.
   ~SpscRing() {
@@ -79,7 +79,7 @@ class SpscRing {
 
  private:
   const std::size_t capacity_;
-  const platform::SparseMemory memory_;
+  const platform::Mapping memory_;
   Item* const items_;
   alignas(64) std::atomic<std::uint64_t> written_{0};
   alignas(64) std::atomic<std::uint64_t> read_{0};

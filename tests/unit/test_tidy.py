@@ -26,7 +26,7 @@ ALLOWED = {
     "daemon/work/": ("proto/", "daemon/platform/", "daemon/reduce/", "daemon/collective/",
                      "daemon/record/", "daemon/transport/spsc_ring.h", "daemon/work/"),
     "daemon/record/": ("proto/", "daemon/collective/", "daemon/transport/",
-                       "daemon/platform/sparse_memory.h", "daemon/record/"),
+                       "daemon/platform/mapping.h", "daemon/record/"),
     # Without I/O, clock and threads: nothing of daemon/platform/.
     "daemon/node/": ("proto/", "daemon/reduce/", "daemon/collective/", "daemon/record/", "daemon/work/",
                      "daemon/transport/fabric.h", "daemon/link/links.h", "daemon/cluster/", "daemon/record/",

@@ -57,7 +57,7 @@ using Regions = std::array<std::atomic<const Region*>, kRegionsMax>;
 // One queue pair, and its thread.
 class Pump {
  public:
-  Pump(std::unique_ptr<QueuePair> pair, std::shared_ptr<const MessageMemory> segment,
+  Pump(std::unique_ptr<QueuePair> pair, std::shared_ptr<const platform::Mapping> segment,
        const QueueLayout& layout, FileDescriptor doorbell, std::uint32_t slot_bytes,
        const Regions& regions, const queue::SchedulingPolicy& scheduling)
       : scheduling_(scheduling),
@@ -66,12 +66,12 @@ class Pump {
         doorbell_(std::move(doorbell)),
         slot_bytes_(slot_bytes),
         regions_(regions),
-        header_(reinterpret_cast<QueueHeader*>(segment_->address())),
+        header_(reinterpret_cast<QueueHeader*>(segment_->data())),
         requests_(&header_->requests,
-                  reinterpret_cast<PostRequest*>(segment_->address() + layout.requests),
+                  reinterpret_cast<PostRequest*>(segment_->data() + layout.requests),
                   layout.entries),
         completions_(&header_->completions,
-                     reinterpret_cast<PostCompletion*>(segment_->address() + layout.completions),
+                     reinterpret_cast<PostCompletion*>(segment_->data() + layout.completions),
                      layout.entries) {}
   ~Pump() {
     stop_.store(true);
@@ -80,7 +80,7 @@ class Pump {
     if (thread_.joinable()) thread_.join();
   }
 
-  const std::shared_ptr<const MessageMemory>& segment() const { return segment_; }
+  const std::shared_ptr<const platform::Mapping>& segment() const { return segment_; }
   absl::Status Start(const QueuePairAddress& peer) {
     if (thread_.joinable()) return absl::FailedPreconditionError("it is connected already");
     if (absl::Status status = pair_->Connect(peer); !status.ok()) return status;
@@ -196,7 +196,7 @@ class Pump {
 
   const queue::SchedulingPolicy scheduling_;
   // Before the queue pair, which uses it until it has been destroyed.
-  const std::shared_ptr<const MessageMemory> segment_;
+  const std::shared_ptr<const platform::Mapping> segment_;
   const std::unique_ptr<QueuePair> pair_;
   const FileDescriptor doorbell_;
   const std::uint32_t slot_bytes_;
@@ -283,12 +283,12 @@ class Driver {
                              static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
     if (!HasBytes(descriptors[0].get(), layout.bytes))
       return absl::InternalError("a short segment");
-    absl::StatusOr<MessageMemory> mapped =
-        MessageMemory::MapShared(descriptors[0].get(), 0, layout.bytes, limits_.region_boundary);
+    absl::StatusOr<platform::Mapping> mapped =
+        MapSharedMessages(descriptors[0].get(), 0, layout.bytes, limits_.region_boundary);
     if (!mapped.ok()) return mapped.status();
-    const auto segment = std::make_shared<const MessageMemory>(*std::move(mapped));
+    const auto segment = std::make_shared<const platform::Mapping>(*std::move(mapped));
     absl::StatusOr<std::unique_ptr<QueuePair>> pair = device_->MakeQueuePairIn(
-        {segment->address() + layout.slots, layout.bytes - layout.slots}, shape, request.gid);
+        {segment->data() + layout.slots, layout.bytes - layout.slots}, shape, request.gid);
     if (!pair.ok()) return pair.status();
     answer.address = (*pair)->address();
     answer.messages = (*pair)->receives();
@@ -301,7 +301,7 @@ class Driver {
   absl::Status Destroy(std::uint32_t id) {
     const auto found = pumps_.find(id);
     if (found == pumps_.end()) return absl::OkStatus();
-    const std::shared_ptr<const MessageMemory> memory = found->second->segment();
+    const std::shared_ptr<const platform::Mapping> memory = found->second->segment();
     const std::uint32_t before = device_->use().queue_pairs;
     pumps_.erase(found);
     if (device_->use().queue_pairs < before) return absl::OkStatus();
@@ -316,12 +316,12 @@ class Driver {
                        request.offset <= INT64_MAX - request.bytes &&
                        HasBytes(descriptors[0].get(), request.offset + request.bytes);
     if (!sound) return absl::InternalError("no region is like that");
-    absl::StatusOr<MessageMemory> mapped = MessageMemory::MapShared(
+    absl::StatusOr<platform::Mapping> mapped = MapSharedMessages(
         descriptors[0].get(), request.offset, request.bytes, limits_.region_boundary);
     if (!mapped.ok()) return mapped.status();
-    const auto mapping = std::make_shared<const MessageMemory>(*std::move(mapped));
-    auto region = device_->Register({mapping, mapping->address(), request.bytes},
-                                    mapping->address(), request.bytes);
+    const auto mapping = std::make_shared<const platform::Mapping>(*std::move(mapped));
+    auto region = device_->Register({mapping, mapping->data(), request.bytes}, mapping->data(),
+                                    request.bytes);
     if (!region.ok()) return region.status();
     regions_[request.id].store(region->get(), std::memory_order_release);
     mapped_[request.id] = {mapping, *std::move(region)};
@@ -335,7 +335,7 @@ class Driver {
   Regions regions_{};
   std::map<std::uint32_t, MappedRegion> mapped_;
   std::map<std::uint32_t, std::unique_ptr<Pump>> pumps_;  // They use regions.
-  std::vector<std::shared_ptr<const MessageMemory>> left_;
+  std::vector<std::shared_ptr<const platform::Mapping>> left_;
 };
 
 // A thread may hang in the driver, and the one that answers wait for it.

@@ -155,10 +155,10 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
     region_ = verbs().reg_mr(device_->domain_, given_.data(), bytes, AccessOf(limits));
     if (region_ != nullptr) return absl::OkStatus();
   }
-  absl::StatusOr<MessageMemory> own = MessageMemory::Map(bytes, limits.region_boundary);
+  absl::StatusOr<platform::Mapping> own = MapMessages(bytes, limits.region_boundary);
   if (!own.ok()) return own.status();
   memory_ = *std::move(own);
-  region_ = verbs().reg_mr(device_->domain_, memory_.address(), bytes, AccessOf(limits));
+  region_ = verbs().reg_mr(device_->domain_, memory_.data(), bytes, AccessOf(limits));
   if (region_ != nullptr) return absl::OkStatus();
   return WithReason(Failed("does not register memory", errno), LinkReason::kRdmaMemory);
 }

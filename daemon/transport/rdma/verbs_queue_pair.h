@@ -31,7 +31,7 @@ class VerbsQueuePair final : public QueuePair {
   std::uint32_t receives() const override { return messages_; }
   std::uint32_t sends() const override { return messages_; }
   std::span<std::byte> Slot(std::uint32_t slot) override {
-    return {SlotIn(given_.empty() ? memory_.address() : given_.data(), slot), slot_bytes_};
+    return {SlotIn(given_.empty() ? memory_.data() : given_.data(), slot), slot_bytes_};
   }
   absl::Status Connect(const QueuePairAddress& peer) override;
   absl::Status PostReceive(std::uint32_t slot) override;
@@ -40,7 +40,7 @@ class VerbsQueuePair final : public QueuePair {
                             std::uint32_t bytes) override;
   absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override;
   // Its messages are copied, as the driver does not register the memory that they were given.
-  bool is_copied() const { return !given_.empty() && memory_.address() != nullptr; }
+  bool is_copied() const { return !given_.empty() && memory_.data() != nullptr; }
   int descriptor() const override { return channel_ == nullptr ? -1 : channel_->fd; }
   absl::Status Arm() override;
 
@@ -65,7 +65,7 @@ class VerbsQueuePair final : public QueuePair {
   }
   // As the driver knows it.
   std::byte* Registered(std::uint32_t slot) const {
-    return SlotIn(memory_.address() != nullptr ? memory_.address() : given_.data(), slot);
+    return SlotIn(memory_.data() != nullptr ? memory_.data() : given_.data(), slot);
   }
 
   const std::shared_ptr<VerbsDevice> device_;
@@ -82,7 +82,7 @@ class VerbsQueuePair final : public QueuePair {
   bool counted_pair_ = false;
   bool counted_region_ = false;
   std::span<std::byte> given_;  // Somebody else's.
-  MessageMemory memory_;        // Its own, where there is none, or it is copied.
+  platform::Mapping memory_;    // Its own, where there is none, or it is copied.
 };
 
 }  // namespace mlxcomm::fabric::rdma

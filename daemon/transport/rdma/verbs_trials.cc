@@ -139,10 +139,10 @@ absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
 
 namespace {
 
-absl::StatusOr<std::string> Register(const TrialSubject& subject, const MessageMemory& memory) {
+absl::StatusOr<std::string> Register(const TrialSubject& subject, const platform::Mapping& memory) {
   Opened opened;
   if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
-  ibv_mr* const region = opened.verbs.reg_mr(opened.domain, memory.address(), memory.bytes(),
+  ibv_mr* const region = opened.verbs.reg_mr(opened.domain, memory.data(), memory.bytes(),
                                              AccessOf(subject.limits));
   if (region == nullptr) return Failed("it does not register memory", errno);
   const int error = opened.verbs.dereg_mr(region);
@@ -153,7 +153,7 @@ absl::StatusOr<std::string> Register(const TrialSubject& subject, const MessageM
 }  // namespace
 
 absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
-  const auto memory = MessageMemory::Map(kLargeBytes, subject.limits.region_boundary);
+  const auto memory = MapMessages(kLargeBytes, subject.limits.region_boundary);
   if (!memory.ok()) return memory.status();
   return Register(subject, *memory);
 }
@@ -162,7 +162,7 @@ absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
 absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject) {
   const auto segment = platform::SharedSegment::Create("mlxcomm-trial", kLargeBytes);
   if (!segment.ok()) return segment.status();
-  const auto memory = MessageMemory::MapShared(segment->descriptor(), 0, kLargeBytes,
+  const auto memory = MapSharedMessages(segment->descriptor(), 0, kLargeBytes,
                                                subject.limits.region_boundary);
   if (!memory.ok()) return memory.status();
   return Register(subject, *memory);
@@ -198,12 +198,12 @@ absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
   Opened opened;
   if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
   const auto memory =
-      MessageMemory::Map(kRegionsTried * kSmallBytes, subject.limits.region_boundary);
+      MapMessages(kRegionsTried * kSmallBytes, subject.limits.region_boundary);
   if (!memory.ok()) return memory.status();
   std::vector<ibv_mr*> regions;
   int error = 0;
   while (regions.size() < kRegionsTried) {
-    std::byte* const part = memory->address() + regions.size() * kSmallBytes;
+    std::byte* const part = memory->data() + regions.size() * kSmallBytes;
     ibv_mr* const region =
         opened.verbs.reg_mr(opened.domain, part, kSmallBytes, AccessOf(subject.limits));
     error = errno;
