@@ -19,24 +19,22 @@ using Told = absl::StatusOr<std::string>;
 
 // A queue pair on the subject's device, of limits that a trial may have changed.
 struct Made {
-  std::unique_ptr<Library> library;
   std::shared_ptr<Device> device;
   Gid gid{};
 };
 
 absl::StatusOr<Made> Open(const TrialSubject& subject) {
   Made made;
-  auto library = LoadLibrary(subject.library);
+  const auto library = LoadLibrary(subject.library);
   if (!library.ok()) return library.status();
-  made.library = *std::move(library);
-  const auto devices = made.library->ListDevices();
+  const auto devices = (*library)->ListDevices();
   if (!devices.ok()) return devices.status();
   for (const DeviceFacts& facts : *devices) {
     if (facts.name != subject.device) continue;
     if (facts.gids.empty()) return absl::UnavailableError("its port has no GID");
     made.gid = facts.gids.front();
   }
-  auto device = made.library->Open(subject.device, subject.limits);
+  auto device = (*library)->Open(subject.device, subject.limits);
   if (!device.ok()) return device.status();
   made.device = *std::move(device);
   return made;

@@ -21,42 +21,16 @@ constexpr std::size_t kLargeBytes = std::size_t{256} << 20;
 constexpr std::size_t kSmallBytes = 64 * 1024;
 constexpr std::size_t kRegionsTried = 256;
 
-// A device that is open, with a protection domain.
-struct Opened {
-  Opened() = default;
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
-  ~Opened() {
-    if (domain != nullptr) verbs.dealloc_pd(domain);
-    if (context != nullptr) verbs.close_device(context);
-  }
-  Verbs verbs{};
-  ibv_context* context = nullptr;
-  ibv_pd* domain = nullptr;
-};
-
 absl::Status Failed(const char* what, int error) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
 }
 
-absl::Status OpenDevice(const TrialSubject& subject, Opened& opened) {
-  const absl::StatusOr<Verbs> verbs = LoadVerbs(subject.library);
-  if (!verbs.ok()) return verbs.status();
-  opened.verbs = *verbs;
-  int count = 0;
-  ibv_device** const list = opened.verbs.get_device_list(&count);
-  if (list == nullptr) return Failed("devices cannot be listed", errno);
-  for (int i = 0; i < count && opened.context == nullptr; ++i) {
-    const char* const name = opened.verbs.get_device_name(list[i]);
-    if (name != nullptr && subject.device == name)
-      opened.context = opened.verbs.open_device(list[i]);
-  }
-  const int error = errno;
-  opened.verbs.free_device_list(list);
-  if (opened.context == nullptr) return Failed("it cannot be opened", error);
-  opened.domain = opened.verbs.alloc_pd(opened.context);
-  return opened.domain != nullptr ? absl::OkStatus()
-                                  : Failed("it gives no protection domain", errno);
+absl::StatusOr<std::shared_ptr<VerbsDevice>> OpenDevice(const TrialSubject& subject) {
+  const auto library = LoadLibrary(subject.library);
+  if (!library.ok()) return library.status();
+  const auto device = (*library)->Open(subject.device, subject.limits);
+  if (!device.ok()) return device.status();
+  return std::static_pointer_cast<VerbsDevice>(*device);
 }
 
 // A later addition, which not every header has.
@@ -69,9 +43,9 @@ std::string LinkLayer(const Port& port) {
   }
 }
 
-std::string DescribePort(const Opened& opened, std::uint8_t number) {
+std::string DescribePort(const VerbsDevice& device, std::uint8_t number) {
   ibv_port_attr port{};
-  if (opened.verbs.query_port(opened.context, number, &port) != 0) {
+  if (device.verbs().query_port(device.context(), number, &port) != 0) {
     return absl::StrCat("; port ", number, " cannot be asked");
   }
   std::string text =
@@ -81,7 +55,7 @@ std::string DescribePort(const Opened& opened, std::uint8_t number) {
                    LinkLayer(port), ", active_width ", static_cast<int>(port.active_width),
                    ", active_speed ", static_cast<int>(port.active_speed), ", max_msg_sz ",
                    port.max_msg_sz, ", gid_tbl_len ", port.gid_tbl_len);
-  for (const auto& [index, gid] : ListGids(opened.verbs, opened.context, {number, port, ""})) {
+  for (const auto& [index, gid] : ListGids(device.verbs(), device.context(), {number, port, ""})) {
     absl::StrAppend(&text, ", GID ", index, " ", GidText(gid));
   }
   return text;
@@ -90,10 +64,11 @@ std::string DescribePort(const Opened& opened, std::uint8_t number) {
 }  // namespace
 
 absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
-  Opened opened;
-  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
   ibv_device_attr its{};
-  const int error = opened.verbs.query_device(opened.context, &its);
+  const int error = device.verbs().query_device(device.context(), &its);
   if (error != 0) return Failed("it cannot be asked", error);
   its.fw_ver[sizeof its.fw_ver - 1] = '\0';
   std::string text = absl::StrCat(
@@ -103,49 +78,51 @@ absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
       its.page_size_cap, ", phys_port_cnt ", static_cast<int>(its.phys_port_cnt));
   const int ports = std::min<int>(its.phys_port_cnt, 8);
   for (int number = 1; number <= ports; ++number) {
-    text += DescribePort(opened, static_cast<std::uint8_t>(number));
+    text += DescribePort(device, static_cast<std::uint8_t>(number));
   }
   return text;
 }
 
 absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
-  Opened opened;
-  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
   const std::uint32_t wanted = std::min(subject.limits.frames_max, apple::kFramesMax);
   ibv_cq* const queue =
-      opened.verbs.create_cq(opened.context, static_cast<int>(2 * wanted), nullptr, nullptr, 0);
+      device.verbs().create_cq(device.context(), static_cast<int>(2 * wanted), nullptr, nullptr, 0);
   if (queue == nullptr) return Failed("it gives no completion queue", errno);
   ibv_qp_init_attr attributes{};
   attributes.send_cq = attributes.recv_cq = queue;
   attributes.qp_type = subject.limits.service == Service::kReliable ? IBV_QPT_RC : IBV_QPT_UC;
   attributes.cap.max_send_wr = attributes.cap.max_recv_wr = wanted;
   attributes.cap.max_send_sge = attributes.cap.max_recv_sge = apple::kEntriesMax;
-  ibv_qp* const pair = opened.verbs.create_qp(opened.domain, &attributes);
+  ibv_qp* const pair = device.verbs().create_qp(device.domain(), &attributes);
   absl::StatusOr<std::string> told = Failed("it gives no queue pair", errno);
   if (pair != nullptr) {
     ibv_qp_attr now{};
     ibv_qp_init_attr granted{};
-    const int error = opened.verbs.query_qp(pair, &now, IBV_QP_CAP, &granted);
+    const int error = device.verbs().query_qp(pair, &now, IBV_QP_CAP, &granted);
     told = absl::StrCat(
         "of ", wanted, " wanted, ibv_create_qp says ", attributes.cap.max_send_wr, " and ",
         attributes.cap.max_recv_wr, ", ibv_query_qp ",
         error != 0 ? std::string(std::strerror(error))
                    : absl::StrCat(granted.cap.max_send_wr, " and ", granted.cap.max_recv_wr));
-    opened.verbs.destroy_qp(pair);
+    device.verbs().destroy_qp(pair);
   }
-  opened.verbs.destroy_cq(queue);
+  device.verbs().destroy_cq(queue);
   return told;
 }
 
 namespace {
 
 absl::StatusOr<std::string> Register(const TrialSubject& subject, const platform::Mapping& memory) {
-  Opened opened;
-  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
-  ibv_mr* const region = opened.verbs.reg_mr(opened.domain, memory.data(), memory.bytes(),
-                                             AccessOf(subject.limits));
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
+  ibv_mr* const region = device.verbs().reg_mr(device.domain(), memory.data(), memory.bytes(),
+                                               AccessOf(subject.limits));
   if (region == nullptr) return Failed("it does not register memory", errno);
-  const int error = opened.verbs.dereg_mr(region);
+  const int error = device.verbs().dereg_mr(region);
   if (error != 0) return Failed("registered; it is not given back", error);
   return std::string("registered, and given back");
 }
@@ -162,15 +139,16 @@ absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
 absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject) {
   const auto segment = platform::SharedSegment::Create("mlxcomm-trial", kLargeBytes);
   if (!segment.ok()) return segment.status();
-  const auto memory = MapSharedMessages(segment->descriptor(), 0, kLargeBytes,
-                                               subject.limits.region_boundary);
+  const auto memory =
+      MapSharedMessages(segment->descriptor(), 0, kLargeBytes, subject.limits.region_boundary);
   if (!memory.ok()) return memory.status();
   return Register(subject, *memory);
 }
 
 absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
-  Opened opened;
-  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
   // Addresses with a boundary among them, of which only those beside it get pages.
   constexpr std::size_t kSpan = apple::kRegionBoundary + 2 * kSmallBytes;
   void* const span =
@@ -183,11 +161,11 @@ absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
   absl::StatusOr<std::string> told = absl::ResourceExhaustedError("no memory for it");
   if (::mprotect(memory, 2 * kSmallBytes, PROT_READ | PROT_WRITE) == 0) {
     ibv_mr* const region =
-        opened.verbs.reg_mr(opened.domain, memory, 2 * kSmallBytes, AccessOf(subject.limits));
+        device.verbs().reg_mr(device.domain(), memory, 2 * kSmallBytes, AccessOf(subject.limits));
     told = Failed("it does not register it", errno);
     if (region != nullptr) {
       told = std::string("registered; whether what goes through it is right was not tried");
-      opened.verbs.dereg_mr(region);
+      device.verbs().dereg_mr(region);
     }
   }
   ::munmap(span, kSpan);
@@ -195,23 +173,23 @@ absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
 }
 
 absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
-  Opened opened;
-  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
-  const auto memory =
-      MapMessages(kRegionsTried * kSmallBytes, subject.limits.region_boundary);
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
+  const auto memory = MapMessages(kRegionsTried * kSmallBytes, subject.limits.region_boundary);
   if (!memory.ok()) return memory.status();
   std::vector<ibv_mr*> regions;
   int error = 0;
   while (regions.size() < kRegionsTried) {
     std::byte* const part = memory->data() + regions.size() * kSmallBytes;
     ibv_mr* const region =
-        opened.verbs.reg_mr(opened.domain, part, kSmallBytes, AccessOf(subject.limits));
+        device.verbs().reg_mr(device.domain(), part, kSmallBytes, AccessOf(subject.limits));
     error = errno;
     if (region == nullptr) break;
     regions.push_back(region);
   }
   const std::size_t count = regions.size();
-  for (ibv_mr* const region : regions) opened.verbs.dereg_mr(region);
+  for (ibv_mr* const region : regions) device.verbs().dereg_mr(region);
   if (count == kRegionsTried) return absl::StrCat("at least ", count);
   return absl::StrCat(count, " at once; then: ", std::strerror(error));
 }
