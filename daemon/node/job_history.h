@@ -27,36 +27,25 @@ class JobHistory {
   static constexpr std::size_t kUsersMax = 48;
   static constexpr std::size_t kTextBytesMax = 1000;
 
-  struct Job {
-    JobId id;
-    std::uint32_t size = 0;
-    Failure failure;  // ok: it has not failed.
-    // The rank that the failure names; the node is empty if it names none.
-    std::string node;
-    std::uint64_t pid = 0;
-    std::uint64_t first_lost_pid = 0;  // The rank after whose loss the job shrank first.
-  };
-
   void OnFormed(std::uint64_t group, const JobId& id, std::uint32_t size);
   void OnShrunk(std::uint64_t group, std::uint64_t new_group, std::uint32_t size);
   // `layout` is the group's, or nullptr where the group is already gone.
   void OnFailed(std::uint64_t group, const Failure& failure, const collective::GroupLayout* layout);
   // The job that ended with this group; nullptr if the group was no job's.
-  const Job* OnRemoved(std::uint64_t group, std::uint64_t now_ns);
+  const v1::EndedJob* OnRemoved(std::uint64_t group, std::uint64_t now_ns);
 
   // A running or failed job; nullptr: the group is none's.
-  const Job* Find(std::uint64_t group) const;
+  const v1::EndedJob* Find(std::uint64_t group) const;
   // The newest first.
   void Write(std::uint64_t now_ns, google::protobuf::RepeatedPtrField<v1::EndedJob>& ended) const;
 
  private:
   struct Ended {
-    std::uint64_t group = 0;
     std::uint64_t ended_ns = 0;
-    Job job;
+    v1::EndedJob job;  // Without ended_ms_ago.
   };
 
-  std::map<std::uint64_t, Job> jobs_;               // By group.
+  std::map<std::uint64_t, v1::EndedJob> jobs_;      // By group.
   std::map<std::string, std::deque<Ended>> ended_;  // By user, the newest last.
 };
 

@@ -72,12 +72,12 @@ void Story::OnJobFormed(const JobId& job, std::uint32_t ranks, std::uint64_t gro
 
 void Story::OnGroupRemoved(std::uint64_t group, std::uint64_t now_ns) {
   recorder_.OnGroupRemoved(group);
-  const JobHistory::Job* const job = history_.OnRemoved(group, now_ns);
+  const v1::EndedJob* const job = history_.OnRemoved(group, now_ns);
   if (job == nullptr) return;
-  Tell("job_ended", EventSeverity::kNote, absl::StrCat("job ", job->id.name),
-       job->failure.ok() ? "has ended here: its ranks of this node have left"
-                         : "has ended here, after its failure",
-       job->id.user);
+  Tell("job_ended", EventSeverity::kNote, absl::StrCat("job ", job->name()),
+       job->code().empty() ? "has ended here: its ranks of this node have left"
+                           : "has ended here, after its failure",
+       job->user());
 }
 
 void Story::TellOfFailures(collective::Collectives& collectives,
@@ -86,10 +86,10 @@ void Story::TellOfFailures(collective::Collectives& collectives,
   for (const OperationRecorder::FailedGroup& failed : recorder_.TakeFailures()) {
     const collective::Group* const group = collectives.Find(failed.group);
     history_.OnFailed(failed.group, failed.verdict, group == nullptr ? nullptr : &group->layout());
-    const JobHistory::Job* const job = history_.Find(failed.group);
+    const v1::EndedJob* const job = history_.Find(failed.group);
     std::string user;  // No longer known: visible only to users who see everything.
     if (job != nullptr) {
-      user = job->id.user;
+      user = job->user();
     } else if (const auto* origin = membership.OriginOf(failed.group); origin != nullptr) {
       user = origin->job.user;
     }
