@@ -197,18 +197,18 @@ bool AreAllOnOneSwitch(const Wiring& wiring, const std::vector<std::uint32_t>& s
   });
 }
 
-Shape ShapeOf(const Graph& direct, bool all_on_one_switch) {
+std::string_view ShapeOf(const Graph& direct, bool all_on_one_switch) {
   const std::size_t nodes = direct.size();
-  if (!direct.IsConnected()) return all_on_one_switch ? Shape::kSwitch : Shape::kOther;
-  if (direct.EachHas(2)) return Shape::kRing;
-  if (direct.EachHas(nodes - 1)) return Shape::kMesh;
+  if (!direct.IsConnected()) return all_on_one_switch ? "switch" : "other";
+  if (direct.EachHas(2)) return "ring";
+  if (direct.EachHas(nodes - 1)) return "mesh";
   std::size_t ends = 0;
   for (std::size_t node = 0; node < nodes; ++node) {
     const std::size_t neighbours = direct.NeighboursOf(node).size();
-    if (neighbours > 2) return Shape::kOther;
+    if (neighbours > 2) return "other";
     if (neighbours == 1) ++ends;
   }
-  return ends == 2 ? Shape::kLine : Shape::kOther;
+  return ends == 2 ? "line" : "other";
 }
 
 // Both nodes of a cable tell of it; the one with the smaller id is its beginning.
@@ -346,7 +346,7 @@ class TopologyWriter {
       up.push_back(&cable);
     }
     const Topology found = FindTopology(wiring);
-    reply_.set_shape(NameOf(found.shape));
+    reply_.set_shape(std::string(found.shape));
     reply_.set_ring_closed(found.ring_closed);
     for (const std::size_t node : found.ring) reply_.add_ring(wiring.nodes[node].id);
     for (std::size_t i = 0; i < up.size(); ++i) up[i]->set_switch_number(found.switches[i]);
@@ -359,19 +359,6 @@ class TopologyWriter {
 };
 
 }  // namespace
-
-std::string NameOf(Shape shape) {
-  switch (shape) {
-    case Shape::kAlone: return "alone";
-    case Shape::kPair: return "pair";
-    case Shape::kRing: return "ring";
-    case Shape::kLine: return "line";
-    case Shape::kMesh: return "mesh";
-    case Shape::kSwitch: return "switch";
-    case Shape::kOther: return "other";
-  }
-  return "other";
-}
 
 Topology FindTopology(const Wiring& wiring) {
   Topology topology;
@@ -395,13 +382,13 @@ Topology FindTopology(const Wiring& wiring) {
   all.Sort();
 
   if (order.size() == 2 && all.IsConnected()) {
-    topology.shape = Shape::kPair;
+    topology.shape = "pair";
   } else if (order.size() > 1) {
     topology.shape = ShapeOf(direct, AreAllOnOneSwitch(wiring, topology.switches));
   }
   std::vector<std::size_t> row;
   topology.ring_closed = FindRing(direct, row) || FindRing(all, row);
-  if (topology.shape == Shape::kPair) topology.ring_closed = true;
+  if (topology.shape == "pair") topology.ring_closed = true;
   if (row.size() != order.size() && !FindLine(direct, row) && !FindLine(all, row)) {
     std::size_t parts = 0;
     row = all.AsMet(&parts);

@@ -8,14 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::cluster {
-
-enum class Shape : std::uint8_t { kAlone, kPair, kRing, kLine, kMesh, kSwitch, kOther };
-std::string NameOf(Shape shape);
 
 struct Wiring {
   struct Node {
@@ -34,9 +32,9 @@ struct Wiring {
 };
 
 struct Topology {
-  Shape shape = Shape::kAlone;
-  std::vector<std::size_t> ring;  // All nodes, each once.
-  bool ring_closed = false;       // Each is joined to the next, and the last to the first.
+  std::string_view shape = "alone";  // Or "pair", "ring", "line", "mesh", "switch", "other".
+  std::vector<std::size_t> ring;     // All nodes, each once.
+  bool ring_closed = false;          // Each is joined to the next, and the last to the first.
   std::vector<std::uint32_t>
       switches;  // Of each cable: which one it goes through, from 1; 0: none.
 };
