@@ -197,20 +197,19 @@ void Loop::CheckUsefulness() {
   useless_since_ns_ = std::min(useless_since_ns_, now_ns_);
   if (!nobody_came && now_ns_ < useless_since_ns_ + kLingerNs) return;
   options_.ends_with_last_client = false;  // Once.
-  if (on_useless_ != nullptr) on_useless_(on_useless_context_);
+  if (options_.on_useless) options_.on_useless();
 }
 
 // --- another program ------------------------------------------------------------------------
 
-void Loop::LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context) {
-  asio::post(io_, [this, next = std::move(next), on_idle, context] {
+void Loop::LeaveWhenIdle(NextProgram next, std::function<void()> on_idle) {
+  asio::post(io_, [this, next = std::move(next), on_idle = std::move(on_idle)] {
     if (const absl::Status fits = CheckNext(next); !fits.ok()) return ServeOn(fits);
     ++restarts_asked_;
     next_refused_.clear();
     next_taken_back_ = false;
     release_of_next_ = next.release;
     on_idle_ = on_idle;
-    on_idle_context_ = context;
     if (leaving_ == Leaving::kNo) leaving_ = Leaving::kWhenIdle;
     spdlog::info("mlxcommd {} takes over once no client is left; there are {}", release_of_next_,
                  clients_.size());
@@ -230,7 +229,7 @@ void Loop::LookWhetherToLeave() {
     leaving_ = Leaving::kWhenIdle;
   } else if (intake_->is_at_rest()) {
     leaving_ = Leaving::kReady;
-    on_idle_(on_idle_context_);
+    on_idle_();
   }
 }
 

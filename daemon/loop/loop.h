@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -52,6 +53,7 @@ struct LoopOptions {
   queue::SchedulingPolicy scheduling;
   // Private daemons end with their last client, or when no client came in time.
   bool ends_with_last_client = false;
+  std::function<void()> on_useless;  // Called then, on the loop's thread.
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
 };
 
@@ -96,11 +98,6 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     HelloSockets* hellos = nullptr;
   };
   void Join(const Parts& parts);
-  // Called on the loop's thread when a private daemon is no longer needed.
-  void set_on_useless(void (*callback)(void*), void* context) {
-    on_useless_ = callback;
-    on_useless_context_ = context;
-  }
   const std::uint64_t& wakeups() const { return wakeups_; }
 
   void Run();  // Until RequestStop.
@@ -110,7 +107,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   bool Drain(std::uint64_t timeout_ns);
   // Makes place for another program (process/successor.h): once no client is here, the door rests, and
   // `on_idle` is called on the loop's thread. Who comes just then is served, and it waits again. Any thread.
-  void LeaveWhenIdle(NextProgram next, void (*on_idle)(void*), void* context);
+  void LeaveWhenIdle(NextProgram next, std::function<void()> on_idle);
   // Serves on; status, an event and the log tell why.
   void RefuseNext(const absl::Status& why);
   // As RefuseNext, of one that on_idle was called for; else nothing.
@@ -207,7 +204,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   control::ControlServer* control_ = nullptr;
   ScratchPool* scratch_ = nullptr;
   HelloSockets* hellos_ = nullptr;  // nullptr: no neighbour is looked for.
-  platform::Wakeup bell_;  // Rung by the workers.
+  platform::Wakeup bell_;           // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
@@ -240,11 +237,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::string next_refused_;  // Why; empty: it was not, or that was taken back.
   std::uint64_t next_refused_ns_ = 0;
   bool next_taken_back_ = false;
-  void (*on_idle_)(void*) = nullptr;
-  void* on_idle_context_ = nullptr;
+  std::function<void()> on_idle_;
   std::atomic<bool> stop_{false};
-  void (*on_useless_)(void*) = nullptr;
-  void* on_useless_context_ = nullptr;
 };
 
 }  // namespace mlxcomm

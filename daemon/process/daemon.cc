@@ -28,21 +28,16 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-fabric::Security SecurityOf(v1::PeerConfig::Security security) {
-  switch (security) {
-    case v1::PeerConfig::PLAIN: return fabric::Security::kPlain;
-    case v1::PeerConfig::TLS: return fabric::Security::kTls;
-    default: return fabric::Security::kAuto;
-  }
-}
+// By the configuration's word.
+constexpr fabric::Security kSecurity[] = {fabric::Security::kAuto, fabric::Security::kTls,
+                                          fabric::Security::kPlain};
+constexpr intake::UserNaming kNaming[] = {intake::UserNaming::kByName, intake::UserNaming::kByUid,
+                                          intake::UserNaming::kShared};
+constexpr queue::Scheduling kScheduling[] = {queue::Scheduling::kAuto, queue::Scheduling::kFewCores,
+                                             queue::Scheduling::kManyCores};
 
 queue::Scheduling SchedulingOf(const Options& options, const v1::DaemonConfig& config) {
-  if (options.scheduling) return *options.scheduling;
-  switch (config.scheduling()) {
-    case v1::DaemonConfig::FEW_CORES: return queue::Scheduling::kFewCores;
-    case v1::DaemonConfig::MANY_CORES: return queue::Scheduling::kManyCores;
-    default: return queue::Scheduling::kAuto;
-  }
+  return options.scheduling.value_or(kScheduling[config.scheduling()]);
 }
 
 absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& config,
@@ -58,9 +53,9 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
     if (!keys.ok()) return keys.status();
     options.keys = *std::move(keys);
   }
-  options.security.elsewhere = SecurityOf(peers.security());
+  options.security.elsewhere = kSecurity[peers.security()];
   for (const v1::PeerConfig::InterfaceSecurity& one : peers.interface_security()) {
-    options.security.on_interface[one.interface()] = SecurityOf(one.security());
+    options.security.on_interface[one.interface()] = kSecurity[one.security()];
   }
   options.heartbeat_interval_ns = peers.heartbeat_interval_ms() * kMs;
   options.heartbeat_timeout_ns = peers.heartbeat_timeout_ms() * kMs;
@@ -111,14 +106,6 @@ absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
   return self;
 }
 
-intake::UserNaming NamingOf(v1::ClientConfig::Users users) {
-  switch (users) {
-    case v1::ClientConfig::BY_UID: return intake::UserNaming::kByUid;
-    case v1::ClientConfig::SHARED: return intake::UserNaming::kShared;
-    default: return intake::UserNaming::kByName;
-  }
-}
-
 intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::DaemonConfig& config) {
   const v1::ClientConfig& clients = config.clients();
   intake::IntakeOptions made;
@@ -130,7 +117,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
   // A private daemon serves its user alone, so there is nobody to keep apart.
   made.all_users = clients.all_users() && !options.is_private;
-  made.users = {options.is_private ? intake::UserNaming::kShared : NamingOf(clients.users()),
+  made.users = {options.is_private ? intake::UserNaming::kShared : kNaming[clients.users()],
                 options.is_private ? std::string() : clients.operators_group(),
                 clients.unknown_users()};
   made.per_user = {clients.clients_per_user_max(), clients.arena_bytes_per_user_max(),
@@ -204,11 +191,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
 
   const LoopOptions loop_options{.ranks_meet = config.ranks_meet(),
                                  .scheduling = scheduling,
-                                 .ends_with_last_client = options.is_private};
+                                 .ends_with_last_client = options.is_private,
+                                 .on_useless = [&signals] { signals.RequestStop(); }};
   daemon->loop_ =
       std::make_unique<Loop>(daemon->io_, loop_options, *daemon->recorder_, daemon->events_);
-  daemon->loop_->set_on_useless(
-      [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
   auto intake = intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config),
                                        *daemon->loop_, std::move(door));
@@ -374,9 +360,7 @@ void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& sig
   }
   absl::StatusOr<NextProgram> next = successor.Examine();
   if (!next.ok()) return loop_->RefuseNext(next.status());
-  loop_->LeaveWhenIdle(
-      *std::move(next),
-      [](void* context) { static_cast<TerminationSignals*>(context)->NotifyIdle(); }, &signals);
+  loop_->LeaveWhenIdle(*std::move(next), [&signals] { signals.NotifyIdle(); });
 }
 
 void Daemon::TakeBackRestart() { loop_->TakeBackNext(); }
