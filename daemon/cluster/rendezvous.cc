@@ -66,84 +66,75 @@ std::string Rendezvous::NodeName(const NodeId& node) const {
   return found == nodes_.end() ? node.ToString() : found->second.name;
 }
 
-Failure Rendezvous::CheckClaim(const Claim& claim) const {
-  const std::string& name = claim.job.name;
-  if (name.empty() || name.size() > kJobBytesMax || !IsPlainText(name)) {
+Failure Rendezvous::CheckClaim(const JobId& id, std::uint32_t rank, std::uint32_t size) {
+  if (id.name.empty() || id.name.size() > kJobBytesMax || !IsPlainText(id.name)) {
     return Invalid(absl::StrCat("job: expected 1 to ", kJobBytesMax,
                                 " bytes of UTF-8 without control characters"));
   }
-  if (claim.job.user.size() > kUserBytesMax || !IsPlainText(claim.job.user)) {
+  if (id.user.size() > kUserBytesMax || !IsPlainText(id.user)) {
     return Invalid(absl::StrCat("user: expected at most ", kUserBytesMax,
                                 " bytes of UTF-8 without control characters"));
   }
-  if (claim.size == 0 || claim.size > kSizeMax) {
-    return Invalid(absl::StrCat("size: expected 1 to ", kSizeMax, ", got ", claim.size));
+  if (size == 0 || size > kSizeMax) {
+    return Invalid(absl::StrCat("size: expected 1 to ", kSizeMax, ", got ", size));
   }
-  if (claim.rank >= claim.size) {
-    return Invalid(absl::StrCat("rank: expected 0 to ", claim.size - 1, ", got ", claim.rank));
+  if (rank >= size) {
+    return Invalid(absl::StrCat("rank: expected 0 to ", size - 1, ", got ", rank));
   }
   return {};
 }
 
-Failure Rendezvous::Objection(const Claim& claim, bool local) const {
+Failure Rendezvous::Objection(const v1::RankAnnounced& claim, bool local) const {
   const auto taken = [&](std::uint64_t pid, const std::string& node) {
-    return Failure{FailureCode::kAlreadyExists, static_cast<std::int32_t>(claim.rank),
-                   absl::StrCat("rank ", claim.rank, " of job ", claim.job.name,
-                                " is taken by pid ", pid, " on node ", node,
+    return Failure{FailureCode::kAlreadyExists, static_cast<std::int32_t>(claim.rank()),
+                   absl::StrCat("rank ", claim.rank(), " of job ", claim.job(), " is taken by pid ",
+                                pid, " on node ", node,
                                 ": end that process, or use another job name (MLXCOMM_JOB)")};
   };
-  if (const auto found = running_.find({claim.job, claim.rank}); found != running_.end()) {
+  if (const auto found = running_.find({JobOf(claim), claim.rank()}); found != running_.end()) {
     return taken(found->second.pid, self_name_);
   }
-  const auto job = jobs_.find(claim.job);
+  const auto job = jobs_.find(JobOf(claim));
   if (job == jobs_.end()) return {};
   for (const auto& [key, waiting] : job->second) {
     // Each node speaks for its own ranks; a local claim is held against all.
     if (!local && waiting.node != self_) continue;
-    const std::uint32_t rank = waiting.claim.rank;
-    if (rank == claim.rank) return taken(waiting.claim.pid, NodeName(waiting.node));
-    if (waiting.claim.size != claim.size) {
-      return {FailureCode::kInvalidArgument, static_cast<std::int32_t>(claim.rank),
-              absl::StrCat("job ", claim.job.name, ": rank ", claim.rank, " says size ", claim.size,
-                           ", but rank ", rank, " (", NodeName(waiting.node), ", pid ",
-                           waiting.claim.pid, ") says ", waiting.claim.size,
+    const std::uint32_t rank = waiting.claim.rank();
+    if (rank == claim.rank()) return taken(waiting.claim.pid(), NodeName(waiting.node));
+    if (waiting.claim.size() != claim.size()) {
+      return {FailureCode::kInvalidArgument, static_cast<std::int32_t>(claim.rank()),
+              absl::StrCat("job ", claim.job(), ": rank ", claim.rank(), " says size ",
+                           claim.size(), ", but rank ", rank, " (", NodeName(waiting.node),
+                           ", pid ", waiting.claim.pid(), ") says ", waiting.claim.size(),
                            ": start all ranks with the same size")};
     }
   }
   return {};
 }
 
-void Rendezvous::Attach(std::uint64_t session, const Claim& claim, std::uint64_t timeout_ns,
+void Rendezvous::Attach(std::uint64_t session, v1::RankAnnounced claim, std::uint64_t timeout_ns,
                         std::uint64_t now_ns) {
-  Failure failure = CheckClaim(claim);
+  const JobId id = JobOf(claim);
+  Failure failure = CheckClaim(id, claim.rank(), claim.size());
   if (failure.ok()) failure = Objection(claim, /*local=*/true);
   if (!failure.ok()) return port_.OnAttachRefused(session, failure);
-  Waiting& waiting = jobs_[claim.job][{claim.rank, self_}];
-  waiting.claim = claim;
+  Waiting& waiting = jobs_[id][{claim.rank(), self_}];
+  claim.set_attempt(next_attempt_++);
+  *claim.mutable_costs() = BoundedCosts(port_.OwnCosts());
+  waiting.claim = std::move(claim);
   waiting.node = self_;
-  waiting.attempt = next_attempt_++;
-  waiting.costs = BoundedCosts(port_.OwnCosts());
   waiting.session = session;
   waiting.timeout_ns = timeout_ns;
   waiting.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
   deadlines_.insert(waiting.deadline_ns);
   Announce(waiting, nullptr);
-  FormIfComplete(claim.job);
-  JoinOtherHalf(claim.job);
+  FormIfComplete(id);
+  JoinOtherHalf(id);
 }
 
 void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
   v1::PeerMessage message;
-  v1::RankAnnounced& announced = *message.mutable_rank_announced();
-  announced.set_job(waiting.claim.job.name);
-  announced.set_user(waiting.claim.job.user);
-  announced.set_rank(waiting.claim.rank);
-  announced.set_size(waiting.claim.size);
-  announced.set_pid(waiting.claim.pid);
-  announced.set_program(waiting.claim.program);
-  announced.set_named_by(waiting.claim.named_by);
-  announced.set_attempt(waiting.attempt);
-  *announced.mutable_costs() = waiting.costs;
+  *message.mutable_rank_announced() = waiting.claim;
   if (only_to != nullptr) {
     port_.SendToNode(*only_to, message);
   } else {
@@ -194,8 +185,8 @@ void Rendezvous::Leave(std::uint64_t session) {
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
       if (waiting.node != self_ || waiting.session != session) continue;
-      Withdraw(id, waiting.attempt);
-      return ForgetWhoLeft(JobId(id), waiting.claim.rank, self_);
+      Withdraw(id, waiting.claim.attempt());
+      return ForgetWhoLeft(JobId(id), waiting.claim.rank(), self_);
     }
   }
   std::erase_if(running_, [this, session](const auto& entry) {
@@ -232,7 +223,7 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
   std::vector<std::pair<JobId, std::uint32_t>> gone;
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
-      if (waiting.node == node) gone.emplace_back(id, waiting.claim.rank);
+      if (waiting.node == node) gone.emplace_back(id, waiting.claim.rank());
     }
   }
   for (const auto& [id, rank] : gone) Forget(id, rank, node);
@@ -242,13 +233,13 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
   if (settled_early_.erase({node, announced.attempt()}) != 0) return;
-  const Claim claim{{announced.user(), announced.job()},
-                    announced.rank(),
-                    announced.size(),
-                    announced.pid(),
-                    std::string(Utf8Prefix(announced.program(), kJobBytesMax)),
-                    std::string(Utf8Prefix(announced.named_by(), kNamedByBytesMax))};
-  Failure failure = CheckClaim(claim);
+  v1::RankAnnounced claim = announced;
+  claim.DiscardUnknownFields();
+  claim.set_program(std::string(Utf8Prefix(announced.program(), kJobBytesMax)));
+  claim.set_named_by(std::string(Utf8Prefix(announced.named_by(), kNamedByBytesMax)));
+  *claim.mutable_costs() = BoundedCosts(announced.costs());
+  const JobId id = JobOf(claim);
+  Failure failure = CheckClaim(id, claim.rank(), claim.size());
   if (failure.ok()) failure = Objection(claim, /*local=*/false);
   const auto of_node = waiting_of_.find(node);
   const std::size_t own = of_node == waiting_of_.end() ? 0 : of_node->second;
@@ -261,21 +252,21 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
   if (!failure.ok()) {
     v1::PeerMessage message;
     v1::WorldRefused& refused = *message.mutable_world_refused();
-    refused.set_job(claim.job.name);
-    refused.set_user(claim.job.user);
+    refused.set_job(id.name);
+    refused.set_user(id.user);
     refused.set_attempt(announced.attempt());
     refused.set_code(static_cast<std::uint32_t>(failure.code));
     refused.set_rank(failure.rank);
     refused.set_message(failure.message);
     return port_.SendToNode(node, message);
   }
-  Forget(claim.job, claim.rank, node);  // What it says later holds.
+  Forget(id, claim.rank(), node);  // What it says later holds.
   ++waiting_remotely_;
   ++waiting_of_[node];
-  jobs_[claim.job][{claim.rank, node}] = {
-      claim, node, announced.attempt(), 0, kNever, 0, BoundedCosts(announced.costs())};
-  FormIfComplete(claim.job);
-  JoinOtherHalf(claim.job);
+  Waiting& waiting = jobs_[id][{claim.rank(), node}];
+  waiting = {std::move(claim), node, 0, kNever, 0};
+  FormIfComplete(id);
+  JoinOtherHalf(id);
 }
 
 void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn) {
@@ -283,8 +274,8 @@ void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& wi
   const auto job = jobs_.find(id);
   if (job == jobs_.end()) return;
   for (const auto& [key, waiting] : job->second) {
-    if (waiting.node != node || waiting.attempt != withdrawn.attempt()) continue;
-    ForgetWhoLeft(id, waiting.claim.rank, node);
+    if (waiting.node != node || waiting.claim.attempt() != withdrawn.attempt()) continue;
+    ForgetWhoLeft(id, waiting.claim.rank(), node);
     return FormIfComplete(id);  // Another node's claim of that rank may have waited for this.
   }
 }
@@ -295,11 +286,11 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   if (found == jobs_.end()) return;
   const Job& job = found->second;
   const Waiting& first = job.begin()->second;
-  if (first.node != self_ || job.size() != first.claim.size) return;
+  if (first.node != self_ || job.size() != first.claim.size()) return;
   std::uint32_t next = 0;
   for (const auto& [key, waiting] : job) {
-    if (waiting.claim.rank != next++) return;            // One is missing, another doubled.
-    if (waiting.claim.size != first.claim.size) return;  // Its own node is being told.
+    if (waiting.claim.rank() != next++) return;              // One is missing, another doubled.
+    if (waiting.claim.size() != first.claim.size()) return;  // Its own node is being told.
   }
   const std::uint64_t group = NewGroupId();
   v1::PeerMessage message;
@@ -310,15 +301,16 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   std::vector<FormedMember> members;
   v1::LinkCosts costs;
   for (const auto& [key, waiting] : job) {
-    TakeWorse(waiting.costs, costs);
+    TakeWorse(waiting.claim.costs(), costs);
     v1::WorldMember& member = *formed.add_members();
     member.set_node_id(waiting.node.bytes.data(), waiting.node.bytes.size());
     member.set_node_name(NodeName(waiting.node));
-    member.set_pid(waiting.claim.pid);
-    member.set_attempt(waiting.attempt);
-    members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid, waiting.session});
+    member.set_pid(waiting.claim.pid());
+    member.set_attempt(waiting.claim.attempt());
+    members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid(), waiting.session});
     if (waiting.node == self_) {
-      running_[{id, key.first}] = {waiting.session, waiting.claim.pid, waiting.attempt, group};
+      running_[{id, key.first}] = {waiting.session, waiting.claim.pid(), waiting.claim.attempt(),
+                                   group};
     }
     Uncount(waiting);
   }
@@ -336,8 +328,8 @@ std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t
   const auto waiting = job->second.find({rank, self_});
   const bool is_it =
       waiting != job->second.end() &&
-      waiting->second.attempt == formed.members(static_cast<int>(rank)).attempt() &&
-      waiting->second.claim.size == static_cast<std::uint32_t>(formed.members_size());
+      waiting->second.claim.attempt() == formed.members(static_cast<int>(rank)).attempt() &&
+      waiting->second.claim.size() == static_cast<std::uint32_t>(formed.members_size());
   return is_it ? waiting->second.session : 0;
 }
 
@@ -363,7 +355,7 @@ bool Rendezvous::IsFine(const NodeId& node, const v1::WorldFormed& formed) const
   const auto has_node = [&node](const v1::WorldMember& member) {
     return member.node_id().size() == node.bytes.size();
   };
-  return CheckClaim({JobId{formed.user(), formed.job()}, 0, size, 0, {}, {}}).ok() &&
+  return CheckClaim({formed.user(), formed.job()}, 0, size).ok() &&
          std::ranges::all_of(formed.members(), has_node) && NodeOf(formed.members(0)) == node;
 }
 
@@ -420,8 +412,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
     FormedMember& member = members[rank];
     if (member.session == 0) continue;
     const Waiting& waiting = jobs_.at(id).at({rank, self_});
-    member.pid = waiting.claim.pid;
-    running_[{id, rank}] = {member.session, member.pid, waiting.attempt, formed.group()};
+    member.pid = waiting.claim.pid();
+    running_[{id, rank}] = {member.session, member.pid, waiting.claim.attempt(), formed.group()};
     WithdrawFromOthers(formed, rank);
   }
   Settle(formed, members);
@@ -452,7 +444,8 @@ void Rendezvous::Settle(const v1::WorldFormed& formed, const std::vector<FormedM
     const auto job = jobs_.find(id);
     if (job != jobs_.end()) {
       const auto waiting = job->second.find({rank, node});
-      const bool is_it = waiting != job->second.end() && waiting->second.attempt == attempt &&
+      const bool is_it = waiting != job->second.end() &&
+                         waiting->second.claim.attempt() == attempt &&
                          (node != self_ || members[rank].session != 0);
       if (is_it) {
         Forget(id, rank, node);
@@ -475,7 +468,7 @@ void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) 
   const auto job = jobs_.find(JobId{refused.user(), refused.job()});
   if (job == jobs_.end()) return;
   for (const auto& [key, waiting] : job->second) {
-    if (waiting.node != self_ || waiting.attempt != refused.attempt()) continue;
+    if (waiting.node != self_ || waiting.claim.attempt() != refused.attempt()) continue;
     const auto code = static_cast<FailureCode>(refused.code());
     const bool known = refused.code() <= 255 && IsValid(code) && code != FailureCode::kNone;
     return Refuse(waiting.session, {known ? code : FailureCode::kInternal, refused.rank(),
@@ -509,8 +502,8 @@ std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& i
   constexpr std::size_t kPartsMax = 16;
   const auto own = jobs_.find(id);
   if (own == jobs_.end()) return {};
-  const Claim& claim = own->second.begin()->second.claim;
-  if (claim.named_by.empty()) return {};
+  const v1::RankAnnounced& claim = own->second.begin()->second.claim;
+  if (claim.named_by().empty()) return {};
   std::set<std::uint32_t> ranks;
   std::vector<Jobs::const_iterator> parts;
   const auto add = [&](Jobs::const_iterator job) {
@@ -522,11 +515,11 @@ std::vector<Rendezvous::Jobs::const_iterator> Rendezvous::PartsOf(const JobId& i
   const std::string launcher = id.name.substr(0, id.name.find('-') + 1);
   for (auto other = jobs_.lower_bound({id.user, launcher}); other != jobs_.end(); ++other) {
     if (other->first.user != id.user || !other->first.name.starts_with(launcher)) break;
-    const Claim& of_other = other->second.begin()->second.claim;
-    if (other == own || of_other.size != claim.size || of_other.named_by.empty()) continue;
+    const v1::RankAnnounced& of_other = other->second.begin()->second.claim;
+    if (other == own || of_other.size() != claim.size() || of_other.named_by().empty()) continue;
     if (parts.size() == kPartsMax || !add(other)) return {};
   }
-  if (parts.size() < 2 || ranks.size() != claim.size) return {};
+  if (parts.size() < 2 || ranks.size() != claim.size()) return {};
   return parts;
 }
 
@@ -536,8 +529,8 @@ void Rendezvous::JoinOtherHalf(const JobId& id) {
   const std::vector<Jobs::const_iterator> parts = PartsOf(id);
   if (parts.size() != 2) return;
   for (const std::size_t own : {0u, 1u}) {
-    const std::string& named_by = parts[own]->second.begin()->second.claim.named_by;
-    const std::string& of_others = parts[1 - own]->second.begin()->second.claim.named_by;
+    const std::string& named_by = parts[own]->second.begin()->second.claim.named_by();
+    const std::string& of_others = parts[1 - own]->second.begin()->second.claim.named_by();
     const bool is_own = SaysOwnAddress(named_by) && !SaysOwnAddress(of_others) &&
                         parts[own]->second.begin()->first.first == 0;
     if (!is_own || !Differences(named_by, of_others).empty()) continue;
@@ -548,13 +541,13 @@ void Rendezvous::JoinOtherHalf(const JobId& id) {
       if (waiting.node == self_) moved.push_back(waiting);
     }
     for (Waiting& waiting : moved) {
-      Withdraw(from, waiting.attempt);
-      Forget(from, waiting.claim.rank, self_);
-      waiting.claim.job = to;
-      waiting.attempt = next_attempt_++;
+      Withdraw(from, waiting.claim.attempt());
+      Forget(from, waiting.claim.rank(), self_);
+      waiting.claim.set_job(to.name);
+      waiting.claim.set_attempt(next_attempt_++);
       deadlines_.insert(waiting.deadline_ns);
       Announce(waiting, nullptr);
-      jobs_[to][{waiting.claim.rank, self_}] = std::move(waiting);
+      jobs_[to][{waiting.claim.rank(), self_}] = std::move(waiting);
     }
     return FormIfComplete(to);
   }
@@ -569,12 +562,12 @@ std::string Rendezvous::DescribeOtherHalf(const JobId& id) const {
     for (const auto& [key, waiting] : part->second) ranks.push_back(absl::StrCat(key.first));
     texts.push_back(
         absl::StrCat("job ", part->first.name, " (rank ", ShortList(ranks, ", ", 40), ")"));
-    differ.merge(Differences(parts[0]->second.begin()->second.claim.named_by,
-                             part->second.begin()->second.claim.named_by));
+    differ.merge(Differences(parts[0]->second.begin()->second.claim.named_by(),
+                             part->second.begin()->second.claim.named_by()));
   }
   if (differ.empty()) return {};
   return absl::StrCat(ShortList(texts, " and ", kPartsBytesMax), " look like parts of one job of ",
-                      parts[0]->second.begin()->second.claim.size,
+                      parts[0]->second.begin()->second.claim.size(),
                       " ranks: ", absl::StrJoin(differ, ", "), " must be the same on all, and ",
                       differ.size() == 1 ? "is" : "are",
                       " not; MLXCOMM_JOB=NAME on all ranks settles it");
@@ -591,17 +584,17 @@ std::string Rendezvous::DescribeOtherHalf(std::uint64_t session) const {
 
 std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                                          const Waiting& waiting) const {
-  const std::string missing = DescribeMissing(id, job, waiting.claim.size, /*have_left=*/false);
-  const std::string left = DescribeMissing(id, job, waiting.claim.size, /*have_left=*/true);
+  const std::string missing = DescribeMissing(id, job, waiting.claim.size(), /*have_left=*/false);
+  const std::string left = DescribeMissing(id, job, waiting.claim.size(), /*have_left=*/true);
   const std::string after = absl::StrCat("job ", id.name, ": after ",
                                          static_cast<double>(waiting.timeout_ns) / 1e9, " s ");
   if (missing.empty() && !left.empty()) {
     return absl::StrCat(
-        after, left, " of ", waiting.claim.size,
+        after, left, " of ", waiting.claim.size(),
         " had come, but gave up or ended: start all ranks again, at about the same time");
   }
   if (missing.empty()) {
-    return absl::StrCat(after, "all ", waiting.claim.size, " ranks are known here, but node ",
+    return absl::StrCat(after, "all ", waiting.claim.size(), " ranks are known here, but node ",
                         NodeName(job.begin()->second.node),
                         ", where rank 0 is, has not formed "
                         "the job: do its log and the links between the nodes (mlxcommctl "
@@ -609,9 +602,10 @@ std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
   }
   const std::string other_half = DescribeOtherHalf(id);
   if (!other_half.empty()) {
-    return absl::StrCat(after, missing, " of ", waiting.claim.size, " had not come: ", other_half);
+    return absl::StrCat(after, missing, " of ", waiting.claim.size(),
+                        " had not come: ", other_half);
   }
-  return absl::StrCat(after, missing, " of ", waiting.claim.size, " had not come",
+  return absl::StrCat(after, missing, " of ", waiting.claim.size(), " had not come",
                       left.empty() ? "" : absl::StrCat(" (", left, " had, but gave up or ended)"),
                       ": are they started, with this job name",
                       id.user.empty() ? "" : absl::StrCat(", as user ", id.user),

@@ -37,6 +37,8 @@ struct FormedMember {
   std::uint64_t session = 0;  // Of a local rank; 0: remote, or gone meanwhile.
 };
 
+inline JobId JobOf(const v1::RankAnnounced& claim) { return {claim.user(), claim.job()}; }
+
 class RendezvousPort : public Peers {
  public:
   virtual void SendToAllNodes(const v1::PeerMessage& message) = 0;
@@ -63,22 +65,12 @@ class Rendezvous {
   static constexpr std::size_t kNamedByBytesMax = 1000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-  struct Claim {
-    JobId job;
-    std::uint32_t rank = 0;
-    std::uint32_t size = 0;
-    std::uint64_t pid = 0;
-    std::string program;
-    std::string named_by;  // AttachRequest's.
-  };
   struct Waiting {
-    Claim claim;
+    v1::RankAnnounced claim;
     NodeId node;
-    std::uint64_t attempt = 0;
     std::uint64_t session = 0;      // Local ones.
     std::uint64_t deadline_ns = 0;  // Local ones.
     std::uint64_t timeout_ns = 0;
-    v1::LinkCosts costs;  // Of its node.
   };
 
   // `incarnation` makes group ids unique among daemons, and attempts among those that this
@@ -91,7 +83,8 @@ class Rendezvous {
         port_(port),
         next_attempt_(NumbersOf(incarnation) + 1) {}
 
-  void Attach(std::uint64_t session, const Claim& claim, std::uint64_t timeout_ns,
+  // `claim` without attempt and costs.
+  void Attach(std::uint64_t session, v1::RankAnnounced claim, std::uint64_t timeout_ns,
               std::uint64_t now_ns);
   // The process withdrew, died, or its rank of a running job has gone.
   void Leave(std::uint64_t session);
@@ -151,9 +144,9 @@ class Rendezvous {
   static bool MayBeOf(std::uint64_t attempt, const Known& node) {
     return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
   }
-  Failure CheckClaim(const Claim& claim) const;
+  static Failure CheckClaim(const JobId& id, std::uint32_t rank, std::uint32_t size);
   // What speaks against the claim; ok: nothing.
-  Failure Objection(const Claim& claim, bool local) const;
+  Failure Objection(const v1::RankAnnounced& claim, bool local) const;
   void Refuse(std::uint64_t session, const Failure& failure) {
     Leave(session);
     port_.OnAttachRefused(session, failure);

@@ -80,15 +80,17 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
   asking.attaching = std::move(answer);
   asking.attach_call = call;
   asking.program = std::string(Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
-  rendezvous_.Attach(
-      session,
-      {{asking.process.user, request.job()},
-       request.rank(),
-       request.size(),
-       asking.process.pid,
-       asking.program,
-       std::string(Utf8Prefix(request.named_by(), cluster::Rendezvous::kNamedByBytesMax))},
-      TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns), now_ns_);
+  v1::RankAnnounced claim;
+  claim.set_user(asking.process.user);
+  claim.set_job(request.job());
+  claim.set_rank(request.rank());
+  claim.set_size(request.size());
+  claim.set_pid(asking.process.pid);
+  claim.set_program(asking.program);
+  claim.set_named_by(
+      std::string(Utf8Prefix(request.named_by(), cluster::Rendezvous::kNamedByBytesMax)));
+  rendezvous_.Attach(session, std::move(claim),
+                     TimeoutNs(request.timeout_ms(), options_.rendezvous_timeout_ns), now_ns_);
 }
 
 void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
@@ -197,7 +199,7 @@ void Jobs::EndJob(const JobId& job, const Failure& failure, v1::EndJobReply repl
   });
   std::vector<SessionId> waiting;
   for (const cluster::Rendezvous::Waiting& one : rendezvous_.AllWaiting()) {
-    if (one.session != 0 && one.claim.job == job) waiting.push_back(one.session);
+    if (one.session != 0 && cluster::JobOf(one.claim) == job) waiting.push_back(one.session);
   }
   for (const std::uint64_t group : groups) {
     const collective::Group* const found = collectives_.Find(group);

@@ -207,17 +207,17 @@ bool JobsWriter::WriteSome(const OwnState& own, v1::StatusReply& reply) {
 void WriteForming(const OwnState& own, v1::StatusReply& reply) {
   v1::JobStatus* job = nullptr;  // They come job by job.
   for (const cluster::Rendezvous::Waiting& waiting : own.jobs.rendezvous().AllWaiting()) {
-    const JobId& id = waiting.claim.job;
+    const JobId id = cluster::JobOf(waiting.claim);
     if (job == nullptr || job->name() != id.name || job->user() != id.user) {
       job = &JobIn(reply, id, /*forms=*/true);
     }
-    job->set_size(waiting.claim.size);
+    job->set_size(waiting.claim.size());
     v1::RankStatus& rank = *job->add_ranks();
-    rank.set_rank(waiting.claim.rank);
+    rank.set_rank(waiting.claim.rank());
     rank.set_node(own.jobs.rendezvous().NodeName(waiting.node));
     rank.set_node_id(waiting.node.ToString());
-    rank.set_pid(waiting.claim.pid);
-    rank.set_program(waiting.claim.program);
+    rank.set_pid(waiting.claim.pid());
+    rank.set_program(waiting.claim.program());
     if (waiting.timeout_ns != 0)
       rank.set_operation_age_ms(MsBetween(waiting.deadline_ns - waiting.timeout_ns, own.now_ns));
   }

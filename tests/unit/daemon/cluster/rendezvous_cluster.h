@@ -19,6 +19,19 @@ inline NodeId Id(std::uint8_t number) {
 }
 
 // Nodes joined by queues; Run empties them.
+inline v1::RankAnnounced Claim(const JobId& job, std::uint32_t rank, std::uint32_t size,
+                               std::uint64_t pid, const std::string& named_by) {
+  v1::RankAnnounced claim;
+  claim.set_user(job.user);
+  claim.set_job(job.name);
+  claim.set_rank(rank);
+  claim.set_size(size);
+  claim.set_pid(pid);
+  claim.set_program("program");
+  claim.set_named_by(named_by);
+  return claim;
+}
+
 class Cluster {
  public:
   struct Node : RendezvousPort {
@@ -96,7 +109,7 @@ class Cluster {
   void Attach(int node, std::uint64_t session, std::uint32_t rank, std::uint32_t size,
               const std::string& job = "job", const std::string& user = "ann") {
     nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
-        session, {{user, job}, rank, size, 1000 + session, "program", ""}, 1'000'000'000, 0);
+        session, Claim({user, job}, rank, size, 1000 + session, ""), 1'000'000'000, 0);
   }
   std::deque<Message> wire;
   std::vector<std::unique_ptr<Node>> nodes;

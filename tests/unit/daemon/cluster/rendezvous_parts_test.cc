@@ -19,7 +19,7 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
                           const std::string& job, const std::string& named_by,
                           std::uint32_t size = 2, const std::string& user = "ann") {
     cluster.nodes[node]->rendezvous.Attach(
-        session, {{user, job}, rank, size, 1000 + session, "program", named_by}, 1'000'000'000, 0);
+        session, Claim({user, job}, rank, size, 1000 + session, named_by), 1'000'000'000, 0);
     cluster.Run();
   };
   const auto other_half = [&](std::size_t node, std::uint64_t session) {
@@ -64,7 +64,7 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
       const std::string named_by = node == 0 ? "ADDR=*cd*ab* PORT=1" : "ADDR=ab PORT=1";
       for (std::uint32_t rank = 2 * static_cast<std::uint32_t>(node), i = 0; i < 2; ++rank, ++i) {
         cluster.nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
-            rank + 1, {{"ann", job}, rank, 4, 1000, "program", named_by}, 1'000'000'000, 0);
+            rank + 1, Claim({"ann", job}, rank, 4, 1000, named_by), 1'000'000'000, 0);
         cluster.Run();
       }
     }
@@ -83,7 +83,7 @@ TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
   Cluster cluster(2);
   const auto attach = [&](std::size_t node, std::uint32_t rank, const std::string& job,
                           const std::string& named_by) {
-    cluster.nodes[node]->rendezvous.Attach(1, {{"ann", job}, rank, 2, 1000, "program", named_by},
+    cluster.nodes[node]->rendezvous.Attach(1, Claim({"ann", job}, rank, 2, 1000, named_by),
                                            1'000'000'000, 0);
     cluster.Run();
   };
@@ -99,7 +99,7 @@ TEST(RendezvousPartsTest, RanksWithoutRank0AreNotMoved) {
   Cluster cluster(2);
   const auto attach = [&](std::size_t node, std::uint32_t rank, const std::string& job,
                           const std::string& named_by) {
-    cluster.nodes[node]->rendezvous.Attach(1, {{"ann", job}, rank, 2, 1000, "program", named_by},
+    cluster.nodes[node]->rendezvous.Attach(1, Claim({"ann", job}, rank, 2, 1000, named_by),
                                            1'000'000'000, 0);
     cluster.Run();
   };

@@ -74,7 +74,7 @@ TEST(RendezvousTest, ARankThatWithdrawsTakesNoOtherUsersClaimWithIt) {
   cluster.Run();
   const auto waiting = cluster.nodes[0]->rendezvous.AllWaiting();
   ASSERT_EQ(waiting.size(), 1u);
-  EXPECT_EQ(waiting[0].claim.job.user, "bob");
+  EXPECT_EQ(waiting[0].claim.user(), "bob");
 }
 
 TEST(RendezvousTest, RefusesAUserThatNoTerminalCouldShow) {
@@ -408,12 +408,12 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);
   former.Meet(*cluster.nodes[1]);
-  former.rendezvous.Attach(1, {{"ann", "job"}, 0, 1, 1000, "program", ""}, 1'000'000'000, 0);
+  former.rendezvous.Attach(1, Claim({"ann", "job"}, 0, 1, 1000, ""), 1'000'000'000, 0);
   std::erase_if(cluster.wire,
                 [](const auto& message) { return message.body.has_rank_announced(); });
   cluster.Run();  // The world of one rank, which all learn.
   Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
-  next.rendezvous.Attach(1, {{"ann", "job"}, 0, 2, 2000, "program", ""}, 1'000'000'000, 0);
+  next.rendezvous.Attach(1, Claim({"ann", "job"}, 0, 2, 2000, ""), 1'000'000'000, 0);
   cluster.Run();
   EXPECT_EQ(cluster.nodes[1]->rendezvous.AllWaiting().size(), 1u);
 }
@@ -541,7 +541,7 @@ TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
   cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);
   const auto waiting = cluster.nodes[0]->rendezvous.AllWaiting();
   ASSERT_EQ(waiting.size(), 1u);
-  EXPECT_EQ(waiting[0].claim.program, long_name.substr(0, 198));
+  EXPECT_EQ(waiting[0].claim.program(), long_name.substr(0, 198));
 }
 
 }  // namespace
