@@ -81,11 +81,6 @@ void Shrink::Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank,
         session, group,
         Invalid("group: it has not failed; only a group that has failed can shrink"));
   }
-  if (round->askers.contains(rank)) {
-    return port_.OnShrinkRefused(session, group,
-                                 {FailureCode::kAlreadyExists, static_cast<std::int32_t>(rank),
-                                  "this rank waits for the group to shrink already"});
-  }
   round->askers[rank] = {session, now_ns + std::min(timeout_ns, kNever - 1 - now_ns), timeout_ns,
                          now_ns};
   Tell(group, *round);
@@ -528,19 +523,21 @@ std::uint64_t Shrink::NextDeadline() const {
   return next;
 }
 
-bool Shrink::Waiting(std::uint64_t group, std::vector<std::uint32_t>& waiting,
-                     std::vector<std::uint32_t>& awaited, std::uint64_t& since_ns) const {
+bool Shrink::Describe(std::uint64_t group, std::uint64_t now_ns, v1::WaitStatus& wait) const {
   const auto found = rounds_.find(group);
   if (found == rounds_.end() || found->second.askers.empty()) return false;
-  const Round& round = found->second;
-  for (const auto& [rank, asker] : round.askers) {
-    waiting.push_back(rank);
+  std::uint64_t since_ns = now_ns;
+  for (const auto& [rank, asker] : found->second.askers) {
+    wait.add_waiting(rank);
     since_ns = std::min(since_ns, asker.since_ns);
   }
-  for (std::uint32_t rank = 0; rank < round.words.size(); ++rank) {
-    if (round.words[rank] == Word::kNothing) awaited.push_back(rank);
+  const std::vector<Word>& words = found->second.words;
+  for (std::uint32_t rank = 0; rank < words.size(); ++rank) {
+    if (words[rank] == Word::kNothing) wait.add_awaited(rank);
   }
-  return true;
+  wait.set_operation("shrink");
+  wait.set_age_ms((now_ns - since_ns) / 1'000'000);
+  return wait.awaited_size() > 0;
 }
 
 }  // namespace mlxcomm::cluster

@@ -66,7 +66,7 @@ class Shrink {
 
   Shrink(const NodeId& self, ShrinkPort& port) : self_(self), port_(port) {}
 
-  // `rank` is the session's in the group; the caller has checked that.
+  // `rank` is the session's in the group, and does not wait yet; the caller has checked that.
   void Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank, std::uint64_t timeout_ns,
            std::uint64_t now_ns);
   // The caller gave up, or the process ended. No answer follows.
@@ -86,9 +86,8 @@ class Shrink {
 
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
-  // For status: who waits for whom. False: nobody here has asked.
-  bool Waiting(std::uint64_t group, std::vector<std::uint32_t>& waiting,
-               std::vector<std::uint32_t>& awaited, std::uint64_t& since_ns) const;
+  // For status: who waits for whom. False: nobody here has asked, or everybody has.
+  bool Describe(std::uint64_t group, std::uint64_t now_ns, v1::WaitStatus& wait) const;
   std::size_t entry_count() const { return rounds_.size() + forming_.size() + ready_.size(); }
 
  private:

@@ -29,6 +29,7 @@
 #include "daemon/collective/operation_observer.h"
 #include "daemon/collective/roll_call.h"
 #include "daemon/collective/scratch_memory.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::collective {
 
@@ -52,15 +53,9 @@ struct PeerFrame {
 
 // One local rank, as status shows it.
 struct RankActivity {
-  std::uint32_t rank = 0;
+  v1::RankStatus status;  // Its operation: the oldest that has not ended.
   bool gone = false;
-  bool stopped = false;  // Its process is, as by Ctrl-Z.
-  std::uint64_t operations_done = 0;
-  std::uint64_t operations_met = 0;  // Of these: without the daemon.
   bool busy = false;
-  OperationKey key;  // Of the oldest operation that has not ended.
-  std::string call;
-  std::uint64_t submitted_ns = 0;
   std::vector<std::uint32_t> awaited;  // Ranks without which it cannot go on.
   std::string circle;                  // As in Wait.
 };

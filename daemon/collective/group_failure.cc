@@ -552,20 +552,24 @@ std::vector<RankActivity> Group::Activity(std::uint64_t now_ns) const {
   std::vector<RankActivity> activities;
   for (std::size_t i = 0; i < local_.size(); ++i) {
     RankActivity& activity = activities.emplace_back();
-    activity.rank = layout_.local_ranks()[i];
+    const std::uint32_t rank = layout_.local_ranks()[i];
+    const Member& member = layout_.member(rank);
     activity.gone = local_[i].gone;
-    activity.operations_done = local_[i].operations_done + local_[i].met;
-    activity.operations_met = local_[i].met;
-    activity.stopped = !activity.gone && is_stopped_(layout_.member(activity.rank).pid);
+    v1::RankStatus& status = activity.status;
+    status.set_rank(rank);
+    status.set_node(member.node_name);
+    status.set_pid(member.pid);
+    status.set_operations_done(local_[i].operations_done + local_[i].met);
+    status.set_operations_met(local_[i].met);
+    status.set_stopped(!activity.gone && is_stopped_(member.pid));
     const Operation* const oldest = OldestOf(i);
     if (oldest == nullptr) continue;
     const Operation::LocalCall& local = oldest->calls[i];
     if (local.MayBeLeft() && now_ns > local.submitted_ns + kHasAskedNs) continue;
     activity.busy = true;
     activity.circle = local.circle;
-    activity.key = oldest->key;
-    activity.call = local.Describe();
-    activity.submitted_ns = local.submitted_ns;
+    status.set_operation(absl::StrCat(local.Describe(), ", ", DescribeKey(oldest->key)));
+    status.set_operation_age_ms((now_ns - std::min(now_ns, local.submitted_ns)) / 1'000'000);
     activity.awaited = AwaitedRanks(*oldest);
   }
   return activities;

@@ -124,11 +124,10 @@ void Jobs::Detach(SessionId session, const v1::DetachRequest& request, DetachAns
 }
 
 void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer) {
-  collective::SplitCall call;
-  call.parent = request.parent();
-  call.number = request.number();
-  call.ranks.assign(request.ranks().begin(), request.ranks().end());
-  call.name = request.name();
+  collective::SplitCall call{.parent = request.parent(),
+                             .number = request.number(),
+                             .ranks = {request.ranks().begin(), request.ranks().end()},
+                             .name = request.name()};
   call.group = cluster::SplitGroupId(call.parent, call.number, call.ranks);
   const Failure failure = membership_.Split(session, call, now_ns_);
   if (!failure.ok()) return answer.Fail(failure);
@@ -387,25 +386,22 @@ bool Jobs::OnShrunk(std::uint64_t group, std::uint64_t new_group,
   return true;
 }
 
-void Jobs::OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) {
+// nullptr: it waits no more.
+std::unique_ptr<GroupAnswer> Jobs::TakeShrinking(SessionId session, std::uint64_t group) {
   const auto found = sessions_.find(session);
-  if (found == sessions_.end()) return;
-  const auto waiting = found->second.shrinking.find(group);
+  if (found == sessions_.end()) return nullptr;
+  auto waiting = found->second.shrinking.extract(group);
+  return waiting.empty() ? nullptr : std::move(waiting.mapped().answer);
+}
+
+void Jobs::OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) {
   const std::uint32_t* const rank = membership_.RankOf(session, new_group);
-  if (waiting == found->second.shrinking.end() || rank == nullptr) return;
-  const auto answer = std::move(waiting->second.answer);
-  found->second.shrinking.erase(waiting);
-  answer->Succeed(ReplyOf(new_group, *rank));
+  if (rank == nullptr) return;
+  if (const auto answer = TakeShrinking(session, group)) answer->Succeed(ReplyOf(new_group, *rank));
 }
 
 void Jobs::OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) {
-  const auto found = sessions_.find(session);
-  if (found == sessions_.end()) return;
-  const auto waiting = found->second.shrinking.find(group);
-  if (waiting == found->second.shrinking.end()) return;
-  const auto answer = std::move(waiting->second.answer);
-  found->second.shrinking.erase(waiting);
-  answer->Fail(failure);
+  if (const auto answer = TakeShrinking(session, group)) answer->Fail(failure);
 }
 
 void Jobs::FailGroup(std::uint64_t group, const Failure& failure) {

@@ -174,6 +174,7 @@ class Jobs final : private cluster::RendezvousPort,
     membership_.GiveUp(session, new_group, "it gave up waiting for this group", now_ns_);
   }
 
+  std::unique_ptr<GroupAnswer> TakeShrinking(SessionId session, std::uint64_t group);
   void OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups);
   void OnGroupMade(std::uint64_t group);
   void RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,

@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,75 +17,40 @@ namespace {
 
 using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
 
-void WriteRank(const OwnState& own, const collective::Group& group,
-               const collective::RankActivity& activity, v1::RankStatus& rank, Waits& waits) {
-  const collective::Member& member = group.layout().member(activity.rank);
-  rank.set_rank(activity.rank);
-  rank.set_node(member.node_name);
-  rank.set_pid(member.pid);
-  if (const SessionId session = own.membership.HolderOf(group.id(), activity.rank); session != 0) {
+void WriteRank(const OwnState& own, std::uint64_t group, collective::RankActivity& activity,
+               v1::RankStatus& rank, Waits& waits) {
+  rank = std::move(activity.status);
+  if (const SessionId session = own.membership.HolderOf(group, rank.rank()); session != 0) {
     rank.set_program(own.jobs.ProgramOf(session));
     const intake::CopiedResults copied = own.port.ResultsCopiedBy(session);
     rank.set_copied_results(copied.results);
     rank.set_copied_result_bytes(copied.bytes);
     rank.set_copied_result_ns(copied.nanoseconds);
   }
-  rank.set_operations_done(activity.operations_done);
-  rank.set_operations_met(activity.operations_met);
-  rank.set_stopped(activity.stopped);
-  if (!activity.busy) return;
-  const std::string operation =
-      absl::StrCat(activity.call, ", ", collective::DescribeKey(activity.key));
-  const std::uint64_t age_ms = MsBetween(activity.submitted_ns, own.now_ns);
-  rank.set_operation(operation);
-  rank.set_operation_age_ms(age_ms);
   if (activity.awaited.empty()) return;
   v1::WaitStatus& wait = *waits.Add();
-  wait.add_waiting(activity.rank);
-  for (const std::uint32_t awaited : activity.awaited) wait.add_awaited(awaited);
-  wait.set_operation(operation);
-  wait.set_age_ms(age_ms);
+  wait.add_waiting(rank.rank());
+  wait.mutable_awaited()->Add(activity.awaited.begin(), activity.awaited.end());
+  wait.set_operation(rank.operation());
+  wait.set_age_ms(rank.operation_age_ms());
 }
 
-void WriteShrinking(const OwnState& own, std::uint64_t group, Waits& waits) {
-  std::vector<std::uint32_t> waiting;
-  std::vector<std::uint32_t> awaited;
-  std::uint64_t since_ns = own.now_ns;
-  if (!own.jobs.shrinking().Waiting(group, waiting, awaited, since_ns) || awaited.empty()) return;
-  v1::WaitStatus& wait = *waits.Add();
-  wait.mutable_waiting()->Add(waiting.begin(), waiting.end());
-  wait.mutable_awaited()->Add(awaited.begin(), awaited.end());
-  wait.set_operation("shrink");
-  wait.set_age_ms(MsBetween(since_ns, own.now_ns));
-}
-
-void WriteMainGroup(const OwnState& own, const collective::Group& group,
-                    const collective::GroupOrigin& origin, v1::JobStatus& job) {
-  job.set_size(group.layout().rank_count());
-  job.set_size_at_start(origin.size_at_start);
-  job.set_shrinks(origin.shrinks);
-  job.set_state(group.failed() ? "failed" : "running");
-  if (group.failed()) job.set_detail(group.failure().message);
-  for (const collective::RankActivity& activity : group.Activity(own.now_ns)) {
-    if (!activity.gone) WriteRank(own, group, activity, *job.add_ranks(), *job.mutable_waits());
-    if (!activity.circle.empty()) job.set_circle(activity.circle);
-  }
-  WriteShrinking(own, group.id(), *job.mutable_waits());
-}
-
-void WriteGroup(const OwnState& own, const collective::Group& group, v1::JobStatus& job) {
-  v1::GroupStatus& told = *job.add_groups();
-  told.set_id(group.id());
-  told.set_name(group.name());
+// `told` is the job itself, or a group of it, of which only ranks that are busy are told.
+template <typename Told>
+void WriteGroup(const OwnState& own, const collective::Group& group, Told& told,
+                v1::JobStatus& job) {
+  constexpr bool kIsJob = std::is_same_v<Told, v1::JobStatus>;
   told.set_size(group.layout().rank_count());
   told.set_state(group.failed() ? "failed" : "running");
   if (group.failed()) told.set_detail(group.failure().message);
-  for (const collective::RankActivity& activity : group.Activity(own.now_ns)) {
-    if (!activity.busy || activity.gone) continue;
-    WriteRank(own, group, activity, *told.add_ranks(), *told.mutable_waits());
+  for (collective::RankActivity& activity : group.Activity(own.now_ns)) {
+    if (!activity.gone && (kIsJob || activity.busy))
+      WriteRank(own, group.id(), activity, *told.add_ranks(), *told.mutable_waits());
     if (!activity.circle.empty()) job.set_circle(activity.circle);
   }
-  WriteShrinking(own, group.id(), *told.mutable_waits());
+  v1::WaitStatus shrinking;
+  if (own.jobs.shrinking().Describe(group.id(), own.now_ns, shrinking))
+    *told.add_waits() = std::move(shrinking);
 }
 
 // The size is one process's claim, so if thousands of ranks are missing only some are named.
@@ -196,10 +163,16 @@ bool JobsWriter::WriteSome(const OwnState& own, v1::StatusReply& reply) {
     if (group == nullptr) continue;
     v1::JobStatus& job = *reply.mutable_jobs(one.job);
     if (one.is_main) {
-      WriteMainGroup(own, *group, *own.membership.OriginOf(one.group), job);
-    } else {
-      WriteGroup(own, *group, job);
+      const collective::GroupOrigin& origin = *own.membership.OriginOf(one.group);
+      job.set_size_at_start(origin.size_at_start);
+      job.set_shrinks(origin.shrinks);
+      WriteGroup(own, *group, job, job);
+      continue;
     }
+    v1::GroupStatus& row = *job.add_groups();
+    row.set_id(group->id());
+    row.set_name(group->name());
+    WriteGroup(own, *group, row, job);
   }
   return written_ == groups_.size();
 }

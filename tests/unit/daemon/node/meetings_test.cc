@@ -316,10 +316,10 @@ TEST_F(OpenPageTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
   std::vector<collective::RankActivity> activity;
   node.collectives().ForEach([&](const auto& one) { activity = one.Activity(0); });
   ASSERT_EQ(activity.size(), kRanks);
-  EXPECT_EQ(activity[0].operations_done, tickets[0]);
-  EXPECT_EQ(activity[1].operations_done, tickets[1]);
-  EXPECT_GT(activity[0].operations_met, 0u);
-  EXPECT_LT(activity[0].operations_met, tickets[0]) << "the first ones went to the daemon";
+  EXPECT_EQ(activity[0].status.operations_done(), tickets[0]);
+  EXPECT_EQ(activity[1].status.operations_done(), tickets[1]);
+  EXPECT_GT(activity[0].status.operations_met(), 0u);
+  EXPECT_LT(activity[0].status.operations_met(), tickets[0]) << "the first ones went to the daemon";
 }
 
 // Why: a program may call, compute for long, and only then wait; its deadline counts from its call.
@@ -353,8 +353,8 @@ TEST_F(OpenPageTest, LooksOnceMoreAtAPageThatWasClosed) {
   node.AdvanceTo(now_ns);
   node.EndTurn();
   node.collectives().ForEach([&](const auto& one) { activity = one.Activity(0); });
-  EXPECT_EQ(activity[0].operations_done, tickets[0]);
-  EXPECT_EQ(activity[1].operations_done, tickets[1]);
+  EXPECT_EQ(activity[0].status.operations_done(), tickets[0]);
+  EXPECT_EQ(activity[1].status.operations_done(), tickets[1]);
 }
 
 // Why: RANK_LOST says how many operations the lost rank had finished.
