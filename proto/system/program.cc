@@ -107,9 +107,8 @@ absl::StatusOr<pid_t> StartProgram(std::vector<std::string> words, ProgramStart 
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setpgroup(&attributes, 0);
   int flags = POSIX_SPAWN_SETSIGMASK | (start.leads_group ? POSIX_SPAWN_SETPGROUP : 0);
-  // Those of libraries are not all close-on-exec: connections that cpp-httplib accepts are not.
+  // A descriptor that another thread has just made may not be close-on-exec yet.
 #if defined(__APPLE__)
-  // A descriptor that another thread has just made may not have the flag itself yet.
   flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
   if (start.error < 0) ::posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
   if (start.third == kThird) ::posix_spawn_file_actions_addinherit_np(&actions, kThird);

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import select
 import shutil
 import signal
@@ -279,23 +280,111 @@ def test_there_are_not_more_feeds_than_there_may_be(cluster, web):
     assert w.ask("", w.cookie).status == 200
 
 
-def test_more_connections_than_there_may_be_wait(cluster, web):
+def ask_by_hand(web, request, address="127.0.0.1"):
+    """What comes back until the server closes the connection."""
+    with socket.create_connection((address, web.port), timeout=PATIENCE) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def head_of(web, *lines, path="/"):
+    first = (f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{web.port}")
+    return "".join(f"{line}\r\n" for line in (*first, *lines)).encode()
+
+
+# Why: the time for a head began again with each of its lines, so they could hold their places for ever.
+def test_slow_connections_take_all_places_but_have_to_end(cluster, web):
     w = web(cluster(1).socket(0))
-    head = f"GET {w.path} HTTP/1.1\r\nHost: 127.0.0.1:{w.port}\r\nConnection: close\r\n".encode()
     with contextlib.ExitStack() as ended:
-        slow = []
-        for _ in range(24):
-            slow.append(ended.enter_context(socket.create_connection(("127.0.0.1", w.port))))
-            slow[-1].sendall(head + b"Slow: ")
-        late = ended.enter_context(socket.create_connection(("127.0.0.1", w.port)))
-        late.settimeout(PATIENCE)
-        late.sendall(head + b"\r\n")
-        for _ in range(20):  # Their bytes come in drops.
+        def connect():
+            one = ended.enter_context(socket.create_connection(("127.0.0.1", w.port)))
+            one.sendall(head_of(w))
+            return one
+
+        slow = [connect() for _ in range(24)]
+        assert select.select(slow, [], [], 0)[0] == []
+        late = connect()
+        late.sendall(b"\r\n")
+
+        def is_late_answered():
             for one in slow:
-                one.sendall(b"x")
-            assert select.select([late], [], [], 0.1)[0] == []
-        slow[0].sendall(b"\r\n\r\n")
+                with contextlib.suppress(OSError):  # Of those that the server has ended.
+                    one.sendall(b"Slow: x\r\n")
+            return select.select([late], [], [], 0)[0] != []
+        assert not is_late_answered()
+        wait_until(is_late_answered, "some of the slow ones have been ended")
         assert b" 403 " in late.recv(1000)
+
+
+def memory_of(process):
+    status = pathlib.Path(f"/proc/{process.child.pid}/status").read_text(encoding="ascii")
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+# Why: its lines were kept, as many as came, before the token was looked for; and nothing gave them back.
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.parametrize("bind", ["127.0.0.1", "0.0.0.0"])
+def test_a_head_without_end_takes_no_memory(cluster, web, bind):
+    w = web(cluster(1).socket(0), "--bind", bind)
+    w.ask("", w.own)
+    before = memory_of(w.process)
+    lines = b"".join(b"a%d: %s\r\n" % (i, b"x" * 1000) for i in range(1000))
+    for _ in range(4):
+        flood = socket.create_connection(("127.0.0.1", w.port), timeout=PATIENCE)
+        with flood, contextlib.suppress(ConnectionError):
+            flood.sendall(head_of(w))
+            for _ in range(32):
+                flood.sendall(lines)
+    assert w.ask("", w.own).status == 403
+    assert memory_of(w.process) - before < 8 << 20
+
+
+def test_a_head_is_taken_up_to_its_limit(cluster, web):
+    w = web(cluster(1).socket(0))
+    start = head_of(w, "x: ")[:-2]
+    for size, status in ((16 * 1024, b" 403 "), (16 * 1024 + 1, b" 400 ")):
+        answer = ask_by_hand(w, start + b"x" * (size - len(start) - 4) + b"\r\n\r\n")
+        assert status in answer.split(b"\r\n")[0] and answer.count(b"HTTP/1.1") == 1
+
+
+# Why: 1,500 parts turned 3 KB of a file into 1 MB.
+def test_ranges_are_not_served(cluster, web):
+    w = web(cluster(1).socket(0))
+    ranges = {"Range": "bytes=" + ",".join(f"{i}-{i + 500}" for i in range(300))}
+    for headers, status in ((w.cookie, 200), (w.own, 403)):
+        answer = w.ask("page.js", {**headers, **ranges})
+        assert answer.status == status and answer.text == w.ask("page.js", headers).text
+
+
+def test_what_is_no_request_is_refused(cluster, web):
+    w = web(cluster(1).socket(0))
+    for garbage in (b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", head_of(w, "no colon") + b"\r\n",
+                    head_of(w, "Host: evil.example") + b"\r\n"):
+        assert b" 400 " in ask_by_hand(w, garbage).split(b"\r\n")[0], garbage
+
+
+def test_head_has_no_body(cluster, web):
+    w = web(cluster(1).socket(0))
+    for path in ("page.js", "feed"):
+        answer = w.ask(path, w.cookie, "HEAD")
+        assert answer.status == 200 and answer.text == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit")
+def test_connections_wait_while_there_are_no_descriptors(cluster, web):
+    w = web(cluster(1).socket(0))
+    w.ask("", w.cookie)
+    limits = resource.prlimit(w.process.child.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(w.process.child.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    with contextlib.ExitStack() as ended:
+        waiting = []
+        for _ in range(4):  # For the first of them Linux has a descriptor already.
+            waiting.append(ended.enter_context(socket.create_connection(("127.0.0.1", w.port))))
+            waiting[-1].settimeout(PATIENCE)
+            waiting[-1].sendall(head_of(w) + b"\r\n")
+        resource.prlimit(w.process.child.pid, resource.RLIMIT_NOFILE, limits)
+        for one in waiting:
+            assert b" 403 " in one.recv(1000)
 
 
 def descriptor_of_listener(pid, port):

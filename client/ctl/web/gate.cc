@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <asio/ip/address.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -34,6 +34,14 @@ std::string_view WithoutPort(std::string_view host, int port) {
   const std::string end = absl::StrCat(":", port);
   if (host.ends_with(end)) return host.substr(0, host.size() - end.size());
   return port == 80 ? host : std::string_view();
+}
+
+// Takes it out of `text`, with the separator. All of it, where there is none.
+std::string_view TakeUntil(std::string_view separator, std::string_view& text) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view taken = text.substr(0, end);
+  text.remove_prefix(std::min(end + separator.size(), text.size()));
+  return taken;
 }
 
 std::string RandomWord(std::size_t size) {
@@ -71,15 +79,42 @@ bool IsOwnHost(const Gate& gate, std::string_view host) {
 
 std::string_view CookieIn(std::string_view cookies, std::string_view name) {
   while (!cookies.empty()) {
-    const std::size_t end = std::min(cookies.find(';'), cookies.size());
-    std::string_view one = cookies.substr(0, end);
+    std::string_view one = TakeUntil(";", cookies);
     one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
     one = one.substr(0, one.find_last_not_of(' ') + 1);
     if (one.size() > name.size() && one.starts_with(name) && one[name.size()] == '=')
       return one.substr(name.size() + 1);
-    cookies.remove_prefix(std::min(end + 1, cookies.size()));
   }
   return {};
+}
+
+std::optional<Visit> ReadVisit(const Gate& gate, std::string_view head) {
+  Visit visit;
+  std::string_view line = TakeUntil("\r\n", head);
+  visit.method = TakeUntil(" ", line);
+  std::string_view query = TakeUntil(" ", line);
+  if (!query.starts_with('/') || !line.starts_with("HTTP/1.")) return {};
+  visit.path = TakeUntil("?", query);
+  visit.opens_page = visit.path == gate.path;
+  while (!query.empty()) {
+    const std::string_view one = TakeUntil("&", query);
+    if (one.starts_with("t=")) visit.token = one.substr(2);
+  }
+  while (!head.empty()) {
+    std::string_view value = TakeUntil("\r\n", head);
+    if (value.find(':') == std::string_view::npos) return {};
+    const std::string name = absl::AsciiStrToLower(std::string(TakeUntil(":", value)));
+    value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
+    if (name == "host") {
+      if (!visit.host.empty()) return {};
+      visit.host = value;
+    } else if (name == "cookie") {
+      visit.cookies = value;
+    } else if (name == "sec-fetch-site") {
+      visit.fetch_site = value;
+    }
+  }
+  return visit;
 }
 
 Admission Admit(const Gate& gate, const Visit& visit) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,7 +25,11 @@ struct Visit {
   std::string_view token;       // Of the URL.
   std::string_view fetch_site;  // Sec-Fetch-Site
   bool opens_page = false;      // Rather than a part of it: links of other sites may lead there.
+  std::string_view method = {};
+  std::string_view path = {};
 };
+// `head`: of a request of HTTP/1.x, with the end of its last line. None: it is not one.
+std::optional<Visit> ReadVisit(const Gate& gate, std::string_view head);
 
 enum class Admission : std::uint8_t { kAdmitted, kWrongHost, kOtherSite, kNoToken };
 

@@ -1,20 +1,19 @@
 #include "client/ctl/web/page_server.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
+#include <fcntl.h>
 
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
-#include <cstring>
-#include <functional>
-#include <mutex>
+#include <memory>
 #include <optional>
-#include <queue>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include <httplib.h>
+#include <asio/buffer.hpp>
+#include <asio/read.hpp>
+#include <asio/read_until.hpp>
+#include <asio/write.hpp>
 
 #include "absl/strings/str_cat.h"
 
@@ -23,11 +22,18 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr std::size_t kConnectionsMax = 24;  // More than there may be viewers.
+using asio::ip::tcp;
+
+constexpr std::size_t kHeadBytesMax = 16 * 1024;
+constexpr auto kHeadPatience = std::chrono::seconds(10);
+constexpr auto kWritePatience = std::chrono::seconds(30);
+constexpr auto kEndPatience = std::chrono::seconds(1);
+constexpr std::size_t kIgnoredBytesMax = 64 * 1024;
 // After connections could not be taken; the system may lack what it needs for a while.
 constexpr auto kUntilListeningAgain = std::chrono::milliseconds(200);
 constexpr std::uint64_t kSignOfLifeNs = 2'000'000'000;
 constexpr const char* kHeaders[][2] = {
+    {"Connection", "close"},
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
@@ -38,217 +44,204 @@ constexpr const char* kHeaders[][2] = {
     {"Cache-Control", "no-store"},
 };
 
-// Threads for connections: the loop that accepts one more than there may be waits for one to end.
-class Connections {
+// One request and its answer. Each wait has a deadline, and the request takes no memory but its head.
+class Connection {
  public:
-  Connections() {
-    for (std::size_t i = 0; i < kConnectionsMax; ++i) std::thread([this] { Work(); }).detach();
+  tcp::socket& socket() { return socket_; }
+
+  // With the end of its last line. Empty: it has not come whole in time, or is too long.
+  std::string_view ReadHead() {
+    constexpr std::string_view kEnd = "\r\n\r\n";
+    const bool is_whole = Await(kHeadPatience, [&](auto handler) {
+      asio::async_read_until(socket_, asio::dynamic_buffer(head_, kHeadBytesMax), kEnd, handler);
+    });
+    if (!is_whole) return {};
+    return std::string_view(head_).substr(0, head_.find(kEnd) + 2);
+  }
+  bool has_asked() const { return !head_.empty(); }
+
+  // False: the other end takes no more.
+  bool Write(std::string_view bytes) {
+    return Await(kWritePatience, [&](auto handler) {
+      asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()), handler);
+    });
   }
 
-  void Take(std::function<void()> connection) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return open_ < kConnectionsMax; });
-    ++open_;
-    waiting_.push(std::move(connection));
-    changed_.notify_all();
+  // Where bytes are left unread, the system drops what is on its way to the other end.
+  void End() {
+    asio::error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    std::string bytes(kIgnoredBytesMax, '\0');
+    Await(kEndPatience,
+          [&](auto handler) { asio::async_read(socket_, asio::buffer(bytes), handler); });
   }
 
  private:
-  void Work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return !waiting_.empty(); });
-      const std::function<void()> serve = std::move(waiting_.front());
-      waiting_.pop();
-      lock.unlock();
-      serve();
-      lock.lock();
-      --open_;
-      changed_.notify_all();
-    }
+  template <class Start>
+  bool Await(std::chrono::seconds patience, const Start& start) {
+    bool done = false;
+    start([&done](const asio::error_code& error, std::size_t) { done = !error; });
+    io_.restart();
+    io_.run_for(patience);
+    asio::error_code ignored;
+    if (!io_.stopped()) socket_.cancel(ignored);
+    io_.run();
+    return done;
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::queue<std::function<void()>> waiting_;
-  std::size_t open_ = 0;
+  asio::io_context io_{1};
+  tcp::socket socket_{io_};
+  std::string head_;
 };
 
-// In place of the library's own, which takes connections without end. They outlive this: the
-// library waits for its end when it can accept no more, and feeds that are followed have none.
-class BoundedQueue final : public httplib::TaskQueue {
-  // It differs between its releases: void, or whether the connection was taken.
-  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));
-
- public:
-  explicit BoundedQueue(Connections& connections) : connections_(connections) {}
-
-  Taken enqueue(std::function<void()> connection) override {
-    connections_.Take(std::move(connection));
-    return Taken(true);
-  }
-  void shutdown() override {}
-
- private:
-  Connections& connections_;
+struct Answer {
+  const char* status;
+  std::string_view type;
+  std::string_view body;
+  bool sets_cookie = false;
 };
 
-// Empty: it is an address here, or the name of one.
-std::string WhyNoAddress(const std::string& address) {
-  addrinfo wanted{};
-  wanted.ai_socktype = SOCK_STREAM;
-  wanted.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(address.c_str(), nullptr, &wanted, &found);
-  if (error != 0) return ::gai_strerror(error);
-  ::freeaddrinfo(found);
+constexpr char kForbidden[] = "403 Forbidden";
+constexpr std::string_view kText = "text/plain; charset=utf-8";
+constexpr Answer kNotUnderstood = {
+    "400 Bad Request", kText,
+    "Expected GET and the head of a request: 16 KiB or less, whole within 10 s.\n"};
+constexpr Answer kNothingChanges = {"405 Method Not Allowed", kText,
+                                    "Nothing can be changed here.\n"};
+constexpr Answer kTooManyViewers = {"503 Service Unavailable", kText,
+                                    "Too many browsers are looking: close a page.\n"};
+constexpr Answer kFeed = {"200 OK", "text/event-stream", {}};  // The connection's end is its end.
+
+// The page's files, below the gate's path.
+std::optional<Answer> FileAt(std::string_view name) {
+  static constexpr std::string_view kScript = "text/javascript; charset=utf-8";
+  static const struct {
+    std::string_view name, bytes, type;
+  } kFiles[] = {
+      {"", kPageHtml, "text/html; charset=utf-8"},
+      {"page.css", kPageCss, "text/css; charset=utf-8"},
+      {"curves.js", kPageCurvesJs, kScript},
+      {"jobs.js", kPageJobsJs, kScript},
+      {"page.js", kPageJs, kScript},
+      {"tables.js", kPageTablesJs, kScript},
+      {"topology.js", kPageTopologyJs, kScript},
+      {"words.js", kPageWordsJs, kScript},
+  };
+  for (const auto& file : kFiles)
+    if (file.name == name) return Answer{"200 OK", file.type, file.bytes};
+  // Browsers ask for one in any case: for this, as the page names it.
+  if (name == "favicon.ico") return Answer{"204 No Content", {}, {}};
   return {};
 }
 
-void Refuse(httplib::Response& response, int status, const char* text) {
-  response.status = status;
-  response.set_content(text, "text/plain; charset=utf-8");
+Answer AnswerOf(const Gate& gate, const Visit& visit) {
+  switch (Admit(gate, visit)) {
+    case Admission::kAdmitted: break;
+    case Admission::kWrongHost:
+      return {"421 Misdirected Request", kText,
+              "This is not a name of mlxcommctl web: use the URL that it has printed.\n"};
+    case Admission::kOtherSite:
+      return {kForbidden, kText, "Only the page itself may ask for this.\n"};
+    case Admission::kNoToken:
+      return {kForbidden, kText,
+              "The token is missing or wrong: open the URL that mlxcommctl web has printed.\n"};
+  }
+  if (!visit.path.starts_with(gate.path)) return {"404 Not Found", kText, "Nothing is here.\n"};
+  const std::string_view name = visit.path.substr(gate.path.size());
+  if (name == "feed") return kFeed;
+  std::optional<Answer> answer = FileAt(name);
+  if (!answer) return {"404 Not Found", kText, "Nothing is here.\n"};
+  answer->sets_cookie = visit.opens_page && !visit.token.empty();
+  return *answer;
 }
 
-void Refuse(httplib::Response& response, Admission why) {
-  switch (why) {
-    case Admission::kAdmitted: return;
-    case Admission::kWrongHost:
-      return Refuse(response, 421,
-                    "This is not a name of mlxcommctl web: use the URL that it has printed.\n");
-    case Admission::kOtherSite:
-      return Refuse(response, 403, "Only the page itself may ask for this.\n");
-    case Admission::kNoToken:
-      return Refuse(
-          response, 403,
-          "The token is missing or wrong: open the URL that mlxcommctl web has printed.\n");
+std::string HeadOf(const Gate& gate, const Answer& answer) {
+  std::string out = absl::StrCat("HTTP/1.1 ", answer.status, "\r\n");
+  const auto add = [&out](std::string_view name, std::string_view value) {
+    if (!value.empty()) out.append(name).append(": ").append(value).append("\r\n");
+  };
+  for (const auto& [name, value] : kHeaders) add(name, value);
+  add("Content-Type", answer.type);
+  if (!answer.body.empty()) add("Content-Length", absl::StrCat(answer.body.size()));
+  if (answer.sets_cookie) {
+    add("Set-Cookie", absl::StrCat(CookieName(gate.port), "=", gate.token, "; Path=", gate.path,
+                                   "; HttpOnly; SameSite=Strict"));
   }
+  return out + "\r\n";
+}
+
+void Follow(Feed& feed, Feed::Viewer& viewer, Connection& connection, std::string head) {
+  for (std::string text = std::move(head); connection.Write(text);) {
+    text = feed.Next(viewer, kSignOfLifeNs);
+    // Both sides see by it whether the other is still there.
+    if (text.empty()) text = ServerSentEvent("alive", "{}");
+  }
+  feed.Leave();
+}
+
+void Converse(Feed& feed, const Gate& gate, Connection& connection) {
+  const std::string_view head = connection.ReadHead();
+  if (!connection.has_asked()) return;
+  const std::optional<Visit> visit = ReadVisit(gate, head);
+  const bool is_head = visit && visit->method == "HEAD";
+  Answer answer = kNotUnderstood;
+  if (visit) answer = is_head || visit->method == "GET" ? AnswerOf(gate, *visit) : kNothingChanges;
+  if (answer.type == kFeed.type && !is_head) {
+    if (std::optional<Feed::Viewer> viewer = feed.Enter())
+      return Follow(feed, *viewer, connection, HeadOf(gate, answer));
+    answer = kTooManyViewers;
+  }
+  connection.Write(HeadOf(gate, answer).append(is_head ? "" : answer.body));
+  connection.End();
 }
 
 }  // namespace
 
-class PageServer::Server {
- public:
-  explicit Server(Feed& feed) : feed_(feed) {
-    http_.new_task_queue = [this] { return new BoundedQueue(connections_); };
-    // The library's own options let another process listen at the same port, too.
-    http_.set_socket_options([](socket_t listener) {
-      const int yes = 1;
-      ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    http_.set_keep_alive_timeout(2);
-    http_.set_read_timeout(5);
-    http_.set_write_timeout(5);
-    http_.set_payload_max_length(1024);
-    http_.set_pre_routing_handler(
-        [this](const httplib::Request& request, httplib::Response& response) {
-          return Guard(request, response) ? httplib::Server::HandlerResponse::Unhandled
-                                          : httplib::Server::HandlerResponse::Handled;
-        });
-  }
-
-  absl::StatusOr<int> Listen(const std::string& address, int port) {
-    if (std::string why = WhyNoAddress(address); !why.empty()) return absl::NotFoundError(why);
-    errno = 0;  // The library says no more than that it has failed.
-    if (port == 0)
-      port = http_.bind_to_any_port(address);
-    else if (!http_.bind_to_port(address, port))
-      port = -1;
-    if (port > 0) return port;
-    return absl::UnavailableError(errno != 0 ? std::strerror(errno) : "no reason is known");
-  }
-
-  std::string Serve(const Gate& gate) {
-    gate_ = gate;
-    AddPages();
-    for (;;) {
-      // It ends at any error of accept() but a lack of descriptors: a connection that its other end has taken
-      // back is one, on macOS. Open connections stay.
-      http_.listen_after_bind();
-      http_.stop();  // Newer releases of it do not bind again else.
-      std::this_thread::sleep_for(kUntilListeningAgain);
-      const absl::StatusOr<int> port = Listen(gate_.bind, gate_.port);
-      if (!port.ok()) return std::string(port.status().message());
-    }
-  }
-
- private:
-  void AddPages() {
-    http_.Get(gate_.path, [this](const httplib::Request& request, httplib::Response& response) {
-      if (!request.get_param_value("t").empty()) {
-        response.set_header("Set-Cookie",
-                            absl::StrCat(CookieName(gate_.port), "=", gate_.token,
-                                         "; Path=", gate_.path, "; HttpOnly; SameSite=Strict"));
-      }
-      response.set_content(kPageHtml.data(), kPageHtml.size(), "text/html; charset=utf-8");
-    });
-    static constexpr char kScript[] = "text/javascript; charset=utf-8";
-    AddFile("page.css", kPageCss, "text/css; charset=utf-8");
-    AddFile("curves.js", kPageCurvesJs, kScript);
-    AddFile("jobs.js", kPageJobsJs, kScript);
-    AddFile("page.js", kPageJs, kScript);
-    AddFile("tables.js", kPageTablesJs, kScript);
-    AddFile("topology.js", kPageTopologyJs, kScript);
-    AddFile("words.js", kPageWordsJs, kScript);
-    http_.Get(gate_.path + "favicon.ico", [](const httplib::Request&, httplib::Response& response) {
-      response.status = 204;  // Browsers ask for one in any case: for this, as the page names it.
-    });
-    http_.Get(gate_.path + "feed", [this](const httplib::Request&, httplib::Response& response) {
-      StreamFeed(response);
-    });
-  }
-
-  // False: it has been answered.
-  bool Guard(const httplib::Request& request, httplib::Response& response) const {
-    for (const auto& [name, value] : kHeaders) response.set_header(name, value);
-    if (request.method != "GET" && request.method != "HEAD") {
-      response.set_header("Connection", "close");  // What it sends besides is not read.
-      Refuse(response, 405, "Nothing can be changed here.\n");
-      return false;
-    }
-    const std::string host = request.get_header_value("Host");
-    const std::string cookies = request.get_header_value("Cookie");
-    const std::string token = request.get_param_value("t");
-    const std::string fetch_site = request.get_header_value("Sec-Fetch-Site");
-    const Admission admission =
-        Admit(gate_, {host, cookies, token, fetch_site, request.path == gate_.path});
-    Refuse(response, admission);
-    return admission == Admission::kAdmitted;
-  }
-
-  void AddFile(const char* name, std::string_view bytes, const char* type) {
-    http_.Get(gate_.path + name,
-              [bytes, type](const httplib::Request&, httplib::Response& response) {
-                response.set_content(bytes.data(), bytes.size(), type);
-              });
-  }
-
-  void StreamFeed(httplib::Response& response) {
-    const std::optional<Feed::Viewer> viewer = feed_.Enter();
-    if (!viewer) return Refuse(response, 503, "Too many browsers are looking: close a page.\n");
-    response.set_chunked_content_provider(
-        "text/event-stream",
-        [this, viewer = *viewer](std::size_t, httplib::DataSink& sink) mutable {
-          std::string text = feed_.Next(viewer, kSignOfLifeNs);
-          // Both sides see by it whether the other is still there.
-          if (text.empty()) text = ServerSentEvent("alive", "{}");
-          return sink.write(text.data(), text.size());
-        },
-        [this](bool) { feed_.Leave(); });
-  }
-
-  Feed& feed_;
-  Gate gate_;
-  Connections connections_;
-  httplib::Server http_;
-};
-
-PageServer::PageServer(Feed& feed) : server_(std::make_unique<Server>(feed)) {}
-PageServer::~PageServer() = default;
-
 absl::StatusOr<int> PageServer::Listen(const std::string& address, int port) {
-  return server_->Listen(address, port);
+  asio::error_code error;
+  const auto found =
+      tcp::resolver(io_).resolve(address, absl::StrCat(port), tcp::resolver::passive, error);
+  if (error) return absl::NotFoundError(error.message());
+  for (const auto& one : found) {
+    listener_ = tcp::acceptor(io_);
+    listener_.open(one.endpoint().protocol(), error);
+    if (!error) listener_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) listener_.bind(one.endpoint(), error);
+    if (!error) listener_.listen(tcp::acceptor::max_listen_connections, error);
+    if (!error) return listener_.local_endpoint(error).port();
+  }
+  return absl::UnavailableError(error.message());
 }
-std::string PageServer::Serve(const Gate& gate) { return server_->Serve(gate); }
+
+std::string PageServer::Serve(const Gate& gate) {
+  for (;;) {
+    places_.acquire();
+    asio::error_code error;
+    try {
+      auto connection = std::make_unique<Connection>();
+      listener_.accept(connection->socket(), error);
+      if (!error) {
+        ::fcntl(connection->socket().native_handle(), F_SETFD, FD_CLOEXEC);
+        std::thread([this, gate, connection = std::move(connection)]() mutable {
+          Converse(feed_, gate, *connection);
+          connection.reset();
+          places_.release();
+        }).detach();
+        continue;
+      }
+    } catch (const std::system_error&) {  // There is no descriptor, or no thread for it.
+      error = asio::error::no_descriptors;
+    }
+    places_.release();
+    const int why = error.value();
+    const bool passes =
+        why == EINTR || why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
+    if (!passes) listener_.close(error);
+    std::this_thread::sleep_for(kUntilListeningAgain);
+    if (passes) continue;
+    const absl::StatusOr<int> port = Listen(gate.bind, gate.port);
+    if (!port.ok()) return std::string(port.status().message());
+  }
+}
 
 }  // namespace mlxcomm::ctl

@@ -2,11 +2,15 @@
 // changes anything.
 //
 // Owner: the verb, until the process ends. Thread: one for each connection, as many as there may be;
-// further ones wait at the system. Memory: the library's.
+// further ones wait at the system. Memory: 16 KiB for each request.
 #pragma once
 
-#include <memory>
+#include <cstddef>
+#include <semaphore>
 #include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 
 #include "absl/status/statusor.h"
 
@@ -17,8 +21,7 @@ namespace mlxcomm::ctl {
 
 class PageServer {
  public:
-  explicit PageServer(Feed& feed);
-  ~PageServer();
+  explicit PageServer(Feed& feed) : feed_(feed) {}
 
   // The port, which is any that is free where 0 is asked for.
   absl::StatusOr<int> Listen(const std::string& address, int port);
@@ -26,8 +29,12 @@ class PageServer {
   std::string Serve(const Gate& gate);
 
  private:
-  class Server;
-  std::unique_ptr<Server> server_;
+  static constexpr std::ptrdiff_t kConnectionsMax = 24;  // More than there may be viewers.
+
+  Feed& feed_;
+  asio::io_context io_;
+  asio::ip::tcp::acceptor listener_{io_};
+  std::counting_semaphore<kConnectionsMax> places_{kConnectionsMax};
 };
 
 }  // namespace mlxcomm::ctl

@@ -108,6 +108,33 @@ TEST(GateTest, FindsACookieByItsWholeName) {
   EXPECT_EQ(CookieIn("b", "b"), "");
 }
 
+TEST(GateTest, ReadsWhatARequestSaysOfItself) {
+  const auto visit = ReadVisit(GateOf(),
+                               "GET /id/?x=1&t=abc&y HTTP/1.1\r\nhOST:127.0.0.1:7480\r\n"
+                               "Cookie: a=1; b=2\r\nX: t=no\r\nSec-Fetch-Site:\t none\r\n");
+  ASSERT_TRUE(visit.has_value());
+  EXPECT_EQ(visit->method, "GET");
+  EXPECT_EQ(visit->path, "/id/");
+  EXPECT_EQ(visit->token, "abc");
+  EXPECT_EQ(visit->host, "127.0.0.1:7480");
+  EXPECT_EQ(visit->cookies, "a=1; b=2");
+  EXPECT_EQ(visit->fetch_site, "none");
+  EXPECT_TRUE(visit->opens_page);
+  const auto other = ReadVisit(GateOf(), "HEAD /id/page.js HTTP/1.0\r\n");
+  ASSERT_TRUE(other.has_value());
+  EXPECT_EQ(other->path, "/id/page.js");
+  EXPECT_TRUE(other->token.empty() && other->host.empty());
+  EXPECT_FALSE(other->opens_page);
+}
+
+TEST(GateTest, ReadsNothingOfWhatIsNoRequest) {
+  for (const char* head :
+       {"", "\r\n", "GET\r\n", "GET /id/\r\n", "GET  HTTP/1.1\r\n", "GET id HTTP/1.1\r\n",
+        "GET /id/ HTTP/2\r\n", "GET /id/ x HTTP/1.1\r\n", "GET /id/ HTTP/1.1\r\nHost\r\n",
+        "GET /id/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n", "\x16\x03\x01 / HTTP/1.1 \r\n\r\n"})
+    EXPECT_FALSE(ReadVisit(GateOf(), head).has_value()) << head;
+}
+
 TEST(GateTest, TellsLoopbackFromOtherAddresses) {
   for (const char* own : {"127.0.0.1", "127.1.2.3", "::1", "0:0:0:0:0:0:0:1", "localhost"})
     EXPECT_TRUE(IsLoopback(own)) << own;
