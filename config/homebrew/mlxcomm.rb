@@ -14,7 +14,6 @@ class Mlxcomm < Formula
   depends_on "nlohmann-json" => :build
   depends_on "pkgconf" => :build
   depends_on "abseil"
-  depends_on "cpp-httplib"
   depends_on "grpc"
   depends_on "highway"
   depends_on "isa-l"

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 LACKING = ["spdlog", "fmt", "hwy", "isal", "prometheus-cpp-core", "prometheus-cpp-pull", "civetweb",
-           "civetweb-cpp", "cpp-httplib"]
+           "civetweb-cpp"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="on macOS delocate does it")
 
 
