@@ -1,7 +1,5 @@
 #include "daemon/control/answer_budget.h"
 
-#include <bit>
-
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
@@ -18,13 +16,8 @@ Failure AnswerBudget::Take(uid_t uid, std::uint64_t bytes) {
     return {};
   }
   if (bytes > kBytesPerUserMax || held->second > kBytesPerUserMax - bytes) {
-    // The first, and then ever fewer of them.
-    if (std::has_single_bit(++refused_)) {
-      spdlog::warn(
-          "refused an answer of {} bytes to user {}, whose processes have not taken {} bytes: {} "
-          "so far",
-          bytes, uid, held->second, refused_);
-    }
+    spdlog::warn("user {}: refused an answer of {} bytes, as its processes have not taken {} bytes",
+                 uid, bytes, held->second);
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("processes of user ", uid, " have not taken ", held->second,
                          " bytes of their answers, and this one has ", bytes,
@@ -41,11 +34,6 @@ void AnswerBudget::GiveBack(uid_t uid, std::uint64_t bytes) {
   const auto held = held_.find(uid);
   held->second -= bytes;
   if (held->second == 0) held_.erase(held);
-}
-
-std::uint64_t AnswerBudget::refused() const {
-  const std::lock_guard lock(mutex_);
-  return refused_;
 }
 
 }  // namespace mlxcomm::control

@@ -37,13 +37,11 @@ class AnswerBudget {
   // RESOURCE_EXHAUSTED: with the others of this user it would be too much.
   Failure Take(uid_t uid, std::uint64_t bytes);
   void GiveBack(uid_t uid, std::uint64_t bytes);
-  std::uint64_t refused() const;
 
  private:
   const Charge charge_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<uid_t, std::uint64_t> held_;  // Bytes; none is 0.
-  std::uint64_t refused_ = 0;
 };
 
 }  // namespace mlxcomm::control

@@ -254,10 +254,8 @@ void ConnectionRelay::Leave(Connection& connection, bool closes) {
 
 void ConnectionRelay::Report(const Connection& connection, EndReason reason) {
   ++ended_[static_cast<std::size_t>(reason)];
-  if (++ended_in_second_ <= kEndsLoggedPerSecond) {
-    spdlog::warn("ended the control connection of process {} of user {}: {}", connection.pid,
-                 connection.uid, Describe(reason, UnreadTimeoutNs(connection)));
-  }
+  spdlog::warn("user {}: ended the control connection of process {}: {}", connection.uid,
+               connection.pid, Describe(reason, UnreadTimeoutNs(connection)));
   ReleaseMemorySoon();
 }
 
@@ -267,10 +265,6 @@ void ConnectionRelay::ReleaseMemorySoon() {
   second_.async_wait([this](const asio::error_code& cancelled) {
     if (cancelled) return;
     releases_soon_ = false;
-    const std::uint64_t ended = std::exchange(ended_in_second_, 0);
-    if (ended > kEndsLoggedPerSecond) {
-      spdlog::warn("ended {} more control connections", ended - kEndsLoggedPerSecond);
-    }
     platform::ReleaseFreeMemory();
   });
 }

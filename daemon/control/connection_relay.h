@@ -42,7 +42,6 @@ class ConnectionRelay {
   // may be a stream of events whose reader pauses: it has kOneCallPatience times as long.
   static constexpr std::uint64_t kUnreadTimeoutNs = 10'000'000'000;
   static constexpr std::uint64_t kOneCallPatience = 60;
-  static constexpr std::uint32_t kEndsLoggedPerSecond = 5;
   static constexpr std::size_t kOpenCallsMany = 4;
 
   explicit ConnectionRelay(std::uint64_t unread_timeout_ns = kUnreadTimeoutNs);
@@ -87,7 +86,6 @@ class ConnectionRelay {
   std::array<std::atomic<std::uint64_t>, kEndReasons> ended_{};
   asio::steady_timer second_;  // From the first end on.
   bool releases_soon_ = false;
-  std::uint64_t ended_in_second_ = 0;
   std::thread thread_;
 };
 

@@ -164,7 +164,7 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   const auto credentials = queue::FindPeer(socket.native_handle());
   const int unknown = credentials ? 0 : errno;
   if (const Failure full = MaySayHello(credentials); !full.ok()) {
-    Refuse(socket, full, credentials ? credentials->pid : 0);
+    Refuse(socket, full, credentials);
     co_return;
   }
   const uid_t uid = credentials ? credentials->uid : ~uid_t{0};
@@ -195,7 +195,7 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   }
   --hellos_;
   if (--hellos_of_[uid] == 0) hellos_of_.erase(uid);
-  if (!failure.ok()) Refuse(socket, failure, credentials ? credentials->pid : 0);
+  if (!failure.ok()) Refuse(socket, failure, credentials);
 }
 
 Failure Acceptor::CheckWelcome(const queue::ClientHello& hello,
@@ -227,7 +227,8 @@ Failure Acceptor::CheckWelcome(const queue::ClientHello& hello,
   return {};
 }
 
-void Acceptor::Refuse(LocalStream::socket& socket, const Failure& failure, pid_t pid) {
+void Acceptor::Refuse(LocalStream::socket& socket, const Failure& failure,
+                      const std::optional<queue::PeerCredentials>& who) {
   ++refused_;
   queue::DaemonHello answer{};
   answer.magic = queue::kDaemonHelloMagic;
@@ -237,21 +238,8 @@ void Acceptor::Refuse(LocalStream::socket& socket, const Failure& failure, pid_t
   // Best effort: a process that does not even read the refusal has gone.
   (void)queue::SendWithDescriptors(socket.native_handle(), &answer, sizeof answer, nullptr, 0,
                                    kRefusalTimeoutNs);
-  LogRefusal(failure, pid);
-}
-
-void Acceptor::LogRefusal(const Failure& failure, pid_t pid) {
-  if (++refused_in_window_ <= kRefusalsLoggedPerSecond) {
-    spdlog::warn("refused local process {}: {}", pid, failure.message);
-  }
-  if (refused_in_window_ != 1) return;
-  window_.expires_after(std::chrono::seconds(1));
-  window_.async_wait([this](const asio::error_code& cancelled) {
-    if (cancelled) return;
-    const std::uint64_t refused = std::exchange(refused_in_window_, 0);
-    if (refused <= kRefusalsLoggedPerSecond) return;
-    spdlog::warn("refused {} more local processes", refused - kRefusalsLoggedPerSecond);
-  });
+  spdlog::warn("user {}: refused process {}: {}", who ? absl::StrCat(who->uid) : "unknown",
+               who ? who->pid : 0, failure.message);
 }
 
 }  // namespace mlxcomm::intake

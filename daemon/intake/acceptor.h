@@ -61,7 +61,6 @@ class Acceptor {
   static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
-  static constexpr std::uint32_t kRefusalsLoggedPerSecond = 5;
 
   Acceptor(asio::io_context& io, AcceptorOptions options, HelloListener& listener)
       : io_(io),
@@ -69,8 +68,7 @@ class Acceptor {
         listener_(listener),
         file_(options_.socket_path, options_.all_users),
         acceptor_(io),
-        users_(io, options_.users, options_.lookup),
-        window_(io) {}
+        users_(io, options_.users, options_.lookup) {}
   ~Acceptor() { Stop(); }
 
   // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced. With the
@@ -107,8 +105,8 @@ class Acceptor {
   // Empty: accepted.
   Failure CheckWelcome(const queue::ClientHello& hello,
                        const queue::PeerCredentials& credentials) const;
-  void Refuse(LocalStream::socket& socket, const Failure& failure, pid_t pid);
-  void LogRefusal(const Failure& failure, pid_t pid);
+  void Refuse(LocalStream::socket& socket, const Failure& failure,
+              const std::optional<queue::PeerCredentials>& who);
 
   asio::io_context& io_;
   AcceptorOptions options_;
@@ -123,8 +121,6 @@ class Acceptor {
   std::map<uid_t, std::uint32_t> hellos_of_;
   UserDirectory users_;
   std::atomic<std::uint64_t> refused_{0};
-  asio::steady_timer window_;  // One second of refusals, from the first of them.
-  std::uint64_t refused_in_window_ = 0;
 };
 
 }  // namespace mlxcomm::intake

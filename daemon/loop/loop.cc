@@ -341,25 +341,33 @@ void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) 
   node_->OnSessionOpened(session, {static_cast<std::uint64_t>(peer.pid), peer.user.name, is_tool});
   if (peer.role == queue::ProcessRole::kLauncher) launchers_.insert(session);
   if (is_tool) return;
-  clients_[session] = peer.pid;
+  const Client& client = clients_[session] = {peer.pid, peer.user.name};
   ++clients_seen_;
   if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
     fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
                         [pages = intake_->PagesOf(session)] { return pages->Keep(); }});
   }
-  spdlog::debug("client {} attached (session {})", peer.pid, session);
+  Tell(client, "process_attached", "has attached");
+}
+
+void Loop::Tell(const Client& client, const char* kind, std::string text) {
+  OnEvent({.kind = kind,
+           .object = absl::StrCat("process ", client.pid),
+           .text = std::move(text),
+           .user = client.user});
 }
 
 void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
   const std::string text(why.message());
   if (const auto client = clients_.find(session); client != clients_.end()) {
-    spdlog::info("client {} has gone: {}", client->second, text);
+    std::string told = absl::StrCat("has gone: ", text);
     const intake::CopiedResults copied = intake_->ResultsCopiedBy(session);
     if (copied.results > 0) {
-      spdlog::info(
-          "client {} says that it copied {} results ({} bytes) out of shared memory, in {} ms",
-          client->second, copied.results, copied.bytes, copied.nanoseconds / 1'000'000);
+      absl::StrAppend(&told, "; it says that it copied ", copied.results, " results (",
+                      copied.bytes, " bytes) out of shared memory, in ",
+                      copied.nanoseconds / 1'000'000, " ms");
     }
+    Tell(client->second, "process_gone", std::move(told));
     clients_.erase(client);
   }
   launchers_.erase(session);

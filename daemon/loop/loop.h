@@ -194,6 +194,13 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
   Failure Stopping() const;
 
+  struct Client {
+    pid_t pid = 0;
+    std::string user;
+  };
+  // As an event: anybody may attach and leave as often as it likes.
+  void Tell(const Client& client, const char* kind, std::string text);
+
   asio::io_context& io_;
   LoopOptions options_;
   record::FlightRecorder& recorder_;
@@ -220,7 +227,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   // A private daemon ends this long after its last client.
   static constexpr std::uint64_t kLingerNs = 1'000'000'000;
   std::uint64_t useless_since_ns_ = collective::kNever;
-  std::map<intake::SessionId, pid_t> clients_;              // That are there.
+  std::map<intake::SessionId, Client> clients_;             // That are there.
   std::set<intake::SessionId> launchers_;                   // Likewise.
   std::map<std::uint64_t, platform::SharedSegment> pages_;  // By group: what its ranks share.
   std::thread looking_;                                     // Examines the machine.

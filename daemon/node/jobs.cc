@@ -459,8 +459,8 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
     }
     return RefuseWorld(group, members, failure);
   }
-  spdlog::info("job {} of user {} is formed: {} ranks, group {}", job.name,
-               job.user.empty() ? "(shared)" : job.user, members.size(), group);
+  spdlog::info("user {}: job {} is formed: {} ranks, group {}",
+               job.user.empty() ? "(shared)" : job.user, job.name, members.size(), group);
   OnGroupMade(group);
   story_.OnJobFormed(job, static_cast<std::uint32_t>(members.size()), group);
   for (const SessionId session : sessions) {

@@ -13,14 +13,76 @@
 #include <string_view>
 #include <utility>
 
+#include <google/protobuf/message_lite.h>
+#include <grpc/support/log.h>
+#include <grpcpp/version_info.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
+#include "daemon/process/log_limit.h"
 #include "proto/system/file_descriptor.h"
+#include "proto/types/plain_text.h"
+
+// Since these releases both log by Abseil; before, each by itself.
+#define MLXCOMM_PROTOBUF_LOGS (GOOGLE_PROTOBUF_VERSION < 4022000)
+#define MLXCOMM_GRPC_LOGS (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
+#if MLXCOMM_PROTOBUF_LOGS
+#include <google/protobuf/stubs/logging.h>
+#endif
+#if __has_include("absl/log/log_sink_registry.h")
+#include "absl/log/globals.h"
+#include "absl/log/initialize.h"
+#include "absl/log/log_sink_registry.h"
+#define MLXCOMM_ABSEIL_LOGS
+#endif
 
 namespace mlxcomm {
+namespace {
+
+// A library's notes are for its developers.
+void Pass(std::size_t severity, std::string_view file, int line, std::string_view text) {
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::warn,
+                                                   spdlog::level::err, spdlog::level::critical};
+  spdlog::log(kLevels[severity], "library: {}:{}: {}", file.substr(file.rfind('/') + 1), line,
+              MakePrintable(text));
+}
+
+#if defined(MLXCOMM_ABSEIL_LOGS)
+class AbseilSink final : public absl::LogSink {
+  void Send(const absl::LogEntry& entry) override {
+    const std::string text(entry.text_message());
+    Pass(static_cast<std::size_t>(entry.log_severity()), std::string(entry.source_basename()),
+         entry.source_line(), text);
+  }
+};
+#endif
+
+// Else they would print them on standard error, wherever the log is.
+void TakeMessagesOfLibraries() {
+#if MLXCOMM_PROTOBUF_LOGS
+  google::protobuf::SetLogHandler(
+      [](google::protobuf::LogLevel level, const char* file, int line, const std::string& text) {
+        Pass(static_cast<std::size_t>(level), file, line, text);
+      });
+#endif
+#if MLXCOMM_GRPC_LOGS
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    Pass(args->severity == GPR_LOG_SEVERITY_ERROR ? 2 : 0, args->file, args->line, args->message);
+  });
+#endif
+#if defined(MLXCOMM_ABSEIL_LOGS)
+  static AbseilSink* sink = nullptr;  // For as long as others may log.
+  if (sink != nullptr) return;
+  absl::InitializeLog();
+  absl::SetStderrThreshold(absl::LogSeverityAtLeast::kFatal);
+  absl::AddLogSink(sink = new AbseilSink);
+#endif
+}
+
+}  // namespace
 
 // spdlog's own file sink cannot be reopened, and on a full disk it complains with every line; this one
 // says once, on standard error, that lines are lost, and in the file how many, when there is room.
@@ -90,6 +152,32 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
   std::uint64_t lost_ = 0;   // Lines since the last one that was written.
 };
 
+// What those who debug ask for is not limited, nor are the last words before the end.
+class LimitedSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LimitedSink(spdlog::sink_ptr to) : to_(std::move(to)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const bool is_limited =
+        message.level >= spdlog::level::info && message.level < spdlog::level::critical;
+    if (!is_limited) return to_->log(message);
+    const LogLimit::Verdict verdict =
+        limit_.Take({message.payload.data(), message.payload.size()}, platform::MonotonicNow());
+    if (verdict.left_out > 0) {
+      const std::string said =
+          absl::StrCat("left out ", verdict.left_out, " lines that begin with \"",
+                       std::string(verdict.source), "\": they were more than a log should have");
+      to_->log({message.time, {}, message.logger_name, spdlog::level::warn, said});
+    }
+    if (verdict.writes) to_->log(message);
+  }
+  void flush_() override { to_->flush(); }
+
+  const spdlog::sink_ptr to_;
+  LogLimit limit_;
+};
+
 absl::StatusOr<Log> Log::Open(const v1::LogConfig& config, const std::string& level) {
   ReopenedFile* file = nullptr;
   try {
@@ -101,9 +189,11 @@ absl::StatusOr<Log> Log::Open(const v1::LogConfig& config, const std::string& le
       file = made.get();
       sink = std::move(made);
     }
-    auto logger = std::make_shared<spdlog::logger>("mlxcommd", std::move(sink));
+    auto logger = std::make_shared<spdlog::logger>("mlxcommd",
+                                                   std::make_shared<LimitedSink>(std::move(sink)));
     logger->flush_on(spdlog::level::info);
     spdlog::set_default_logger(std::move(logger));
+    TakeMessagesOfLibraries();
   } catch (const spdlog::spdlog_ex& error) {
     return absl::FailedPreconditionError(
         absl::StrCat("log file ", config.file(), ": ", error.what(), " (set log { file })"));

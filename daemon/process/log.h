@@ -1,4 +1,5 @@
-// The log: level and place from the configuration (spdlog does the rest).
+// The log: level and place from the configuration, limits of log_limit.h (spdlog does the rest). Messages of
+// libraries are lines of it.
 //
 // Owner: main, for as long as the daemon lives. Thread: Open before others exist;
 // Reopen on the main thread, while others log. Memory: spdlog's.

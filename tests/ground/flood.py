@@ -30,12 +30,13 @@ def header(name, value):
     return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
-def call(method, token, stream, more=b""):
-    """The whole of a request without fields."""
+def call(method, token, stream, more=b"", request=b""):
+    """The whole of a request; without fields unless they are given."""
     block = (b"\x83\x86" + header(b":path", method) + header(b":authority", b"x") +
              header(b"content-type", b"application/grpc") + header(b"te", b"trailers") +
              header(b"mlxcomm-session-bin", token) + more)
-    return frame(HEADERS, block, END_HEADERS, stream) + frame(DATA, b"\0" * 5, END_STREAM, stream)
+    data = struct.pack(">BI", 0, len(request)) + request
+    return frame(HEADERS, block, END_HEADERS, stream) + frame(DATA, data, END_STREAM, stream)
 
 
 BEGINNING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS)
@@ -231,6 +232,29 @@ def closed_windows(path):
     connection.close()
 
 
+def not_utf8(path, count):
+    """Asks for the record of a job whose name is no text, as often as that, and reads each refusal."""
+    connection = Connection(path)
+    got = b""
+    for stream in range(1, min(2 * count, 1 << 31), 2):
+        connection.send(call(RECORD, connection.token, stream, request=b"\x0a\1\xff"), reads=False)
+        while not has_headers(got, stream):
+            select.select([connection.socket], [], [])
+            piece = connection.socket.recv(1 << 16)
+            assert piece, "the daemon has ended the connection"
+            got += piece
+        got = after_frames(got)
+    connection.close()
+
+
+def after_frames(answers):
+    """What is not a whole frame yet."""
+    at = 0
+    while at + 9 <= len(answers) and at + 9 + int.from_bytes(answers[at:at + 3], "big") <= len(answers):
+        at += 9 + int.from_bytes(answers[at:at + 3], "big")
+    return answers[at:]
+
+
 def has_headers(answers, stream):
     """Whether the answer to that call has begun."""
     at = 0
@@ -317,6 +341,8 @@ def main():
         never_read(path, count)
     elif kind in ASKED:
         ask_again(path, count, ASKED[kind])
+    elif kind == "not_utf8":
+        not_utf8(path, count)
     elif kind == "leave_unsent":
         leave_unsent(path, count)
     elif kind == "half_frames":

@@ -9,6 +9,7 @@ connects   connects that say nothing, all at once and then closed
 With the cluster's key in LAB_KEY, a neighbour whose daemon has gone mad, proved and introduced:
 frames      garbage instead of frames        cutoff     a frame that ends in its payload
 toolong     a frame that says it has 4 GiB   beyond     frames far ahead of their turn
+unreadable  HOW_MANY messages that cannot be read
 """
 
 import hashlib
@@ -34,6 +35,7 @@ INTRODUCTION = struct.Struct("<QQQQ64s32s")  # Then the MAC.
 FRAME = struct.Struct("<IBBHIIQQQQIIIIQQ")
 FRAME_MAGIC = 0x46434c4d
 CONTROL, DATA = 4, 6
+CLUSTER = os.environ.get("LAB_CLUSTER", "lab").encode()
 
 
 def derived(key, label):
@@ -46,7 +48,7 @@ def cluster_key():
     return bytes.fromhex(pathlib.Path(os.environ["LAB_KEY"]).read_text(encoding="ascii"))
 
 
-def greeting(version=VERSION, cluster=b"lab"):
+def greeting(version=VERSION, cluster=CLUSTER):
     key_id = derived(cluster_key(), b"id")[:8]
     return GREETING.pack(MAGIC, version, PLAIN_WILL_DO, cluster, key_id, bytes(8), os.urandom(32))
 
@@ -188,6 +190,14 @@ def go_mad(address, what):
         until_closed(connection)
 
 
+def write_unreadable(address, count):
+    with become_neighbour(address) as connection:
+        for sequence in range(1, 1 + count):
+            connection.sendall(frame(CONTROL, sequence, 1, b"\xff"))
+        connection.shutdown(socket.SHUT_WR)
+        until_closed(connection)
+
+
 def main():
     host, _, port = sys.argv[1].rpartition(":")
     address = sys.argv[1] if sys.argv[1].startswith("/") else (host, int(port))
@@ -195,8 +205,9 @@ def main():
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if what in ("loris", "connects"):
-        {"loris": loris, "connects": connects}[what](address, count)
+    whole = {"loris": loris, "connects": connects, "unreadable": write_unreadable}
+    if what in whole:
+        whole[what](address, count)
     else:
         for turn in range(count):
             if what == "garbage":

@@ -63,12 +63,9 @@ std::string Circuits::Through(const std::vector<NodeId>& way) const {
   return text;
 }
 
-// The first of them say what is wrong; a flood of them must not fill the log.
 void Circuits::CountViolation(const NodeId& neighbour, const char* what) {
-  constexpr std::uint64_t kLogged = 16;
-  if (++violations_ > kLogged) return;
-  spdlog::error("node {} sent {}{}", port_.NameOf(neighbour), what,
-                violations_ == kLogged ? "; further ones are only counted" : "");
+  ++violations_;
+  spdlog::error("node {} sent {}", port_.NameOf(neighbour), what);
 }
 
 bool Circuits::MayCross(const NodeId& neighbour) const {

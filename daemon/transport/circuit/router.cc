@@ -70,11 +70,9 @@ void Router::OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
 void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload) {
   const std::optional<Advertisement> told = Decode(payload);
   if (!told.has_value()) {
-    constexpr std::uint64_t kLogged = 16;
-    if (++violations_ > kLogged) return;
-    return spdlog::error("node {} tells of neighbours in a way that breaks a bound{}",
-                         table_.NameOf(neighbour),
-                         violations_ == kLogged ? "; further ones are only counted" : "");
+    ++violations_;
+    return spdlog::error("node {} tells of neighbours in a way that breaks a bound",
+                         table_.NameOf(neighbour));
   }
   switch (table_.Take(*told)) {
     case RouteTable::Verdict::kNewer: return Flood(*told, &neighbour);

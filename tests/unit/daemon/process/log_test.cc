@@ -11,6 +11,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "mlxcomm/v1/diagnostics.pb.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace mlxcomm::log_test {
@@ -57,14 +58,34 @@ TEST_F(LogTest, CommandLineLevelOverridesTheConfigurations) {
   EXPECT_THAT(TextOf(config_.file()), HasSubstr("loud"));
 }
 
+// Why: anybody can send what libprotobuf complains about, and it would print that on standard error.
+TEST_F(LogTest, HasTheMessagesOfLibraries) {
+  ASSERT_TRUE(Log::Open(config_, "").ok());
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(v1::FlightRecordRequest().ParseFromString("\x0a\x01\xff"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("[error] library: "));
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("UTF-8"));
+}
+
+TEST_F(LogTest, SaysWhatItHasLeftOutOfAFlood) {
+  ASSERT_TRUE(Log::Open(config_, "debug").ok());
+  for (int i = 0; i < 1000; ++i) spdlog::warn("user ann: refused {}", std::string(200, 'x'));
+  EXPECT_LT(TextOf(config_.file()).size(), 40'000U);
+  for (int i = 0; i < 1000; ++i) spdlog::debug("user ann: what is asked for, {}", i);
+  spdlog::warn("user bob: refused");
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("what is asked for, 999"));
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("user bob: refused"));
+}
+
 // Why: log rotation moves the file aside and asks for a new one. Others log meanwhile, and no line
 // may be lost or torn.
 TEST_F(LogTest, GoesOnInANewFileWhenTheOldOneIsMovedAside) {
   constexpr int kLines = 2000;
-  auto log = Log::Open(config_, "");
+  auto log = Log::Open(config_, "debug");
   ASSERT_TRUE(log.ok());
-  std::thread writer([] {
-    for (int i = 0; i < kLines; ++i) spdlog::info("line {} ends", i);
+  std::thread writer([] {  // At a level that has no limit.
+    for (int i = 0; i < kLines; ++i) spdlog::debug("line {} ends", i);
   });
   std::string all;
   for (int i = 0; i < 5; ++i) {
