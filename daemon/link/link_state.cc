@@ -232,7 +232,9 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   if (absl::Status status = MayAdd(*rail, path, theirs, told); !status.ok()) return status;
   const bool goes_on = GoesOnWith(theirs);
   if (!goes_on) {
-    const absl::Status may = MayTake(peer.incarnation, rail->Snapshot().remote_address, now_ns);
+    v1::RailStatus row;
+    rail->Describe(row);
+    const absl::Status may = MayTake(peer.incarnation, row.remote_address(), now_ns);
     if (!may.ok()) return may;
   }
   if (goes_on &&

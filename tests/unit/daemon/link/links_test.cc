@@ -305,7 +305,7 @@ TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
   EXPECT_THAT(Of(0).up, ElementsAre(110));
   EXPECT_NE(first->ends[0], nullptr);
   EXPECT_EQ(Of(0).same_ids, 1);  // Said once, and shown by status.
-  EXPECT_GT(LinksOf(0).Snapshot().at(0).same_id_ns, 0u);
+  EXPECT_TRUE(StatusOfLinks(LinksOf(0)).at(0).has_same_id_ms_ago());
 }
 
 // Why: what a dialer has written before the two agreed on sessions elsewhere is stale; believing it
