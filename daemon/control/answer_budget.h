@@ -5,8 +5,7 @@
 //     └─ would be too much ─▶ refused
 //
 // Only refusals cost an honest process something, and a process that takes its answers holds them for
-// milliseconds. Each call has a price, which slows the next requests of its user: what it costs to answer one,
-// and more for each byte of the answer.
+// milliseconds. Each call has a price, and each byte of its answer: they slow its user's next requests.
 //
 // Owner: DiagnosticsCalls. Thread: any, with a lock. Memory: a number for each user that holds something.
 #pragma once

@@ -6,11 +6,10 @@
 //                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
 //
 // An unknown process costs one socket and one small frame until the deadline; at most kHellosMax hellos
-// are open at once, kHellosPerUserMax of one user, and kHellosKept besides of root and the daemon's own user. At
-// most kAcceptsPerTurn are accepted before the next OnTurn(), so that a flood does not hold up the loop.
-// Refusals beyond a few a second are summed up in one log line.
+// are open at once, kHellosPerUserMax of one user, and kHellosKept more of root and the daemon's own user.
+// At most kAcceptsPerTurn are accepted before the next OnTurn(), so that a flood does not hold up the loop.
 //
-// Owner: Intake. Thread: the loop's; refused() from any. Memory: so many hellos. The io_context
+// Owner: Intake. Thread: the loop's; refused() from any. Memory: these hellos. The io_context
 // must not run again once the acceptor has been destroyed.
 #pragma once
 

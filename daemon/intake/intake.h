@@ -9,8 +9,8 @@
 // README.md, Intake, says how what a client writes into shared memory is checked.
 //
 // Owner: Daemon. Thread: the loop's; Find() and counters() from any, so what Find() reads has a mutex.
-// Memory: at most clients_max + kToolsMax + kToolsKept sessions, their arenas and queues until ReleaseMemory(), and what
-// the acceptor has. The io_context must not run again afterwards.
+// Memory: at most clients_max + kToolsMax + kToolsKept sessions, their arenas and queues until
+// ReleaseMemory(), and what the acceptor has. The io_context must not run again afterwards.
 #pragma once
 
 #include <atomic>

@@ -35,7 +35,7 @@ void WriteRank(const OwnState& own, std::uint64_t group, collective::RankActivit
   wait.set_age_ms(rank.operation_age_ms());
 }
 
-// `told` is the job itself, or a group of it, of which only ranks that are busy are told.
+// `told` is the job itself, or a group of it, of which only busy ranks are described.
 template <typename Told>
 void WriteGroup(const OwnState& own, const collective::Group& group, Told& told,
                 v1::JobStatus& job) {

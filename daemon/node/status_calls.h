@@ -1,8 +1,7 @@
-// The status calls, of this node's callers and of other nodes. All that come within kRoundNs share one round, so
-// that nobody can have more than 20 written in a second:
+// The status calls of this node's callers and of other nodes. All that come within kRoundNs share one round:
 //
 //   Ask, OnQuery ─▶ next round ─▶ own part, written in slices ─▶ StatusAnswer to the nodes that asked
-//                                         └─▶ StatusQuery to each node ─▶ parts, node lost, or too late ─▶ callers
+//           └─▶ StatusQuery to each node ─▶ parts, node lost, or too late ─▶ callers
 //
 // A round begins after its last caller has asked, so no caller gets what was true before.
 //

@@ -156,7 +156,8 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
     process = launch("-n", 2, "--", sys.executable, "-S", "size.py", cwd=tmp_path,
                      environment={"PYTHONPATH": sysconfig.get_path("platlib")})
     assert process.finish() == 1, process.lines
-    assert process.lines[-1].endswith("did not load mlxcomm as it started: run the ranks without -S, -I and -E")
+    why = "did not load mlxcomm as it started: run the ranks without -S, -I and -E"
+    assert process.lines[-1].endswith(why)
 
 
 # Why: a program that does not use mx.distributed, such as `python -m mlx_lm generate`, is right by itself.

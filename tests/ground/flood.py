@@ -289,8 +289,8 @@ def leave_unsent(path, count):
 
 
 def ask_again(path, count, method):
-    """As many calls of the method as there may be on each connection, again as soon as they are answered, until
-    the input ends."""
+    """As many calls of the method as there may be on each connection, again as soon as they are answered,
+    until the input ends."""
     connections = {one.socket.fileno(): one for one in (Connection(path) for _ in range(count))}
     streams, left = dict.fromkeys(connections, 1), dict.fromkeys(connections, b"")
     poll = select.poll()

@@ -102,8 +102,9 @@ void Questions::AskStatus(Host& host) {
         }
         return WrongInStatus(name, node::MergeStatus(*parts));
       });
-  host.daemon()->Post(
-      [answer = std::move(answer)](node::Node& node) mutable { node.Status({}, std::move(answer)); });
+  host.daemon()->Post([answer = std::move(answer)](node::Node& node) mutable {
+    node.Status({}, std::move(answer));
+  });
 }
 
 void Questions::AskPing(Host& host) {

@@ -13,7 +13,7 @@ import sys
 import pytest
 from test_users import ANN, BOB, Users
 
-from conftest import Process, wait_until
+from conftest import PATIENCE, Process, wait_until
 from ground import flood
 from ground.daemon_resources import MIB, Resources, expect_given_back
 
@@ -187,8 +187,9 @@ def test_root_has_places_that_no_user_takes(victim):
     for user in users:
         victim.start_flood("half_frames", 16, user).wait_for("open")
     assert victim.status()
-    done = subprocess.run([str(victim.public / "mlxcommctl"), "doctor", "--json", "--socket", victim.socket(0)],
-                          capture_output=True, text=True, user=70005, group=70005, extra_groups=[], cwd="/")
+    ask = [str(victim.public / "mlxcommctl"), "doctor", "--json", "--socket", victim.socket(0)]
+    done = subprocess.run(ask, capture_output=True, text=True, user=70005, group=70005, extra_groups=[],
+                          cwd="/", timeout=PATIENCE)
     [finding] = [one for one in json.loads(done.stdout)["findings"] if one["code"] == "MC101"]
     assert "refuses: it serves 64 tools already" in finding["found"], finding
     assert finding["remedy"].startswith("do what it says"), finding

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import mlx.core as mx

@@ -55,7 +55,8 @@ TEST_F(JobHistoryTest, NamesNoRankWhereTheFailureNamesNoneOrOneThatIsNotThere) {
   const collective::GroupLayout layout = TwoRanks();
   for (const std::int32_t rank : {kNoRank, 2, std::numeric_limits<std::int32_t>::min()}) {
     history.OnFormed(5, {"", "digits"}, 2);
-    history.OnFailed(5, {FailureCode::kMismatch, rank, "sum (check 00a1b2) and (check x)"}, &layout);
+    history.OnFailed(5, {FailureCode::kMismatch, rank, "sum (check 00a1b2) and (check x)"},
+                     &layout);
     history.OnRemoved(5, kSecond);
     EXPECT_FALSE(At(kSecond)[0].has_rank()) << rank;
     EXPECT_EQ(At(kSecond)[0].code(), "MISMATCH");
