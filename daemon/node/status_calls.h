@@ -38,6 +38,17 @@ struct StatusCaller {
   bool sees_all = false;
 };
 
+// The calls that share one query.
+struct StatusRound {
+  std::vector<std::pair<std::string, std::unique_ptr<StatusAnswer>>> callers;  // With the user.
+  std::vector<std::pair<NodeId, std::uint64_t>> queries;
+  std::unique_ptr<OwnPart> part;
+  // Once the part is whole.
+  std::shared_ptr<StatusParts> parts;
+  std::vector<NodeId> awaited;
+  std::uint64_t deadline_ns = 0;
+};
+
 class StatusCalls {
  public:
   static constexpr std::size_t kCallsMax = 256;
@@ -64,15 +75,7 @@ class StatusCalls {
   void Clear();
 
  private:
-  struct Round {
-    std::vector<std::pair<std::string, std::unique_ptr<StatusAnswer>>> callers;  // With the user.
-    std::vector<std::pair<NodeId, std::uint64_t>> queries;
-    std::unique_ptr<OwnPart> part;
-    // Once the part is whole.
-    std::shared_ptr<StatusParts> parts;
-    std::vector<NodeId> awaited;
-    std::uint64_t deadline_ns = 0;
-  };
+  using Round = StatusRound;
   using Rounds = std::map<std::uint64_t, Round>;  // By query.
 
   Failure RoomFor(const StatusCaller& caller) const;

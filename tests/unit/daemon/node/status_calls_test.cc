@@ -39,8 +39,8 @@ class StatusCallsTest : public testing::Test {
   int slices_of_a_part = 1;
   StatusViewers viewers;
   Wire wire;
-  StatusCalls calls{wire, [this](OwnPart& part) { return Write(part); }};
   Heard<Parts> heard;
+  StatusCalls calls{wire, [this](OwnPart& part) { return Write(part); }};
 };
 
 TEST_F(StatusCallsTest, AnswersAtOnceWhereThereIsNobodyElse) {
@@ -119,6 +119,7 @@ TEST_F(StatusCallsTest, DescribesTheJobsThatItsCallersMaySee) {
   calls.OnTime(kNow + 2 * StatusCalls::kRoundNs);
   EXPECT_FALSE(viewers.all);
   EXPECT_TRUE(viewers.users.contains("cat"));
+  calls.Clear();  // Their answers refer to what ends here.
 }
 
 TEST_F(StatusCallsTest, HandsOutTheAnswersInTheOrderInWhichTheyCame) {
