@@ -305,18 +305,11 @@ bool Node::WriteOwnPart(OwnPart& part) {
 
 NodeMetrics Node::Metrics() {
   ReadClock();
+  meetings_.Harvest();
   NodeMetrics metrics;
   WriteNode(Own(), metrics.node);
-  std::map<JobId, std::pair<std::uint32_t, std::string>>
-      states;  // Of the main group that shrank last.
-  collectives_.ForEach([&](const collective::Group& group) {
-    const collective::GroupOrigin& origin = *membership_.OriginOf(group.id());
-    auto& state = states[origin.job];
-    if (origin.is_main && (state.second.empty() || origin.shrinks > state.first))
-      state = {origin.shrinks, group.failed() ? "failed" : "running"};
-  });
-  for (const auto& [job, state] : states) {
-    if (!state.second.empty()) ++metrics.jobs[state.second];
+  for (const auto& [job, groups] : GroupsByJob(Own())) {
+    if (groups.main != nullptr) ++metrics.jobs[StateOf(*groups.main)];
   }
   v1::StatusReply rest;
   WriteForming(Own(), rest);

@@ -41,7 +41,7 @@ void WriteGroup(const OwnState& own, const collective::Group& group, Told& told,
                 v1::JobStatus& job) {
   constexpr bool kIsJob = std::is_same_v<Told, v1::JobStatus>;
   told.set_size(group.layout().rank_count());
-  told.set_state(group.failed() ? "failed" : "running");
+  told.set_state(StateOf(group));
   if (group.failed()) told.set_detail(group.failure().message);
   for (collective::RankActivity& activity : group.Activity(own.now_ns)) {
     if (!activity.gone && (kIsJob || activity.busy))
@@ -107,11 +107,7 @@ void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
 
 // Every group is waited for, also a failed one that its ranks have not closed yet.
 void WriteDrain(const OwnState& own, v1::DrainStatus& drain) {
-  std::set<JobId> jobs;
-  own.collectives.ForEach([&](const collective::Group& group) {
-    jobs.insert(own.membership.OriginOf(group.id())->job);
-  });
-  drain.set_jobs(static_cast<std::uint32_t>(jobs.size()));
+  drain.set_jobs(static_cast<std::uint32_t>(GroupsByJob(own).size()));
   drain.set_left_ms(MsBetween(own.now_ns, own.jobs.drains_until_ns()));
 }
 
@@ -121,36 +117,38 @@ std::uint64_t MsBetween(std::uint64_t then_ns, std::uint64_t now_ns) {
   return (now_ns - std::min(now_ns, then_ns)) / 1'000'000;
 }
 
-// A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
-// which represents the job.
-JobsWriter::JobsWriter(const OwnState& own, const StatusViewers& viewers, v1::StatusReply& reply) {
-  struct Row {
-    int job = -1;
-    std::uint32_t shrinks = 0;
-  };
-  std::map<JobId, Row> rows;
-  std::vector<std::pair<const collective::Group*, Row*>> found;
+std::map<JobId, JobGroups> GroupsByJob(const OwnState& own) {
+  std::map<JobId, JobGroups> jobs;
   own.collectives.ForEach([&](const collective::Group& group) {
     const collective::GroupOrigin& origin = *own.membership.OriginOf(group.id());
-    Row& row = rows[origin.job];
-    if (origin.is_main) row.shrinks = std::max(row.shrinks, origin.shrinks);
-    found.emplace_back(&group, &row);
+    JobGroups& of_job = jobs[origin.job];
+    of_job.all.push_back(&group);
+    const auto shrinks = [&] { return own.membership.OriginOf(of_job.main->id())->shrinks; };
+    if (origin.is_main && (of_job.main == nullptr || origin.shrinks > shrinks()))
+      of_job.main = &group;
   });
+  return jobs;
+}
+
+const char* StateOf(const collective::Group& group) {
+  return group.failed() ? "failed" : "running";
+}
+
+JobsWriter::JobsWriter(const OwnState& own, const StatusViewers& viewers, v1::StatusReply& reply) {
   std::size_t listed = 0;
-  for (const auto& [group, row] : found) {
-    const collective::GroupOrigin& origin = *own.membership.OriginOf(group->id());
-    if (row->job < 0) {
-      row->job = reply.jobs_size();
-      reply.add_jobs()->set_name(origin.job.name);
-      reply.mutable_jobs(row->job)->set_user(origin.job.user);
-    }
-    if (!viewers.all && !viewers.users.contains(origin.job.user)) continue;
-    v1::JobStatus& job = *reply.mutable_jobs(row->job);
-    const bool is_main = origin.is_main && origin.shrinks == row->shrinks;
-    if (is_main || listed++ < kGroupsListedMax) {
-      groups_.push_back({group->id(), row->job, is_main});
-    } else {
-      job.set_groups_left_out(job.groups_left_out() + 1);
+  for (const auto& [id, of_job] : GroupsByJob(own)) {
+    const int place = reply.jobs_size();
+    v1::JobStatus& job = *reply.add_jobs();
+    job.set_name(id.name);
+    job.set_user(id.user);
+    if (!viewers.all && !viewers.users.contains(id.user)) continue;
+    for (const collective::Group* const group : of_job.all) {
+      const bool is_main = group == of_job.main;
+      if (is_main || listed++ < kGroupsListedMax) {
+        groups_.push_back({group->id(), place, is_main});
+      } else {
+        job.set_groups_left_out(job.groups_left_out() + 1);
+      }
     }
   }
 }

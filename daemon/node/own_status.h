@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +32,15 @@ struct OwnState {
 };
 
 inline constexpr std::size_t kGroupsListedMax = 64;
+
+// A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
+// which represents the job.
+struct JobGroups {
+  std::vector<const collective::Group*> all;
+  const collective::Group* main = nullptr;  // None: only groups split from it are here.
+};
+std::map<JobId, JobGroups> GroupsByJob(const OwnState& own);
+const char* StateOf(const collective::Group& group);
 
 // Whose jobs are described. Of the others' only the names are written, which are counted.
 struct StatusViewers {

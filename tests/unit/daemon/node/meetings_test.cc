@@ -322,6 +322,14 @@ TEST_F(OpenPageTest, StatusAndMetricsCountWhatTheRanksDidByThemselves) {
   EXPECT_LT(activity[0].status.operations_met(), tickets[0]) << "the first ones went to the daemon";
 }
 
+// Why: metrics were up to a second behind what ranks had done by themselves.
+TEST_F(OpenPageTest, MetricsCountWhatTheRanksHaveJustDone) {
+  now_ns += 200 * kMs;
+  node.Metrics();
+  node.collectives().ForEach(
+      [&](const auto& one) { EXPECT_EQ(one.Activity(0)[0].status.operations_done(), tickets[0]); });
+}
+
 // Why: a program may call, compute for long, and only then wait; its deadline counts from its call.
 TEST_F(OpenPageTest, ACallThatNobodyWaitsForIsTheDaemonsAfterASecond) {
   queue::SubmissionEntry entry = Sum(1);
