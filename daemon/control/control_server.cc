@@ -14,7 +14,6 @@
 #include <asio/thread_pool.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cluster/topology.h"
 #include "daemon/control/answer_budget.h"
 #include "daemon/control/answer_thread.h"
 #include "daemon/control/call_queue.h"
@@ -135,19 +134,19 @@ class StatusThread {
   std::optional<asio::thread_pool> pool_;  // Its remaining work is dropped at its end.
 };
 
-// The parts of a status have come: makes a `Reply` of them, on the other thread.
-template <typename Reply, typename Make>
+// The parts of a status have come: `give` answers with what it makes of them, on the other thread.
+template <typename Reply, typename Give>
 class MergedAnswer final : public node::StatusAnswer {
  public:
-  MergedAnswer(StatusThread& thread, std::unique_ptr<node::Answer<Reply>> answer, Make make)
-      : thread_(thread), answer_(std::move(answer)), make_(std::move(make)) {}
+  MergedAnswer(StatusThread& thread, std::unique_ptr<node::Answer<Reply>> answer, Give give)
+      : thread_(thread), answer_(std::move(answer)), give_(std::move(give)) {}
   void Succeed(const std::shared_ptr<const node::StatusParts>& parts) override {
     if (!thread_.Start()) {
       return answer_->Fail(
           {FailureCode::kResourceExhausted, kNoRank, "the daemon may start no thread: ask again"});
     }
-    thread_.Do([parts, answer = std::move(answer_), make = std::move(make_)] {
-      answer->Succeed(make(parts->merged()));
+    thread_.Do([parts, answer = std::move(answer_), give = std::move(give_)] {
+      give(parts->merged(), *answer);
     });
   }
   void Fail(const Failure& failure) override { answer_->Fail(failure); }
@@ -155,13 +154,13 @@ class MergedAnswer final : public node::StatusAnswer {
  private:
   StatusThread& thread_;
   std::unique_ptr<node::Answer<Reply>> answer_;
-  Make make_;
+  Give give_;
 };
 
-template <typename Reply, typename Make>
+template <typename Reply, typename Give>
 std::unique_ptr<node::StatusAnswer> Merged(StatusThread& thread,
-                                           std::unique_ptr<node::Answer<Reply>> answer, Make make) {
-  return std::make_unique<MergedAnswer<Reply, Make>>(thread, std::move(answer), std::move(make));
+                                           std::unique_ptr<node::Answer<Reply>> answer, Give give) {
+  return std::make_unique<MergedAnswer<Reply, Give>>(thread, std::move(answer), std::move(give));
 }
 
 class DiagnosticsCalls {
@@ -193,12 +192,13 @@ class DiagnosticsCalls {
     const auto who = IdentifyCaller(call);
     if (!who) return call.Refuse(RefuseStranger());
     const intake::User& user = who->peer.user;
-    AskForStatus(
-        user, Merged(merging_, call.MakeAnswer(), [user](const node::StatusParts::Merged& merged) {
-          v1::StatusReply reply = merged.status;
-          HideOthers(user, reply);
-          return reply;
-        }));
+    AskForStatus(user,
+                 Merged(merging_, call.MakeAnswer(), [user](const auto& merged, auto& answer) {
+                   if (MaySeeAll(user)) return answer.Succeed(merged.status);
+                   v1::StatusReply reply = merged.status;
+                   HideOthers(user, reply);
+                   answer.Succeed(reply);
+                 }));
   }
 
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
@@ -207,7 +207,7 @@ class DiagnosticsCalls {
     // Only nodes and cables, which all users see.
     AskForStatus(who->peer.user,
                  Merged(merging_, call.MakeAnswer(),
-                        [](const node::StatusParts::Merged& merged) { return merged.topology; }));
+                        [](const auto& merged, auto& answer) { answer.Succeed(merged.topology); }));
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {
