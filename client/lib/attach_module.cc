@@ -176,13 +176,10 @@ int Awaited(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t t
   v1::AwaitedReply reply;
   const ControlChannel::Ended end = attachment->channel.Call(
       "/mlxcomm.v1.Control/Awaited", request.SerializeAsString(), patience_ns, interrupt);
-  const bool told = Ok(end) && reply.ParseFromString(end.reply);
-  const bool in_circle = told && !reply.circle().empty();
-  std::snprintf(text, text_bytes, "%s",
-                in_circle ? reply.circle().c_str()
-                : told    ? reply.text().c_str()
-                          : "");
-  *ended = in_circle ? MLXCOMM_AWAITED_CIRCLE : told && reply.ended() ? 1 : 0;
+  if (!Ok(end) || !reply.ParseFromString(end.reply)) reply.Clear();
+  const bool is_circle = !reply.circle().empty();
+  std::snprintf(text, text_bytes, "%s", (is_circle ? reply.circle() : reply.text()).c_str());
+  *ended = is_circle ? MLXCOMM_AWAITED_CIRCLE : reply.ended();
   return end.status == ControlChannel::Status::kDeadlineExceeded && !end.interrupted ? 0 : 1;
 }
 

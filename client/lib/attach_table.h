@@ -60,11 +60,11 @@ struct mlxcomm_attach_table {
   /* Asks the daemon to end an operation, and waits at most patience_ns for its answer. Not 0: it
    * has answered. The operation's end comes as its completion. */
   int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns);
-  /* Whom an operation waits for (group 0: which job looks like the other half of the one that
-   * forms), as a text that is cut to fit, with a NUL; `ended`: 1 where it is no longer in flight, or
-   * its group has failed; MLXCOMM_AWAITED_CIRCLE where the text names ranks that wait for each
-   * other. Waits for the daemon's answer for at most patience_ns, or until interrupted. 0: the
-   * daemon has not answered in that time. */
+  /* Writes into `text` which ranks an operation is waiting for (group 0: which job looks like the
+   * other half of the one that is forming), cut to fit and ended by a NUL. Sets `ended` to 1 if the
+   * operation is no longer in flight or its group has failed, and to MLXCOMM_AWAITED_CIRCLE if the
+   * text names ranks that wait for each other. Waits at most patience_ns for the daemon's answer, or
+   * until interrupted. Returns 0 if the daemon has not answered in that time. */
   int (*awaited)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns,
                  struct mlxcomm_interrupt interrupt, char* text, size_t text_bytes, int* ended);
   /* Leave one group, or all: in order, or because of the fault that `why` names (NULL: in

@@ -17,7 +17,7 @@ namespace mlxcomm::client {
 namespace {
 
 // Reports now and then that a job is still forming; called as often as the waiting thread wakes.
-struct TellsOfForming {
+struct FormingReporter {
   mlxcomm_interrupt inner;
   const char* job;
   std::uint64_t began_ns;
@@ -36,7 +36,7 @@ struct TellsOfForming {
   }
 
   static int Asked(void* context) {
-    auto& self = *static_cast<TellsOfForming*>(context);
+    auto& self = *static_cast<FormingReporter*>(context);
     const std::uint64_t now = NowNs();
     if (now >= self.ask_ns) self.AskForOtherHalf(now);
     if (now >= self.tell_ns && !IsQuiet()) {
@@ -132,10 +132,10 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
   if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
   const std::uint64_t now = NowNs();
   const std::uint64_t ask_ns = named_by.empty() ? UINT64_MAX : now + kAskOtherHalfNs;
-  TellsOfForming tells{interrupt_, job, now, now + kTellAfterNs, ask_ns, *attach_, attachment_};
-  const int code =
-      attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
-                      named_by.c_str(), {TellsOfForming::Asked, &tells}, ListenFor(facts), &error);
+  FormingReporter reporter{interrupt_, job, now, now + kTellAfterNs, ask_ns, *attach_, attachment_};
+  const int code = attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
+                                   named_by.c_str(), {FormingReporter::Asked, &reporter},
+                                   ListenFor(facts), &error);
   if (code == MLXCOMM_OK && facts.members.size() != size) {
     Leave(nullptr);
     return OtherThanAsked("its size");

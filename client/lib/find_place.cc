@@ -76,7 +76,7 @@ constexpr Launcher kLaunchers[] = {
 // Files with one entry for each rank, as mlx.launch writes them.
 constexpr char kDevicesFile[] = "MLX_IBV_DEVICES";
 constexpr const char* kRankFiles[] = {"MLX_HOSTFILE", kDevicesFile};
-// Of rank 0, which may call itself otherwise than the others call it.
+// Variables with the address of rank 0, which may use another name for itself than the other ranks do.
 constexpr std::array<std::string_view, 2> kAddresses = {"MASTER_ADDR", "NCCL_HOST_IP"};
 constexpr std::size_t kOwnAddressesMax = 40;  // So that all fit into named_by.
 constexpr std::size_t kFileBytesMax = 16 << 20;
@@ -234,7 +234,7 @@ bool IsOfOneNode(std::string_view address) {
          host.starts_with("198.51.100.") || port == "0";
 }
 
-// By which names and addresses others may know this machine.
+// Returns the names and addresses by which other machines may know this one.
 std::set<std::string> OwnAddresses() {
   std::set<std::string> own;
   std::array<char, 256> text{};

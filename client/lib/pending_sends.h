@@ -17,7 +17,7 @@
 
 namespace mlxcomm::client {
 
-inline constexpr std::uint64_t kSendsMax = 256;  // Of the process.
+inline constexpr std::uint64_t kSendsMax = 256;  // The most pending sends of a process.
 
 // By MLXCOMM_SEND_BYTES, read once for the process; 64 MiB by default. 0: each send waits for its receiver.
 std::uint64_t SendBytesMax();

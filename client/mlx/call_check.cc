@@ -1,6 +1,5 @@
 #include "client/mlx/call_check.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>

@@ -25,8 +25,7 @@ inline constexpr std::size_t kCallsKept = 4096;
 // A place in the program that builds operations: made once, then the same object for each call.
 struct CallSite {
   CallSite(std::string function, std::string place, std::string name);
-  std::string function, place,
-      name;  // "all_sum", "train.py:41", and a name of the program's, or "".
+  std::string function, place, name;    // Such as "all_sum", "train.py:41", and "" or a name.
   std::uint64_t hash = 0, counter = 0;  // The counter is one for each function and name.
 };
 
@@ -40,17 +39,17 @@ struct CheckedCall {
   std::atomic<bool> evaluated{false};
 };
 
-// Of one group's calls, which all of its ranks count alike.
+// How many calls of a group were built and compared. All of its ranks count alike.
 struct CallNumbers {
-  std::unordered_map<std::uint64_t, std::uint64_t> built;  // By counter.
+  std::unordered_map<std::uint64_t, std::uint64_t> built;  // The key is a site's counter.
   std::uint64_t compared = 0;
 };
 
 // `values_every`: results that should be the same on all ranks are compared after this many; 0: never.
 void EnableCallChecks(std::uint64_t values_every);
 bool ChecksCalls();
-// For the operations that this thread builds next. What mx.compile traces is not `numbered`: how often it
-// does that follows from a rank's shapes.
+// Sets the place of the operations that this thread builds next. What mx.compile traces is not `numbered`,
+// because the number of traces depends on a rank's shapes.
 void SetCallSite(std::shared_ptr<const CallSite> site, bool numbered);
 // Where ChecksCalls(). `from`: the call of which it is a gradient or another transformation.
 std::shared_ptr<CheckedCall> NextCall(CallNumbers& numbers, const std::string& group,

@@ -26,8 +26,8 @@ struct Call {
   std::uint64_t timeout_ns = 0;
   // Evaluated before the operation, and not read.
   std::optional<mlx::core::array> after = std::nullopt;
-  std::shared_ptr<CheckedCall> from =
-      nullptr;  // Of what it is a gradient or another transformation.
+  // The call of which this one is a gradient or another transformation.
+  std::shared_ptr<CheckedCall> from = nullptr;
 
   std::uint32_t rank() const { return group == nullptr ? 0 : group->rank(); }
   std::uint32_t size() const { return group == nullptr ? 1 : group->size(); }

@@ -49,14 +49,14 @@ class LogLimit {
       return {};
     }
     const std::uint64_t left_out = std::exchange(source.left_out, 0);
-    const std::size_t bytes = line.size() + (left_out > 0 ? kTellingBytes : 0);
+    const std::size_t bytes = line.size() + (left_out > 0 ? kReportBytes : 0);
     source.paid_until_ns = std::max(source.paid_until_ns, now_ns) + bytes * kByteNs;
     return {true, found->first, left_out};
   }
 
  private:
   static constexpr std::uint64_t kByteNs = 1'000'000'000 / kBytesPerSecond;
-  static constexpr std::size_t kTellingBytes = 128;  // That lines were left out.
+  static constexpr std::size_t kReportBytes = 128;  // The line that says how many were left out.
 
   static std::string_view SourceOf(std::string_view line) {
     const std::size_t first = line.find(' ');

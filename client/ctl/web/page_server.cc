@@ -49,7 +49,7 @@ class Connection {
  public:
   tcp::socket& socket() { return socket_; }
 
-  // With the end of its last line. Empty: it has not come whole in time, or is too long.
+  // Returns the head with the end of its last line; empty if it is too long or does not come in time.
   std::string_view ReadHead() {
     constexpr std::string_view kEnd = "\r\n\r\n";
     const bool is_whole = Await(kHeadPatience, [&](auto handler) {
@@ -229,7 +229,7 @@ std::string PageServer::Serve(const Gate& gate) {
         }).detach();
         continue;
       }
-    } catch (const std::system_error&) {  // There is no descriptor, or no thread for it.
+    } catch (const std::system_error&) {  // The system has no descriptor or no thread left.
       error = asio::error::no_descriptors;
     }
     places_.release();
