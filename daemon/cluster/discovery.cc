@@ -73,17 +73,6 @@ Discovery::Key Discovery::KeyOf(const Port& port, const wire::DiscoveryHello& he
           std::string(fabric::TextOf(hello.interface_name))};
 }
 
-bool Discovery::Ration::Take(std::uint64_t now_ns) {
-  constexpr std::uint64_t kProofNs = 1'000'000'000 / kProofsPerSecond;
-  if (const std::uint64_t more = (now_ns - filled_ns) / kProofNs; more > 0) {
-    left = std::min(left + more, kProofsAtOnce);
-    filled_ns += more * kProofNs;
-  }
-  if (left == 0) return false;
-  --left;
-  return true;
-}
-
 // Strangers that say hello from one address use up one ration. Those that invent addresses use up all,
 // and a neighbour still has its own.
 bool Discovery::MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHello& claimed,
@@ -92,9 +81,9 @@ bool Discovery::MayCheck(Port& port, Neighbour* known, const wire::DiscoveryHell
   std::memcpy(halves.data(), claimed.address.data(), sizeof halves);
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
   const std::uint64_t mixed = ((halves[0] ^ port.salt) * kOdd ^ halves[1]) * kOdd;
-  Ration& ration = port.rations[(mixed ^ mixed >> 32) * kOdd >> 56];
+  platform::TokenBucket& ration = port.rations[(mixed ^ mixed >> 32) * kOdd >> 56];
   static_assert(kRationsMax == 256);
-  return ration.Take(now_ns) || (known != nullptr && known->ration.Take(now_ns));
+  return ration.TakeIfAny(1, now_ns) || (known != nullptr && known->ration.TakeIfAny(1, now_ns));
 }
 
 const HelloSeal* Discovery::SealOf(std::span<const std::uint8_t> datagram,

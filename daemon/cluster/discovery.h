@@ -17,6 +17,7 @@
 
 #include "daemon/cluster/interface_choice.h"
 #include "daemon/cluster/sealed_hello.h"
+#include "daemon/platform/token_bucket.h"
 #include "daemon/transport/fabric.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
@@ -56,20 +57,12 @@ class Discovery {
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
   // How many rations of proofs an interface has, and what each allows in a second, and at once.
   static constexpr std::size_t kRationsMax = 256;
-  static constexpr std::uint64_t kProofsPerSecond = 100;
-  static constexpr std::uint64_t kProofsAtOnce = 20;
+  static constexpr platform::Rate kProofs = {.burst = 20, .per_second = 100};
 
   struct Interface {
     std::string name;
     wire::AddressBytes address{};  // Link-local.
     std::uint16_t port = 0;        // Where this node listens on it.
-  };
-  // What may be checked of some sender's hellos.
-  struct Ration {
-    std::uint64_t left = kProofsAtOnce;
-    std::uint64_t filled_ns = 0;
-
-    bool Take(std::uint64_t now_ns);
   };
   struct Neighbour {
     NodeId id;
@@ -85,7 +78,8 @@ class Discovery {
     std::uint64_t sequence = 0;  // The highest so far, and which of the 64 up to it have come.
     std::uint64_t window = 0;
     std::array<std::uint64_t, 4> ended_incarnations{};
-    Ration ration;  // Used where strangers have left none of the address's.
+    // Used where strangers have left none of the address's.
+    platform::TokenBucket ration{kProofs};
 
     bool IsLost(std::uint64_t now_ns) const { return now_ns - heard_ns >= kLostNs; }
   };
@@ -140,7 +134,7 @@ class Discovery {
     std::uint64_t last_hello_ns = 0;
     std::vector<wire::HeardNode> to_repeat;
     std::uint64_t salt = 0;  // Nobody knows which addresses share a ration.
-    std::array<Ration, kRationsMax> rations;
+    std::vector<platform::TokenBucket> rations{kRationsMax, platform::TokenBucket(kProofs)};
     InterfaceFault fault;
     std::uint64_t fault_ns = 0;  // When that was seen last.
     std::uint64_t foreign_ns = 0;

@@ -272,7 +272,7 @@ TEST_F(DiscoveryTest, LooksAtSoManyOnlyAndSaysSoManyOnly) {
     Give(BytesOf(HelloOf(static_cast<std::uint16_t>(i), 1), seal_), static_cast<std::uint16_t>(i));
   }
   EXPECT_GE(one().counters().over_limit,
-            10'000 - Discovery::kRationsMax * Discovery::kProofsAtOnce);
+            10'000 - Discovery::kRationsMax * static_cast<std::size_t>(Discovery::kProofs.burst));
   EXPECT_THAT(one().Neighbours(), SizeIs(1));
   segments_.RunFor(1'000 * kMs);
   EXPECT_LE(segments_.said() - said, 60u);

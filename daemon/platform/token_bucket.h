@@ -1,0 +1,61 @@
+// How often something may happen, in virtual or real time.
+//
+// Owner and thread: the caller's.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace mlxcomm::platform {
+
+// `burst` times at once, and `per_second` from then on.
+struct Rate {
+  double burst = 0;
+  double per_second = 0;
+};
+
+class TokenBucket {
+ public:
+  explicit TokenBucket(Rate rate, std::uint64_t now_ns = 0)
+      : rate_(rate), tokens_(rate.burst), then_ns_(now_ns) {}
+
+  // Takes them if there are as many.
+  bool TakeIfAny(double tokens, std::uint64_t now_ns) {
+    Fill(now_ns);
+    if (tokens_ < tokens) return false;
+    tokens_ -= tokens;
+    return true;
+  }
+  // False: there were not as many. They are taken all the same, down to a limit: a caller that may not be
+  // refused can wait instead, for WaitNs().
+  bool Take(double tokens, std::uint64_t now_ns) {
+    Fill(now_ns);
+    tokens_ = std::max(tokens_ - tokens, -rate_.per_second * kDebtSecondsMax);
+    return tokens_ >= 0;
+  }
+  // Until what was taken too much has come in; 0: nothing was.
+  std::uint64_t WaitNs(std::uint64_t now_ns) {
+    Fill(now_ns);
+    return tokens_ >= 0 ? 0 : static_cast<std::uint64_t>(-tokens_ / rate_.per_second * 1e9) + 1;
+  }
+  bool IsFull(std::uint64_t now_ns) const { return At(now_ns) >= rate_.burst; }
+
+  // No caller has to wait longer than this.
+  static constexpr double kDebtSecondsMax = 5;
+
+ private:
+  double At(std::uint64_t now_ns) const {
+    const std::uint64_t past_ns = now_ns > then_ns_ ? now_ns - then_ns_ : 0;
+    return std::min(tokens_ + static_cast<double>(past_ns) / 1e9 * rate_.per_second, rate_.burst);
+  }
+  void Fill(std::uint64_t now_ns) {
+    tokens_ = At(now_ns);
+    then_ns_ = std::max(then_ns_, now_ns);
+  }
+
+  Rate rate_;
+  double tokens_;
+  std::uint64_t then_ns_;
+};
+
+}  // namespace mlxcomm::platform
