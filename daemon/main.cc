@@ -1,5 +1,7 @@
 // mlxcommd: reads its configuration, builds the daemon, waits for a signal, drains, or becomes
 // the program that follows.
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -116,6 +118,7 @@ int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == mlxcomm::platform::kTrialArgument) {
     return mlxcomm::platform::RunTrial(argv[2]);
   }
+  ::umask(::umask(022) | 022);  // Nothing of this daemon's is for everybody to change.
   const mlxcomm::Successor successor(argc, argv);
   mlxcomm::intake::Door door = mlxcomm::TakeDoor();
   mlxcomm::Options options;

@@ -5,6 +5,7 @@ import os
 import pathlib
 import pty
 import signal
+import stat
 import subprocess
 import sys
 
@@ -32,6 +33,21 @@ def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
         assert daemon.finish() == 0
         assert "stopped" in log.read_text()
         assert "stopped" not in (tmp_path / "old.log").read_text()
+    finally:
+        daemon.end()
+
+
+# Why: some shells and launchers have no umask, and the daemon refuses a folder that everybody may change.
+def test_starts_without_a_umask_and_nobody_may_change_what_it_makes(tmp_path):
+    state = tmp_path / "state"
+    daemon = Process([find_program("mlxcommd"), "--config",
+                      str(write_config(tmp_path))],
+                     preexec_fn=lambda: os.umask(0))
+    try:
+        daemon.wait_for("is ready")
+        assert [path for path in [state, *state.iterdir()] if path.stat().st_mode & stat.S_IWOTH] == []
+        daemon.signal(signal.SIGTERM)
+        assert daemon.finish() == 0
     finally:
         daemon.end()
 
