@@ -23,8 +23,6 @@ namespace {
 // No account's name begins like this.
 std::string NumberName(uid_t uid) { return absl::StrCat("#", uid); }
 
-bool MaySeeAll(uid_t uid) { return uid == 0 || uid == ::geteuid(); }
-
 // A group that does not exist (yet) has no members.
 absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::string& group) {
   if (group.empty()) return false;
@@ -36,11 +34,10 @@ absl::StatusOr<bool> IsIn(const platform::UserAccount& account, const std::strin
 
 // The system gives the same reason for too many threads and for too little room for their stacks.
 absl::Status NoThread(const std::string& why) {
-  const std::uint64_t memory = platform::AddressSpaceMax();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no thread: ", why, ": raise mlxcommd's limit of ",
-                   memory != 0 ? absl::StrCat("memory (ulimit -v: ", memory / 1024, " KiB)")
-                               : "threads (ulimit -u, TasksMax)"));
+  const std::string memory = platform::MemoryLimits();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no thread: ", why, ": raise mlxcommd's limit of ",
+      memory.empty() ? "threads (ulimit -u, TasksMax)" : absl::StrCat("memory (", memory, ")")));
 }
 
 }  // namespace
@@ -63,6 +60,8 @@ UserDirectory::~UserDirectory() {
   questions_->asker = nullptr;
   questions_->changed.notify_all();
 }
+
+bool MaySeeAll(uid_t uid) { return uid == 0 || uid == ::geteuid(); }
 
 absl::StatusOr<User> UserDirectory::AskSystem(uid_t uid, const UserOptions& options) {
   User user;

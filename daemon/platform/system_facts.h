@@ -16,6 +16,8 @@ std::uint64_t OpenFiles();     // This process's; 0: not known.
 void RaiseOpenFilesMax();
 // The limit of this process's address space (RLIMIT_AS); 0: none, or not known.
 std::uint64_t AddressSpaceMax();
+// The limits of this process's memory as a shell names them, "ulimit -v: 4096 KiB"; empty: there are none.
+std::string MemoryLimits();
 // Memory that this process may lock, as RDMA does with registered memory; 0: not limited, as for
 // root on Linux and all users on macOS, or not known.
 std::uint64_t LockedBytesMax();
