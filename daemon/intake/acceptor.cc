@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/system_facts.h"
 #include "proto/queue/descriptor_passing.h"
 
 namespace mlxcomm::intake {
@@ -121,11 +123,20 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
   accepts_ = false;
 }
 
-Failure Acceptor::MaySayHello(const std::optional<queue::PeerCredentials>& who) const {
-  const bool keeps = who && (who->uid == 0 || who->uid == ::geteuid());
+// A new descriptor is the lowest that is free.
+Failure Acceptor::MaySayHello(int descriptor,
+                              const std::optional<queue::PeerCredentials>& who) const {
+  const bool keeps = who && MaySeeAll(who->uid);
   if (keeps && hellos_ < kHellosMax + kHellosKept) return {};
-  const auto found = who ? hellos_of_.find(who->uid) : hellos_of_.end();
-  const bool fits = found == hellos_of_.end() || found->second < kHellosPerUserMax;
+  const std::uint64_t files = platform::OpenFilesMax();
+  const auto open = static_cast<std::uint64_t>(descriptor);
+  if (!keeps && files > 0 && open >= files - std::min(kFilesKept, files / 4)) {
+    return {FailureCode::kResourceExhausted, kNoRank,
+            absl::StrCat("mlxcommd may open ", files, " files and has ", open,
+                         ": raise its limit (ulimit -n, LimitNOFILE), or end some clients")};
+  }
+  const auto found = who ? users_hellos_.find(who->uid) : users_hellos_.end();
+  const bool fits = found == users_hellos_.end() || found->second.under_way < kHellosPerUserMax;
   if (!keeps && fits && hellos_ < kHellosMax) return {};
   return {FailureCode::kResourceExhausted, kNoRank,
           keeps || fits ? absl::StrCat(hellos_, " processes are saying hello already: try again")
@@ -138,6 +149,15 @@ asio::awaitable<void> Acceptor::LearnUser(uid_t uid, asio::steady_timer& deadlin
   users_.AwaitAnswer(uid, deadline);
   co_await deadline.async_wait(kTuple);
   users_.StopWaiting(uid, deadline);
+}
+
+asio::awaitable<void> Acceptor::KeepPace(uid_t uid) {
+  if (MaySeeAll(uid)) co_return;
+  platform::TokenBucket& sessions = users_hellos_[uid].sessions;
+  const std::uint64_t now_ns = platform::MonotonicNow();
+  if (sessions.Take(1, now_ns)) co_return;
+  asio::steady_timer turn(io_, std::chrono::nanoseconds(sessions.WaitNs(now_ns)));
+  co_await turn.async_wait(kTuple);
 }
 
 Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
@@ -163,13 +183,13 @@ Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
 asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   const auto credentials = queue::FindPeer(socket.native_handle());
   const int unknown = credentials ? 0 : errno;
-  if (const Failure full = MaySayHello(credentials); !full.ok()) {
+  if (const Failure full = MaySayHello(socket.native_handle(), credentials); !full.ok()) {
     Refuse(socket, full, credentials);
     co_return;
   }
   const uid_t uid = credentials ? credentials->uid : ~uid_t{0};
   ++hellos_;
-  ++hellos_of_[uid];
+  ++users_hellos_[uid].under_way;
   asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
   queue::ClientHello hello{};
   const auto first =
@@ -188,13 +208,17 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   } else {
     failure = CheckWelcome(hello, *credentials);
     if (failure.ok()) co_await LearnUser(uid, deadline);
+    if (failure.ok()) co_await KeepPace(uid);
     User user;
     if (failure.ok()) failure = CheckWelcome(hello, *credentials);  // It may be stopping by now.
     if (failure.ok()) failure = IdentifyUser(uid, user);
     if (failure.ok()) failure = listener_.OnHello(socket, hello, *credentials, user);
   }
   --hellos_;
-  if (--hellos_of_[uid] == 0) hellos_of_.erase(uid);
+  --users_hellos_[uid].under_way;
+  std::erase_if(users_hellos_, [now_ns = platform::MonotonicNow()](const auto& user) {
+    return user.second.under_way == 0 && user.second.sessions.IsFull(now_ns);
+  });
   if (!failure.ok()) Refuse(socket, failure, credentials);
 }
 
@@ -215,7 +239,7 @@ Failure Acceptor::CheckWelcome(const queue::ClientHello& hello,
                                 static_cast<std::uint32_t>(hello.role), " and reserved bits ",
                                 hello.reserved, ", expected role 1 to 3 and none"));
   }
-  if (!options_.all_users && credentials.uid != 0 && credentials.uid != ::geteuid()) {
+  if (!options_.all_users && !MaySeeAll(credentials.uid)) {
     return {FailureCode::kPermissionDenied, kNoRank,
             absl::StrCat("it does not serve user ", credentials.uid,
                          ": set clients { all_users: true } in its configuration, or use a "

@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/intake/socket_file.h"
 #include "daemon/intake/user_directory.h"
+#include "daemon/platform/token_bucket.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/socket_options.h"
 #include "proto/types/failure.h"
@@ -60,6 +61,11 @@ class Acceptor {
   static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
+  // The last quarter of the files that this process may open is not for everybody; at most this many.
+  static constexpr std::uint64_t kFilesKept = 64;
+  // A session is memory to map and descriptors to make, so a user's come at a pace that leaves the loop to
+  // payload. Those that come faster wait. Root and the daemon's user have none.
+  static constexpr platform::Rate kSessionsOfUser = {.burst = 128, .per_second = 100};
 
   Acceptor(asio::io_context& io, AcceptorOptions options, HelloListener& listener)
       : io_(io),
@@ -92,6 +98,11 @@ class Acceptor {
   std::uint64_t refused() const { return refused_; }
 
  private:
+  struct UserHellos {
+    std::uint32_t under_way = 0;
+    platform::TokenBucket sessions{kSessionsOfUser};
+  };
+
   absl::Status ListenAnew();
   absl::Status ListenAt(Door door);
   void BeginToAccept();
@@ -99,8 +110,9 @@ class Acceptor {
   asio::awaitable<void> Greet(LocalStream::socket socket);
   // Returns when either is done: the lookup of the user, or the hello's deadline.
   asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
+  asio::awaitable<void> KeepPace(uid_t uid);
   Failure IdentifyUser(uid_t uid, User& user);
-  Failure MaySayHello(const std::optional<queue::PeerCredentials>& who) const;
+  Failure MaySayHello(int descriptor, const std::optional<queue::PeerCredentials>& who) const;
   // Empty: accepted.
   Failure CheckWelcome(const queue::ClientHello& hello,
                        const queue::PeerCredentials& credentials) const;
@@ -117,7 +129,7 @@ class Acceptor {
   bool rests_ = false;
   std::uint32_t accepted_in_turn_ = 0;
   std::uint32_t hellos_ = 0;
-  std::map<uid_t, std::uint32_t> hellos_of_;
+  std::map<uid_t, UserHellos> users_hellos_;
   UserDirectory users_;
   std::atomic<std::uint64_t> refused_{0};
 };

@@ -67,6 +67,7 @@ Intake::Intake(asio::io_context& io, IntakeOptions options, IntakeListener& list
       acceptor_(
           io, {options_.socket_path, options_.hello_timeout_ns, options_.all_users, options_.users},
           *this),
+      pauses_end_(io),
       limits_(LimitsPerUser(options_), LimitsOfAll(options_)) {}
 
 Intake::~Intake() {
@@ -178,6 +179,7 @@ void Intake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection
   }
   sessions_.emplace(id, std::move(opened));
   rung_.reserve(sessions_.size());  // Each is in it at most once.
+  paused_.reserve(sessions_.size());
   session.Watch();
   listener_.OnSessionOpened(id, session.peer());
   listener_.OnConnection(id, std::move(connection));
@@ -186,16 +188,48 @@ void Intake::Adopt(std::unique_ptr<Session> opened, ControlConnection connection
 std::size_t Intake::Poll() {
   acceptor_.OnTurn();
   if (!rung_.empty() && ++turns_unheard_ >= kTurnsUnheardMax) HearRings();
+  ++turn_;
   std::size_t taken = 0;
+  // Each turn begins with another session, so that none is always behind its user's limit.
   for (std::size_t i = 0; i < polled_.size(); ++i) {
-    Session& session = *polled_[i];
-    for (std::size_t n = 0; n < kSubmissionsPerTurn && !session.ended(); ++n) {
-      if (!TakeSubmission(session)) break;
+    Session& session = *polled_[(turn_ + i) % polled_.size()];
+    std::size_t& of_user = TakenInTurn(*session.use(), turn_);
+    taken_from_ = &session;
+    for (std::size_t n = 0; n < kSubmissionsPerTurn && of_user < kSubmissionsOfUserPerTurn; ++n) {
+      if (session.ended() || session.is_paused() || !TakeSubmission(session)) break;
+      ++of_user;
       ++taken;
     }
   }
-  std::erase_if(polled_, [](const Session* session) { return session->ended(); });
+  taken_from_ = nullptr;
+  std::erase_if(polled_, [](const Session* one) { return one->ended() || one->is_paused(); });
   return taken;
+}
+
+std::size_t& Intake::TakenInTurn(UserUse& use, std::uint64_t turn) {
+  if (std::exchange(use.turn, turn) != turn) use.taken_in_turn = 0;
+  return use.taken_in_turn;
+}
+
+void Intake::Pause(Session& session) {
+  if (session.is_paused() || session.ended()) return;
+  session.set_paused(true);
+  paused_.push_back(&session);
+  if (paused_.size() > 1) return;
+  pauses_end_.expires_after(std::chrono::nanoseconds(kPauseNs));
+  pauses_end_.async_wait([this](const asio::error_code& cancelled) {
+    if (!cancelled) EndPauses();
+  });
+}
+
+void Intake::EndPauses() {
+  for (Session* const session : paused_) {
+    session->set_paused(false);
+    if (session->ended()) continue;
+    if (session->is_client()) polled_.push_back(session);
+    session->ListenForRings();
+  }
+  paused_.clear();
 }
 
 bool Intake::TakeSubmission(Session& session) {
@@ -328,7 +362,12 @@ void Intake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t group,
   entry.message_bytes =
       static_cast<std::uint16_t>(Utf8Prefix(failure.message, kFailureMessageBytesMax)
                                      .copy(entry.message, kFailureMessageBytesMax));
-  if (found->second->in_flight() > 0) limits_.EndOperation(*found->second->use());
+  UserUse& use = *found->second->use();
+  if (found->second->in_flight() > 0) limits_.EndOperation(use);
+  if (!failure.ok() && found->second.get() == taken_from_ &&
+      !use.failed_calls.TakeIfAny(1, platform::MonotonicNow())) {
+    Pause(*found->second);
+  }
   if (!found->second->PushCompletion(entry)) {
     EndForGarbage(*found->second, "it never reads its completions");
   }
@@ -345,10 +384,14 @@ void Intake::HearRings() {
   for (const SessionId id : rung_) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end() || found->second->ended()) continue;
-    if (found->second->TakeRings()) {
-      found->second->ListenForRings();
-    } else {
+    Session& session = *found->second;
+    if (!session.TakeRings()) {
       OnProcessGone(id);
+    } else if (session.RingsForNothing()) {
+      session.IgnoreRings();
+      Pause(session);
+    } else {
+      session.ListenForRings();
     }
   }
   rung_.clear();
@@ -399,6 +442,7 @@ void Intake::ReleaseMemory(SessionId id) {
     limits_.Release(*session.use(), session.counted_arena_bytes(), session.in_flight());
   }
   std::erase(polled_, found->second.get());
+  std::erase(paused_, found->second.get());
   std::erase(rung_, id);
   sessions_.erase(found);
 }

@@ -93,6 +93,9 @@ class Intake final : private HelloListener {
   static constexpr std::uint32_t kToolsKept = 16;        // Besides, for those who see all.
   static constexpr std::uint32_t kToolsPerUserMax = 16;  // For users who see only their own jobs.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
+  static constexpr std::size_t kSubmissionsOfUserPerTurn = 256;
+  // A session pauses for so long when its user has no failed calls left, or when it rings for nothing.
+  static constexpr std::uint64_t kPauseNs = 10'000'000;
   // A doorbell is emptied before the loop sleeps again, and at the latest after this many turns:
   // its end shows that a process has gone.
   static constexpr std::uint32_t kTurnsUnheardMax = 64;
@@ -104,8 +107,8 @@ class Intake final : private HelloListener {
                                                         IntakeListener& listener, Door door = {});
   ~Intake() override;  // Removes the socket file.
 
-  // Takes up to a fixed number of submissions from each queue and passes them to the listener.
-  // Returns how many there were. Call it once each turn: between two calls, only a limited number
+  // Takes up to a fixed number of submissions from each queue, and of each user, and passes them to the
+  // listener. Returns how many there were. Call it once each turn: between two calls, only a limited number
   // of new processes is accepted, too.
   std::size_t Poll();
   // Empties the doorbells that rang, which may end sessions, and announces on all queues that the
@@ -188,6 +191,10 @@ class Intake final : private HelloListener {
                UserUse* use);
   void Adopt(std::unique_ptr<Session> session, ControlConnection connection);
   void HearRings();
+  // What its user has taken in this turn, to be counted on.
+  static std::size_t& TakenInTurn(UserUse& use, std::uint64_t turn);
+  void Pause(Session& session);
+  void EndPauses();
   bool TakeSubmission(Session& session);
   std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry,
                                   bool adopted);
@@ -200,9 +207,13 @@ class Intake final : private HelloListener {
   Failure refusal_;  // Of new clients; ok: they are served.
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
-  std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
-  std::vector<SessionId> rung_;   // Those whose doorbell rang and was not emptied since.
+  std::vector<Session*> polled_;  // Open clients that are not paused, for Poll without hashing.
+  std::vector<Session*> paused_;
+  asio::steady_timer pauses_end_;
+  std::vector<SessionId> rung_;  // Those whose doorbell rang and was not emptied since.
   std::uint32_t turns_unheard_ = 0;
+  std::uint64_t turn_ = 0;
+  const Session* taken_from_ = nullptr;  // The session whose submission is being taken.
   mutable std::mutex known_mutex_;
   absl::flat_hash_map<std::string, Known> known_;  // By token.
   std::atomic<std::uint64_t> clients_{0};

@@ -76,10 +76,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, S
   if (session->is_client()) {
     if (absl::Status status = session->MakeSegments(arena_bytes); !status.ok()) return status;
   }
-  asio::error_code error;
-  session->doorbell_.assign(doorbell.get(), error);
-  if (error) return absl::ResourceExhaustedError(error.message());
-  doorbell.Release();
+  session->doorbell_ = std::move(doorbell);
   return session;
 }
 
@@ -130,47 +127,61 @@ void Session::Watch() {
   });
 }
 
-Session::~Session() { ForgetExit(); }
+Session::~Session() { Forget(); }
 
-void Session::ForgetExit() {
+void Session::Forget() {
+  IgnoreRings();
   if (exit_.is_open()) exit_.release();
   process_exit_ = {};
 }
 
 void Session::ListenForRings() {
-  doorbell_.async_wait(asio::posix::descriptor_base::wait_read, Rung(intake_, id_));
+  if (std::exchange(listens_, true)) return;
+  asio::error_code error;
+  if (!rings_.is_open()) rings_.assign(doorbell_.get(), error);
+  // Without memory for it: its end is seen by the watch over the process.
+  if (!error) rings_.async_wait(asio::posix::descriptor_base::wait_read, Rung(intake_, id_));
+}
+
+// The descriptor leaves the reactor, which each byte would wake.
+void Session::IgnoreRings() {
+  if (rings_.is_open()) rings_.release();
+  listens_ = false;
 }
 
 bool Session::TakeRings() {
-  return queue::DrainDoorbell(doorbell_.native_handle()) != queue::DoorbellState::kOtherSideGone;
+  listens_ = false;
+  return queue::DrainDoorbell(doorbell_.get()) != queue::DoorbellState::kOtherSideGone;
 }
 
 void Session::End() {
   if (std::exchange(ended_, true)) return;
-  asio::error_code ignored;
-  doorbell_.close(ignored);
-  ForgetExit();
+  Forget();
+  doorbell_.Reset();
   if (connection_.valid()) ::shutdown(connection_.get(), SHUT_RDWR);
   connection_.Reset();
 }
 
 queue::RingResult Session::PopSubmission(queue::SubmissionEntry& entry) {
   const queue::RingResult result = submissions_->Pop(entry);
-  if (result == queue::RingResult::kDone) ++in_flight_;
+  if (result == queue::RingResult::kDone) {
+    ++in_flight_;
+    rings_for_nothing_ = 0;
+  }
   return result;
 }
 
 bool Session::PushCompletion(const queue::CompletionEntry& entry) {
   if (in_flight_ > 0) --in_flight_;
   if (completions_->Push(entry) != queue::RingResult::kDone) return false;
-  if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_.native_handle());
+  if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_.get());
   return true;
 }
 
 // The loop never waits: where the doorbell is full the client does without it.
 bool Session::PassDescriptor(int descriptor) {
   const char byte = 1;
-  return queue::SendWithDescriptors(doorbell_.native_handle(), &byte, sizeof byte, &descriptor, 1,
+  return queue::SendWithDescriptors(doorbell_.get(), &byte, sizeof byte, &descriptor, 1,
                                     /*timeout_ns=*/0);
 }
 

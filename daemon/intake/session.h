@@ -66,6 +66,8 @@ class Session {
   using Token = std::array<std::uint8_t, queue::kTokenBytes>;
   // Operations without completion: their completions always find a slot.
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
+  // A library rings for a submission, or once more for one that the loop has seen by itself.
+  static constexpr std::uint32_t kRingsForNothingMax = 64;
 
   // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair. The intake hears
   // of rings and of the process's end; it outlives the io_context's last turn, which the session need not.
@@ -101,10 +103,17 @@ class Session {
   // The next OnRung() comes only after this, so that a process that rings without end is heard only
   // now and then. Watch() includes the first call.
   void ListenForRings();
+  void IgnoreRings();
   // Keeps a duplicate of the process's connection, which control owns, to be able to cut it.
   void KeepConnection(FileDescriptor duplicate) { connection_ = std::move(duplicate); }
   bool ended() const { return ended_; }
   void End();
+
+  // Its queue is not read and its doorbell not heard for a moment.
+  bool is_paused() const { return paused_; }
+  void set_paused(bool paused) { paused_ = paused; }
+  // Returns whether it has rung too often without a submission. Call it for each ring that is heard.
+  bool RingsForNothing() { return ++rings_for_nothing_ > kRingsForNothingMax; }
 
   // The queue. Not for ended sessions or tools. Each submission counts as in flight, even beyond
   // kInFlightMax: the caller checks that.
@@ -122,15 +131,16 @@ class Session {
 
  private:
   Session(asio::io_context& io, SessionId id, const Peer& peer, const Token& token, Intake& intake)
-      : id_(id), peer_(peer), token_(token), intake_(intake), doorbell_(io), exit_(io) {}
+      : id_(id), peer_(peer), token_(token), intake_(intake), rings_(io), exit_(io) {}
   absl::Status MakeSegments(std::uint64_t arena_bytes);
-  void ForgetExit();
+  void Forget();
 
   SessionId id_;
   Peer peer_;
   Token token_;
   Intake& intake_;
-  asio::posix::stream_descriptor doorbell_;
+  FileDescriptor doorbell_;
+  asio::posix::stream_descriptor rings_;  // The doorbell while rings are heard; does not own it.
   platform::ProcessExit process_exit_;
   asio::posix::stream_descriptor exit_;  // Does not own its descriptor.
   FileDescriptor connection_;
@@ -142,6 +152,9 @@ class Session {
   UserUse* use_ = nullptr;
   std::uint64_t counted_arena_bytes_ = 0;
   std::uint32_t in_flight_ = 0;
+  std::uint32_t rings_for_nothing_ = 0;
+  bool listens_ = false;  // For rings that have not been taken yet.
+  bool paused_ = false;
   bool ended_ = false;
 };
 

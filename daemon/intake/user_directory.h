@@ -44,6 +44,9 @@ struct UserOptions {
   bool unknown_users = false;        // Those without an account are served, too.
 };
 
+// Root and the daemon's own user, who see all and have places of their own.
+bool MaySeeAll(uid_t uid);
+
 class UserDirectory {
  public:
   static constexpr std::uint64_t kKeptNs = 60'000'000'000;

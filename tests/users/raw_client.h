@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -22,12 +23,14 @@
 #include "proto/queue/dial.h"
 #include "proto/queue/doorbell.h"
 #include "proto/queue/ring.h"
+#include "proto/queue/socket_options.h"
 
 namespace mlxcomm {
 
 class RawClient {
  public:
   static constexpr std::uint64_t kPatienceNs = 60'000'000'000;
+  static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;  // As the daemon's.
 
   // nullptr: refused, with the reason.
   static std::unique_ptr<RawClient> Dial(const char* socket, std::uint64_t arena_bytes,
@@ -59,18 +62,29 @@ class RawClient {
   }
 
   void Submit(const queue::SubmissionEntry& entry) {
-    if (submissions_->Push(entry) == queue::RingResult::kDone) Ring();
+    if (in_flight_ == kInFlightMax || submissions_->Push(entry) != queue::RingResult::kDone) return;
+    ++in_flight_;
+    Ring();
   }
   void Ring() { queue::RingDoorbell(doorbell_); }
+  // False: the bell is full.
+  bool Ring(const std::string& bytes) {
+    return ::send(doorbell_, bytes.data(), bytes.size(), MSG_DONTWAIT | queue::kNoSignal) > 0;
+  }
+  std::optional<queue::CompletionEntry> TakeCompletion() {
+    queue::CompletionEntry completion;
+    if (completions_->Pop(completion) != queue::RingResult::kDone) return std::nullopt;
+    --in_flight_;
+    return completion;
+  }
   // Nothing: there was none in time.
   std::optional<queue::CompletionEntry> AwaitCompletion() {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kPatienceNs);
-    queue::CompletionEntry told;
-    while (completions_->Pop(told) != queue::RingResult::kDone) {
+    for (;;) {
+      if (auto completion = TakeCompletion()) return completion;
       if (std::chrono::steady_clock::now() > give_up) return std::nullopt;
       ::usleep(100);
     }
-    return told;
   }
   // Whether the daemon has ended the session, within the time.
   bool AwaitEnd() const {
@@ -119,6 +133,7 @@ class RawClient {
 
   std::string token_;
   queue::Dialed dialed_;
+  std::uint32_t in_flight_ = 0;
   int watched_;  // The connection, which belongs to gRPC.
   int doorbell_;
   std::byte* arena_;

@@ -172,6 +172,13 @@ def test_a_doorbell_that_is_closed_ends_its_session_alone(beside, phase, others)
         assert vandal(c, "doorbell", phase) == ["rank 0: its session ended", *others]
 
 
+# Why: calls that fail and rings for nothing cost the loop more than they cost their user.
+@pytest.mark.parametrize("what", ["calls", "rings"])
+def test_floods_of_what_is_of_no_use_are_slowed_and_end_no_session(beside, what):
+    with beside() as c:
+        assert vandal(c, "flood", what, "6") == ["begins", "answered"]
+
+
 @pytest.mark.parametrize("which", ["ahead", "back", "minus", "completions", "header"])
 def test_positions_that_cannot_be_end_their_session_alone(beside, which):
     with beside() as c:

@@ -58,7 +58,7 @@ def test_texts_that_are_no_utf8_are_lines_of_the_log_and_limited(limited):
 
 def test_processes_that_attach_and_leave_are_events_alone(limited):
     c = limited(1)
-    for _ in range(2000):
+    for _ in range(400):
         with connect_as_ann(c) as connection:
             connection.sendall(GOOD_HELLO)
             _, descriptors, _, _ = socket.recv_fds(connection, ANSWER_BYTES, 4)

@@ -5,17 +5,21 @@
 //   sizes              sizes and seals of both segments are changed: every attempt must fail
 //   holes              the arena is unmapped and loses its pages in the middle of operations
 //   doorbell PHASE     closed: hello, joining, running, leaving
+//   flood WHAT [N]     `calls` that fail, or `rings` without a call, of 16 more sessions, as fast as they are
+//                      taken: N thousand in all, or until it is ended
 //   positions WHICH    of the queue, while an operation runs: ahead, back, minus, completions, header
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/users/raw_client.h"
 
@@ -156,6 +160,34 @@ int CloseDoorbell(Job& job, const std::string& phase) {
   return 0;
 }
 
+int Flood(const char* socket, Job& job, const std::string& what, int thousands) {
+  if (!job.Join()) return 3;
+  std::vector<std::unique_ptr<RawClient>> clients;
+  Failure failure;
+  while (clients.size() < 16) {
+    clients.push_back(RawClient::Dial(socket, kArenaBytes, failure));
+    if (clients.back() == nullptr) return 3;
+  }
+  queue::SubmissionEntry wrong{};
+  wrong.kind = OperationKind::kAllReduce;
+  wrong.data_type = DataType::kUint64;
+  wrong.count = ~std::uint64_t{0} / 16;  // No arena is as large.
+  const std::string bell(1 << 16, 'x');
+  std::printf("begins\n");
+  std::fflush(stdout);
+  for (int answered = 0; thousands == 0 || answered < 1000 * thousands;) {
+    for (const auto& client : clients) {
+      if (what == "rings") answered += client->Ring(bell) ? 1 : 0;
+      for (int i = 0; what == "calls" && i < 64; ++i) client->Submit(wrong);
+      while (const auto completion = client->TakeCompletion()) {
+        answered += completion->failure_code == static_cast<int>(FailureCode::kInvalidArgument);
+      }
+    }
+  }
+  std::printf("answered\n");
+  return 0;
+}
+
 int MovePositions(Job& job, const std::string& which) {
   if (!job.Join()) return 3;
   RawClient& client = job.rank(0);
@@ -192,6 +224,7 @@ int main(int argc, char** argv) {
   if (what == "sizes") return ChangeSizes(job);
   if (what == "holes") return PunchHoles(job);
   if (what == "doorbell") return CloseDoorbell(job, where);
+  if (what == "flood") return Flood(argv[1], job, where, argc > 4 ? std::atoi(argv[4]) : 0);
   if (what == "positions") return MovePositions(job, where);
   return 2;
 }

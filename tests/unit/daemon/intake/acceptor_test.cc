@@ -19,6 +19,7 @@
 #include <sstream>
 #include <vector>
 
+#include "daemon/platform/machine.h"
 #include "tests/unit/daemon/intake/local_process.h"
 
 namespace mlxcomm::intake::acceptor_test {
@@ -286,6 +287,33 @@ TEST_F(AcceptorTest, SaysOnceThatItCannotAcceptAndDoesWhenItCan) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
 }
 
+// Why: one user's clients with all of the daemon's descriptors would keep root from asking who they are.
+TEST_F(AcceptorTest, KeepsDescriptorsForRoot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  options.all_users = true;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  std::vector<FileDescriptor> open;
+  for (int i = 0; i < 64; ++i) open.emplace_back(::dup(STDERR_FILENO));
+  ASSERT_EQ(::seteuid(65534), 0);
+  LocalProcess process(options.socket_path);
+  ASSERT_EQ(::seteuid(0), 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = ::dup(process.connection());
+  ::close(lowest_free);
+  const auto few = static_cast<rlim_t>(lowest_free) * 4 / 3;
+  const rlimit limit{few, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const bool refused = AwaitRefusal(process);
+  ExpectService();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(process.answer().failure_code, FailureCode::kResourceExhausted);
+  EXPECT_THAT(process.answer().message,
+              HasSubstr(absl::StrCat("may open ", few, " files and has ", lowest_free)));
+}
+
 // Why: the log limits the lines of each user, which it knows by their beginning.
 TEST_F(AcceptorTest, LogsWhomItRefuses) {
   const Log log;
@@ -361,6 +389,30 @@ TEST_F(AcceptorTest, OneUsersSilentProcessesLeaveRoomForTheOthers) {
   const std::size_t before = host.hellos.size();
   ASSERT_TRUE(next.Send(GoodHello()));
   EXPECT_TRUE(Await([&] { return host.hellos.size() > before; }));
+}
+
+// Why: each session costs the loop some 100 us of mapping memory, in which no payload moves.
+TEST_F(AcceptorTest, OneUsersSessionsComeAtAPaceAndRootsDoNot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  options.all_users = true;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  const auto say_hello = [this](uid_t uid) {
+    const std::size_t before = host.hellos.size();
+    EXPECT_EQ(::seteuid(uid), 0);
+    LocalProcess process(options.socket_path);
+    EXPECT_EQ(::seteuid(0), 0);
+    return process.Send(GoodHello()) && Await([&] { return host.hellos.size() > before; });
+  };
+  constexpr int kMore = 20;
+  const double burst = Acceptor::kSessionsOfUser.burst;
+  const std::uint64_t began_ns = platform::MonotonicNow();
+  for (int i = 0; i < static_cast<int>(burst) + kMore; ++i) ASSERT_TRUE(say_hello(65534));
+  const double seconds = static_cast<double>(platform::MonotonicNow() - began_ns) / 1e9;
+  EXPECT_GE(seconds * Acceptor::kSessionsOfUser.per_second, kMore - 1);
+  // Those of root do not wait for a turn: one that did would be the first of many, and be answered later.
+  EXPECT_EQ(acceptor->refused(), 0u);
+  ExpectService();
 }
 
 TEST_F(AcceptorTest, MakesItsSocketForItsUserAlone) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -256,7 +257,25 @@ TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
   for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(busy->Submit(Sum(i)));
   ASSERT_TRUE(modest->Submit(Sum(1)));
   EXPECT_EQ(intake->Poll(), Intake::kSubmissionsPerTurn + 1);
-  EXPECT_EQ(diary.taken.back().session, diary.opened[1]);
+  EXPECT_EQ(std::ranges::count(diary.taken, diary.opened[1], &Diary::Taken::session), 1);
+}
+
+// Why: a user with many processes would make a turn long for the others.
+TEST_F(IntakeTest, TakesABoundedNumberOfAUserInATurn) {
+  ASSERT_TRUE(Open().ok());
+  constexpr std::size_t kClients = 8;
+  std::vector<std::unique_ptr<LocalProcess>> clients;
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.push_back(Connect());
+    ASSERT_NE(clients.back(), nullptr);
+  }
+  for (const auto& client : clients) {
+    for (std::uint64_t k = 0; k < 100; ++k) ASSERT_TRUE(client->Submit(Sum(k)));
+  }
+  EXPECT_EQ(intake->Poll(), Intake::kSubmissionsOfUserPerTurn);
+  while (intake->Poll() > 0) {
+  }
+  EXPECT_EQ(diary.taken.size(), 100 * kClients);
 }
 
 // Why: what one user takes is missing for the others; a crash gives it back.

@@ -1,11 +1,13 @@
 // Processes that die, cheat, or write garbage: only their own session ends.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <thread>
 
 #include "daemon/intake/session.h"
+#include "daemon/platform/machine.h"
 #include "proto/queue/dial.h"
 #include "tests/unit/daemon/intake/intake_fixture.h"
 #include "tests/unit/forked_child.h"
@@ -141,6 +143,63 @@ TEST_F(SessionFaultsTest, ServesOthersWhileOneFloodsItsDoorbell) {
   for (int i = 0; i < 100; ++i) ExpectService(*bystander, bystander_session);
   stop = true;
   flood.join();
+}
+
+// Why: a loop that never sleeps takes a core from those who compute.
+TEST_F(SessionFaultsTest, HearsADoorbellNowAndThenThatRingsForNothing) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  std::uint32_t heard = 0;
+  const std::uint64_t began_ns = platform::MonotonicNow();
+  for (std::uint32_t i = 0; i < 10 * Session::kRingsForNothingMax; ++i) {
+    const std::string bytes(1 << 10, 'x');
+    (void)::send(client->doorbell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    io.restart();
+    heard += io.poll() > 0 ? 1 : 0;  // The ring, or the end of a pause.
+    ASSERT_TRUE(intake->PrepareToSleep());
+    intake->WakeUp();
+  }
+  const std::uint64_t pauses = (platform::MonotonicNow() - began_ns) / Intake::kPauseNs;
+  EXPECT_LE(heard, Session::kRingsForNothingMax + 2 + 2 * pauses);
+  ExpectService(*client, diary.opened.back());  // It has a turn again.
+}
+
+// Why: operations that are wrong cost more than others, and nobody needs millions of them.
+TEST_F(SessionFaultsTest, AUsersFailedCallsComeAtAPaceAndOthersAreServed) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const SessionId session = diary.opened.back();
+  const std::uint64_t began_ns = platform::MonotonicNow();
+  std::uint64_t failed = 0;
+  diary.on_submission = [&](SessionId id, const Submission& submission) {
+    if (id != session) return;
+    ++failed;
+    intake->Complete(id, submission.entry.ticket, 5,
+                     {FailureCode::kInvalidArgument, kNoRank, "wrong"}, false);
+  };
+  const double burst = UserUse::kFailedCalls.burst;
+  queue::CompletionEntry completion;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(2 * burst); ++i) {
+    ASSERT_TRUE(client->Submit(Sum(i)));
+    io.restart();
+    io.poll();
+    intake->Poll();
+    while (client->completions().Pop(completion) == queue::RingResult::kDone) {
+    }
+    if (client->header().submissions.written - failed > 1000) break;  // As far as a client may go.
+  }
+  const double pauses =
+      static_cast<double>((platform::MonotonicNow() - began_ns) / Intake::kPauseNs);
+  EXPECT_LE(static_cast<double>(failed),
+            burst + 2 + pauses * (1 + UserUse::kFailedCalls.per_second * Intake::kPauseNs / 1e9));
+  ASSERT_TRUE(bystander->Submit(Sum(1)));
+  EXPECT_TRUE(Await([&] {
+    return std::ranges::any_of(
+        diary.taken, [&](const auto& taken) { return taken.session == bystander_session; });
+  }));
+  // A pause ends by itself, and what was called in it is answered.
+  EXPECT_TRUE(Await([&] { return failed == client->header().submissions.written; }));
+  diary.on_submission = nullptr;
 }
 
 // One of the ways to write nonsense into shared memory. True: certain to end the session.
