@@ -1,6 +1,7 @@
 #include "client/lib/interrupt.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,13 +18,19 @@ using Action = struct sigaction;
 // A later handler that passes signals on to ours, such as a second copy of this file, is both before and
 // behind ours: signal -> ours -> the latest -> ours -> the first handler; a third time: nothing.
 struct Watched {
+  // How deep a thread is in our handler; each thread has a place of its own.
+  struct Depth {
+    std::atomic<pthread_t> thread{};
+    int depth = 0;
+  };
+
   std::atomic<OnSignal> decision{OnSignal::kAtOnce};
   std::atomic<std::uint32_t> arrived{0};
   std::atomic<bool> has_byte{false};  // In the pipe, so that one frequent signal does not fill it.
   // Set before our handler is; the actions that they name never change.
   std::atomic<const Action*> first{nullptr};
   std::atomic<const Action*> latest{nullptr};
-  std::atomic<int> handing_on{0};
+  std::array<Depth, kHandingOnMax> handing_on{};
   std::array<Action, kHandlersMax> kept{};
   std::size_t kept_count = 0;
 };
@@ -59,9 +66,25 @@ void Note(Watched& watched, int signal) {
   }
 }
 
+// The calling thread's place; null: as many threads as there are places handle the signal already.
+// Thread-local memory may be allocated at its first use, which a handler must not do.
+Watched::Depth* FindPlace(Watched& watched) {
+  const pthread_t self = ::pthread_self();
+  for (Watched::Depth& place : watched.handing_on) {
+    if (place.thread.load(std::memory_order_relaxed) == self) return &place;
+  }
+  for (Watched::Depth& place : watched.handing_on) {
+    pthread_t nobody{};
+    if (place.thread.compare_exchange_strong(nobody, self)) return &place;
+  }
+  return nullptr;
+}
+
 void OnArrival(int signal, siginfo_t* info, void* context) {
   Watched& watched = g_watched[static_cast<std::size_t>(signal)];
-  const int before = watched.handing_on.fetch_add(1, std::memory_order_acq_rel);
+  Watched::Depth* const place = FindPlace(watched);
+  if (place == nullptr) return Note(watched, signal);
+  const int before = place->depth++;
   if (before == 0) Note(watched, signal);
   if (before < 2) {
     const Action& next =
@@ -72,7 +95,7 @@ void OnArrival(int signal, siginfo_t* info, void* context) {
       next.sa_handler(signal);
     }
   }
-  watched.handing_on.fetch_sub(1, std::memory_order_acq_rel);
+  if (--place->depth == 0) place->thread.store({});
 }
 
 // The kept copy of such a handler; null: there are too many.

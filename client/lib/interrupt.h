@@ -20,7 +20,8 @@ namespace mlxcomm::client {
 
 // How many different handlers ours may find in front of it; after that it stays behind.
 inline constexpr std::size_t kHandlersMax = 16;
-inline constexpr int kSignalsMax = 32;  // Signals below can be watched.
+inline constexpr std::size_t kHandingOnMax = 16;  // Threads that handle one signal at once.
+inline constexpr int kSignalsMax = 32;            // Signals below can be watched.
 
 // A wait, from before it begins to its end. The first of several discards an earlier Ctrl-C, which
 // Python has handled.

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <thread>
 
 namespace mlxcomm::client::interrupt_test {
 namespace {
 
-int g_heard = 0;
+std::atomic<int> g_heard{0};
 void Hear(int) { ++g_heard; }
 
 struct sigaction Set(void (*handler)(int)) {
@@ -59,6 +61,25 @@ TEST_F(InterruptTest, IsSeenAlsoWhereAHandlerWasSetSinceTheLastWait) {
   ::raise(SIGINT);
   EXPECT_EQ(WasInterrupted(nullptr), 1);
   EXPECT_EQ(g_heard_later, 1);
+  EXPECT_EQ(g_heard, 0) << "it was replaced";
+}
+
+// Waits until two threads are in it.
+std::atomic<int> g_in_handler{0};
+void AwaitOther(int) {
+  ++g_in_handler;
+  while (g_in_handler < 2 && g_heard == 0) std::this_thread::yield();
+}
+
+// Why: the depth of nested handlers is a thread's own; two that are interrupted at once are not nested.
+TEST_F(InterruptTest, ReachesTheLatestHandlerInTwoThreadsAtOnce) {
+  Set(AwaitOther);
+  const UnderWay waiting;
+  g_in_handler = 0;
+  std::thread other([] { ::raise(SIGINT); });
+  ::raise(SIGINT);
+  other.join();
+  EXPECT_EQ(g_in_handler, 2);
   EXPECT_EQ(g_heard, 0) << "it was replaced";
 }
 
