@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -38,6 +40,7 @@ struct Alarm : platform::UsesHandlerMemory {
 constexpr std::uint64_t kIoIntervalNs = 20'000;
 // What the last group has left is kept for so long, for the next one.
 constexpr std::uint64_t kNoGroupNs = 1'000'000'000;
+constexpr std::chrono::seconds kHandOverTimeout{10};
 
 }  // namespace
 
@@ -276,13 +279,24 @@ void Loop::TakeBackNext() {
 }
 
 absl::StatusOr<intake::Door> Loop::HandOver(const NextProgram& next) {
-  std::promise<absl::StatusOr<intake::Door>> promise;
-  asio::post(io_, [this, &next, &promise] {
-    if (leaving_ != Leaving::kReady) return promise.set_value(absl::CancelledError("it is in use"));
-    const absl::Status fits = CheckNext(next);
-    promise.set_value(fits.ok() ? intake_->HandOver() : fits);
+  struct Request {
+    std::promise<absl::StatusOr<intake::Door>> door;
+    std::atomic<bool> is_over{false};  // The loop has it, or it was given up.
+  };
+  const auto request = std::make_shared<Request>();
+  asio::post(io_, [this, next, request] {
+    if (request->is_over.exchange(true)) return;
+    const bool ready = leaving_ == Leaving::kReady;
+    const absl::Status fits = ready ? CheckNext(next) : absl::CancelledError("it is in use");
+    request->door.set_value(fits.ok() ? intake_->HandOver() : fits);
   });
-  return promise.get_future().get();
+  std::future<absl::StatusOr<intake::Door>> door = request->door.get_future();
+  // The caller takes signals: a loop that stands still must not keep it from them.
+  const bool late = door.wait_for(kHandOverTimeout) == std::future_status::timeout;
+  if (late && !request->is_over.exchange(true)) {
+    return absl::DeadlineExceededError("the daemon's loop did not answer within 10 s");
+  }
+  return door.get();
 }
 
 // Links must come back: with each neighbour as it is now.
