@@ -38,7 +38,8 @@ std::string Errno(const std::string& path) {
 // The folders above it as well; those that are there stay as they are.
 std::string MakeFolder(const std::string& path, std::uint32_t mode) {
   if (path.empty() || ::access(path.c_str(), F_OK) == 0) return {};
-  if (std::string trouble = MakeFolder(path.substr(0, path.rfind('/')), mode); !trouble.empty())
+  if (std::string trouble = MakeFolder(std::filesystem::path(path).parent_path(), mode);
+      !trouble.empty())
     return trouble;
   if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) != 0) return Errno(path);
   return ::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0 ? std::string() : Errno(path);
