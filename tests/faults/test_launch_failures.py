@@ -160,6 +160,26 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
     assert process.lines[-1].endswith(why)
 
 
+# Why: a frozen program, which has a Python of its own, trained alone where it named a backend of MLX's.
+# How: a shell stands for what a frozen program begins with; the process is named after it.
+@pytest.mark.slow
+def test_a_program_that_has_loaded_mlx_and_does_not_join_is_an_error(tmp_path):
+    (tmp_path / "train.py").write_text(
+        f"import sys; sys.path.insert(0, {sysconfig.get_path('platlib')!r})\n"
+        "import pathlib, time, mlx.core as mx\n"
+        'group = mx.distributed.init(backend="ring")\n'
+        "while not pathlib.Path('go').exists(): time.sleep(0.01)\n")
+    frozen = tmp_path / "frozen"
+    frozen.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S train.py\n")
+    frozen.chmod(0o755)
+    process = launch("-n", 2, "--", "./frozen", cwd=tmp_path)
+    process.wait_for("ranks 0, 1 have not joined job frozen after 10 s: the program has loaded MLX")
+    (tmp_path / "go").touch()
+    assert process.finish() == 1, process.lines
+    why = "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or name"
+    assert why in process.lines[-1]
+
+
 # Why: a program that does not use mx.distributed, such as `python -m mlx_lm generate`, is right by itself.
 @pytest.mark.slow
 @pytest.mark.parametrize("options, code, why", [

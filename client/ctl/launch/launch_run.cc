@@ -237,7 +237,8 @@ void LaunchRun::Summarise() {
 // A Python that ran for kJoinPatience without joining, or that lacks mlxcomm, trained alone, as often as
 // there are ranks. With mlxcomm it cannot: such a program wants no group, nor need `launch -- hostname`.
 void LaunchRun::ReportThatNoneJoined() {
-  if (settings_.size < 2 || outcome_.joined || !settings_.is_python) return;
+  if (settings_.size < 2 || outcome_.joined) return;
+  if (why_alone_.empty() && !settings_.is_python) return;
   if (why_alone_.empty() && (!reported_not_joined_ || !outcome_.is_known)) return;
   const bool asked_for_none = why_alone_.empty() && outcome_.loads_mlxcomm;
   Say("no rank joined job " + settings_.job + ": each ran alone" +

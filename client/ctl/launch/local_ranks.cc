@@ -278,8 +278,14 @@ void LocalRanks::CheckJoined() {
   text += (ranks.size() == 1 ? " has" : " have") + std::string(" not joined job ") +
           ValueOf(command_, "MLXCOMM_JOB") + " after " + std::to_string(kJoinPatience.count()) +
           " s";
-  const std::string lacks =
-      AskPython(command_, std::chrono::seconds(2)).lacks;  // Their output waits.
+  std::string lacks = AskPython(command_, std::chrono::seconds(2)).lacks;  // Their output waits.
+  if (!IsPython(command_.command[0]) && std::ranges::any_of(ranks_, [&](const Rank& rank) {
+        return std::ranges::count(ranks, rank.number) > 0 && HasLoadedMlx(rank.pid);
+      })) {
+    lacks = frozen_lacks_ =
+        "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or name "
+        "mx.distributed.init's backend \"mpi\"";
+  }
   listener_.OnNotice(text + (lacks.empty() ? "" : ": " + lacks));
 }
 
@@ -289,7 +295,7 @@ void LocalRanks::ReportOutcome() {
   const bool is_alone = !outcome.joined && !killing_ && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
   const RankPython python = is_alone ? AskPython(command_, std::chrono::seconds(10)) : RankPython();
   outcome.loads_mlxcomm = python.loads_mlxcomm;
-  listener_.OnOutcome(outcome, python.lacks);
+  listener_.OnOutcome(outcome, is_alone && python.lacks.empty() ? frozen_lacks_ : python.lacks);
 }
 
 void LocalRanks::End(int signal) {

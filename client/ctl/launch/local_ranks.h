@@ -84,6 +84,7 @@ class LocalRanks : public RankHost {
   RankKeeper keeper_;
   JobWatch watch_;
   Clock::time_point check_joined_at_ = Clock::time_point::max();
+  std::string frozen_lacks_;  // What a program that is no Python, and uses MLX, lacks to join.
   bool begun_ = false;
   bool reported_ = false;  // The outcome.
   bool hold_ = false;

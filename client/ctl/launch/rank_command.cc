@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "proto/system/program.h"
+#include "proto/system/small_file.h"
 #include "proto/types/did_you_mean.h"
 #include "proto/types/plain_text.h"
 
@@ -20,6 +21,9 @@ namespace {
 
 constexpr std::size_t kJobNameBytesMax = 40;
 constexpr std::size_t kProgramsMax = 20'000;  // Of PATH, for a suggestion.
+#if defined(__linux__)
+constexpr std::size_t kMapsBytesMax = 4 << 20;
+#endif
 
 std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -217,6 +221,16 @@ RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeou
                        "(--python), or install it there"
                      : ", did not load mlxcomm as it started: run the ranks without -S, -I and -E";
   return facts;
+}
+
+bool HasLoadedMlx(pid_t pid) {
+#if defined(__linux__)
+  const std::string files = ReadFileText("/proc/" + std::to_string(pid) + "/maps", kMapsBytesMax);
+#else
+  const auto listed = RunProgram({"/usr/sbin/lsof", "-Fn", "-p", std::to_string(pid)}, {});
+  const std::string files = listed.ok() ? listed->text : std::string();
+#endif
+  return files.find("/libmlx.") != std::string::npos;
 }
 
 }  // namespace mlxcomm::ctl

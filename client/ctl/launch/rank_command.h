@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "client/ctl/launch/rank_host.h"
 
 namespace mlxcomm::ctl {
@@ -46,5 +48,8 @@ struct RankPython {
   std::string lacks;
 };
 RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeout);
+
+// Returns whether a process of this user has loaded MLX. A frozen program has no Python to ask.
+bool HasLoadedMlx(pid_t pid);
 
 }  // namespace mlxcomm::ctl
