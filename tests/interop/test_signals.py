@@ -1,12 +1,14 @@
 """A program's own signal handlers, while its rank waits for another, as of programs that save after the step
 under way when they are asked to end."""
 
+import json
 import signal
+import subprocess
 import sys
 
 import pytest
 
-from conftest import Process, wait_until
+from conftest import Process, free_port, wait_until
 
 BEGIN = """
 import os, signal, sys, time
@@ -30,10 +32,10 @@ mx.eval(mx.distributed.all_sum(mx.array(1.0)))
 """
 
 
-def rank(c, number, text):
+def rank(c, number, text, **variables):
     process = Process([sys.executable, "-u", "-c", text],
                       {"MLX_RANK": str(number), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-                       "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(0)}, stdin=-1)
+                       "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(0), **variables}, stdin=-1)
     c.ranks.append(process)
     return process
 
@@ -48,6 +50,11 @@ def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", 
     wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
                "the operation is in flight")
     return waiting, late
+
+
+def state_of(process):
+    return subprocess.run(["ps", "-o", "stat=", "-p", str(process.child.pid)], capture_output=True,
+                          text=True, check=True).stdout[:1]
 
 
 def go_on(late):
@@ -65,6 +72,48 @@ def test_a_handler_that_returns_runs_once_while_its_rank_waits_and_the_wait_goes
     go_on(late)
     waiting.wait_for(f"sum 2.0 [{number:d}]")
     assert [waiting.finish(), late.finish()] == [0, 0]
+
+
+@pytest.fixture(params=["mlxcomm", "stock"])
+def pair(request, cluster, tmp_path):
+    """pair(text) is a rank that waits and the one it waits for, with mlxcomm or over stock MLX's ring."""
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text(json.dumps([[f"127.0.0.1:{free_port()}"] for _ in range(2)]))
+    more = {"MLXCOMM_INSTALL": "", "MLX_HOSTFILE": str(hosts)} if request.param == "stock" else {}
+
+    def make(set_handler, text):
+        c = cluster(1)
+        begin = BEGIN.format(set_handler=set_handler)
+        ranks = [rank(c, number, words.replace("mlxcomm.init()", "mx.distributed.init()"), **more)
+                 for number, words in enumerate([begin + text, LATE])]
+        ranks[1].wait_for("here")
+        ranks[0].wait_for("waits")
+        return ranks
+
+    return make
+
+
+# Stock MLX's handler runs when the wait has ended; what the program has in the end is the same.
+@pytest.mark.parametrize("name", ["INT", "TERM", "USR1", "ALRM"])
+def test_a_handler_that_returns_changes_no_sum_as_with_stock_mlx(pair, name):
+    waiting, late = pair(f"signal.signal(signal.SIG{name}, handle)", "print('sum', total.item(), times)\n")
+    number = getattr(signal, f"SIG{name}")
+    waiting.signal(number)
+    go_on(late)
+    waiting.wait_for(f"sum 2.0 [{number:d}]")
+    assert [waiting.finish(), late.finish()] == [0, 0]
+
+
+# Why: a laptop's lid is closed, and opened again.
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_rank_that_was_stopped_goes_on_as_with_stock_mlx(pair, stopped):
+    ranks = pair("", "print('sum', total.item())\n")
+    ranks[stopped].signal(signal.SIGSTOP)
+    wait_until(lambda: state_of(ranks[stopped]) == "T", "it is stopped")
+    go_on(ranks[1])
+    ranks[stopped].signal(signal.SIGCONT)
+    ranks[0].wait_for("sum 2.0")
+    assert [one.finish() for one in ranks] == [0, 0]
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM"])
