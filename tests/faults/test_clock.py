@@ -11,7 +11,7 @@ import time
 import pytest
 from test_trust import ranks
 
-from conftest import PATIENCE, find_program, find_test_program, wait_until
+from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
 from ground.outcomes import all_fine
 
 DAY = 86400
@@ -63,5 +63,32 @@ def test_a_clock_that_jumps_by_a_day_disturbs_nobody(cluster, clock, tmp_path):
         newest = int(ended[-1]["unix_ns"]) / 1e9
         assert abs(newest - time.time() - seconds) < DAY / 2, "the daemon's clock has moved"
         assert not any(event["kind"] in ("node_lost", "rail_down") for event in ended), ended
+    stop.touch()
+    all_fine(job)
+
+
+# Why: a Mac whose clock is years off joins a cluster, and certificates, deadlines and pings would notice.
+def test_a_node_that_is_ten_years_off_keeps_deadlines_and_is_named(cluster, clock, tmp_path, monkeypatch):
+    c = cluster(2, start=False, peer_settings="security: TLS")
+    with monkeypatch.context() as own:
+        own.delenv("LD_PRELOAD")
+        c.start_daemon(0)
+    stop = tmp_path / "stop"
+    job = []
+    for seconds in (3650 * DAY, -3650 * DAY, 3600):
+        clock(seconds)
+        if not job:
+            c.start_daemon(1)
+            c.wait_linked()
+            job = ranks(c, f"loop:8:100000:{stop}")
+        all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
+        done = subprocess.run([find_program("mlxcommctl"), "doctor", "--json", "--socket", c.socket(0)],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        [found] = [one for one in json.loads(done.stdout)["findings"] if one["code"] == "MC504"]
+        assert "node-1" in str(found) and ("behind" if seconds < 0 else "ahead") in found["found"], found
+        ask(c, "ping", "node-1", "-c", "1")
+        program = find_test_program("ground", "ground_rank")
+        alone = Process([program, "0", "2", "alone", "join:1"], {"MLXCOMM_SOCKET": c.socket(1)})
+        assert alone.finish() == 3 and "DEADLINE_EXCEEDED" in alone.lines[-1], alone.lines
     stop.touch()
     all_fine(job)

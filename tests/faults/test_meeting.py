@@ -9,11 +9,13 @@ page.
 import json
 import os
 import platform
+import signal
 import sys
 
 import pytest
 
-from conftest import Process, find_program, find_test_program
+from conftest import Process, find_program, find_test_program, wait_until
+from ground.outcomes import all_fine, ranks_on
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ptrace's single steps")
 # An operation takes fewer; the rest are steps of the next ones.
@@ -82,6 +84,24 @@ def test_a_rank_that_scribbles_over_the_shared_page_harms_its_own_job_alone(clus
 def test_a_daemon_that_ends_is_noticed_though_the_ranks_do_without_it(cluster):
     c = cluster(1)
     attack(c, "lost", c.daemons[0].child.pid)
+
+
+# Why: a daemon that swaps or is in a debugger is no reason for ranks to stand still that do without it.
+def test_small_operations_go_on_while_the_daemon_stands_still(cluster, tmp_path):
+    c = cluster(1)
+    ranks = ranks_on(c, (0, 0), *["sum:8"] * 100, f"await:{tmp_path}/go", *["sum:8"] * 50)
+    wait_until(lambda: [int(rank.get("operations_met", 0)) > 0 for job in c.status()["jobs"]
+                        for rank in job["ranks"]] == [True, True], "both meet")
+    for rank in ranks:
+        for _ in range(100):
+            rank.wait_for("summed")
+    c.daemons[0].signal(signal.SIGSTOP)
+    (tmp_path / "go").touch()
+    for rank in ranks:
+        for _ in range(50):
+            rank.wait_for("summed")
+    c.daemons[0].signal(signal.SIGCONT)
+    all_fine(ranks)
 
 
 @pytest.mark.parametrize("meet", ["1", "0"])

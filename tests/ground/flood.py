@@ -8,13 +8,18 @@ import array
 import base64
 import fcntl
 import os
+import pathlib
+import random
+import re
 import select
 import socket
 import struct
 import sys
 import termios
 
+PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto/mlxcomm/v1"
 HELLO = struct.pack("<QIIQQ", 0x6D6C78636F6D6D63, 2, 2, 0, 0)  # A tool's: proto/queue/hello.h.
+CLIENT_HELLO = struct.pack("<QIIQQ", 0x6D6C78636F6D6D63, 2, 1, 1 << 20, 0)
 DAEMON_HELLO_BYTES = 256
 (DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE,
  CONTINUATION) = range(10)
@@ -30,12 +35,12 @@ def header(name, value):
     return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
-def call(method, token, stream, more=b"", request=b""):
-    """The whole of a request; without fields unless they are given."""
+def call(method, token, stream, more=b"", request=b"", prefix=b""):
+    """The whole of a request; without fields unless they are given, and with a true prefix."""
     block = (b"\x83\x86" + header(b":path", method) + header(b":authority", b"x") +
              header(b"content-type", b"application/grpc") + header(b"te", b"trailers") +
              header(b"mlxcomm-session-bin", token) + more)
-    data = struct.pack(">BI", 0, len(request)) + request
+    data = (prefix or struct.pack(">BI", 0, len(request))) + request
     return frame(HEADERS, block, END_HEADERS, stream) + frame(DATA, data, END_STREAM, stream)
 
 
@@ -46,6 +51,9 @@ ASKED = {"status": STATUS, "topology": b"/mlxcomm.v1.Diagnostics/Topology",
          "doctor": b"/mlxcomm.v1.Diagnostics/Doctor", "record": RECORD}
 REFUSED = b"grpc-status\x018"  # RESOURCE_EXHAUSTED.
 ANSWER_BYTES = 150  # A status has more.
+SERVICES = [(PROTO / f"{name}.proto").read_text(encoding="utf-8") for name in ("control", "diagnostics")]
+METHODS = [f"/mlxcomm.v1.{re.search('service ([A-Z][a-z]+)', text).group(1)}/{method}".encode()
+           for text in SERVICES for method in [*re.findall(r"rpc (\w+)", text), "Nothing", ""]]
 CALLS_AT_ONCE = 16  # As many as gRPC takes of a connection (daemon/control/control_server.cc).
 
 
@@ -54,10 +62,10 @@ class Refused(Exception):
 
 
 class Connection:
-    def __init__(self, path, beginning=BEGINNING):
+    def __init__(self, path, beginning=BEGINNING, hello=HELLO):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.connect(path)
-        self.socket.sendall(HELLO)
+        self.socket.sendall(hello)
         answer, descriptors, _, _ = socket.recv_fds(self.socket, DAEMON_HELLO_BYTES, 4)
         while len(answer) < DAEMON_HELLO_BYTES:
             answer += self.socket.recv(DAEMON_HELLO_BYTES - len(answer))
@@ -161,11 +169,11 @@ TAKEN = {
 TAKEN_BYTES = 1 << 19
 
 
-def connect_again(path):
+def connect_again(path, hello=HELLO):
     """The daemon may not have noticed yet that the last ones have ended."""
     while True:
         try:
-            return Connection(path)
+            return Connection(path, hello=hello)
         except Refused as refused:
             if "end some" not in str(refused):
                 raise
@@ -247,23 +255,52 @@ def not_utf8(path, count):
     connection.close()
 
 
+def malformed(path, count):
+    """Calls each method, and some that there are not, that often, with garbage, wrong lengths, flags
+    and tokens. Waits until each is answered, or its stream or its connection has ended."""
+    dice = random.Random(7)
+    connection = Connection(path)  # The next one may be a client's.
+    for turn, method in enumerate(METHODS * count):
+        request = dice.randbytes(dice.choice((0, 1, 40, 3000)))
+        length = dice.choice((len(request), len(request) // 2, 2 * len(request) + 7, 0xFFFFFFFF))
+        token = dice.choice((connection.token, connection.token, b"AAAA", b"!", b""))
+        prefix = struct.pack(">BI", dice.choice((0, 0, 1, 255)), length)
+        stream, got, piece = 2 * turn + 1, b"", b"-"
+        connection.send(call(method, token, stream, request=request, prefix=prefix), reads=False)
+        while piece and not has_ended(got, stream):
+            select.select([connection.socket], [], [])
+            piece = connection.socket.recv(1 << 16)
+            got += piece
+        if not piece:
+            connection.close()
+            connection = connect_again(path, dice.choice((HELLO, CLIENT_HELLO)))
+    connection.close()
+
+
+def frames(answers):
+    """(kind, flags, stream, where it ends) of each frame that has come whole."""
+    at = 0
+    while at + 9 <= len(answers):
+        begin, at = at, at + 9 + int.from_bytes(answers[at:at + 3], "big")
+        if at > len(answers):
+            return
+        yield answers[begin + 3], answers[begin + 4], int.from_bytes(answers[begin + 5:begin + 9], "big"), at
+
+
 def after_frames(answers):
     """What is not a whole frame yet."""
-    at = 0
-    while at + 9 <= len(answers) and at + 9 + int.from_bytes(answers[at:at + 3], "big") <= len(answers):
-        at += 9 + int.from_bytes(answers[at:at + 3], "big")
-    return answers[at:]
+    return answers[max((end for *_, end in frames(answers)), default=0):]
 
 
 def has_headers(answers, stream):
     """Whether the answer to that call has begun."""
-    at = 0
-    while at + 9 <= len(answers):
-        length = int.from_bytes(answers[at:at + 3], "big")
-        if answers[at + 3] == HEADERS and int.from_bytes(answers[at + 5:at + 9], "big") == stream:
-            return True
-        at += 9 + length
-    return False
+    return any(kind == HEADERS and of == stream for kind, _, of, _ in frames(answers))
+
+
+def has_ended(answers, stream):
+    """Whether nothing more comes for that call."""
+    return any(of == stream and (kind == RST_STREAM or flags & END_STREAM)
+               for kind, flags, of, _ in frames(answers))
 
 
 def leave_unsent(path, count):
@@ -317,14 +354,8 @@ def ask_again(path, count, method):
                 return
             got = left[number] + connections[number].socket.recv(1 << 18)
             refused += got.count(REFUSED)
-            at = ended = 0
-            while at + 9 <= len(got):
-                end = at + 9 + int.from_bytes(got[at:at + 3], "big")
-                if end > len(got):
-                    break
-                ended += got[at + 3] == HEADERS and got[at + 4] & END_STREAM
-                at = end
-            left[number] = got[at:]
+            ended = sum(kind == HEADERS and flags & END_STREAM for kind, flags, _, _ in frames(got))
+            left[number] = after_frames(got)
             answers += ended
             if ended:
                 ask(number, ended)
@@ -343,6 +374,8 @@ def main():
         ask_again(path, count, ASKED[kind])
     elif kind == "not_utf8":
         not_utf8(path, count)
+    elif kind == "malformed":
+        malformed(path, count)
     elif kind == "leave_unsent":
         leave_unsent(path, count)
     elif kind == "half_frames":

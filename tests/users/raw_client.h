@@ -87,9 +87,9 @@ class RawClient {
     }
   }
   // Whether the daemon has ended the session, within the time.
-  bool AwaitEnd() const {
+  bool AwaitEnd(std::uint64_t patience_ns = kPatienceNs) const {
     pollfd waited{watched_, 0, 0};
-    return ::poll(&waited, 1, static_cast<int>(kPatienceNs / 1'000'000)) == 1;
+    return ::poll(&waited, 1, static_cast<int>(patience_ns / 1'000'000)) == 1;
   }
   void CloseDoorbell() {
     if (doorbell_ >= 0) ::close(doorbell_);

@@ -4,6 +4,7 @@ what it gets: the daemon lives, the job notices nothing, and all that the daemon
 import contextlib
 import os
 import resource
+import select
 import socket
 import struct
 
@@ -113,6 +114,13 @@ def wrong_descriptors(kind, folder, kept):
         return [opened(end) for end in os.pipe()]
     if kind == "sockets":
         return [opened(end.detach()) for end in socket.socketpair()]
+    if kind == "epoll":
+        return [kept.enter_context(select.epoll()).fileno()]
+    if kind == "nested sockets":  # Each lies in what the other has not read.
+        one, other = socket.socketpair()
+        socket.send_fds(one, [b"x"], [one.fileno()])
+        socket.send_fds(other, [b"x"], [other.fileno()])
+        return [opened(one.detach()), opened(other.detach())]
     if kind == "memory without seals":
         make = getattr(os, "memfd_create", lambda name: os.open(folder, os.O_TMPFILE | os.O_RDWR))
         return [opened(make("arena"))]
@@ -120,11 +128,12 @@ def wrong_descriptors(kind, folder, kept):
     return [opened(os.open("/dev/null", os.O_RDONLY)) for _ in range(200)]
 
 
-KINDS = ["file", "directory", "zeros", "pipe", "sockets", "memory without seals", "too many"]
+KINDS = ["file", "directory", "zeros", "pipe", "sockets", "nested sockets", "memory without seals",
+         "too many", *(["epoll"] if hasattr(select, "epoll") else [])]
 
 
 # Why: descriptors that a process sends are the receiver's from then on, whether it wants them or not.
-@pytest.mark.parametrize("when", ["with the hello", "later"])
+@pytest.mark.parametrize("when", ["with the hello", "with each byte of it", "later", "on the doorbell"])
 def test_descriptors_that_nobody_asked_for_are_not_kept(beside, tmp_path, when):
     with beside() as c, contextlib.ExitStack() as kept:
         for kind in KINDS:
@@ -132,6 +141,9 @@ def test_descriptors_that_nobody_asked_for_are_not_kept(beside, tmp_path, when):
             with connect_as_ann(c) as connection, contextlib.ExitStack() as kept_until_sent:
                 if when == "with the hello":
                     socket.send_fds(connection, [GOOD_HELLO], sent)
+                elif when == "with each byte of it":
+                    for byte in GOOD_HELLO:
+                        socket.send_fds(connection, [bytes([byte])], sent)
                 else:
                     connection.sendall(GOOD_HELLO)
                 answer, own, _, _ = socket.recv_fds(connection, ANSWER_BYTES, 4)
@@ -141,6 +153,9 @@ def test_descriptors_that_nobody_asked_for_are_not_kept(beside, tmp_path, when):
                 assert answer[FAILURE_CODE_AT] == 0, (kind, answer)
                 if when == "later":  # Where gRPC reads by now.
                     socket.send_fds(connection, [b"PRI * HTTP/2.0\r\n"], sent)
+                if when == "on the doorbell":
+                    with socket.socket(fileno=os.dup(own[2])) as doorbell:
+                        socket.send_fds(doorbell, [b"x"], sent)
 
 
 def vandal(c, *words):
@@ -161,6 +176,12 @@ def test_arenas_lose_their_pages_while_the_daemon_works_in_them(beside):
     with beside() as c:
         lines = vandal(c, "holes")
         assert lines == ["rank 0: OK", "rank 1: OK"] * 20
+
+
+def test_a_queue_and_an_arena_are_scribbled_over_at_any_moment(beside):
+    with beside() as c:
+        for seed in range(20):
+            assert vandal(c, "scribbles", str(seed)) == ["rank 0: its session ended"]
 
 
 @pytest.mark.parametrize("phase, others", [("hello", []), ("joining", []),

@@ -12,10 +12,12 @@ import os
 import pathlib
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 import pytest
 
@@ -55,9 +57,9 @@ class Users(Cluster):
     def socket(self, node):
         return str(self.public / f"{node}.sock")
 
-    def run_as(self, uid, program, *arguments, node=0):
+    def run_as(self, uid, program, *arguments, node=0, environment=None):
         process = Process([str(self.public / program), *map(str, arguments)],
-                          {"MLXCOMM_SOCKET": self.socket(node), "HOME": "/",
+                          {"MLXCOMM_SOCKET": self.socket(node), "HOME": "/", **(environment or {}),
                            "LD_LIBRARY_PATH": str(self.public), "DYLD_LIBRARY_PATH": str(self.public)},
                           user=uid, group=uid, extra_groups=[], cwd="/")
         self.ranks.append(process)
@@ -202,11 +204,16 @@ def test_the_operators_group_sees_all_and_accounts_have_names(users):
 
 
 def test_a_rank_that_scribbles_over_its_page_harms_no_other_user(users):
-    """As in tests/faults/test_meeting.py, where the other job is of the same user."""
+    """As in tests/faults/test_meeting.py, where the other job is of the same user. What is asked meanwhile is
+    answered with JSON all the same."""
     c = users(1)
     process = Process([find_test_program("faults", "meeting_attack"), c.socket(0), "scribble", "7", str(ANN),
                        str(BOB)])
     c.ranks.append(process)
+    while process.child.poll() is None:
+        for verb in (("status", "--json"), ("record", "--json"), ("topology", "--json"), ("trace",)):
+            assert json.loads(c.ask_as(0, *verb))
+        assert all(map(json.loads, c.ask_as(0, "events", "--json").splitlines()))
     assert process.finish() == 0, process.lines
     assert "the other job was exact" in process.lines[-1]
     status = c.status()
@@ -295,6 +302,40 @@ def test_who_is_not_root_is_told_that_nobody_else_will_trust_the_daemon(users):
     daemon = c.run_as(BOB, "mlxcommd", "--config", config)
     daemon.wait_for(f"will serve user {BOB} and root alone")
     daemon.wait_for("is ready")
+    # Nor does it hear of them.
+    for program in (["mlxcommctl", "status"], ["ground_rank", "0", "1", "job", "sum:64"]):
+        process = c.run_as(ANN, *program, environment={"MLXCOMM_SOCKET": str(c.public / "bob" / "socket")})
+        assert process.finish() != 0
+        refused = f"mlxcommd's folder, belongs to user {BOB}, not to user {ANN} or root"
+        assert refused in "\n".join(process.lines), process.lines
+
+
+EVIL = "job\x1b[2J", "two\nlines", "a\tb", "\u202eback", "bell\a", "'; rm -rf", "x" * 200, "y" * 201
+
+
+def has_control(text):
+    return any(unicodedata.category(character) == "Cc" for character in text)
+
+
+# Why: what people look at in a terminal has names in it that any process has chosen.
+def test_names_that_processes_choose_are_refused_or_shown_without_control_characters(users):
+    c = users(1)
+    program = c.public / "e\x1b[2J\nvil\u202e"
+    shutil.copy(c.public / "ground_rank", program)
+    ranks = [c.run_as(BOB, program.name, 0, 2, name, "sum:8") for name in EVIL]
+    wait_until(lambda: len(c.jobs(BOB)[0]) == 3, "those of a name that will do wait for their other rank")
+    assert {rank.finish() for rank, name in zip(ranks, EVIL) if has_control(name) or len(name) > 200} == {3}
+    shown = [c.ask_as(0, *verb) for verb in (
+        ("status", "-v"), ("record", "-n", "0"), ("events", "--last", "99"), ("status", "--json"), ("jobs",))]
+    doctor = c.run_as(BOB, "mlxcommctl", "doctor")
+    doctor.finish()  # Its code tells of the ranks that are awaited.
+    assert all("rm -rf" in text for text in (shown[0], shown[3], "".join(doctor.lines)))
+    for rank in ranks:
+        rank.end()
+    c.daemons[0].signal(signal.SIGTERM)
+    assert c.daemons[0].finish() == 0
+    for line in "\n".join(shown + doctor.lines + c.daemons[0].lines).split("\n"):
+        assert not has_control(line), line
 
 
 # Why: one account may use 65536 user ids that have none, each with places of its own.

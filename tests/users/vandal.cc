@@ -3,6 +3,7 @@
 // became of both ranks: "rank 0: its session ended", "rank 1: RANK_LOST ...".
 //
 //   sizes              sizes and seals of both segments are changed: every attempt must fail
+//   scribbles SEED     random words all over both segments while operations run, until that ends its session
 //   holes              the arena is unmapped and loses its pages in the middle of operations
 //   doorbell PHASE     closed: hello, joining, running, leaving
 //   flood WHAT [N]     `calls` that fail, or `rings` without a call, of 16 more sessions, as fast as they are
@@ -102,6 +103,10 @@ int ChangeSizes(Job& job) {
     for (const off_t bytes : {0, 4096, 1 << 30}) {
       std::printf("size: %s\n", ::ftruncate(segment, bytes) == 0 ? "changed" : "refused");
     }
+#if defined(__linux__)
+    const std::string path = "/proc/self/fd/" + std::to_string(segment);  // Opened once more.
+    std::printf("size: %s\n", ::truncate(path.c_str(), 0) == 0 ? "changed" : "refused");
+#endif
 #if defined(F_ADD_SEALS)
     std::printf("seals: %s\n",
                 ::fcntl(segment, F_ADD_SEALS, F_SEAL_WRITE) == 0 ? "changed" : "refused");
@@ -117,6 +122,27 @@ void Punch(RawClient& client) {
 #else
   (void)client;
 #endif
+}
+
+int Scribble(Job& job, std::uint64_t seed) {
+  if (!job.Join()) return 3;
+  RawClient& client = job.rank(0);
+  std::mt19937_64 random(seed);
+  for (int operation = 0; operation < 8; ++operation) {
+    job.Submit(0);
+    job.Submit(1);
+  }
+  const auto scribble = [&](std::byte* segment, std::size_t bytes) {
+    reinterpret_cast<std::uint64_t*>(segment)[random() % (bytes / 8)] = random();
+  };
+  while (!client.AwaitEnd(0)) {
+    scribble(client.queue(), queue::kQueueSegmentBytes);
+    scribble(client.queue(), sizeof client.header());
+    scribble(client.arena(), client.arena_bytes());
+    client.Ring();
+  }
+  std::printf("rank 0: its session ended\n");
+  return 0;
 }
 
 // The bytes of these ranks are lost, and nobody else's.
@@ -222,6 +248,7 @@ int main(int argc, char** argv) {
   const std::string where = argc > 3 ? argv[3] : "";
   Job job(argv[1]);
   if (what == "sizes") return ChangeSizes(job);
+  if (what == "scribbles") return Scribble(job, std::stoull(where));
   if (what == "holes") return PunchHoles(job);
   if (what == "doorbell") return CloseDoorbell(job, where);
   if (what == "flood") return Flood(argv[1], job, where, argc > 4 ? std::atoi(argv[4]) : 0);
