@@ -10,6 +10,8 @@ With the cluster's key in LAB_KEY, a neighbour whose daemon has gone mad, proved
 frames      garbage instead of frames        cutoff     a frame that ends in its payload
 toolong     a frame that says it has 4 GiB   beyond     frames far ahead of their turn
 unreadable  HOW_MANY messages that cannot be read
+messages    HOW_MANY messages of all kinds, with fields drawn at random
+headers     HOW_MANY frames with true sums, whose other fields are drawn at random
 """
 
 import hashlib
@@ -19,12 +21,14 @@ import pathlib
 import random
 import re
 import resource
+import select
 import socket
 import struct
 import sys
 import time
 
-WIRE = pathlib.Path(__file__).resolve().parents[2] / "proto" / "wire"
+PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
+WIRE = PROTO / "wire"
 TABLE = (WIRE / "version_table.cc").read_text(encoding="utf-8")
 VERSION = int(re.findall(r'\{(\d+), "', TABLE)[-1])  # The newest.
 MAGIC = 0x6d6c78636f6d6d70
@@ -35,6 +39,7 @@ INTRODUCTION = struct.Struct("<QQQQ64s32s")  # Then the MAC.
 FRAME = struct.Struct("<IBBHIIQQQQIIIIQQ")
 FRAME_MAGIC = 0x46434c4d
 CONTROL, DATA = 4, 6
+IDS = []  # Of nodes that it knows.
 CLUSTER = os.environ.get("LAB_CLUSTER", "lab").encode()
 
 
@@ -81,7 +86,7 @@ def become_neighbour(address):
     key = cluster_key()
     connection = socket.create_connection(address, timeout=60)
     own, theirs = prove(connection, key)
-    read(connection, PROOF.size + 32 + 8)
+    IDS.append(read(connection, PROOF.size + 32 + 8)[:16])
     number = random.getrandbits(63) | 1
     connection.sendall(signed(key, own, theirs, INTRODUCTION.pack(
         number, number, 0, 1, b"intruder", b"1.0")))
@@ -89,10 +94,10 @@ def become_neighbour(address):
     return connection
 
 
-def frame(kind, sequence, payload_bytes, payload=b""):
+def frame(kind, sequence, payload_bytes, payload=b"", flag=0, others=(0, 1, 1, 0xffffffff, 0xffffffff, 0)):
     def header(header_sum, payload_sum):
-        return FRAME.pack(FRAME_MAGIC, kind, 0, 0, payload_bytes, header_sum, sequence, 0, 1, 1,
-                          0xffffffff, 0xffffffff, 0, payload_sum, 0, 0)
+        return FRAME.pack(FRAME_MAGIC, kind, flag, 0, payload_bytes, header_sum, sequence, *others,
+                          payload_sum, 0, 0)
 
     payload_sum = crc32c(payload)
     return header(crc32c(header(0, payload_sum)), payload_sum) + payload
@@ -198,6 +203,61 @@ def write_unreadable(address, count):
         until_closed(connection)
 
 
+def message_kinds():
+    """{its name: [(type, number) of each field]}, of all that daemons send each other."""
+    text = "".join((PROTO / f"mlxcomm/v1/{name}.proto").read_text(encoding="utf-8")
+                   for name in ("peer", "diagnostics"))
+    return {name: [(kind, int(number)) for kind, number in re.findall(r"(\w+) \w+ = (\d+)[ ;\[]", body)]
+            for name, body in re.findall(r"^message (\w+) \{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE)}
+
+
+def varint(value):
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+def drawn(kinds, name, dice, depth=0):
+    """A message that can be read: of PeerMessage one kind, of others any of their fields."""
+    fields = [dice.choice(kinds[name])] if depth == 0 else [
+        one for one in kinds[name] * 2 if depth < 4 and dice.random() < 0.5]
+    said = b""
+    for kind, number in fields:
+        if kind in kinds or kind in ("string", "bytes"):
+            texts = IDS if kind == "bytes" else (b"", b"job", b"\x1b[2J", b"n" * dice.randrange(300))
+            data = drawn(kinds, kind, dice, depth + 1) if kind in kinds else dice.choice(texts)
+            said += varint(number << 3 | 2) + varint(len(data)) + data
+        elif kind in ("double", "fixed64"):
+            said += varint(number << 3 | 1) + dice.randbytes(8)
+        else:
+            said += varint(number << 3) + varint(dice.choice((0, 1, 2, 255, 1 << 31, dice.getrandbits(64))))
+    return said
+
+
+def write_drawn(address, what, count):
+    """Goes on with another connection where the daemon ends one."""
+    dice, kinds = random.Random(count), message_kinds()
+    connection = become_neighbour(address)
+    sequence = 0
+    for _ in range(count):
+        sequence += 1
+        payload = drawn(kinds, "PeerMessage", dice)
+        data = frame(CONTROL, sequence, len(payload), payload)
+        if what == "headers":
+            data = frame(dice.randrange(20), dice.choice((0, sequence)), len(payload), payload,
+                         dice.choice((0, 1, 255)), [dice.choice((0, 1, 0xffffffff)) for _ in range(6)])
+        try:
+            connection.sendall(data)
+            while select.select([connection], [], [], 0)[0]:
+                if not connection.recv(1 << 16):
+                    raise BrokenPipeError
+        except (BrokenPipeError, ConnectionResetError):
+            connection.close()
+            connection = become_neighbour(address)
+            sequence = 0
+    with connection:
+        connection.shutdown(socket.SHUT_WR)
+        until_closed(connection)
+
+
 def main():
     host, _, port = sys.argv[1].rpartition(":")
     address = sys.argv[1] if sys.argv[1].startswith("/") else (host, int(port))
@@ -206,7 +266,9 @@ def main():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     whole = {"loris": loris, "connects": connects, "unreadable": write_unreadable}
-    if what in whole:
+    if what in ("messages", "headers"):
+        write_drawn(address, what, count)
+    elif what in whole:
         whole[what](address, count)
     else:
         for turn in range(count):

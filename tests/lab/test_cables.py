@@ -2,6 +2,7 @@
 period RANK_LOST; never a wrong byte, an error that names another rank, or a hang."""
 
 import pathlib
+import re
 import threading
 
 import pytest
@@ -56,12 +57,12 @@ def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(
     assert counted["most_size"] > 0
 
 
-@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("family, security", [(4, "PLAIN"), (6, "TLS")])
 @pytest.mark.parametrize("at", [0, 1])
-def test_cable_that_is_back_in_time_costs_a_pause(lab, tmp_path, family, at):
-    c = lab(pair(), family=family, peer_settings=PATIENT)
+def test_cable_that_is_back_in_time_costs_a_pause(lab, tmp_path, family, security, at):
+    c = lab(pair(), family=family, peer_settings=f"{PATIENT} security: {security}")
     stop = tmp_path / "stop"
-    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
+    ranks = c.ranks([0, 1], f"loop:8:{64 * MIB}:{stop}")
     until_looping(ranks)
     c.cut("0-1", at=at)
     wait_until(lambda: not is_direct(c, 0, 1) and not is_direct(c, 1, 0), "both have noticed")
@@ -107,6 +108,36 @@ def test_job_takes_the_other_way_and_comes_back_when_the_cable_does(lab, tmp_pat
                    and not goes_through(c, 0, 1) and not goes_through(c, 1, 0), "the way is short again")
     stop.touch()
     all_fine(ranks)
+
+
+def test_ring_outlives_a_moment_without_any_cable_and_cables_that_flap(lab, tmp_path):
+    c = lab(ring(3), peer_settings=PATIENT)
+    stop = tmp_path / "stop"
+    ranks = c.ranks(range(3), f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    names = [cable.name for cable in c.wiring.cables]
+    c.cut(*names)
+    wait_until(lambda: not any(is_direct(c, a, b) for a, b in ((0, 1), (1, 2), (2, 0))), "all are alone")
+    c.restore(*names)
+    c.wait_linked()
+    for turn in range(30):
+        c.cut(names[turn % 3], at=turn % 3)
+        c.restore(names[turn % 3])
+    c.wait_linked()
+    stop.touch()
+    all_fine(ranks)
+
+
+# How: a cable with room for three packets drops what TCP sends beyond, on the way there and back.
+def test_cable_that_loses_packets_costs_time_alone(lab, tmp_path):
+    c = lab(pair(), peer_settings=PATIENT)
+    tight = ["tbf", "rate", "100mbit", "burst", "1600", "limit", "4800"]
+    for end in c.wiring.cable("0-1").ends:
+        c.namespaces.call(["tc", "-n", end.place, "qdisc", "replace", "dev", end.interface, "root", *tight])
+    all_fine(c.ranks([0, 1], *[f"sum:{size}" for size in (8, 1000, MIB)] * 20))
+    for end in c.wiring.cable("0-1").ends:
+        told = c.namespaces.call(["tc", "-s", "-n", end.place, "qdisc", "show", "dev", end.interface])
+        assert int(re.search(r"dropped (\d+)", told).group(1)) > 0, told
 
 
 @pytest.mark.parametrize("at", [0, 1])

@@ -95,12 +95,14 @@ def test_slow_hellos_end_at_their_deadline_and_keep_no_neighbour_out(watch):
     watch.nothing_else_changed()
 
 
-@pytest.mark.parametrize("what", ["frames", "cutoff", "toolong", "beyond"])
-def test_neighbour_that_breaks_the_protocol_is_lost_alone(watch, what):
+@pytest.mark.parametrize("what, count", [("frames", 5), ("cutoff", 5), ("toolong", 5), ("beyond", 5),
+                                         ("headers", 100), ("messages", 3000)])
+def test_neighbour_that_breaks_the_protocol_is_lost_alone(watch, what, count):
     """It holds the key, so it is accepted; then its messages are checked like a stranger's."""
-    stranger = watch.stranger(what, 5)
+    stranger = watch.stranger(what, count)
     assert stranger.finish() == 0, stranger.lines
     assert watch.log_lines("intruder"), watch.c.log(0)
     watch.stop.touch()
     all_fine(watch.ranks)
     assert set(watch.before["links"]) <= set(watch.figures()["links"])
+    assert watch.figures()["memory"] < watch.before["memory"] + (32 << 20)

@@ -1,12 +1,14 @@
 """What Prometheus reads from a real daemon: with its own parser, and with promtool where there is
 one; and the example dashboard asks for nothing else."""
 
+import contextlib
 import json
 import pathlib
 import re
 import shutil
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 
@@ -14,6 +16,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import PATIENCE, find_program, free_port, wait_until
+from ground.daemon_resources import given_back
+from ground.outcomes import all_fine, ranks_on, until_looping
 
 ROOT = pathlib.Path(__file__).parents[2]
 RANK = ROOT / "tests" / "ground" / "rank.py"
@@ -118,6 +122,35 @@ def test_a_scrape_of_a_daemon_that_stops_ends(measured):
     assert c.daemons[0].finish() == 0, c.daemons[0].lines
     with pytest.raises(OSError):
         scrape(port)
+
+
+GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
+
+
+# Why: anybody on the machine may connect there. A job beside it goes on, and who asks later gets the page.
+# While hundreds of connections say nothing, who asks waits behind them.
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process uses is read from /proc")
+@pytest.mark.parametrize("said, count", [
+    (b"", 500), (GET, 500), (GET + b"x: y\r\n" * 20_000, 20), ((GET + b"\r\n") * 500, 20),
+    (b"\x16\x03\x01\0", 20), (b"GET /%s HTTP/1.1\r\n\r\n" % (b"x" * 1_000_000), 20)],
+    ids=["silent", "slow", "endless", "unread", "garbage", "long"])
+def test_who_abuses_the_port_holds_nobody_up_and_leaves_nothing(measured, said, count):
+    c, port, _ = measured
+    stop = c.folder / "stop"
+    job = ranks_on(c, (0, 1), f"loop:8:100000:{stop}")
+    until_looping(job)
+    with given_back(c.daemons[0].child.pid, threads=8), contextlib.ExitStack() as held:
+        for _ in range(count):
+            one = held.enter_context(socket.socket())
+            one.setblocking(False)
+            with contextlib.suppress(OSError):  # No more are taken, or it has been ended.
+                one.connect_ex(("127.0.0.1", port))
+                one.sendall(said)
+        if count < 100:
+            assert samples(scrape(port)[0])
+    assert samples(scrape(port)[0])
+    stop.touch()
+    all_fine(job)
 
 
 def start(tmp_path, metrics):
