@@ -262,6 +262,24 @@ def test_a_key_file_that_will_not_do_changes_nothing(own_keys):
     assert ("reload_failed", "cluster key") in [(e["kind"], e["object"]) for e in events(c)]
 
 
+def test_a_key_of_another_cluster_is_named_on_both_sides_and_costs_no_job(own_keys, tmp_path):
+    c = own_keys(2, peer_settings="security: TLS")
+    stop = tmp_path / "stop"
+    job = ranks(c, f"loop:8:100000:{stop}")
+    until_looping(job)
+    key = pathlib.Path(c.key_of(1))
+    right = key.read_text(encoding="ascii")
+    key.write_text(os.urandom(32).hex() + "\n", encoding="ascii")
+    c.daemons[1].signal(1)
+    for daemon in c.daemons:
+        daemon.wait_for("does not hold this cluster's key")
+    key.write_text(right, encoding="ascii")
+    c.daemons[1].signal(1)
+    c.wait_linked()
+    stop.touch()
+    all_fine(job)
+
+
 # Why: an operator who edits the file and signals the daemon thinks that it now holds, and would
 # notice a mistake in it only when the machine is restarted.
 def test_what_sighup_does_not_take_from_the_configuration_is_said(own_keys):

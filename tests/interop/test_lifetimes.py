@@ -317,6 +317,31 @@ except ValueError as error:
                                           f"(rank {1 - rank} of 2): pass the group of one of them"]
 
 
+# Why: shrink looked at the worlds of a process while other threads joined some, and raised RuntimeError.
+# How: at each of its lines another one is joined.
+def test_a_job_shrinks_while_other_threads_join(cluster):
+    c = cluster(1)
+    survivor = python(c, 0, """
+import itertools, sys, mlxcomm
+world = mlxcomm.init()
+numbers = itertools.count()
+def join(frame, event, _):
+    if frame.f_code.co_name == "shrink" and event == "line":
+        mlxcomm.init(job=f"job-{next(numbers)}", rank=0, size=1)
+    return join
+print("joined")
+try: mlxcomm.barrier(world)
+except mlxcomm.RankLostError:
+    sys.settrace(join)
+    print("ranks:", mlxcomm.shrink(world).size())
+""")
+    victim = python(c, 1, "import mlxcomm, time\nmlxcomm.init()\nprint('joined')\ntime.sleep(3600)\n")
+    for rank in (survivor, victim):
+        rank.wait_for("joined")
+    victim.end()
+    assert survivor.finish() == 0 and survivor.lines[-1] == "ranks: 1", survivor.lines
+
+
 # Why: the thread asked for Python's lock when its operation ended, which aborted the process that was ending.
 @pytest.mark.parametrize("again", [False, True])
 def test_a_daemon_thread_in_an_operation_does_not_change_how_the_program_ends(cluster, again):

@@ -40,11 +40,11 @@ def rank(c, number, text, **variables):
     return process
 
 
-def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", name="INT"):
+def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", name="INT", late=LATE):
     """A rank that waits in an operation, and the one that it waits for."""
     c = cluster(1)
     waiting = rank(c, 0, BEGIN.format(set_handler=set_handler.format(name=name)) + text)
-    late = rank(c, 1, LATE)
+    late = rank(c, 1, late)
     late.wait_for("here")
     waiting.wait_for("waits")
     wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
@@ -159,11 +159,23 @@ def test_a_signal_that_came_twice_while_its_rank_waited_is_heard_again(cluster):
     waiting, late = waits(cluster, "print('sum', total.item(), flush=True)\n"
                                    "before = len(times)\nsignal.raise_signal(signal.SIGUSR1)\n"
                                    "print('more', len(times) - before)\n", name="USR1")
-    for count in (1, 2):
+    for count in range(1, 11):
         waiting.signal(signal.SIGUSR1)
         waiting.wait_for(f"handler {signal.SIGUSR1:d} True {count}")
     go_on(late)
     waiting.wait_for("more 1")
+    assert [waiting.finish(), late.finish()] == [0, 0]
+
+
+def test_a_handler_may_call_an_operation_of_its_own(cluster):
+    waiting, late = waits(
+        cluster, "print('sum', total.item())\n",
+        "def more(*_): print('more', mx.distributed.all_sum(mx.array(2.0)).item(), flush=True)\n"
+        "signal.signal(signal.SIGUSR1, more)", late=LATE + "mx.eval(mx.distributed.all_sum(mx.array(2.0)))\n")
+    waiting.signal(signal.SIGUSR1)
+    go_on(late)
+    for told in ("more 4.0", "sum 2.0"):
+        assert told in "".join(waiting.lines) or waiting.wait_for(told)
     assert [waiting.finish(), late.finish()] == [0, 0]
 
 

@@ -363,6 +363,18 @@ def test_what_is_no_request_is_refused(cluster, web):
         assert b" 400 " in ask_by_hand(w, garbage).split(b"\r\n")[0], garbage
 
 
+def test_what_others_servers_have_answered_is_refused(cluster, web):
+    w = web(cluster(1).socket(0))
+    cookie = f"Cookie: mlxcomm_{w.port}={w.token}"
+    paths = "../../etc/passwd", "..%2f..%2fetc/passwd", "%2e%2e/page.js", "page.js%00", "page.js/../..", "//"
+    for path in (*(w.path + path for path in paths), f"http://evil.example{w.path}", "*"):
+        answer = ask_by_hand(w, head_of(w, cookie, path=path) + b"\r\n").split(b"\r\n")[0]
+        assert b" 404 " in answer or b" 400 " in answer, (path, answer)
+    body = b"ffffffffffffffff\r\n"
+    chunked = head_of(w, cookie, "Transfer-Encoding: chunked", path=w.path) + b"\r\n" + body
+    assert ask_by_hand(w, chunked).count(b"HTTP/1.1") == 1
+
+
 def test_head_has_no_body(cluster, web):
     w = web(cluster(1).socket(0))
     for path in ("page.js", "feed"):
