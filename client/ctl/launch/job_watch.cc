@@ -64,19 +64,19 @@ std::vector<unsigned> JobWatch::NotJoined(const std::vector<unsigned>& ranks) {
   return missing;
 }
 
-JobOutcome JobWatch::Outcome() {
+v1::LaunchOutcome JobWatch::Outcome() {
   const auto until = Clock::now() + kPatience;
   for (;;) {
     v1::StatusReply status;
-    JobOutcome outcome;
+    v1::LaunchOutcome outcome;
     bool running = false;
     if (Ask(status)) {
       const auto age = (Clock::now() - begun_) / std::chrono::milliseconds(1);
       outcome = OutcomeOf(status, job_, static_cast<std::uint64_t>(age), running);
     } else {
-      outcome.is_known = !DaemonWasStarted();
+      outcome.set_is_known(!DaemonWasStarted());
     }
-    outcome.joined = outcome.joined || joined_;
+    outcome.set_joined(outcome.joined() || joined_);
     if (!running || Clock::now() >= until) return outcome;
     std::this_thread::sleep_for(kBetweenLooksAtTheEnd);  // Until it sees that they ended.
   }

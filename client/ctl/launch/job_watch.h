@@ -27,7 +27,7 @@ class JobWatch {
   // Which of these ranks have not joined the job yet, as far as is known.
   std::vector<unsigned> NotJoined(const std::vector<unsigned>& ranks);
   // After the ranks have ended: asks until the daemon has noticed, too.
-  JobOutcome Outcome();
+  v1::LaunchOutcome Outcome();
 
  private:
   bool Ask(v1::StatusReply& status);

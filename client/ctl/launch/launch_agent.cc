@@ -61,26 +61,14 @@ class Agent : public RankListener {
     frame.mutable_output()->set_data(bytes.data(), bytes.size());
     writer_.Add(frame);
   }
-  void OnEnded(const RankEnd& end) override {
+  void OnEnded(const v1::LaunchEnded& end) override {
     v1::LaunchFrame frame;
-    frame.mutable_ended()->set_rank(end.rank);
-    frame.mutable_ended()->set_exit_code(static_cast<std::uint32_t>(end.exit_code));
-    frame.mutable_ended()->set_signal(static_cast<std::uint32_t>(end.signal));
-    frame.mutable_ended()->set_pid(end.pid);
+    *frame.mutable_ended() = end;
     writer_.Add(frame);
   }
-  void OnOutcome(const JobOutcome& outcome, const std::string& why_alone) override {
+  void OnOutcome(const v1::LaunchOutcome& outcome) override {
     v1::LaunchFrame frame;
-    v1::LaunchOutcome& report = *frame.mutable_outcome();
-    report.set_joined(outcome.joined);
-    report.set_code(outcome.code);
-    report.set_detail(outcome.detail);
-    report.set_why_alone(why_alone);
-    report.set_pid(outcome.pid);
-    report.set_size(outcome.size);
-    report.set_first_lost_pid(outcome.first_lost_pid);
-    report.set_is_known(outcome.is_known);
-    report.set_loads_mlxcomm(outcome.loads_mlxcomm);
+    *frame.mutable_outcome() = outcome;
     writer_.Add(frame);
   }
   void OnNotice(const std::string& text) override {

@@ -85,17 +85,18 @@ void LaunchRun::OnOutput(unsigned rank, int stream, std::string_view bytes) {
   lines_.Print(rank, stream, bytes);
 }
 
-void LaunchRun::OnEnded(const RankEnd& end) {
+void LaunchRun::OnEnded(const v1::LaunchEnded& end) {
   RankFate& fate = fates_.emplace_back();
-  fate = {
-      .end = end, .host = end.rank < host_of_.size() ? host_of_[end.rank] : "", .asked = ending_};
+  fate = {.end = end,
+          .host = end.rank() < host_of_.size() ? host_of_[end.rank()] : "",
+          .asked = ending_};
   if (settings_.verbose) Say(DescribeEnd(fate));
-  if (end.code() == 0 || ending_ || end_at_) return;
+  if (CodeOfEnd(end) == 0 || ending_ || end_at_) return;
   if (!std::exchange(job_failed_, true)) {
     rank_failed_first_ = exit_code_ == 0;
     for (const auto& host : hosts_) host->JobFailed();
   }
-  FailWith(end.code());
+  FailWith(CodeOfEnd(end));
   const bool is_last = fates_.size() >= settings_.size;
   if (settings_.keep_going) {
     if (!is_last) Say(DescribeEnd(fate) + "; the others go on");
@@ -111,16 +112,14 @@ void LaunchRun::OnEnded(const RankEnd& end) {
                                           " to end"));
 }
 
-void LaunchRun::OnOutcome(const JobOutcome& outcome, const std::string& why_alone) {
-  if (why_alone_.empty()) why_alone_ = why_alone;
-  const bool joined = outcome_.joined || outcome.joined;
-  const bool is_known = (outcome_.is_known || !heard_outcome_) && outcome.is_known;
-  const bool loads = (outcome_.loads_mlxcomm || !heard_outcome_) && outcome.loads_mlxcomm;
+void LaunchRun::OnOutcome(const v1::LaunchOutcome& outcome) {
+  v1::LaunchOutcome all = outcome_.code().empty() ? outcome : outcome_;
+  if (!outcome_.why_alone().empty()) all.set_why_alone(outcome_.why_alone());
+  all.set_joined(outcome_.joined() || outcome.joined());
+  all.set_is_known((outcome_.is_known() || !heard_outcome_) && outcome.is_known());
+  all.set_loads_mlxcomm((outcome_.loads_mlxcomm() || !heard_outcome_) && outcome.loads_mlxcomm());
   heard_outcome_ = true;
-  if (outcome_.code.empty()) outcome_ = outcome;
-  outcome_.joined = joined;
-  outcome_.is_known = is_known;
-  outcome_.loads_mlxcomm = loads;
+  outcome_ = all;
 }
 
 void LaunchRun::OnInputTaken(const RankHost& host, std::size_t bytes) {
@@ -229,7 +228,7 @@ void LaunchRun::EndAll(int signal) {
 void LaunchRun::Summarise() {
   if (!rank_failed_first_) return exit_code_ == 0 && begun_ ? ReportThatNoneJoined() : void();
   if (const RankFate* const first = FirstFailure(fates_, outcome_); first != nullptr) {
-    exit_code_ = first->end.code();
+    exit_code_ = CodeOfEnd(first->end);
   }
   for (const std::string& line : FailureSummary(settings_.job, fates_, outcome_)) Say(line);
 }
@@ -237,14 +236,15 @@ void LaunchRun::Summarise() {
 // A Python that ran for kJoinPatience without joining, or that lacks mlxcomm, trained alone, as often as
 // there are ranks. With mlxcomm it cannot: such a program wants no group, nor need `launch -- hostname`.
 void LaunchRun::ReportThatNoneJoined() {
-  if (settings_.size < 2 || outcome_.joined) return;
-  if (why_alone_.empty() && !settings_.is_python) return;
-  if (why_alone_.empty() && (!reported_not_joined_ || !outcome_.is_known)) return;
-  const bool asked_for_none = why_alone_.empty() && outcome_.loads_mlxcomm;
+  const std::string& why_alone = outcome_.why_alone();
+  if (settings_.size < 2 || outcome_.joined()) return;
+  if (why_alone.empty() && !settings_.is_python) return;
+  if (why_alone.empty() && (!reported_not_joined_ || !outcome_.is_known())) return;
+  const bool asked_for_none = why_alone.empty() && outcome_.loads_mlxcomm();
   Say("no rank joined job " + settings_.job + ": each ran alone" +
-      (asked_for_none       ? ", and none asked for a group (mx.distributed.init)"
-       : why_alone_.empty() ? std::string()
-                            : "; " + why_alone_));
+      (asked_for_none      ? ", and none asked for a group (mx.distributed.init)"
+       : why_alone.empty() ? std::string()
+                           : "; " + why_alone));
   if (!asked_for_none) FailWith(kExitFailed);
 }
 

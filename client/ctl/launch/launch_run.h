@@ -46,8 +46,8 @@ class LaunchRun : public RankListener {
   bool has_printed() const { return has_printed_; }
 
   void OnOutput(unsigned rank, int stream, std::string_view bytes) override;
-  void OnEnded(const RankEnd& end) override;
-  void OnOutcome(const JobOutcome& outcome, const std::string& why_alone) override;
+  void OnEnded(const v1::LaunchEnded& end) override;
+  void OnOutcome(const v1::LaunchOutcome& outcome) override;
   void OnInputTaken(const RankHost& host, std::size_t bytes) override;
   void OnNotice(const std::string& text) override;
   void OnHostText(const std::string& host, const std::string& line) override;
@@ -81,9 +81,8 @@ class LaunchRun : public RankListener {
   std::vector<std::string> host_of_;  // By rank.
   std::vector<Reader> readers_;       // For our input, where no rank has it itself.
   std::vector<RankFate> fates_;
-  JobOutcome outcome_;
+  v1::LaunchOutcome outcome_;  // Of all hosts together.
   bool heard_outcome_ = false;
-  std::string why_alone_;
   bool job_failed_ = false;         // A rank has failed by itself.
   bool rank_failed_first_ = false;  // Before anything else made the job fail.
   bool reported_not_joined_ = false;

@@ -137,7 +137,10 @@ void LocalRanks::StartFailed(Rank& rank) {
       std::string("mlxcommctl: cannot be started: ") + std::strerror(errno) + "\n";
   rank.ended = true;
   listener_.OnOutput(rank.number, 1, why);
-  listener_.OnEnded({.rank = rank.number, .exit_code = 1});
+  v1::LaunchEnded end;
+  end.set_rank(rank.number);
+  end.set_exit_code(1);
+  listener_.OnEnded(end);
 }
 
 void LocalRanks::AddTo(std::vector<pollfd>& waited) {
@@ -241,10 +244,15 @@ void LocalRanks::Reap(Rank& rank) {
   rank.ended = true;
   // Its output comes before its end; it is no more than a pipe holds.
   for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
-  listener_.OnEnded({.rank = rank.number,
-                     .exit_code = WIFSIGNALED(status) ? 0 : WEXITSTATUS(status),
-                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                     .pid = static_cast<std::uint64_t>(rank.pid)});
+  v1::LaunchEnded end;
+  end.set_rank(rank.number);
+  end.set_pid(static_cast<std::uint64_t>(rank.pid));
+  if (WIFSIGNALED(status)) {
+    end.set_signal(static_cast<std::uint32_t>(WTERMSIG(status)));
+  } else {
+    end.set_exit_code(static_cast<std::uint32_t>(WEXITSTATUS(status)));
+  }
+  listener_.OnEnded(end);
 }
 
 void LocalRanks::Turn() {
@@ -291,11 +299,13 @@ void LocalRanks::CheckJoined() {
 
 void LocalRanks::ReportOutcome() {
   reported_ = true;
-  JobOutcome outcome = watch_.Outcome();
-  const bool is_alone = !outcome.joined && !killing_ && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
+  v1::LaunchOutcome outcome = watch_.Outcome();
+  const bool is_alone =
+      !outcome.joined() && !killing_ && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
   const RankPython python = is_alone ? AskPython(command_, std::chrono::seconds(10)) : RankPython();
-  outcome.loads_mlxcomm = python.loads_mlxcomm;
-  listener_.OnOutcome(outcome, is_alone && python.lacks.empty() ? frozen_lacks_ : python.lacks);
+  outcome.set_loads_mlxcomm(python.loads_mlxcomm);
+  outcome.set_why_alone(is_alone && python.lacks.empty() ? frozen_lacks_ : python.lacks);
+  listener_.OnOutcome(outcome);
 }
 
 void LocalRanks::End(int signal) {

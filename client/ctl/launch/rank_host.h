@@ -13,11 +13,12 @@
 #include <poll.h>
 
 #include <chrono>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "mlxcomm/v1/launch.pb.h"
 
 namespace mlxcomm::ctl {
 
@@ -43,28 +44,6 @@ struct RankCommand {
   bool directory_needed = false;
 };
 
-struct RankEnd {
-  unsigned rank = 0;
-  int exit_code = 0;
-  int signal = 0;  // 0: it ended by itself.
-  std::uint64_t pid = 0;
-
-  int code() const { return signal != 0 ? 128 + signal : exit_code; }
-};
-
-// How the job of a host's ranks went, as the daemon there reports it.
-struct JobOutcome {
-  bool is_known = false;       // Else no daemon could be asked.
-  bool joined = false;         // Any rank did; else nothing else is known.
-  bool loads_mlxcomm = false;  // Its Python does: a program that asks for a group joins, or fails.
-  std::string code;            // "RANK_LOST"; empty: it did not fail.
-  std::string detail;          // The failure's message.
-  std::uint64_t pid = 0;       // Of the rank that the failure names.
-  std::uint32_t size = 0;      // Of that group: less than the job's once it has shrunk.
-  // The rank after whose loss the job shrank first; 0: it never shrank.
-  std::uint64_t first_lost_pid = 0;
-};
-
 class RankHost;
 
 class RankListener {
@@ -72,10 +51,9 @@ class RankListener {
   virtual ~RankListener() = default;
   // `bytes` empty: the stream's end. Stream 0 is standard output, 1 standard error.
   virtual void OnOutput(unsigned rank, int stream, std::string_view bytes) = 0;
-  virtual void OnEnded(const RankEnd& end) = 0;
-  // Once all ranks of a host have ended; `why_alone` says what keeps its program from joining, if
-  // it is known.
-  virtual void OnOutcome(const JobOutcome& outcome, const std::string& why_alone) = 0;
+  virtual void OnEnded(const v1::LaunchEnded& end) = 0;
+  // Once all ranks of a host have ended.
+  virtual void OnOutcome(const v1::LaunchOutcome& outcome) = 0;
   // By all ranks of the host that read.
   virtual void OnInputTaken(const RankHost& host, std::size_t bytes) = 0;
   // A line of mlxcommctl for the user.

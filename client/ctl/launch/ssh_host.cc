@@ -200,24 +200,19 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
   }
 }
 
-void SshHost::TakeEnd(const v1::LaunchEnded& ended) {
+void SshHost::TakeEnd(v1::LaunchEnded ended) {
   if (std::erase(running_, ended.rank()) == 0) return;
-  listener_.OnEnded({.rank = ended.rank(),
-                     .exit_code = static_cast<int>(ended.exit_code() & 0xff),
-                     .signal = static_cast<int>(ended.signal() & 0x7f),
-                     .pid = ended.pid()});
+  ended.set_exit_code(ended.exit_code() & 0xff);
+  ended.set_signal(ended.signal() & 0x7f);
+  listener_.OnEnded(ended);
 }
 
-void SshHost::TakeOutcome(const v1::LaunchOutcome& outcome) {
-  listener_.OnOutcome({.is_known = outcome.is_known(),
-                       .joined = outcome.joined(),
-                       .loads_mlxcomm = outcome.loads_mlxcomm(),
-                       .code = MakePrintable(Utf8Prefix(outcome.code(), kToldBytesMax)),
-                       .detail = MakePrintable(Utf8Prefix(outcome.detail(), kToldBytesMax)),
-                       .pid = outcome.pid(),
-                       .size = outcome.size(),
-                       .first_lost_pid = outcome.first_lost_pid()},
-                      MakePrintable(Utf8Prefix(outcome.why_alone(), kToldBytesMax)));
+void SshHost::TakeOutcome(v1::LaunchOutcome outcome) {
+  for (std::string* const text :
+       {outcome.mutable_code(), outcome.mutable_detail(), outcome.mutable_why_alone()}) {
+    *text = MakePrintable(Utf8Prefix(*text, kToldBytesMax));
+  }
+  listener_.OnOutcome(outcome);
 }
 
 void SshHost::Reap() {

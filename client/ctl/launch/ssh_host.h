@@ -52,8 +52,8 @@ class SshHost : public RankHost {
   void ShowText();
   void Take(const v1::LaunchFrame& frame);
   void SendCommand();
-  void TakeEnd(const v1::LaunchEnded& ended);
-  void TakeOutcome(const v1::LaunchOutcome& outcome);
+  void TakeEnd(v1::LaunchEnded ended);
+  void TakeOutcome(v1::LaunchOutcome outcome);
   void Write();
   void Reap();
   void Fail(const std::string& why, int exit_code = 1);

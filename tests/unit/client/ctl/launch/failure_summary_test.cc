@@ -12,22 +12,26 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const JobOutcome kUnknown;
+const v1::LaunchOutcome kUnknown;
 
 RankFate Ended(unsigned rank, int exit_code, int signal = 0) {
   RankFate fate;
-  fate.end = {.rank = rank, .exit_code = exit_code, .signal = signal, .pid = 40 + rank};
+  fate.end.set_rank(rank);
+  fate.end.set_exit_code(static_cast<std::uint32_t>(exit_code));
+  fate.end.set_signal(static_cast<std::uint32_t>(signal));
+  fate.end.set_pid(40 + rank);
   return fate;
 }
 
 // Of a job of three ranks.
-JobOutcome RankLost(int rank) {
-  JobOutcome outcome;
-  outcome.is_known = outcome.joined = true;
-  outcome.code = "RANK_LOST";
-  outcome.detail = "rank 1 (mac-b, pid 41) is lost";
-  outcome.pid = 40 + static_cast<std::uint64_t>(rank);
-  outcome.size = 3;
+v1::LaunchOutcome RankLost(int rank) {
+  v1::LaunchOutcome outcome;
+  outcome.set_is_known(true);
+  outcome.set_joined(true);
+  outcome.set_code("RANK_LOST");
+  outcome.set_detail("rank 1 (mac-b, pid 41) is lost");
+  outcome.set_pid(40 + static_cast<std::uint64_t>(rank));
+  outcome.set_size(3);
   return outcome;
 }
 
@@ -51,8 +55,8 @@ TEST(FailureSummaryTest, BlamesNoRankThatEndedWellOrWasAskedTo) {
 // In a deadline or a mismatch every rank fails alike; the rank that it names need not be the first.
 TEST(FailureSummaryTest, FollowsTheDaemonOnlyWhereARankIsLost) {
   const std::vector<RankFate> fates = {Ended(0, 1), Ended(1, 1), Ended(2, 1)};
-  JobOutcome outcome = RankLost(1);
-  outcome.code = "DEADLINE_EXCEEDED";
+  v1::LaunchOutcome outcome = RankLost(1);
+  outcome.set_code("DEADLINE_EXCEEDED");
   EXPECT_EQ(FirstFailure(fates, outcome), &fates[0]);
 }
 
@@ -72,8 +76,8 @@ TEST(FailureSummaryTest, SaysWhoHowAndWhatTheDaemonReported) {
 // Why: rank 1 of what was left was lost later, and is another than the job's rank 1.
 TEST(FailureSummaryTest, TakesNoFailureOfAShrunkGroupForTheCause) {
   const std::vector<RankFate> fates = {Ended(2, 3), Ended(1, 5), Ended(0, 0)};
-  JobOutcome outcome = RankLost(1);
-  outcome.size = 2;
+  v1::LaunchOutcome outcome = RankLost(1);
+  outcome.set_size(2);
   EXPECT_EQ(FirstFailure(fates, outcome), &fates[0]);
   EXPECT_THAT(FailureSummary("train", fates, outcome),
               ElementsAre("job train failed: rank 2 (pid 42) ended with exit code 3",
@@ -83,8 +87,8 @@ TEST(FailureSummaryTest, TakesNoFailureOfAShrunkGroupForTheCause) {
 // Why: rank 1's end, which came after the loss of rank 2, was seen before rank 2's.
 TEST(FailureSummaryTest, BlamesTheRankAfterWhoseLossTheJobShrank) {
   const std::vector<RankFate> fates = {Ended(1, 5), Ended(2, 3), Ended(0, 0)};
-  JobOutcome outcome;
-  outcome.first_lost_pid = fates[1].end.pid;
+  v1::LaunchOutcome outcome;
+  outcome.set_first_lost_pid(fates[1].end.pid());
   EXPECT_EQ(FirstFailure(fates, outcome), &fates[1]);
 }
 
@@ -96,8 +100,8 @@ TEST(FailureSummaryTest, NamesAFewOfManyRanks) {
 }
 
 TEST(FailureSummaryTest, ShowsTextsOfOthersWithoutControlCharacters) {
-  JobOutcome outcome = RankLost(1);
-  outcome.detail = "a\x1b[31mb\nc";
+  v1::LaunchOutcome outcome = RankLost(1);
+  outcome.set_detail("a\x1b[31mb\nc");
   EXPECT_EQ(FailureSummary("train", {Ended(1, 1), Ended(0, 1), Ended(2, 1)}, outcome).at(1),
             "mlxcommd reported RANK_LOST: a?[31mb?c");
 }
@@ -109,18 +113,18 @@ TEST(OutcomeOfTest, TakesTheEndOfThisRunAndOfNoEarlierOne) {
   old.set_code("MISMATCH");
   old.set_ended_ms_ago(9000);
   bool running = false;
-  EXPECT_FALSE(OutcomeOf(status, "train", 8000, running).joined);
+  EXPECT_FALSE(OutcomeOf(status, "train", 8000, running).joined());
   v1::EndedJob& ended = *status.add_ended_jobs();
   ended.set_name("train");
   ended.set_code("RANK_LOST");
   ended.set_detail("why");
   ended.set_pid(42);
   ended.set_ended_ms_ago(10);
-  const JobOutcome outcome = OutcomeOf(status, "train", 8000, running);
-  EXPECT_TRUE(outcome.joined);
-  EXPECT_EQ(outcome.code, "RANK_LOST");
-  EXPECT_EQ(outcome.detail, "why");
-  EXPECT_EQ(outcome.pid, 42u);
+  const v1::LaunchOutcome outcome = OutcomeOf(status, "train", 8000, running);
+  EXPECT_TRUE(outcome.joined());
+  EXPECT_EQ(outcome.code(), "RANK_LOST");
+  EXPECT_EQ(outcome.detail(), "why");
+  EXPECT_EQ(outcome.pid(), 42u);
   EXPECT_FALSE(running);
 }
 
@@ -130,10 +134,10 @@ TEST(OutcomeOfTest, AJobThatFormsHasJoinedAndDoesNotRun) {
   job.set_name("train");
   job.set_state("forming");
   bool running = false;
-  EXPECT_TRUE(OutcomeOf(status, "train", 1, running).joined);
+  EXPECT_TRUE(OutcomeOf(status, "train", 1, running).joined());
   EXPECT_FALSE(running);
   job.set_state("failed");
-  EXPECT_TRUE(OutcomeOf(status, "train", 1, running).joined);
+  EXPECT_TRUE(OutcomeOf(status, "train", 1, running).joined());
   EXPECT_TRUE(running) << "its ranks are still there";
 }
 

@@ -14,11 +14,11 @@ namespace {
 
 class Silent : public RankListener {
   void OnOutput(unsigned, int, std::string_view) override {}
-  void OnEnded(const RankEnd&) override {}
+  void OnEnded(const v1::LaunchEnded&) override {}
   void OnInputTaken(const RankHost&, std::size_t) override {}
   void OnHostText(const std::string&, const std::string&) override {}
   void OnHostFailed(const std::string&, const std::string&, int) override {}
-  void OnOutcome(const JobOutcome&, const std::string&) override {}
+  void OnOutcome(const v1::LaunchOutcome&) override {}
   void OnNotice(const std::string&) override {}
 };
 
