@@ -1,5 +1,6 @@
 // The calls of the C interface (mlxcomm.h) that need no more than one call inside: connections,
 // buffers, a group's facts, and a process's place in its job. The rest: groups.cc, operations.cc.
+// A function of C is the same one in every namespace, so they stand in that of what they call.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -15,24 +16,6 @@
 #include "proto/types/failure.h"
 #include "proto/types/operation.h"
 #include "proto/types/version.h"
-
-using mlxcomm::Failure;
-using mlxcomm::FailureCode;
-using mlxcomm::Invalid;
-using mlxcomm::kNoRank;
-using mlxcomm::PlanKind;
-using mlxcomm::client::CheckUsable;
-using mlxcomm::client::Connection;
-using mlxcomm::client::Environment;
-using mlxcomm::client::FindPlace;
-using mlxcomm::client::Guarded;
-using mlxcomm::client::Latched;
-using mlxcomm::client::Place;
-using mlxcomm::client::PlaceGiven;
-using mlxcomm::client::ProcessEnvironment;
-using mlxcomm::client::Refusal;
-using mlxcomm::client::Tell;
-using mlxcomm::client::TellFine;
 
 namespace mlxcomm::client {
 
@@ -62,9 +45,6 @@ Refusal CheckUsable(const mlxcomm_group* group) {
   return CheckUsable(group->connection);
 }
 
-}  // namespace mlxcomm::client
-
-namespace mlxcomm {
 namespace {
 
 // The numbers of mlxcomm.h are those of proto/types. Each is asserted: a different one does not
@@ -117,11 +97,6 @@ static_assert(Same(MLXCOMM_PLAN_EXCHANGE, PlanKind::kExchange));
 static_assert(Same(MLXCOMM_PLAN_HALVING_DOUBLING, PlanKind::kHalvingDoubling));
 static_assert(Same(MLXCOMM_PLAN_TREE, PlanKind::kTree));
 
-}  // namespace
-}  // namespace mlxcomm
-
-namespace {
-
 Failure Find(const mlxcomm_place_options& options, mlxcomm_place& out) {
   PlaceGiven given;
   if (options.job != nullptr) given.job = options.job;
@@ -152,10 +127,10 @@ Failure Find(const mlxcomm_place_options& options, mlxcomm_place& out) {
 extern "C" {
 
 MLXCOMM_API const char* mlxcomm_code_name(mlxcomm_code code) {
-  return mlxcomm::FailureCodeName(static_cast<FailureCode>(code));
+  return FailureCodeName(static_cast<FailureCode>(code));
 }
 
-MLXCOMM_API const char* mlxcomm_version(void) { return mlxcomm::kSoftwareVersion; }
+MLXCOMM_API const char* mlxcomm_version(void) { return kSoftwareVersion; }
 
 MLXCOMM_API void mlxcomm_connect_options_init(mlxcomm_connect_options* options) {
   *options = mlxcomm_connect_options{};
@@ -250,7 +225,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
   return Guarded(error, [&] {
     if (Refusal refusal = CheckUsable(connection)) return Tell(*refusal, error);
     if (buffer == nullptr) return Tell(Invalid("buffer: expected a pointer, got NULL"), error);
-    const mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
+    const ArenaAllocator& arena = connection->session->arena();
     const auto offset = connection->session->Allocate(bytes);
     if (!offset.has_value()) {
       return Tell(
@@ -258,7 +233,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
            "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +
                std::to_string(bytes) + " free in one piece: " + std::to_string(arena.used_bytes()) +
                " are used, the largest free range has " +
-               std::to_string(arena.largest_free_bytes()) + ". " + mlxcomm::client::kArenaRemedy},
+               std::to_string(arena.largest_free_bytes()) + ". " + kArenaRemedy},
           error);
     }
     *buffer = connection->session->arena_data() + *offset;
@@ -282,3 +257,4 @@ MLXCOMM_API void mlxcomm_note_copied_result(mlxcomm_connection* connection, uint
 }
 
 }  // extern "C"
+}  // namespace mlxcomm::client

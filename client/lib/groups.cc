@@ -229,21 +229,6 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
   return failure;
 }
 
-}  // namespace mlxcomm::client
-
-using mlxcomm::Failure;
-using mlxcomm::FailureCode;
-using mlxcomm::Invalid;
-using mlxcomm::kNoRank;
-using mlxcomm::client::CheckName;
-using mlxcomm::client::CheckUsable;
-using mlxcomm::client::GroupFacts;
-using mlxcomm::client::Guarded;
-using mlxcomm::client::Latched;
-using mlxcomm::client::Refusal;
-using mlxcomm::client::Tell;
-using mlxcomm::client::TellFine;
-
 namespace {
 
 constexpr std::size_t kJobBytesMax = 200;
@@ -291,28 +276,26 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
     return Invalid("job and world: expected a pointer, got NULL");
   }
   if (size == 0 || rank >= size) {
-    return Invalid(mlxcomm::WhyWrong(
-        "rank", "one below the size " + std::to_string(size) + ", which is at least 1",
-        std::to_string(rank)));
+    return Invalid(WhyWrong("rank",
+                            "one below the size " + std::to_string(size) + ", which is at least 1",
+                            std::to_string(rank)));
   }
   return CheckName("job", job, kJobBytesMax);
 }
 
 // Where the job's name follows from variables: which ones. Where they differ between ranks, each rank is in
 // a job of its own.
-mlxcomm::client::Place OriginOf(const char* job) {
-  mlxcomm::client::Place place;
-  const bool found = FindPlace(mlxcomm::client::ProcessEnvironment, {}, place).ok();
-  return found && place.job == job ? place : mlxcomm::client::Place();
+Place OriginOf(const char* job) {
+  Place place;
+  const bool found = FindPlace(ProcessEnvironment, {}, place).ok();
+  return found && place.job == job ? place : Place();
 }
 
 Failure WithOrigin(Failure failure, const std::string& job_from) {
   if (failure.code != FailureCode::kDeadlineExceeded || job_from.empty()) return failure;
   const std::string origin = " The job's name follows from " + job_from +
                              ", which must say the same on all ranks; MLXCOMM_JOB=NAME settles it.";
-  failure.message =
-      mlxcomm::Shortened(failure.message, mlxcomm::kFailureMessageBytesMax - origin.size()) +
-      origin;
+  failure.message = Shortened(failure.message, kFailureMessageBytesMax - origin.size()) + origin;
   return failure;
 }
 
@@ -333,10 +316,9 @@ enum class Leaving { kNothing, kRelease, kJob };
 template <typename How>
 void LatchLeft(mlxcomm_group& group, How how) {
   try {
-    mlxcomm::client::Latch(
-        group, {FailureCode::kCancelled, kNoRank, "this process has left the job" + how()});
+    Latch(group, {FailureCode::kCancelled, kNoRank, "this process has left the job" + how()});
   } catch (const std::bad_alloc&) {
-    mlxcomm::client::Latch(group, {FailureCode::kCancelled, kNoRank, {}});
+    Latch(group, {FailureCode::kCancelled, kNoRank, {}});
   }
 }
 
@@ -382,7 +364,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
     if (size == 1) {
       group->facts = AloneHere(job);
     } else {
-      const mlxcomm::client::Place place = OriginOf(job);
+      const Place place = OriginOf(job);
       const Failure failure =
           connection->session->Join(job, rank, size, timeout_ns, place.named_by, group->facts);
       if (!failure.ok()) return Tell(WithOrigin(failure, place.job_from), error);
@@ -406,7 +388,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_connect_and_join(const mlxcomm_connect_options*
   for (int daemon = 1;; ++daemon) {
     mlxcomm_code code = mlxcomm_connect(options, connection, error);
     if (code != MLXCOMM_OK) return code;
-    const std::uint64_t now = mlxcomm::client::NowNs();
+    const std::uint64_t now = NowNs();
     if (daemon == 1) deadline_ns = now + std::min(timeout_ns, std::uint64_t{1} << 62);
     const std::uint64_t left_ns =
         std::max<std::uint64_t>(deadline_ns - std::min(deadline_ns, now), 1);
@@ -427,9 +409,9 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
     if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
     if (color < MLXCOMM_NO_GROUP) {
-      return Tell(Invalid(mlxcomm::WhyWrong("color", "0 or more, or MLXCOMM_NO_GROUP",
-                                            std::to_string(color))),
-                  error);
+      return Tell(
+          Invalid(WhyWrong("color", "0 or more, or MLXCOMM_NO_GROUP", std::to_string(color))),
+          error);
     }
     const std::string shown = name != nullptr ? name : std::to_string(color);
     if (Failure failure = CheckName("name", shown, kPartNameBytesMax); !failure.ok()) {
@@ -437,8 +419,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
     }
     *part = nullptr;
     std::unique_ptr<mlxcomm_group> made;
-    const Failure failure =
-        mlxcomm::client::SplitGroup(*group, {color, key, shown, timeout_ns}, made);
+    const Failure failure = SplitGroup(*group, {color, key, shown, timeout_ns}, made);
     if (made != nullptr) {
       UnlessKept released([&, id = made->facts.id, with_daemon = made->with_daemon] {
         if (with_daemon) group->connection->session->Release(id);
@@ -468,7 +449,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     const Failure failure = group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
     if (!failure.ok()) return Tell(failure, error);
     UnlessKept released([&, id = facts.id] { group->connection->session->Release(id); });
-    auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
+    auto made = MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
     // A world's new group stands for the job: closing the old one does not leave it.
     made->is_world = IsWorld(*group);
     *rest = Open(std::move(made));
@@ -515,3 +496,4 @@ MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
 }
 
 }  // extern "C"
+}  // namespace mlxcomm::client

@@ -274,46 +274,34 @@ Failure Finish(mlxcomm_group& group, std::uint64_t ticket) {
   return Settled(group, group.connection->session->Wait(group.facts.id, ticket));
 }
 
-}  // namespace mlxcomm::client
-
-using mlxcomm::Failure;
-using mlxcomm::client::CheckUsable;
-using mlxcomm::client::Guarded;
-using mlxcomm::client::Refusal;
-using mlxcomm::client::Request;
-using mlxcomm::client::Submit;
-using mlxcomm::client::Tell;
-using mlxcomm::client::TellFine;
-
 extern "C" {
 
 MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_request* request,
                                         uint64_t* ticket, mlxcomm_error* error) {
   return Guarded(error, [&] {
     if (request == nullptr || request->struct_size != sizeof *request) {
-      return Tell(
-          mlxcomm::Invalid("request: expected one whose struct_size is sizeof(mlxcomm_request), " +
-                           std::to_string(sizeof *request)),
-          error);
+      return Tell(Invalid("request: expected one whose struct_size is sizeof(mlxcomm_request), " +
+                          std::to_string(sizeof *request)),
+                  error);
     }
     return Submit(group, *request, ticket, error);
   });
 }
 
 MLXCOMM_API const char* mlxcomm_kind_name(mlxcomm_kind kind) {
-  const auto* const row = mlxcomm::kOperations.Find(mlxcomm::client::KindOf(kind));
+  const auto* const row = kOperations.Find(KindOf(kind));
   return row == nullptr ? nullptr : row->name;
 }
 
 MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind,
                                          uint64_t bytes) {
-  return mlxcomm::client::PrefersInPlace(*group, mlxcomm::client::KindOf(kind), bytes) ? 1 : 0;
+  return PrefersInPlace(*group, KindOf(kind), bytes) ? 1 : 0;
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error) {
   return Guarded(error, [&] {
     if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
-    return Tell(mlxcomm::client::Finish(*group, ticket), error);
+    return Tell(Finish(*group, ticket), error);
   });
 }
 
@@ -327,12 +315,12 @@ MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int
   return Guarded(error, [&] {
     if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
     if (done == nullptr) {
-      return Tell(mlxcomm::Invalid("done: expected a pointer, got NULL"), error);
+      return Tell(Invalid("done: expected a pointer, got NULL"), error);
     }
     *done = 1;
-    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return TellFine(error);
+    if (HasEndedAlone(*group, ticket)) return TellFine(error);
     const auto outcome = group->connection->session->Test(group->facts.id, ticket);
-    if (outcome.has_value()) return Tell(mlxcomm::client::Settled(*group, *outcome), error);
+    if (outcome.has_value()) return Tell(Settled(*group, *outcome), error);
     *done = 0;
     return TellFine(error);
   });
@@ -342,10 +330,11 @@ MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, u
                                         mlxcomm_error* error) {
   return Guarded(error, [&] {
     if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
-    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return TellFine(error);
+    if (HasEndedAlone(*group, ticket)) return TellFine(error);
     const auto outcome = group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
-    return Tell(mlxcomm::client::Settled(*group, outcome), error);
+    return Tell(Settled(*group, outcome), error);
   });
 }
 
 }  // extern "C"
+}  // namespace mlxcomm::client
