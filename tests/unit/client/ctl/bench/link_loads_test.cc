@@ -3,17 +3,15 @@
 
 #include <string>
 
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::link_loads_test {
 namespace {
 
 v1::StatusReply Status(const std::string& rails) {
-  v1::StatusReply status;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(nodes { name: "a" links { peer: "b" )" + rails + "} }", &status));
-  return status;
+  return MessageOf<v1::StatusReply>(R"(nodes { name: "a" links { peer: "b" )" + rails + "} }");
 }
 std::string Rail(const std::string& port, int sent, const std::string& transport = "tcp") {
   return "rails { transport: " + transport + " state: up local_address: \"" + port +

@@ -4,18 +4,15 @@
 #include <string>
 
 #include <google/protobuf/struct.pb.h>
-#include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
+
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::render_bench_test {
 namespace {
 
-v1::BenchLink Link(const std::string& text) {
-  v1::BenchLink link;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &link)) << text;
-  return link;
-}
+v1::BenchLink Link(const std::string& text) { return MessageOf<v1::BenchLink>(text); }
 
 BenchRun Measured() {
   BenchRun run{.subject = {.ranks = 2},
@@ -70,12 +67,10 @@ TEST(RenderBenchTest, SaysWhichNodesWereMeasured) {
   EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks on 5 nodes, 20 iter"));
   run.places = {};
   EXPECT_TRUE(RenderBenchHead(run).starts_with("all_reduce sum, 2 ranks in a cluster of 1 node"));
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(jobs { name: "bench" size: 3 state: "running" ranks { node: "b" } ranks { rank: 1 node: "a" } }
          jobs { name: "bench" size: 2 state: "forming" ranks { node: "x" } }
-         jobs { name: "train" size: 3 state: "running" ranks { rank: 2 node: "y" } })",
-      &status));
+         jobs { name: "train" size: 3 state: "running" ranks { rank: 2 node: "y" } })");
   EXPECT_EQ(PlacesOf(status, "bench", 3), std::vector<std::string>{}) << "rank 2 is missing";
   v1::RankStatus& last = *status.mutable_jobs(0)->add_ranks();
   last.set_rank(2);

@@ -3,12 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
-
 #include "client/ctl/doctor/check.h"
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::check_rdma_test {
 namespace {
@@ -19,17 +17,15 @@ Facts Told(const std::string& rdma, const std::string& rail = "") {
   facts.own_version = "1";
   facts.cluster.daemon_answers = true;
   facts.system.daemon_program = "mlxcommd";
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a" cluster: "c"
+  Add(R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
                  links { peer: "b" state: up
                          rails { transport: tcp state: up local_interface: "en2" remote_interface: "en3" }
                  )" +
           rail + "} " + rdma + "}",
-      &facts.cluster.status));
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a" nodes { name: "a" answered: true listening: "0.0.0.0:1" system: "Darwin 25.2.0 arm64" })",
-      &facts.cluster.checkups));
+      facts.cluster.status);
+  Add(R"(node: "a" nodes { name: "a" answered: true listening: "0.0.0.0:1" system: "Darwin 25.2.0 arm64" })",
+      facts.cluster.checkups);
   facts.system.kind = SystemKind::kMacos;
   return facts;
 }
@@ -173,9 +169,9 @@ TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
   EXPECT_EQ(Codes(facts), List{"MC316"});
   *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->add_devices() = [] {
     v1::RdmaDevice device;
-    device.set_name("rxe0");
-    device.set_state("cannot be opened: Permission denied");
-    device.set_reason(v1::LinkReason::rdma_not_opened);
+    Add(R"(name: "rxe0" state: "cannot be opened: Permission denied"
+           reason: rdma_not_opened)",
+        device);
     return device;
   }();
   EXPECT_EQ(Codes(facts), List{"MC316"});
@@ -186,9 +182,7 @@ TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
   Facts facts = Told(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
   EXPECT_EQ(Codes(facts), List()) << "it may come";
   v1::NodeStatus& b = *facts.cluster.status.add_nodes();
-  b.set_name("b");
-  b.set_version("1");
-  b.set_answered(true);
+  Add(R"(name: "b" version: "1" answered: true)", b);
   EXPECT_EQ(Codes(facts), List{"MC317"});
   b.mutable_rdma()->set_reason(v1::LinkReason::rdma_looking);
   EXPECT_EQ(Codes(facts), List());

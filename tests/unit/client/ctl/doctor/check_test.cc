@@ -9,10 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
-
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/status/health.h"
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::check_test {
 namespace {
@@ -23,8 +22,7 @@ Facts Well() {
   facts.own_version = "1";
   facts.system.daemon_program = "mlxcommd";
   facts.cluster.daemon_answers = true;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a" cluster: "c"
+  Add(R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
                  links { peer: "b" state: up
                          rails { transport: tcp state: up local_interface: "en2"
@@ -35,18 +33,16 @@ Facts Well() {
                          rails { transport: tcp state: up local_interface: "en3"
                                  remote_interface: "en2" delivery_bytes_per_second_best: 2.9e9
                                  delivery_busy_bytes: 67108864 } } })",
-      &facts.cluster.status));
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a" nodes { name: "a" answered: true open_files_max: 4096 listening: "0.0.0.0:1"
+      facts.cluster.status);
+  Add(R"(node: "a" nodes { name: "a" answered: true open_files_max: 4096 listening: "0.0.0.0:1"
                            interfaces { name: "en2" mtu: 1500 } }
          nodes { name: "b" answered: true open_files_max: 4096 interfaces { name: "en3" mtu: 1500 } })",
-      &facts.cluster.checkups));
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a" shape: "pair" ring: "1" ring: "2"
+      facts.cluster.checkups);
+  Add(R"(node: "a" shape: "pair" ring: "1" ring: "2"
          nodes { id: "1" name: "a" state: "up" } nodes { id: "2" name: "b" state: "up" }
          cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en3" state: up
                   bytes_per_second_best: 2.9e9 })",
-      &facts.cluster.topology));
+      facts.cluster.topology);
   InterfaceFacts en2;
   en2.name = "en2";
   en2.up = en2.running = en2.thunderbolt = true;
@@ -160,10 +156,9 @@ TEST(CheckTest, GivesAPortWithoutAnAddressANetworkService) {
 TEST(CheckTest, NamesWhoseWindowItIsWhereTheSystemKeepsTheDaemonFromTheLocalNetwork) {
   Facts facts = Well();
   facts.system.window_program = "iTerm";
-  OwnLink(facts).set_state(v1::LinkState::connecting);
-  OwnLink(facts).set_peer("[fe80::2%en2]:7470");
-  OwnLink(facts).set_detail("cannot connect: No route to host");
-  OwnLink(facts).set_reason(v1::LinkReason::no_route_to_host);
+  Add(R"(state: connecting peer: "[fe80::2%en2]:7470"
+         detail: "cannot connect: No route to host" reason: no_route_to_host)",
+      OwnLink(facts));
   const std::string remedy = Found(facts, "MC205").at(0).remedy;
   EXPECT_TRUE(remedy.starts_with("on macOS 15 and later")) << remedy;
   for (const char* part : {"tmux", "VS Code", "this one is iTerm", "Local Network", "the service"})
@@ -295,11 +290,9 @@ TEST(CheckTest, FindsANeighbourThatIsHeardButNotLinked) {
   LookOn(facts, 0, "en2");
   v1::DiscoveredNeighbour& heard =
       *facts.cluster.status.mutable_nodes(0)->mutable_discovery()->add_neighbours();
-  heard.set_id("d1");
-  heard.set_name("d");
-  heard.set_local_interface("en2");
-  heard.set_address("[fe80::2%en2]:7470");
-  heard.set_state("heard");
+  Add(R"(id: "d1" name: "d" local_interface: "en2" address: "[fe80::2%en2]:7470"
+         state: "heard")",
+      heard);
   EXPECT_EQ(Found(facts, "MC309").at(0).object, "node a, interface en2");
   EXPECT_TRUE(Found(facts, "MC211").empty());
   heard.set_state("lost");  // It has gone, so no link is expected.
@@ -347,10 +340,9 @@ TEST(CheckTest, TellsOfACutCableOnce) {
     c.set_name("c");
     c.set_answered(true);
     v1::LinkStatus& cut = *c.add_links();
-    cut.set_peer("b");
-    cut.set_state(v1::LinkState::grace);
-    cut.set_reason(v1::LinkReason::interface_down);
-    cut.set_detail("rail down: interface en7 is down; waiting for it to come back");
+    Add(R"(peer: "b" state: grace reason: interface_down
+           detail: "rail down: interface en7 is down; waiting for it to come back")",
+        cut);
     ASSERT_EQ(Found(facts, "MC502").size(), 1u);
     EXPECT_EQ(Found(facts, "MC502")[0].object, "link c to b");
     cut.set_reason(v1::LinkReason::no_answer);
@@ -423,10 +415,7 @@ void AddRail(Facts& facts, const std::string& node, const std::string& peer, dou
   link.set_peer(peer);
   link.set_state(v1::LinkState::up);
   v1::RailStatus& rail = *link.add_rails();
-  rail.set_transport(v1::Transport::tcp);
-  rail.set_state(v1::RailState::up);
-  rail.set_local_interface("eth0");
-  rail.set_remote_interface("eth0");
+  Add(R"(transport: tcp state: up local_interface: "eth0" remote_interface: "eth0")", rail);
   rail.set_delivery_bytes_per_second_best(best);
   rail.set_delivery_busy_bytes(64 << 20);
 }
@@ -437,9 +426,7 @@ void AddCable(Facts& facts, int from, int to, double best) {
   v1::TopologyCable& cable = *facts.cluster.topology.add_cables();
   cable.set_from_node(std::to_string(from));
   cable.set_to_node(std::to_string(to));
-  cable.set_from_interface("eth0");
-  cable.set_to_interface("eth0");
-  cable.set_state(v1::RailState::up);
+  Add(R"(from_interface: "eth0" to_interface: "eth0" state: up)", cable);
   cable.set_bytes_per_second_best(best);
   AddRail(facts, name(from), name(to), best);
   AddRail(facts, name(to), name(from), best * 1.1);
@@ -514,9 +501,7 @@ TEST(CheckTest, NamesTheCableOnWhichBytesWereChanged) {
   const Finding found = Found(facts, "MC514").at(0);
   EXPECT_TRUE(found.found.starts_with("2 times, last on en2 - en3")) << found.found;
   EXPECT_TRUE(found.remedy.starts_with("replace the cable")) << found.remedy;
-  link.set_state(v1::LinkState::grace);
-  link.set_reason(v1::LinkReason::bytes_changed);
-  link.set_detail("rail down");
+  Add(R"(state: grace reason: bytes_changed detail: "rail down")", link);
   EXPECT_EQ(Found(facts, "MC514").size(), 2u) << "also why it is down";
 }
 
@@ -573,10 +558,7 @@ TEST(CheckTest, SaysHowALineBecomesARing) {
   v1::TopologyReply& topology = facts.cluster.topology;
   topology.set_shape("line");
   topology.add_ring("3");
-  v1::TopologyNode& third = *topology.add_nodes();
-  third.set_id("3");
-  third.set_name("d");
-  third.set_state("up");
+  Add(R"(id: "3" name: "d" state: "up")", *topology.add_nodes());
   EXPECT_EQ(Found(facts, "MC508").at(0).remedy, "a cable between d and a would close it");
   EXPECT_TRUE(Found(facts, "MC303").empty());
   const v1::TopologyCable beside = topology.cables(0);

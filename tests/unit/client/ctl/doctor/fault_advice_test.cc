@@ -4,10 +4,9 @@
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
-
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/status/health.h"
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::fault_advice_test {
 namespace {
@@ -19,8 +18,7 @@ Facts Ring() {
   Facts facts;
   facts.own_version = "1";
   facts.cluster.daemon_answers = true;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a" cluster: "c"
+  Add(R"(node: "a" cluster: "c"
          nodes { name: "a" id: "1" version: "1" answered: true state: "up" cluster_keys: "k"
                  links { peer: "b" peer_id: "2" state: up
                          rails { transport: tcp state: up local_interface: "a-b"
@@ -31,19 +29,17 @@ Facts Ring() {
          nodes { name: "b" id: "2" version: "1" answered: true state: "up" cluster_keys: "k"
                  links { peer: "a" peer_id: "1" state: up }
                  links { peer: "c" peer_id: "3" state: up } })",
-      &facts.cluster.status));
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a"
+      facts.cluster.status);
+  Add(R"(node: "a"
          nodes { name: "a" answered: true open_files_max: 4096 listening: "0.0.0.0:1"
                  interfaces { name: "a-b" up: true } interfaces { name: "a-c" up: true } }
          nodes { name: "b" answered: true open_files_max: 4096
                  interfaces { name: "b-a" up: true } interfaces { name: "b-c" up: true } })",
-      &facts.cluster.checkups));
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(node: "a" shape: "ring" ring: "1" ring: "2" ring: "3" ring_closed: true
+      facts.cluster.checkups);
+  Add(R"(node: "a" shape: "ring" ring: "1" ring: "2" ring: "3" ring_closed: true
          nodes { id: "1" name: "a" state: "up" } nodes { id: "2" name: "b" state: "up" }
          nodes { id: "3" name: "c" state: "up" })",
-      &facts.cluster.topology));
+      facts.cluster.topology);
   return facts;
 }
 
@@ -111,14 +107,10 @@ TEST(FaultAdviceTest, AsksWhetherThoseThatKnockAreTheNodeThatIsLost) {
   Own(facts).set_stranger_refused_ms_ago(61'000);
   EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502", "MC509"})) << "they come no more";
   Own(facts).clear_strangers_refused();
-  v1::DiscoveryInterface& port = *Own(facts).mutable_discovery()->add_interfaces();
-  port.set_name("a-c");
-  port.set_used(true);
-  port.set_foreign_ms_ago(900);
+  Add(R"(name: "a-c" used: true foreign_ms_ago: 900)",
+      *Own(facts).mutable_discovery()->add_interfaces());
   v1::DiscoveredNeighbour& known = *Own(facts).mutable_discovery()->add_neighbours();
-  known.set_id("3");
-  known.set_local_interface("a-c");
-  known.set_state("lost");
+  Add(R"(id: "3" local_interface: "a-c" state: "lost")", known);
   EXPECT_EQ(Ids(facts), (Strings{"MC502/knocks"}));
   known.set_local_interface("a-b");
   EXPECT_EQ(Ids(facts), (Strings{"MC501/lost", "MC502"})) << "it was on another cable";
@@ -228,10 +220,7 @@ TEST(FaultAdviceTest, NamesJobsThatFailedLately) {
   job.set_name("digits");
   job.set_ended_ms_ago(12'000);
   EXPECT_EQ(Ids(facts), Strings{}) << "it has not failed";
-  job.set_code("RANK_LOST");
-  job.set_rank(1);
-  job.set_node("mac-b");
-  job.set_pid(7);
+  Add(R"(code: "RANK_LOST" rank: 1 node: "mac-b" pid: 7)", job);
   ASSERT_EQ(Ids(facts), Strings{"MC519"});
   EXPECT_EQ(Wrong(facts)[0].found, "failed 12.0 s ago: RANK_LOST rank 1 (mac-b, pid 7)");
 }
@@ -240,9 +229,7 @@ TEST(FaultAdviceTest, NamesJobsThatFailedLately) {
 TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
   Facts facts = Ring();
   v1::JobStatus& job = *facts.cluster.status.add_jobs();
-  job.set_name("train");
-  job.set_state("forming");
-  job.set_detail("waits for rank 1");
+  Add(R"(name: "train" state: "forming" detail: "waits for rank 1")", job);
   v1::RankStatus& rank = *job.add_ranks();
   rank.set_operation_age_ms(9'999);
   EXPECT_EQ(Ids(facts), Strings{"MC517"}) << "most ranks come within seconds";
@@ -252,10 +239,7 @@ TEST(FaultAdviceTest, TellsWhichRanksAJobWaitsFor) {
   job.set_state("running");
   EXPECT_EQ(Ids(facts), Strings{});
   rank.set_rank(1);
-  v1::WaitStatus& wait = *job.add_waits();
-  wait.add_awaited(1);
-  wait.set_age_ms(10'000);
-  wait.set_operation("barrier");
+  Add(R"(awaited: 1 age_ms: 10000 operation: "barrier")", *job.add_waits());
   EXPECT_EQ(Ids(facts), Strings{"MC510/waits"});
 }
 
@@ -283,9 +267,7 @@ TEST(FaultAdviceTest, NamesAllRanksOfACircle) {
 TEST(FaultAdviceTest, SaysWhatBecomesOfARestartThatWasRefused) {
   Facts facts = Ring();
   v1::RestartStatus& restart = *facts.cluster.status.mutable_nodes(1)->mutable_restart();
-  restart.set_asked(1);
-  restart.set_refused("key_file: no such file");
-  restart.set_refused_ms_ago(599'999);
+  Add(R"(asked: 1 refused: "key_file: no such file" refused_ms_ago: 599999)", restart);
   ASSERT_EQ(Ids(facts), Strings{"MC518"});
   EXPECT_EQ(Wrong(facts)[0].object, "node b");
   EXPECT_TRUE(Wrong(facts)[0].found.starts_with("key_file: no such file ("))

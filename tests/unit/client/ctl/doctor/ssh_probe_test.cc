@@ -8,8 +8,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "client/ctl/doctor/check.h"
 #include "tests/unit/temporary_folder.h"

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <vector>
 
+#include "tests/unit/client/ctl/message_of.h"
+
 namespace mlxcomm::ctl::failure_summary_test {
 namespace {
 
@@ -26,10 +28,9 @@ RankFate Ended(unsigned rank, int exit_code, int signal = 0) {
 // Of a job of three ranks.
 v1::LaunchOutcome RankLost(int rank) {
   v1::LaunchOutcome outcome;
-  outcome.set_is_known(true);
-  outcome.set_joined(true);
-  outcome.set_code("RANK_LOST");
-  outcome.set_detail("rank 1 (mac-b, pid 41) is lost");
+  Add(R"(is_known: true joined: true code: "RANK_LOST"
+         detail: "rank 1 (mac-b, pid 41) is lost")",
+      outcome);
   outcome.set_pid(40 + static_cast<std::uint64_t>(rank));
   outcome.set_size(3);
   return outcome;
@@ -108,18 +109,11 @@ TEST(FailureSummaryTest, ShowsTextsOfOthersWithoutControlCharacters) {
 
 TEST(OutcomeOfTest, TakesTheEndOfThisRunAndOfNoEarlierOne) {
   v1::StatusReply status;
-  v1::EndedJob& old = *status.add_ended_jobs();
-  old.set_name("train");
-  old.set_code("MISMATCH");
-  old.set_ended_ms_ago(9000);
+  Add(R"(name: "train" code: "MISMATCH" ended_ms_ago: 9000)", *status.add_ended_jobs());
   bool running = false;
   EXPECT_FALSE(OutcomeOf(status, "train", 8000, running).joined());
-  v1::EndedJob& ended = *status.add_ended_jobs();
-  ended.set_name("train");
-  ended.set_code("RANK_LOST");
-  ended.set_detail("why");
-  ended.set_pid(42);
-  ended.set_ended_ms_ago(10);
+  Add(R"(name: "train" code: "RANK_LOST" detail: "why" pid: 42 ended_ms_ago: 10)",
+      *status.add_ended_jobs());
   const v1::LaunchOutcome outcome = OutcomeOf(status, "train", 8000, running);
   EXPECT_TRUE(outcome.joined());
   EXPECT_EQ(outcome.code(), "RANK_LOST");

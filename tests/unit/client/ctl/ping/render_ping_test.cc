@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "tests/unit/client/ctl/message_of.h"
+
 namespace mlxcomm::ctl::render_ping_test {
 namespace {
 
@@ -14,10 +16,7 @@ v1::PingReply Reply(std::uint64_t round_trip_ns, std::uint64_t heartbeat_ns = 50
   reply.set_round_trip_ns(round_trip_ns);
   if (round_trip_ns == 0) reply.set_why_not("has not answered in time");
   v1::RailStatus& rail = *reply.mutable_link()->add_rails();
-  rail.set_transport(v1::Transport::tcp);
-  rail.set_local_interface("en2");
-  rail.set_remote_interface("en3");
-  rail.set_state(v1::RailState::up);
+  Add(R"(transport: tcp local_interface: "en2" remote_interface: "en3" state: up)", rail);
   rail.set_round_trip_ns(heartbeat_ns);
   rail.set_round_trip_ns_min(40'000);
   return reply;

@@ -4,15 +4,13 @@
 
 #include <string>
 
-#include <google/protobuf/text_format.h>
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::render_record_test {
 namespace {
 
 v1::FlightRecordReply RecordOf(const std::string& text) {
-  v1::FlightRecordReply record;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &record));
-  return record;
+  return MessageOf<v1::FlightRecordReply>(text);
 }
 
 TEST(RenderRecordTest, IsATableOfPhasesWithTheNewestLast) {
@@ -39,10 +37,8 @@ TEST(RenderRecordTest, IsATableOfPhasesWithTheNewestLast) {
 }
 
 v1::RecordedOperation Between(const std::string& moments) {
-  v1::RecordedOperation operation;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      "plan: \"exchange\" called { rank: 0 at_ns: 1000 } matched_ns: 1100 " + moments, &operation));
-  return operation;
+  return MessageOf<v1::RecordedOperation>(
+      "plan: \"exchange\" called { rank: 0 at_ns: 1000 } matched_ns: 1100 " + moments);
 }
 
 std::uint64_t Length(const Phase& phase) {

@@ -2,14 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
-
 #include "client/ctl/cli/json_text.h"
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::render_trace_test {
 namespace {
@@ -54,9 +52,7 @@ void ExpectNested(const std::vector<Slice>& slices) {
 }
 
 v1::FlightRecordReply TracedRecord(const std::string& text) {
-  v1::FlightRecordReply record;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &record));
-  return record;
+  return MessageOf<v1::FlightRecordReply>(text);
 }
 
 TEST(RenderTraceTest, HasAThreadForEachRankRailDirectionAndWorker) {

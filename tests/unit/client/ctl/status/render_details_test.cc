@@ -7,14 +7,13 @@
 #include <algorithm>
 #include <string>
 
-#include <google/protobuf/text_format.h>
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::render_details_test {
 namespace {
 
 TEST(RenderDetailsTest, ReadsLikeASummary) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" pid: 7 uptime_ms: 65000 answered: true state: "up"
                  clients: 1 memory_bytes: 6291456
@@ -34,8 +33,7 @@ TEST(RenderDetailsTest, ReadsLikeASummary) {
                 ranks { rank: 0 node: "a" pid: 8 program: "python" operations_done: 5 operations_met: 3
                         operation: "barrier, operation 5" operation_age_ms: 3200 }
                 waits { waiting: 0 awaited: 2 operation: "barrier, operation 5" age_ms: 3200 }
-                waits { waiting: 1 awaited: 2 operation: "barrier, operation 5" age_ms: 100 } })",
-      &status));
+                waits { waiting: 1 awaited: 2 operation: "barrier, operation 5" age_ms: 100 } })");
   EXPECT_EQ(RenderStatusDetails(status, /*colours=*/false),
             "cluster c, 1 node\n"
             "  a  up  mlxcommd 1, pid 7, up 1 min 5 s, 1 client, 6.0 MiB  (this node)\n"
@@ -55,16 +53,14 @@ TEST(RenderDetailsTest, ReadsLikeASummary) {
 
 // Why: results that are copied cost time in every operation, and nothing else would show it.
 TEST(RenderDetailsTest, SaysOnceForAJobThatResultsAreCopiedAndWhatItCosts) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c" nodes { name: "a" version: "1" answered: true state: "up" }
          jobs { name: "train" size: 3 state: "running"
                 ranks { rank: 0 node: "a" pid: 8 copied_results: 3 copied_result_bytes: 1048576
                         copied_result_ns: 3000000000 }
                 ranks { rank: 1 node: "a" pid: 9 copied_results: 3 copied_result_bytes: 1048576
                         copied_result_ns: 1000000000 }
-                ranks { rank: 2 node: "a" pid: 10 } })",
-      &status));
+                ranks { rank: 2 node: "a" pid: 10 } })");
   EXPECT_THAT(RenderStatusDetails(status, /*colours=*/false),
               testing::HasSubstr("    results are copied out of shared memory on ranks 0, 1: "
                                  "6 results, 2.0 MiB, 2.0 s a rank so far"));
@@ -73,8 +69,7 @@ TEST(RenderDetailsTest, SaysOnceForAJobThatResultsAreCopiedAndWhatItCosts) {
 // Why: people want to see RDMA at work; where it is not up, the reason, without alarm: TCP carries
 // on.
 TEST(RenderDetailsTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
                  links { peer: "b" state: up
@@ -90,8 +85,7 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
                         devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1
                                   queue_pairs_max: 10 regions: 1 regions_max: 100 }
                         devices { name: "rdma_en4" state: "port 1 is down" }
-                        devices { name: "rdma_en5" active: true busy_ms: 12000 } } } )",
-      &status));
+                        devices { name: "rdma_en5" active: true busy_ms: 12000 } } } )");
   EXPECT_EQ(
       RenderStatusDetails(status, /*colours=*/false),
       "cluster c, 1 node\n"
@@ -111,8 +105,7 @@ TEST(RenderDetailsTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
 // Why: a user who plugs in a cable and sees no link wants to know whether a neighbour is heard
 // there.
 TEST(RenderDetailsTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
                  links { peer: "b" peer_id: "b1" state: up }
@@ -127,8 +120,7 @@ TEST(RenderDetailsTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinke
                    neighbours { id: "b1" name: "b" local_interface: "en2" state: "heard" }
                    neighbours { id: "d1" name: "d" local_interface: "en3" remote_interface: "en5"
                                 address: "[fe80::2%en3]:7470" heard_ms_ago: 700 state: "heard" }
-                   foreign: 1 } } )",
-      &status));
+                   foreign: 1 } } )");
   EXPECT_EQ(
       RenderStatusDetails(status, /*colours=*/false),
       "cluster c, 1 node\n"
@@ -149,14 +141,12 @@ TEST(RenderDetailsTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinke
 
 // Why: a Mac is delivered in that state, all seems to work, and nothing shows the cost.
 TEST(RenderDetailsTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
                  discovery { interfaces { name: "bridge0" used: true }
                    interfaces { name: "en2" reason: bridge_member detail: "a member of a bridge" }
-                   interfaces { name: "en3" reason: bridge_member detail: "a member of a bridge" } } })",
-      &status));
+                   interfaces { name: "en3" reason: bridge_member detail: "a member of a bridge" } } })");
   const std::string line =
       "    Thunderbolt Bridge (macOS's default) has en2, en3: no RDMA, one path for all cables, "
       "encryption costs speed, a ring of cables floods it (mlxcommctl doctor says how to fix it)\n";
@@ -171,8 +161,7 @@ TEST(RenderDetailsTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
 
 // Why: one cut cable takes circuits through it along; the cable is the one to look at.
 TEST(RenderDetailsTest, NamesTheLinkThatIsTheCause) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" answered: true state: "up"
                  links { peer: "c" state: grace reason: way_lost_link
@@ -180,8 +169,7 @@ TEST(RenderDetailsTest, NamesTheLinkThatIsTheCause) {
          nodes { name: "b" answered: true state: "up"
                  links { peer: "c" state: grace reason: interface_down
                          detail: "rail down: interface en2 is down" } }
-         nodes { name: "c" state: "up" })",
-      &status));
+         nodes { name: "c" state: "up" })");
   EXPECT_THAT(
       RenderStatusDetails(status, false),
       testing::HasSubstr("health: link b to c is down, and waited for: is mlxcommd running"));
@@ -195,29 +183,25 @@ TEST(RenderDetailsTest, NamesTheLinkThatIsTheCause) {
 
 // Why: nodes choose their names, and a name like "the way through " is no reason of a link.
 TEST(RenderDetailsTest, TakesNoNameForAReason) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c"
          nodes { name: "a" answered: true state: "up"
                  links { peer: "the way through b" state: grace reason: reset
                          detail: "rail down: the way through b closed it" } }
          nodes { name: "b" answered: true state: "up"
-                 links { peer: "c" state: grace reason: way_ended detail: "rail down: no answer" } })",
-      &status));
+                 links { peer: "c" state: grace reason: way_ended detail: "rail down: no answer" } })");
   EXPECT_THAT(RenderStatusDetails(status, false),
               testing::HasSubstr("health: link a to the way through b is down"));
 }
 
 TEST(RenderDetailsTest, ShowsWhoseJobsTheyAreWhatUsersMayHaveAndHowManyAreHidden) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c" jobs_of_others: 2
          nodes { name: "a" version: "1" answered: true state: "up"
                  users { user: "ann" clients: 1 clients_max: 48 arena_bytes: 1048576
                          arena_bytes_max: 3145728 operations: 7 operations_max: 49152 groups: 3
                          groups_max: 3072 } }
-         jobs { name: "train" size: 1 state: "running" user: "ann" })",
-      &status));
+         jobs { name: "train" size: 1 state: "running" user: "ann" })");
   const std::string text = RenderStatusDetails(status, /*colours=*/false);
   EXPECT_THAT(text,
               testing::HasSubstr("    user ann  1 of 48 clients, 1.0 MiB of 3.0 MiB for arenas, "
@@ -230,16 +214,14 @@ TEST(RenderDetailsTest, ShowsWhoseJobsTheyAreWhatUsersMayHaveAndHowManyAreHidden
 }
 
 TEST(RenderDetailsTest, ShowsGroupsBelowTheirJobAndThatItShrank) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(cluster: "c"
          jobs { name: "train" size: 3 state: "running" shrinks: 1 size_at_start: 4
                 groups { name: "train/rows" size: 2 state: "running"
                          ranks { rank: 1 node: "a" pid: 8 operations_done: 1
                                  operation: "barrier, operation 2" operation_age_ms: 10 }
                          waits { waiting: 1 awaited: 0 operation: "shrink" age_ms: 10 } }
-                groups_left_out: 2 })",
-      &status));
+                groups_left_out: 2 })");
   EXPECT_NE(
       RenderStatusDetails(status, /*colours=*/false)
           .find("  train  running  0 of 3 ranks, shrunk from 4\n"
@@ -256,14 +238,10 @@ TEST(RenderDetailsTest, HealthTellsWhomAJobHasLongWaitedFor) {
   job.set_name("train");
   job.set_state("running");
   v1::RankStatus& rank = *job.add_ranks();
-  rank.set_rank(1);
-  rank.set_node("b");
-  rank.set_pid(77);
+  Add(R"(rank: 1 node: "b" pid: 77)", rank);
   v1::WaitStatus& wait = *job.add_waits();
   for (const std::uint32_t number : {0u, 2u, 3u, 4u, 5u, 7u, 8u}) wait.add_waiting(number);
-  wait.add_awaited(1);
-  wait.set_operation("barrier, operation 5");
-  wait.set_age_ms(9'999);
+  Add(R"(awaited: 1 operation: "barrier, operation 5" age_ms: 9999)", wait);
   EXPECT_NE(RenderStatusDetails(status, false).find("health: all is well"), std::string::npos);
   wait.set_age_ms(61'000);
   const std::string text = RenderStatusDetails(status, false);
@@ -276,12 +254,10 @@ TEST(RenderDetailsTest, HealthTellsWhomAJobHasLongWaitedFor) {
 }
 
 TEST(RenderDetailsTest, HealthCountsJobsThatAreStillForming) {
-  v1::StatusReply status;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::StatusReply status = MessageOf<v1::StatusReply>(
       R"(node: "a" cluster: "c" nodes { name: "a" state: "up" answered: true }
          jobs { name: "train" size: 2 state: "forming" detail: "waits for rank 1" }
-         jobs { name: "other" size: 2 state: "forming" detail: "waits for rank 0" })",
-      &status));
+         jobs { name: "other" size: 2 state: "forming" detail: "waits for rank 0" })");
   EXPECT_NE(RenderStatusDetails(status, false)
                 .find("health: 2 jobs are still forming: train waits for rank 1"),
             std::string::npos);
@@ -293,9 +269,7 @@ TEST(RenderDetailsTest, SaysOnceThatALinkIsLost) {
   v1::StatusReply status;
   v1::LinkStatus& link = *status.add_nodes()->add_links();
   status.mutable_nodes(0)->set_answered(true);
-  link.set_peer("b");
-  link.set_state(v1::LinkState::lost);
-  link.set_detail("its daemon ended");
+  Add(R"(peer: "b" state: lost detail: "its daemon ended")", link);
   EXPECT_NE(RenderStatusDetails(status, false).find("    to b  lost  its daemon ended\n"),
             std::string::npos);
 }

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include <google/protobuf/text_format.h>
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::render_status_test {
 namespace {
@@ -17,11 +17,7 @@ using testing::Not;
 
 constexpr TerminalSize kScreen{.columns = 80, .rows = 40};
 
-v1::StatusReply Parse(const std::string& text) {
-  v1::StatusReply status;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &status));
-  return status;
-}
+v1::StatusReply Parse(const std::string& text) { return MessageOf<v1::StatusReply>(text); }
 std::string Render(const v1::StatusReply& status) { return RenderStatus(status, false, kScreen); }
 
 TEST(RenderStatusTest, HasARowForEachNodeAndLinkAndJob) {
@@ -169,12 +165,9 @@ v1::StatusReply Mesh(const MeshOf& given) {
   for (int a = 1; a <= given.nodes; ++a) {
     v1::NodeStatus& node = *status.add_nodes();
     node.set_name(given.prefix + std::to_string(a));
-    node.set_state("up");
-    node.set_answered(true);
-    node.set_version("0.1.0");
-    node.set_uptime_ms(3'540'000);
-    node.set_clients(12);
-    node.set_memory_bytes(123'456'789);
+    Add(R"(state: "up" answered: true version: "0.1.0" uptime_ms: 3540000 clients: 12
+           memory_bytes: 123456789)",
+        node);
     for (int b = 1; b <= given.nodes; ++b) {
       if (a == b) continue;
       v1::LinkStatus& link = *node.add_links();

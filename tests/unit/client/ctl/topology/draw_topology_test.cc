@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <google/protobuf/text_format.h>
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::draw_topology_test {
 namespace {
@@ -18,8 +18,7 @@ using testing::HasSubstr;
 
 // A ring of three with two cables between a and b; the cable from c to a is cut.
 v1::TopologyReply Three() {
-  v1::TopologyReply topology;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  return MessageOf<v1::TopologyReply>(
       R"(node: "a" cluster: "c<1>" shape: "line" ring: "1" ring: "2" ring: "3"
          nodes { id: "1" name: "a" state: "up" answered: true }
          nodes { id: "2" name: "b" state: "up" answered: true }
@@ -28,9 +27,7 @@ v1::TopologyReply Three() {
                   state: up bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
          cables { from_node: "2" from_interface: "en5" to_node: "1" to_interface: "en4" state: up }
          cables { from_node: "1" from_interface: "en6" to_node: "3" to_interface: "en7"
-                  state: down detail: "pulled" })",
-      &topology));
-  return topology;
+                  state: down detail: "pulled" })");
 }
 
 std::size_t Count(const std::string& text, const std::string& what) {
@@ -143,10 +140,7 @@ TEST(DrawTopologyTest, DrawsASwitchInTheMiddleWithAPortForEachInterface) {
     cable.set_from_node(from);
     cable.set_from_interface("en0");
     cable.set_to_node(to);
-    cable.set_to_interface("en0");
-    cable.set_state(v1::RailState::up);
-    cable.set_switch_number(1);
-    cable.set_round_trip_ns(40000);
+    Add(R"(to_interface: "en0" state: up switch_number: 1 round_trip_ns: 40000)", cable);
   }
   const std::string dot = DrawTopology(topology);
   EXPECT_EQ(Count(dot, " -- \"switch 1\" ["), 3u);

@@ -2,22 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <google/protobuf/text_format.h>
+#include "tests/unit/client/ctl/message_of.h"
 
 namespace mlxcomm::ctl::render_topology_test {
 namespace {
 
 TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
-  v1::TopologyReply topology;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::TopologyReply topology = MessageOf<v1::TopologyReply>(
       R"(node: "a" cluster: "c" shape: "pair" ring: "1" ring: "2" ring_closed: true
          nodes { id: "1" name: "a" state: "up" answered: true version: "1" }
          nodes { id: "2" name: "bb" state: "up" }
          cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en3"
                   state: up bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
          cables { from_node: "2" from_interface: "en4" to_node: "1" to_interface: "en10"
-                  state: down detail: "no answer" switch_number: 1 })",
-      &topology));
+                  state: down detail: "no answer" switch_number: 1 })");
   EXPECT_EQ(RenderTopology(topology, false),
             "cluster c, 2 nodes: pair\n"
             "ring   a - bb - a\n"
@@ -31,8 +29,7 @@ TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
 
 // Rails are not mentioned where there are connections alone, as on every network card.
 TEST(RenderTopologyTest, TellsWhichRailsAreOnACable) {
-  v1::TopologyReply topology;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+  v1::TopologyReply topology = MessageOf<v1::TopologyReply>(
       R"(node: "a" cluster: "c" shape: "pair" ring: "1" ring: "2"
          nodes { id: "1" name: "a" state: "up" answered: true }
          nodes { id: "2" name: "b" state: "up" answered: true }
@@ -44,8 +41,7 @@ TEST(RenderTopologyTest, TellsWhichRailsAreOnACable) {
                   rails { transport: rdma state: up bytes_per_second_best: 5e9 } }
          cables { from_node: "1" from_interface: "en3" to_node: "2" to_interface: "en3" state: up
                   rails { transport: tcp state: up }
-                  rails { transport: rdma state: down detail: "rdma_en3: port 1 is down" } })",
-      &topology));
+                  rails { transport: rdma state: down detail: "rdma_en3: port 1 is down" } })");
   const std::string text = RenderTopology(topology, false);
   EXPECT_EQ(text.substr(text.find("cables")),
             "cables (rates: at best, in the slower direction)\n"
