@@ -28,10 +28,6 @@ void Wait(const std::function<void()>& wait) {
   }
 }
 
-[[noreturn]] void Alone() {
-  throw std::runtime_error("[mlxcomm] communication with oneself in a group of one rank");
-}
-
 }  // namespace
 
 void SetAroundWaits(void (*around)(const std::function<void()>& wait)) { around_waits = around; }
@@ -118,18 +114,11 @@ void DaemonGroup::recv(array& output, int source, Stream stream) {
            nullptr, &output, stream);
 }
 
-// MLX never calls these: operations on a group of one are the identity there.
 mx::Stream AloneGroup::communication_stream(mx::StreamOrDevice s) { return mx::to_stream(s); }
-std::shared_ptr<mx::distributed::detail::GroupImpl> AloneGroup::split(int, int) {
-  return std::make_shared<AloneGroup>();
+
+void AloneGroup::Refuse() {
+  throw std::runtime_error("[mlxcomm] communication with oneself in a group of one rank");
 }
-void AloneGroup::all_sum(const array&, array&, Stream) { Alone(); }
-void AloneGroup::all_gather(const array&, array&, Stream) { Alone(); }
-void AloneGroup::send(const array&, int, Stream) { Alone(); }
-void AloneGroup::recv(array&, int, Stream) { Alone(); }
-void AloneGroup::all_max(const array&, array&, Stream) { Alone(); }
-void AloneGroup::all_min(const array&, array&, Stream) { Alone(); }
-void AloneGroup::sum_scatter(const array&, array&, Stream) { Alone(); }
 
 mlxcomm_code JoinJob(const std::string& job, std::uint32_t rank, std::uint32_t size,
                      const JoinOptions& options, std::shared_ptr<DaemonGroup>& joined,

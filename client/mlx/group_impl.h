@@ -58,7 +58,8 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   std::shared_ptr<JoinedGroup> joined_;
 };
 
-// A group of one: what MLX uses without a launcher.
+// A group of one: what MLX uses without a launcher. MLX calls no operation on it: they are the
+// identity there.
 class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
  public:
   using array = mlx::core::array;  // NOLINT(readability-identifier-naming): MLX's own.
@@ -66,14 +67,17 @@ class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
   Stream communication_stream(mlx::core::StreamOrDevice s) override;
   int rank() override { return 0; }
   int size() override { return 1; }
-  std::shared_ptr<GroupImpl> split(int color, int key) override;
-  void all_sum(const array&, array&, Stream) override;
-  void all_gather(const array&, array&, Stream) override;
-  void send(const array&, int, Stream) override;
-  void recv(array&, int, Stream) override;
-  void all_max(const array&, array&, Stream) override;
-  void all_min(const array&, array&, Stream) override;
-  void sum_scatter(const array&, array&, Stream) override;
+  std::shared_ptr<GroupImpl> split(int, int) override { return std::make_shared<AloneGroup>(); }
+  void all_sum(const array&, array&, Stream) override { Refuse(); }
+  void all_gather(const array&, array&, Stream) override { Refuse(); }
+  void send(const array&, int, Stream) override { Refuse(); }
+  void recv(array&, int, Stream) override { Refuse(); }
+  void all_max(const array&, array&, Stream) override { Refuse(); }
+  void all_min(const array&, array&, Stream) override { Refuse(); }
+  void sum_scatter(const array&, array&, Stream) override { Refuse(); }
+
+ private:
+  [[noreturn]] static void Refuse();
 };
 
 struct JoinOptions {

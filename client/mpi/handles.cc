@@ -5,6 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "client/mpi/user_operator.h"
 
@@ -33,19 +34,14 @@ namespace {
 mlxcomm_mpi_object g_float16{"float16"};
 mlxcomm_mpi_object g_bfloat16{"bfloat16"};
 
-struct NamedType {
-  const mlxcomm_mpi_object* handle;
-  mlxcomm_data_type type;
-  std::uint64_t bytes;
-};
-constexpr NamedType kTypes[] = {
-    {&ompi_mpi_c_bool, MLXCOMM_BOOL, 1},     {&ompi_mpi_int8_t, MLXCOMM_INT8, 1},
-    {&ompi_mpi_uint8_t, MLXCOMM_UINT8, 1},   {&ompi_mpi_int16_t, MLXCOMM_INT16, 2},
-    {&ompi_mpi_uint16_t, MLXCOMM_UINT16, 2}, {&ompi_mpi_int32_t, MLXCOMM_INT32, 4},
-    {&ompi_mpi_uint32_t, MLXCOMM_UINT32, 4}, {&ompi_mpi_int64_t, MLXCOMM_INT64, 8},
-    {&ompi_mpi_uint64_t, MLXCOMM_UINT64, 8}, {&ompi_mpi_float, MLXCOMM_FLOAT32, 4},
-    {&ompi_mpi_double, MLXCOMM_FLOAT64, 8},  {&ompi_mpi_c_complex, MLXCOMM_COMPLEX64, 8},
-    {&g_float16, MLXCOMM_FLOAT16, 2},        {&g_bfloat16, MLXCOMM_BFLOAT16, 2},
+constexpr std::pair<const mlxcomm_mpi_object*, Type> kTypes[] = {
+    {&ompi_mpi_c_bool, {MLXCOMM_BOOL, 1}},     {&ompi_mpi_int8_t, {MLXCOMM_INT8, 1}},
+    {&ompi_mpi_uint8_t, {MLXCOMM_UINT8, 1}},   {&ompi_mpi_int16_t, {MLXCOMM_INT16, 2}},
+    {&ompi_mpi_uint16_t, {MLXCOMM_UINT16, 2}}, {&ompi_mpi_int32_t, {MLXCOMM_INT32, 4}},
+    {&ompi_mpi_uint32_t, {MLXCOMM_UINT32, 4}}, {&ompi_mpi_int64_t, {MLXCOMM_INT64, 8}},
+    {&ompi_mpi_uint64_t, {MLXCOMM_UINT64, 8}}, {&ompi_mpi_float, {MLXCOMM_FLOAT32, 4}},
+    {&ompi_mpi_double, {MLXCOMM_FLOAT64, 8}},  {&ompi_mpi_c_complex, {MLXCOMM_COMPLEX64, 8}},
+    {&g_float16, {MLXCOMM_FLOAT16, 2}},        {&g_bfloat16, {MLXCOMM_BFLOAT16, 2}},
 };
 
 // Handles made while the process runs. Never destroyed: MLX may ask at its end.
@@ -63,8 +59,8 @@ Made& GetMade() {
 }  // namespace
 
 Type FindType(MPI_Datatype handle, const char* call) {
-  for (const NamedType& named : kTypes) {
-    if (named.handle == handle) return {named.type, named.bytes, named.handle->name};
+  for (const auto& [known, type] : kTypes) {
+    if (known == handle) return type;
   }
   throw std::runtime_error(
       std::string(call) +

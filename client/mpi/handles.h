@@ -25,7 +25,6 @@ inline constexpr std::size_t kOperatorsMax = 1024;
 struct Type {
   mlxcomm_data_type type;
   std::uint64_t bytes;
-  const char* name;
 };
 
 struct Operator {
