@@ -20,7 +20,6 @@
 // Script: steps of one byte and their arguments.
 #include <array>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <vector>

@@ -23,10 +23,8 @@
 #include <array>
 #include <cerrno>
 #include <deque>
-#include <map>
 #include <memory>
 #include <new>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>

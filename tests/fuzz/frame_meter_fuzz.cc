@@ -9,7 +9,6 @@
 // rest, and the rest, which is what is sent.
 #include "daemon/control/frame_meter.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 

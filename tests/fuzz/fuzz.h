@@ -16,7 +16,6 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 
 // For loops over bytes in a target: the fuzzer would learn nothing from them, and spend most of its

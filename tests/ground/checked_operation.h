@@ -5,7 +5,6 @@
 // Owner: a task of the rank. Thread: one. Memory: two buffers of the arena.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>

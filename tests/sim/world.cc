@@ -1,7 +1,6 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "absl/strings/str_cat.h"

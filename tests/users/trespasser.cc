@@ -3,7 +3,6 @@
 // for each call: "split: INVALID_ARGUMENT ...".
 #include <cstdint>
 #include <cstdio>
-#include <string>
 
 #include "tests/users/raw_client.h"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"

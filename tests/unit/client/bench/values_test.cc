@@ -2,7 +2,6 @@
 #include "client/bench/values.h"
 
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <future>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>

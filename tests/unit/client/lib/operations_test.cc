@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 

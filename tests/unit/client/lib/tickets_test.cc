@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
 #include <future>
-#include <string>
 #include <thread>
 
 #include "client/lib/mlxcomm.h"

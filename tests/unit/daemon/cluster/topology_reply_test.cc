@@ -2,7 +2,6 @@
 #include "daemon/cluster/topology.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>

@@ -3,7 +3,6 @@
 // Owner: a test. Thread: its own. Memory: what was said.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>

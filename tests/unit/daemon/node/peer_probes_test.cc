@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include "tests/unit/daemon/node/heard.h"
 
 namespace mlxcomm::node::peer_probes_test {

@@ -6,12 +6,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"

@@ -1,8 +1,6 @@
 // The required values: special numbers, overflow, rounding, error bounds.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -4,13 +4,11 @@
 // Owner: the tests. Thread: one. Memory: what its callers hand over.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 #include <vector>
 
 #include "daemon/reduce/kernels.h"

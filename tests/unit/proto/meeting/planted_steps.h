@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 
 #include "tests/unit/proto/meeting/meeting_world.h"
 
