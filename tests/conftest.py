@@ -132,6 +132,22 @@ class Process:
         self.child.wait()
 
 
+def completed(command, **kwargs):
+    """Runs a program to its end, and keeps what it says."""
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=PATIENCE, **kwargs)
+
+
+def mlxcommctl(*words, **kwargs):
+    return completed([find_program("mlxcommctl"), *words], **kwargs)
+
+
+def lines_of(processes):
+    """What each has said, once all have ended by themselves, with code 0."""
+    for process in processes:
+        assert process.finish() == 0, process.lines[-30:]
+    return [process.lines for process in processes]
+
+
 class Cluster:
     def __init__(self, folder, count, client_settings="", peer_settings="", top_settings="",
                  links=None):
@@ -196,10 +212,14 @@ class Cluster:
         self.wait_linked()
         return self
 
+    def ctl(self, *words, node=0, codes=(0,), **kwargs):
+        """What mlxcommctl says of the node, ending with one of these codes."""
+        done = mlxcommctl(*words, "--socket", self.socket(node), **kwargs)
+        assert done.returncode in codes, (done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
     def status(self, node=0):
-        done = subprocess.run(
-            [find_program("mlxcommctl"), "status", "--json", "--socket", self.socket(node)],
-            capture_output=True, text=True, timeout=PATIENCE)
+        done = mlxcommctl("status", "--json", "--socket", self.socket(node))
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def wait_linked(self):
@@ -218,13 +238,19 @@ class Cluster:
 
         wait_until(linked, "all daemons are linked")
 
-    def rank(self, rank, size, script, node=0, job="job", arguments=(), environment=None):
+    def start_as(self, rank, size, command, node=0, job="job", environment=None, **kwargs):
+        """Any program, with the variables of a rank's place."""
         process = Process(
-            [sys.executable, "-u", str(script), *map(str, arguments)],
-            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
-             "MLXCOMM_SOCKET": self.socket(node), **(environment or {})})
+            command, {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
+                      "MLXCOMM_SOCKET": self.socket(node), **(environment or {})}, **kwargs)
         self.ranks.append(process)
         return process
+
+    def rank(self, rank, size, script, arguments=(), **kwargs):
+        return self.start_as(rank, size, [sys.executable, "-u", str(script), *map(str, arguments)], **kwargs)
+
+    def python(self, rank, size, text, *arguments, **kwargs):
+        return self.rank(rank, size, "-c", (text, *arguments), **kwargs)
 
     def end(self):
         for process in self.ranks + [d for d in self.daemons if d is not None]:

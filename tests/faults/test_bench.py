@@ -6,15 +6,13 @@ import subprocess
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program
+from conftest import PATIENCE, Process, completed, find_program, mlxcommctl
 
 SMALL = ("--to", "64K", "-f", "64", "-i", "3", "-w", "1")
 
 
 def bench(socket, *arguments):
-    return subprocess.run(
-        [find_program("mlxcommctl"), "bench", *arguments], capture_output=True, text=True,
-        timeout=PATIENCE, env={**os.environ, "MLXCOMM_SOCKET": socket})
+    return mlxcommctl("bench", *arguments, env={**os.environ, "MLXCOMM_SOCKET": socket})
 
 
 def test_ranks_of_one_machine_make_one_table(cluster):
@@ -57,16 +55,13 @@ def test_in_place_is_measured_and_checked(cluster, operation):
 
 def test_nodes_are_measured_by_this_mlxcommctl_whatever_is_in_the_path(cluster):
     command = [find_program("mlxcommctl"), "bench", "--nodes", "all", "-n", "2", *SMALL]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
-                          env={"PATH": "/usr/bin:/bin", "MLXCOMM_SOCKET": cluster(1).socket(0)})
+    done = completed(command, env={"PATH": "/usr/bin:/bin", "MLXCOMM_SOCKET": cluster(1).socket(0)})
     assert done.returncode == 0 and done.stdout.startswith("all_reduce sum, 2 ranks on node-0, "), done.stderr
 
 
 def test_it_is_a_rank_where_a_launcher_says_so(cluster):
-    done = subprocess.run(
-        [find_program("mlxcommctl"), "launch", "-n", "2", "--", find_program("mlxcommctl"), "bench",
-         *SMALL], capture_output=True, text=True, timeout=PATIENCE,
-        env={**os.environ, "MLXCOMM_SOCKET": cluster(1).socket(0)})
+    done = mlxcommctl("launch", "-n", "2", "--", find_program("mlxcommctl"), "bench", *SMALL,
+                      env={**os.environ, "MLXCOMM_SOCKET": cluster(1).socket(0)})
     assert done.returncode == 0, done.stderr
     assert "[0] all values are right" in done.stdout and "[1]" not in done.stdout
 

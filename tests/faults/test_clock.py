@@ -4,15 +4,14 @@ Only the processes of the test see another time, by a library loaded before libc
 
 import json
 import struct
-import subprocess
 import sys
 import time
 
 import pytest
 from test_trust import ranks
 
-from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
-from ground.outcomes import all_fine
+from conftest import Process, find_test_program, wait_until
+from ground.outcomes import all_fine, until_looping
 
 DAY = 86400
 
@@ -34,13 +33,6 @@ def clock(tmp_path, monkeypatch):
     return move
 
 
-def ask(c, *words):
-    done = subprocess.run([find_program("mlxcommctl"), *words, "--socket", c.socket(0)],
-                          capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done
-    return done.stdout
-
-
 def operations(c):
     return sum(int(rank.get("operations_done", 0)) for job in c.status()["jobs"] for rank in job["ranks"])
 
@@ -50,16 +42,15 @@ def test_a_clock_that_jumps_by_a_day_disturbs_nobody(cluster, clock, tmp_path):
     c = cluster(2)
     stop = tmp_path / "stop"
     job = ranks(c, f"loop:8:100000:{stop}")
-    for rank in job:
-        rank.wait_for("looping")
+    until_looping(job)
     for seconds in (DAY, -DAY, 0):
         clock(seconds)
         before = operations(c)
         wait_until(lambda: operations(c) > before + 100, "the job goes on")
-        told = json.loads(ask(c, "status", "--json"))
+        told = json.loads(c.ctl("status", "--json"))
         assert [link["state"] for node in told["nodes"] for link in node["links"]] == ["up", "up"]
         all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
-        ended = [json.loads(line) for line in ask(c, "events", "--json", "-n", "1000").splitlines()]
+        ended = [json.loads(line) for line in c.ctl("events", "--json", "-n", "1000").splitlines()]
         newest = int(ended[-1]["unix_ns"]) / 1e9
         assert abs(newest - time.time() - seconds) < DAY / 2, "the daemon's clock has moved"
         assert not any(event["kind"] in ("node_lost", "rail_down") for event in ended), ended
@@ -82,11 +73,10 @@ def test_a_node_that_is_ten_years_off_keeps_deadlines_and_is_named(cluster, cloc
             c.wait_linked()
             job = ranks(c, f"loop:8:100000:{stop}")
         all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
-        done = subprocess.run([find_program("mlxcommctl"), "doctor", "--json", "--socket", c.socket(0)],
-                              capture_output=True, text=True, timeout=PATIENCE)
-        [found] = [one for one in json.loads(done.stdout)["findings"] if one["code"] == "MC504"]
+        findings = json.loads(c.ctl("doctor", "--json", codes=range(256)))["findings"]
+        [found] = [one for one in findings if one["code"] == "MC504"]
         assert "node-1" in str(found) and ("behind" if seconds < 0 else "ahead") in found["found"], found
-        ask(c, "ping", "node-1", "-c", "1")
+        c.ctl("ping", "node-1", "-c", "1")
         program = find_test_program("ground", "ground_rank")
         alone = Process([program, "0", "2", "alone", "join:1"], {"MLXCOMM_SOCKET": c.socket(1)})
         assert alone.finish() == 3 and "DEADLINE_EXCEEDED" in alone.lines[-1], alone.lines

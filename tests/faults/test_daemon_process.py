@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 
-from conftest import PATIENCE, Process, find_program, wait_until
+from conftest import PATIENCE, Process, find_program, mlxcommctl, wait_until
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
@@ -157,9 +157,7 @@ def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_pa
         others = [start("goes on", rank) for rank in range(2)]
         for rank in others:
             rank.wait_for("joined")
-        status = subprocess.run(
-            [find_program("mlxcommctl"), "status", "--json", "--socket", folder / "mlxcommd.sock"],
-            capture_output=True, text=True, timeout=PATIENCE)
+        status = mlxcommctl("status", "--json", "--socket", folder / "mlxcommd.sock")
         daemon = int(json.loads(status.stdout)["nodes"][0]["pid"])
         assert os.getpgid(daemon) == daemon
         assert os.getsid(daemon) == os.getsid(first.child.pid)

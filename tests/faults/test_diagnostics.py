@@ -9,74 +9,63 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import tarfile
 
 import pytest
 
-from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
+from conftest import SIGKILL, Process, completed, find_program, mlxcommctl, wait_until
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 # doctor: nothing, errors, warnings. Its findings about this machine are not the tests' subject.
 DOCTOR_CODES = (0, 1, 4)
 
 
-def ctl(cluster, *words, node=0, codes=(0,), **kwargs):
-    done = subprocess.run([find_program("mlxcommctl"), *words, "--socket", cluster.socket(node)],
-                          capture_output=True, text=True, timeout=PATIENCE, **kwargs)
-    assert done.returncode in codes, (done.returncode, done.stdout, done.stderr)
-    return done.stdout
-
-
 def events(cluster, node=0):
-    return [json.loads(line) for line in ctl(cluster, "events", "--json", "-n", "1000",
+    return [json.loads(line) for line in cluster.ctl("events", "--json", "-n", "1000",
                                              node=node).splitlines()]
 
 
 def findings(cluster, *words, node=0):
-    told = json.loads(ctl(cluster, "doctor", "--json", *words, node=node, codes=DOCTOR_CODES))
+    told = json.loads(cluster.ctl("doctor", "--json", *words, node=node, codes=DOCTOR_CODES))
     return {finding["code"]: finding for finding in told["findings"]}
 
 
 def test_topology_is_told_in_three_forms(cluster):
     c = cluster(2)
-    assert "cluster test, 2 nodes: pair" in ctl(c, "topology")
-    told = json.loads(ctl(c, "topology", "--json"))
+    assert "cluster test, 2 nodes: pair" in c.ctl("topology")
+    told = json.loads(c.ctl("topology", "--json"))
     assert [node["name"] for node in told["nodes"]] == ["node-0", "node-1"]
     assert len(told["cables"]) == 1 and told["cables"][0]["state"] == "up"
-    assert ctl(c, "topology", "--dot").startswith("graph topology {")
-    ctl(c, "topology", "--svg", "--dot", codes=(2,))
+    assert c.ctl("topology", "--dot").startswith("graph topology {")
+    c.ctl("topology", "--svg", "--dot", codes=(2,))
 
 
 def test_topology_is_drawn_where_graphviz_is_and_else_says_how_to_get_it(cluster, tmp_path):
     c = cluster(2)
     command = [find_program("mlxcommctl"), "topology", "--svg", "--socket", c.socket(0)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
-                          env={**os.environ, "PATH": str(tmp_path)})
+    done = completed(command, env={**os.environ, "PATH": str(tmp_path)})
     assert done.returncode == 1 and "brew install graphviz" in done.stderr and not done.stdout
     if shutil.which("dot") is None:
         pytest.skip("graphviz is not installed (config/install-deps --tests installs it)")
-    drawn = html.unescape(ctl(c, "topology", "--svg"))
+    drawn = html.unescape(c.ctl("topology", "--svg"))
     assert "<svg " in drawn and ">node-0<" in drawn and ">node-1<" in drawn
     assert "<style>@media (prefers-color-scheme: dark)" in drawn
 
 
 def test_a_ping_comes_back_and_a_stopped_node_loses_it(cluster):
     c = cluster(2)
-    text = ctl(c, "ping", "node-1", "-c", "3", "-i", "1ms", "-s", "64K")
+    text = c.ctl("ping", "node-1", "-c", "3", "-i", "1ms", "-s", "64K")
     assert "node-1: 3 of 3 came back, 0% lost" in text and "\n  tcp 127.0.0.1" in text, text
-    told = json.loads(ctl(c, "ping", "node-1", "-c", "2", "-i", "1ms", "--json"))
+    told = json.loads(c.ctl("ping", "node-1", "-c", "2", "-i", "1ms", "--json"))
     assert told["came_back"] == 2
     assert 0 < told["round_trip_ns_min"] <= told["round_trip_ns_mean"] <= told["round_trip_ns_max"]
-    done = subprocess.run([find_program("mlxcommctl"), "ping", "nobody", "--socket", c.socket(0)],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = mlxcommctl("ping", "nobody", "--socket", c.socket(0))
     assert done.returncode == 1 and done.stderr.endswith("from node-0; it reaches node-1\n"), done
-    done = subprocess.run([find_program("mlxcommctl"), "ping", "node-0", "--socket", c.socket(0)],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = mlxcommctl("ping", "node-0", "--socket", c.socket(0))
     assert "node-0 is this node: ping needs another one; it reaches node-1" in done.stderr, done
     c.daemons[1].signal(signal.SIGSTOP)
     try:
-        text = ctl(c, "ping", "node-1", "-c", "1", "-W", "50ms", codes=(1,))
+        text = c.ctl("ping", "node-1", "-c", "1", "-W", "50ms", codes=(1,))
     finally:
         c.daemons[1].signal(signal.SIGCONT)
     assert "lost: it has not answered in time" in text and "0 of 1 came back, 100% lost" in text
@@ -140,14 +129,14 @@ def test_many_followed_streams_hold_no_daemon_up(cluster):
         assert [rank.finish() for rank in ranks] == [0, 0]
         for follower in followers:
             follower.wait_for("is formed")
-        refused = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+        refused = completed(words)
         assert refused.returncode == 1 and "end one of them" in refused.stderr, refused
         for follower in followers[:4]:
             follower.signal(SIGKILL)
         for follower in followers[4:8]:
             follower.signal(signal.SIGSTOP)
         # The dead ones make room.
-        wait_until(lambda: ctl(c, "events", "-n", "1", codes=(0, 1)), "there is room again")
+        wait_until(lambda: c.ctl("events", "-n", "1", codes=(0, 1)), "there is room again")
         c.daemons[0].signal(signal.SIGTERM)
         assert c.daemons[0].finish() == 0
         for follower in followers[4:8]:
@@ -180,9 +169,9 @@ def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path
     told = findings(c, "--config", str(config))
     assert "no daemon" in told["MC101"]["title"] and "mlxcommd" in told["MC101"]["found"]
     assert told["MC103"]["command"] == f"chmod 600 {key}" and told["MC103"]["safe"]
-    ctl(c, "doctor", "--config", str(config), codes=(1,))
+    c.ctl("doctor", "--config", str(config), codes=(1,))
     # It shows what it would do, and does it on demand.
-    said = ctl(c, "doctor", "--config", str(config), "--fix", codes=(1,))
+    said = c.ctl("doctor", "--config", str(config), "--fix", codes=(1,))
     assert f"chmod 600 {key}\n  would be done" in said and key.stat().st_mode & 0o777 == 0o644
 
 
@@ -205,7 +194,7 @@ def test_doctor_mends_what_it_may(cluster, tmp_path, monkeypatch):
     key.chmod(0o644)
     config = tmp_path / "bad.textproto"
     config.write_text(f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
-    said = ctl(c, "doctor", "--config", str(config), "--fix", "--yes", codes=DOCTOR_CODES)
+    said = c.ctl("doctor", "--config", str(config), "--fix", "--yes", codes=DOCTOR_CODES)
     assert f"chmod 600 {key}\n  done" in said, said
     assert key.stat().st_mode & 0o777 == 0o600
     calls = tmp_path / "calls"
@@ -227,7 +216,7 @@ def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):
     with open(tmp_path / "0.textproto", "a", encoding="ascii") as file:
         file.write("# " + forms[0] + "\n")
     output = tmp_path / "report.tar.gz"
-    said = ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    said = c.ctl("bugreport", "-o", str(output), cwd=tmp_path)
     assert output.stat().st_mode & 0o777 == 0o600
     assert "names and addresses" in said and "status.json" in said
     with tarfile.open(output) as archive:
@@ -241,9 +230,7 @@ def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):
     assert {"README.txt", "versions.txt", "topology.dot", "nodes.json", "doctor.json",
             "events.txt", "record.json", "config.textproto", "system.txt"} <= set(texts)
     assert b'cluster: "test"' in texts["config.textproto"]
-    again = subprocess.run([find_program("mlxcommctl"), "bugreport", "-o", str(output),
-                            "--socket", c.socket(0)], capture_output=True, text=True,
-                           timeout=PATIENCE)
+    again = mlxcommctl("bugreport", "-o", output, "--socket", c.socket(0))
     assert again.returncode == 1 and "exists" in again.stderr  # It never overwrites a file.
 
 
@@ -254,14 +241,14 @@ def test_a_report_holds_no_key_of_a_file_with_a_name_and_two_keys(cluster, tmp_p
     c = cluster(2, top_settings=f'log {{ file: "{log}" }}')
     old, new = c.key.read_text().strip(), os.urandom(32).hex()
     c.key.write_text(f"cluster test\n{new}\n{old}\n")
-    code = ctl(c, "cluster", "key", "show", "--key-file", str(c.key)).strip().split(":")[-1]
+    code = c.ctl("cluster", "key", "show", "--key-file", str(c.key)).strip().split(":")[-1]
     forms = [code, code.replace("-", ""), code.lower(), code.replace("-", " ")]
     for digits in (old, new):
         forms += [digits, base64.b64encode(bytes.fromhex(digits)).decode().rstrip("=")]
     with open(log, "ab") as file:
         file.write(("\n".join(f"said {form} here" for form in forms) + "\n").encode())
     output = tmp_path / "report.tar.gz"
-    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    c.ctl("bugreport", "-o", str(output), cwd=tmp_path)
     with tarfile.open(output) as archive:
         texts = {m.name: archive.extractfile(m).read() for m in archive.getmembers() if m.isfile()}
     for name, text in texts.items():
@@ -274,12 +261,12 @@ def test_a_report_has_the_log_that_the_configuration_names(cluster, tmp_path):
     c = cluster(1, top_settings='log {\n  level: INFO  # file: "/nowhere"\n'
                                 f'  file: "{log}"  # or journal\n}}')
     output = tmp_path / "report.tar.gz"
-    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    c.ctl("bugreport", "-o", str(output), cwd=tmp_path)
     assert "is ready: node node-0" in log_in(output)
     config = tmp_path / "0.textproto"
     config.write_text(config.read_text().replace(f'file: "{log}"', f'# file: "{log}"'))
     output.unlink()
-    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    c.ctl("bugreport", "-o", str(output), cwd=tmp_path)
     assert "is ready" not in log_in(output) and "/nowhere" not in log_in(output)
 
 
@@ -293,8 +280,7 @@ def test_a_daemon_that_does_not_answer_is_none(cluster):
     """Why: the exit code tells programs whether to wait for it."""
     c = cluster(1)
     c.daemons[0].signal(signal.SIGSTOP)
-    done = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = mlxcommctl("status", "--socket", c.socket(0))
     assert done.returncode == 3, done.stderr
     assert "does not answer" in done.stderr
 
@@ -303,7 +289,7 @@ def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
     c = cluster(1)
     c.daemons[0].end()
     output = tmp_path / "report.tar.gz"
-    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    c.ctl("bugreport", "-o", str(output), cwd=tmp_path)
     with tarfile.open(output) as archive:
         names = [pathlib.Path(m.name).name for m in archive.getmembers()]
     assert "doctor.txt" in names and "log.txt" in names
@@ -311,7 +297,7 @@ def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
 
 def test_a_report_says_to_programs_what_it_wrote(cluster, tmp_path):
     c = cluster(1)
-    told = json.loads(ctl(c, "bugreport", "--json", cwd=tmp_path))
+    told = json.loads(c.ctl("bugreport", "--json", cwd=tmp_path))
     with tarfile.open(tmp_path / told["archive"]) as archive:
         names = {pathlib.Path(m.name).name for m in archive.getmembers() if m.isfile()}
     assert {file["name"] for file in told["files"]} == names
@@ -320,4 +306,4 @@ def test_a_report_says_to_programs_what_it_wrote(cluster, tmp_path):
 
 def test_codes_are_no_json(cluster):
     c = cluster(1)
-    ctl(c, "doctor", "--codes", "--json", codes=(2,))
+    c.ctl("doctor", "--codes", "--json", codes=(2,))

@@ -8,7 +8,7 @@ import subprocess
 import jsonschema
 import pytest
 
-from conftest import PATIENCE, Cluster, find_program
+from conftest import PATIENCE, Cluster, find_program, mlxcommctl
 
 
 @pytest.fixture
@@ -31,10 +31,9 @@ def ssh(tmp_path):
 def doctor(folder, *words, socket="/nowhere/at/all.sock"):
     """The findings about ssh, by host (the text behind "host "), one for each, and the exit
     code."""
-    done = subprocess.run(
-        [find_program("mlxcommctl"), "doctor", "--ssh", "--json", *map(str, words)], capture_output=True,
-        text=True, timeout=PATIENCE,
-        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "MLXCOMM_SOCKET": str(socket)})
+    done = mlxcommctl("doctor", "--ssh", "--json", *words,
+                      env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}",
+                           "MLXCOMM_SOCKET": str(socket)})
     assert done.stdout, done.stderr
     told = [finding for finding in json.loads(done.stdout)["findings"] if finding["code"].startswith("MC6")]
     found = {finding["object"].removeprefix("host "): finding for finding in told}
@@ -116,12 +115,10 @@ def test_without_hosts_and_daemon_nobody_is_tried(ssh):
 
 
 def test_it_is_what_the_schema_says(ssh):
-    schema = json.loads(subprocess.run([find_program("mlxcommctl"), "schema", "doctor"], capture_output=True,
-                                       text=True, timeout=PATIENCE).stdout)
+    schema = json.loads(mlxcommctl("schema", "doctor").stdout)
     folder = ssh("exit 255\n")
-    done = subprocess.run([find_program("mlxcommctl"), "doctor", "--ssh", "--hosts", "a", "--json"],
-                          capture_output=True, text=True, timeout=PATIENCE,
-                          env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+    done = mlxcommctl("doctor", "--ssh", "--hosts", "a", "--json",
+                      env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
     jsonschema.validate(json.loads(done.stdout), schema)
 
 
@@ -130,6 +127,5 @@ def test_it_is_what_the_schema_says(ssh):
     ["--ssh", "--hostfile", "/no/such/file"], ["--ssh", "--ssh-command", " "], ["--ssh-timeout", "1s"],
     ["--ssh", "--ssh-timeout", "soon"]])
 def test_wrong_usage_is_exit_code_2(words):
-    done = subprocess.run([find_program("mlxcommctl"), "doctor", *words], capture_output=True, text=True,
-                          timeout=PATIENCE)
+    done = mlxcommctl("doctor", *words)
     assert done.returncode == 2, done.stderr

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
+from conftest import PATIENCE, SIGKILL, Process, completed, find_program, mlxcommctl, wait_until
 from ground.client_hello import spoil_queue
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
@@ -142,8 +142,7 @@ def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_f
     assert drain["jobs"] == 1 and 0 < int(drain["left_ms"]) <= 600000, drain
 
     def told(verb, *options):
-        done = subprocess.run([find_program("mlxcommctl"), verb, "--socket", c.socket(0), *options],
-                              capture_output=True, text=True, timeout=PATIENCE)
+        done = mlxcommctl(verb, "--socket", c.socket(0), *options)
         return done.returncode, done.stdout + done.stderr
 
     left = r"draining, 1 job, \d+ (s|min \d+ s) left"
@@ -160,8 +159,7 @@ def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_f
     # It is the daemon of the ranks that counts.
     for path, code in ((c.socket(0), 1), (f"{tmp_path}/none.sock", 0)):
         command = ["launch", "--env", f"MLXCOMM_SOCKET={path}", "--", "echo", "a rank runs"]
-        done = subprocess.run([find_program("mlxcommctl"), *command], capture_output=True, text=True,
-                              timeout=PATIENCE)
+        done = mlxcommctl(*command)
         assert done.returncode == code and done.stdout == ("" if code else "[0] a rank runs\n"), done
     for rank in ranks:
         rank.end()
@@ -226,7 +224,7 @@ def test_daemons_that_slept_at_the_same_time_are_there_to_each_other(cluster):
         ping, events = [[find_program("mlxcommctl"), *words, "--socket", c.socket(node)] for words in (
             ["ping", f"node-{1 - node}", "-c", "1"], ["events", "--json", "-n", "1000"])]
         assert subprocess.run(ping, timeout=PATIENCE).returncode == 0
-        told = subprocess.run(events, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+        told = completed(events, check=True).stdout
         assert "rail_up" in told and "rail_down" not in told, told
 
 

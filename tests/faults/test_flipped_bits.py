@@ -5,12 +5,11 @@ processes that write into their buffers while an operation uses them, which look
 import json
 import pathlib
 import random
-import subprocess
 
 import pytest
 from listening_relay import Relay
 
-from conftest import PATIENCE, find_program, wait_until
+from conftest import mlxcommctl, wait_until
 from ground.outcomes import ranks_on
 from operations.test_rdma import fake_verbs, start, verbs  # noqa: F401
 
@@ -42,8 +41,7 @@ class FlippingRelay(Relay):
 
 
 def answer(*words):
-    return subprocess.run([find_program("mlxcommctl"), *words], capture_output=True, text=True,
-                          timeout=PATIENCE).stdout
+    return mlxcommctl(*words).stdout
 
 
 SUMS = [f"sum:float32:{count}" for count in (1_000_000, 10_000, 300_000, 2_000_000)] * 4

@@ -14,7 +14,7 @@ from test_trust import ranks
 
 from conftest import wait_until
 from ground.daemon_resources import given_back
-from ground.outcomes import all_fine
+from ground.outcomes import all_fine, until_looping
 
 GREETING_BYTES, PROOF_BYTES, INTRODUCTION_BYTES = 128, 96, 160  # proto/wire/hello.h, each with its MAC.
 
@@ -24,8 +24,7 @@ def beside(c, tmp_path):
     """A block in which strangers knock at node-0, on which a job works with node-1."""
     stop = tmp_path / "stop"
     job = ranks(c, f"loop:8:100000:{stop}")
-    for rank in job:
-        rank.wait_for("looping")
+    until_looping(job)
     with given_back(c.daemons[0].child.pid):
         yield
     stop.touch()

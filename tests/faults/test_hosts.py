@@ -4,23 +4,18 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import sys
 
 import jsonschema
 import pytest
 
-from conftest import PATIENCE, find_program
+from conftest import completed, find_program
+from conftest import mlxcommctl as ctl
 
 HOSTS = {"backend": "ring", "envs": ["A=1"], "hosts": [
     {"ssh": "one", "ips": ["127.0.0.1"], "rdma": [None, "rdma_en2"]},
     {"ssh": "two", "ips": ["127.0.0.2"], "rdma": ["rdma_en2", None]},
     {"ssh": "three", "ips": ["127.0.0.3"], "rdma": []}]}
-
-
-def ctl(*words, **kwargs):
-    return subprocess.run([find_program("mlxcommctl"), *map(str, words)], capture_output=True,
-                          text=True, timeout=PATIENCE, **kwargs)
 
 
 def test_mlxs_hosts_come_out_as_they_went_in(tmp_path):
@@ -178,9 +173,8 @@ def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
     stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
 
     def shown(*words, **more):
-        return subprocess.run(
-            [own, "launch", "--ssh", stand_in, *words, "--", "sh", "-c", "echo $MLX_MPI_LIBNAME"],
-            capture_output=True, text=True, timeout=PATIENCE, env={**environment, **more}).stdout
+        command = [own, "launch", "--ssh", stand_in, *words, "--", "sh", "-c", "echo $MLX_MPI_LIBNAME"]
+        return completed(command, env={**environment, **more}).stdout
 
     assert shown() == "[0] \n", "there is none"
     library.touch()

@@ -4,21 +4,15 @@ it."""
 import json
 import os
 import stat
-import subprocess
 import sys
 
 import jsonschema
 import pytest
 
-from conftest import PATIENCE, find_program
+from conftest import mlxcommctl as ctl
 
 # Names of this machine that need no ssh, one for each node.
 HERE = ["127.0.0.1", "::1", "localhost"]
-
-
-def ctl(*words, **kwargs):
-    return subprocess.run([find_program("mlxcommctl"), *map(str, words)], capture_output=True,
-                          text=True, timeout=PATIENCE, **kwargs)
 
 
 def export(cluster, *words):

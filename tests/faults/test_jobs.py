@@ -3,9 +3,8 @@
 import json
 import re
 import signal
-import subprocess
 
-from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
+from conftest import SIGKILL, Process, find_program, mlxcommctl, wait_until
 
 LOOP = """
 import signal, sys
@@ -24,8 +23,7 @@ if "stubborn" in sys.argv:
 
 
 def ctl(cluster, *words, node=0):
-    return subprocess.run([find_program("mlxcommctl"), *words, "--socket", cluster.socket(node)],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    return mlxcommctl(*words, "--socket", cluster.socket(node))
 
 
 def looping(c, tmp_path, job, arguments=(), nodes=(0, 1)):

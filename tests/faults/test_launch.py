@@ -14,7 +14,7 @@ import termios
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, wait_until
+from conftest import PATIENCE, Process, completed, find_program, mlxcommctl, wait_until
 
 
 def launch(count, *command, **kwargs):
@@ -56,7 +56,7 @@ def test_hangup_that_nohup_has_ignored_ends_nobody(tmp_path):
 
 def has_ended(pid):
     """Also where orphans are not reaped: then it is a zombie for ever."""
-    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
+    shown = completed(["ps", "-o", "stat=", "-p", str(pid)]).stdout
     return shown.strip()[:1] in ("", "Z")
 
 
@@ -163,9 +163,7 @@ def test_prompt_of_rank_0_is_shown_in_a_terminal():
 
 @pytest.mark.parametrize("stdin, counts", [("all", "55"), ("0", "50"), ("none", "00")])
 def test_who_reads_what_is_piped_in_can_be_chosen(stdin, counts):
-    done = subprocess.run(
-        [find_program("mlxcommctl"), "launch", "-n", "2", "--stdin", stdin, "--", "sh", "-c", "wc -c"],
-        input="12345", capture_output=True, text=True, timeout=60)
+    done = mlxcommctl("launch", "-n", "2", "--stdin", stdin, "--", "sh", "-c", "wc -c", input="12345")
     assert done.returncode == 0
     shown = sorted(line.split() for line in done.stdout.splitlines())
     assert shown == [["[0]", counts[0]], ["[1]", counts[1]]]
@@ -173,9 +171,8 @@ def test_who_reads_what_is_piped_in_can_be_chosen(stdin, counts):
 
 def test_much_input_reaches_every_rank_though_one_is_slow():
     text = "x" * 3_000_000
-    done = subprocess.run(
-        [find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c",
-         '[ "$MLX_RANK" = 0 ] || sleep 1; wc -c'], input=text, capture_output=True, text=True, timeout=120)
+    done = mlxcommctl("launch", "-n", "2", "--", "sh", "-c", '[ "$MLX_RANK" = 0 ] || sleep 1; wc -c',
+                      input=text)
     shown = sorted(line.split() for line in done.stdout.splitlines())
     assert shown == [["[0]", "3000000"], ["[1]", "3000000"]]
 
@@ -198,11 +195,10 @@ def test_a_set_has_the_same_order_on_all_ranks():
 
 def test_a_variable_is_handed_on_as_it_is_here():
     command = [find_program("mlxcommctl"), "launch", "--env", "HANDED", "--", "sh", "-c", 'echo "<$HANDED>"']
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "HANDED": "a b"})
+    done = completed(command, env={**os.environ, "HANDED": "a b"})
     assert done.stdout == "[0] <a b>\n"
     without = {name: value for name, value in os.environ.items() if name != "HANDED"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=without)
+    done = completed(command, env=without)
     assert done.returncode == 2 and "--env: HANDED is not set here: give it a value" in done.stderr
 
 
@@ -211,8 +207,7 @@ def test_ranks_of_several_hosts_do_not_start_private_daemons(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLXCOMM")}
     environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path), MLXCOMM_HOSTS="2", MLX_RANK="0",
                        MLX_WORLD_SIZE="2", MLXCOMM_JOB="job")
-    done = subprocess.run([sys.executable, "-c", "import mlxcomm; mlxcomm.init()"], capture_output=True,
-                          text=True, timeout=60, env=environment)
+    done = completed([sys.executable, "-c", "import mlxcomm; mlxcomm.init()"], env=environment)
     assert done.returncode != 0
     assert "UNAVAILABLE" in done.stderr and "this job's ranks are on 2 hosts" in done.stderr
     assert not list(tmp_path.glob("mlxcommd-*/*.sock"))
@@ -270,8 +265,7 @@ def test_lines_end_once_and_long_ones_are_shown():
 
 
 def test_no_daemon_is_exit_code_3_with_advice():
-    done = subprocess.run([find_program("mlxcommctl"), "status", "--socket", "/nowhere/x.sock"],
-                          capture_output=True, text=True, timeout=60)
+    done = mlxcommctl("status", "--socket", "/nowhere/x.sock")
     assert done.returncode == 3 and "mlxcommctl service install one that stays" in done.stderr
 
 
@@ -279,8 +273,7 @@ def test_no_daemon_is_exit_code_3_with_advice():
 def test_library_shows_its_c_interface_and_nothing_else():
     import mlxcomm
     library = next((pathlib.Path(mlxcomm.__file__).parent / "lib").glob("libmlxcomm.so"))
-    shown = subprocess.run([shutil.which("nm"), "-D", "--defined-only", str(library)],
-                           capture_output=True, text=True, check=True).stdout
+    shown = completed([shutil.which("nm"), "-D", "--defined-only", str(library)], check=True).stdout
     names = {line.split()[-1] for line in shown.splitlines()}
     header = (pathlib.Path(__file__).parents[2] / "client/lib/mlxcomm.h").read_text()
     assert names == set(re.findall(r"MLXCOMM_API [^;(]*?(mlxcomm_\w+)\(", header))

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, wait_until
+from conftest import Process, find_program, mlxcommctl, wait_until
 
 BEGIN = """
 import os, pathlib, signal, sys
@@ -225,8 +225,7 @@ REFUSED = {
 @pytest.mark.parametrize("words", REFUSED)
 def test_mistakes_say_what_to_type(tmp_path, words):
     code, text = REFUSED[words]
-    done = subprocess.run([find_program("mlxcommctl"), "launch", *words], cwd=tmp_path, capture_output=True,
-                          text=True, timeout=PATIENCE)
+    done = mlxcommctl("launch", *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (code, "")
     assert text in done.stderr and len(done.stderr.splitlines()) <= 2
 
@@ -263,8 +262,7 @@ def test_a_job_of_the_cluster_keeps_its_name(cluster, tmp_path):
     process = launch("--socket", c.socket(0), "-n", 2, "train.py", cwd=tmp_path)
     process.wait_for("up")
     process.wait_for("up")
-    status = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
-                            capture_output=True, text=True).stdout
+    status = mlxcommctl("status", "--socket", c.socket(0)).stdout
     assert "job train  running" in status and "job train-2  running" in status
     (tmp_path / "go").touch()
     assert process.finish() == 0
@@ -310,8 +308,7 @@ def test_status_remembers_a_job_that_failed(cluster, tmp_path):
         rank.finish()
     for node in range(2):
         def status(node=node):
-            return subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(node)],
-                                  capture_output=True, text=True).stdout
+            return mlxcommctl("status", "--socket", c.socket(node)).stdout
         row = rf"^job digits failed [\d.]+ m?s ago: RANK_LOST rank 1 \(\S+, pid {ranks[1].child.pid}\)$"
         wait_until(lambda status=status, row=row: re.search(row, status(), re.M),
                    "status shows the failed job")

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from conftest import Process, find_program
+from conftest import Process, find_program, mlxcommctl
 
 RANK = pathlib.Path(__file__).with_name("launched_rank.py")
 MPIRUN = shutil.which("mpirun")
@@ -25,7 +25,7 @@ def mlx_launch(count):
     return [find_program("mlx.launch"), "--backend", "ring", "-n", str(count), "--"]
 
 
-def mlxcommctl(count):
+def ctl_launch(count):
     return [find_program("mlxcommctl"), "launch", "-n", str(count), "--"]
 
 
@@ -33,7 +33,7 @@ LAUNCHERS = [
     pytest.param(mpirun, "mpirun-", marks=pytest.mark.skipif(
         MPIRUN is None, reason="Open MPI is not installed (openmpi-bin)")),
     pytest.param(mlx_launch, "mlx-"),
-    pytest.param(mlxcommctl, "launched_rank"),
+    pytest.param(ctl_launch, "launched_rank"),
 ]
 
 
@@ -102,8 +102,7 @@ def test_missing_rank_is_named_in_status_and_at_the_deadline(cluster):
     c = cluster(2)
     waits = [joiner(c, 0, 3, timeout=600), joiner(c, 2, 3, timeout=600, node=1)]
     wait_for_job(c, 2)
-    shown = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
-                           capture_output=True, text=True, check=True).stdout
+    shown = mlxcommctl("status", "--socket", c.socket(0), check=True).stdout
     assert "mpirun-prterun-host-7@1" in shown and "rank 1" in shown, shown
     late = joiner(c, 1, 3)
     for process in [*waits, late]:

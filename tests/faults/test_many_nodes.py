@@ -7,11 +7,10 @@ import pathlib
 import random
 import re
 import socket
-import subprocess
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, free_port, wait_until
+from conftest import PATIENCE, Process, completed, find_program, free_port, mlxcommctl, wait_until
 from ground import stranger
 from ground.daemon_resources import MIB, Resources, expect_given_back
 
@@ -131,7 +130,7 @@ class Late:
 
     def id(self):
         status = [find_program("mlxcommctl"), "status", "--json", "--socket", self.socket]
-        done = subprocess.run(status, capture_output=True, text=True, timeout=PATIENCE)
+        done = completed(status)
         return json.loads(done.stdout)["nodes"][0]["id"] if done.returncode == 0 else None
 
 
@@ -177,12 +176,7 @@ def test_all_addresses_have_nodes_max_and_who_is_named_gets_in(busy, tmp_path):
         number = wait_until(late.id, "it answers")
         c.daemons[0].wait_for(f"node {number}: 64 nodes are linked here already")
         assert "late" not in linked_names(c)
-    doctor = subprocess.run(
-        [find_program("mlxcommctl"), "doctor", "--json", "--socket", c.socket(0)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    doctor = mlxcommctl("doctor", "--json", "--socket", c.socket(0))
     assert "MC513" in {one["code"] for one in json.loads(doctor.stdout)["findings"]}, doctor.stdout
     # The same one, at the address that node-0 names.
     with Late(c, tmp_path, f'listen: "127.0.0.1:{named}"'):

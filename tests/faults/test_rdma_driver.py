@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import wait_until
+from conftest import lines_of, wait_until
 from operations.test_operations import SUMS, run
 from operations.test_operations import start as start_ranks
 from operations.test_rdma import (
@@ -84,9 +84,7 @@ def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs,
                            for node in range(2) for device in devices(c, node)), "its end is told")
     wait_for_rails(c, 2)
     record_property("rail_back_after_s", f"{time.monotonic() - mended:.1f}")
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
-        assert rank.lines[-1] == "fine"
+    assert [lines[-1] for lines in lines_of(ranks)] == ["fine"] * len(ranks)
     wait_for_rails(c, 2)
     told = [device for node in range(2) for device in devices(c, node)]
     assert any(int(device.get("drivers_ended", 0)) > 0 for device in told), told
@@ -105,9 +103,7 @@ def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):
     verbs.want(f"lie ibv_{call}\n")
     if call in SET_UP + AT_THE_END + ["reg_mr"]:
         end_drivers(c)
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
-        assert rank.lines[-1] == "fine"
+    assert [lines[-1] for lines in lines_of(ranks)] == ["fine"] * len(ranks)
     run(c, "messages", 2, 2)
     verbs.want("")
     end_drivers(c)  # Its wrong data may have an effect as long as it runs.
@@ -139,8 +135,7 @@ def test_a_driver_that_hangs_is_ended_and_started_again(cluster, fake_verbs):
     before = set(driver_pids(c))
     ranks = start_ranks(c, "every", 2, 2)
     verbs.want("hang ibv_post_send\n")
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
+    lines_of(ranks)
     wait_until(lambda: not before & set(driver_pids(c)), "both were ended")
     verbs.want("")
     wait_for_rails(c, 2)

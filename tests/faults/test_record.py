@@ -15,14 +15,6 @@ RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
 
 
-def tell(cluster, verb, *arguments, node=0):
-    done = subprocess.run([find_program("mlxcommctl"), verb, *arguments,
-                           "--socket", cluster.socket(node)],
-                          capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def run_job(cluster, nodes, calls, job="job"):
     ranks = [cluster.rank(r, 2, RANK, node=r * (nodes - 1), job=job, arguments=calls)
              for r in (0, 1)]
@@ -33,7 +25,7 @@ def run_job(cluster, nodes, calls, job="job"):
 def test_each_operation_is_recorded_with_its_moments_in_order(cluster, nodes):
     c = cluster(nodes)
     run_job(c, nodes, ["sum:float32:2", "sum:float32:2", "sum:float32:300000", "gather:8"])
-    record = json.loads(tell(c, "record", "--json", "-n", "0"))
+    record = json.loads(c.ctl("record", "--json", "-n", "0"))
     assert record["node"] == "node-0"
     calls = [o["operation"] for o in record["operations"]]
     assert calls[-4:] == ["all_reduce sum float32[2]"] * 2 + [
@@ -62,11 +54,11 @@ def test_a_job_or_a_group_is_shown_alone_and_the_newest_last(cluster):
     c = cluster(1)
     run_job(c, 1, ["sum:float32:1"], job="first")
     run_job(c, 1, ["sum:float32:2", "sum:float32:3"], job="second")
-    assert "float32[1]" in tell(c, "record", "--job", "first")
-    second = tell(c, "record", "--group", "second", "-n", "2")
+    assert "float32[1]" in c.ctl("record", "--job", "first")
+    second = c.ctl("record", "--group", "second", "-n", "2")
     assert "float32[1]" not in second
     assert second.index("float32[2]") < second.index("float32[3]")
-    assert tell(c, "record", "--job", "third") == "node node-0: no operation is recorded\n"
+    assert c.ctl("record", "--job", "third") == "node node-0: no operation is recorded\n"
 
 
 # Why: after a bad night there is only the log.
@@ -96,14 +88,14 @@ def test_what_goes_on_is_shown_with_who_is_missing(cluster, count):
     missing.wait_for("waiting")
 
     def shown():
-        text = tell(c, "record", "-n", "1")
+        text = c.ctl("record", "-n", "1")
         return text if f"float32[{count}] " in text and "matched" in text else None
 
     text = wait_until(shown, "the operation is recorded")
     assert "called here by rank 0; heard from no other node" in text, text
     missing.signal(SIGKILL)
     survivor.wait_for("raised")
-    operation, = json.loads(tell(c, "record", "--json"))["operations"]
+    operation, = json.loads(c.ctl("record", "--json"))["operations"]
     assert (operation["failure"], operation["last"]) == ("RANK_LOST", ""), operation
 
 
@@ -111,7 +103,7 @@ def test_what_goes_on_is_shown_with_who_is_missing(cluster, count):
 def test_a_trace_has_a_track_for_each_rank_rail_and_worker(cluster, nodes):
     c = cluster(nodes)
     run_job(c, nodes, ["sum:float32:300000"] * 3)
-    trace = json.loads(tell(c, "trace"))
+    trace = json.loads(c.ctl("trace"))
     assert trace["displayTimeUnit"] == "ns"
     events = trace["traceEvents"]
     names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}

@@ -15,7 +15,7 @@ from test_trust import events
 
 from conftest import wait_until
 from ground.daemon_resources import given_back
-from ground.outcomes import all_fine, ranks_on
+from ground.outcomes import all_fine, ranks_on, until_looping
 
 MIB = 1 << 20
 
@@ -27,8 +27,7 @@ def ranks(c, *words, job="job"):
 
 def looping(c, stop="never", job="job"):
     made = ranks(c, f"loop:8:{MIB}:{stop}", job=job)
-    for rank in made:
-        rank.wait_for("looping")
+    until_looping(made)
     return made
 
 

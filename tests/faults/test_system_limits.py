@@ -13,7 +13,16 @@ import sys
 
 import pytest
 
-from conftest import PATIENCE, POSIX, Process, find_program, find_test_program, wait_until
+from conftest import (
+    PATIENCE,
+    POSIX,
+    Process,
+    completed,
+    find_program,
+    find_test_program,
+    mlxcommctl,
+    wait_until,
+)
 from ground.client_hello import HELLO, MAGIC, VERSION, say_hello
 from ground.daemon_resources import Resources, given_back
 
@@ -98,8 +107,7 @@ def test_a_tool_near_the_limit_of_files_is_served_or_told_of_it(tmp_path):
         served = 0
         with contextlib.ExitStack() as held:
             for _ in range(64):
-                done = subprocess.run([find_program("mlxcommctl"), "status", "--socket", path],
-                                      capture_output=True, text=True, timeout=PATIENCE)
+                done = mlxcommctl("status", "--socket", path)
                 if done.returncode != 0:
                     break
                 served += 1
@@ -132,7 +140,7 @@ def test_a_daemon_with_as_few_files_as_it_takes_serves_a_client_and_a_tool(tmp_p
             assert len(files) == 3, answer
             wait_until(lambda: descriptors() == before + 8, "it serves its calls")
             status = [find_program("mlxcommctl"), "status", "--socket", path]
-            done = subprocess.run(status, capture_output=True, text=True, timeout=PATIENCE)
+            done = completed(status)
             assert done.returncode == 0, done
         for file in files:
             os.close(file)
@@ -247,11 +255,11 @@ def test_the_check_of_a_configuration_looks_at_the_state_directory(tmp_path):
     assert subprocess.run(check, timeout=PATIENCE).returncode == 0, "it is made at the start"
     state.mkdir()
     state.chmod(0o777)
-    refused = subprocess.run(check, timeout=PATIENCE, capture_output=True, text=True)
+    refused = completed(check)
     assert refused.returncode == 2 and "chmod o-w" in refused.stderr, refused
     state.chmod(0o755)
     assert subprocess.run(check, timeout=PATIENCE).returncode == 0
     if os.geteuid() == 0:
         os.chown(state, 61001, 61001)
-        refused = subprocess.run(check, timeout=PATIENCE, capture_output=True, text=True)
+        refused = completed(check)
         assert refused.returncode == 2 and "belongs to user 61001" in refused.stderr, refused

@@ -18,15 +18,14 @@ import termios
 import pytest
 from listening_relay import Listener
 
-from conftest import PATIENCE, Process, find_program, free_port, wait_until
+from conftest import PATIENCE, Process, completed, find_program, free_port, mlxcommctl, wait_until
 from ground.outcomes import all_fine, ranks_on, until_looping
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
 
 def ctl(*words, text=None, ok=True):
-    done = subprocess.run([find_program("mlxcommctl"), *map(str, words)], input=text,
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = mlxcommctl(*words, input=text)
     assert (done.returncode == 0) is ok, done
     return done
 
@@ -129,7 +128,7 @@ def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
     config.write_text(f'state_directory: "{tmp_path}/state" socket_path: "{tmp_path}/socket"\n'
                       f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
     command = [find_program("mlxcommd"), "--config", str(config)]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    refused = completed(command)
     assert refused.returncode == 2 and "others may read or write it" in refused.stderr
     fix = re.search(r"fix it with: (chmod .*)", refused.stderr).group(1)
     subprocess.run(["sh", "-c", fix], check=True)
@@ -222,8 +221,7 @@ def test_key_is_changed_while_a_job_runs(own_keys, tmp_path):
     c = own_keys(3, peer_settings="security: TLS")
     stop = tmp_path / "stop"
     job = ranks(c, f"loop:8:100000:{stop}")
-    for rank in job:
-        rank.wait_for("looping")
+    until_looping(job)
     old = ctl("cluster", "key", "show", "--key-file", c.key_of(0)).stdout
     code = cluster_ctl(c, 0, "key", "rotate").stdout
     assert "already" in cluster_ctl(c, 0, "key", "rotate", ok=False).stderr
@@ -321,8 +319,7 @@ def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
         for node in range(2):
             sockets = ["--socket", c.socket(node)]
             assert "has the node id of node-1 as well" in ctl("status", *sockets).stdout
-            told = subprocess.run([find_program("mlxcommctl"), "doctor", "--json", *sockets],
-                                  capture_output=True, text=True, timeout=PATIENCE).stdout
+            told = mlxcommctl("doctor", "--json", *sockets).stdout
             assert "MC213" in [one["code"] for one in json.loads(told)["findings"]]
             assert any(one["kind"] == "same_id" for one in events(c, node))
         stop.touch()

@@ -2,24 +2,18 @@
 and end when none will."""
 
 import signal
-import sys
 
 import pytest
 
-from conftest import Process
+from conftest import lines_of
 
 PRELUDE = "import sys, time, mlx.core as mx, mlxcomm\nw = mlxcomm.init(timeout=60); r = w.rank()\n"
 SUM = "print(mx.distributed.all_sum(mx.array(1), group=w).item(), flush=True)\n"
 
 
 def ranks_of(c, codes, **variables):
-    made = []
-    for rank, code in enumerate(codes):
-        made.append(Process([sys.executable, "-c", PRELUDE + code],
-                            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(len(codes)), "MLXCOMM_JOB": "waits",
-                             "MLXCOMM_SOCKET": c.socket(rank % c.count), **variables}))
-        c.ranks.append(made[-1])
-    return made
+    return [c.python(rank, len(codes), PRELUDE + code, node=rank % c.count, job="waits",
+                     environment=variables) for rank, code in enumerate(codes)]
 
 
 @pytest.fixture(params=[1, 2])
@@ -30,9 +24,7 @@ def stalls(cluster, request):
 # Why: a node that downloads for ten minutes longer than another is alive.
 def test_a_rank_that_does_something_else_is_waited_for(stalls):
     ranks = ranks_of(stalls, [SUM, "time.sleep(4)\n" + SUM])
-    for process in ranks:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["2"]
+    assert lines_of(ranks) == [["2"]] * 2
 
 
 def test_a_wait_says_for_whom_it_is_after_ten_seconds(stalls):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from conftest import Process, find_program
+from conftest import Process, completed, find_program, lines_of
 
 FOLDER = pathlib.Path(__file__).parent
 RANK = FOLDER / "backend_rank.py"
@@ -25,17 +25,13 @@ WAYS = {
 
 
 def start(c, command, rank, size, *words, job="names", **variables):
-    environment = {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
-                   "MLXCOMM_SOCKET": c.socket(rank % c.count), **variables}
-    process = Process([*command, *words], environment)
-    c.ranks.append(process)
-    return process
+    return c.start_as(rank, size, [*command, *words], rank % c.count, job, variables)
 
 
 def alone(code, **environment):
     cleared = {k: v for k, v in os.environ.items() if not k.startswith(("MLX", "JACCL"))}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
-                          env={**cleared, "MLXCOMM_SOCKET": "/nowhere/at/all.sock", **environment})
+    return completed([sys.executable, "-c", code],
+                     env={**cleared, "MLXCOMM_SOCKET": "/nowhere/at/all.sock", **environment})
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -45,9 +41,8 @@ def test_every_name_is_the_daemons_group(cluster, way, nodes):
     c = cluster(nodes)
     words = [f"{name}{strict}" for name in NAMES for strict in ("", ":strict")]
     ranks = [start(c, command, rank, 2, *words, **variables) for rank in (0, 1)]
-    for number, process in enumerate(ranks):
-        assert process.finish() == 0, process.lines
-        assert process.lines == [f"{word}: {number} of 2, sum 2, by default 2" for word in words]
+    assert lines_of(ranks) == [[f"{word}: {number} of 2, sum 2, by default 2" for word in words]
+                               for number in (0, 1)]
 
 
 def test_what_is_not_taken_is_mlxs_own(cluster):
@@ -56,9 +51,7 @@ def test_what_is_not_taken_is_mlxs_own(cluster):
             "print(d.init(backend='ring').size(), d.init(backend='nccl').size(), d.is_available('jaccl'))\n"
             "print(d.all_sum(mx.array(1)).item(), d.init().size())\n")
     ranks = [start(c, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
-    for process in ranks:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["2 1 " + str(mlx_has("jaccl")), "2 2"], "the first is group=None, too"
+    assert lines_of(ranks) == [["2 1 " + str(mlx_has("jaccl")), "2 2"]] * 2, "the first is group=None, too"
 
 
 def mlx_has(backend):
@@ -179,9 +172,7 @@ def test_who_was_alone_before_a_launcher_spoke_is_not_for_ever(cluster):
     for rank in (0, 1):
         ranks.append(Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": c.socket(0)}))
         c.ranks.append(ranks[-1])
-    for process in ranks:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["1 2 2"]
+    assert lines_of(ranks) == [["1 2 2"]] * 2
 
 
 # Why: a module that was imported earlier would stay alone with wrong sums, and nothing would say
@@ -193,9 +184,7 @@ def test_functions_imported_by_name_before_are_replaced_and_given_back(cluster):
             "print(init().size(), all_sum(mx.array(1)).item())\n"
             "mlxcomm.uninstall()\nassert (all_sum, init) == own\n")
     ranks = [start(c, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
-    for process in ranks:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["2 2"]
+    assert lines_of(ranks) == [["2 2"]] * 2
 
 
 def test_jaccls_own_way_to_tell_each_other_names_the_job(cluster, tmp_path):
@@ -216,9 +205,7 @@ def test_jaccls_own_way_to_tell_each_other_names_the_job(cluster, tmp_path):
         "world = mx.distributed.init(strict=True, backend='jaccl', all_gather_factory=factory)\n"
         "print(mlxcomm.name(world).startswith('mlx-'), mx.distributed.all_sum(mx.array(1)).item())\n")
     ranks = [start(c, [sys.executable, "-c", code], rank, 2, job="") for rank in (0, 1)]
-    for process in ranks:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["True 2"]
+    assert lines_of(ranks) == [["True 2"]] * 2
 
 
 def test_which_variable_named_the_job_is_said_where_nobody_comes(cluster, tmp_path):
@@ -260,8 +247,7 @@ def test_what_a_program_has_begun_when_it_ends_is_delivered(cluster, tmp_path, h
     command = [find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
                sys.executable, *(["-m", "mlxcomm"] if hooked else []), str(script)]
     for _ in range(3):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120,
-                              env={**os.environ, "MLXCOMM_INSTALL": ""})
+        done = completed(command, env={**os.environ, "MLXCOMM_INSTALL": ""})
         assert done.returncode == 0 and "rank 0 has it" in done.stdout, done.stdout + done.stderr
 
 
@@ -287,8 +273,7 @@ def test_who_dies_of_an_exception_says_which_at_once(cluster):
     ([], "nothing to run"),
 ])
 def test_what_cannot_be_run_is_said_in_a_line(arguments, words):
-    done = subprocess.run([sys.executable, "-m", "mlxcomm", *arguments], capture_output=True, text=True,
-                          timeout=120)
+    done = completed([sys.executable, "-m", "mlxcomm", *arguments])
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
 
 
@@ -315,7 +300,6 @@ def test_a_program_sees_of_python_m_mlxcomm_what_it_sees_of_python(tmp_path, way
     (tmp_path / "link.py").symlink_to(folder / "program.py")
     words = [code if word == "CODE" else word for word in way.split()]
     by_python, by_mlxcomm = (
-        subprocess.run([sys.executable, *more, *words, "a"], capture_output=True, text=True, timeout=120,
-                       cwd=tmp_path) for more in ((), ("-m", "mlxcomm")))
+        completed([sys.executable, *more, *words, "a"], cwd=tmp_path) for more in ((), ("-m", "mlxcomm")))
     assert by_python.returncode == 3 and by_python.stdout.endswith("True\n"), by_python.stderr
     assert (by_mlxcomm.returncode, by_mlxcomm.stdout) == (3, by_python.stdout), by_mlxcomm.stderr

@@ -1,11 +1,8 @@
 """MLXCOMM_CHECK: a result that one rank evaluates and another forgets, or an order that differs, is an error
 that names the lines, before a wrong value is returned. Without it values are wrong, as with MLX's ring."""
 
-import sys
 
 import pytest
-
-from conftest import Process
 
 BEGIN = """
 import mlx.core as mx, mlx.nn as nn, mlxcomm
@@ -64,13 +61,8 @@ for one in sums: mx.eval(one)
 def ranks(c, tmp_path, text, **variables):
     path = tmp_path / "train.py"
     path.write_text(BEGIN + text)
-    processes = [Process([sys.executable, "-u", path],
-                         {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-                          "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(rank % len(c.daemons)),
-                          **variables})
-                 for rank in (0, 1)]
-    c.ranks += processes
-    return processes
+    return [c.rank(rank, 2, path, node=rank % c.count, environment={"MLXCOMM_INSTALL": "all", **variables})
+            for rank in (0, 1)]
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

@@ -10,19 +10,14 @@ import sys
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program
+from conftest import PATIENCE, completed, find_program, lines_of
 
 COPY = {"MLXCOMM_RESULTS": "copy"}
 FUNCTIONS = pathlib.Path(__file__).with_name("functions.py")
 
 
 def ranks(cluster, text, size=2, **environment):
-    processes = [Process([sys.executable, "-u", "-c", text],
-                         {"MLX_RANK": str(r), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": "copies",
-                          "MLXCOMM_SOCKET": cluster.socket(0), **environment}) for r in range(size)]
-    for process in processes:
-        assert process.finish() == 0, process.lines
-    return processes
+    return lines_of([cluster.python(r, size, text, environment=environment) for r in range(size)])
 
 
 REUSED = """
@@ -55,7 +50,7 @@ def test_every_kind_is_copied_and_right(cluster, environment):
 
 
 def test_memory_of_copies_is_used_again_only_when_nobody_reads_it(cluster):
-    assert [process.lines for process in ranks(cluster(1), REUSED, **COPY)] == [["right"], ["right"]]
+    assert ranks(cluster(1), REUSED, **COPY) == [["right"]] * 2
 
 
 def test_a_failed_operation_gives_no_result_and_leaves_no_memory_taken(cluster):
@@ -74,8 +69,7 @@ except mlxcomm.MismatchError:
         mx.eval(mlxcomm.all_reduce(mx.ones(500_000)))
     print("goes on")
 """
-    for process in ranks(c, text, **COPY):
-        assert process.lines == ["goes on"]
+    assert ranks(c, text, **COPY) == [["goes on"]] * 2
 
 
 def test_status_and_the_log_tell_it(cluster):
@@ -88,28 +82,23 @@ mlxcomm.barrier()
 if w.rank() == 0: print(subprocess.run(sys.argv[1:], capture_output=True, text=True).stdout)
 mlxcomm.barrier()
 """
-    processes = [Process([sys.executable, "-u", "-c", text, find_program("mlxcommctl"), "status"],
-                         {"MLX_RANK": str(r), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "copies",
-                          "MLXCOMM_SOCKET": c.socket(0), **COPY}) for r in (0, 1)]
-    for process in processes:
-        assert process.finish() == 0, process.lines
-    told = [line for line in processes[0].lines if "results are copied out of shared memory" in line]
-    assert len(told) == 1 and "ranks 0, 1: 2 results, 8.0 MiB" in told[0], processes[0].lines
+    lines, _ = lines_of([c.python(r, 2, text, find_program("mlxcommctl"), "status", environment=COPY)
+                         for r in (0, 1)])
+    told = [line for line in lines if "results are copied out of shared memory" in line]
+    assert len(told) == 1 and "ranks 0, 1: 2 results, 8.0 MiB" in told[0], lines
 
 
 def test_a_wrong_word_is_told_before_anybody_waits():
-    done = subprocess.run([sys.executable, "-c", "import mlxcomm\nmlxcomm.init(rank=0, size=2)"],
-                          capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "MLXCOMM_RESULTS": "maybe"})
+    done = completed([sys.executable, "-c", "import mlxcomm\nmlxcomm.init(rank=0, size=2)"],
+                     env={**os.environ, "MLXCOMM_RESULTS": "maybe"})
     assert "ValueError: MLXCOMM_RESULTS: expected share or copy" in done.stderr
 
 
 @pytest.mark.parametrize("environment, said", [({}, "shared"), (COPY, "copied: MLXCOMM_RESULTS=copy")])
 def test_the_self_test_says_what_is_done(cluster, environment, said):
     c = cluster(1)
-    done = subprocess.run([sys.executable, "-m", "mlxcomm.check_results"], capture_output=True, text=True,
-                          timeout=120,
-                          env={**os.environ, "MLXCOMM_SOCKET": c.socket(0), **environment})
+    done = completed([sys.executable, "-m", "mlxcomm.check_results"],
+                     env={**os.environ, "MLXCOMM_SOCKET": c.socket(0), **environment})
     assert done.returncode == 0 and done.stdout.startswith(said), done.stdout + done.stderr
 
 
@@ -122,7 +111,7 @@ print(check.judge(lambda reads: said.append(reads) or (reads and "it reads other
 
 def test_the_self_test_tells_a_device_that_reads_other_bytes():
     """Why: such results are not copied, but wrong, which "copied" would hide."""
-    done = subprocess.run([sys.executable, "-c", WRONG], capture_output=True, text=True, timeout=120)
+    done = completed([sys.executable, "-c", WRONG])
     assert done.stdout == "('wrong: it reads other bytes', 1) [False, True]\n", done.stdout + done.stderr
 
 

@@ -7,28 +7,20 @@ import sys
 
 import pytest
 
-from conftest import Process, wait_until
+from conftest import Process, lines_of, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 
 
 def run(c, ranks, text, nodes=1, **kwargs):
     """Runs the text as ranks; each must succeed. Returns their lines."""
-    processes = [python(c, rank, ranks, text, node=rank % nodes, **kwargs)
-                 for rank in range(ranks)]
-    for process in processes:
-        assert process.finish() == 0, process.lines[-30:]
-    return [process.lines for process in processes]
+    return lines_of([python(c, rank, ranks, text, node=rank % nodes, **kwargs) for rank in range(ranks)])
 
 
 def python(c, rank, ranks, text, node=0, **kwargs):
     prelude = ("import mlx.core as mx, mlxcomm\n"
                "world = mlxcomm.init(); rank, size = world.rank(), world.size()\n")
-    process = Process([sys.executable, "-u", "-c", prelude + text],
-                      {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(ranks), "MLXCOMM_JOB": "job",
-                       "MLXCOMM_SOCKET": c.socket(node)}, **kwargs)
-    c.ranks.append(process)
-    return process
+    return c.python(rank, ranks, prelude + text, node=node, **kwargs)
 
 
 @pytest.mark.parametrize("what", ["values", "gradients", "transforms", "mistakes"])
@@ -37,17 +29,13 @@ def test_functions_agree_with_numpy(cluster, nodes, ranks, what):
     c = cluster(nodes)
     processes = [c.rank(r, ranks, FOLDER / "functions.py", node=r % nodes, arguments=[what])
                  for r in range(ranks)]
-    for process in processes:
-        assert process.finish() == 0, process.lines[-30:]
-        assert process.lines[-1] == "all agree"
+    assert [lines[-1] for lines in lines_of(processes)] == ["all agree"] * ranks
 
 
 def test_examples_of_docstrings_do_what_they_show(cluster):
     c = cluster(1)
     ranks = [c.rank(rank, 2, FOLDER / "documented_examples.py", job="train") for rank in range(2)]
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
-        assert rank.lines == ["done"]
+    assert lines_of(ranks) == [["done"]] * 2
 
 
 # Why: a program that is written for many ranks is tried with one.
@@ -110,9 +98,7 @@ def test_job_goes_on_with_those_who_are_left(cluster):
     processes = [python(c, rank, 3, text, node=rank % 2) for rank in range(3)]
     processes[1].wait_for("ready")
     processes[1].signal(signal.SIGKILL)
-    for new_rank, process in enumerate([processes[0], processes[2]]):
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["lost 1", f"left {new_rank} [0, 2]"]
+    assert lines_of([processes[0], processes[2]]) == [["lost 1", f"left {rank} [0, 2]"] for rank in (0, 1)]
 
 
 def test_a_part_ends_with_the_last_user_of_it(cluster):
@@ -147,9 +133,7 @@ def test_each_way_to_evaluate_raises_on_the_thread_that_evaluates(cluster):
         "thread.start(); thread.join()\n"
         "evaluate()\n")
     processes = [python(c, rank, 2, text) for rank in range(2)]
-    assert processes[0].finish() == 0, processes[0].lines
-    assert processes[0].lines == ["done", "done"]
-
+    assert lines_of(processes[:1]) == [["done", "done"]]
 
 
 # Why: MLX passes on only the text of an evaluation's exception.
@@ -188,8 +172,7 @@ def test_deadline_names_who_did_not_come(cluster, deadline):
             " input()\n")
     processes = [python(c, rank, 2, text.replace(" try: ", " try:\n  ").replace("; ", "\n  "),
                         stdin=-1) for rank in (0, 1)]
-    assert processes[0].finish() == 0, processes[0].lines
-    assert processes[0].lines == ["late 1"]
+    assert lines_of(processes[:1]) == [["late 1"]]
     processes[1].child.stdin.write("\n")
     processes[1].child.stdin.flush()
     assert processes[1].finish() == 0, processes[1].lines
@@ -240,11 +223,4 @@ def test_threads_that_begin_at_once_join_once(cluster):
         "assert not errors, errors\n"
         "assert len(worlds) == 4 and all(w is worlds[0] for w in worlds)\n"
         "print(mlxcomm.all_reduce(mx.ones(2)).tolist())\n")
-    processes = [
-        Process([sys.executable, "-u", "-c", text],
-                {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-                 "MLXCOMM_SOCKET": c.socket(0)}) for rank in range(2)]
-    c.ranks.extend(processes)
-    for process in processes:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["[2.0, 2.0]"]
+    assert lines_of([c.python(rank, 2, text) for rank in range(2)]) == [["[2.0, 2.0]"]] * 2

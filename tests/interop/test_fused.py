@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from conftest import Process
+from conftest import Process, lines_of
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -18,9 +18,8 @@ FOLDER = pathlib.Path(__file__).parent
 def run(c, ranks, what, nodes, **variables):
     processes = [c.rank(r, ranks, FOLDER / "fused_operations.py", node=r % nodes, arguments=[what],
                         **variables) for r in range(ranks)]
-    for process in processes:
-        assert process.finish() == 0, process.lines[-30:]
-        assert process.lines[-1] == "all agree"
+    for lines in lines_of(processes):
+        assert lines[-1] == "all agree"
 
 
 @pytest.mark.parametrize("what", ["values", "transforms", "crossings", "averages", "layers"])
@@ -97,10 +96,5 @@ for replaced in (True, False):
           len(count(through_layers)), flush=True)
 """
     c = cluster(1)
-    ranks = [Process([sys.executable, "-c", text],
-                     {"MLX_RANK": str(r), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-                      "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(0)}) for r in (0, 1)]
-    c.ranks += ranks
-    for process in ranks:
-        assert process.finish() == 0, process.lines
-        assert process.lines[:2] == ["1 2 10 2", "0 0 0 0"]
+    for lines in lines_of([c.python(r, 2, text, environment={"MLXCOMM_INSTALL": "all"}) for r in (0, 1)]):
+        assert lines[:2] == ["1 2 10 2", "0 0 0 0"]

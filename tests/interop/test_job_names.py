@@ -3,12 +3,11 @@ differs that must not, both sides print which."""
 
 import json
 import socket
-import subprocess
 import sys
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program
+from conftest import Process, mlxcommctl
 
 SUM = """
 import mlx.core as mx
@@ -68,8 +67,7 @@ def test_halves_of_one_job_are_named_on_both_sides(cluster, tmp_path):
         assert process.wait_for("mlxcomm: job").endswith(differs)
     for node in range(2):
         for verb in ("status", "doctor"):
-            done = subprocess.run([find_program("mlxcommctl"), verb, "--socket", c.socket(node)],
-                                  capture_output=True, text=True, timeout=PATIENCE)
+            done = mlxcommctl(verb, "--socket", c.socket(node))
             assert differs.split(";")[0] in " ".join(done.stdout.split()), done.stdout
 
 

@@ -10,18 +10,9 @@ import sys
 
 import pytest
 
-from conftest import Process, find_program, wait_until
+from conftest import Process, lines_of, mlxcommctl, wait_until
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
-
-
-def python(cluster, rank, text, *arguments, node=0, **kwargs):
-    process = Process(
-        [sys.executable, "-u", "-c", text, *map(str, arguments)],
-        {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-         "MLXCOMM_SOCKET": cluster.socket(node)}, **kwargs)
-    cluster.ranks.append(process)
-    return process
 
 
 def an_operation_is_in_flight(cluster):
@@ -42,10 +33,10 @@ def test_ctrl_c_of_before_does_not_cancel_a_barrier(cluster):
         " print('taken')\n"
         "mlxcomm.barrier(w)\n"
         "print('together')\n")
-    first = python(c, 0, text)
-    second = python(c, 1, "import sys, mlxcomm\nw = mlxcomm.init()\n"
-                          "import os\nwhile not os.path.exists(sys.argv[1]): pass\n"
-                          "mlxcomm.barrier(w)\n", c.folder / "go")
+    first = c.python(0, 2, text)
+    second = c.python(1, 2, "import sys, mlxcomm\nw = mlxcomm.init()\n"
+                              "import os\nwhile not os.path.exists(sys.argv[1]): pass\n"
+                              "mlxcomm.barrier(w)\n", c.folder / "go")
     first.wait_for("taken")
     wait_until(lambda: an_operation_is_in_flight(c), "rank 0 waits in its barrier")
     (c.folder / "go").touch()
@@ -71,9 +62,9 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(clus
         "try: mlxcomm.barrier(w)\n"
         "except KeyboardInterrupt: print('interrupted')\n"
         "thread.join()\n")
-    waiting = python(c, 0, text, stdin=subprocess.PIPE)
-    absent = python(c, 1, "import mlxcomm, sys\nw = mlxcomm.init()\np = mlxcomm.split(0)\n"
-                          "print('here')\nsys.stdin.read()\n", stdin=subprocess.PIPE)
+    waiting = c.python(0, 2, text, stdin=subprocess.PIPE)
+    absent = c.python(1, 2, "import mlxcomm, sys\nw = mlxcomm.init()\np = mlxcomm.split(0)\n"
+                              "print('here')\nsys.stdin.read()\n", stdin=subprocess.PIPE)
     absent.wait_for("here")
     wait_until(lambda: "barrier" in str(c.status()["jobs"]), "rank 0 waits in its barrier")
     waiting.child.stdin.write("\n")
@@ -90,8 +81,8 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(clus
 def test_process_leaves_while_an_operation_is_in_flight(cluster):
     c = cluster(1)
     c.rank(1, 2, RANK, arguments=["sum:float32:1000", "wait"])
-    leaving = python(
-        c, 0,
+    leaving = c.python(
+        0, 2,
         "import os; os.environ['MLXCOMM_END_TIMEOUT'] = '1'\n"
         "import mlxcomm, mlx.core as mx\n"
         "w = mlxcomm.init()\n"
@@ -122,10 +113,8 @@ def test_forked_child_is_refused_and_its_parent_goes_on(cluster):
         " raise SystemExit(5)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5\n"
         "print(mx.distributed.all_sum(mx.ones(2), group=w).tolist())\n")
-    ranks = [python(c, rank, text) for rank in (0, 1)]
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
-        assert rank.lines == ["refused True", "[2.0, 2.0]"]
+    ranks = [c.python(rank, 2, text) for rank in (0, 1)]
+    assert lines_of(ranks) == [["refused True", "[2.0, 2.0]"]] * 2
 
 
 def test_full_arena_raises_with_the_figures_and_the_group_works_on(cluster):
@@ -143,10 +132,8 @@ def test_full_arena_raises_with_the_figures_and_the_group_works_on(cluster):
         " del many\n"
         "mlxcomm.check(w)\n"
         "print(mx.distributed.all_sum(mx.ones((4 << 20,)), group=w)[0].item())\n")
-    ranks = [python(c, rank, text) for rank in (0, 1)]
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
-        assert rank.lines == ["full True True"] * 3 + ["2.0"]
+    ranks = [c.python(rank, 2, text) for rank in (0, 1)]
+    assert lines_of(ranks) == [["full True True"] * 3 + ["2.0"]] * 2
 
 
 def test_what_may_be_in_place_takes_its_memory_once(cluster):
@@ -164,11 +151,9 @@ def test_what_may_be_in_place_takes_its_memory_once(cluster):
         " print(name, mx.min(got).item(), mx.max(got).item())\n"
         " print(mx.array_equal(own, mx.full((count,), w.rank() + 1.0)).item())\n"
         " del got\n")
-    ranks = [python(c, rank, text) for rank in (0, 1)]
-    for rank, reduced in zip(ranks, ("3.0 3.0", "0.0 0.0")):
-        assert rank.finish() == 0, rank.lines
-        assert rank.lines == ["all_reduce 3.0 3.0", "True", f"reduce {reduced}", "True",
-                              "broadcast 2.0 2.0", "True"]
+    ranks = [c.python(rank, 2, text) for rank in (0, 1)]
+    assert lines_of(ranks) == [["all_reduce 3.0 3.0", "True", f"reduce {reduced}", "True",
+                                "broadcast 2.0 2.0", "True"] for reduced in ("3.0 3.0", "0.0 0.0")]
 
 
 def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
@@ -188,10 +173,8 @@ def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
         " held.append(total(kib << 8))\n"
         " print(kib, mx.min(held[-1]).item(), mx.max(held[-1]).item())\n"
         "mlxcomm.check(w)\n")
-    ranks = [python(c, rank, text, node=rank) for rank in (0, 1)]
-    for rank in ranks:
-        assert rank.finish() == 0, rank.lines
-        assert rank.lines == [f"{kib} 3.0 3.0" for kib in (1000, 1000, 1000, 900)]
+    ranks = [c.python(rank, 2, text, node=rank) for rank in (0, 1)]
+    assert lines_of(ranks) == [[f"{kib} 3.0 3.0" for kib in (1000, 1000, 1000, 900)]] * 2
 
 
 # Why: after DAEMON_STOPPING, as after DAEMON_LOST, the same process can join a new daemon; init()
@@ -208,27 +191,19 @@ def test_init_joins_anew_after_the_daemon_has_stopped(cluster):
         " print('ended', error)\n"
         "input()\n"
         "print(mx.distributed.all_sum(mx.ones(2), group=mlxcomm.init()).tolist())\n")
-    ranks = []
-    for rank in (0, 1):
-        read, write = os.pipe()
-        ranks.append((Process(
-            [sys.executable, "-u", "-c", text],
-            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-             "MLXCOMM_SOCKET": c.socket(0)}, stdin=read), write))
-        os.close(read)
-        c.ranks.append(ranks[-1][0])
-    for process, _ in ranks:
+    ranks = [c.python(rank, 2, text, stdin=subprocess.PIPE) for rank in (0, 1)]
+    for process in ranks:
         process.wait_for("joined")
     c.daemons[0].signal(signal.SIGTERM)
-    for process, _ in ranks:
+    for process in ranks:
         process.wait_for("ended")
     c.daemons[0].child.wait()
     c.start_daemon(0)
     c.wait_linked()
-    for _, write in ranks:
-        os.write(write, b"\n")
-        os.close(write)
-    for process, _ in ranks:
+    for process in ranks:
+        process.child.stdin.write("\n")
+        process.child.stdin.close()
+    for process in ranks:
         process.wait_for("[2.0, 2.0]")
         assert process.finish() == 0
 
@@ -258,8 +233,7 @@ def test_init_joins_by_the_next_private_daemon_when_its_own_is_killed(tmp_path):
     socket = tmp_path / f"mlxcommd-{os.getuid()}" / "mlxcommd.sock"
 
     def forming():
-        done = subprocess.run([find_program("mlxcommctl"), "status", "--json", "--socket", socket],
-                              capture_output=True, text=True)
+        done = mlxcommctl("status", "--json", "--socket", socket)
         status = json.loads(done.stdout) if done.returncode == 0 else {"jobs": []}
         return status["jobs"] and int(status["nodes"][0]["pid"])
 
@@ -269,9 +243,7 @@ def test_init_joins_by_the_next_private_daemon_when_its_own_is_killed(tmp_path):
         os.kill(daemon, signal.SIGKILL)
         wait_until(lambda: forming() not in (daemon, [], False), "rank 0 waits at another daemon")
         ranks.append(Process([sys.executable, "-c", text, "1"], without_service(tmp_path)))
-        for rank in ranks:
-            assert rank.finish() == 0, rank.lines
-            assert rank.lines == ["[2.0, 2.0]"]
+        assert lines_of(ranks) == [["[2.0, 2.0]"]] * 2
     finally:
         for rank in ranks:
             rank.end()
@@ -311,17 +283,16 @@ except ValueError as error:
     ranks = [Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": c.socket(0)})
              for rank in (0, 1)]
     c.ranks += ranks
-    for rank, process in enumerate(ranks):
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["2.0 2", f"group: this process has joined a (rank {rank} of 2) and b "
-                                          f"(rank {1 - rank} of 2): pass the group of one of them"]
+    assert lines_of(ranks) == [["2.0 2", f"group: this process has joined a (rank {rank} of 2) and b "
+                                         f"(rank {1 - rank} of 2): pass the group of one of them"]
+                               for rank in (0, 1)]
 
 
 # Why: shrink looked at the worlds of a process while other threads joined some, and raised RuntimeError.
 # How: at each of its lines another one is joined.
 def test_a_job_shrinks_while_other_threads_join(cluster):
     c = cluster(1)
-    survivor = python(c, 0, """
+    survivor = c.python(0, 2, """
 import itertools, sys, mlxcomm
 world = mlxcomm.init()
 numbers = itertools.count()
@@ -335,7 +306,7 @@ except mlxcomm.RankLostError:
     sys.settrace(join)
     print("ranks:", mlxcomm.shrink(world).size())
 """)
-    victim = python(c, 1, "import mlxcomm, time\nmlxcomm.init()\nprint('joined')\ntime.sleep(3600)\n")
+    victim = c.python(1, 2, "import mlxcomm, time\nmlxcomm.init()\nprint('joined')\ntime.sleep(3600)\n")
     for rank in (survivor, victim):
         rank.wait_for("joined")
     victim.end()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import Process, find_program, wait_until
+from conftest import Process, completed, lines_of, mlxcommctl, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -18,18 +18,15 @@ def test_operations_agree_with_numpy(cluster, nodes, ranks):
     c = cluster(nodes)
     processes = [c.rank(r, ranks, FOLDER / "named_operations.py", node=r % nodes, arguments=["any", "large"],
                         environment={"MLXCOMM_INSTALL": "all"}) for r in range(ranks)]
-    for process in processes:
-        assert process.finish() == 0, process.lines
-        assert json.loads(process.lines[-1])["agree"] > 500
+    for lines in lines_of(processes):
+        assert json.loads(lines[-1])["agree"] > 500
 
 
 def test_private_daemon_starts_and_ends_with_its_last_client(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MLXCOMM")}
     environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path), MLXCOMM_INSTALL="all")
-    done = subprocess.run(
-        [find_program("mlxcommctl"), "launch", "-n", "2", "--", sys.executable, "-u",
-         str(FOLDER / "named_operations.py"), "any"],
-        env=environment, capture_output=True, text=True, timeout=120)
+    done = mlxcommctl("launch", "-n", "2", "--", sys.executable, "-u", FOLDER / "named_operations.py", "any",
+                      env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert '[0] {"agree": ' in done.stdout and '[1] {"agree": ' in done.stdout
     log = next(tmp_path.glob("mlxcommd-*/mlxcommd.log"))
@@ -58,7 +55,7 @@ def test_a_private_daemon_that_has_ended_leaves_no_zombie(tmp_path):
     program.wait_for("left")
 
     def children():
-        listed = subprocess.run(["ps", "-A", "-o", "ppid=,stat=,comm="], capture_output=True, text=True)
+        listed = completed(["ps", "-A", "-o", "ppid=,stat=,comm="])
         return [line for line in listed.stdout.splitlines() if line.split()[0] == str(program.child.pid)]
 
     wait_until(lambda: not children(), "the daemon has ended, and nothing is left of it")
@@ -67,8 +64,7 @@ def test_a_private_daemon_that_has_ended_leaves_no_zombie(tmp_path):
 
 
 def run_python(text, **environment):
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, **environment})
+    return completed([sys.executable, "-c", text], env={**os.environ, **environment})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what is mapped")
@@ -86,12 +82,8 @@ def test_lives_beside_the_grpc_package(cluster, first, second):
             "w = mlxcomm.init()\n"
             "print(mx.distributed.all_sum(mx.ones(2), group=w).tolist())\n"
             "channel.close()\n")
-    processes = [Process([sys.executable, "-c", text],
-                         {"MLX_RANK": str(r), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "grpc",
-                          "MLXCOMM_SOCKET": c.socket(0)}) for r in (0, 1)]
-    for process in processes:
-        assert process.finish() == 0, process.lines
-        assert process.lines[-1] == "[2.0, 2.0]"
+    for lines in lines_of([c.python(r, 2, text) for r in (0, 1)]):
+        assert lines[-1] == "[2.0, 2.0]"
 
 
 def test_uninstall_restores_the_same_objects():

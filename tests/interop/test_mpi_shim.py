@@ -13,7 +13,7 @@ import mlx.core as mx
 import mlxcomm
 import pytest
 
-from conftest import SIGKILL, Process, find_test_program, wait_until
+from conftest import SIGKILL, completed, find_test_program, lines_of, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "named_operations.py"
@@ -27,12 +27,8 @@ pytestmark = pytest.mark.xdist_group("ranks that look")
 
 def stock(c, rank, size, script, *arguments, node=0, job="stock", **variables):
     """A process that has nothing of mlxcomm but one variable of its environment."""
-    process = Process(
-        [sys.executable, "-u", str(script), *arguments],
-        {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
-         "MLXCOMM_SOCKET": c.socket(node), "MLX_MPI_LIBNAME": mlxcomm.mpi_library(), **variables})
-    c.ranks.append(process)
-    return process
+    return c.rank(rank, size, script, arguments, node=node, job=job,
+                  environment={"MLX_MPI_LIBNAME": mlxcomm.mpi_library(), **variables})
 
 
 @pytest.mark.parametrize("backend, nodes, ranks", [
@@ -43,9 +39,8 @@ def test_every_operation_and_type_agrees_with_numpy(cluster, backend, nodes, ran
     c = cluster(nodes)
     processes = [stock(c, r, ranks, OPERATIONS, backend, "without sum_scatter", "large", node=r % nodes)
                  for r in range(ranks)]
-    for process in processes:
-        assert process.finish() == 0, process.lines
-        assert json.loads(process.lines[-1])["agree"] > 500
+    for lines in lines_of(processes):
+        assert json.loads(lines[-1])["agree"] > 500
     # They left at their end, and were not lost: the daemons remember no failed job.
     wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
 
@@ -162,18 +157,12 @@ def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon(backend):
 
 
 def in_c(c, rank, *arguments):
-    process = Process([find_test_program("interop", "open_mpi_program"), *arguments],
-                      {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "c",
-                       "MLXCOMM_SOCKET": c.socket(0)})
-    c.ranks.append(process)
-    return process
+    return c.start_as(rank, 2, [find_test_program("interop", "open_mpi_program"), *arguments])
 
 
 def test_a_program_in_c_gets_what_open_mpi_would_give(cluster):
     c = cluster(1)
-    for process in [in_c(c, r) for r in (0, 1)]:
-        assert process.finish() == 0, process.lines
-        assert process.lines == ["all is right"]
+    assert lines_of([in_c(c, r) for r in (0, 1)]) == [["all is right"]] * 2
 
 
 @pytest.mark.parametrize("wrong, expected", [
@@ -194,7 +183,7 @@ def test_what_is_wrong_ends_a_program_in_c_with_its_name(cluster, wrong, expecte
 # Why: the shim's header was written by reading; a wrong value would be a silent mistake.
 @pytest.mark.skipif(shutil.which("mpicc") is None, reason="no Open MPI")
 def test_values_are_those_of_open_mpis_header(tmp_path):
-    theirs = subprocess.run(["mpicc", "--showme:compile"], capture_output=True, text=True)
+    theirs = completed(["mpicc", "--showme:compile"])
     if theirs.returncode != 0:
         pytest.skip("mpicc is another MPI's")
     # Debian's package of mpicc comes without the header.
@@ -206,13 +195,12 @@ def test_values_are_those_of_open_mpis_header(tmp_path):
                         ("ours", ["-include", str(FOLDER.parents[1] / "client/mpi/open_mpi.h")])):
         subprocess.run(["cc", str(FOLDER / "open_mpi_values.c"), "-o", str(tmp_path / name), *flags],
                        check=True)
-        told.append(subprocess.run([tmp_path / name], capture_output=True, text=True, check=True).stdout)
+        told.append(completed([tmp_path / name], check=True).stdout)
     assert told[0] == told[1]
 
 
 def test_only_open_mpis_names_are_visible():
-    done = subprocess.run(["nm", "-D", "--defined-only", mlxcomm.mpi_library()],
-                          capture_output=True, text=True)
+    done = completed(["nm", "-D", "--defined-only", mlxcomm.mpi_library()])
     if done.returncode != 0:
         pytest.skip("no nm that reads this system's libraries")
     names = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}

@@ -7,7 +7,7 @@ import sys
 import mlx.nn as nn
 import pytest
 
-from conftest import Process, free_port
+from conftest import Process, free_port, lines_of
 
 FOLDER = pathlib.Path(__file__).parent
 # Sums of normal numbers in another order: relative to the largest of an array.
@@ -15,9 +15,7 @@ TOLERANCE = 1e-5
 
 
 def results_of(processes):
-    for process in processes:
-        assert process.finish() == 0, process.lines[-30:]
-    return [json.loads(process.lines[-1]) for process in processes]
+    return [json.loads(lines[-1]) for lines in lines_of(processes)]
 
 
 def ring(tmp_path, ranks):
@@ -61,6 +59,5 @@ def test_fully_sharded_training_is_that_of_one_process(cluster, nodes, ranks):
     c = cluster(nodes)
     processes = [c.rank(r, ranks, FOLDER / "fully_sharded.py", node=r % nodes)
                  for r in range(ranks)]
-    for process in processes:
-        assert process.finish() == 0, process.lines[-30:]
-        assert process.lines[-1].startswith("the same")
+    for lines in lines_of(processes):
+        assert lines[-1].startswith("the same")

@@ -2,13 +2,11 @@
 as it does with MLX's own ring; and what a circle of sends beyond that says."""
 
 import json
-import subprocess
-import sys
 
 import mlxcomm
 import pytest
 
-from conftest import PATIENCE, Process, find_program, free_port, wait_until
+from conftest import free_port, mlxcommctl, wait_until
 
 PRELUDE = """
 import os, sys, mlx.core as mx, mlxcomm
@@ -34,11 +32,8 @@ print("finished", flush=True)
 
 
 def rank(c, number, size, text, node=0, **variables):
-    process = Process([sys.executable, "-u", "-c", PRELUDE + text],
-                      {"MLX_RANK": str(number), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": "job",
-                       "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(node), **variables}, stdin=-1)
-    c.ranks.append(process)
-    return process
+    return c.python(number, size, PRELUDE + text, node=node,
+                    environment={"MLXCOMM_INSTALL": "all", **variables}, stdin=-1)
 
 
 def tell(process):
@@ -110,6 +105,5 @@ def test_a_circle_names_all_who_wait(cluster, nodes):
         assert process.wait_for("mlxcomm: ranks").startswith(said)
     named = "ranks 0, 1, 2 of group job wait for each other (0 for 1, 1 for 2, 2 for 0)"
     for verb in ("status", "doctor"):
-        done = subprocess.run([find_program("mlxcommctl"), verb, "--socket", c.socket(0)],
-                              capture_output=True, text=True, timeout=PATIENCE)
+        done = mlxcommctl(verb, "--socket", c.socket(0))
         assert named in " ".join(done.stdout.split()), done.stdout

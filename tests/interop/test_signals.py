@@ -33,11 +33,7 @@ mx.eval(mx.distributed.all_sum(mx.array(1.0)))
 
 
 def rank(c, number, text, **variables):
-    process = Process([sys.executable, "-u", "-c", text],
-                      {"MLX_RANK": str(number), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-                       "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(0), **variables}, stdin=-1)
-    c.ranks.append(process)
-    return process
+    return c.python(number, 2, text, environment={"MLXCOMM_INSTALL": "all", **variables}, stdin=-1)
 
 
 def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", name="INT", late=LATE):

@@ -1,10 +1,9 @@
 """`mlxcomm.join`: ranks with fewer batches than others take part until the last one has none."""
 
-import sys
 
 import pytest
 
-from conftest import Process
+from conftest import lines_of
 
 TRAIN = """
 import mlx.core as mx, mlx.nn as nn, mlxcomm
@@ -24,12 +23,9 @@ mx.eval(mx.distributed.all_sum(mx.ones(1), group=world))   # Nothing is left beh
 
 
 def run(c, sizes):
-    ranks = [Process([sys.executable, "-u", "-c", TRAIN.format(batches=f"[float(rank + 1)] * {size}")],
-                     {"MLX_RANK": str(r), "MLX_WORLD_SIZE": str(len(sizes)), "MLXCOMM_JOB": "uneven",
-                      "MLXCOMM_SOCKET": c.socket(r % 2)}) for r, size in enumerate(sizes)]
-    c.ranks.extend(ranks)
-    assert [process.finish() for process in ranks] == [0] * len(sizes), [process.lines for process in ranks]
-    return [eval(process.lines[-1]) for process in ranks]
+    ranks = [c.python(r, len(sizes), TRAIN.format(batches=f"[float(rank + 1)] * {size}"), node=r % 2)
+             for r, size in enumerate(sizes)]
+    return [eval(lines[-1]) for lines in lines_of(ranks)]
 
 
 @pytest.mark.parametrize("sizes", [(10, 9), (9, 10), (3, 0), (0, 0), (2, 5, 1)])

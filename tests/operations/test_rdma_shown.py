@@ -3,27 +3,19 @@ each reason why there is none, with its remedy."""
 
 import json
 import re
-import subprocess
 import tarfile
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, wait_until
+from conftest import Process, completed, find_program, mlxcommctl, wait_until
 from operations.test_rdma import fake_verbs, rdma_rails, start, verbs  # noqa: F401
 
 # A device named after the loopback interface, as rdma_en2 is after en2.
 OF_INTERFACE = "device rdma_127.0.0.1 "
 
 
-def ctl(cluster, *words, node=0, codes=(0,), **kwargs):
-    done = subprocess.run([find_program("mlxcommctl"), *words, "--socket", cluster.socket(node)],
-                          capture_output=True, text=True, timeout=PATIENCE, **kwargs)
-    assert done.returncode in codes, (done.returncode, done.stdout, done.stderr)
-    return done.stdout
-
-
 def findings(cluster):
-    told = json.loads(ctl(cluster, "doctor", "--json", codes=(0, 1, 4)))
+    told = json.loads(cluster.ctl("doctor", "--json", codes=(0, 1, 4)))
     return {finding["code"]: finding for finding in told["findings"]}
 
 
@@ -40,7 +32,7 @@ def await_finding(cluster, code):
 
 def test_a_rail_that_is_up_is_shown_with_its_device(cluster, verbs):
     c = start(cluster, verbs, 2, "APPLE")
-    text = ctl(c, "status", "-v")
+    text = c.ctl("status", "-v")
     assert re.search(r"RDMA device rdma_en1  1 of 10 queue pairs, 1 of 100 memory regions\n", text), text
     assert re.search(r"\n      rdma 127.0.0.1 rdma_en1 127.0.0.1 queue pair \d+ - \S.* up  UC  plain  out",
                      text), text
@@ -55,10 +47,10 @@ def test_a_rail_that_is_up_is_shown_with_its_device(cluster, verbs):
 
 def test_a_cable_tells_its_rails(cluster, verbs):
     c = start(cluster, verbs, 2, "APPLE")
-    cable, = json.loads(ctl(c, "topology", "--json"))["cables"]
+    cable, = json.loads(c.ctl("topology", "--json"))["cables"]
     assert [(rail["transport"], rail["state"]) for rail in cable["rails"]] == [("tcp", "up"), ("rdma", "up")]
-    assert re.search(r"up  .*  \(tcp.*, rdma.*\)\n", ctl(c, "topology"))
-    assert ", RDMA" in ctl(c, "topology", "--dot")
+    assert re.search(r"up  .*  \(tcp.*, rdma.*\)\n", c.ctl("topology"))
+    assert ", RDMA" in c.ctl("topology", "--dot")
 
 
 def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
@@ -68,8 +60,7 @@ def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
     words = [find_program("mlxcommctl"), "bench", "-b", "1M", "-e", "4M", "-i", "3", "-w", "1",
              "--size", "2", "--job", "b"]
     other = Process([*words, "--rank", "1"], {"MLXCOMM_SOCKET": c.socket(1)})
-    done = subprocess.run([*words, "--rank", "0", "--json", "--socket", c.socket(0)], capture_output=True,
-                          text=True, timeout=PATIENCE)
+    done = completed([*words, "--rank", "0", "--json", "--socket", c.socket(0)])
     assert other.finish() == 0 and done.returncode == 0, done.stderr
     for link in json.loads(done.stdout)["results"][-1]["links"]:
         rails = {rail["transport"]: rail["bytes_per_operation"] for rail in link["rails"]}
@@ -80,8 +71,8 @@ def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
 
 def test_nothing_is_said_of_rdma_where_it_is_off(cluster):
     c = cluster(2)
-    assert "rdma" not in ctl(c, "status", "-v").lower() and "rdma" not in ctl(c, "topology").lower()
-    text = ctl(c, "doctor", codes=(0, 1, 4))
+    assert "rdma" not in c.ctl("status", "-v").lower() and "rdma" not in c.ctl("topology").lower()
+    text = c.ctl("doctor", codes=(0, 1, 4))
     assert "MC31" not in text and "MC32" not in text, text
     assert findings(c)["MC321"]["found"].startswith("off")
 
@@ -104,7 +95,7 @@ def test_doctor_and_status_tell_why_there_is_no_rail(cluster, verbs, code, contr
     c = cluster(2, top_settings=settings(verbs))
     finding = await_finding(c, code)
     assert found in finding["found"], finding
-    assert "rdma" in ctl(c, "status", "-v") and "health: all is well" in ctl(c, "status"), "TCP carries on"
+    assert "rdma" in c.ctl("status", "-v") and "health: all is well" in c.ctl("status"), "TCP carries on"
 
 
 def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
@@ -117,7 +108,7 @@ def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
     assert "ifconfig 127.0.0.1 inet 169.254.x.y/16 alias" in finding["remedy"]
     verbs.write(OF_INTERFACE + gids)
     wait_until(lambda: any(rail["state"] == "up" for rail in rdma_rails(c, 0)), "an RDMA rail is up")
-    assert "127.0.0.77" in ctl(c, "status", "-v")
+    assert "127.0.0.77" in c.ctl("status", "-v")
 
 
 def test_a_driver_that_hangs_is_told(cluster, verbs):
@@ -154,7 +145,7 @@ def verdicts(text):
 
 def report(cluster, folder):
     output = folder / "report.tar.gz"
-    shown = ctl(cluster, "bugreport", "--rdma", "-o", str(output), cwd=folder)
+    shown = cluster.ctl("bugreport", "--rdma", "-o", str(output), cwd=folder)
     with tarfile.open(output) as archive:
         text = next(archive.extractfile(m).read().decode() for m in archive.getmembers()
                     if m.name.endswith("/rdma.txt"))
@@ -198,7 +189,7 @@ def test_a_report_outlives_a_driver_that_hangs_and_one_that_crashes(cluster, fak
 def test_hosts_with_rdma_between_all_are_for_jaccl(cluster, verbs, tmp_path):
     c = start(cluster, verbs, 3, "APPLE")
     file = tmp_path / "hosts.json"
-    assert ctl(c, "hosts", "export", "-o", str(file)) == ""
+    assert c.ctl("hosts", "export", "-o", str(file)) == ""
     hosts = json.loads(file.read_text())
     assert hosts["backend"] == "jaccl"
     assert [host["rdma"] for host in hosts["hosts"]] == [
@@ -207,8 +198,7 @@ def test_hosts_with_rdma_between_all_are_for_jaccl(cluster, verbs, tmp_path):
     common = pytest.importorskip("mlx._distributed_utils.common")
     assert [host.rdma for host in common.Hostfile.from_file(file).hosts] == [
         host["rdma"] for host in hosts["hosts"]]
-    done = subprocess.run([find_program("mlxcommctl"), "hosts", "import", str(file)], capture_output=True,
-                          text=True, timeout=PATIENCE)
+    done = mlxcommctl("hosts", "import", file)
     assert json.loads(done.stdout) == hosts, done.stderr
-    plain = json.loads(ctl(c, "hosts", "export", "--backend", "ring"))
+    plain = json.loads(c.ctl("hosts", "export", "--backend", "ring"))
     assert plain["backend"] == "ring" and plain["hosts"][0]["rdma"] == hosts["hosts"][0]["rdma"]

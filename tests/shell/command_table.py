@@ -2,19 +2,13 @@
 
 import json
 import os
-import subprocess
 import tempfile
 
-from conftest import PATIENCE, find_program
+from conftest import find_program, mlxcommctl
 
 # mlxcommctl web writes a bookmark there, and not over that of the user who runs the tests.
 STATE = tempfile.TemporaryDirectory()
 os.environ["XDG_STATE_HOME"] = STATE.name
-
-
-def mlxcommctl(*arguments, **kwargs):
-    return subprocess.run([find_program("mlxcommctl"), *arguments], capture_output=True, text=True,
-                          timeout=PATIENCE, **kwargs)
 
 
 def commands():

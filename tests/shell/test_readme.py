@@ -3,9 +3,8 @@
 import os
 import pathlib
 import re
-import subprocess
 
-from conftest import Process, find_program, wait_until
+from conftest import Process, find_program, mlxcommctl, wait_until
 
 README = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 UNITS = "(?:ns|us|ms|s|min|h|B|KiB|MiB|GiB)"
@@ -39,8 +38,7 @@ def test_readmes_program_and_commands_do_what_it_shows(tmp_path):
     shown = re.compile(r".*\n".join(map(pattern, status[1:])))
 
     def look():
-        said = subprocess.run([find_program("mlxcommctl"), "status"], env=environment, capture_output=True,
-                              text=True).stdout
+        said = mlxcommctl("status", env=environment).stdout
         assert job.child.poll() is None, (said, job.lines)
         return shown.search(said)
 

@@ -10,16 +10,13 @@ import subprocess
 import pytest
 
 from conftest import find_program
+from conftest import mlxcommctl as ctl
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The list of changes names verbs that are gone.
 DOCUMENTS = [ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md", ROOT / ".github" / "SECURITY.md",
              *(path for folder in ("client", "config", "daemon", "proto", "systemd-launchd", "tests")
                for path in sorted((ROOT / folder).rglob("*.md")) if "build" not in path.parts)]
-
-
-def ctl(*words, **kwargs):
-    return subprocess.run([find_program("mlxcommctl"), *words], capture_output=True, text=True, **kwargs)
 
 
 def verbs():

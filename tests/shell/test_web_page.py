@@ -9,13 +9,12 @@ import math
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, wait_until
+from conftest import PATIENCE, Process, mlxcommctl, wait_until
 from ground.cluster import PATIENT
 from ground.wiring import crossed
 from shell import chromium
@@ -201,8 +200,7 @@ def test_a_pulled_cable_is_shown_by_the_event_and_no_node_moves(lab, opened, rec
     until(page, "document.querySelectorAll('#picture .cable').length === 4")
     keep_picture(page, "ring")
     before = places(page)
-    drawn = subprocess.run([find_program("mlxcommctl"), "topology", "--dot", "--socket", c.socket(0)],
-                           capture_output=True, text=True, timeout=PATIENCE).stdout
+    drawn = mlxcommctl("topology", "--dot", "--socket", c.socket(0)).stdout
     in_picture = {name: (float(x), -float(y)) for name, x, y in re.findall(
         r'label="(node-\d)\\n[^\n]*pos="([-.0-9]+),([-.0-9]+)!"', drawn)}
     on_page = {name: tuple(map(float, re.findall(r"[-.0-9e]+", place)[-2:]))

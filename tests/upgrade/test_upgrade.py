@@ -5,15 +5,14 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 
 import pytest
 
-from conftest import Cluster, Process, clusters, find_program, find_test_program, wait_until
+from conftest import Cluster, Process, clusters, find_program, find_test_program, mlxcommctl, wait_until
 from ground.daemon_resources import MARGINS, Resources, expect_given_back
-from ground.outcomes import ranks_on
+from ground.outcomes import ranks_on, until_looping
 
 UPGRADES = int(os.environ.get("MLXCOMM_UPGRADES", "100"))
 MIB = 1 << 20
@@ -136,13 +135,11 @@ def test_waits_for_running_jobs_serves_new_ones_and_says_so(upgraded, tmp_path):
     c = upgraded(2)
     end = tmp_path / "end"
     ranks = c.job("long", f"loop:8:{MIB}:{end}")
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     before = c.ask(0)
     answer = wait_until(lambda: c.answer(0, before), "status tells of it")
     assert answer["release"] and answer["clients"] == 1, answer
-    text = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
-                          capture_output=True, text=True, check=False).stdout
+    text = mlxcommctl("status", "--socket", c.socket(0)).stdout
     assert f"restarts as {answer['release']} once 1 client has ended" in text, text
     c.expect_well(c.job("meanwhile", "sum:8", f"sum:{MIB}"))
     assert c.own(0)["start"] == before["start"]
@@ -158,8 +155,7 @@ def test_a_restart_that_waits_can_be_taken_back(upgraded, tmp_path):
     c = upgraded(2)
     end = tmp_path / "end"
     ranks = c.job("long", f"loop:8:{MIB}:{end}")
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     c.daemons[0].signal(signal.SIGUSR1)  # Nothing waits: nothing to take back.
     before = c.ask(0)
     wait_until(lambda: c.answer(0, before), "it waits")
@@ -167,8 +163,7 @@ def test_a_restart_that_waits_can_be_taken_back(upgraded, tmp_path):
     c.daemons[0].signal(signal.SIGUSR1)
     taken_back = wait_until(lambda: (c.answer(0, before) or {}).get("taken_back"), "it stays")
     assert taken_back
-    text = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
-                          capture_output=True, text=True, check=False).stdout
+    text = mlxcommctl("status", "--socket", c.socket(0)).stdout
     assert "restart" not in text, text
     end.touch()
     c.expect_well(ranks)
@@ -183,15 +178,13 @@ def test_what_will_not_do_is_refused_and_nothing_is_lost(upgraded, tmp_path):
     c = upgraded(2)
     end = tmp_path / "end"
     ranks = c.job("long", f"loop:8:{MIB}:{end}")
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
 
     def expect_refused(*texts):
         before = c.ask(0)
         answer = wait_until(lambda: c.answer(0, before), f"it is refused because of {texts}")
         assert all(text in answer["refused"] for text in texts), answer
-        events = subprocess.run([find_program("mlxcommctl"), "events", "--json", "--socket", c.socket(0)],
-                                capture_output=True, text=True, check=False).stdout
+        events = mlxcommctl("events", "--json", "--socket", c.socket(0)).stdout
         assert "restart_refused" in events, events
 
     config = c.folder / "0.textproto"
@@ -236,8 +229,7 @@ def test_releases_too_far_from_each_other_do_not_link_and_both_say_why(upgraded,
         c.start_daemon(node)
 
     def doctor(node):
-        done = subprocess.run([find_program("mlxcommctl"), "doctor", "--json", "--socket", c.socket(node)],
-                              capture_output=True, text=True, check=False)
+        done = mlxcommctl("doctor", "--json", "--socket", c.socket(node))
         return json.loads(done.stdout) if done.stdout else None
 
     dialer = 1  # Cluster's links: (who dials, who is dialed).

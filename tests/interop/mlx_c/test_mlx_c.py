@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import SIGKILL, Process, find_program, wait_until
+from conftest import SIGKILL, Process, completed, find_program, wait_until
 
 WORK = pathlib.Path(__file__).resolve().parents[3] / "build" / "mlx-c"
 WHY_NOT = WORK / "why-not"
@@ -21,11 +21,8 @@ WAYS = pytest.mark.parametrize("way", ["shared", "static"])
 
 
 def program(c, rank, *arguments, size=2, way="shared", node=0, name="program", job="c", **variables):
-    process = Process([WORK / way / name, *arguments],
-                      {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
-                       "MLXCOMM_SOCKET": c.socket(node), **variables}, stdin=subprocess.PIPE)
-    c.ranks.append(process)
-    return process
+    return c.start_as(rank, size, [WORK / way / name, *arguments], node, job, variables,
+                      stdin=subprocess.PIPE)
 
 
 def go_on(process):
@@ -42,8 +39,7 @@ def is_right(process):
 def is_right_alone(scenario, **variables):
     """Without any launcher's variable, and without a daemon."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
-    done = subprocess.run([WORK / "shared" / "program", scenario], env={**environment, **variables},
-                          capture_output=True, text=True, timeout=300)
+    done = completed([WORK / "shared" / "program", scenario], env={**environment, **variables})
     assert done.returncode == 0 and "all is right" in done.stdout, done.stdout + done.stderr
 
 
@@ -106,7 +102,7 @@ def test_the_readmes_example(cluster):
 # Why: the library's own parts of MLX and of C++ must not replace the program's.
 def test_only_its_own_names_are_visible():
     library = WORK / "shared" / "mlxcomm" / "libmlxcomm_mlx_c.so"
-    done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
+    done = completed(["nm", "-D", "--defined-only", library])
     if done.returncode != 0:
         pytest.skip("no nm that reads this system's libraries")
     header = WORK.parents[1] / "client" / "mlx_c" / "mlxcomm_mlx.h"

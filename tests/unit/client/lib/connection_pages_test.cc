@@ -62,6 +62,21 @@ class ConnectionPagesTest : public SessionTest {
     EndByDaemon();
     EndByDaemon();
   }
+  // Opens the page, sums once, and frees the buffer while the second call of it waits.
+  std::thread FreeWhileItsCallWaits(mlxcomm_code code) {
+    Open();
+    buffer[0] = buffer[1] = 1;
+    const meeting::Called first = OtherCalls(OperationKind::kAllReduce, 2);
+    EXPECT_EQ(Sum(), MLXCOMM_OK) << error.message;
+    other->End(first.number);
+    std::thread caller([this, code, place = buffer] {
+      mlxcomm_error failure{};
+      EXPECT_EQ(Sum(place, failure), code) << failure.message;
+    });
+    while (supervisor->CalledBy(0) != 6) std::this_thread::yield();
+    mlxcomm_buffer_free(connection, buffer);
+    return caller;
+  }
   // The other rank brings that number, twice.
   meeting::Called OtherCalls(OperationKind kind, float number = 0) {
     numbers.assign(2, number);
@@ -132,18 +147,8 @@ TEST_F(ConnectionPagesTest, ABufferThatWasFreedIsRefusedThoughTheLastCallUsedIt)
 
 // How: the buffer goes while the call that knows it waits, which pins it as soon as it has to wait.
 TEST_F(ConnectionPagesTest, ABufferThatIsFreedWhileItsCallWaitsStaysUntilThatHasEnded) {
-  Open();
-  buffer[0] = buffer[1] = 1;
-  const meeting::Called first = OtherCalls(OperationKind::kAllReduce, 2);
-  ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
-  other->End(first.number);
+  std::thread caller = FreeWhileItsCallWaits(MLXCOMM_OK);
   float* const place = buffer;
-  std::thread caller([&] {
-    mlxcomm_error failure{};
-    EXPECT_EQ(Sum(place, failure), MLXCOMM_OK) << failure.message;
-  });
-  while (supervisor->CalledBy(0) != 6) std::this_thread::yield();
-  mlxcomm_buffer_free(connection, buffer);
   EXPECT_NE(Allocate(4096), place);
   EXPECT_EQ(OtherCalls(OperationKind::kAllReduce, 2).way, Way::kPage);
   caller.join();
@@ -153,18 +158,8 @@ TEST_F(ConnectionPagesTest, ABufferThatIsFreedWhileItsCallWaitsStaysUntilThatHas
 
 // The same where the daemon takes the operation over, and may still write.
 TEST_F(ConnectionPagesTest, ABufferThatIsFreedStaysUntilTheDaemonHasEndedItsCall) {
-  Open();
-  buffer[0] = buffer[1] = 1;
-  const meeting::Called first = OtherCalls(OperationKind::kAllReduce, 2);
-  ASSERT_EQ(Sum(), MLXCOMM_OK) << error.message;
-  other->End(first.number);
+  std::thread caller = FreeWhileItsCallWaits(MLXCOMM_RANK_LOST);
   float* const place = buffer;
-  std::thread caller([&] {
-    mlxcomm_error failure{};
-    EXPECT_EQ(Sum(place, failure), MLXCOMM_RANK_LOST);
-  });
-  while (supervisor->CalledBy(0) != 6) std::this_thread::yield();
-  mlxcomm_buffer_free(connection, buffer);
   ASSERT_EQ(daemon.Take().purpose, queue::SubmissionPurpose::kClose);
   std::vector<meeting::Adopted> adopted;
   supervisor->Close(adopted);

@@ -55,6 +55,14 @@ TEST(RendezvousPartsTest, NamesTheOtherHalfOfAJobOnBothSidesAndWhatDiffers) {
   EXPECT_EQ(other_half(0, 2), "");
 }
 
+// Of ann's job, as its own node's session `rank` + 1.
+void AttachNamed(Cluster& cluster, std::size_t node, std::uint32_t rank, std::uint32_t size,
+                 const std::string& job, const std::string& named_by) {
+  cluster.nodes[node]->rendezvous.Attach(rank + 1, Claim({"ann", job}, rank, size, 1000, named_by),
+                                         1'000'000'000, 0);
+  cluster.Run();
+}
+
 // Why: rank 0's machine is "localhost" to itself and 10.0.0.1 to the others.
 TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName) {
   for (const int first : {0, 1}) {
@@ -63,9 +71,7 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
       const std::string job = node == 0 ? "ranks-localhost,1" : "ranks-10.0.0.1,1";
       const std::string named_by = node == 0 ? "ADDR=*cd*ab* PORT=1" : "ADDR=ab PORT=1";
       for (std::uint32_t rank = 2 * static_cast<std::uint32_t>(node), i = 0; i < 2; ++rank, ++i) {
-        cluster.nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
-            rank + 1, Claim({"ann", job}, rank, 4, 1000, named_by), 1'000'000'000, 0);
-        cluster.Run();
+        AttachNamed(cluster, static_cast<std::size_t>(node), rank, 4, job, named_by);
       }
     }
     for (const auto& node : cluster.nodes) {
@@ -81,14 +87,8 @@ TEST(RendezvousPartsTest, RanksThatCallTheirOwnMachineLocalhostTakeTheOthersName
 // Why: two launches with the usual port on other machines, of which one calls its machine localhost.
 TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
   Cluster cluster(2);
-  const auto attach = [&](std::size_t node, std::uint32_t rank, const std::string& job,
-                          const std::string& named_by) {
-    cluster.nodes[node]->rendezvous.Attach(1, Claim({"ann", job}, rank, 2, 1000, named_by),
-                                           1'000'000'000, 0);
-    cluster.Run();
-  };
-  attach(1, 1, "ranks-10.0.0.7,1", "ADDR=ef PORT=1");
-  attach(0, 0, "ranks-localhost,1", "ADDR=*cd*ab* PORT=1");
+  AttachNamed(cluster, 1, 1, 2, "ranks-10.0.0.7,1", "ADDR=ef PORT=1");
+  AttachNamed(cluster, 0, 0, 2, "ranks-localhost,1", "ADDR=*cd*ab* PORT=1");
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
   EXPECT_THAT(cluster.nodes[0]->rendezvous.DescribeOtherHalf(1),
               HasSubstr("ADDR must be the same"));
@@ -97,14 +97,8 @@ TEST(RendezvousPartsTest, LocalhostIsNotAnotherMachine) {
 // Why: only rank 0's machine may call itself so.
 TEST(RendezvousPartsTest, RanksWithoutRank0AreNotMoved) {
   Cluster cluster(2);
-  const auto attach = [&](std::size_t node, std::uint32_t rank, const std::string& job,
-                          const std::string& named_by) {
-    cluster.nodes[node]->rendezvous.Attach(1, Claim({"ann", job}, rank, 2, 1000, named_by),
-                                           1'000'000'000, 0);
-    cluster.Run();
-  };
-  attach(1, 0, "ranks-10.0.0.1,1", "ADDR=ab PORT=1");
-  attach(0, 1, "ranks-localhost,1", "ADDR=*ab* PORT=1");
+  AttachNamed(cluster, 1, 0, 2, "ranks-10.0.0.1,1", "ADDR=ab PORT=1");
+  AttachNamed(cluster, 0, 1, 2, "ranks-localhost,1", "ADDR=*ab* PORT=1");
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 
