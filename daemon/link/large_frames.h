@@ -51,19 +51,14 @@ class LargeFrames {
   }
 
   bool HasFailedSince(const RailPath& path, std::uint64_t since_ns) const {
-    return std::ranges::any_of(entries_, [&](const Entry& entry) {
-      return entry.path == path && entry.failed_ns >= since_ns;
-    });
+    return Any([&](const Entry& one) { return one.path == path && one.failed_ns >= since_ns; });
   }
   // On any path.
   bool AreLostSince(std::uint64_t since_ns) const {
-    return std::ranges::any_of(entries_, [&](const Entry& entry) {
-      return entry.is_lost() && entry.failed_ns >= since_ns;
-    });
+    return Any([&](const Entry& one) { return one.is_lost() && one.failed_ns >= since_ns; });
   }
   bool AreLostOn(const RailPath& path) const {
-    return std::ranges::any_of(
-        entries_, [&](const Entry& entry) { return entry.path == path && entry.is_lost(); });
+    return Any([&](const Entry& one) { return one.path == path && one.is_lost(); });
   }
   // "en2 - en3, en4 - en5"; empty: on none.
   std::string PathsText() const {
@@ -85,6 +80,10 @@ class LargeFrames {
     bool is_lost() const { return failed_in_a_row >= kLostAfter; }
   };
 
+  template <typename Is>
+  bool Any(Is is) const {
+    return std::ranges::any_of(entries_, is);
+  }
   // The one that failed first makes room.
   Entry& EntryOf(const RailPath& path) {
     const auto found = std::ranges::find(entries_, path, &Entry::path);

@@ -128,6 +128,7 @@ class Link {
   // channel, so that goes on. ABORTED: there is no channel any more, or a rail over that path.
   absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
                              std::uint64_t now_ns);
+  static absl::Status TooManyRails();
   void Lose(const absl::Status& why);
   // A job has ranks there: its rails get what only large data needs, from now until it is lost.
   void Prepare();

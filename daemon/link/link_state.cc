@@ -199,12 +199,14 @@ absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::In
     return WithReason(absl::AbortedError("another connection was faster"),
                       LinkReason::kAnotherConnection);
   }
-  if (present_.size() == kRailsMax && GoesOnWith(theirs)) {
-    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                          "there are ", kRailsMax, " rails to it already, the most there may be")),
-                      LinkReason::kTooMany);
-  }
-  return absl::OkStatus();
+  const bool is_full = present_.size() == kRailsMax && GoesOnWith(theirs);
+  return is_full ? TooManyRails() : absl::OkStatus();
+}
+
+absl::Status Link::TooManyRails() {
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "the link has ", kRailsMax, " rails already, the most there may be")),
+                    LinkReason::kTooMany);
 }
 
 absl::Status Link::MayTake(std::uint64_t incarnation, const std::string& from,

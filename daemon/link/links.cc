@@ -20,12 +20,6 @@ absl::Status Busy(const char* why) {
 
 constexpr char kNoPlacePayload[] = "mlxcomm.v1.NoPlace";
 
-absl::Status TooManyRails() {
-  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                        "the link has ", Link::kRailsMax, " rails already, the most there may be")),
-                    LinkReason::kTooMany);
-}
-
 }  // namespace
 
 Links::Peer* Links::PeerOf(const NodeId& node) const {
@@ -328,9 +322,7 @@ absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailP
   const absl::StatusOr<Link*> place = TakePlace(peer, path, to);
   if (!place.ok()) return place.status();
   Link* const link = *place;
-  if (link->direct_rails() >= Link::kRailsMax) {
-    return TooManyRails();
-  }
+  if (link->direct_rails() >= Link::kRailsMax) return Link::TooManyRails();
   const bool anew = !link->reachable();
   if (Excluded(peer, path, anew, true) || Excluded(peer, path, anew, false)) {
     return Busy("another connection to it is being made");
@@ -363,7 +355,7 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const Rai
         path, {"replaced by a newer connection", DownCause::kCut, LinkReason::kReplaced}, now_ns);
     ObserveNeighbours(now_ns);
   } else if (!anew && link->direct_rails() >= Link::kRailsMax) {
-    return TooManyRails();
+    return Link::TooManyRails();
   }
   return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, anew);
 }

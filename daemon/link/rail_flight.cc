@@ -1,24 +1,16 @@
 #include "daemon/link/rail_flight.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mlxcomm::fabric {
 
+// The ring's memory stays.
 void RailFlight::Close() {
   entries_.clear();
-  first_ = 0;
-  written_ = 0;
-  timed_ = 0;
-  oldest_ = 0;
-  acknowledged_end_ = 0;
-  unwritten_bytes_ = 0;
-  under_way_bytes_ = 0;
-  under_way_frames_ = 0;
-  idle_since_ns_ = 0;
-  probes_ = 0;
-  probed_end_ = 0;
-  knows_held_ = false;
-  meter_ = {};
+  GrowingRing<Entry> entries = std::move(entries_);
+  *this = {};
+  entries_ = std::move(entries);
 }
 
 std::uint64_t RailFlight::OnHanded(std::uint64_t sequence, std::uint64_t bytes) {

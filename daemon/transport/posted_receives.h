@@ -142,10 +142,7 @@ class PostedReceives {
   bool is_placing() const { return places_; }
   // All of the payload has come, and is not what was sent. Which frame has to come once more.
   std::uint64_t Disown() {
-    places_ = false;
-    if (const auto found = posted_.find(current_); found != posted_.end()) {
-      found->second.share.GiveBack(claimed_bytes_);
-    }
+    GiveBackBytes();
     const std::uint64_t sequence = std::exchange(claimed_sequence_, 0);
     (void)claims_->GiveBack(sequence);  // It is asked for in any case.
     return sequence;
@@ -153,10 +150,7 @@ class PostedReceives {
 
   // The rail goes down. Which frame nobody has now and nobody will send unasked; 0: none.
   std::uint64_t Abandon() {
-    if (std::exchange(places_, false)) {
-      const auto found = posted_.find(current_);
-      if (found != posted_.end()) found->second.share.GiveBack(claimed_bytes_);
-    }
+    GiveBackBytes();
     const std::uint64_t sequence = std::exchange(claimed_sequence_, 0);
     return sequence != 0 && claims_->GiveBack(sequence) ? sequence : 0;
   }
@@ -172,6 +166,10 @@ class PostedReceives {
     ReceiveBudget::Share share;
     std::uint64_t placed_bytes = 0;  // By this rail.
   };
+  void GiveBackBytes() {
+    const auto found = std::exchange(places_, false) ? posted_.find(current_) : posted_.end();
+    if (found != posted_.end()) found->second.share.GiveBack(claimed_bytes_);
+  }
   static bool KeepsOperand(const PostedReceive& receive) {
     const std::less_equal<const std::byte*> before;
     return receive.operand != nullptr &&

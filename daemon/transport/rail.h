@@ -61,12 +61,8 @@ enum class DownCause : std::uint8_t {
 };
 
 inline constexpr LinkReason ReasonOf(DownCause cause) {
-  switch (cause) {
-    case DownCause::kCut: return LinkReason::kCut;
-    case DownCause::kReset: return LinkReason::kReset;
-    case DownCause::kViolation: return LinkReason::kViolation;
-  }
-  return LinkReason::kCut;
+  if (cause == DownCause::kCut) return LinkReason::kCut;
+  return cause == DownCause::kReset ? LinkReason::kReset : LinkReason::kViolation;
 }
 
 // How a rail has ended: what it means for the link, and why, for people and for programs.
@@ -126,10 +122,8 @@ class Rail {
   virtual void Finish() = 0;
   virtual void Stop() = 0;  // Returns once no memory is touched any more; kDown follows.
   // What is left of a rail that this side has given up: neither read nor written, but open as long as this
-  // is kept. If it were closed, the other side would take this daemon for one that has ended, and wait only
-  // a reset grace for it. So the link keeps it until the other side is heard on another connection, or is
-  // lost, or too many are kept; meanwhile the other side comes to its own verdict, by silence.
-  // After Stop; null if nothing is open any more, or if its end tells why it has ended.
+  // is kept (README.md of link). After Stop; null if nothing is open any more, or if its end tells why it
+  // has ended.
   virtual std::shared_ptr<void> KeepEnd() { return nullptr; }
 
   virtual bool Pop(RailEvent& event) = 0;

@@ -326,10 +326,14 @@ void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader
   }
 }
 
+Circuits::Circuit Circuits::Take(std::uint64_t id) {
+  Circuit circuit = std::move(circuits_.extract(id).mapped());
+  if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
+  return circuit;
+}
+
 void Circuits::EndBroken(std::uint64_t id, const std::string& why) {
-  const auto found = circuits_.find(id);
-  const Circuit circuit = found->second;
-  circuits_.erase(found);
+  const Circuit circuit = Take(id);
   const std::string text = absl::StrCat("node ", port_.NameOf(self_), ": ", why);
   for (const Side& side : circuit.sides) SendClosed(side.node, id, wire::CircuitEnd::kCut, text);
 }
@@ -337,16 +341,12 @@ void Circuits::EndBroken(std::uint64_t id, const std::string& why) {
 // The payload is the neighbour's and goes with this call, so the link takes it at once.
 void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
                       std::span<const std::byte> payload, std::uint64_t now_ns) {
-  if (circuit.rail == nullptr) {
-    ++violations_;
-    return;  // Before it was opened: there is nothing that it could be for.
-  }
   Link* const link = port_.FindLink(circuit.OtherEnd());
-  if (header.type == wire::FrameType::kCircuitFrame) {
+  if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitFrame) {
     circuit.rail->OnPiece(header, payload, now_ns);
-  } else if (header.type == wire::FrameType::kCircuitCredit) {
+  } else if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitCredit) {
     circuit.rail->OnCredit(header.number, header.offset, now_ns);
-  } else {
+  } else {  // Of no use, or before it was opened: there is nothing that it could be for.
     ++violations_;
     return;
   }
@@ -378,11 +378,8 @@ void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::s
 
 // Forgets it; the link of an end hears of it at once.
 void Circuits::End(std::uint64_t id, const RailEnd& end, std::uint64_t now_ns) {
-  const auto found = circuits_.find(id);
-  const Circuit circuit = std::move(found->second);
-  circuits_.erase(found);
+  const Circuit circuit = Take(id);
   if (circuit.place == Place::kBetween) return;
-  if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
   if (circuit.rail != nullptr) {
     circuit.rail->OnClosed(
         end.cause, absl::StrCat("the way through ", circuit.through, " has ended: ", end.why),
@@ -420,11 +417,8 @@ bool Circuits::SendOnCircuit(std::uint64_t id, const wire::FrameHeader& outer,
 }
 
 void Circuits::CloseCircuit(std::uint64_t id, wire::CircuitEnd end, const std::string& why) {
-  const auto found = circuits_.find(id);
-  if (found == circuits_.end()) return;
-  const Circuit circuit = std::move(found->second);
-  circuits_.erase(found);
-  if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
+  if (!circuits_.contains(id)) return;
+  const Circuit circuit = Take(id);
   const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
   SendClosed(circuit.sides[out].node, id, end, why, OfEnd(end));
   port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);

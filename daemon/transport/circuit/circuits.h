@@ -123,6 +123,8 @@ class Circuits final : public CircuitPort {
               std::uint64_t now_ns);
   void SendClosed(const NodeId& neighbour, std::uint64_t circuit, wire::CircuitEnd end,
                   const std::string& why, LinkReason reason = LinkReason::kWayEnded);
+  // One that there is; nobody hears of it.
+  Circuit Take(std::uint64_t circuit);
   void EndBroken(std::uint64_t circuit, const std::string& why);
   void End(std::uint64_t circuit, const RailEnd& end, std::uint64_t now_ns);
   std::string Through(const std::vector<NodeId>& way) const;
