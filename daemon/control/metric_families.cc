@@ -165,7 +165,7 @@ void AddLinks(const v1::NodeStatus& node, Families& families) {
   for (const auto& [peer, value] : links) AddValue(up, {{"peer", peer}}, value);
   MetricFamily& changed = Begin(
       families, "mlxcomm_link_changed_frames_total", MetricType::Counter,
-      "Frames from the neighbour that something on the way has changed; they were sent again.");
+      "Frames from the neighbour that were changed or lost on the way; they were sent again.");
   for (const auto& [peer, frames] : frames_changed) AddValue(changed, {{"peer", peer}}, frames);
 }
 

@@ -190,20 +190,19 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
 void Link::OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns) {
   TakeAbandoned(event);
   if (event.cause == DownCause::kViolation) return OnViolation(event.reason);
-  CountChanged(at, event);
+  if (event.link_reason == LinkReason::kBytesChanged) CountChanged(at);
   channel_.OnTransmitted(at, event.transmitted);
   const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
   const DownCause cause = joined ? event.cause : DownCause::kCut;
   RemoveRailAt(at, {event.reason, cause, event.link_reason}, now_ns);
 }
 
-void Link::CountChanged(std::size_t at, const RailEvent& event) {
-  if (event.link_reason != LinkReason::kBytesChanged) return;
+void Link::CountChanged(std::size_t at) {
   changed_ns_ = now_ns_;
   changed_on_ = absl::StrCat(rails_[at].path.local, " - ", rails_[at].path.remote);
   if (changed_frames_++ == 0) {
-    spdlog::warn("link to {}: bytes were changed on {}; nothing is lost, it is sent again",
-                 peer_.name, changed_on_);
+    spdlog::warn("link to {}: bytes were changed or lost on {}; all is sent again", peer_.name,
+                 changed_on_);
   }
 }
 
@@ -306,7 +305,9 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
   channel_.OnTransmitted(at, event.transmitted);
   switch (event.kind) {
     case RailEvent::Kind::kTransmitted:
-    case RailEvent::Kind::kDown: CountChanged(at, event); return TakeAbandoned(event);
+    case RailEvent::Kind::kDown:
+      if (event.link_reason == LinkReason::kBytesChanged) CountChanged(at);
+      return TakeAbandoned(event);
     case RailEvent::Kind::kWithdrawn: return Answered(at);
     case RailEvent::Kind::kFrame:
       if (rails_[at].carries) delivered_last_ = at;

@@ -205,6 +205,7 @@ class Link {
   // How much longer a way through other nodes may be silent than a connection: signs of life on it
   // wait behind the data of the cables. The neighbours of a node that has gone end it before.
   static constexpr std::uint64_t kWaysSilence = 8;
+  static constexpr double kQuiet = 4096;  // Bytes a second.
   struct OnRail {
     std::unique_ptr<Rail> rail;
     RailPath path;
@@ -253,7 +254,7 @@ class Link {
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
   void TakeAbandoned(const RailEvent& event);
-  void CountChanged(std::size_t at, const RailEvent& event);
+  void CountChanged(std::size_t at);
   void OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns);
   bool OnFrame(RailEvent& event);
   bool OnAcknowledgement(const wire::FrameHeader& header);
@@ -301,6 +302,7 @@ class Link {
   bool MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const;
   static bool IsNew(const OnRail& on);
   void TickRail(std::size_t at, std::uint64_t now_ns);
+  bool FindGap(std::size_t at, std::uint64_t now_ns);
   bool IsSilent(const OnRail& on, std::uint64_t now_ns) const;
   void DescribeRail(std::size_t at, v1::RailStatus& status) const;
 
@@ -352,6 +354,8 @@ class Link {
   std::string grace_why_;
   std::uint64_t violations_ = 0;
   LargeFrames large_;
+  std::uint64_t gap_after_ = 0;       // The last frame before it, at the last tick;
+  std::uint64_t gap_ticks_ = 0;       // and for how many it has been waited for.
   std::uint64_t changed_frames_ = 0;  // Found here, or told by the other side.
   RailPath last_path_;                // Of the connection that ended last.
   std::uint64_t changed_ns_ = 0;      // When the last of them was.

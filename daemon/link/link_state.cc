@@ -452,6 +452,7 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   on.last_tick_ns = now_ns;
   on.not_asked = MayStayUnasked(on, now_ns) ? on.not_asked + 1 : 0;
   if (on.not_asked == 0) AskForSign(at, now_ns);
+  if (FindGap(at, now_ns)) return;
   if (!IsSilent(on, now_ns)) return;
   // It may be this loop that was asleep: what lies in the socket was not heard yet.
   if (PollRail(at, now_ns) > 0) Pump();
@@ -461,6 +462,25 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   const std::uint64_t silent_ms = (now_ns - on.rail->last_received_ns()) / 1'000'000;
   RemoveRailAt(at, {absl::StrCat("nothing heard for ", silent_ms, " ms"), DownCause::kCut, reason},
                now_ns);
+}
+
+// A reliable rail loses nothing until it goes. Where it is the only one, and little but signs of life has
+// come on it since, what is missing is not on its way: somebody has swallowed it, or has never sent it.
+bool Link::FindGap(std::size_t at, std::uint64_t now_ns) {
+  const OnRail& on = rails_[at];
+  const bool is_only = present_.size() == 1 && on.rail->is_direct() && on.rail->is_reliable();
+  const bool waits = is_only && on.delivered && arrivals_.has_gaps() && on.received_rate < kQuiet;
+  // Ticks, for a pause of this process is one.
+  const std::uint64_t before = std::exchange(gap_after_, arrivals_.received());
+  gap_ticks_ = waits && before == gap_after_ ? gap_ticks_ + 1 : 0;
+  if (gap_ticks_ * options_.heartbeat_interval_ns <= 2 * options_.heartbeat_timeout_ns)
+    return false;
+  CountChanged(at);
+  RemoveRailAt(at,
+               {absl::StrCat("frame ", gap_after_ + 1, " has not come, and later ones have"),
+                DownCause::kCut, LinkReason::kBytesChanged},
+               now_ns);
+  return true;
 }
 
 // What the other side has just sent is a sign of life, and it has one from us: our answer. It may

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/transport/frame_sum.h"
 
@@ -108,15 +110,27 @@ FrameReader::Filled FrameReader::Fill(int write_error) {
   if (in_payload) {
     if (payload_have_ == incoming_.payload_bytes) {
       FinishFrame();
-    } else if (target_ == staging_ && copied_to_ == nullptr) {
-      posted_.PlaceSome(incoming_, staging_, payload_have_);
+    } else {
+      if (target_ == staging_ && copied_to_ == nullptr)
+        posted_.PlaceSome(incoming_, staging_, payload_have_);
+      if (direct <= kLittleBytes && HoldsMark(target_ + payload_have_ - direct, direct))
+        EndAndTell("the rest of a frame has not come", LinkReason::kBytesChanged);
     }
   }
   return is_short && stream_.ReadsAllThereIs() ? Filled::kAllThereIs : Filled::kSome;
 }
 
+// Where the rest of a payload was swallowed, what comes is taken for it. Where much comes, that ends soon;
+// else signs of life are among it, and their mark is a number that no payload has.
+bool FrameReader::HoldsMark(const std::byte* bytes, std::size_t count) const {
+  const std::string_view read(reinterpret_cast<const char*>(bytes), count);
+  const std::string_view mark(reinterpret_cast<const char*>(&peers_mark_), sizeof peers_mark_);
+  return peers_mark_ != 0 && read.find(mark) != std::string_view::npos;
+}
+
 // The rest of what has begun was lost. Nothing has been read ahead: all of that was taken.
 void FrameReader::DropBegun() {
+  counts_frames_ = false;
   header_have_ = 0;
   payload_have_ = 0;
   target_ = copied_to_ = nullptr;
@@ -161,7 +175,7 @@ bool FrameReader::TakeReadAhead() {
 bool FrameReader::OnHeader() {
   sum_have_ = 0;
   if (has_sums_ && !TakeSums(incoming_, sum_told_)) {
-    EndAndTell("the header of a frame was changed on the way", LinkReason::kBytesChanged);
+    EndAndTell("the header of a frame is not as it was sent", LinkReason::kBytesChanged);
     return false;
   }
   return BeginFrame();
@@ -217,7 +231,7 @@ bool FrameReader::ChooseTarget() {
         return false;
     }
   }
-  if (incoming_.type == wire::FrameType::kHeartbeat || incoming_.type == wire::FrameType::kEcho) {
+  if (wire::IsSignOfLife(incoming_.type)) {
     target_ = staging_;  // For nobody.
     return true;
   }
@@ -252,11 +266,13 @@ PostedReceives::Place FrameReader::PlaceOfData() {
 // Header and payload are complete.
 void FrameReader::FinishFrame() {
   header_have_ = 0;
+  ++frames_;
   if (has_sums_ && sum_have_ != sum_told_ && OnWrongSum()) return;
   std::byte* const payload = std::exchange(target_, nullptr);
   if (std::byte* const to = std::exchange(copied_to_, nullptr); to != nullptr) {
     std::memcpy(to, payload, incoming_.payload_bytes);
   }
+  if (wire::IsSignOfLife(incoming_.type) && !HaveAllCome()) return;
   if (incoming_.type == wire::FrameType::kHeartbeat) {
     last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
     return port_.OnHeartbeat(incoming_);
@@ -290,7 +306,7 @@ void FrameReader::FinishFrame() {
 // are copies that no process reaches. False: nothing of it is wanted.
 bool FrameReader::OnWrongSum() {
   if (incoming_.type != wire::FrameType::kData) {
-    EndAndTell("the payload of a frame was changed on the way", LinkReason::kBytesChanged);
+    EndAndTell("the payload of a frame is not as it was sent", LinkReason::kBytesChanged);
     return true;
   }
   if (!posted_.is_placing()) return false;
@@ -299,11 +315,22 @@ bool FrameReader::OnWrongSum() {
   return true;
 }
 
+// All frames that were sent before this sign of life. After a gap, which the stream has told of, they are
+// counted from here on. False: it has ended.
+bool FrameReader::HaveAllCome() {
+  peers_mark_ = incoming_.digest;
+  if (!std::exchange(counts_frames_, true)) frames_ = incoming_.number + 1;
+  if (incoming_.number == 0 || incoming_.number == frames_ - 1) return true;
+  EndAndTell(absl::StrCat("of ", incoming_.number, " frames that the other side has sent, ",
+                          frames_ - 1, " have come"),
+             LinkReason::kBytesChanged);
+  return false;
+}
+
 void FrameReader::OnEcho() {
   if (incoming_.payload_bytes > 0) {  // How long that takes is no latency.
-    RailEvent event;                  // The loop waits for it.
-    event.kind = RailEvent::Kind::kTransmitted;
-    if (!passed_large_.exchange(true, std::memory_order_relaxed)) port_.OnEvent(std::move(event));
+    const bool is_first = !passed_large_.exchange(true, std::memory_order_relaxed);
+    if (is_first) TellAbandoned(0, LinkReason::kNone);  // The loop waits for it.
     return;
   }
   const std::uint64_t now = platform::MonotonicNow();
@@ -327,8 +354,7 @@ void FrameReader::TellAbandoned(std::uint64_t sequence, LinkReason reason) {
 void FrameReader::OnGivenUp() {
   const bool changed = incoming_.tag == static_cast<std::uint32_t>(LinkReason::kBytesChanged);
   End(DownCause::kCut,
-      changed ? "the other side got bytes that were changed on the way"
-              : "the other side has given it up",
+      changed ? "what the other side got is not what was sent" : "the other side has given it up",
       changed ? LinkReason::kBytesChanged : LinkReason::kCut);
 }
 

@@ -111,7 +111,9 @@ class FrameReader {
   // Among large payloads, and where one may come next: its header, and little that would have to be
   // copied from here.
   static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
+  static constexpr std::size_t kLittleBytes = 8 * 1024;
 
+  bool HoldsMark(const std::byte* bytes, std::size_t count) const;
   void DropBegun();
   enum class Filled : std::uint8_t {
     kNothing,  // Or it has ended.
@@ -132,6 +134,7 @@ class FrameReader {
   PostedReceives::Place PlaceOfData();
   void FinishFrame();
   bool OnWrongSum();
+  bool HaveAllCome();
   void OnEcho();
   void OnGivenUp();
   void TellAbandoned(std::uint64_t sequence, LinkReason reason);
@@ -159,8 +162,11 @@ class FrameReader {
   std::byte* target_ = nullptr;          // Where the payload goes.
   std::byte* copied_to_ = nullptr;       // Where repeated data goes, once its sum is right.
   std::size_t payload_have_ = 0;
-  std::uint32_t sum_told_ = 0;  // Of the payload, by its header.
-  std::uint32_t sum_have_ = 0;  // Of what has come of it.
+  std::uint64_t peers_mark_ = 0;  // In its signs of life; 0: not known.
+  std::uint64_t frames_ = 0;      // That have come, whole.
+  bool counts_frames_ = true;     // Without a gap since the last sign of life.
+  std::uint32_t sum_told_ = 0;    // Of the payload, by its header.
+  std::uint32_t sum_have_ = 0;    // Of what has come of it.
   bool target_slot_ = false;
   bool target_duplicate_ = false;  // A copy of data, read and dropped.
   bool stalled_ = false;           // The frame's receive may wait among the commands.

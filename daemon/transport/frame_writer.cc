@@ -62,6 +62,7 @@ void FrameWriter::PutSignOfLife() {
     heartbeat_due_ = false;
     padded = std::exchange(pads_heartbeat_, false);
   }
+  header.digest = mark_;
   if (padded) header.payload_bytes = wire::kPaddedBytes;
   PutInFront({header, padded ? kPadding.data() : nullptr});
 }
@@ -81,6 +82,12 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
   for (std::size_t i = 0; i < std::min(outgoing_count_, kBatchFrames); ++i) {
     Waiting& waiting = At(i);
     Channel::Frame& frame = waiting.frame;
+    const bool begun = i == 0 && front_written_ > 0;
+    // Acknowledgements may have been put in front of it since.
+    if (wire::IsSignOfLife(frame.header.type) && !begun) {
+      waiting.has_sums = waiting.has_sums && frame.header.number == written_frames_ + i;
+      frame.header.number = written_frames_ + i;
+    }
     if (has_sums_ && !waiting.has_sums && (summed >= kSummedBytes || !Sum(waiting))) return;
     summed += frame.header.payload_bytes;
     add(&frame.header, sizeof frame.header);
@@ -162,6 +169,7 @@ void FrameWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
     if (front_written_ < length) break;
     front_written_ -= length;
     written_ += length;
+    ++written_frames_;
     if (header.sequence != 0) {
       unreleased_[(unreleased_first_ + unreleased_count_++) % kUnreleasedMax] = written_;
     }

@@ -111,6 +111,7 @@ class FrameWriter {
   std::size_t front_written_ = 0;     // Bytes of the first frame.
   std::uint64_t front_began_ns_ = 0;  // When they were; only where it is observed.
   std::uint32_t transmitted_ = 0;
+  std::uint64_t written_frames_ = 0;
   std::uint64_t written_ = 0;              // Bytes, of frames that are all written.
   std::vector<std::uint64_t> unreleased_;  // A ring: where frames ended that are read still.
   std::size_t unreleased_first_ = 0;
@@ -122,8 +123,9 @@ class FrameWriter {
   bool pads_echo_ = false;
   bool pads_heartbeat_ = false;
   std::uint64_t echo_clock_ = 0;
-  std::vector<std::byte> copy_;  // Of data that is sent again.
-  bool copy_waits_ = false;      // To be written.
+  const std::uint64_t mark_ = RandomNumber();  // Of signs of life.
+  std::vector<std::byte> copy_;                // Of data that is sent again.
+  bool copy_waits_ = false;                    // To be written.
   bool told_given_up_ = false;
   std::atomic<bool> asks_for_proof_{false};
   std::atomic<std::uint64_t> sent_bytes_{0};

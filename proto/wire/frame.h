@@ -47,6 +47,9 @@ inline constexpr std::uint8_t kRepeated = 1;
 //                                         longer accepts the key that this rail was proved with
 // kEcho       no        as heartbeat's    offset = the heartbeat's clock, returned; nobody reads the
 //                                         payload, which only shows that so much passes
+//                                         Of both: number = frames that went before it on this
+//                                         connection; digest = the sender's random number for it.
+//                                         So what was swallowed is noticed (0: not said)
 // kAck        no        0                 carries `acknowledged` when nothing else does, and
 //                                         which of those beyond it have arrived (Arrived)
 // kGivenUp    no        0                 the sender has given this rail up and reads it no more;
@@ -92,6 +95,9 @@ enum class FrameType : std::uint8_t {
   kGivenUp = 17,
 };
 
+inline constexpr bool IsSignOfLife(FrameType type) {
+  return type == FrameType::kHeartbeat || type == FrameType::kEcho;
+}
 // What neighbours send each other for third nodes.
 inline constexpr bool IsRouting(FrameType type) {
   return type >= FrameType::kTopology && type <= FrameType::kCircuitClosed;

@@ -456,9 +456,10 @@ class ReadRail final : FrameReaderPort {
     Send(header, cut ? input_.Take<std::uint16_t>() * 8u : ~0u);
   }
 
-  // `most`: only this many bytes of it come, the rest is lost.
-  void Send(const FrameHeader& header, std::uint32_t most) {
+  // `most`: only this many bytes of it come, the rest is lost. Signs of life say nothing of what came before.
+  void Send(FrameHeader header, std::uint32_t most) {
     if (broken_) return;
+    if (wire::IsSignOfLife(header.type)) header.number = header.digest = 0;
     const bool may_be = MayBe(header);
     const std::uint64_t payload = may_be ? header.payload_bytes : 0;
     const std::uint64_t all = sizeof header + payload;

@@ -49,6 +49,9 @@ class Cable {
   static constexpr std::uint64_t kSmallBytes = 1400;
   void SetSmallOnly(bool small_only) { small_only_ = small_only; }
   bool Passes(std::uint64_t bytes) const { return !small_only_ || bytes <= kSmallBytes; }
+  // A proxy on the way loses what comes, and the connection goes on. Reliable cables only.
+  void SetSwallows(bool swallows) { swallows_ = swallows; }
+  bool Swallows() const { return swallows_; }
   void SetFlips(std::uint32_t flipped_of_million) { flipped_of_million_ = flipped_of_million; }
   // A bit of this message is not as it was sent.
   bool Flips() { return flipped_of_million_ > 0 && random_.Below(1'000'000) < flipped_of_million_; }
@@ -80,6 +83,7 @@ class Cable {
   bool up_ = true;
   std::uint32_t flipped_of_million_ = 0;
   bool small_only_ = false;
+  bool swallows_ = false;
   std::array<std::uint64_t, 2> busy_until_ns_ = {};
 };
 

@@ -105,12 +105,16 @@ bool ConnectedRail::IsAsSent(Message& message) {
     is_data_changed_ = message.header.type == wire::FrameType::kData;
     if (is_data_changed_) return true;
   }
+  GiveUp("bytes were changed on the way");
+  return false;
+}
+
+void ConnectedRail::GiveUp(const char* why) {
   wire::FrameHeader given_up;
   given_up.type = wire::FrameType::kGivenUp;
   given_up.tag = static_cast<std::uint32_t>(LinkReason::kBytesChanged);
   connection_->GiveUp(side_, given_up);
-  GoDown(DownCause::kCut, "bytes were changed on the way", LinkReason::kBytesChanged);
-  return false;
+  GoDown(DownCause::kCut, why, LinkReason::kBytesChanged);
 }
 
 bool ConnectedRail::OnArrived(Message& message) {
@@ -123,6 +127,11 @@ bool ConnectedRail::OnArrived(Message& message) {
   schedule_.Note(header.sequence ^ Mix(header.acknowledged) ^ Mix(header.group));
   if (!wire::IsWellFormed(header)) {
     GoDown(DownCause::kViolation, "a frame that breaks a bound");
+    return true;
+  }
+  const std::uint64_t frames = frames_++;
+  if (is_reliable() && wire::IsSignOfLife(header.type) && header.number != frames) {
+    GiveUp("frames that the other side has sent have not come");
     return true;
   }
   switch (header.type) {

@@ -67,6 +67,7 @@ class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd 
   void SendHeader(wire::FrameHeader header, bool padded = false);
   void OnEcho(const wire::FrameHeader& echo);
   [[nodiscard]] bool IsAsSent(Message& message);
+  void GiveUp(const char* why);
 
   Schedule& schedule_;
   RailOwner& owner_;
@@ -80,6 +81,7 @@ class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd 
   bool commands_due_ = false;
   bool is_data_changed_ = false;  // Of the message that arrives.
   bool passed_large_ = false;
+  std::uint64_t frames_ = 0;  // That have come.
   std::uint64_t round_trip_ns_ = 0;
   std::uint64_t round_trip_ns_min_ = 0;
   std::uint64_t sent_bytes_ = 0;

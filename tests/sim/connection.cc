@@ -65,9 +65,12 @@ void Connection::Leave(int side, std::uint64_t arrive_ns) {
     message.carried.assign(message.payload, message.payload + message.header.payload_bytes);
   }
   message.payload = nullptr;
+  if (wire::IsSignOfLife(message.header.type)) message.header.number = mine.frames_left;
+  if (!message.hello) ++mine.frames_left;
   if (!message.hello && cable_.Flips()) FlipABit(message);
-  const bool lost =
-      !cable_.options().reliable && (!cable_.up() || cable_.Loses() || !cable_.Passes(bytes));
+  const bool lost = cable_.options().reliable
+                        ? !message.hello && cable_.Swallows()
+                        : !cable_.up() || cable_.Loses() || !cable_.Passes(bytes);
   if (mine.end != nullptr) mine.end->OnLeft(message);
   if (!lost && !other.closed && !other.vanished) {
     other.last_arrival_ns = std::max(other.last_arrival_ns, arrive_ns);

@@ -90,7 +90,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   };
   struct Side {
     ConnectionEnd* end = nullptr;
-    std::deque<Message> queue;  // To leave, first the one that is leaving.
+    std::deque<Message> queue;      // To leave, first the one that is leaving.
+    std::uint64_t frames_left = 0;  // How many have left.
     bool leaving = false;
     bool stopped = false;
     bool closed = false;  // By this side.

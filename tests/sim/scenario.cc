@@ -270,6 +270,18 @@ void AddFlips(Scenario& scenario, Random random) {
   }
 }
 
+void AddSwallows(Scenario& scenario, Random random) {
+  if (!random.Chance(300)) return;
+  for (std::uint64_t i = 1 + random.Below(3); i > 0; --i) {
+    Fault fault;
+    fault.kind = Fault::Kind::kSwallow;
+    fault.target = random.Below(scenario.cables.size());
+    fault.at_ns = kBegins + random.Below(10 * kSecond);
+    fault.duration_ns = random.BetweenPowers(kMillisecond, 100 * kMillisecond);
+    scenario.faults.push_back(fault);
+  }
+}
+
 void AddSmallOnly(Scenario& scenario, Weather weather, Random random) {
   if (!random.Chance(300)) return;
   Fault fault;
@@ -300,6 +312,7 @@ Scenario MakeScenario(std::uint64_t seed, Planted planted) {
     AddRateChanges(scenario, faults);
     AddFlips(scenario, Random(seed).Fork("flips"));
     AddSmallOnly(scenario, weather, Random(seed).Fork("small only"));
+    AddSwallows(scenario, Random(seed).Fork("swallows"));
   }
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at_ns < b.at_ns; });

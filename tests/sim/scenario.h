@@ -45,6 +45,7 @@ struct Fault {
     kPull,       // A cable, for the duration.
     kRate,       // A cable's rate changes, for the duration.
     kFlip,       // A cable flips bits, for the duration.
+    kSwallow,    // A proxy on a cable swallows all frames, for the duration.
     kSmallOnly,  // A cable carries only small packets, for the duration.
     kStop,       // SIGSTOP to a daemon, SIGCONT after the duration.
     kKill,       // A daemon's process; started again after the duration (kNever: not).

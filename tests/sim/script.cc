@@ -47,9 +47,12 @@ bool Take(const Words& words, Scenario& scenario) {
     return (words[1] == "tcp" || words[1] == "rdma") &&
            (words[2] == "told" || words[2] == "silent") && scenario.cables.size() <= kCablesMax;
   }
-  if ((words[0] == "pull" || words[0] == "small") && words.size() == 4) {
+  const bool small = words[0] == "small";
+  const bool swallow = words[0] == "swallow";
+  if ((words[0] == "pull" || small || swallow) && words.size() == 4) {
     Fault fault;
-    if (words[0] == "small") fault.kind = Fault::Kind::kSmallOnly;
+    if (small) fault.kind = Fault::Kind::kSmallOnly;
+    if (swallow) fault.kind = Fault::Kind::kSwallow;
     if (!absl::SimpleAtoi(words[1], &fault.target) || fault.target >= scenario.cables.size() ||
         !TimeOf(words[2], fault.at_ns) || !TimeOf(words[3], fault.duration_ns)) {
       return false;
@@ -79,7 +82,7 @@ absl::StatusOr<Scenario> ParseScript(const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat(
         "line ", number,
         ": expected grace_us TIME, cable tcp|rdma told|silent [HOST HOST], or "
-        "pull|small CABLE AT_US FOR_US, with at most ",
+        "pull|small|swallow CABLE AT_US FOR_US, with at most ",
         kHostsMax, " hosts, ", kCablesMax, " cables and ", kPullsMax, " pulls, of a day"));
   }
   if (scenario.cables.empty()) return absl::InvalidArgumentError("no cable");

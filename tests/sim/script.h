@@ -6,6 +6,7 @@
 //   cable tcp told 1 2      between other hosts than the first two, 0 and 1
 //   pull 0 0 1500000        the first cable, so long after the beginning, for so long
 //   small 0 0 1500000       the same: it carries only small packets
+//   swallow 0 0 50000       the same: a proxy on it loses what comes
 //
 // The events of the first host's daemon are printed from the beginning on: "event AT_US KIND CABLE",
 // without a cable for events of the link or the node.

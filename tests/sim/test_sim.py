@@ -85,6 +85,16 @@ def test_a_cable_that_has_become_small_only_keeps_no_way_through_a_third_host_ou
     assert run.returncode == 0, run.stdout
 
 
+def test_a_proxy_that_swallows_frames_costs_a_connection(tmp_path):
+    """Why: signs of life pass, so nobody falls silent, and nothing else passes any more."""
+    script = tmp_path / "script"
+    script.write_text("cable tcp silent\nswallow 0 0 600000\n")
+    run = simulate("--script", str(script))
+    events = [line.split()[2:] for line in run.stdout.splitlines() if line.startswith("event ")]
+    assert events == [["rail_down", "0"], ["link_waits"], ["rail_up", "0"]], run.stdout
+    assert run.returncode == 0, run.stdout
+
+
 @pytest.mark.parametrize("bug", [
     "keep-duplicates",
     *(pytest.param(bug, marks=pytest.mark.slow) for bug in ("drop-acknowledgement", "forget-credit"))])

@@ -201,6 +201,9 @@ void World::Begin(const Fault& fault) {
     cables_[fault.target]->SetRate(fault.bytes_per_second);
   } else if (fault.kind == Fault::Kind::kSmallOnly) {
     SetSmallOnly(fault.target, true);
+  } else if (fault.kind == Fault::Kind::kSwallow) {
+    Log(absl::StrCat("cable c", fault.target, " swallows what comes"));
+    cables_[fault.target]->SetSwallows(true);
   } else if (fault.kind == Fault::Kind::kFlip) {
     Log(absl::StrCat("cable c", fault.target, " flips bits, in ", fault.flipped_of_million,
                      " of a million messages"));
@@ -240,6 +243,7 @@ void World::End(const Fault& fault) {
       return cables_[fault.target]->SetRate(
           scenario_.cables[fault.target].options.bytes_per_second);
     case Fault::Kind::kSmallOnly: return SetSmallOnly(fault.target, false);
+    case Fault::Kind::kSwallow: return cables_[fault.target]->SetSwallows(false);
     case Fault::Kind::kFlip: return cables_[fault.target]->SetFlips(0);
     default: return BringBack(fault);
   }
@@ -395,6 +399,7 @@ void World::Heal() {
   for (std::size_t i = 0; i < cables_.size(); ++i) {
     SetCable(i, true);
     cables_[i]->SetFlips(0);
+    cables_[i]->SetSwallows(false);
     SetSmallOnly(i, false);
   }
   for (const auto& host : hosts_) {

@@ -20,9 +20,10 @@ constexpr std::string_view kMendMtu =
     "ifconfig IF mtu N), or both ends the smallest of them; ping -M do -s BYTES (macOS: ping -D -s "
     "BYTES) finds what passes";
 constexpr std::string_view kReplaceCable =
-    "replace the cable, or try another port at either end; if it stays so, test the memory of both "
-    "machines. A process that writes into a buffer while an operation uses it looks the same. "
-    "Whether it goes on: mlxcommctl doctor --recent 1m";
+    "replace the cable, or try another port at either end, or another way where a VPN or a proxy "
+    "is on it; if it stays so, test the memory of both machines. A process that writes into a "
+    "buffer while an operation uses it looks the same. Whether it goes on: mlxcommctl doctor "
+    "--recent 1m";
 constexpr std::string_view kOneKey = "the same cluster's name and key on all nodes";
 constexpr std::string_view kRailUp = "a rail that is up; TCP carries on without it";
 constexpr std::string_view kQuietSsh = "ssh that asks for nothing, as mlxcommctl launch calls it";
@@ -456,7 +457,7 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "none",
      "if all of them are yours, raise peers { nodes_max } in its configuration; else stop those "
      "that are not: mlxcommctl events there, or its log, says from where they came"},
-    {"MC514", Severity::kWarning, "bytes were changed on the way",
+    {"MC514", Severity::kWarning, "bytes were changed or lost on the way",
      "{times}, last on {cable} {ago} ago; no wrong byte was delivered, all was sent again",
      "bytes that arrive as they were sent", kReplaceCable},
     {.id = "MC514/down",

@@ -62,10 +62,10 @@ void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, con
   if (link.large_lost()) {
     const std::string on = link.large_lost_on().empty() ? "" : " on " + Shown(link.large_lost_on());
     out += indent + paint.Bad("small frames pass, large ones do not") + on +
-           " (an MTU on the way; mlxcommctl doctor says how to fix it)\n";
+           " (mlxcommctl doctor says how to fix it)\n";
   }
   if (link.changed_frames() > 0) {
-    out += indent + paint.Bad("bytes were changed on the way") + ", " +
+    out += indent + paint.Bad("bytes were changed or lost on the way") + ", " +
            Plural(link.changed_frames(), "time") + ", and sent again, last on " +
            Shown(link.changed_on()) + " (mlxcommctl doctor says how to fix it)\n";
   }

@@ -69,7 +69,7 @@ function faultsOf(link) {
   if (link.detail) faults.push(link.detail);
   if (link.large_lost) faults.push(`small frames pass, large ones do not ${link.large_lost_on}`);
   if (Number(link.changed_frames) > 0) {
-    faults.push(`bytes were changed on the way, ${plural(Number(link.changed_frames), "time")}, ` +
+    faults.push(`bytes were changed or lost on the way, ${plural(Number(link.changed_frames), "time")}, ` +
       `and sent again, last on ${link.changed_on}`);
   }
   for (const rail of link.rails) {

@@ -363,6 +363,41 @@ TEST_F(LinkRailsTest, SendsAgainWhatAnUnreliableRailLoses) {
   }
 }
 
+// Why: what is missing on an only rail that loses nothing never comes, and nothing numbered is delivered any
+// more. What an unreliable one loses is sent again by itself.
+// How: the first of b's frames is swallowed, and b goes on sending.
+TEST_F(LinkRailsTest, TakesAnOnlyRailDownThatLosesNothingAndHasNotDeliveredAFrame) {
+  for (const bool is_reliable : {true, false}) {
+    TwoSides two;
+    auto& first = two.Join("first", is_reliable ? Cable{} : Cable::Lossy(0));
+    std::vector<std::string> sent = {"0"};
+    two.SendControl(1, sent[0]);
+    two.now += kMs;
+    first.ends[1]->Write();
+    first.cable->lanes[1].frames.clear();
+    for (int tick = 1; tick <= 20 && two.Has(0, first); ++tick) {
+      sent.push_back(std::to_string(tick));
+      two.SendControl(1, sent.back());
+      two.RunUntil(two.now + 500 * kMs, [] { return false; });
+      for (int side = 0; side < 2; ++side) two.SideOf(side).link.OnTick(two.now);
+    }
+    EXPECT_EQ(two.Has(0, first), !is_reliable);
+    if (is_reliable) {
+      EXPECT_THAT(two.a.control, IsEmpty());
+      EXPECT_LT(sent.size(), 12u) << "more than six seconds";
+      const v1::LinkStatus status = StatusOf(two.a.link);
+      EXPECT_THAT(status.detail(), HasSubstr("frame 1 has not come, and later ones have"));
+      EXPECT_EQ(status.reason(), v1::LinkReason::bytes_changed);
+      EXPECT_EQ(status.changed_frames(), 1u);
+      two.CutEnd(first, 1);
+      two.b.link.Poll(two.now);
+      two.Join("second");
+      two.Run();
+    }
+    EXPECT_EQ(two.a.control, sent);
+  }
+}
+
 // Why: signs of life on a circuit waited behind a large broadcast on each cable of the way, the circuit was
 // given up, and each new one as well, until a rank was lost that had nothing wrong.
 TEST_F(LinkRailsTest, LetsACircuitBeSilentLongerThanAConnection) {

@@ -2,6 +2,7 @@
 // payloads, a system call for small ones. The tests of rails cover what becomes of the bytes.
 #include "daemon/transport/frame_reader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/uio.h>
 
@@ -31,6 +32,7 @@ class WaitingBytes final : public ByteStream {
     bytes_.insert(bytes_.end(), payload.begin(), payload.end());
   }
   void FlipBit(std::size_t at, unsigned bit) { bytes_[at] ^= static_cast<std::byte>(1u << bit); }
+  void Swallow(std::size_t count) { bytes_.resize(bytes_.size() - count); }
   std::size_t untaken() const { return bytes_.size() - taken_; }
   ssize_t Read(int /*socket*/, iovec* parts, int count) override {
     ++asked;
@@ -55,8 +57,10 @@ class WaitingBytes final : public ByteStream {
   }
   ssize_t Write(int /*socket*/, iovec* /*parts*/, int /*count*/) override { return -1; }
   bool ReadsAllThereIs() const override { return reads_all_there_is; }
+  bool TakeGap() override { return std::exchange(has_gap, false); }
   bool is_encrypted() const override { return false; }
 
+  bool has_gap = false;
   bool reads_all_there_is = false;
   int asked = 0;
   const std::byte* place = nullptr;
@@ -82,8 +86,13 @@ class FrameReaderTest : public testing::Test, protected FrameReaderPort {
     header.type = type;
     header.sequence = sequence;
     header.payload_bytes = payload_bytes;
-    header.number = 5;
+    header.number = wire::IsSignOfLife(type) ? 0 : 5;
     return header;
+  }
+  void AppendSignOfLife(wire::FrameType type, std::uint64_t frames_before) {
+    wire::FrameHeader header = Header(type, 0, 0);
+    header.number = frames_before;
+    stream_.Append(header, std::byte{});
   }
   void ExpectLarge() {
     PostedReceive receive;
@@ -255,6 +264,84 @@ TEST_F(FrameReaderTest, AFrameInWhichABitWasFlippedDoesNotCount) {
         (void)reader.posted().Abandon();
         EXPECT_EQ(claims.Take(2), ArrivalClaims::Claim::kOurs) << "bit " << bit;
       }
+    }
+  }
+}
+
+// Why: somebody on the way may swallow frames and pass on signs of life; then nobody falls silent, and what
+// waits for a frame waits for ever. How: each of four frames is missing, signs of life among them.
+TEST_F(FrameReaderTest, ASignOfLifeSaysWhetherAllBeforeItHasCome) {
+  for (std::uint64_t missing = 1; missing <= 5; ++missing) {
+    WaitingBytes stream;
+    FrameReader reader(socket_, stream, *this);
+    reader.posted().ShareClaims(claims_);
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+      wire::FrameHeader header = Header(wire::FrameType::kEager, i, 100);
+      if (i >= 4) header = Header(wire::FrameType::kHeartbeat, 0, 0);
+      if (i >= 4) header.number = i - 1;
+      if (i != missing) stream.Append(header, std::byte{7});
+    }
+    while (reader.Read(/*write_error=*/0)) {
+    }
+    EXPECT_EQ(reader.has_ended(), missing < 5) << missing;
+    EXPECT_EQ(reader.should_tell_end(), missing < 5);
+    if (missing == 5) continue;
+    EXPECT_EQ(reader.end_cause(), DownCause::kCut);
+    EXPECT_EQ(reader.end_link_reason(), LinkReason::kBytesChanged);
+    EXPECT_EQ(reader.end_reason(), missing == 4
+                                       ? "of 4 frames that the other side has sent, 3 have come"
+                                       : "of 3 frames that the other side has sent, 2 have come");
+  }
+}
+
+// Why: a device of RDMA may lose messages, which its stream tells of; and releases before did not count.
+TEST_F(FrameReaderTest, FramesAreCountedFromTheNextSignOfLifeOnWhereTheStreamHasAGap) {
+  stream_.Append(Header(wire::FrameType::kEager, 1, 100), std::byte{7});
+  AppendSignOfLife(wire::FrameType::kEcho, 0);
+  AppendSignOfLife(wire::FrameType::kHeartbeat, 2);
+  ReadAll();
+  stream_.has_gap = true;
+  AppendSignOfLife(wire::FrameType::kHeartbeat, 9);
+  stream_.Append(Header(wire::FrameType::kEager, 2, 100), std::byte{7});
+  AppendSignOfLife(wire::FrameType::kEcho, 11);
+  ReadAll();
+  AppendSignOfLife(wire::FrameType::kEcho, 13);
+  while (reader_.Read(/*write_error=*/0)) {
+  }
+  EXPECT_EQ(reader_.end_reason(), "of 13 frames that the other side has sent, 12 have come");
+}
+
+// Why: where the rest of a frame was swallowed, signs of life were taken for it, for minutes.
+// How: they come together with others, and in the middle of a frame that is placed, staged, or kept.
+TEST_F(FrameReaderTest, ASignOfLifeInAPayloadEndsItWhereTheSendersMarkIsKnown) {
+  constexpr std::uint64_t kMark = 0x123456789abcdef1;
+  for (const std::uint64_t mark : {kMark, std::uint64_t{0}}) {
+    for (const wire::FrameType type : {wire::FrameType::kData, wire::FrameType::kEager}) {
+      WaitingBytes stream;
+      FrameReader reader(socket_, stream, *this);
+      ArrivalClaims claims;
+      reader.posted().ShareClaims(claims);
+      PostedReceive receive;
+      receive.bytes = kLarge;
+      receive.destination = place_.data();
+      receive.key = KeyOf(Header(wire::FrameType::kData, 1, kLarge));
+      ReceiveBudget budget;
+      reader.posted().Expect(receive, budget.Open(kLarge));
+      wire::FrameHeader beat = Header(wire::FrameType::kHeartbeat, 0, 0);
+      beat.digest = mark;
+      stream.Append(beat, std::byte{});
+      const std::uint32_t bytes = type == wire::FrameType::kData ? 100'000 : wire::kEagerBytesMax;
+      stream.Append(Header(type, 1, bytes), std::byte{7});
+      stream.Swallow(bytes / 2);
+      while (reader.Read(/*write_error=*/0)) {
+      }
+      stream.Append(Header(wire::FrameType::kControl, 2, 500), std::byte{7});
+      stream.Append(beat, std::byte{});
+      while (reader.Read(/*write_error=*/0)) {
+      }
+      EXPECT_EQ(reader.end_reason(), mark == 0 ? "" : "the rest of a frame has not come");
+      EXPECT_EQ(reader.should_tell_end(), mark != 0);
+      (void)reader.posted().Abandon();
     }
   }
 }

@@ -62,7 +62,7 @@ class OneRailTest : public testing::Test {
     header.sequence = sequence;
     header.payload_bytes = payload_bytes;
     header.offset = offset;
-    header.number = 5;
+    header.number = wire::IsSignOfLife(type) ? 0 : 5;
     return header;
   }
   std::vector<std::byte> FrameBytes(wire::FrameHeader header, int fill = 0) const {

@@ -238,7 +238,7 @@ TEST_F(TcpRailTest, GoesDownAsCutWhenTheOtherSideHasGivenItUp) {
   const RailEvent down = Next(RailEvent::Kind::kDown);
   EXPECT_EQ(down.cause, DownCause::kCut);
   EXPECT_EQ(down.link_reason, LinkReason::kBytesChanged);
-  EXPECT_THAT(down.reason, testing::HasSubstr("changed on the way"));
+  EXPECT_THAT(down.reason, testing::HasSubstr("is not what was sent"));
 }
 
 // Why: the other side takes a closed connection for the end of this daemon, which only gives up a
