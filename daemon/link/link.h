@@ -116,6 +116,8 @@ class Link {
   void RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns);
   // A local interface is gone or has no carrier: so are the rails over it.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
+  // One is back, and is dialed: a system needs a second to find its neighbours again.
+  void OnInterfaceUp(std::uint64_t now_ns);
   // A rail, not yet started, on which we have sent `told` and read `theirs`. Goes on
   // with the channel, or begins again.
   // ABORTED: the sessions have changed since we sent them, or there is a rail over that

@@ -63,8 +63,8 @@ bool Link::MayCarry(std::uint64_t now_ns) const {
 
 void Link::OnSmallOnlyGone(const OnRail& on, std::uint64_t now_ns) {
   if (!IsSmallOnly(on, now_ns) || !large_.OnFailed(on.path, now_ns)) return;
-  spdlog::warn("link to {}: small frames pass on {} - {} and large ones do not: an MTU on the way?",
-               peer_.name, on.path.local, on.path.remote);
+  spdlog::warn("link to {}: small frames pass on {} - {}, and large ones have not", peer_.name,
+               on.path.local, on.path.remote);
 }
 
 // A rail that has come at the end of the grace gets time to pass a large frame, where none on its path has
@@ -80,6 +80,12 @@ bool Link::GivesTimeForLarge(std::uint64_t now_ns) {
   if (until_ns <= now_ns) return false;
   grace_end_ns_ = until_ns;
   return true;
+}
+
+void Link::OnInterfaceUp(std::uint64_t now_ns) {
+  if (state_ != State::kGrace || grace_after_reset_) return;
+  const std::uint64_t until_ns = std::min(now_ns + options_.heartbeat_timeout_ns, grace_limit_ns_);
+  grace_end_ns_ = std::max(grace_end_ns_, until_ns);
 }
 
 void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
@@ -117,10 +123,10 @@ void Link::EndGrace(std::uint64_t now_ns) {
   }
   if (large_.AreLostSince(grace_began_ns_)) {
     return Lose(WithReason(
-        absl::UnavailableError(absl::StrCat("small frames pass to it and large ones do not, for ",
-                                            (now_ns - grace_began_ns_) / 1'000'000,
-                                            " ms: is the MTU of an interface, a switch or a tunnel "
-                                            "on the way smaller than that at the ends?")),
+        absl::UnavailableError(absl::StrCat(
+            "small frames pass to it, and large ones have not for ",
+            (now_ns - grace_began_ns_) / 1'000'000,
+            " ms: are packets lost on the way, or is an MTU there smaller than at the ends?")),
         LinkReason::kLargeLost));
   }
   Lose(absl::UnavailableError(absl::StrCat(

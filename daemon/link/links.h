@@ -170,6 +170,9 @@ class Links final : private RouterPort {
                   LinkReason reason, std::uint64_t now_ns);
   // A local interface has lost its carrier or is gone: rails over it go at once.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
+  void OnInterfaceUp(std::uint64_t now_ns) {
+    for (Peer* const peer : in_order_) peer->link->OnInterfaceUp(now_ns);
+  }
   // Connections to it are refused after its last one was reset, or another node answers
   // at its address: it has ended. Only if its link is in grace after a reset.
   void OnGone(const NodeId& node, const std::string& why,

@@ -130,6 +130,16 @@ class LabCluster:
         cable = self.wiring.cable(name)
         self._shape(cable.end_at(f"node-{node}"), cable.rate)
 
+    def lose(self, name, percent):
+        """Of the packets of each end, by chance. A filter drops them: netem is not in every kernel."""
+        for end in self.wiring.cable(name).ends:
+            tc = ["tc", "-n", end.place]
+            self.namespaces.call([*tc, "qdisc", "replace", "dev", end.interface, "clsact"])
+            # ld rand; jgt: ret TC_ACT_OK; ret TC_ACT_SHOT
+            program = f"4,32 0 0 {2**32 - 4096 + 56},37 1 0 {2**32 * percent // 100},6 0 0 2,6 0 0 0"
+            self.namespaces.call([*tc, "filter", "replace", "dev", end.interface, "egress", "prio", "1",
+                                  "handle", "1", "bpf", "da", "bytecode", program])
+
     def sent_bytes(self, node):
         """The bytes that have gone out of each of the node's interfaces since it was made."""
         with open(f"/proc/{self.daemons[node].pid}/net/dev", encoding="ascii") as file:

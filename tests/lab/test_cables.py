@@ -11,6 +11,7 @@ from conftest import wait_until
 from ground.cluster import PATIENT, QUICK, now
 from ground.outcomes import all_fine, heard, stopwatch, until_looping
 from ground.wiring import chain, pair, ring, switch
+from lab.test_mtu import in_packets
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 MIB = 1 << 20
@@ -68,6 +69,41 @@ def test_cable_that_is_back_in_time_costs_a_pause(lab, tmp_path, family, securit
     wait_until(lambda: not is_direct(c, 0, 1) and not is_direct(c, 1, 0), "both have noticed")
     c.restore("0-1")
     c.wait_linked()
+    stop.touch()
+    all_fine(ranks)
+
+
+@pytest.mark.parametrize("seconds, at", [(2.5, 0), (2.75, 1), *(
+    pytest.param(seconds, at, marks=pytest.mark.slow) for seconds, at in ((2.6, 1), (2.7, 0), (2.8, 0)))])
+def test_cable_that_is_back_at_the_end_of_the_grace_period_costs_a_pause(lab, tmp_path, seconds, at):
+    """Why: the system needs up to a second to find its neighbour again, and the job was lost meanwhile."""
+    c = lab(pair(), peer_settings="grace_period_ms: 3000")
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
+    until_looping(ranks)
+    began = now()
+    c.cut("0-1", at=at)
+    pause(began + seconds - now())
+    c.restore("0-1")
+    c.wait_linked()
+    stop.touch()
+    all_fine(ranks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("security", ["PLAIN", "TLS"])
+def test_a_job_goes_on_where_two_of_five_packets_are_lost(lab, tmp_path, security):
+    """Why: a bad cable, or a wireless network; connections come and go, and a job was lost after ten seconds.
+    How: each loses them both ways for half a minute, so that each way of a connection is tried again."""
+    c = lab(pair(), peer_settings=f"security: {security}")
+    in_packets(c)
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:65536:{stop}")
+    until_looping(ranks)
+    c.lose("0-1", 40)
+    pause(30)
+    assert all(rank.child.poll() is None for rank in ranks), [rank.said() for rank in ranks]
+    c.lose("0-1", 0)
     stop.touch()
     all_fine(ranks)
 

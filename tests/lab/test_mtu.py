@@ -19,9 +19,8 @@ def tell(c, node, *words):
 def in_packets(c):
     """What the system hands over in one piece, no device here would drop."""
     for node in (0, 1):
-        for end, cable in c.wiring.cables_of(node):
-            if any(other.place.startswith("switch-") for other in cable.ends):
-                c.namespaces.ip(f"node-{node}", f"link set dev {end.interface} gso_max_segs 1")
+        for end, _ in c.wiring.cables_of(node):
+            c.namespaces.ip(f"node-{node}", f"link set dev {end.interface} gso_max_segs 1")
         c.restart(node)
     c.wait_linked()
 

@@ -158,6 +158,7 @@ void Host::OnCarrier(const Cable& cable, bool up) {
       daemon_->links().OnInterfaceDown(port.interface, schedule_.now_ns());
       daemon_->Wake();
     } else {
+      daemon_->links().OnInterfaceUp(schedule_.now_ns());
       port.pause_ns = options_.node.fabric.reconnect_delay_min_ns;
       ++port.attempt;
       port.due = false;

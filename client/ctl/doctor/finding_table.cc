@@ -15,10 +15,10 @@ constexpr std::string_view kOwnId =
     "the machine was copied with its state_directory: on one of the two, end mlxcommd, remove "
     "node-id there, start it";
 constexpr std::string_view kMendMtu =
-    "an MTU on the way is smaller than those at the ends: give both ends of the cable, and all "
-    "switches, bridges and tunnels between them, the same (Linux: ip link set dev IF mtu N; macOS: "
-    "ifconfig IF mtu N), or both ends the smallest of them; ping -M do -s BYTES (macOS: ping -D -s "
-    "BYTES) finds what passes";
+    "ping -M do -s BYTES (macOS: ping -D -s BYTES) finds what passes. If small ones are lost as "
+    "well, look at the cable; if only large ones are, an MTU on the way is too small: give both "
+    "ends of the cable, and all switches, bridges and tunnels between them, the same (Linux: ip "
+    "link set dev IF mtu N; macOS: ifconfig IF mtu N), or both ends the smallest of them";
 constexpr std::string_view kReplaceCable =
     "replace the cable, or try another port at either end, or another way where a VPN or a proxy "
     "is on it; if it stays so, test the memory of both machines. A process that writes into a "

@@ -208,6 +208,7 @@ void TcpFabric::OnInterfacesChanged() {
   }
   if (!any_up) return;
   const std::uint64_t now = platform::MonotonicNow();
+  links_.OnInterfaceUp(now);
   for (const auto& side : side_rails_) side->OnInterfaceUp(now);
   for (const auto& dialer : dialers_) {
     dialer->delay_ns = options_.reconnect_delay_min_ns;

@@ -98,7 +98,7 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
   EXPECT_EQ(connections, 2);
   EXPECT_LE(now_ns - began_ns, grace_ns + here.options.heartbeat_interval_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
-  EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it and large ones do not, for 5"));
+  EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it, and large ones have not for 5"));
   EXPECT_THAT(here.lost[0], HasSubstr("MTU"));
   EXPECT_EQ(Told().reason(), v1::LinkReason::large_lost);
   EXPECT_EQ(Told().large_lost_on(), "1 - 1");

@@ -106,6 +106,22 @@ TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
   EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
 }
 
+// Why: a system needs a second to find its neighbours again, so a cable that was back in time came too late.
+// How: the interface comes up at the end of the grace, and again and again.
+TEST_F(LinksPausesTest, GiveAnInterfaceThatIsBackTimeToBeDialedButNotForEver) {
+  const std::uint64_t timeout_ns = here.options.heartbeat_timeout_ns;
+  Connect("1")->ends[0]->GoDown(DownCause::kCut);
+  RunHere(grace_ns - interval_ns / 2);
+  here.links->OnInterfaceUp(now_ns);
+  RunHere(timeout_ns - interval_ns);
+  EXPECT_THAT(here.lost, IsEmpty());
+  for (int i = 0; i < 8; ++i) {
+    here.links->OnInterfaceUp(now_ns);
+    RunHere(interval_ns / 4);
+  }
+  ASSERT_EQ(here.lost.size(), 1u);
+}
+
 // Why: a daemon that ended is given a fifth of a second to be started again.
 TEST_F(LinksPausesTest, GiveTheOtherDaemonAHeartbeatIntervalToComeBackAtLeast) {
   for (PaperRail* const end : Connect("1")->ends) end->GoDown(DownCause::kReset);
