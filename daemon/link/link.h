@@ -180,6 +180,7 @@ class Link {
   bool prepared() const { return prepared_; }
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
   const std::string& detail() const { return detail_; }
+  const std::string& down_why() const { return state_ == State::kGrace ? grace_why_ : detail_; }
   LinkReason reason() const { return reason_; }
   void Describe(v1::LinkStatus& status) const;
   // What is kept here, for bounds.

@@ -46,8 +46,8 @@ void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
   for (const std::size_t at : present_) {
     if (!present_.Has(at) || rails_[at].path.local != interface) continue;
     RemoveRailAt(at,
-                 {absl::StrCat("interface ", interface, " is down"), DownCause::kCut,
-                  LinkReason::kInterfaceDown},
+                 {absl::StrCat("interface ", interface, " of ", options_.self.name, " is down"),
+                  DownCause::kCut, LinkReason::kInterfaceDown},
                  now_ns);
   }
 }

@@ -113,7 +113,7 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
     const NodeId node = link.peer().id;
     if (std::exchange(peer.observed, now) != Sessions{}) {
       const bool reset = link.state() == Link::State::kLost || link.lost_by_reset();
-      router_.OnNeighbourGone(node, reset, link.detail(), now_ns);
+      router_.OnNeighbourGone(node, reset, link.down_why(), now_ns);
     }
     if (now != Sessions{}) router_.OnNeighbourUp(node);
   }

@@ -40,7 +40,7 @@ def test_death_in_between_is_told_to_a_job_around_it(cluster):
     for rank, other in zip(ranks, (2, 0)):
         line = rank.wait_for("raised")
         assert "RANK_LOST" in line and f"node-{other}" in line, line
-        assert "the way through node-1 has ended" in line, line
+        assert f"node-{2 - other} lost its link to node node-1: " in line, line
         assert rank.finish() == 3
 
 

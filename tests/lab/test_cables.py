@@ -125,6 +125,8 @@ def test_cable_that_stays_away_is_told_after_the_grace_period(lab, wiring, cut):
         assert 1.5 <= since(when) < 1.5 + 1, (since(when), what)
         if number != away:
             assert what.endswith(f"rank {away}") and f"node-{away}" in what, what
+        if wiring.description.startswith("chain") and number == 0:
+            assert "interface to-2 of node-1 is down" in what, what
 
 
 @pytest.mark.parametrize("wiring, through", [(ring(3), {"node-2"}), (ring(4), {"node-2", "node-3"})],

@@ -381,9 +381,9 @@ void Circuits::End(std::uint64_t id, const RailEnd& end, std::uint64_t now_ns) {
   const Circuit circuit = Take(id);
   if (circuit.place == Place::kBetween) return;
   if (circuit.rail != nullptr) {
+    // The cause first: a job's error has room for some of it.
     circuit.rail->OnClosed(
-        end.cause, absl::StrCat("the way through ", circuit.through, " has ended: ", end.why),
-        end.reason);
+        end.cause, absl::StrCat(end.why, ", on the way through ", circuit.through), end.reason);
     port_.FindLink(circuit.OtherEnd())->Poll(now_ns);
   }
   port_.OnCircuitEnded(circuit.OtherEnd(), end.why, now_ns_);
