@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == mlxcomm::platform::kTrialArgument) {
     return mlxcomm::platform::RunTrial(argv[2]);
   }
-  ::umask(::umask(022) | 022);  // Nothing of this daemon's is for everybody to change.
+  ::umask(::umask(022) | 022);  // Nothing that the daemon creates is writable by others.
   const mlxcomm::Successor successor(argc, argv);
   mlxcomm::intake::Door door = mlxcomm::TakeDoor();
   mlxcomm::Options options;

@@ -31,6 +31,19 @@ constexpr std::uint64_t kRefusalTimeoutNs = 0;
 
 }  // namespace
 
+bool IsReserved(int descriptor) {
+  const std::uint64_t files = platform::OpenFilesMax();
+  const std::uint64_t reserved = std::min<std::uint64_t>(64, files / 4);
+  return files > 0 && static_cast<std::uint64_t>(descriptor) >= files - reserved;
+}
+
+Failure NoFilesLeft() {
+  return {FailureCode::kResourceExhausted, kNoRank,
+          absl::StrCat("nearly all of the ", platform::OpenFilesMax(),
+                       " files that mlxcommd may open are: raise its limit (ulimit -n, "
+                       "LimitNOFILE), or end some clients")};
+}
+
 absl::Status Acceptor::Listen(Door door) {
   const bool was_open = door.socket.valid();
   absl::Status status = was_open ? ListenAt(std::move(door)) : ListenAnew();
@@ -128,13 +141,7 @@ Failure Acceptor::MaySayHello(int descriptor,
                               const std::optional<queue::PeerCredentials>& who) const {
   const bool keeps = who && MaySeeAll(who->uid);
   if (keeps && hellos_ < kHellosMax + kHellosKept) return {};
-  const std::uint64_t files = platform::OpenFilesMax();
-  const auto open = static_cast<std::uint64_t>(descriptor);
-  if (!keeps && files > 0 && open >= files - std::min(kFilesKept, files / 4)) {
-    return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("mlxcommd may open ", files, " files and has ", open,
-                         ": raise its limit (ulimit -n, LimitNOFILE), or end some clients")};
-  }
+  if (!keeps && IsReserved(descriptor)) return NoFilesLeft();
   const auto found = who ? users_hellos_.find(who->uid) : users_hellos_.end();
   const bool fits = found == users_hellos_.end() || found->second.under_way < kHellosPerUserMax;
   if (!keeps && fits && hellos_ < kHellosMax) return {};
@@ -151,13 +158,38 @@ asio::awaitable<void> Acceptor::LearnUser(uid_t uid, asio::steady_timer& deadlin
   users_.StopWaiting(uid, deadline);
 }
 
-asio::awaitable<void> Acceptor::KeepPace(uid_t uid) {
-  if (MaySeeAll(uid)) co_return;
-  platform::TokenBucket& sessions = users_hellos_[uid].sessions;
+void Acceptor::BeginHello(uid_t uid) {
+  ++hellos_;
+  ++users_hellos_[uid].under_way;
+}
+
+void Acceptor::EndHello(uid_t uid) {
+  --hellos_;
+  --users_hellos_[uid].under_way;
+  std::erase_if(users_hellos_, [now_ns = platform::MonotonicNow()](const auto& user) {
+    return user.second.under_way + user.second.waiting == 0 && user.second.sessions.IsFull(now_ns);
+  });
+}
+
+asio::awaitable<Failure> Acceptor::KeepPace(uid_t uid) {
+  if (MaySeeAll(uid)) co_return Failure();
+  UserHellos& own = users_hellos_[uid];  // It stays: a hello is under way, or waits.
   const std::uint64_t now_ns = platform::MonotonicNow();
-  if (sessions.Take(1, now_ns)) co_return;
-  asio::steady_timer turn(io_, std::chrono::nanoseconds(sessions.WaitNs(now_ns)));
+  if (own.sessions.Take(1, now_ns)) co_return Failure();
+  if (own.waiting == kSessionsWaitingMax) {
+    co_return Failure{FailureCode::kResourceExhausted, kNoRank,
+                      absl::StrCat(own.waiting, " processes of user ", uid,
+                                   " wait for a session already: try again")};
+  }
+  ++own.waiting;
+  ++waiting_;
+  EndHello(uid);
+  asio::steady_timer turn(io_, std::chrono::nanoseconds(own.sessions.WaitNs(now_ns)));
   co_await turn.async_wait(kTuple);
+  BeginHello(uid);
+  --own.waiting;
+  --waiting_;
+  co_return Failure();
 }
 
 Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
@@ -188,8 +220,7 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
     co_return;
   }
   const uid_t uid = credentials ? credentials->uid : ~uid_t{0};
-  ++hellos_;
-  ++users_hellos_[uid].under_way;
+  BeginHello(uid);
   asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
   queue::ClientHello hello{};
   const auto first =
@@ -207,18 +238,14 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
                absl::StrCat("the system does not say who it is: ", std::strerror(unknown))};
   } else {
     failure = CheckWelcome(hello, *credentials);
+    if (failure.ok()) failure = co_await KeepPace(uid);
     if (failure.ok()) co_await LearnUser(uid, deadline);
-    if (failure.ok()) co_await KeepPace(uid);
     User user;
     if (failure.ok()) failure = CheckWelcome(hello, *credentials);  // It may be stopping by now.
     if (failure.ok()) failure = IdentifyUser(uid, user);
     if (failure.ok()) failure = listener_.OnHello(socket, hello, *credentials, user);
   }
-  --hellos_;
-  --users_hellos_[uid].under_way;
-  std::erase_if(users_hellos_, [now_ns = platform::MonotonicNow()](const auto& user) {
-    return user.second.under_way == 0 && user.second.sessions.IsFull(now_ns);
-  });
+  EndHello(uid);
   if (!failure.ok()) Refuse(socket, failure, credentials);
 }
 

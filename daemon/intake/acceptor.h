@@ -55,17 +55,21 @@ struct AcceptorOptions {
   UserDirectory::Lookup lookup = &UserDirectory::AskSystem;
 };
 
+// Of the files that this process may open, at most 64 and at most a quarter are reserved for root and the
+// daemon's user: a new descriptor with such a number is not for others.
+bool IsReserved(int descriptor);
+Failure NoFilesLeft();
+
 class Acceptor {
  public:
   static constexpr std::uint32_t kHellosMax = 64;
   static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
-  // The last quarter of the files that this process may open is not for everybody; at most this many.
-  static constexpr std::uint64_t kFilesKept = 64;
-  // A session is memory to map and descriptors to make, so a user's come at a pace that leaves the loop to
-  // payload. Those that come faster wait. Root and the daemon's user have none.
+  // A session is memory to map and descriptors to make. A user's sessions that come faster wait, and leave the
+  // loop to payload; further ones are refused. Root and the daemon's user are not limited.
   static constexpr platform::Rate kSessionsOfUser = {.burst = 128, .per_second = 100};
+  static constexpr std::uint32_t kSessionsWaitingMax = 128;
 
   Acceptor(asio::io_context& io, AcceptorOptions options, HelloListener& listener)
       : io_(io),
@@ -81,7 +85,7 @@ class Acceptor {
   absl::Status Listen(Door door = {});
   // Accepts nobody, and lets hellos under way end; who connects waits. GoOn() ends it.
   void Rest();
-  bool is_at_rest() const { return rests_ && !accepts_ && hellos_ == 0; }
+  bool is_at_rest() const { return rests_ && !accepts_ && hellos_ + waiting_ == 0; }
   void GoOn() {
     rests_ = false;
     BeginToAccept();
@@ -100,6 +104,7 @@ class Acceptor {
  private:
   struct UserHellos {
     std::uint32_t under_way = 0;
+    std::uint32_t waiting = 0;  // For their turn: they are not under way.
     platform::TokenBucket sessions{kSessionsOfUser};
   };
 
@@ -110,7 +115,9 @@ class Acceptor {
   asio::awaitable<void> Greet(LocalStream::socket socket);
   // Returns when either is done: the lookup of the user, or the hello's deadline.
   asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
-  asio::awaitable<void> KeepPace(uid_t uid);
+  asio::awaitable<Failure> KeepPace(uid_t uid);
+  void BeginHello(uid_t uid);
+  void EndHello(uid_t uid);
   Failure IdentifyUser(uid_t uid, User& user);
   Failure MaySayHello(int descriptor, const std::optional<queue::PeerCredentials>& who) const;
   // Empty: accepted.
@@ -129,6 +136,7 @@ class Acceptor {
   bool rests_ = false;
   std::uint32_t accepted_in_turn_ = 0;
   std::uint32_t hellos_ = 0;
+  std::uint32_t waiting_ = 0;
   std::map<uid_t, UserHellos> users_hellos_;
   UserDirectory users_;
   std::atomic<std::uint64_t> refused_{0};

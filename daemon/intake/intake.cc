@@ -135,6 +135,7 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("no descriptor left: ", std::strerror(errno))};
   }
+  if (!peer.user.sees_all && IsReserved(connection.grpc.get())) return NoFilesLeft();
   session.set_use(use, arena_bytes);
   session.KeepConnection(std::move(duplicate));
   queue::DaemonHello answer{};
@@ -193,29 +194,41 @@ std::size_t Intake::Poll() {
   // Each turn begins with another session, so that none is always behind its user's limit.
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Session& session = *polled_[(turn_ + i) % polled_.size()];
+    ChargeFailures(session);
     std::size_t& of_user = TakenInTurn(*session.use(), turn_);
-    taken_from_ = &session;
     for (std::size_t n = 0; n < kSubmissionsPerTurn && of_user < kSubmissionsOfUserPerTurn; ++n) {
       if (session.ended() || session.is_paused() || !TakeSubmission(session)) break;
       ++of_user;
       ++taken;
     }
   }
-  taken_from_ = nullptr;
-  std::erase_if(polled_, [](const Session* one) { return one->ended() || one->is_paused(); });
+  std::erase_if(polled_, [](const Session* session) { return session->ended(); });
   return taken;
 }
 
+// How many submissions of the user this turn has taken, to be counted on.
 std::size_t& Intake::TakenInTurn(UserUse& use, std::uint64_t turn) {
   if (std::exchange(use.turn, turn) != turn) use.taken_in_turn = 0;
   return use.taken_in_turn;
+}
+
+// The node answers between two turns.
+void Intake::ChargeFailures(Session& session) {
+  const std::uint32_t failures = session.TakeFailures();
+  if (failures == 0) return;
+  const std::uint64_t now_ns = platform::MonotonicNow();
+  const auto bucket = failed_calls_.try_emplace(session.peer().uid, kFailedCalls, now_ns).first;
+  if (!bucket->second.Take(failures, now_ns)) Pause(session);
 }
 
 void Intake::Pause(Session& session) {
   if (session.is_paused() || session.ended()) return;
   session.set_paused(true);
   paused_.push_back(&session);
-  if (paused_.size() > 1) return;
+  if (paused_.size() == 1) AwaitPauses();
+}
+
+void Intake::AwaitPauses() {
   pauses_end_.expires_after(std::chrono::nanoseconds(kPauseNs));
   pauses_end_.async_wait([this](const asio::error_code& cancelled) {
     if (!cancelled) EndPauses();
@@ -223,13 +236,16 @@ void Intake::Pause(Session& session) {
 }
 
 void Intake::EndPauses() {
-  for (Session* const session : paused_) {
+  const std::uint64_t now_ns = platform::MonotonicNow();
+  std::erase_if(failed_calls_, [&](const auto& user) { return user.second.IsFull(now_ns); });
+  std::erase_if(paused_, [&](Session* session) {
+    const auto found = failed_calls_.find(session->peer().uid);
+    if (found != failed_calls_.end() && found->second.WaitNs(now_ns) > 0) return session->ended();
     session->set_paused(false);
-    if (session->ended()) continue;
-    if (session->is_client()) polled_.push_back(session);
-    session->ListenForRings();
-  }
-  paused_.clear();
+    if (!session->ended()) session->ListenForRings();
+    return true;
+  });
+  if (!paused_.empty()) AwaitPauses();
 }
 
 bool Intake::TakeSubmission(Session& session) {
@@ -335,7 +351,8 @@ void Intake::EndForGarbage(Session& session, const std::string& what) {
 bool Intake::PrepareToSleep() {
   HearRings();
   for (std::size_t i = 0; i < polled_.size(); ++i) {
-    if (polled_[i]->ended() || polled_[i]->PrepareToSleep()) continue;
+    const bool read = !polled_[i]->ended() && !polled_[i]->is_paused();
+    if (!read || polled_[i]->PrepareToSleep()) continue;
     for (std::size_t k = 0; k < i; ++k) polled_[k]->WakeUp();
     return false;
   }
@@ -362,12 +379,8 @@ void Intake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t group,
   entry.message_bytes =
       static_cast<std::uint16_t>(Utf8Prefix(failure.message, kFailureMessageBytesMax)
                                      .copy(entry.message, kFailureMessageBytesMax));
-  UserUse& use = *found->second->use();
-  if (found->second->in_flight() > 0) limits_.EndOperation(use);
-  if (!failure.ok() && found->second.get() == taken_from_ &&
-      !use.failed_calls.TakeIfAny(1, platform::MonotonicNow())) {
-    Pause(*found->second);
-  }
+  if (found->second->in_flight() > 0) limits_.EndOperation(*found->second->use());
+  if (!failure.ok()) found->second->CountFailure();
   if (!found->second->PushCompletion(entry)) {
     EndForGarbage(*found->second, "it never reads its completions");
   }

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,6 +27,7 @@
 #include <sys/types.h>
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -38,6 +40,7 @@
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
 #include "daemon/platform/shared_memory.h"
+#include "daemon/platform/token_bucket.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
 #include "proto/queue/scheduling_policy.h"
@@ -94,7 +97,9 @@ class Intake final : private HelloListener {
   static constexpr std::uint32_t kToolsPerUserMax = 16;  // For users who see only their own jobs.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
   static constexpr std::size_t kSubmissionsOfUserPerTurn = 256;
-  // A session pauses for so long when its user has no failed calls left, or when it rings for nothing.
+  // Calls of a user that fail at submission. A job of 32 ranks may make a thousand each in a failed group.
+  static constexpr platform::Rate kFailedCalls = {.burst = 32'768, .per_second = 8'000};
+  // How long a session pauses when its user has no failed calls left, or when it rings for nothing.
   static constexpr std::uint64_t kPauseNs = 10'000'000;
   // A doorbell is emptied before the loop sleeps again, and at the latest after this many turns:
   // its end shows that a process has gone.
@@ -191,9 +196,10 @@ class Intake final : private HelloListener {
                UserUse* use);
   void Adopt(std::unique_ptr<Session> session, ControlConnection connection);
   void HearRings();
-  // What its user has taken in this turn, to be counted on.
   static std::size_t& TakenInTurn(UserUse& use, std::uint64_t turn);
+  void ChargeFailures(Session& session);
   void Pause(Session& session);
+  void AwaitPauses();
   void EndPauses();
   bool TakeSubmission(Session& session);
   std::optional<Submission> Check(Session& session, const queue::SubmissionEntry& entry,
@@ -207,13 +213,13 @@ class Intake final : private HelloListener {
   Failure refusal_;  // Of new clients; ok: they are served.
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
-  std::vector<Session*> polled_;  // Open clients that are not paused, for Poll without hashing.
+  std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
   std::vector<Session*> paused_;
+  std::map<uid_t, platform::TokenBucket> failed_calls_;  // Those that are not full.
   asio::steady_timer pauses_end_;
   std::vector<SessionId> rung_;  // Those whose doorbell rang and was not emptied since.
   std::uint32_t turns_unheard_ = 0;
   std::uint64_t turn_ = 0;
-  const Session* taken_from_ = nullptr;  // The session whose submission is being taken.
   mutable std::mutex known_mutex_;
   absl::flat_hash_map<std::string, Known> known_;  // By token.
   std::atomic<std::uint64_t> clients_{0};

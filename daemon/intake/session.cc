@@ -77,6 +77,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, S
     if (absl::Status status = session->MakeSegments(arena_bytes); !status.ok()) return status;
   }
   session->doorbell_ = std::move(doorbell);
+  asio::error_code error;
+  session->rings_.assign(session->doorbell_.get(), error);
+  if (error) return absl::ResourceExhaustedError(error.message());
   return session;
 }
 
@@ -139,8 +142,11 @@ void Session::ListenForRings() {
   if (std::exchange(listens_, true)) return;
   asio::error_code error;
   if (!rings_.is_open()) rings_.assign(doorbell_.get(), error);
-  // Without memory for it: its end is seen by the watch over the process.
-  if (!error) rings_.async_wait(asio::posix::descriptor_base::wait_read, Rung(intake_, id_));
+  if (error) {
+    return intake_.End(id_, absl::ResourceExhaustedError(
+                                absl::StrCat("its doorbell cannot be watched: ", error.message())));
+  }
+  rings_.async_wait(asio::posix::descriptor_base::wait_read, Rung(intake_, id_));
 }
 
 // The descriptor leaves the reactor, which each byte would wake.
@@ -166,6 +172,7 @@ queue::RingResult Session::PopSubmission(queue::SubmissionEntry& entry) {
   const queue::RingResult result = submissions_->Pop(entry);
   if (result == queue::RingResult::kDone) {
     ++in_flight_;
+    ++submissions_taken_;
     rings_for_nothing_ = 0;
   }
   return result;

@@ -6,10 +6,12 @@
 // arena as long as a rail has it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -112,6 +114,11 @@ class Session {
   // Its queue is not read and its doorbell not heard for a moment.
   bool is_paused() const { return paused_; }
   void set_paused(bool paused) { paused_ = paused; }
+  void CountFailure() { ++failures_; }
+  // How many calls have failed at submission since the last time: at most those that came since.
+  std::uint32_t TakeFailures() {
+    return std::min(std::exchange(failures_, 0), std::exchange(submissions_taken_, 0));
+  }
   // Returns whether it has rung too often without a submission. Call it for each ring that is heard.
   bool RingsForNothing() { return ++rings_for_nothing_ > kRingsForNothingMax; }
 
@@ -153,7 +160,9 @@ class Session {
   std::uint64_t counted_arena_bytes_ = 0;
   std::uint32_t in_flight_ = 0;
   std::uint32_t rings_for_nothing_ = 0;
-  bool listens_ = false;  // For rings that have not been taken yet.
+  std::uint32_t failures_ = 0;           // Since TakeFailures().
+  std::uint32_t submissions_taken_ = 0;  // As above.
+  bool listens_ = false;                 // For rings that have not been taken yet.
   bool paused_ = false;
   bool ended_ = false;
 };

@@ -17,7 +17,6 @@
 #include <sys/types.h>
 
 #include "daemon/intake/user_directory.h"
-#include "daemon/platform/token_bucket.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::intake {
@@ -29,13 +28,9 @@ struct Amounts {
 };
 
 struct UserUse {
-  // Operations that fail where they are called: a failed group's program may have a thousand of them.
-  static constexpr platform::Rate kFailedCalls = {.burst = 4096, .per_second = 1000};
-
   uid_t uid = 0;
   std::string name;
   Amounts used;
-  platform::TokenBucket failed_calls{kFailedCalls};
   std::size_t taken_in_turn = 0;  // Submissions, in the loop's turn `turn`.
   std::uint64_t turn = 0;
 };

@@ -115,8 +115,9 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   // Serves on, whatever LeaveWhenIdle was asked for before, and says no more that it refused. Any thread.
   void TakeBackNext();
   // After on_idle, not on the loop's thread: what the next program goes on with. FAILED_PRECONDITION: a
-  // neighbour and that program have no version of the protocol in common; then it serves on. CANCELLED: it is
-  // not idle, because that was taken back meanwhile, or a client has come.
+  // neighbour and that program have no version of the protocol in common; then it serves on.
+  // DEADLINE_EXCEEDED: its thread stands still. CANCELLED: it is not idle, because that was taken back
+  // meanwhile, or a client has come.
   absl::StatusOr<intake::Door> HandOver(const NextProgram& next);
   // After Run has returned, on the caller's thread: answers every open call and those still on their way. May
   // be called again.

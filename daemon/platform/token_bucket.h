@@ -33,7 +33,7 @@ class TokenBucket {
     tokens_ = std::max(tokens_ - tokens, -rate_.per_second * kDebtSecondsMax);
     return tokens_ >= 0;
   }
-  // Until what was taken too much has come in; 0: nothing was.
+  // Time until the debt is repaid; 0: there is none.
   std::uint64_t WaitNs(std::uint64_t now_ns) {
     Fill(now_ns);
     return tokens_ >= 0 ? 0 : static_cast<std::uint64_t>(-tokens_ / rate_.per_second * 1e9) + 1;
