@@ -66,8 +66,8 @@ class Acceptor {
   static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kHellosKept = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
-  // A session is memory to map and descriptors to make. A user's sessions that come faster wait, and leave the
-  // loop to payload; further ones are refused. Root and the daemon's user are not limited.
+  // A session is memory to map and descriptors to make. A user's sessions that come faster wait, and leave
+  // the loop to payload; further ones are refused. Root and the daemon's user are not limited.
   static constexpr platform::Rate kSessionsOfUser = {.burst = 128, .per_second = 100};
   static constexpr std::uint32_t kSessionsWaitingMax = 128;
 

@@ -1,7 +1,9 @@
 """mlxcommctl launch when ranks fail or do not join: what the user reads, who goes on, and the exit code."""
 
+import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,23 +163,30 @@ def test_options_that_keep_python_from_loading_mlxcomm_are_an_error(tmp_path):
 
 
 # Why: a frozen program, which has a Python of its own, trained alone where it named a backend of MLX's.
-# How: a shell stands for what a frozen program begins with; the process is named after it.
+# How: a Python by another name, in a child of the rank, stands for one; a script becomes a Python.
 @pytest.mark.slow
-def test_a_program_that_has_loaded_mlx_and_does_not_join_is_an_error(tmp_path):
+@pytest.mark.parametrize("kind, code, why", [
+    ("frozen", 1, "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or pass"),
+    ("script without mlxcomm", 1, "has no package mlxcomm: run the ranks with the Python that has it"),
+    ("script", 0, None),
+])
+def test_programs_that_are_no_python_and_do_not_join(tmp_path, kind, code, why):
     (tmp_path / "train.py").write_text(
         f"import sys; sys.path.insert(0, {sysconfig.get_path('platlib')!r})\n"
-        "import pathlib, time, mlx.core as mx\n"
-        'group = mx.distributed.init(backend="ring")\n'
+        "import pathlib, time, mlx.core\n"
         "while not pathlib.Path('go').exists(): time.sleep(0.01)\n")
-    frozen = tmp_path / "frozen"
-    frozen.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S train.py\n")
-    frozen.chmod(0o755)
-    process = launch("-n", 2, "--", "./frozen", cwd=tmp_path)
-    process.wait_for("ranks 0, 1 have not joined job frozen after 10 s: the program has loaded MLX")
+    program = tmp_path / "program"
+    command = {"frozen": f"PYTHONHOME={sys.base_prefix} ./trainer -I -S train.py; exit $?",
+               "script without mlxcomm": f"exec {sys.executable} -I -S train.py",
+               "script": f"exec {sys.executable} train.py"}[kind]
+    shutil.copy(os.path.realpath(sys.executable), tmp_path / "trainer")
+    program.write_text(f"#!/bin/sh\n{command}\n")
+    program.chmod(0o755)
+    process = launch("-n", 2, "--", "./program", cwd=tmp_path)
+    said = process.wait_for("ranks 0, 1 have not joined job program after 10 s")
     (tmp_path / "go").touch()
-    assert process.finish() == 1, process.lines
-    why = "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or name"
-    assert why in process.lines[-1]
+    assert process.finish() == code, process.lines
+    assert why is None or (why in said and why in process.lines[-1]), process.lines
 
 
 # Why: a program that does not use mx.distributed, such as `python -m mlx_lm generate`, is right by itself.

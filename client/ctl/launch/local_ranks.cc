@@ -286,15 +286,28 @@ void LocalRanks::CheckJoined() {
   text += (ranks.size() == 1 ? " has" : " have") + std::string(" not joined job ") +
           ValueOf(command_, "MLXCOMM_JOB") + " after " + std::to_string(kJoinPatience.count()) +
           " s";
-  std::string lacks = AskPython(command_, std::chrono::seconds(2)).lacks;  // Their output waits.
-  if (!IsPython(command_.command[0]) && std::ranges::any_of(ranks_, [&](const Rank& rank) {
-        return std::ranges::count(ranks, rank.number) > 0 && HasLoadedMlx(rank.pid);
-      })) {
-    lacks = frozen_lacks_ =
-        "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or name "
-        "mx.distributed.init's backend \"mpi\"";
-  }
+  const std::string lacks = WhatTheyLack(ranks);
   listener_.OnNotice(text + (lacks.empty() ? "" : ": " + lacks));
+}
+
+// A script may have become a Python by now, which is asked. The ranks' output waits meanwhile.
+std::string LocalRanks::WhatTheyLack(const std::vector<unsigned>& ranks) {
+  if (IsPython(command_.command[0])) return AskPython(command_, std::chrono::seconds(2)).lacks;
+  for (const Rank& rank : ranks_) {
+    if (std::ranges::count(ranks, rank.number) == 0 || !rank.alive()) continue;
+    RankCommand become = command_;
+    become.command = CommandOf(rank.pid);
+    if (!become.command.empty() && IsPython(become.command[0])) {
+      return seen_lacks_ = AskPython(become, std::chrono::seconds(2)).lacks;
+    }
+    if (HasLoadedMlxAlone(rank.pid)) {
+      return seen_lacks_ =
+                 "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or "
+                 "pass "
+                 "backend=\"mpi\" to mx.distributed.init";
+    }
+  }
+  return {};
 }
 
 void LocalRanks::ReportOutcome() {
@@ -304,7 +317,7 @@ void LocalRanks::ReportOutcome() {
       !outcome.joined() && !killing_ && ValueOf(command_, "MLX_WORLD_SIZE") != "1";
   const RankPython python = is_alone ? AskPython(command_, std::chrono::seconds(10)) : RankPython();
   outcome.set_loads_mlxcomm(python.loads_mlxcomm);
-  outcome.set_why_alone(is_alone && python.lacks.empty() ? frozen_lacks_ : python.lacks);
+  outcome.set_why_alone(is_alone && python.lacks.empty() ? seen_lacks_ : python.lacks);
   listener_.OnOutcome(outcome);
 }
 

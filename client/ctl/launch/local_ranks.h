@@ -66,6 +66,7 @@ class LocalRanks : public RankHost {
   void WriteInput();
   void WriteInput(Rank& rank);
   void ReportTaken();
+  std::string WhatTheyLack(const std::vector<unsigned>& ranks);
   bool HoldsUp(const Rank& rank) const;
   void Reap(Rank& rank);
   bool AnyAlive() const;
@@ -84,7 +85,8 @@ class LocalRanks : public RankHost {
   RankKeeper keeper_;
   JobWatch watch_;
   Clock::time_point check_joined_at_ = Clock::time_point::max();
-  std::string frozen_lacks_;  // What a program that is no Python, and uses MLX, lacks to join.
+  std::string
+      seen_lacks_;  // What a command that does not begin with Python lacked, when it was looked at.
   bool begun_ = false;
   bool reported_ = false;  // The outcome.
   bool hold_ = false;

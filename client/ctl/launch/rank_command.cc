@@ -8,9 +8,13 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <sstream>
+#include <system_error>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "proto/system/program.h"
 #include "proto/system/small_file.h"
 #include "proto/types/did_you_mean.h"
@@ -23,6 +27,8 @@ constexpr std::size_t kJobNameBytesMax = 40;
 constexpr std::size_t kProgramsMax = 20'000;  // Of PATH, for a suggestion.
 #if defined(__linux__)
 constexpr std::size_t kMapsBytesMax = 4 << 20;
+#else
+constexpr std::uint64_t kLookTimeoutNs = 2'000'000'000;
 #endif
 
 std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -223,14 +229,36 @@ RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeou
   return facts;
 }
 
-bool HasLoadedMlx(pid_t pid) {
+std::vector<std::string> CommandOf(pid_t pid) {
 #if defined(__linux__)
-  const std::string files = ReadFileText("/proc/" + std::to_string(pid) + "/maps", kMapsBytesMax);
+  const std::string text = ReadFileText("/proc/" + std::to_string(pid) + "/cmdline");
+  return absl::StrSplit(text, '\0', absl::SkipEmpty());
 #else
-  const auto listed = RunProgram({"/usr/sbin/lsof", "-Fn", "-p", std::to_string(pid)}, {});
-  const std::string files = listed.ok() ? listed->text : std::string();
+  const auto listed = RunProgram({"/bin/ps", "-o", "comm=", "-p", std::to_string(pid)},
+                                 {.timeout_ns = kLookTimeoutNs});
+  if (!listed.ok() || listed->text.empty()) return {};
+  return {listed->text.substr(0, listed->text.find('\n'))};
 #endif
-  return files.find("/libmlx.") != std::string::npos;
+}
+
+bool HasLoadedMlxAlone(pid_t group) {
+  std::string files;
+#if defined(__linux__)
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    int pid = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) || ::getpgid(pid) != group)
+      continue;
+    files += ReadFileText(entry.path() / "maps", kMapsBytesMax);
+  }
+#else
+  const auto listed = RunProgram({"/usr/sbin/lsof", "-bwnP", "-Fn", "-g", std::to_string(group)},
+                                 {.timeout_ns = kLookTimeoutNs});
+  if (listed.ok()) files = listed->text;
+#endif
+  return files.find("/libmlx.") != std::string::npos &&
+         files.find("/_mlxcomm.") == std::string::npos &&
+         files.find("/libmlxcomm") == std::string::npos;
 }
 
 }  // namespace mlxcomm::ctl

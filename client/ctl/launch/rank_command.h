@@ -49,7 +49,10 @@ struct RankPython {
 };
 RankPython AskPython(const RankCommand& command, std::chrono::nanoseconds timeout);
 
-// Returns whether a process of this user has loaded MLX. A frozen program has no Python to ask.
-bool HasLoadedMlx(pid_t pid);
+// The words of a process's command, as the system has them; on macOS its program alone.
+std::vector<std::string> CommandOf(pid_t pid);
+
+// Returns whether a process of the group has loaded MLX without mlxcomm, as a frozen program may.
+bool HasLoadedMlxAlone(pid_t group);
 
 }  // namespace mlxcomm::ctl
