@@ -72,7 +72,10 @@ std::string Group::ShownName() const { return Shortened(name_, kNameBytesMax); }
 
 void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint64_t now_ns) {
   if (failed()) return;  // The first failure wins.
-  inquest_.Open(cause, operation, CallsOf(operation), now_ns);
+  const auto found = by_key_.find(operation);
+  inquest_.Open(
+      cause, operation, CallsOf(operation), now_ns,
+      found == by_key_.end() ? std::vector<std::uint32_t>() : AwaitedRanks(*found->second));
   alarm_ = std::min(alarm_, inquest_.deadline_ns());
   // An answer repeats the cause: it may overtake the report that it answers.
   const auto message = std::make_shared<v1::PeerMessage>();

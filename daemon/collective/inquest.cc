@@ -41,10 +41,11 @@ std::string DescribeRanks(const std::vector<std::uint32_t>& ranks) {
 }
 
 void Inquest::Open(const Failure& cause, const OperationKey& operation, const RankCalls& own_calls,
-                   std::uint64_t now_ns) {
+                   std::uint64_t now_ns, std::vector<std::uint32_t> awaited) {
   state_ = State::kOpen;
   verdict_ = cause;
   operation_ = operation;
+  awaited_ = std::move(awaited);
   known_.assign(layout_.rank_count(), Known{});
   reported_.assign(layout_.node_count(), 0);
   const bool names_culprit =
@@ -202,7 +203,12 @@ std::string Inquest::DescribeAwaited(std::int32_t& first, std::size_t bytes_max)
     return absl::StrCat(kWaits, missing, others.empty() ? "" : "; ", others);
   }
   if (!others.empty()) return absl::StrCat(kElsewhere, others);
-  return "all ranks have called it, but the data did not come in time";
+  std::string of;
+  if (!awaited_.empty()) {
+    of = absl::StrCat(" of ", layout_.Describe(awaited_.front()));
+    if (first == kNoRank) first = static_cast<std::int32_t>(awaited_.front());
+  }
+  return absl::StrCat("all ranks have called it, but the data", of, " did not come in time");
 }
 
 // The two sides of a message always differ; what each rank has of its own may.
@@ -280,15 +286,18 @@ void Inquest::Conclude() {
     if (verdict_.rank == kNoRank) verdict_.rank = odd_one;
   } else if (verdict_.code == FailureCode::kDeadlineExceeded) {
     constexpr std::size_t kCauseBytesMax = 300;
+    constexpr std::size_t kWhomBytesMax = 50;
     const std::string remedy =
-        absl::StrCat(". Look at that rank, or set a longer timeout.",
+        absl::StrCat(", or set a longer timeout.",
                      operation_.point_to_point() || AnyIsChecked() ? "" : kWasOneForgotten);
-    std::int32_t first = kNoRank;
     const std::string begin = absl::StrCat(Shortened(verdict_.message, kCauseBytesMax), " in ",
                                            DescribeOperation(), ": ");
-    const std::size_t bytes_left = kFailureMessageBytesMax - begin.size() - remedy.size();
-    verdict_.message = absl::StrCat(begin, DescribeAwaited(first, bytes_left), remedy);
-    if (verdict_.rank == kNoRank) verdict_.rank = first;
+    const std::size_t bytes_left =
+        kFailureMessageBytesMax - begin.size() - kWhomBytesMax - remedy.size();
+    const std::string awaited = DescribeAwaited(verdict_.rank, bytes_left);
+    const std::string whom = verdict_.rank == kNoRank ? "their nodes (mlxcommctl doctor)"
+                                                      : absl::StrCat("rank ", verdict_.rank);
+    verdict_.message = absl::StrCat(begin, awaited, ". Look at ", whom, remedy);
   }
 }
 

@@ -36,8 +36,9 @@ class Inquest {
   // `name` is the group's, for messages.
   Inquest(const GroupLayout& layout, std::string name) : layout_(layout), name_(std::move(name)) {}
 
+  // `awaited`: the ranks for which this node waits in the operation, if that is known.
   void Open(const Failure& cause, const OperationKey& operation, const RankCalls& own_calls,
-            std::uint64_t now_ns);
+            std::uint64_t now_ns, std::vector<std::uint32_t> awaited = {});
   // `operation`: the one that the calls belong to.
   void OnReport(std::uint16_t node, const OperationKey& operation, const RankCalls& calls);
   void OnNodeLost(std::uint16_t node);
@@ -91,6 +92,7 @@ class Inquest {
   State state_ = State::kIdle;
   Failure verdict_;
   OperationKey operation_;
+  std::vector<std::uint32_t> awaited_;
   std::vector<Known> known_;            // By rank.
   std::vector<std::uint8_t> reported_;  // By node.
   std::uint64_t deadline_ns_ = 0;

@@ -69,7 +69,27 @@ TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
   EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(verdict.rank, 2);
   EXPECT_THAT(verdict.message,
-              HasSubstr("operation 2 of group test: it still waits for rank 2 (c, pid 3)."));
+              HasSubstr("operation 2 of group test: it still waits for rank 2 (c, pid 3). Look at "
+                        "rank 2, or set"));
+}
+
+// Why: "look at that rank" where none was named.
+TEST_F(InquestTest, DataThatDoesNotComeIsThatOfTheRankThatThisNodeAwaits) {
+  for (const std::vector<std::uint32_t>& awaited : {std::vector<std::uint32_t>{1}, {}}) {
+    SCOPED_TRACE(awaited.size());
+    Inquest inquest(layout, "test");
+    inquest.Open({FailureCode::kDeadlineExceeded, kNoRank, "barrier did not end within 1 s"},
+                 Operation(2), Called(0, "barrier"), 0, awaited);
+    inquest.OnReport(1, Operation(2), Called(1, "barrier"));
+    inquest.OnReport(2, Operation(2), Called(2, "barrier"));
+    ASSERT_TRUE(inquest.CloseIfDue(1));
+    EXPECT_EQ(inquest.verdict().rank, awaited.empty() ? kNoRank : 1);
+    EXPECT_THAT(inquest.verdict().message,
+                HasSubstr(awaited.empty()
+                              ? "but the data did not come in time. Look at their nodes"
+                              : "but the data of rank 1 (b, pid 2) did not come in time. Look at "
+                                "rank 1, or"));
+  }
 }
 
 // Why: each waited for data that the other never sends.
