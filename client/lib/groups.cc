@@ -35,15 +35,8 @@ namespace {
 // The second exchange is a barrier too: no rank uses a part before all its ranks have it. Where one
 // rank has failed to make it, the others release the part again and return an error that names that
 // rank and its reason; other parts, and the group that was split, go on.
-struct SplitRequest {
-  std::int32_t color = 0;  // MLXCOMM_NO_GROUP: takes no part.
-  std::int32_t key = 0;
-  std::string name;  // The part's, without the parent's.
-  std::uint64_t timeout_ns = 0;
-};
-
 struct ColorAndKey {
-  std::int32_t color = 0;
+  std::int32_t color = 0;  // MLXCOMM_NO_GROUP: takes no part.
   std::int32_t key = 0;
 };
 static_assert(sizeof(ColorAndKey) == 2 * sizeof(std::int32_t));
@@ -175,28 +168,28 @@ std::unique_ptr<mlxcomm_group> MakeGroup(const mlxcomm_group& parent, GroupFacts
   return made;
 }
 
-Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
-                   std::unique_ptr<mlxcomm_group>& part) {
+// `name` is the part's, without the parent's.
+Failure SplitGroup(mlxcomm_group& group, ColorAndKey place, const std::string& name,
+                   std::uint64_t timeout_ns, std::unique_ptr<mlxcomm_group>& part) {
   if (Failure failure = Latched(group); !failure.ok()) return failure;
   if (group.alone()) {
-    if (request.color != MLXCOMM_NO_GROUP) {
-      part = MakeGroup(group, AloneIn(group, request.name), /*with_daemon=*/false);
+    if (place.color != MLXCOMM_NO_GROUP) {
+      part = MakeGroup(group, AloneIn(group, name), /*with_daemon=*/false);
     }
     return {};
   }
-  std::uint64_t timeout_ns = request.timeout_ns;
   if (timeout_ns == 0) timeout_ns = group.timeout_ns.load();
   if (timeout_ns == 0) timeout_ns = group.facts.timeout_default_ns;
   Exchange exchange(group, timeout_ns);
   if (Failure failure = exchange.Reserve(); !failure.ok()) return failure;
   std::vector<ColorAndKey> places;
   std::uint64_t number = 0;
-  Failure failure = TellPlaces(group, exchange, {request.color, request.key}, places, number);
+  Failure failure = TellPlaces(group, exchange, place, places, number);
   if (!failure.ok()) return failure;
 
   std::vector<std::uint32_t> ranks;
-  if (request.color != MLXCOMM_NO_GROUP) ranks = RanksOf(request.color, places);
-  GroupFacts facts = AloneIn(group, request.name);
+  if (place.color != MLXCOMM_NO_GROUP) ranks = RanksOf(place.color, places);
+  GroupFacts facts = AloneIn(group, name);
   const bool with_daemon = ranks.size() > 1;
   Connection& session = *group.connection->session;
   if (with_daemon) {
@@ -205,7 +198,7 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
       failure = {FailureCode::kInternal, kNoRank, "the exchange of colors lost this rank's own"};
     } else {
       facts = {};
-      failure = session.Split({group.facts.id, number, ranks, request.name.c_str(),
+      failure = session.Split({group.facts.id, number, ranks, name.c_str(),
                                static_cast<std::uint32_t>(own - ranks.begin())},
                               exchange.CallNs(), facts);
     }
@@ -292,7 +285,9 @@ Place OriginOf(const char* job) {
 }
 
 Failure WithOrigin(Failure failure, const std::string& job_from) {
-  if (failure.code != FailureCode::kDeadlineExceeded || job_from.empty()) return failure;
+  // Where one is named, all have come.
+  const bool some_missed = failure.code == FailureCode::kDeadlineExceeded && failure.rank < 0;
+  if (!some_missed || job_from.empty()) return failure;
   const std::string origin = " The job's name follows from " + job_from +
                              ", which must say the same on all ranks; MLXCOMM_JOB=NAME settles it.";
   failure.message = Shortened(failure.message, kFailureMessageBytesMax - origin.size()) + origin;
@@ -302,11 +297,6 @@ Failure WithOrigin(Failure failure, const std::string& job_from) {
 bool HasLeft(mlxcomm_group& group) {
   const std::lock_guard lock(group.connection->mutex);
   return group.left;
-}
-
-bool IsWorld(mlxcomm_group& group) {
-  const std::lock_guard lock(group.connection->mutex);
-  return group.is_world;
 }
 
 // What the daemon has to do when a group is closed.
@@ -419,7 +409,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
     }
     *part = nullptr;
     std::unique_ptr<mlxcomm_group> made;
-    const Failure failure = SplitGroup(*group, {color, key, shown, timeout_ns}, made);
+    const Failure failure = SplitGroup(*group, {color, key}, shown, timeout_ns, made);
     if (made != nullptr) {
       UnlessKept released([&, id = made->facts.id, with_daemon = made->with_daemon] {
         if (with_daemon) group->connection->session->Release(id);
@@ -451,11 +441,10 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     UnlessKept released([&, id = facts.id] { group->connection->session->Release(id); });
     auto made = MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
     // A world's new group stands for the job: closing the old one does not leave it.
-    made->is_world = IsWorld(*group);
     *rest = Open(std::move(made));
     released.Keep();
     const std::lock_guard lock(group->connection->mutex);
-    group->is_world = false;
+    (*rest)->is_world = std::exchange(group->is_world, false);
     return TellFine(error);
   });
 }

@@ -4,28 +4,25 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::cluster {
-
 void FormingWorlds::Add(std::uint64_t group, const std::string& name,
                         const std::vector<FormedMember>& members, std::uint64_t now_ns) {
   World world;
   world.name = name;
-  world.coordinator = members[0].node;
-  world.way_deadline_ns = now_ns + std::min(timeouts_.way_ns, kNever - 1 - now_ns);
-  world.join_deadline_ns = now_ns + std::min(timeouts_.join_ns, kNever - 1 - now_ns);
+  world.members = members;
+  world.way_deadline_ns = now_ns + std::min(way_timeout_ns_, kNever - 1 - now_ns);
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
-    const FormedMember& member = members[rank];
-    if (member.node == self_) continue;
-    if (std::ranges::find(world.nodes, member.node) != world.nodes.end()) {
-      continue;
-    }
-    world.nodes.push_back(member.node);
-    const Awaited awaited{member.node, member.node_name, rank};
-    if (world.coordinator == self_) world.not_joined.push_back(awaited);
-    if (!port_.IsReachable(member.node)) world.wayless.push_back(awaited);
+    const NodeId& node = members[rank].node;
+    if (members[rank].deadline_ns < members[world.first_late].deadline_ns) world.first_late = rank;
+    const bool is_known = std::ranges::any_of(
+        world.nodes, [&](std::uint32_t first) { return members[first].node == node; });
+    if (node == self_ || is_known) continue;
+    world.nodes.push_back(rank);
+    if (world.coordinator() == self_) world.not_joined.push_back(rank);
+    if (!port_.IsReachable(node)) world.wayless.push_back(rank);
   }
-  world.coordinator_name = members[0].node_name;
   const auto [added, is_new] = worlds_.insert_or_assign(group, std::move(world));
   if (added->second.wayless.empty()) Advance(added);
 }
@@ -41,27 +38,27 @@ void FormingWorlds::OnLeft(std::uint64_t group, std::uint32_t rank) {
   port_.FailGroup(group, failure);
 }
 
+bool FormingWorlds::World::Strike(const NodeId& node, std::vector<std::uint32_t>& awaited) const {
+  return std::erase_if(awaited, [&](std::uint32_t rank) { return members[rank].node == node; }) > 0;
+}
+
 void FormingWorlds::OnNodeUp(const NodeId& node) {
   for (auto world = worlds_.begin(); world != worlds_.end();) {
     const auto current = world++;  // It may be finished.
-    const std::size_t come = std::erase_if(
-        current->second.wayless, [&node](const Awaited& awaited) { return awaited.node == node; });
-    if (come > 0 && current->second.wayless.empty()) Advance(current);
+    if (current->second.Strike(node, current->second.wayless)) Advance(current);
   }
 }
 
 void FormingWorlds::OnJoined(const NodeId& node, std::uint64_t group) {
   const auto found = worlds_.find(group);
-  if (found == worlds_.end() || found->second.coordinator != self_) return;
-  const std::size_t joined = std::erase_if(
-      found->second.not_joined, [&node](const Awaited& awaited) { return awaited.node == node; });
-  if (joined > 0) Advance(found);
+  if (found == worlds_.end() || found->second.coordinator() != self_) return;
+  if (found->second.Strike(node, found->second.not_joined)) Advance(found);
 }
 
 void FormingWorlds::OnReady(const NodeId& node, std::uint64_t group) {
   const auto found = worlds_.find(group);
   // Not before this node has joined: no well-behaved coordinator says so.
-  if (found == worlds_.end() || node == self_ || found->second.coordinator != node ||
+  if (found == worlds_.end() || node == self_ || found->second.coordinator() != node ||
       !found->second.wayless.empty()) {
     return;
   }
@@ -71,9 +68,13 @@ void FormingWorlds::OnReady(const NodeId& node, std::uint64_t group) {
 void FormingWorlds::Advance(Worlds::iterator world) {
   const World& found = world->second;
   if (!found.wayless.empty()) return;
-  if (found.coordinator != self_) return SendStep(found.coordinator, world->first, /*ready=*/false);
+  if (found.coordinator() != self_) {
+    return SendStep(found.coordinator(), world->first, /*ready=*/false);
+  }
   if (!found.not_joined.empty()) return;
-  for (const NodeId& node : found.nodes) SendStep(node, world->first, /*ready=*/true);
+  for (const std::uint32_t rank : found.nodes) {
+    SendStep(found.members[rank].node, world->first, /*ready=*/true);
+  }
   Finish(world);
 }
 
@@ -93,62 +94,65 @@ void FormingWorlds::SendStep(const NodeId& node, std::uint64_t group, bool ready
   port_.SendToNode(node, message);
 }
 
-Failure FormingWorlds::NoWay(const World& world) const {
-  const Awaited& first = world.wayless.front();
-  return {
-      FailureCode::kUnavailable, static_cast<std::int32_t>(first.rank),
-      absl::StrCat("node ", self_name_, " has found no way to node ", first.name, ", where rank ",
-                   first.rank, " is, within ", static_cast<double>(timeouts_.way_ns) / 1e9,
-                   " s: connect the two, directly or through other nodes (peers { connect } "
-                   "in the configuration)")};
+std::string FormingWorlds::Remove(std::uint64_t group) {
+  const auto removed = worlds_.extract(group);
+  if (removed.empty() || removed.mapped().not_joined.empty()) return {};
+  return absl::StrCat("; ", DescribeMissing(removed.mapped()));
 }
 
 // Only the node of rank 0 knows who has joined.
-Failure FormingWorlds::NotJoined(const World& world) const {
-  const std::string within =
-      absl::StrCat(" within ", static_cast<double>(timeouts_.join_ns) / 1e9, " s: look at ");
-  if (world.coordinator != self_) {
-    return {FailureCode::kUnavailable, 0,
-            absl::StrCat("node ", world.coordinator_name,
-                         ", where rank 0 is, has not said that "
-                         "every node has joined group ",
-                         world.name, within, "its daemon (mlxcommctl status)")};
+std::string FormingWorlds::DescribeMissing(const World& world) {
+  std::vector<std::string> nodes;
+  for (const std::uint32_t rank : world.not_joined) {
+    nodes.push_back(absl::StrCat("node ", world.members[rank].node_name, " (rank ", rank, ")"));
   }
-  constexpr std::size_t kNamed = 16;
-  std::string nodes;
-  for (std::size_t i = 0; i < std::min(world.not_joined.size(), kNamed); ++i) {
-    absl::StrAppend(&nodes, nodes.empty() ? "" : ", ", world.not_joined[i].name, " (rank ",
-                    world.not_joined[i].rank, ")");
+  return absl::StrCat("still to join: ", ShortList(nodes, ", ", 300),
+                      ". Look at their daemons (mlxcommctl status)");
+}
+
+Failure FormingWorlds::Unready(const World& world, FailureCode code, std::uint64_t after_ns) const {
+  const std::vector<std::uint32_t>& awaited =
+      world.wayless.empty() ? world.not_joined : world.wayless;
+  const std::uint32_t rank = awaited.empty() ? 0 : awaited.front();
+  const std::string& node = world.members[rank].node_name;
+  std::string what = DescribeMissing(world);
+  if (!world.wayless.empty()) {
+    what = absl::StrCat("node ", self_name_, " has found no way to node ", node, ", where rank ",
+                        rank, " is: connect the two, directly or through other nodes (peers { ",
+                        "connect } in the configuration)");
+  } else if (awaited.empty()) {
+    what = absl::StrCat("node ", node, ", where rank 0 is, has not said that all nodes have ",
+                        "joined: the errors of its ranks name the missing ones");
   }
-  if (world.not_joined.size() > kNamed) {
-    absl::StrAppend(&nodes, " and ", world.not_joined.size() - kNamed, " more");
-  }
-  const bool one = world.not_joined.size() == 1;
-  return {FailureCode::kUnavailable, static_cast<std::int32_t>(world.not_joined.front().rank),
-          absl::StrCat(one ? "node " : "nodes ", nodes, one ? " has" : " have",
-                       " not joined group ", world.name, within,
-                       one ? "its daemon" : "their daemons", " (mlxcommctl status)")};
+  const double seconds = static_cast<double>(after_ns) / 1e9;
+  return {code, static_cast<std::int32_t>(rank),
+          absl::StrCat("job ", world.name, ": after ", seconds, " s ", what)};
+}
+
+// Until the first local process gives up, or a way is not waited for any more.
+std::uint64_t FormingWorlds::DeadlineOf(const World& world) {
+  const std::uint64_t way_ns = world.wayless.empty() ? kNever : world.way_deadline_ns;
+  return std::min(world.members[world.first_late].deadline_ns, way_ns);
 }
 
 void FormingWorlds::OnTime(std::uint64_t now_ns) {
-  for (auto world = worlds_.begin(); world != worlds_.end();) {
-    const auto current = world++;
-    const World& forming = current->second;
-    const bool no_way = !forming.wayless.empty() && forming.way_deadline_ns <= now_ns;
-    if (!no_way && forming.join_deadline_ns > now_ns) continue;
-    const Failure failure = no_way ? NoWay(forming) : NotJoined(forming);
-    const std::uint64_t group = current->first;
-    worlds_.erase(current);
-    port_.FailGroup(group, failure);
+  const auto is_due = [now_ns](const auto& entry) { return DeadlineOf(entry.second) <= now_ns; };
+  for (auto due = std::ranges::find_if(worlds_, is_due); due != worlds_.end();
+       due = std::ranges::find_if(worlds_, is_due)) {
+    const auto over = worlds_.extract(due);  // It may be removed meanwhile.
+    const World& world = over.mapped();
+    const FormedMember& late = world.members[world.first_late];
+    if (late.deadline_ns <= now_ns) {
+      port_.OnLate(late.session, Unready(world, FailureCode::kDeadlineExceeded, late.timeout_ns));
+    } else {
+      port_.FailGroup(over.key(), Unready(world, FailureCode::kUnavailable, way_timeout_ns_));
+    }
   }
 }
 
 std::uint64_t FormingWorlds::NextDeadline() const {
   std::uint64_t next = kNever;
-  for (const auto& [group, world] : worlds_) {
-    if (!world.wayless.empty()) next = std::min(next, world.way_deadline_ns);
-    next = std::min(next, world.join_deadline_ns);
-  }
+  for (const auto& [group, world] : worlds_) next = std::min(next, DeadlineOf(world));
   return next;
 }
 

@@ -3,7 +3,7 @@
 //   WorldFormed ─▶ the group exists here ─there is a route to each of its nodes─▶ WorldJoined
 //        ─rank 0's node has heard it from all, and has its own routes─▶ WorldReady ─▶ processes begin
 //
-// No process begins before the world exists everywhere; see README.md, FormingWorlds.
+// No process begins before the world exists everywhere, or waits beyond its own deadline; see README.md.
 //
 // Sans-I/O: calls in, calls of the FormingWorldsPort out; time is an argument. Owner: Jobs. Thread: the
 // loop's. Memory: an entry for each world that is forming, with its nodes; at most as many as groups.
@@ -21,33 +21,35 @@
 
 namespace mlxcomm::cluster {
 
-// None of these calls may call back.
+// None of these calls may call back, except that OnLate may remove the group.
 class FormingWorldsPort : public Peers {
  public:
   // Fails it here and on the other nodes.
   virtual void FailGroup(std::uint64_t group, const Failure& failure) = 0;
   // Its local processes may begin.
   virtual void OnWorldReady(std::uint64_t group) = 0;
+  // This process has waited until its deadline, and leaves the group.
+  virtual void OnLate(std::uint64_t session, const Failure& failure) = 0;
 };
 
 class FormingWorlds {
  public:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-  struct Timeouts {
-    std::uint64_t way_ns = 5'000'000'000;
-    std::uint64_t join_ns = 300'000'000'000;
-  };
-
-  FormingWorlds(const NodeId& self, std::string self_name, const Timeouts& timeouts,
+  // How long a route to a node is waited for.
+  FormingWorlds(const NodeId& self, std::string self_name, std::uint64_t way_timeout_ns,
                 FormingWorldsPort& port)
-      : self_(self), self_name_(std::move(self_name)), timeouts_(timeouts), port_(port) {}
+      : self_(self),
+        self_name_(std::move(self_name)),
+        way_timeout_ns_(way_timeout_ns),
+        port_(port) {}
 
   // The group has been made here. In order of rank.
   void Add(std::uint64_t group, const std::string& name, const std::vector<FormedMember>& members,
            std::uint64_t now_ns);
-  // It has failed, or is no more on this node: nothing follows.
-  void Remove(std::uint64_t group) { worlds_.erase(group); }
+  // It has failed, or is no more on this node: nothing follows. Returns which nodes had not joined, as
+  // far as this one knows.
+  std::string Remove(std::uint64_t group);
   // A local rank has left the group in order.
   void OnLeft(std::uint64_t group, std::uint32_t rank);
 
@@ -60,20 +62,18 @@ class FormingWorlds {
   std::size_t world_count() const { return worlds_.size(); }
 
  private:
-  struct Awaited {
-    NodeId node;
-    std::string name;
-    std::uint32_t rank = 0;  // The first there.
-  };
   struct World {
     std::string name;
-    NodeId coordinator;  // The node of rank 0.
-    std::string coordinator_name;
-    std::vector<NodeId> nodes;        // All but this.
-    std::vector<Awaited> wayless;     // Nodes to which there is no way yet.
-    std::vector<Awaited> not_joined;  // Coordinator.
+    std::vector<FormedMember> members;  // By rank.
     std::uint64_t way_deadline_ns = 0;
-    std::uint64_t join_deadline_ns = 0;
+    std::uint32_t first_late = 0;           // The local rank whose deadline comes first.
+    std::vector<std::uint32_t> nodes;       // All but this: the first rank of each, here and below.
+    std::vector<std::uint32_t> wayless;     // Those to which there is no way yet.
+    std::vector<std::uint32_t> not_joined;  // Coordinator.
+
+    const NodeId& coordinator() const { return members[0].node; }  // The node of rank 0.
+    // True: the node was among them.
+    bool Strike(const NodeId& node, std::vector<std::uint32_t>& awaited) const;
   };
   using Worlds = std::map<std::uint64_t, World>;  // By group.
 
@@ -81,12 +81,14 @@ class FormingWorlds {
   // After the last way has come, or the last node has joined.
   void Advance(Worlds::iterator world);
   void Finish(Worlds::iterator world);
-  Failure NoWay(const World& world) const;
-  Failure NotJoined(const World& world) const;
+  static std::uint64_t DeadlineOf(const World& world);
+  static std::string DescribeMissing(const World& world);
+  // What keeps it from being ready.
+  Failure Unready(const World& world, FailureCode code, std::uint64_t after_ns) const;
 
   NodeId self_;
   std::string self_name_;
-  Timeouts timeouts_;
+  std::uint64_t way_timeout_ns_;
   FormingWorldsPort& port_;
   Worlds worlds_;
 };

@@ -307,7 +307,8 @@ void Rendezvous::FormIfComplete(const JobId& id) {
     member.set_node_name(NodeName(waiting.node));
     member.set_pid(waiting.claim.pid());
     member.set_attempt(waiting.claim.attempt());
-    members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid(), waiting.session});
+    members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid(), waiting.session,
+                       waiting.deadline_ns, waiting.timeout_ns});
     if (waiting.node == self_) {
       running_[{id, key.first}] = {waiting.session, waiting.claim.pid(), waiting.claim.attempt(),
                                    group};
@@ -413,6 +414,8 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
     if (member.session == 0) continue;
     const Waiting& waiting = jobs_.at(id).at({rank, self_});
     member.pid = waiting.claim.pid();
+    member.deadline_ns = waiting.deadline_ns;
+    member.timeout_ns = waiting.timeout_ns;
     running_[{id, rank}] = {member.session, member.pid, waiting.claim.attempt(), formed.group()};
     WithdrawFromOthers(formed, rank);
   }
@@ -479,21 +482,17 @@ void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) 
 // Empty: nobody.
 std::string Rendezvous::DescribeMissing(const JobId& id, const Job& job, std::uint32_t size,
                                         bool have_left) const {
-  constexpr std::size_t kNamed = 16;
-  std::string text;
-  std::size_t missing = 0;
+  std::vector<std::string> missing;
   auto next = job.begin();
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     const bool is_there = next != job.end() && next->first.first == rank;
     while (next != job.end() && next->first.first == rank) ++next;
     const auto left = left_.find(id);
     const bool has_left = left != left_.end() && left->second.contains(rank);
-    if (is_there || has_left != have_left) continue;
-    if (missing++ < kNamed) absl::StrAppend(&text, text.empty() ? "" : ", ", rank);
+    if (!is_there && has_left == have_left) missing.push_back(absl::StrCat(rank));
   }
-  if (missing == 0) return {};
-  if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
-  return absl::StrCat(missing == 1 ? "rank " : "ranks ", text);
+  if (missing.empty()) return {};
+  return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", ShortList(missing, ", ", 80));
 }
 
 // Jobs of one user and launcher, of which each lacks what the others have: the variables from which their

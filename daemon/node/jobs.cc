@@ -97,14 +97,20 @@ void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || found->second.attaching == nullptr) return;
   if (found->second.attach_call != call) return;  // It has been answered.
+  OnLate(session, {FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+}
+
+void Jobs::OnLate(SessionId session, const Failure& failure) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return;
   // Taken out first: what follows may end the session itself.
   const auto attaching = std::exchange(found->second.attaching, nullptr);
   rendezvous_.Leave(session);
   meetings_.CloseAllOf(session);
   // Its world may have formed before the ranks know of it: others would wait for it there.
-  OnGroupsLeft(session, membership_.OnSessionEnded(session, "it gave up while the job was forming",
-                                                   now_ns_));
-  attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+  const std::string why = "it gave up while the job was forming: " + failure.message;
+  OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
+  if (attaching != nullptr) attaching->Fail(failure);
 }
 
 void Jobs::OnAttachRefused(SessionId session, const Failure& failure) {
@@ -520,10 +526,12 @@ void Jobs::RefuseFailedWorlds() {
     const auto& [group, forming] = entry;
     const collective::Group* const made = collectives_.Find(group);
     if (made != nullptr && !made->has_verdict()) return false;
-    forming_worlds_.Remove(group);
-    AnswerForming(forming, made != nullptr ? made->failure()
-                                           : Failure{FailureCode::kRankLost, kNoRank,
-                                                     "a rank left while the job was forming"});
+    Failure failure = made != nullptr ? made->failure()
+                                      : Failure{FailureCode::kRankLost, kNoRank,
+                                                "a rank left while the job was forming"};
+    // A rank that gave up waiting for these did not know them.
+    absl::StrAppend(&failure.message, forming_worlds_.Remove(group));
+    AnswerForming(forming, failure);
     return true;
   });
 }

@@ -61,8 +61,8 @@ class Jobs final : private cluster::RendezvousPort,
         now_ns_(now_ns),
         rendezvous_(options.fabric.self.id, options.fabric.self.name,
                     options.fabric.self.incarnation, *this),
-        forming_worlds_(options.fabric.self.id, options.fabric.self.name,
-                        {options.way_timeout_ns, options.rendezvous_timeout_ns}, *this),
+        forming_worlds_(options.fabric.self.id, options.fabric.self.name, options.way_timeout_ns,
+                        *this),
         shrink_(options.fabric.self.id, *this) {}
 
   void OnSessionOpened(SessionId session, const Process& process) {
@@ -161,6 +161,7 @@ class Jobs final : private cluster::RendezvousPort,
   void OnAttachRefused(SessionId session, const Failure& failure) override;
   // FormingWorldsPort, and FailGroup of ShrinkPort
   void OnWorldReady(std::uint64_t group) override;
+  void OnLate(SessionId session, const Failure& failure) override;
   void FailGroup(std::uint64_t group, const Failure& failure) override;
   // ShrinkPort
   bool Look(std::uint64_t group, cluster::GroupView& view) override;

@@ -37,8 +37,7 @@ class Cluster {
     Node(Cluster& cluster, int number)
         : owner(cluster),
           index(number),
-          worlds(Id(number), "node-" + std::to_string(number), {5 * kSecondNs, 300 * kSecondNs},
-                 *this) {}
+          worlds(Id(number), "node-" + std::to_string(number), 5 * kSecondNs, *this) {}
     void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
       const int other = to.bytes[0] - 1;
       if (owner.Linked(index, other)) owner.wires[{index, other}].push_back(message);
@@ -57,6 +56,13 @@ class Cluster {
         if (other != index) SendToNode(Id(other), message);
       }
     }
+    // Its group loses the rank.
+    void OnLate(std::uint64_t session, const Failure& cause) override {
+      EXPECT_EQ(session, SessionOf(index));
+      worlds.Remove(kGroup);
+      late = cause;
+      FailGroup(kGroup, {FailureCode::kRankLost, index, "it gave up"});
+    }
     void OnWorldReady(std::uint64_t group) override {
       EXPECT_EQ(group, kGroup);
       ++begun;
@@ -67,15 +73,17 @@ class Cluster {
     FormingWorlds worlds;
     bool formed = false;
     Failure failure;
+    Failure late;  // What its rank got, which gave up.
     int begun = 0;
   };
 
   explicit Cluster(int count) {
     for (int i = 0; i < count; ++i) {
       nodes.push_back(std::make_unique<Node>(*this, i));
-      members.push_back({Id(i), "node-" + std::to_string(i), 100, 0});
+      members.push_back({Id(i), "node-" + std::to_string(i), 100, 0, FormingWorlds::kNever, 0});
     }
   }
+  static std::uint64_t SessionOf(int node) { return 10 + static_cast<std::uint64_t>(node); }
   static std::pair<int, int> Cable(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
   bool Linked(int a, int b) const { return links.contains(Cable(a, b)); }
   void Link(int a, int b) {
@@ -102,7 +110,12 @@ class Cluster {
   }
   void Make(int node) {
     at(node).formed = true;
-    at(node).worlds.Add(kGroup, "train", members, now_ns);
+    std::vector<FormedMember> as_seen = members;
+    FormedMember& own = as_seen[static_cast<std::size_t>(node)];
+    own.session = SessionOf(node);
+    own.timeout_ns = timeouts_ns.contains(node) ? timeouts_ns[node] : 300 * kSecondNs;
+    own.deadline_ns = now_ns + own.timeout_ns;
+    at(node).worlds.Add(kGroup, "train", as_seen, now_ns);
   }
   void Deliver(int from, int to) {
     std::deque<v1::PeerMessage>& wire = wires[{from, to}];
@@ -161,6 +174,7 @@ class Cluster {
 
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<FormedMember> members;
+  std::map<int, std::uint64_t> timeouts_ns;  // Of nodes' ranks; else 300 s.
   std::set<std::pair<int, int>> links;
   std::map<std::pair<int, int>, std::deque<v1::PeerMessage>> wires;
   std::uint64_t now_ns = 1'000;
@@ -201,7 +215,7 @@ TEST(FormingWorlds, WayThatNeverComesFailsItEverywhereAndIsNamed) {
   EXPECT_EQ(c.at(1).failure.rank, 3);
   EXPECT_THAT(
       c.at(1).failure.message,
-      HasSubstr("node node-1 has found no way to node node-3, where rank 3 is, within 5 s"));
+      HasSubstr("after 5 s node node-1 has found no way to node node-3, where rank 3 is: connect"));
   c.Link(1, 3);  // Too late: no effect.
   c.Run();
   c.ExpectAllFailed(FailureCode::kUnavailable);
@@ -252,19 +266,60 @@ TEST(FormingWorlds, FailedOneIsForgottenAndLateWordsAreIgnored) {
   for (const auto& node : c.nodes) EXPECT_EQ(node->begun, 0);
 }
 
-// Why: one of eight daemons hangs; people must learn which.
-TEST(FormingWorlds, NodeThatNeverJoinsFailsItInTheEndAndIsNamed) {
+// Why: one of eight daemons hangs; people must learn which, and when they said.
+TEST(FormingWorlds, NodeThatNeverJoinsFailsItAtTheFirstDeadlineOfARankAndIsNamed) {
+  Cluster c(3);
+  c.LinkAllBut({});
+  c.timeouts_ns = {{0, 3 * kSecondNs}, {1, 4 * kSecondNs}};
+  c.Form();
+  c.wires[{0, 2}].clear();
+  c.Run();
+  c.at(2).formed = true;  // It gets the group in another way, for what follows.
+  EXPECT_EQ(c.at(0).worlds.NextDeadline(), c.now_ns + 3 * kSecondNs);
+  c.Wait(3 * kSecondNs - 1);
+  EXPECT_TRUE(c.at(0).late.ok());
+  c.Wait(1);
+  c.ExpectAllFailed(FailureCode::kRankLost);
+  EXPECT_EQ(c.at(0).late.code, FailureCode::kDeadlineExceeded);
+  EXPECT_EQ(c.at(0).late.rank, 2);
+  EXPECT_EQ(c.at(0).late.message,
+            "job train: after 3 s still to join: node node-2 (rank 2). Look at their daemons "
+            "(mlxcommctl status)");
+  EXPECT_TRUE(c.at(1).late.ok()) << "its deadline comes later";
+}
+
+TEST(FormingWorlds, RankIsLateWhereTheNodeOfRankZeroSaysNothing) {
+  Cluster c(2);
+  c.LinkAllBut({});
+  c.timeouts_ns = {{1, 3 * kSecondNs}};
+  c.Form();
+  c.Deliver(0, 1);
+  c.wires.clear();
+  c.Wait(3 * kSecondNs);
+  EXPECT_EQ(c.at(1).late.code, FailureCode::kDeadlineExceeded);
+  EXPECT_EQ(c.at(1).late.rank, 0);
+  EXPECT_THAT(c.at(1).late.message, HasSubstr("after 3 s node node-0, where rank 0 is, has not"));
+}
+
+// Why: the rank that gives up first may be on a node that does not know whom it waits for.
+TEST(FormingWorlds, NodeOfRankZeroKnowsWhoWasMissingWhenAnotherRankGivesUp) {
   Cluster c(3);
   c.LinkAllBut({});
   c.Form();
   c.wires[{0, 2}].clear();
   c.Run();
-  c.at(2).formed = true;  // It gets the group in another way, for what follows.
-  c.Wait(300 * kSecondNs);
-  c.ExpectAllFailed(FailureCode::kUnavailable);
-  EXPECT_THAT(c.at(0).failure.message,
-              HasSubstr("node node-2 (rank 2) has not joined group train within 300 s"));
-  EXPECT_EQ(c.at(0).failure.rank, 2);
+  EXPECT_THAT(c.at(0).worlds.Remove(kGroup), HasSubstr("; still to join: node node-2 (rank 2)"));
+  EXPECT_EQ(c.at(1).worlds.Remove(kGroup), "");
+}
+
+// Why: the wait for a way may be longer than a rank wants to wait.
+TEST(FormingWorlds, RankIsLateWhileItsNodeLooksForAWay) {
+  Cluster c(2);
+  c.timeouts_ns = {{0, 3 * kSecondNs}};
+  c.Form();
+  c.Wait(3 * kSecondNs);
+  EXPECT_EQ(c.at(0).late.code, FailureCode::kDeadlineExceeded);
+  EXPECT_THAT(c.at(0).late.message, HasSubstr("after 3 s node node-0 has found no way to node"));
 }
 
 // Messages that no well-behaved node sends.
