@@ -178,10 +178,8 @@ void Connection::Release(std::uint64_t group) {
 void Connection::Leave(const char* why) {
   attach_->detach(attachment_, why);
   const std::lock_guard lock(mutex_);
-  std::vector<std::uint64_t> groups;
-  for (const auto& [group, calls] : calls_) groups.push_back(group);
-  for (const auto& [group, page] : pages_) groups.push_back(group);
-  for (const std::uint64_t group : groups) ForgetGroup(group);
+  while (!calls_.empty()) ForgetGroup(calls_.begin()->first);
+  while (!pages_.empty()) ForgetGroup(pages_.begin()->first);
 }
 
 Failure Connection::Lost() const {
@@ -251,8 +249,7 @@ std::optional<Connection::Outcome> Connection::CarryOut(queue::SubmissionEntry& 
                                                         std::span<const std::uint64_t> counts,
                                                         std::uint64_t timeout_ns) {
   std::uint64_t ticket = 0;
-  if (Refusal refusal =
-          SubmitAll(entry, caller, extent, counts, timeout_ns, /*waits=*/true, ticket)) {
+  if (Refusal refusal = Submit(entry, caller, extent, counts, timeout_ns, /*waits=*/true, ticket)) {
     const bool lost = refusal->code == FailureCode::kDaemonLost;
     return Outcome{*std::move(refusal), lost};
   }
@@ -273,9 +270,9 @@ void Connection::GiveUp(std::uint64_t ticket) {
   if (pending->outcome.has_value()) pending_.Erase(ticket);
 }
 
-Refusal Connection::SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
-                              std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
-                              bool waits, std::uint64_t& ticket) {
+Refusal Connection::Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
+                           std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
+                           bool waits, std::uint64_t& ticket) {
   if (counts.empty()) return SubmitEntry(entry, caller, extent, false, timeout_ns, waits, ticket);
   const auto table = Allocate(counts.size_bytes());
   if (!table.has_value()) {
@@ -327,7 +324,7 @@ Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   called.began_ns = now;
   called.ask_ns =
       now + (IsPointToPoint(called.kind) ? kAskCircleNs : kTellAfterNs - kAskCircleAgainNs);
-  called.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
+  called.overdue_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kOverdueAfterNs;
   called.due_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns;
   const bool on_page = NumberCollective(entry, caller, extent, now, called) == meeting::Way::kPage;
   const ArenaAllocator::Pins pinned = called.pins;

@@ -58,8 +58,8 @@ struct GroupFacts {
 // Failure takes many times as long to return.
 using Refusal = std::optional<Failure>;
 
-// How long a daemon may take to answer beyond an operation's own deadline, which it keeps.
-inline constexpr std::uint64_t kAnswerMarginNs = 10'000'000'000;
+// The daemon keeps an operation's deadline. So long after it, it is asked why the end has not come.
+inline constexpr std::uint64_t kOverdueAfterNs = 8'000'000'000;
 // When a wait is reported on standard error, first and again.
 inline constexpr std::uint64_t kTellAfterNs = 10'000'000'000;
 inline constexpr std::uint64_t kTellAgainNs = 60'000'000'000;
@@ -123,12 +123,11 @@ class Connection {
   };
   // Fills in the ticket, here and in the entry, and where a table of counts lies.
   // RESOURCE_EXHAUSTED: too many in flight, or no room for the table. INVALID_ARGUMENT: not memory
-  // of one buffer.
+  // of one buffer. `waits`: the caller will wait for it, so the other ranks are looked for at once. A
+  // ticket of 0: they have met, and it has ended.
   Refusal Submit(queue::SubmissionEntry& entry, Caller caller, Extent extent,
-                 std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
-                 std::uint64_t& ticket) {
-    return SubmitAll(entry, caller, extent, counts, timeout_ns, /*waits=*/false, ticket);
-  }
+                 std::span<const std::uint64_t> counts, std::uint64_t timeout_ns, bool waits,
+                 std::uint64_t& ticket);
   // As Submit and Wait; nullopt: all ranks have met at once, and no other thread saw the operation.
   std::optional<Outcome> CarryOut(queue::SubmissionEntry& entry, Caller caller, Extent extent,
                                   std::span<const std::uint64_t> counts, std::uint64_t timeout_ns);
@@ -155,9 +154,9 @@ class Connection {
   struct Pending {
     std::uint64_t group = 0;
     OperationKind kind = OperationKind::kBarrier;
-    ArenaAllocator::Pins pins;      // Its input, its output and its table of counts.
-    std::uint64_t bytes = 0;        // Read and written.
-    std::uint64_t deadline_ns = 0;  // When it is overdue without an answer.
+    ArenaAllocator::Pins pins;     // Its input, its output and its table of counts.
+    std::uint64_t bytes = 0;       // Read and written.
+    std::uint64_t overdue_ns = 0;  // When the daemon is asked why it has not ended.
     std::uint64_t began_ns = 0;
     std::uint64_t ask_ns = 0;  // When to ask the daemon whom it waits for; kNeverAsk: it goes on.
     std::uint64_t due_ns = 0;  // Its own deadline, which the daemon keeps unless it is on a page.
@@ -181,11 +180,6 @@ class Connection {
   explicit Connection(mlxcomm_interrupt interrupt);
   Failure Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed);
   Failure Map(queue::Dialed& dialed);
-  // `waits`: the caller will wait for it, so the other ranks are looked for at once. A ticket of 0:
-  // they have met, and it has ended.
-  Refusal SubmitAll(queue::SubmissionEntry& entry, Caller caller, Extent extent,
-                    std::span<const std::uint64_t> counts, std::uint64_t timeout_ns, bool waits,
-                    std::uint64_t& ticket);
   Refusal SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Extent extent, bool has_table,
                       std::uint64_t timeout_ns, bool waits, std::uint64_t& ticket);
   void GiveUp(std::uint64_t ticket);
@@ -214,10 +208,12 @@ class Connection {
   void WaitOnPage(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
                   std::uint64_t began, std::uint64_t until_ns);
   void AskToClose(std::unique_lock<std::mutex>& lock, std::uint64_t group);
-  enum class Awaited : std::uint8_t { kEnded, kTimeout, kOverdue, kInterrupted, kUnknown };
-  // kOverdue: its answer should have come long ago; it is still in flight.
+  enum class Awaited : std::uint8_t { kEnded, kOverdue, kInterrupted, kUnknown };
+  // kOverdue: it is still in flight at until_ns, or, where that is kNoEnd, long after its deadline. Only
+  // without an end is the wait reported, and interrupted.
+  static constexpr std::uint64_t kNoEnd = UINT64_MAX;
   Awaited Await(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
-                std::uint64_t until_ns, bool interruptible, Outcome& outcome);
+                std::uint64_t until_ns, Outcome& outcome);
   Outcome EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket);
   // Called with mutex_ held.
   Pending* Find(std::uint64_t group, std::uint64_t ticket);

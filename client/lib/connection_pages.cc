@@ -17,8 +17,6 @@ constexpr std::uint64_t kHearDoorbellNs = 10'000'000;
 // How long a thread sleeps for which another one, or the daemon, does something.
 constexpr std::uint64_t kLookAgainNs = 50'000'000;
 constexpr std::size_t kPagesMax = 1024;
-// How long the daemon has, at least, for what it has taken over from a page.
-constexpr std::uint64_t kDaemonsDeadlineNs = 10'000'000'000;
 
 }  // namespace
 
@@ -160,10 +158,6 @@ void Connection::EndOnPage(Pending& pending, meeting::Progress progress, std::ui
     pending.outcome = Outcome{};
   } else if (progress == meeting::Progress::kMet || progress == meeting::Progress::kAdopted) {
     pending.meeting->End(pending.met, 0);
-    // Its deadline is the daemon's from now on.
-    if (pending.deadline_ns != UINT64_MAX) {
-      pending.deadline_ns = std::max(pending.deadline_ns, now + kDaemonsDeadlineNs);
-    }
   } else {
     return;
   }

@@ -18,9 +18,10 @@ constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kLookUpNs = 50 * kMs;
 // How long a thread that gives up an operation waits for the daemon to confirm it.
 constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
+// How long the daemon has to answer that an operation is overdue, and then to end it.
 constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
-// How long the daemon has to say whom a wait is for.
+// How long the daemon has to say whom a wait is for, once that is to be reported.
 constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
 // Operations that read and write at most these are small, and middling.
 constexpr std::uint64_t kSmallBytes = 256 * 1024;
@@ -116,10 +117,15 @@ void Connection::GoOn(std::uint64_t group, std::uint64_t ticket) {
 // operation that has ended there, without a completion here, is waited for only as long as usual.
 void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                              std::uint64_t ticket, std::uint64_t waited_ns) {
+  const std::uint64_t now = NowNs();
+  const Pending& asked = *Find(group, ticket);
+  const std::uint64_t patient_ns = std::max(now, asked.began_ns + kTellAfterNs) + kAskPatienceNs;
+  const std::uint64_t until_ns =
+      std::min(patient_ns - kOverduePatienceNs, asked.overdue_ns) + kOverduePatienceNs;
   lock.unlock();
   std::array<char, 600> text{};
   int ended = 0;
-  const bool answered = attach_->awaited(attachment_, group, ticket, kAskPatienceNs, interrupt_,
+  const bool answered = attach_->awaited(attachment_, group, ticket, until_ns - now, interrupt_,
                                          text.data(), text.size(), &ended) != 0;
   const bool in_circle = ended == MLXCOMM_AWAITED_CIRCLE;
   if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kTellAfterNs)) {
@@ -141,12 +147,13 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   if (pending->meeting != nullptr && !pending->waits) {
     DecideOnPage(*pending);
   }
-  if (ended != 0) pending->deadline_ns = std::min(pending->deadline_ns, NowNs() + kAnswerMarginNs);
+  if (ended != 0) pending->overdue_ns = std::min(pending->overdue_ns, NowNs() + kOverdueAfterNs);
 }
 
 Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                                       std::uint64_t ticket, std::uint64_t until_ns,
-                                      bool interruptible, Outcome& outcome) {
+                                      Outcome& outcome) {
+  const bool has_end = until_ns != kNoEnd;
   Pending* pending = Find(group, ticket);
   if (pending == nullptr) return Awaited::kUnknown;
   if (pending->meeting != nullptr && !pending->waits) {
@@ -162,22 +169,20 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
   bool was_on_page = false;
   for (;; pending = Find(group, ticket), now = NowNs()) {
     if (pending == nullptr) return Awaited::kUnknown;
-    const std::uint64_t deadline_ns = pending->deadline_ns;
+    const std::uint64_t overdue_ns = has_end ? until_ns : pending->overdue_ns;
     if (TakeOutcome(ticket, outcome)) {
       if (!was_on_page) spin.Learn(now - began);
       return Awaited::kEnded;
     }
-    if (now >= until_ns) return Awaited::kTimeout;
-    // On a page nobody keeps its deadline: it is the daemon's first.
-    if (now >= deadline_ns && pending->meeting == nullptr) return Awaited::kOverdue;
-    const std::uint64_t ask_ns = interruptible ? pending->ask_ns : UINT64_MAX;
+    if (now >= overdue_ns) return Awaited::kOverdue;
+    const std::uint64_t ask_ns = has_end ? kNeverAsk : pending->ask_ns;
     if (now >= ask_ns) {
       const std::uint64_t waited_ns = now - pending->began_ns;
       pending->ask_ns = NextAsk(*pending, now);
       TellAwaited(lock, group, ticket, waited_ns);
       continue;
     }
-    const std::uint64_t sleep_until_ns = std::min({deadline_ns, until_ns, ask_ns});
+    const std::uint64_t sleep_until_ns = std::min(overdue_ns, ask_ns);
     if (pending->meeting != nullptr) {
       was_on_page = true;
       WaitOnPage(lock, group, ticket, now, sleep_until_ns);
@@ -191,7 +196,7 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
       ReadOrSleep(lock, sleep_until_ns);
     }
     pending = Find(group, ticket);
-    if (!interruptible || pending == nullptr || pending->outcome.has_value()) continue;
+    if (has_end || pending == nullptr || pending->outcome.has_value()) continue;
     lock.unlock();
     const bool interrupted = Interrupted();
     lock.lock();
@@ -209,11 +214,10 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
     found->began_ns = NowNs();
     found->ask_ns = found->began_ns + kAskCircleNs;
   }
-  switch (Await(lock, group, ticket, UINT64_MAX, true, outcome)) {
+  switch (Await(lock, group, ticket, kNoEnd, outcome)) {
     case Awaited::kEnded: return outcome;
     case Awaited::kInterrupted: break;
     case Awaited::kOverdue: return EndOverdue(lock, group, ticket);
-    case Awaited::kTimeout:
     case Awaited::kUnknown: return NotInFlight(ticket);
   }
   // Its buffers stay pinned until it has ended.
@@ -241,26 +245,37 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
           true};
 }
 
-// The daemon hangs; or it lives and has failed the operation, but something keeps its buffers: a
-// rail that is silent and not given up yet, or a driver that does not return. Then the rank's other
-// groups still work.
+// The daemon stands still, or did until now; or it lives and has failed the operation, but something keeps
+// its buffers: a rail that is silent and not given up yet, or a driver that does not return. Then the rank's
+// other groups still work.
 Connection::Outcome Connection::EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                                            std::uint64_t ticket) {
-  Pending& pending = *Find(group, ticket);
-  pending.abandoned = true;  // Its buffers stay pinned until it has ended.
-  const char* const kind = OperationKindName(pending.kind);
+  const std::string kind = OperationKindName(Find(group, ticket)->kind);
   lock.unlock();
   const bool lives = attach_->cancel(attachment_, group, ticket, kOverduePatienceNs) != 0;
   lock.lock();
-  if (!lives) {
-    LoseDaemon("it does not answer");
-    return {lost_, true};
+  Pending* const asked = Find(group, ticket);
+  if (asked == nullptr) return NotInFlight(ticket);
+  if (!lives && !asked->outcome.has_value()) LoseDaemon("it does not answer");
+  if (asked->meeting != nullptr && !asked->waits) DecideOnPage(*asked);
+  Outcome outcome;
+  const Awaited end = Await(lock, group, ticket, NowNs() + kOverduePatienceNs, outcome);
+  if (end == Awaited::kUnknown) return NotInFlight(ticket);
+  if (end == Awaited::kEnded) {
+    if (outcome.failure.code != FailureCode::kCancelled) return outcome;
+    // Nobody had failed it, so the daemon has just learned of it.
+    outcome.failure = {FailureCode::kDeadlineExceeded, kNoRank,
+                       kind +
+                           " was given up long after its deadline, for mlxcommd stood still "
+                           "meanwhile: its group has failed on all its ranks"};
+    return outcome;
   }
-  return {{FailureCode::kDeadlineExceeded, kNoRank,
-           std::string(kind) +
-               " did not end, and long after its deadline something still uses its buffers, though "
-               "mlxcommd lives: mlxcommctl doctor may say what. Its group has failed"},
-          true};
+  Find(group, ticket)->abandoned = true;  // Its buffers stay pinned until it has ended.
+  return {
+      {FailureCode::kDeadlineExceeded, kNoRank,
+       kind + " does not end, for something still uses its buffers, though mlxcommd lives and has "
+              "given it up: mlxcommctl doctor may say what. Its group has failed"},
+      true};
 }
 
 std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::uint64_t ticket) {
@@ -282,7 +297,7 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   if (TakeOutcome(ticket, outcome)) return outcome;
   if (const Pending* const left = Find(group, ticket); left == nullptr) {
     return NotInFlight(ticket);  // Another thread has got its outcome.
-  } else if (now >= left->deadline_ns && left->meeting == nullptr) {
+  } else if (now >= left->overdue_ns) {
     return EndOverdue(lock, group, ticket);
   }
   if (asks) TellAwaited(lock, group, ticket, waited_ns);
@@ -313,16 +328,13 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   lock.unlock();
   attach_->cancel(attachment_, group, ticket, std::min(timeout_ns, kCancelPatienceNs));
   lock.lock();
-  switch (Await(lock, group, ticket, until_ns, false, outcome)) {
-    case Awaited::kEnded: return ended();
-    case Awaited::kInterrupted:
-    case Awaited::kOverdue:
-    case Awaited::kTimeout: break;
-    case Awaited::kUnknown:
-      return {{FailureCode::kCancelled, kNoRank,
-               "ticket " + std::to_string(ticket) +
-                   " has ended: another thread that waited for it was told how"},
-              false};
+  const Awaited end = Await(lock, group, ticket, until_ns, outcome);
+  if (end == Awaited::kEnded) return ended();
+  if (end == Awaited::kUnknown) {
+    return {{FailureCode::kCancelled, kNoRank,
+             "ticket " + std::to_string(ticket) +
+                 " has ended: another thread that waited for it was told how"},
+            false};
   }
   return {
       {FailureCode::kDeadlineExceeded, kNoRank,

@@ -176,8 +176,9 @@ MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options);
 MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
                                             mlxcomm_place* place, mlxcomm_error* error);
 
-/* Joins `job` (1 to 200 bytes of UTF-8) as `rank` of `size` and waits until all ranks are
- * there. timeout_ns 0: the daemon's default (5 minutes). A connection joins one job. */
+/* Joins `job` (1 to 200 bytes of UTF-8) as `rank` of `size` and waits until all ranks are there. timeout_ns
+ * 0: the daemon's default (5 minutes). DEADLINE_EXCEEDED names whom it waited for; ten seconds later
+ * a daemon that stands still is lost (DAEMON_LOST). A connection joins one job. */
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error);
@@ -459,16 +460,17 @@ MLXCOMM_INLINE mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeo
 MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind,
                                          uint64_t bytes);
 
-/* Waits for the operation's end and returns its result. Each ticket is waited for once. Waits at
- * most ten seconds longer than the operation's deadline: then the daemon is asked, and is lost
- * (DAEMON_LOST) if it does not answer within two; if it does, something still uses the buffers,
- * and only the group has failed (DEADLINE_EXCEEDED). Interrupted, it returns CANCELLED within
- * 200 ms: the operation is given up as by mlxcomm_cancel. In both cases its buffers must not be
- * used any more (once freed, they are reused when nothing touches them). */
+/* Waits for the operation's end and returns its result. Each ticket is waited for once. The daemon
+ * keeps the operation's deadline; if it stands still, it is lost (DAEMON_LOST) ten seconds after that (two
+ * after this call, if that is later). Without a deadline it is asked after ten seconds, then every minute,
+ * and is lost if it does not answer within ten. Where it answers, but something still uses the buffers twelve
+ * seconds after the deadline, only the group has failed (DEADLINE_EXCEEDED). Interrupted, this
+ * returns CANCELLED within 200 ms: the operation is given up as by mlxcomm_cancel. In these cases its
+ * buffers must not be used any more (once freed, they are reused when nothing touches them). */
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error);
 /* Does not wait: *done is 1 once the operation has ended; then this returns its result, and the
- * ticket is used up. Also 1 with INVALID_ARGUMENT, for a ticket that is not in flight. From ten
- * seconds after the deadline it asks the daemon, as mlxcomm_wait does. */
+ * ticket is used up. Also 1 with INVALID_ARGUMENT, for a ticket that is not in flight. It asks the
+ * daemon when mlxcomm_wait would, and waits for the answer as that does. */
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error);
 /* Nobody waits for this operation for now: no line on standard error reports it as a wait, and its

@@ -263,7 +263,7 @@ Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticke
     return {};
   }
   Refusal refusal = session.Submit(prepared.entry, CallerOf(group), prepared.extent,
-                                   prepared.counts, prepared.timeout_ns, ticket);
+                                   prepared.counts, prepared.timeout_ns, /*waits=*/false, ticket);
   if (!refusal.has_value()) return {};
   if (refusal->code == FailureCode::kDaemonLost) Latch(group, *refusal);
   return *std::move(refusal);

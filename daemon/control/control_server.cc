@@ -56,8 +56,10 @@ class ControlCalls {
     ServeUnary(queue, service, &Service::RequestRelease, *this, &ControlCalls::Do<&Jobs::Release>);
     ServeUnary(queue, service, &Service::RequestShrink, *this,
                &ControlCalls::Wait<&Jobs::Shrink, &Jobs::CancelShrink>);
-    ServeUnary(queue, service, &Service::RequestCancel, *this, &ControlCalls::Cancel);
-    ServeUnary(queue, service, &Service::RequestAwaited, *this, &ControlCalls::Do<&Jobs::Awaited>);
+    ServeUnary(queue, service, &Service::RequestCancel, *this,
+               &ControlCalls::DoAfterSubmissions<&Jobs::Cancel>);
+    ServeUnary(queue, service, &Service::RequestAwaited, *this,
+               &ControlCalls::DoAfterSubmissions<&Jobs::Awaited>);
   }
 
  private:
@@ -88,14 +90,15 @@ class ControlCalls {
     });
   }
 
-  // Operations that it gives up may still be in the process's queue.
-  void Cancel(UnaryCall<v1::CancelRequest, v1::CancelReply>& call) {
+  // About an operation that may still be in the process's queue.
+  template <auto kCall, typename Request, typename Reply>
+  void DoAfterSubmissions(UnaryCall<Request, Reply>& call) {
     const auto who = IdentifyClient(call.context());
     if (!who) return call.Refuse(RefuseStranger());
     calls_.Ask(call.MakeAnswer(), [this, session = who->session, request = call.request()](
                                       node::Node& node, auto answer) {
       calls_.TakeSubmissions();
-      node.Call(&node::Jobs::Cancel, session, request, *answer);
+      node.Call(kCall, session, request, *answer);
     });
   }
 

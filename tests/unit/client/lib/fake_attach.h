@@ -49,8 +49,9 @@ struct FakeAttach {
   std::function<Answer(const SplitCall&)> split;
   std::function<Answer(std::uint64_t group, std::uint64_t timeout_ns)> shrink;
   std::function<void(const CancelCall&)> cancel;
-  bool is_answering = true;  // To awaited(),
-  bool is_ended = false;     // and that it has ended.
+  bool is_answering = true;                                // To awaited(),
+  bool is_ended = false;                                   // and that it has ended.
+  std::function<void(std::uint64_t patience_ns)> awaited;  // Called before that.
 
   // "release 9", "detach", in order.
   std::vector<std::string> Log() {
@@ -69,6 +70,7 @@ struct FakeAttach {
     cancel = nullptr;
     is_answering = true;
     is_ended = false;
+    awaited = nullptr;
     log.clear();
   }
 

@@ -82,9 +82,10 @@ int Cancel(mlxcomm_attachment*, std::uint64_t group, std::uint64_t ticket, std::
   return 1;
 }
 
-int Awaited(mlxcomm_attachment*, std::uint64_t, std::uint64_t, std::uint64_t, mlxcomm_interrupt,
-            char* text, std::size_t, int* ended) {
+int Awaited(mlxcomm_attachment*, std::uint64_t, std::uint64_t, std::uint64_t patience_ns,
+            mlxcomm_interrupt, char* text, std::size_t, int* ended) {
   fake_attach()->Note("awaited");
+  if (fake_attach()->awaited) fake_attach()->awaited(patience_ns);
   *text = '\0';
   *ended = fake_attach()->is_ended ? 1 : 0;
   return fake_attach()->is_answering ? 1 : 0;

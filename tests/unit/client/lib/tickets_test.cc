@@ -143,7 +143,7 @@ TEST_F(TicketsTest, CancelHearsOfADeadDaemon) {
 }
 
 // --- without an end ----------------------------------------------------------------------
-// These wait for the ten seconds that a daemon has beyond an operation's timeout.
+// These wait for the eight seconds after which a daemon is asked about an operation beyond its timeout.
 
 // Why: the process has other groups, which work.
 TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone) {
@@ -155,7 +155,7 @@ TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone
       << error.message;
   attach.cancel = [](const FakeAttach::CancelCall&) {};  // It answers, and does nothing else.
   EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
-  EXPECT_THAT(error.message, HasSubstr("though mlxcommd lives"));
+  EXPECT_THAT(error.message, HasSubstr("still uses its buffers, though mlxcommd lives"));
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_DEADLINE_EXCEEDED);
   EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
   // Its buffer stays pinned until it has ended after all.
@@ -167,6 +167,48 @@ TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone
   EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
             MLXCOMM_OK)
       << error.message;
+}
+
+// Why: a daemon that has stood still ends it once it is asked, and nothing uses the buffers then.
+TEST_F(TicketsTest, WhereTheDaemonEndsItWhenAskedThatEndIsTold) {
+  attach.cancel = [this](const FakeAttach::CancelCall& call) {
+    daemon.Complete(call.ticket, MLXCOMM_DEADLINE_EXCEEDED, "rank 1 did not come", 1, true);
+  };
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(mlxcomm_barrier(group, 1, &ticket, &error), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
+  EXPECT_STREQ(error.message, "rank 1 did not come");
+}
+
+// Why: the daemon had not read it yet, and says that it was cancelled, which nobody has asked for.
+TEST_F(TicketsTest, WhatTheDaemonLearnsOfTooLateHasMissedItsDeadline) {
+  CancelAtOnce();
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(mlxcomm_barrier(group, 1, &ticket, &error), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
+  EXPECT_THAT(error.message, HasSubstr("mlxcommd stood still"));
+}
+
+// Why: a message's circle is asked about early. A daemon that stands still has as long as for all else,
+// but not longer than the deadline allows.
+TEST_F(TicketsTest, ADaemonHasTimeToAnswerUntilTheWaitsLimit) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  float* const buffer = Allocate(sizeof(float));
+  for (const std::uint64_t timeout_ns : {kSecond / 2, 100 * kSecond}) {
+    std::uint64_t ticket = 0;
+    std::uint64_t patience = 0;
+    attach.awaited = [&](std::uint64_t patience_ns) {
+      patience = patience_ns;
+      daemon.Complete(ticket);
+    };
+    ASSERT_EQ(mlxcomm_send(group, buffer, 1, MLXCOMM_FLOAT32, 1, 0, timeout_ns, &ticket, &error),
+              MLXCOMM_OK)
+        << error.message;
+    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+    // Asked a second after the call, or later where the machine is slow.
+    EXPECT_LE(patience, timeout_ns < kSecond ? timeout_ns + 9 * kSecond : 19 * kSecond);
+    EXPECT_GT(patience, timeout_ns < kSecond ? kSecond : 10 * kSecond);
+  }
 }
 
 TEST_F(TicketsTest, ADaemonThatDoesNotAnswerIsLost) {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -120,7 +121,13 @@ class NodeOnALoop {
   std::thread thread_;
 
  public:
-  PostedCalls calls{io_, node_, [] { return std::size_t{0}; }, wakeups_};
+  std::atomic<int> polls = 0;  // Of the processes' queues.
+  PostedCalls calls{io_, node_,
+                    [this] {
+                      ++polls;
+                      return std::size_t{0};
+                    },
+                    wakeups_};
 };
 
 v1::AttachRequest Joining(std::uint32_t rank, std::uint32_t size) {
@@ -258,6 +265,21 @@ TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
   for (const auto& reader : readers) {
     EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
   }
+}
+
+// Why: after a pause of the daemon an operation may still be in the queue, and would count as ended.
+TEST_F(ControlServerTest, QueuesAreReadBeforeACallAboutAnOperation) {
+  const auto stub = v1::Control::NewStub(channel_);
+  grpc::ClientContext of_awaited;
+  Identify(of_awaited, kClientToken);
+  v1::AwaitedReply awaited;
+  EXPECT_TRUE(stub->Awaited(&of_awaited, {}, &awaited).ok());
+  EXPECT_EQ(loop_.polls, 1);
+  grpc::ClientContext of_cancel;
+  Identify(of_cancel, kClientToken);
+  v1::CancelReply cancelled;
+  EXPECT_TRUE(stub->Cancel(&of_cancel, {}, &cancelled).ok());
+  EXPECT_EQ(loop_.polls, 2);
 }
 
 TEST_F(ControlServerTest, AnswersWithWhatTheNodeSays) {
