@@ -22,9 +22,9 @@
 #include "daemon/process/signals.h"
 #include "daemon/process/successor.h"
 #include "daemon/process/transports.h"
-#include "daemon/transport/rdma/driver_process.h"
-#include "daemon/transport/rdma/probe.h"
-#include "daemon/transport/rdma/trials.h"
+#include "daemon/rdma/driver_process.h"
+#include "daemon/rdma/probe.h"
+#include "daemon/rdma/trials.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/transport/tcp/authentication.h"
+#include "daemon/fabric/authentication.h"
 
 namespace mlxcomm::cluster {
 namespace {

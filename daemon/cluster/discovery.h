@@ -17,8 +17,8 @@
 
 #include "daemon/cluster/interface_choice.h"
 #include "daemon/cluster/sealed_hello.h"
+#include "daemon/link/fabric_listener.h"
 #include "daemon/platform/token_bucket.h"
-#include "daemon/transport/fabric.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
 #include "proto/wire/discovery_hello.h"

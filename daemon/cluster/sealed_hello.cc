@@ -7,7 +7,7 @@
 #include <openssl/crypto.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/transport/tcp/authentication.h"
+#include "daemon/fabric/authentication.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::cluster {

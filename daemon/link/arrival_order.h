@@ -21,7 +21,7 @@
 #include <span>
 #include <vector>
 
-#include "daemon/transport/arrival_claims.h"
+#include "daemon/rail/arrival_claims.h"
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::fabric {

@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "daemon/link/rail_flight.h"
 #include "daemon/link/rail_set.h"
-#include "daemon/transport/growing_ring.h"
+#include "daemon/rail/growing_ring.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/transport/rail_path.h"
+#include "daemon/rail/rail_path.h"
 
 namespace mlxcomm::fabric {
 

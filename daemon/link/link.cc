@@ -8,7 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/transport/status_reason.h"
+#include "daemon/rail/status_reason.h"
 
 namespace mlxcomm::fabric {
 namespace {

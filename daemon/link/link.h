@@ -28,16 +28,16 @@
 #include "daemon/link/arrival_order.h"
 #include "daemon/link/asked_frames.h"
 #include "daemon/link/channel.h"
+#include "daemon/link/fabric_listener.h"
 #include "daemon/link/id_claims.h"
 #include "daemon/link/large_frames.h"
 #include "daemon/link/rail_set.h"
 #include "daemon/link/received_ranges.h"
-#include "daemon/transport/arrival_claims.h"
-#include "daemon/transport/fabric.h"
-#include "daemon/transport/growing_ring.h"
-#include "daemon/transport/rail.h"
-#include "daemon/transport/rail_path.h"
-#include "daemon/transport/receive_budget.h"
+#include "daemon/rail/arrival_claims.h"
+#include "daemon/rail/growing_ring.h"
+#include "daemon/rail/rail.h"
+#include "daemon/rail/rail_path.h"
+#include "daemon/rail/receive_budget.h"
 
 namespace mlxcomm::v1 {
 class LinkStatus;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/link/link.h"
-#include "daemon/transport/status_reason.h"
+#include "daemon/rail/status_reason.h"
 
 namespace mlxcomm::fabric {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/link/link.h"
-#include "daemon/transport/status_reason.h"
+#include "daemon/rail/status_reason.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/status_words.h"
 #include "proto/types/plain_text.h"

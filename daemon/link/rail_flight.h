@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "daemon/link/rail_meter.h"
-#include "daemon/transport/growing_ring.h"
+#include "daemon/rail/growing_ring.h"
 
 namespace mlxcomm::fabric {
 

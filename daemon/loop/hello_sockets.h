@@ -25,10 +25,10 @@
 #include "absl/status/status.h"
 #include "daemon/cluster/discovery.h"
 #include "daemon/cluster/interface_choice.h"
+#include "daemon/fabric/tcp_fabric.h"
 #include "daemon/node/node.h"
 #include "daemon/platform/interface_watch.h"
 #include "daemon/platform/multicast_socket.h"
-#include "daemon/transport/tcp/tcp_fabric.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm {

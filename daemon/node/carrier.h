@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
-#include "daemon/link/links.h"
+#include "daemon/fabric/links.h"
 #include "daemon/node/meetings.h"
 #include "daemon/node/node_port.h"
 #include "mlxcomm/v1/peer.pb.h"

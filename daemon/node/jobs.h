@@ -21,7 +21,7 @@
 #include "daemon/cluster/shrink.h"
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
-#include "daemon/link/links.h"
+#include "daemon/fabric/links.h"
 #include "daemon/node/answer.h"
 #include "daemon/node/carrier.h"
 #include "daemon/node/meetings.h"

@@ -13,8 +13,8 @@
 
 #include "daemon/cluster/discovery.h"
 #include "daemon/collective/action.h"
+#include "daemon/fabric/links.h"
 #include "daemon/intake/submission.h"
-#include "daemon/link/links.h"
 #include "daemon/record/event_log.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 

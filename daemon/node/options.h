@@ -9,7 +9,7 @@
 
 #include "daemon/collective/group.h"
 #include "daemon/collective/membership.h"
-#include "daemon/transport/fabric.h"
+#include "daemon/link/fabric_listener.h"
 
 namespace mlxcomm::node {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "daemon/cluster/peers.h"
+#include "daemon/link/fabric_listener.h"
 #include "daemon/node/answer.h"
 #include "daemon/node/node_port.h"
-#include "daemon/transport/fabric.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/node_id.h"
 

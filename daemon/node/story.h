@@ -10,11 +10,11 @@
 
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
+#include "daemon/link/fabric_listener.h"
 #include "daemon/node/job_history.h"
 #include "daemon/node/node_port.h"
 #include "daemon/record/event_log.h"
 #include "daemon/record/operation_recorder.h"
-#include "daemon/transport/fabric.h"
 #include "proto/types/job_id.h"
 
 namespace mlxcomm::node {

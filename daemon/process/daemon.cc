@@ -12,12 +12,12 @@
 #include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/process/config_file.h"
 #include "daemon/process/transports.h"
 #include "daemon/record/rail_recorder.h"
-#include "daemon/transport/tcp/authentication.h"
 #include "proto/key/key_file.h"
 #include "proto/queue/scheduling_policy.h"
 #include "proto/types/plain_text.h"

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/metrics_endpoint.h"
+#include "daemon/fabric/tcp_fabric.h"
 #include "daemon/intake/intake.h"
 #include "daemon/loop/hello_sockets.h"
 #include "daemon/loop/loop.h"
@@ -25,7 +26,6 @@
 #include "daemon/record/event_log.h"
 #include "daemon/record/flight_recorder.h"
 #include "daemon/record/operation_counts.h"
-#include "daemon/transport/tcp/tcp_fabric.h"
 #include "daemon/work/scratch_pool.h"
 #include "mlxcomm/v1/config.pb.h"
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/process/config_file.h"
-#include "daemon/transport/rdma/rdma_rails.h"
-#include "daemon/transport/rdma/trials.h"
+#include "daemon/rdma/rdma_rails.h"
+#include "daemon/rdma/trials.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm {

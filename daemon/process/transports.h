@@ -1,10 +1,10 @@
-// The transports that have rails beside the TCP connections (daemon/transport/side_rails.h), which
+// The transports that have rails beside the TCP connections (daemon/fabric/side_rails.h), which
 // is RDMA alone: how their rails are made, by the configuration.
 #pragma once
 
 #include <string>
 
-#include "daemon/transport/side_rails.h"
+#include "daemon/fabric/side_rails.h"
 #include "mlxcomm/v1/config.pb.h"
 
 namespace mlxcomm {

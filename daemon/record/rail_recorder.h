@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "daemon/link/fabric_listener.h"
 #include "daemon/record/flight_recorder.h"
-#include "daemon/transport/fabric.h"
 
 namespace mlxcomm {
 

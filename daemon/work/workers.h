@@ -21,9 +21,9 @@
 
 #include "daemon/collective/action.h"
 #include "daemon/platform/wakeup.h"
+#include "daemon/rail/spsc_ring.h"
 #include "daemon/record/flight_recorder.h"
 #include "daemon/reduce/store_choice.h"
-#include "daemon/transport/spsc_ring.h"
 #include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {

@@ -22,7 +22,7 @@
 
 namespace mlxcomm::wire {
 
-// RDMA's kinds. Every transport with rails beside connections (daemon/transport/side_rails.h) sees all
+// RDMA's kinds. Every transport with rails beside connections (daemon/fabric/side_rails.h) sees all
 // payloads of kRailSetup, and only `kind` says which of them one is for; each ignores those that are not
 // its own. The messages of another transport have the size of RailSetup, because frames of another size are
 // refused, and kinds that its own folder defines and this enumeration does not name: 0x10000 times its

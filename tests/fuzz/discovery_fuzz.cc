@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "daemon/cluster/discovery.h"
-#include "daemon/transport/tcp/authentication.h"
+#include "daemon/fabric/authentication.h"
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -3,7 +3,7 @@
 // Hostile: every byte, how many come at a time, where the stream loses some (an RDMA rail may), and
 // when it ends. A node that holds the key may have a bug, or be taken over.
 // Read by: wire::IsWellFormed (proto/wire/frame.h) and fabric::FrameReader with PostedReceives
-// (daemon/transport/frame_reader.h), from a stream in memory.
+// (daemon/rail/frame_reader.h), from a stream in memory.
 //
 // Must hold, compared with a reader of this target's own that knows only wire/frame.h and rail.h:
 //   - a header is well-formed exactly when it keeps the bounds of its type, which are written here
@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/transport/frame_reader.h"
+#include "daemon/rail/frame_reader.h"
 #include "proto/wire/frame.h"
 #include "tests/fuzz/fuzz.h"
 

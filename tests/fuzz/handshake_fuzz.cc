@@ -2,7 +2,7 @@
 //
 // Hostile: anyone who can reach the port, until it has proved the key; then a node with a bug.
 // Read by: ProveAsDialer, CheckDialer, ReceiveVerdict, Secure and ReceiveIntroduction
-// (daemon/transport/tcp/handshake.h), with authentication.h and, where TLS is wanted, tcp/tls_stream.h.
+// (daemon/fabric/handshake.h), with authentication.h and, where TLS is wanted, tcp/tls_stream.h.
 // The real coroutines run on one end of a loopback connection. This target is the other end: it
 // holds the key, so its messages are right except for the script's changes, before or after they
 // are proved, and no HMAC stops the fuzzer.
@@ -35,7 +35,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "absl/status/statusor.h"
-#include "daemon/transport/tcp/handshake.h"
+#include "daemon/fabric/handshake.h"
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/transport/posted_receives.h"
-#include "daemon/transport/rail.h"
+#include "daemon/rail/posted_receives.h"
+#include "daemon/rail/rail.h"
 
 namespace mlxcomm::ground {
 

@@ -104,7 +104,7 @@ def frame(kind, sequence, payload_bytes, payload=b"", flag=0, others=(0, 1, 1, 0
 
 
 def crc32c(data):
-    """As daemon/transport/frame_sum.h."""
+    """As daemon/rail/frame_sum.h."""
     total = 0xffffffff
     for byte in data:
         total ^= byte

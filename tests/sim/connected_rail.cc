@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "daemon/transport/frame_sum.h"
+#include "daemon/rail/frame_sum.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::sim {

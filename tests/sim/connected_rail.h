@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/transport/rail_path.h"
+#include "daemon/rail/rail_path.h"
 #include "tests/ground/simulated_rail.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/random.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/transport/frame_sum.h"
+#include "daemon/rail/frame_sum.h"
 
 namespace mlxcomm::sim {
 namespace {

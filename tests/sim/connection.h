@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/transport/rail.h"
+#include "daemon/rail/rail.h"
 #include "proto/wire/frame.h"
 #include "tests/sim/cable.h"
 #include "tests/sim/random.h"

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/link/links.h"
+#include "daemon/fabric/links.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/host.h"
 

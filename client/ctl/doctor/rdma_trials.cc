@@ -16,7 +16,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr char kTrialArgument[] = "--try-rdma";  // daemon/transport/rdma/trials.h
+constexpr char kTrialArgument[] = "--try-rdma";  // daemon/rdma/trials.h
 constexpr int kDevicesMax = 16;
 constexpr int kGidsMax = 64;  // Per device.
 constexpr std::size_t kTrialsMax = 64;

@@ -1,5 +1,5 @@
 // The reports of mlxcommd's processes that try a machine's RDMA devices
-// (daemon/transport/rdma/trials.h): each trial is a process of its own with a deadline, so that one
+// (daemon/rdma/trials.h): each trial is a process of its own with a deadline, so that one
 // that hangs or crashes does not hide the others. For reports, and for __trials.
 //
 // Thread: main; takes some seconds, more where a driver hangs.

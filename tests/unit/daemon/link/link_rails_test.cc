@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/unit/daemon/link/status_of.h"
 #include "tests/unit/daemon/link/two_sides.h"
-#include "tests/unit/daemon/transport/status_of.h"
 #include "tests/unit/seeds.h"
 
 namespace mlxcomm::fabric::link_rails_test {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/transport/tcp/authentication.h"
-#include "tests/unit/daemon/transport/status_of.h"
+#include "daemon/fabric/authentication.h"
+#include "tests/unit/daemon/link/status_of.h"
 
 namespace mlxcomm::fabric::link_test {
 namespace {

@@ -1,0 +1,133 @@
+#include "daemon/fabric/authentication.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/link/fabric_listener.h"
+
+namespace mlxcomm::fabric {
+
+std::string_view TextOf(std::span<const char> field) {
+  return {field.data(), static_cast<std::size_t>(std::ranges::find(field, '\0') - field.begin())};
+}
+
+void PutText(std::string_view text, std::span<char> field) {
+  std::ranges::fill(field, '\0');
+  std::copy_n(text.begin(), std::min(text.size(), field.size() - 1), field.begin());
+}
+
+wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
+                            wire::Security wanted) {
+  wire::Greeting greeting{};
+  greeting.magic = wire::kGreetingMagic;
+  const wire::VersionRange spoken = wire::SpokenVersions();
+  greeting.version = spoken.newest;
+  greeting.older = static_cast<std::uint16_t>(spoken.newest - spoken.oldest);
+  greeting.security = wanted;
+  PutText(cluster, greeting.cluster);
+  greeting.keys[0] = keys.current.id();
+  if (keys.previous.has_value()) greeting.keys[1] = keys.previous->id();
+  // Without random numbers there is no proof: nothing may go on.
+  if (RAND_bytes(greeting.nonce.data(), static_cast<int>(greeting.nonce.size())) != 1) std::abort();
+  return greeting;
+}
+
+wire::VersionRange VersionsOf(const wire::Greeting& greeting) {
+  return {static_cast<std::uint16_t>(greeting.version - greeting.older), greeting.version};
+}
+
+GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster) {
+  if (greeting.magic != wire::kGreetingMagic)
+    return {"it is not an mlxcommd", LinkReason::kNotADaemon};
+  if (greeting.older >= greeting.version)
+    return {"its greeting names no version of the protocol", LinkReason::kNotADaemon};
+  const wire::VersionRange theirs = VersionsOf(greeting);
+  if (const wire::VersionRange ours = wire::SpokenVersions();
+      !wire::CommonVersion(ours, theirs).has_value()) {
+    return {absl::StrCat("it speaks version ", wire::TextOf(theirs),
+                         " of the protocol, and this daemon ", wire::TextOf(ours)),
+            LinkReason::kVersionTooFar};
+  }
+  if (TextOf(greeting.cluster) != cluster)
+    return {"it belongs to another cluster", LinkReason::kWrongCluster};
+  if (greeting.security != wire::Security::kPlainWillDo &&
+      greeting.security != wire::Security::kTls) {
+    return {"it wants a security that this version does not know", LinkReason::kVersionTooFar};
+  }
+  return {};
+}
+
+const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,
+                            const wire::Greeting& acceptor) {
+  for (const wire::KeyId& id : acceptor.keys) {
+    if (id == wire::KeyId{}) continue;
+    if (std::ranges::count(dialer.keys, id) > 0) return own.Find(id);
+  }
+  return nullptr;
+}
+
+bool WantTls(const wire::Greeting& dialer, const wire::Greeting& acceptor) {
+  return dialer.security == wire::Security::kTls || acceptor.security == wire::Security::kTls;
+}
+
+DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
+                      const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
+                      const wire::Proof& acceptors_proof) {
+  std::vector<std::uint8_t> said;
+  const auto append = [&said](const auto& message) {
+    const auto* const first = reinterpret_cast<const std::uint8_t*>(&message);
+    said.insert(said.end(), first, first + sizeof message);
+  };
+  append(dialer);
+  append(acceptor);
+  append(dialers_proof);
+  append(acceptors_proof);
+  return key.Derive("rail", said);
+}
+
+wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,
+                  const wire::Greeting& acceptor, std::span<const std::uint8_t> message) {
+  std::vector<std::uint8_t> covered;
+  const auto append = [&covered](const void* data, std::size_t bytes) {
+    const auto* const first = static_cast<const std::uint8_t*>(data);
+    covered.insert(covered.end(), first, first + bytes);
+  };
+  constexpr char kDialer[9] = "dialer  ";
+  constexpr char kAcceptor[9] = "acceptor";
+  append(sender == Role::kDialer ? kDialer : kAcceptor, 8);
+  append(&dialer, sizeof dialer);
+  append(&acceptor, sizeof acceptor);
+  append(message.data(), message.size());
+  return KeyedHash(key, covered);
+}
+
+wire::Mac KeyedHash(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes) {
+  wire::Mac mac{};
+  unsigned int length = 0;
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(), bytes.size(),
+           mac.data(), &length) == nullptr ||
+      length != mac.size()) {
+    std::abort();
+  }
+  return mac;
+}
+
+bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::uint64_t RandomNumber() {
+  std::uint64_t number = 0;
+  while (number == 0) {
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(&number), sizeof number) != 1) std::abort();
+  }
+  return number;
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,261 @@
+#include "daemon/fabric/circuit/circuit_rail.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::fabric {
+
+absl::Status CircuitRail::Start(bool resumed, ArrivalClaims& claims) {
+  posted_.ShareClaims(claims);
+  if (resumed) posted_.DoNotKnowAllWithdrawn();
+  return absl::OkStatus();
+}
+
+// This daemon ends, so what comes of it is no cut.
+void CircuitRail::Finish() {
+  if (down_) return;
+  port_.CloseCircuit(circuit_, wire::CircuitEnd::kReset, "its daemon has ended");
+  GoDown(DownCause::kCut, "stopped", LinkReason::kStopped);
+}
+
+// The circuit goes, the node may well be reached again.
+void CircuitRail::GiveUp(const std::string& why) {
+  if (down_) return;
+  port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side gave it up: " + why);
+  GoDown(DownCause::kCut, why, LinkReason::kWayEnded);
+}
+
+void CircuitRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason) {
+  if (std::exchange(down_, true)) return;
+  queue_.clear();
+  RailEvent& event = events_.emplace_back();
+  event.kind = RailEvent::Kind::kDown;
+  event.cause = cause;
+  event.transmitted = std::exchange(transmitted_, 0);
+  event.abandoned = posted_.Abandon();
+  event.reason = std::move(reason);
+  event.link_reason = link_reason;
+}
+
+void CircuitRail::Violation(const std::string& what) {
+  if (down_) return;
+  port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side refuses it: " + what);
+  GoDown(DownCause::kViolation, what, LinkReason::kViolation);
+}
+
+bool CircuitRail::Give(const RailCommand& command) {
+  if (down_) return true;  // kDown follows; nothing that was given counts.
+  switch (command.kind) {
+    case RailCommand::Kind::kTransmit:
+      if (RenewWaiting(command.frame.header)) return true;
+      if (queue_.size() >= kQueueMax) return false;
+      queue_.emplace_back() = command.frame;
+      SendWhatFits();
+      return true;
+    case RailCommand::Kind::kPostReceive: Expect(command.receive, command.share); return true;
+    case RailCommand::Kind::kForgetCompleted:
+      posted_.ForgetCompleted(command.key, command.step);
+      return true;
+    case RailCommand::Kind::kHeartbeat:
+      SendSignOfLife(wire::FrameType::kHeartbeat, command.clock_ns);
+      return true;
+    case RailCommand::Kind::kWithdraw: {
+      // What is half here goes on to nowhere.
+      if (posted_.Forget(command.key)) target_ = nullptr;
+      RailEvent& event = events_.emplace_back();
+      event.kind = RailEvent::Kind::kWithdrawn;
+      event.key = command.key;
+      return true;
+    }
+  }
+  return true;
+}
+
+// Of the acknowledgements of each block one waits at most, so that they do not fill the queue
+// while the other end takes nothing. To be said earlier does them no harm.
+bool CircuitRail::RenewWaiting(const wire::FrameHeader& newer) {
+  if (newer.type != wire::FrameType::kAck) return false;
+  for (std::size_t i = 0; i < queue_.size(); ++i) {
+    wire::FrameHeader& waiting = queue_[i].header;
+    if (!wire::MayRenew(waiting, newer)) continue;
+    wire::Renew(waiting, newer);
+    return true;
+  }
+  return false;
+}
+
+bool CircuitRail::Pop(RailEvent& event) {
+  if (!events_.empty()) {
+    event = std::move(events_.front());
+    events_.pop_front();
+    event.transmitted += std::exchange(transmitted_, 0);
+    return true;
+  }
+  if (transmitted_ == 0) return false;
+  event = RailEvent();
+  event.kind = RailEvent::Kind::kTransmitted;
+  event.transmitted = std::exchange(transmitted_, 0);
+  return true;
+}
+
+void CircuitRail::SendWhatFits() {
+  while (!queue_.empty()) {
+    const Channel::Frame& frame = queue_.front();
+    const std::uint32_t bytes =
+        std::min(frame.header.payload_bytes - front_sent_, wire::kEagerBytesMax);
+    if (frames_under_way_ >= wire::kCircuitFramesMax ||
+        bytes_under_way_ + sizeof frame.header + bytes > wire::kCircuitBytesMax) {
+      return;
+    }
+    if (!SendPiece(frame.header, frame.payload + front_sent_, front_sent_, bytes)) return;
+    front_sent_ += bytes;
+    if (front_sent_ < frame.header.payload_bytes) continue;
+    front_sent_ = 0;
+    if (frame.header.sequence != 0) ++transmitted_;
+    queue_.pop_front();
+  }
+}
+
+bool CircuitRail::SendPiece(const wire::FrameHeader& inner, const std::byte* piece,
+                            std::uint32_t offset, std::uint32_t bytes) {
+  const wire::FrameHeader outer{.type = wire::FrameType::kCircuitFrame,
+                                .payload_bytes = static_cast<std::uint32_t>(sizeof inner) + bytes,
+                                .group = circuit_,
+                                .offset = offset};
+  std::memcpy(piece_.data(), &inner, sizeof inner);
+  if (bytes > 0) std::memcpy(piece_.data() + sizeof inner, piece, bytes);
+  if (!port_.SendOnCircuit(circuit_, outer, piece_.data())) {
+    GiveUp("the first node on the way takes no more");
+    return false;
+  }
+  ++frames_under_way_;
+  bytes_under_way_ += outer.payload_bytes;
+  sent_bytes_ += outer.payload_bytes;
+  return true;
+}
+
+// Between frames on the wire, but not in their order: it concerns the rail alone.
+void CircuitRail::SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns) {
+  if (frames_under_way_ >= wire::kCircuitFramesMax + kSpareFrames / 2) return;
+  SendPiece({.type = type, .offset = clock_ns}, nullptr, 0, 0);
+}
+
+void CircuitRail::OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns) {
+  if (down_) return;
+  if (frames > frames_under_way_ || bytes > bytes_under_way_) {
+    return Violation("it takes more than was sent");
+  }
+  last_received_ns_ = now_ns;
+  frames_under_way_ -= frames;
+  bytes_under_way_ -= bytes;
+  SendWhatFits();
+}
+
+void CircuitRail::OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload,
+                          std::uint64_t now_ns) {
+  if (down_) return;
+  last_received_ns_ = now_ns;
+  received_bytes_ += payload.size();
+  if (!TakePiece(outer, payload)) return;
+  if (!down_) TellTaken(payload.size());
+}
+
+void CircuitRail::TellTaken(std::size_t bytes) {
+  ++untold_frames_;
+  untold_bytes_ += static_cast<std::uint32_t>(bytes);
+  if (untold_frames_ < kUntoldFrames && untold_bytes_ < kUntoldBytes) return;
+  const wire::FrameHeader credit{.type = wire::FrameType::kCircuitCredit,
+                                 .group = circuit_,
+                                 .number = std::exchange(untold_frames_, 0),
+                                 .offset = std::exchange(untold_bytes_, 0)};
+  if (!port_.SendOnCircuit(circuit_, credit, nullptr)) {
+    GiveUp("the first node on the way back takes no more");
+  }
+}
+
+// False: the other side has broken the protocol, or the rail is down.
+bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std::byte> payload) {
+  wire::FrameHeader inner;
+  std::memcpy(&inner, payload.data(), sizeof inner);
+  const std::span<const std::byte> piece = payload.subspan(sizeof inner);
+  if (!wire::IsWellFormed(inner)) return Violation("a frame that breaks a bound"), false;
+  if (inner.type == wire::FrameType::kHeartbeat) {
+    SendSignOfLife(wire::FrameType::kEcho, inner.offset);
+    return !down_;
+  }
+  if (inner.type == wire::FrameType::kEcho) {
+    if (inner.offset <= last_received_ns_) round_trip_ns_ = last_received_ns_ - inner.offset;
+    return true;
+  }
+  const bool goes_on =
+      gathering_ && outer.offset == have_ && std::memcmp(&inner, &incoming_, sizeof inner) == 0;
+  if (!goes_on && (gathering_ || outer.offset != 0)) {
+    return Violation("a piece out of turn"), false;
+  }
+  if (!goes_on) {
+    incoming_ = inner;
+    have_ = 0;
+  }
+  if (piece.size() > inner.payload_bytes - have_ || (piece.empty() && inner.payload_bytes > 0)) {
+    return Violation("a piece of a wrong size"), false;
+  }
+  const bool whole = piece.size() == inner.payload_bytes;
+  if (!goes_on && (!whole || inner.type == wire::FrameType::kData) && !BeginFrame()) return false;
+  gathering_ = true;
+  if (target_ != nullptr) std::memcpy(target_ + have_, piece.data(), piece.size());
+  have_ += static_cast<std::uint32_t>(piece.size());
+  if (have_ == inner.payload_bytes) FinishFrame(whole ? piece : std::span<const std::byte>());
+  return !down_;
+}
+
+// Chooses where the pieces go.
+bool CircuitRail::BeginFrame() {
+  std::byte* direct = nullptr;
+  bool staged = true;
+  duplicate_ = false;
+  if (incoming_.type == wire::FrameType::kData) {
+    PostedReceives::Place place = posted_.Begin(incoming_, &direct);
+    // Commands never wait here.
+    if (place == PostedReceives::Place::kUnknown) place = posted_.Begin(incoming_, &direct);
+    if (place == PostedReceives::Place::kOutside) {
+      return Violation("data outside of what was granted, or more than it"), false;
+    }
+    if (place == PostedReceives::Place::kUnknown) {
+      return GiveUp("data that nobody had asked for"), false;
+    }
+    duplicate_ = place == PostedReceives::Place::kDuplicate;
+    staged = place == PostedReceives::Place::kStaged;
+  }
+  if (staged && staging_ == nullptr) {
+    staging_ = std::make_unique_for_overwrite<std::byte[]>(wire::kChunkBytesMax);
+  }
+  target_ = staged ? staging_.get() : direct;
+  return true;
+}
+
+// `only_piece`: all of the payload, where it came in one.
+void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
+  gathering_ = false;
+  std::byte* const gathered = std::exchange(target_, nullptr);
+  RailEvent& event = events_.emplace_back();
+  event.kind = RailEvent::Kind::kFrame;
+  event.header = incoming_;
+  if (incoming_.type == wire::FrameType::kData) {
+    event.duplicate = std::exchange(duplicate_, false);
+    event.placed = !event.duplicate && posted_.Complete(incoming_, gathered);
+    return;
+  }
+  event.payload = only_piece.empty() ? std::span<const std::byte>(gathered, incoming_.payload_bytes)
+                                     : only_piece;
+  if (incoming_.payload_bytes == 0) event.payload = {};
+}
+
+void CircuitRail::Describe(v1::RailStatus& status) const {
+  status.set_local_address("through " + through_);
+  status.set_remote_address(peer_);
+}
+
+}  // namespace mlxcomm::fabric

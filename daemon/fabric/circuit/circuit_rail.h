@@ -1,0 +1,132 @@
+// A rail over a circuit: to a node that is no neighbour, through those in between.
+//
+//   node ──commands──▶ pieces of frames ──▶ circuit ══ neighbours' channels ══▶ other end
+//
+// To the link it is a rail like any other: frames in order, or down. It has no thread: arriving pieces are
+// placed in the neighbour's callback, and frames go out as far as the window allows (README.md,
+// CircuitRail). A piece is copied when it goes out; "transmitted" means that all of the frame has been.
+//
+// Owner: Link. Thread: the loop's; time is an argument. Memory: frames that wait for the window, at most
+// kQueueMax; one frame that is being assembled from pieces.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "daemon/rail/growing_ring.h"
+#include "daemon/rail/posted_receives.h"
+#include "daemon/rail/rail.h"
+#include "proto/wire/route.h"
+
+namespace mlxcomm::fabric {
+
+// What carries the pieces: Circuits.
+class CircuitPort {
+ public:
+  virtual ~CircuitPort() = default;
+  // Copies header and payload to the neighbour's channel. False: it takes no more.
+  virtual bool SendOnCircuit(std::uint64_t circuit, const wire::FrameHeader& outer,
+                             const std::byte* payload) = 0;
+  // The rail has ended; nothing of the circuit reaches it any more.
+  virtual void CloseCircuit(std::uint64_t circuit, wire::CircuitEnd end,
+                            const std::string& why) = 0;
+};
+
+class CircuitRail final : public Rail {
+ public:
+  // What a forwarder grants beyond the window, for signs of life.
+  static constexpr std::uint32_t kSpareFrames = 16;
+
+  // `through`: the names of the nodes in between, for people. `peers_versions`: of the protocol.
+  CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through, std::string peer,
+              const wire::VersionRange& peers_versions, std::uint64_t now_ns)
+      : port_(port),
+        circuit_(circuit),
+        through_(std::move(through)),
+        peer_(std::move(peer)),
+        peers_versions_(peers_versions),
+        last_received_ns_(now_ns) {}
+  ~CircuitRail() override { Stop(); }
+
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+    posted_.Expect(receive, share);
+  }
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
+  bool Give(const RailCommand& command) override;
+  void Finish() override;
+  void Stop() override { GiveUp("stopped"); }
+  bool Pop(RailEvent& event) override;
+  bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
+  void WakeUp() override {}
+  bool is_direct() const override { return false; }
+  std::uint64_t last_received_ns() const override { return last_received_ns_; }
+  wire::VersionRange peers_versions() const override { return peers_versions_; }
+  RailFigures figures() const override {
+    return {!down_, sent_bytes_, received_bytes_, round_trip_ns_};
+  }
+  void Describe(v1::RailStatus& status) const override;
+
+  // From Circuits. The caller polls the link before the payload goes.
+  void OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload,
+               std::uint64_t now_ns);
+  void OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns);
+  // The circuit has ended by itself.
+  void OnClosed(DownCause cause, const std::string& why,
+                LinkReason reason = LinkReason::kWayEnded) {
+    GoDown(cause, why, reason);
+  }
+
+ private:
+  static constexpr std::size_t kQueueMax = 1024;
+  // What is taken before the other end hears of it: little of the window.
+  static constexpr std::uint32_t kUntoldFrames = wire::kCircuitFramesMax / 4;
+  static constexpr std::uint32_t kUntoldBytes = wire::kCircuitBytesMax / 4;
+
+  bool RenewWaiting(const wire::FrameHeader& newer);
+  void SendWhatFits();
+  bool SendPiece(const wire::FrameHeader& inner, const std::byte* piece, std::uint32_t offset,
+                 std::uint32_t bytes);
+  void SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns);
+  bool TakePiece(const wire::FrameHeader& outer, std::span<const std::byte> payload);
+  bool BeginFrame();
+  void FinishFrame(std::span<const std::byte> last_piece);
+  void TellTaken(std::size_t bytes);
+  void GiveUp(const std::string& why);
+  void Violation(const std::string& what);
+  void GoDown(DownCause cause, std::string reason, LinkReason link_reason);
+
+  CircuitPort& port_;
+  std::uint64_t circuit_;
+  std::string through_;
+  std::string peer_;
+  wire::VersionRange peers_versions_;
+  bool down_ = false;
+  GrowingRing<Channel::Frame> queue_;  // Not all gone out, in order.
+  std::uint32_t front_sent_ = 0;       // Payload bytes of the first.
+  std::uint64_t frames_under_way_ = 0;
+  std::uint64_t bytes_under_way_ = 0;
+  std::uint32_t transmitted_ = 0;  // Not yet told.
+  GrowingRing<RailEvent> events_;
+  PostedReceives posted_;
+
+  // The frame that is coming in.
+  bool gathering_ = false;
+  wire::FrameHeader incoming_;
+  std::uint32_t have_ = 0;
+  std::byte* target_ = nullptr;           // nullptr: dropped, or a single piece.
+  bool duplicate_ = false;                // A copy of data, dropped.
+  std::unique_ptr<std::byte[]> staging_;  // Made with the first frame that needs it.
+  std::uint32_t untold_frames_ = 0;
+  std::uint32_t untold_bytes_ = 0;
+
+  std::array<std::byte, wire::kSlotBytesMax> piece_;
+  std::uint64_t last_received_ns_;
+  std::uint64_t round_trip_ns_ = 0;
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t received_bytes_ = 0;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,438 @@
+#include "daemon/fabric/circuit/circuits.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+// The way that an opening names; empty: it breaks a bound.
+std::vector<NodeId> WayIn(const wire::CircuitOpening& opening, std::span<const std::byte> payload) {
+  const std::uint32_t count = opening.node_count;
+  if (count < 3 || count > wire::kRouteNodesMax || opening.reserved != 0 ||
+      payload.size() != sizeof opening + count * sizeof(wire::NodeIdBytes)) {
+    return {};
+  }
+  std::vector<NodeId> way(count);
+  std::ranges::copy(payload.subspan(sizeof opening),
+                    std::as_writable_bytes(std::span(way)).begin());
+  std::vector<NodeId> sorted = way;
+  std::ranges::sort(sorted);
+  const bool no_loop = std::ranges::adjacent_find(sorted) == sorted.end();
+  return no_loop ? way : std::vector<NodeId>();
+}
+
+std::vector<std::byte> OpeningOf(const wire::Introduction& own, const std::vector<NodeId>& way) {
+  wire::CircuitOpening opening{};
+  opening.introduction = own;
+  opening.node_count = static_cast<std::uint32_t>(way.size());
+  std::vector<std::byte> payload(sizeof opening);
+  std::memcpy(payload.data(), &opening, sizeof opening);
+  const std::span<const std::byte> ids = std::as_bytes(std::span(way));
+  payload.insert(payload.end(), ids.begin(), ids.end());
+  return payload;
+}
+
+wire::FrameHeader Header(wire::FrameType type, std::uint64_t circuit, std::size_t bytes) {
+  return {.type = type, .payload_bytes = static_cast<std::uint32_t>(bytes), .group = circuit};
+}
+
+constexpr char kTooManyFar[] = "as many nodes as may be are linked through others here already";
+
+// Where nothing more is known.
+LinkReason OfEnd(wire::CircuitEnd end) {
+  return end == wire::CircuitEnd::kReset ? LinkReason::kPeerStopped : LinkReason::kWayEnded;
+}
+
+}  // namespace
+
+std::string Circuits::Through(const std::vector<NodeId>& way) const {
+  std::string text;
+  for (std::size_t i = 1; i + 1 < way.size(); ++i) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", port_.NameOf(way[i]));
+  }
+  return text;
+}
+
+void Circuits::CountViolation(const NodeId& neighbour, const char* what) {
+  ++violations_;
+  spdlog::error("node {} sent {}", port_.NameOf(neighbour), what);
+}
+
+bool Circuits::MayCross(const NodeId& neighbour) const {
+  std::size_t crossing = 0;
+  for (const auto& [id, circuit] : circuits_) {
+    if (circuit.sides[0].node == neighbour || circuit.sides[1].node == neighbour) ++crossing;
+  }
+  return crossing < kCircuitsPerNeighbourMax;
+}
+
+absl::flat_hash_set<NodeId> Circuits::Opened() const {
+  absl::flat_hash_set<NodeId> nodes;
+  for (const auto& [id, circuit] : circuits_) {
+    if (circuit.place == Place::kOpener) nodes.insert(circuit.destination);
+  }
+  return nodes;
+}
+
+bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
+                    std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const NodeId& to = way.back();
+  if (port_.IsJoining(to) || IsOpening(to)) return false;
+  if (circuits_.size() >= kCircuitsMax || !MayCross(way[1])) return false;
+  Link* const link = port_.LinkTo(to);
+  if (link == nullptr) {
+    port_.OnCircuitEnded(to, kTooManyFar, now_ns);
+    return false;
+  }
+  if (link->is_neighbour()) return false;
+  Circuit circuit;
+  circuit.place = Place::kOpening;
+  circuit.sides = {Side{self_}, Side{way[1]}};
+  circuit.opener = self_;
+  circuit.destination = way.back();
+  circuit.told = link->standing();
+  circuit.deadline_ns = deadline_ns;
+  circuit.through = Through(way);
+  circuit.way_nodes = way.size();
+  const std::vector<std::byte> payload = OpeningOf(port_.OwnIntroduction(circuit.told), way);
+  const std::uint64_t id = random_();
+  if (circuits_.contains(id)) return false;
+  if (!port_.SendToNeighbour(way[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
+                             payload.data())) {
+    return false;
+  }
+  opening_.insert(circuit.destination);
+  circuits_[id] = std::move(circuit);
+  return true;
+}
+
+std::vector<std::uint64_t> Circuits::Sorted() const {
+  std::vector<std::uint64_t> ids;
+  ids.reserve(circuits_.size());
+  for (const auto& [id, circuit] : circuits_) ids.push_back(id);
+  std::ranges::sort(ids);
+  return ids;
+}
+
+void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
+                       std::span<const std::byte> payload, std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (header.type == wire::FrameType::kCircuitOpen) {
+    return OnOpen(neighbour, header, payload, now_ns);
+  }
+  const auto found = circuits_.find(header.group);
+  if (found == circuits_.end()) {
+    // Closed meanwhile: the other side may not have seen why.
+    if (header.type == wire::FrameType::kCircuitClosed) return;
+    return SendClosed(neighbour, header.group, wire::CircuitEnd::kCut,
+                      absl::StrCat("node ", port_.NameOf(self_), " has closed it"));
+  }
+  Circuit& circuit = found->second;
+  std::size_t from = 0;
+  if (circuit.place != Place::kDestination && circuit.sides[1].node == neighbour) from = 1;
+  if (circuit.sides[from].node != neighbour) {
+    return CountViolation(neighbour, "a frame of a circuit that it has no part in");
+  }
+  if (header.type == wire::FrameType::kCircuitClosed) {
+    const auto text =
+        std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size());
+    const std::string why = MakePrintable(text);
+    const auto end = static_cast<wire::CircuitEnd>(header.step);
+    const LinkReason reason = LinkReasonOf(header.tag, OfEnd(end));
+    if (circuit.place == Place::kBetween) {
+      SendClosed(circuit.sides[1 - from].node, header.group, end, why, reason);
+    }
+    const bool reset = end == wire::CircuitEnd::kReset;
+    return End(header.group, {why, reset ? DownCause::kReset : DownCause::kCut, reason}, now_ns);
+  }
+  switch (circuit.place) {
+    case Place::kBetween: return Forward(header.group, 1 - from, header, payload);
+    case Place::kOpening:
+      if (header.type == wire::FrameType::kCircuitOpened) return OnOpened(header, payload, now_ns);
+      [[fallthrough]];
+    case Place::kOpener:
+    case Place::kDestination: return Arrive(circuit, header, payload, now_ns);
+  }
+}
+
+void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
+                      std::span<const std::byte> payload, std::uint64_t now_ns) {
+  wire::CircuitOpening opening;
+  std::memcpy(&opening, payload.data(), sizeof opening);
+  const std::vector<NodeId> way = WayIn(opening, payload);
+  const auto self = std::ranges::find(way, self_);
+  const std::uint64_t id = header.group;
+  if (self == way.begin() || self == way.end() || *(self - 1) != neighbour || id == 0) {
+    CountViolation(neighbour, "an opening of a circuit on a way that cannot be");
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "a way that cannot be");
+  }
+  if (circuits_.contains(id)) {
+    // By chance, or in order to take it over; whose it is already stays so.
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "its number is taken, try again");
+  }
+  if (circuits_.size() >= kCircuitsMax || !MayCross(neighbour)) {
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
+                      absl::StrCat("node ", port_.NameOf(self_), " has too many circuits"));
+  }
+  if (self + 1 == way.end()) return Accept(id, opening.introduction, neighbour, way, now_ns);
+  const NodeId& next = *(self + 1);
+  if (!MayCross(next) || !port_.SendToNeighbour(next, header, payload.data())) {
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
+                      absl::StrCat("node ", port_.NameOf(self_), " has no link to node ",
+                                   port_.NameOf(next), ", or too many circuits over it"));
+  }
+  Circuit& circuit = circuits_[id];
+  circuit.sides = {Side{neighbour}, Side{next}};
+  circuit.opener = way.front();
+  circuit.destination = way.back();
+}
+
+// This is the destination. An older circuit is dead at the opener's end, or has a longer
+// way: the new one takes its place. But the opener may not know of a connection that has
+// come or is coming.
+void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const NodeId& neighbour,
+                      const std::vector<NodeId>& way, std::uint64_t now_ns) {
+  const NodeId peer = way.front();
+  const bool may_be = peer < self_ && opener.session != 0 && !port_.IsJoining(peer);
+  if (const std::string fault = FaultOfVersions(opener); may_be && !fault.empty())
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, fault, LinkReason::kVersionTooFar);
+  Link* const link = may_be ? port_.LinkTo(peer) : nullptr;
+  if (may_be && link == nullptr) {
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
+                      absl::StrCat("node ", port_.NameOf(self_), ": ", kTooManyFar),
+                      LinkReason::kTooMany);
+  }
+  if (link == nullptr || link->is_neighbour()) {
+    return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
+  }
+  const Link::Standing told = link->AnswerTo(opener);
+  const wire::Introduction own = port_.OwnIntroduction(told);
+  if (!port_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
+                             reinterpret_cast<const std::byte*>(&own))) {
+    return;  // The neighbour has gone; the circuit with it.
+  }
+  std::vector<NodeId> back(way.rbegin(), way.rend());
+  Circuit& circuit = circuits_[id];
+  circuit.place = Place::kDestination;
+  circuit.sides = {Side{neighbour}, Side{self_}};
+  circuit.opener = peer;
+  circuit.destination = self_;
+  circuit.through = Through(back);
+  circuit.way_nodes = way.size();
+  const absl::Status added = AddRail(id, *link, opener, told, now_ns);
+  // A rail that it does not take has closed the circuit.
+  if (!added.ok()) spdlog::info("way to {}: {}", port_.NameOf(peer), std::string(added.message()));
+}
+
+void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                        std::uint64_t now_ns) {
+  wire::Introduction theirs;
+  std::memcpy(&theirs, payload.data(), sizeof theirs);
+  Circuit& circuit = circuits_.at(header.group);
+  circuit.place = Place::kOpener;
+  circuit.deadline_ns = kNever;
+  const NodeId peer = circuit.destination;
+  const std::size_t way_nodes = circuit.way_nodes;
+  const Link::Standing told = circuit.told;
+  Link* const link = port_.LinkTo(peer);  // Before it is forgotten that it was opening.
+  opening_.erase(peer);
+  absl::Status added = absl::AbortedError("a connection to it is being made");
+  if (theirs.session == 0) {
+    added = absl::InvalidArgumentError("its introduction names no session");
+  } else if (const std::string fault = FaultOfVersions(theirs); !fault.empty()) {
+    added = absl::FailedPreconditionError(fault);
+  } else if (link == nullptr) {
+    added = absl::ResourceExhaustedError(kTooManyFar);
+  } else if (!port_.IsJoining(peer)) {
+    added = AddRail(header.group, *link, theirs, told, now_ns);
+  }
+  if (!added.ok()) {
+    return CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
+  }
+  port_.OnCircuitOpened(peer, way_nodes, now_ns);
+}
+
+// Empty: the two ends can speak to each other.
+std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
+  const wire::VersionRange own = wire::SpokenVersions();
+  if (wire::CommonVersion(own, theirs.versions).has_value()) return {};
+  return absl::StrCat("node ", MakePrintable(TextOf(theirs.node_name)), " speaks version ",
+                      wire::TextOf(theirs.versions), " of the protocol, and node ",
+                      port_.NameOf(self_), " version ", wire::TextOf(own),
+                      ": upgrade the older of the two");
+}
+
+// A rail that the link does not take closes its circuit as it goes, and so does an older
+// circuit's, whose place it takes.
+absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introduction& theirs,
+                               const Link::Standing& told, std::uint64_t now_ns) {
+  Circuit& circuit = circuits_.at(id);
+  const NodeIdentity peer{.id = circuit.OtherEnd(),
+                          .name = MakePrintable(TextOf(theirs.node_name)),
+                          .software_version = MakePrintable(TextOf(theirs.software_version)),
+                          .incarnation = theirs.incarnation};
+  auto rail =
+      std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, theirs.versions, now_ns);
+  circuit.rail = rail.get();
+  spdlog::info("way to {} through {}", peer.name, circuit.through);
+  return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
+}
+
+// What an operation sends: data, and what says how much of it may come.
+bool Circuits::IsOfAnOperation(std::span<const std::byte> piece) {
+  const auto type = static_cast<wire::FrameType>(piece[offsetof(wire::FrameHeader, type)]);
+  return type >= wire::FrameType::kEager && type <= wire::FrameType::kCancelled;
+}
+
+// What is under way is counted where it passes, and what has been taken as well.
+void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader& header,
+                       std::span<const std::byte> payload) {
+  Circuit& circuit = circuits_.at(id);
+  Side& side = circuit.sides[to];
+  Side& back = circuit.sides[1 - to];
+  if (header.type == wire::FrameType::kCircuitFrame) {
+    if (IsOfAnOperation(payload)) operations_passed_ns_ = now_ns_;
+    ++side.frames;
+    side.bytes += payload.size();
+    if (side.frames > wire::kCircuitFramesMax + CircuitRail::kSpareFrames ||
+        side.bytes > wire::kCircuitBytesMax + CircuitRail::kSpareFrames * sizeof header) {
+      ++violations_;
+      return EndBroken(id, "more was under way than the window allows");
+    }
+  } else if (header.type == wire::FrameType::kCircuitCredit) {
+    if (header.number == 0 || header.number > back.frames || header.offset > back.bytes) {
+      ++violations_;
+      return EndBroken(id, "none was taken, or more than had been sent");
+    }
+    back.frames -= header.number;
+    back.bytes -= header.offset;
+  } else if (to != 0 || std::exchange(circuit.opened, true)) {
+    ++violations_;
+    return EndBroken(id, "it was opened twice");
+  }
+  if (!port_.SendToNeighbour(side.node, header, payload.data())) {
+    EndBroken(id, absl::StrCat("node ", port_.NameOf(side.node), " takes no more"));
+  }
+}
+
+Circuits::Circuit Circuits::Take(std::uint64_t id) {
+  Circuit circuit = std::move(circuits_.extract(id).mapped());
+  if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
+  return circuit;
+}
+
+void Circuits::EndBroken(std::uint64_t id, const std::string& why) {
+  const Circuit circuit = Take(id);
+  const std::string text = absl::StrCat("node ", port_.NameOf(self_), ": ", why);
+  for (const Side& side : circuit.sides) SendClosed(side.node, id, wire::CircuitEnd::kCut, text);
+}
+
+// The payload is the neighbour's and goes with this call, so the link takes it at once.
+void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
+                      std::span<const std::byte> payload, std::uint64_t now_ns) {
+  Link* const link = port_.FindLink(circuit.OtherEnd());
+  if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitFrame) {
+    circuit.rail->OnPiece(header, payload, now_ns);
+  } else if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitCredit) {
+    circuit.rail->OnCredit(header.number, header.offset, now_ns);
+  } else {  // Of no use, or before it was opened: there is nothing that it could be for.
+    ++violations_;
+    return;
+  }
+  link->Poll(now_ns);
+}
+
+void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::string& why,
+                               std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const std::string text = absl::StrCat("node ", port_.NameOf(self_), " lost its link to node ",
+                                        port_.NameOf(neighbour), ": ", why);
+  for (const std::uint64_t id : Sorted()) {
+    const auto found = circuits_.find(id);
+    if (found == circuits_.end()) continue;
+    const Circuit& circuit = found->second;
+    if (circuit.sides[0].node != neighbour && circuit.sides[1].node != neighbour) continue;
+    if (circuit.place == Place::kBetween) {
+      // Only who is at the end may be gone for good; behind a node in between, there may
+      // be another way.
+      const bool end_gone = neighbour == circuit.opener || neighbour == circuit.destination;
+      const std::size_t other = circuit.sides[0].node == neighbour ? 1 : 0;
+      SendClosed(circuit.sides[other].node, id,
+                 reset && end_gone ? wire::CircuitEnd::kReset : wire::CircuitEnd::kCut, text,
+                 LinkReason::kWayLostLink);
+    }
+    End(id, {text, DownCause::kCut, LinkReason::kWayLostLink}, now_ns);
+  }
+}
+
+// Forgets it; the link of an end hears of it at once.
+void Circuits::End(std::uint64_t id, const RailEnd& end, std::uint64_t now_ns) {
+  const Circuit circuit = Take(id);
+  if (circuit.place == Place::kBetween) return;
+  if (circuit.rail != nullptr) {
+    // The cause first: a job's error has room for some of it.
+    circuit.rail->OnClosed(
+        end.cause, absl::StrCat(end.why, ", on the way through ", circuit.through), end.reason);
+    port_.FindLink(circuit.OtherEnd())->Poll(now_ns);
+  }
+  port_.OnCircuitEnded(circuit.OtherEnd(), end.why, now_ns_);
+}
+
+void Circuits::OnTime(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (opening_.empty()) return;
+  std::vector<std::uint64_t> late;
+  for (const auto& [id, circuit] : circuits_) {
+    if (circuit.deadline_ns <= now_ns) late.push_back(id);
+  }
+  std::ranges::sort(late);
+  for (const std::uint64_t id : late) CloseCircuit(id, wire::CircuitEnd::kCut, "no answer in time");
+}
+
+std::uint64_t Circuits::deadline_ns() const {
+  std::uint64_t next = kNever;
+  if (opening_.empty()) return next;
+  for (const auto& [id, circuit] : circuits_) next = std::min(next, circuit.deadline_ns);
+  return next;
+}
+
+bool Circuits::SendOnCircuit(std::uint64_t id, const wire::FrameHeader& outer,
+                             const std::byte* payload) {
+  const auto found = circuits_.find(id);
+  if (found == circuits_.end()) return false;
+  const Circuit& circuit = found->second;
+  const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
+  return port_.SendToNeighbour(circuit.sides[out].node, outer, payload);
+}
+
+void Circuits::CloseCircuit(std::uint64_t id, wire::CircuitEnd end, const std::string& why) {
+  if (!circuits_.contains(id)) return;
+  const Circuit circuit = Take(id);
+  const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
+  SendClosed(circuit.sides[out].node, id, end, why, OfEnd(end));
+  port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);
+}
+
+void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::CircuitEnd end,
+                          const std::string& why, LinkReason reason) {
+  const std::string_view text = std::string_view(why).substr(0, wire::kCircuitTextBytesMax);
+  wire::FrameHeader header = Header(wire::FrameType::kCircuitClosed, id, text.size());
+  header.step = static_cast<std::uint16_t>(end);
+  header.tag = static_cast<std::uint32_t>(reason);
+  // If it cannot be sent, the neighbour's connection is gone, and the circuit with it; or it is so
+  // far behind that the ends' signs of life will find out.
+  port_.SendToNeighbour(neighbour, header, reinterpret_cast<const std::byte*>(text.data()));
+}
+
+}  // namespace mlxcomm::fabric

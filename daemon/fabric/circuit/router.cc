@@ -1,0 +1,196 @@
+#include "daemon/fabric/circuit/router.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+namespace mlxcomm::fabric {
+
+bool Router::SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
+                             const std::byte* payload) {
+  Link* const link = port_.FindLink(neighbour);
+  return link != nullptr && link->is_neighbour() && link->Send(header, payload, 0).ok();
+}
+
+bool Router::Tell(const NodeId& neighbour, const Advertisement& advertisement) {
+  const std::vector<std::byte> payload = Encode(advertisement);
+  return SendToNeighbour(neighbour,
+                         {.type = wire::FrameType::kTopology,
+                          .payload_bytes = static_cast<std::uint32_t>(payload.size())},
+                         payload.data());
+}
+
+void Router::Flood(const Advertisement& advertisement, const NodeId* but) {
+  for (auto& [node, all_due] : neighbours_) {
+    if (but != nullptr && node == *but) continue;
+    if (!Tell(node, advertisement)) all_due = true;
+  }
+}
+
+void Router::TellWholeTable(const NodeId& neighbour) {
+  bool told = true;
+  for (const Advertisement* const advertisement : table_.All()) {
+    told = told && Tell(neighbour, *advertisement);
+  }
+  neighbours_[neighbour] = !told;
+}
+
+void Router::NeighboursChanged() {
+  std::vector<NodeId> nodes;
+  for (const auto& [node, all_due] : neighbours_) nodes.push_back(node);
+  table_.SetNeighbours(std::move(nodes));
+  Flood(table_.Own(), nullptr);
+}
+
+void Router::OnNeighbourUp(const NodeId& node) {
+  neighbours_[node] = false;
+  NeighboursChanged();
+  TellWholeTable(node);
+}
+
+void Router::OnNeighbourGone(const NodeId& node, bool reset, const std::string& why,
+                             std::uint64_t now_ns) {
+  neighbours_.erase(node);
+  NeighboursChanged();
+  circuits_.OnNeighbourGone(node, reset, why, now_ns);
+}
+
+// Frames may come late, of a neighbour that is none any more (its channel goes on over a
+// circuit): what it tells of the graph holds all the same, but its circuits have ended.
+void Router::OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
+                       std::span<const std::byte> payload, std::uint64_t now_ns) {
+  if (header.type == wire::FrameType::kTopology) return OnAdvertisement(neighbour, payload);
+  const Link* const link = port_.FindLink(neighbour);
+  if (link == nullptr || !link->is_neighbour() || !neighbours_.contains(neighbour)) return;
+  circuits_.OnFrame(neighbour, header, payload, now_ns);
+}
+
+void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload) {
+  const std::optional<Advertisement> told = Decode(payload);
+  if (!told.has_value()) {
+    ++violations_;
+    return spdlog::error("node {} tells of neighbours in a way that breaks a bound",
+                         table_.NameOf(neighbour));
+  }
+  switch (table_.Take(*told)) {
+    case RouteTable::Verdict::kNewer: return Flood(*told, &neighbour);
+    case RouteTable::Verdict::kOwn: return Flood(table_.Own(), nullptr);
+    case RouteTable::Verdict::kOlder:
+      if (const auto found = neighbours_.find(neighbour);
+          found != neighbours_.end() && !Tell(neighbour, *table_.Find(told->origin))) {
+        found->second = true;
+      }
+      return;
+    case RouteTable::Verdict::kRefused: ++violations_; return;
+    case RouteTable::Verdict::kKnown: return;
+  }
+}
+
+void Router::OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t now_ns) {
+  const auto found = attempts_.find(node);
+  if (found == attempts_.end()) return;
+  Attempt& attempt = found->second;
+  attempt.way_nodes = way_nodes;
+  attempt.shorter_since_ns = kNever;
+  attempt.detail.clear();
+  LookForShorter(node, attempt, now_ns);
+  next_look_ns_ = 0;
+  port_.OnDeadlineChanged();
+}
+
+// The graph may have changed while the circuit was being opened.
+void Router::LookForShorter(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) const {
+  const std::size_t nodes = table_.WayTo(node).size();
+  if (nodes == 0 || nodes >= attempt.way_nodes) {
+    attempt.shorter_since_ns = kNever;
+  } else if (attempt.shorter_since_ns == kNever) {
+    attempt.shorter_since_ns = now_ns;
+  }
+}
+
+void Router::OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) {
+  const auto found = attempts_.find(node);
+  if (found != attempts_.end()) {
+    Attempt& attempt = found->second;
+    if (attempt.detail != why) {
+      attempt.detail = why;
+      spdlog::info("way to {}: {}", table_.NameOf(node), why);
+    }
+    if (now_ns - attempt.opened_ns >= kSteadyNs) {
+      attempt.pause_ns = options_.reconnect_delay_min_ns;
+      attempt.next_ns = now_ns;
+    }
+  }
+  next_look_ns_ = 0;
+  port_.OnDeadlineChanged();
+}
+
+void Router::Turn(std::uint64_t now_ns) {
+  if (table_.changed()) OnWaysChanged(now_ns);
+  if (now_ns >= next_look_ns_) Look(now_ns);
+}
+
+// Nodes that could not be reached may be reached now.
+void Router::OnWaysChanged(std::uint64_t now_ns) {
+  table_.FindWays(now_ns);
+  std::erase_if(attempts_, [this, opened = circuits_.Opened()](const auto& entry) {
+    return table_.WayTo(entry.first).empty() && !opened.contains(entry.first);
+  });
+  for (auto& [node, attempt] : attempts_) {
+    LookForShorter(node, attempt, now_ns);
+    attempt.pause_ns = options_.reconnect_delay_min_ns;
+    attempt.next_ns = std::min(attempt.next_ns, now_ns + attempt.pause_ns);
+  }
+  next_look_ns_ = 0;
+}
+
+void Router::Look(std::uint64_t now_ns) {
+  next_look_ns_ = kNever;
+  table_.ForgetUnreachable(now_ns);
+  for (const auto& [node, all_due] : neighbours_) {
+    if (!all_due) continue;
+    TellWholeTable(node);
+    if (all_due) next_look_ns_ = now_ns + kTellAgainNs;
+  }
+  circuits_.OnTime(now_ns);
+  const absl::flat_hash_set<NodeId> opened = circuits_.Opened();
+  for (const NodeId& node : table_.Reachable()) {
+    if (!(options_.self.id < node)) continue;  // It reaches us.
+    const Link* const link = port_.FindLink(node);
+    if (link != nullptr && link->is_neighbour()) continue;
+    const auto [entry, is_new] = attempts_.try_emplace(node);
+    Attempt& attempt = entry->second;
+    if (is_new) {
+      attempt.pause_ns = options_.reconnect_delay_min_ns;
+      attempt.next_ns = now_ns + kSettleNs;
+    }
+    if (circuits_.IsOpening(node)) continue;
+    std::uint64_t due = attempt.next_ns;
+    if (opened.contains(node)) {
+      if (attempt.shorter_since_ns == kNever) continue;
+      due = std::max(due, attempt.shorter_since_ns + kHoldDownNs);
+    }
+    if (now_ns >= due) {
+      Reach(node, attempt, now_ns);
+      due = attempt.next_ns;
+    }
+    if (!circuits_.IsOpening(node)) next_look_ns_ = std::min(next_look_ns_, due);
+  }
+  next_look_ns_ = std::min(next_look_ns_, circuits_.deadline_ns());
+  next_look_ns_ = std::max(next_look_ns_, now_ns + kLookAgainNs);
+  port_.OnDeadlineChanged();
+}
+
+void Router::Reach(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) {
+  attempt.next_ns = now_ns + attempt.pause_ns;
+  attempt.pause_ns = std::min(2 * attempt.pause_ns, options_.reconnect_delay_max_ns);
+  attempt.opened_ns = now_ns;
+  const std::vector<NodeId> way = table_.WayTo(node);
+  // Two nodes: its connection has gone just now.
+  if (way.size() < 3) return;
+  circuits_.Open(way, now_ns + options_.greeting_timeout_ns, now_ns);
+}
+
+}  // namespace mlxcomm::fabric

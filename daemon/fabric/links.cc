@@ -1,0 +1,569 @@
+#include "daemon/fabric/links.h"
+
+#include <algorithm>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
+#include "daemon/rail/status_reason.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+absl::Status NoLink() { return absl::FailedPreconditionError("no link to this node"); }
+
+absl::Status Busy(const char* why) {
+  return WithReason(absl::AbortedError(why), LinkReason::kAnotherConnection);
+}
+
+constexpr char kNoPlacePayload[] = "mlxcomm.v1.NoPlace";
+
+}  // namespace
+
+Links::Peer* Links::PeerOf(const NodeId& node) const {
+  const auto found = peers_.find(node);
+  return found == peers_.end() ? nullptr : found->second.get();
+}
+
+// From inside a turn, so nobody is forgotten for it: what is left is for neighbours.
+Link* Links::LinkTo(const NodeId& node) {
+  Peer* const peer = PeerOf(node);
+  if (peer != nullptr && (peer->link->direct_rails() > 0 || IsFar(*peer))) return peer->link.get();
+  if (far_nodes() >= kFarNodesMax) return nullptr;
+  if (peer != nullptr) return peer->link.get();
+  if (peers_.size() >= std::size_t{2} * options_.nodes_max + kFarNodesMax) return nullptr;
+  return MakePeer(node).link.get();
+}
+
+Links::Peer& Links::MakePeer(const NodeId& node) {
+  std::unique_ptr<Peer>& peer = peers_[node];
+  peer = std::make_unique<Peer>();
+  peer->link = std::make_unique<Link>(
+      options_, node, listener_, &router_,
+      [this](const NodeId& from, std::span<const std::byte> payload) {
+        port_.OnRailSetup(from, payload);
+      },
+      &early_);
+  in_order_.push_back(peer.get());
+  return *peer;
+}
+
+std::string Links::NameOf(const NodeId& node) const {
+  const Link* const link = FindLink(node);
+  return link != nullptr && !link->peer().name.empty() ? link->peer().name : node.ToString();
+}
+
+std::uint64_t Links::IncarnationOf(const NodeId& node) const {
+  const Link* const link = FindLink(node);
+  return link == nullptr ? 0 : link->peer().incarnation;
+}
+
+absl::Status Links::Send(const NodeId& node, const wire::FrameHeader& header,
+                         const std::byte* payload, std::uint64_t cookie) {
+  Link* const link = FindLink(node);
+  return link == nullptr ? NoLink() : link->Send(header, payload, cookie);
+}
+
+absl::Status Links::PostReceive(const NodeId& node, const PostedReceive& receive) {
+  Link* const link = FindLink(node);
+  return link == nullptr ? NoLink() : link->PostReceive(receive);
+}
+
+void Links::Withdraw(const NodeId& node, const OperationKey& key) {
+  if (Link* const link = FindLink(node); link != nullptr) link->Withdraw(key);
+}
+
+void Links::Cancel(const NodeId& node, const OperationKey& key) {
+  if (Link* const link = FindLink(node); link != nullptr) link->Cancel(key);
+}
+
+// Links may be made meanwhile, by circuits that are opened to this node.
+std::size_t Links::Poll(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    count += in_order_[i]->link->Poll(now_ns);
+  }
+  ObserveNeighbours(now_ns);
+  router_.Turn(now_ns);
+  return count;
+}
+
+// Tells the router of neighbours that have come and gone since the last call, and the port of
+// rails that have gone. It looks for what has changed, for rails go in many ways: by
+// themselves, for another connection, with a link that is lost, while a circuit's frame is taken.
+void Links::ObserveNeighbours(std::uint64_t now_ns) {
+  bool rail_gone = false;
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    Peer& peer = *in_order_[i];
+    const Link& link = *peer.link;
+    const std::uint64_t rails_gone = link.direct_rails_gone();
+    rail_gone = std::exchange(peer.rails_gone, rails_gone) != rails_gone || rail_gone;
+    const Link::Standing standing = link.standing();
+    Sessions now;
+    if (link.is_neighbour()) now = {standing.session, standing.known_peer_session};
+    if (link.direct_rails() > 0) {
+      peer.near = true;
+    } else if (link.has_rail() || !link.reachable()) {
+      peer.near = false;
+    }
+    if (now == peer.observed) continue;
+    const NodeId node = link.peer().id;
+    if (std::exchange(peer.observed, now) != Sessions{}) {
+      const bool reset = link.state() == Link::State::kLost || link.lost_by_reset();
+      router_.OnNeighbourGone(node, reset, link.down_why(), now_ns);
+    }
+    if (now != Sessions{}) router_.OnNeighbourUp(node);
+  }
+  if (!rail_gone) return;
+  port_.OnRailGone();
+  port_.OnDeadlineChanged();  // A grace period may run.
+}
+
+bool Links::PrepareToSleep() {
+  // First all of them: those of circuits go out over neighbours' rails.
+  for (Peer* const peer : in_order_) peer->link->AcknowledgeBeforeSleep();
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    Link& link = *in_order_[i]->link;
+    if (!link.HasWork() && link.PrepareToSleep()) continue;
+    for (std::size_t k = 0; k < i; ++k) in_order_[k]->link->WakeUp();
+    return false;
+  }
+  return true;
+}
+
+void Links::WakeUp() {
+  for (Peer* const peer : in_order_) peer->link->WakeUp();
+}
+
+void Links::Describe(v1::NodeStatus& status) const {
+  for (const Peer* const peer : in_order_) peer->link->Describe(*status.add_links());
+}
+
+void Links::OnTime(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const bool tick = MayTick(now_ns);
+  if (tick) LookForPause(now_ns);
+  if (tick) PlanTick(now_ns);
+  const bool soon = now_ns >= soon_ns_;
+  if (soon) soon_ns_ = kNever;
+  bool follows = false;
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    Link& link = *in_order_[i]->link;
+    if (tick && link.OnTick(now_ns)) follows = true;
+    if (soon) link.AskNewRails(now_ns);
+    if (link.has_new_rail()) AskSoon(now_ns);
+    freed_ = link.OnTime(now_ns) || freed_;
+  }
+  if (follows) LetOthersBeFirst();
+  ObserveNeighbours(now_ns);
+  router_.Turn(now_ns);
+  if (tick) TellOfForwarding(now_ns);
+  if (!tick) return;
+  ForgetIdle(now_ns);
+  if (std::exchange(freed_, false)) port_.OnMemoryFreed();
+}
+
+// A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
+void Links::LookForPause(std::uint64_t now_ns) {
+  if (ticked_ns_ == 0 || now_ns <= next_tick_ns_ + options_.heartbeat_interval_ns) return;
+  for (Peer* const peer : in_order_) peer->link->OnPause(now_ns - next_tick_ns_, now_ns);
+}
+
+void Links::TellOfForwarding(std::uint64_t now_ns) {
+  const std::uint64_t passed_ns = router_.circuits().operations_passed_ns();
+  const bool forwards = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
+  if (std::exchange(forwards_, forwards) != forwards) listener_.OnForwarding(forwards);
+}
+
+// While all answer they are asked half as often, if the limit of silence bears it: an idle daemon
+// should cost nothing. One that has fallen silent is asked at each interval. Who is woken by the
+// other's sign of life is early, and not woken again.
+void Links::PlanTick(std::uint64_t now_ns) {
+  const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
+  const bool seldom =
+      options_.may_ask_seldom() && std::ranges::all_of(in_order_, [this](const Peer* peer) {
+        return peer->link->HasHeardAllSince(ticked_ns_);
+      });
+  early_ns_ = seldom ? interval_ns : 0;
+  next_tick_ns_ = now_ns + interval_ns + early_ns_;
+  ticked_ns_ = now_ns;
+}
+
+// Who has asked just now will do so again, and wake this daemon before its own time comes: so of
+// two idle daemons one asks and the other answers, each waking once. Not while somebody is silent.
+void Links::LetOthersBeFirst() {
+  if (early_ns_ == 0) return;
+  const std::uint64_t later_ns = options_.heartbeat_interval_ns / 4;
+  early_ns_ += later_ns;
+  next_tick_ns_ += later_ns;
+}
+
+void Links::AskSoon(std::uint64_t now_ns) {
+  constexpr std::uint64_t kSoonNs = 20'000'000;
+  soon_ns_ = std::min(soon_ns_, now_ns + kSoonNs);
+}
+
+// Nobody has anything to do with it.
+bool Links::IsUnused(const Peer& peer) const {
+  const Link& link = *peer.link;
+  const NodeId& node = link.peer().id;
+  return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} && !IsJoining(node) &&
+         !router_.IsOpeningWayTo(node);
+}
+
+// Only from OnTime: elsewhere links are in use further up the stack.
+void Links::ForgetIdle(std::uint64_t now_ns) {
+  const bool crowded = in_order_.size() - nodes() - far_nodes() > options_.nodes_max;
+  const std::uint64_t patience_ns = crowded ? kForgetSoonNs : kForgetNs;
+  std::erase_if(in_order_, [&](Peer* const peer) {
+    if (!IsUnused(*peer) || router_.HasWayTo(peer->link->peer().id)) {  // Somebody may be about to.
+      peer->idle_since_ns = kNever;
+      return false;
+    }
+    peer->idle_since_ns = std::min(peer->idle_since_ns, now_ns);
+    if (now_ns - peer->idle_since_ns < patience_ns) return false;
+    const NodeId node = peer->link->peer().id;
+    peers_.erase(node);
+    freed_ = true;
+    return true;
+  });
+}
+
+std::uint64_t Links::deadline_ns() const {
+  std::uint64_t next = std::min({next_tick_ns_, soon_ns_, router_.deadline_ns()});
+  for (const Peer* const peer : in_order_) next = std::min(next, peer->link->deadline_ns());
+  return next;
+}
+
+wire::Introduction Links::OwnIntroduction(const Link::Standing& standing) const {
+  wire::Introduction own{};
+  own.incarnation = options_.self.incarnation;
+  own.session = standing.session;
+  own.known_peer_session = standing.known_peer_session;
+  own.next_expected = standing.next_expected;
+  PutText(options_.self.name, own.node_name);
+  PutText(options_.self.software_version, own.software_version);
+  own.versions = wire::SpokenVersions();
+  return own;
+}
+
+absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail,
+                                  const RailPath& path, std::uint64_t now_ns) {
+  Link* const link = FindLink(peer);
+  if (link == nullptr) return NoLink();
+  const absl::Status added = link->AddRailBeside(std::move(rail), path, now_ns);
+  if (added.ok()) AskSoon(now_ns);
+  ObserveNeighbours(now_ns);
+  port_.OnDeadlineChanged();
+  return added;
+}
+
+bool Links::IsJoining(const NodeId& node) const {
+  return std::ranges::any_of(joins_, [&](const UnderWay& join) { return join.peer == node; });
+}
+
+// By a join under way that this node has dialed, or has accepted.
+bool Links::Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const {
+  return std::ranges::any_of(joins_, [&](const UnderWay& join) {
+    return join.peer == peer && join.as_dialer == as_dialer &&
+           (join.anew || anew || join.path == path);
+  });
+}
+
+wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path, const Origin& from) const {
+  if (peer == options_.self.id) return wire::VerdictCode::kSelf;
+  const Peer* const known = PeerOf(peer);
+  if (known == nullptr || !HasPlace(*known)) {
+    std::vector<Peer*> holders;
+    switch (FindPlaceFor(peer, path, from, holders).kind) {
+      case PlaceAnswer::Kind::kFull: return wire::VerdictCode::kTooManyNodes;
+      case PlaceAnswer::Kind::kAddressFull: return wire::VerdictCode::kTooManyOfAddress;
+      case PlaceAnswer::Kind::kFree:
+      case PlaceAnswer::Kind::kYields: break;
+    }
+  } else if (HasTooManyConnections(*known, path, from)) {
+    return wire::VerdictCode::kTooManyConnections;
+  }
+  return PrefersOwnDial(peer, path, !IsReachable(peer)) ? wire::VerdictCode::kAlreadyLinked
+                                                        : wire::VerdictCode::kAccepted;
+}
+
+Links::RailMark Links::MarkOf(const NodeId& peer, const RailPath& path) const {
+  RailMark mark;
+  const Peer* const known = PeerOf(peer);
+  if (known == nullptr) return mark;
+  mark.rails_added = known->rails_added;
+  for (const auto& [at, number] : known->rails) {
+    if (at == path && known->link->HasRailOver(path)) mark.rail = number;
+  }
+  return mark;
+}
+
+Links::Join Links::Begin(const Link& link, const RailPath& path, const Link::Standing& told,
+                         bool as_dialer, bool anew) {
+  joins_.push_back({next_join_, link.peer().id, path, as_dialer, anew});
+  return {.number = next_join_++,
+          .peer = link.peer().id,
+          .path = path,
+          .told = told,
+          .own = OwnIntroduction(told)};
+}
+
+void Links::Abandon(const Join& join) {
+  std::erase_if(joins_, [&](const UnderWay& other) { return other.number == join.number; });
+}
+
+absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailPath& path,
+                                                 const Origin& to) {
+  if (HasRailOver(peer, path)) return Busy("linked already");
+  const absl::StatusOr<Link*> place = TakePlace(peer, path, to);
+  if (!place.ok()) return place.status();
+  Link* const link = *place;
+  if (link->direct_rails() >= Link::kRailsMax) return Link::TooManyRails();
+  const bool anew = !link->reachable();
+  if (Excluded(peer, path, anew, true) || Excluded(peer, path, anew, false)) {
+    return Busy("another connection to it is being made");
+  }
+  return Begin(*link, path, link->standing(), /*as_dialer=*/true, anew);
+}
+
+// What `theirs` says was written after the verdict, so it is stale if something has
+// changed here since then that it does not know of.
+absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const RailPath& path,
+                                                   const wire::Introduction& theirs, RailMark mark,
+                                                   std::uint64_t now_ns, const Origin& from) {
+  const absl::StatusOr<Link*> place = TakePlace(peer, path, from);
+  if (!place.ok()) return place.status();
+  Link* const link = *place;
+  link->Poll(now_ns);  // A daemon that was restarted has closed its former connections.
+  const bool anew = !link->GoesOnWith(theirs);
+  if (anew) {
+    absl::Status may = link->MayTake(theirs.incarnation, from.address, now_ns);
+    if (!may.ok()) return may;
+  }
+  const RailMark now = MarkOf(peer, path);
+  const bool stale =
+      (now.rail != 0 && now.rail != mark.rail) || (anew && now.rails_added != mark.rails_added);
+  if (stale || PrefersOwnDial(peer, path, anew) || Excluded(peer, path, anew, false)) {
+    return Busy("another connection is preferred");
+  }
+  if (now.rail != 0) {
+    link->RemoveRail(
+        path, {"replaced by a newer connection", DownCause::kCut, LinkReason::kReplaced}, now_ns);
+    ObserveNeighbours(now_ns);
+  } else if (!anew && link->direct_rails() >= Link::kRailsMax) {
+    return Link::TooManyRails();
+  }
+  return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, anew);
+}
+
+absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
+                           const wire::Introduction& theirs, std::uint64_t now_ns) {
+  Abandon(join);
+  Peer& peer = *PeerOf(join.peer);
+  const NodeIdentity identity{.id = join.peer,
+                              .name = MakePrintable(TextOf(theirs.node_name)),
+                              .software_version = MakePrintable(TextOf(theirs.software_version)),
+                              .incarnation = theirs.incarnation};
+  const absl::Status added =
+      peer.link->AddRail(std::move(rail), join.path, identity, theirs, join.told, now_ns);
+  if (added.ok()) {
+    std::erase_if(peer.rails, [&](const auto& entry) {
+      return entry.first == join.path || !peer.link->HasRailOver(entry.first);
+    });
+    peer.rails.emplace_back(join.path, ++peer.rails_added);
+    AskSoon(now_ns);
+  }
+  ObserveNeighbours(now_ns);
+  port_.OnDeadlineChanged();
+  return added;
+}
+
+void Links::RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
+                       LinkReason reason, std::uint64_t now_ns) {
+  Link* const link = FindLink(peer);
+  if (link == nullptr) return;
+  link->RemoveRail(path, {why, DownCause::kCut, reason}, now_ns);
+  ObserveNeighbours(now_ns);
+}
+
+void Links::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    in_order_[i]->link->OnInterfaceDown(interface, now_ns);
+  }
+  ObserveNeighbours(now_ns);
+}
+
+void Links::OnGone(const NodeId& node, const std::string& why, LinkReason reason) {
+  Link* const link = FindLink(node);
+  if (link != nullptr && link->lost_by_reset()) {
+    link->Lose(WithReason(absl::UnavailableError(why), reason));
+  }
+}
+
+// Circuits hand to the channels of neighbours, which therefore come after them.
+bool Links::HandTheRest() {
+  bool all_handed = true;
+  for (const bool direct : {false, true}) {
+    for (Peer* const peer : in_order_) {
+      if (peer->link->is_neighbour() == direct)
+        all_handed = peer->link->HandTheRest() && all_handed;
+    }
+  }
+  return all_handed;
+}
+
+void Links::FlushAcknowledgements() {
+  for (Peer* const peer : in_order_) peer->link->FlushAcknowledgement();
+}
+
+bool Links::PrepareRailsToSleep() {
+  bool may_sleep = true;
+  for (Peer* const peer : in_order_) may_sleep = peer->link->PrepareToSleep() && may_sleep;
+  return may_sleep;
+}
+
+void Links::FinishRails() {
+  for (const bool direct : {false, true}) {
+    for (Peer* const peer : in_order_) peer->link->FinishRails(direct);
+  }
+}
+
+void Links::StopRails() {
+  for (Peer* const peer : in_order_) peer->link->StopRails();
+}
+
+// --- places ---------------------------------------------------------------------------------
+
+std::size_t Links::far_nodes() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(in_order_, [this](const Peer* peer) { return IsFar(*peer); }));
+}
+
+std::size_t Links::nodes() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(in_order_, [this](const Peer* peer) { return HasPlace(*peer); }));
+}
+
+NodeClaim Links::ClaimOf(const Peer& peer) const {
+  return std::max(peer.dialed_as, listener_.ClaimOf(peer.link->peer().id));
+}
+
+PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
+                                std::vector<Peer*>& holders) const {
+  std::vector<PlaceHolder> places;
+  for (Peer* const peer : in_order_) {
+    if (!HasPlace(*peer)) continue;
+    holders.push_back(peer);
+    // Who is about to join ends that first, or fails soon.
+    const bool joins = IsJoining(peer->link->peer().id);
+    places.push_back({joins ? NodeClaim::kInJob : ClaimOf(*peer), peer->address, peer->interface});
+  }
+  const Peer* const known = PeerOf(node);
+  const NodeClaim own = known != nullptr ? ClaimOf(*known) : listener_.ClaimOf(node);
+  const NodeClaim claim = std::max(from.claim, own);
+  return FindPlace({claim, from.address, path.local}, places, options_.nodes_max);
+}
+
+// Of a node that has one, and has not lost that over this path.
+bool Links::HasTooManyConnections(const Peer& peer, const RailPath& path,
+                                  const Origin& from) const {
+  if (peer.link->direct_rails() == 0 || peer.link->HasRailOver(path)) return false;
+  if (std::max(ClaimOf(peer), from.claim) > NodeClaim::kFound) return false;
+  std::size_t all = 0;
+  std::size_t of_address = 0;
+  for (const Peer* const one : in_order_) {
+    std::size_t connections = 0;  // Those of RDMA lie beside one of these.
+    one->link->ForEachConnection(
+        [&](const RailPath& at, const Rail&) { connections += at.is_beside() ? 0 : 1; });
+    all += connections;
+    if (one->address == from.address) of_address += connections;
+  }
+  return all >= ConnectionsMax(options_.nodes_max) ||
+         (!from.address.empty() && of_address >= ConnectionsOfAddressMax(options_.nodes_max));
+}
+
+// Only where no link is in use further up the stack: another may be lost by it, and forgotten.
+absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
+                                       const Origin& from) {
+  Peer* peer = PeerOf(node);
+  if (peer == nullptr || !HasPlace(*peer)) {
+    std::vector<Peer*> holders;
+    const PlaceAnswer answer = FindPlaceFor(node, path, from, holders);
+    if (answer.kind == PlaceAnswer::Kind::kFull || answer.kind == PlaceAnswer::Kind::kAddressFull) {
+      CountRefused();
+      return TooManyNodes(answer.kind);
+    }
+    if (answer.kind == PlaceAnswer::Kind::kYields) {
+      CountRefused();
+      const Peer& yields = *holders[answer.who];
+      yields.link->Lose(TooManyNodes(answer.kind));
+    }
+    if (peer == nullptr) {
+      const std::size_t most = std::size_t{3} * options_.nodes_max + kFarNodesMax;
+      if (peers_.size() >= most && !ForgetOldest()) {
+        return TooManyNodes(PlaceAnswer::Kind::kFull);
+      }
+      peer = &MakePeer(node);
+    }
+  } else if (HasTooManyConnections(*peer, path, from)) {
+    return WithReason(absl::ResourceExhaustedError(TooManyText(
+                          wire::VerdictCode::kTooManyConnections, options_.nodes_max, "here")),
+                      LinkReason::kTooMany);
+  }
+  peer->dialed_as = std::max(peer->dialed_as, from.claim);
+  // Further ones change nothing: else a node could move away from its address, and make room there.
+  if (peer->link->direct_rails() == 0) {
+    peer->address = from.address;
+    peer->interface = path.local;
+  }
+  return peer->link.get();
+}
+
+void Links::SetDialedAs(const NodeId& node, NodeClaim claim) {
+  if (Peer* const peer = PeerOf(node); peer != nullptr) peer->dialed_as = claim;
+}
+
+void Links::Prepare(const NodeId& node) {
+  if (Link* const link = FindLink(node); link != nullptr) link->Prepare();
+}
+
+// Of those that are only remembered: first one to which no way leads, and that nobody here has wanted.
+bool Links::ForgetOldest() {
+  Peer* oldest = nullptr;
+  const auto rank = [this](const Peer& peer) {
+    return std::pair(router_.HasWayTo(peer.link->peer().id), peer.dialed_as);
+  };
+  for (Peer* const peer : in_order_) {
+    if (!IsUnused(*peer)) continue;
+    if (oldest == nullptr || rank(*peer) < rank(*oldest)) oldest = peer;
+  }
+  if (oldest == nullptr) return false;
+  std::erase(in_order_, oldest);
+  const NodeId node = oldest->link->peer().id;
+  peers_.erase(node);
+  return true;
+}
+
+absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind) const {
+  const bool of_address = kind == PlaceAnswer::Kind::kAddressFull;
+  const char* const yields =
+      kind == PlaceAnswer::Kind::kYields ? "it yields its place to another node: " : "";
+  absl::Status status =
+      WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                     yields, TooManyText(of_address ? wire::VerdictCode::kTooManyOfAddress
+                                                    : wire::VerdictCode::kTooManyNodes,
+                                         options_.nodes_max, "here"))),
+                 LinkReason::kTooMany);
+  status.SetPayload(kNoPlacePayload, absl::Cord());
+  return status;
+}
+
+bool Links::IsNoPlace(const absl::Status& status) {
+  return status.GetPayload(kNoPlacePayload).has_value();
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,111 @@
+// The half of TcpFabric for who may stay: strangers, which have not proved the key, and connections
+// that were proved with a key which is being changed.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "daemon/fabric/tcp_fabric.h"
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::fabric {
+
+// Kept, for to derive them takes memory, and rails are looked at now and then.
+void TcpFabric::TakeKeys() {
+  taken_.clear();
+  if (!options_.keys.has_value()) return;
+  taken_.push_back(options_.keys->current.id());
+  if (options_.keys->previous.has_value()) taken_.push_back(options_.keys->previous->id());
+}
+
+// A dialer that was refused for the old keys tries again at once.
+void TcpFabric::SetKeys(const ClusterKeys& keys) {
+  options_.keys = keys;
+  TakeKeys();
+  for (const auto& dialer : dialers_) {
+    if (dialer->waits == Dialer::Waits::kInBackOff) dialer->pause.cancel();
+  }
+  LookAtProofs(platform::MonotonicNow());
+}
+
+std::vector<std::string> TcpFabric::key_ids() const {
+  std::vector<std::string> ids;
+  for (const ClusterKeyId& key : taken_) ids.push_back(KeyIdText(key));
+  return ids;
+}
+
+bool TcpFabric::IsTaken(const ClusterKeyId& key) const {
+  return std::ranges::find(taken_, key) != taken_.end();
+}
+
+bool TcpFabric::IsOutdated(const NodeId& peer, const RailPath& path) const {
+  return std::ranges::any_of(
+      outdated_, [&](const Outdated& one) { return one.peer == peer && one.path == path; });
+}
+
+// Finds the rails that are to be proved again, of which some may have been proved while the keys
+// were being replaced; asks, dials, and gives up those for which it takes too long.
+void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
+  next_look_at_proofs_ns_ = now_ns + options_.heartbeat_interval_ns;
+  if (stopped_) return;
+  std::vector<Outdated> found;
+  std::vector<Outdated> too_old;
+  links_.ForEachConnection([&](const NodeId& peer, const RailPath& path, Rail& rail) {
+    const bool is_taken = IsTaken(rail.proved_with());
+    if (is_taken && !rail.is_asked_for_new_proof()) return;
+    Outdated& one = found.emplace_back(Outdated{peer, path, now_ns});
+    for (const Outdated& before : outdated_) {
+      if (before.peer == peer && before.path == path) one.since_ns = before.since_ns;
+    }
+    if (is_taken) return;  // Here it may stay; the other side will have its way.
+    rail.AskForNewProof();
+    if (now_ns - one.since_ns >= options_.new_proof_timeout_ns) too_old.push_back(one);
+  });
+  outdated_ = std::move(found);
+  for (const Outdated& one : too_old) {
+    links_.RemoveRail(one.peer, one.path, "it was proved with a key that is no longer taken",
+                      LinkReason::kKeyRetired, now_ns);
+  }
+  for (const auto& dialer : dialers_) {
+    if (dialer->waits == Dialer::Waits::kForRailToGo && !IsLinked(*dialer)) dialer->pause.cancel();
+  }
+}
+
+void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) {
+  ++strangers_refused_;
+  stranger_refused_ns_ = platform::MonotonicNow();
+  TellOfRefused(FabricNotice::Kind::kStrangerRefused, from, why);
+}
+
+void TcpFabric::TellOfRefused(FabricNotice::Kind kind, const std::string& from,
+                              const std::string& why) {
+  constexpr std::uint64_t kLoggedPerSecond = 5;
+  const std::uint64_t second = platform::MonotonicNow() / 1'000'000'000;
+  if (second != refusal_second_) {
+    refusal_second_ = second;
+    refusals_logged_in_second_ = 0;
+  }
+  if (refusals_logged_in_second_++ < kLoggedPerSecond) {
+    spdlog::warn("refused {} at the peer port: {}", from, why);
+    links_.Tell({kind, from, {}, why});
+  }
+}
+
+// One host that opens many makes only its own go.
+void TcpFabric::MakePlaceForStranger() {
+  if (strangers_.empty() || strangers_.size() < options_.strangers_max) return;
+  const auto held_by = [this](const asio::ip::address& address) {
+    return std::ranges::count_if(
+        strangers_, [&](const Stranger* stranger) { return stranger->address == address; });
+  };
+  const auto goes = std::ranges::max_element(
+      strangers_, {}, [&](const Stranger* one) { return held_by(one->address); });
+  Stranger& stranger = **goes;
+  strangers_.erase(goes);
+  stranger.gave_way = true;
+  asio::error_code ignored;
+  stranger.socket.close(ignored);  // Its Accept goes on from there.
+}
+
+}  // namespace mlxcomm::fabric

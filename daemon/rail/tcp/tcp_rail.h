@@ -1,0 +1,204 @@
+// A rail over one TCP connection: a driver has the writer and the reader, takes the loop's commands, and
+// reports what has happened.
+//
+//   turn: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in poll() when
+//         nothing moved (after a short spin if data moved just now), woken by the socket or the bell
+//
+// While there is little to carry, the daemon's loop drives the rail itself, so that a frame wakes one
+// thread on each side instead of two; the rail's own thread sleeps, or is not there yet. `driver_` says
+// which of them drives; only that one stores it, as its last act on the driver's data, so the next driver
+// sees all that the other did. README.md, TcpRail, has the states and the rules.
+//
+// Owner: Link. Thread: its own, from Prepare or the first large frame on; the rest of Rail's calls on the
+// loop's thread. Memory: rings are fixed at creation, and so are the writer's and the reader's buffers; of
+// both the system gives what is used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "daemon/platform/wakeup.h"
+#include "daemon/rail/byte_stream.h"
+#include "daemon/rail/frame_reader.h"
+#include "daemon/rail/frame_writer.h"
+#include "daemon/rail/rail.h"
+#include "daemon/rail/rail_observer.h"
+#include "daemon/rail/spsc_ring.h"
+#include "daemon/rail/tcp/socket_watch.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/system/file_descriptor.h"
+
+namespace mlxcomm::fabric {
+
+class TcpRail final : public Rail, private FrameReaderPort {
+ public:
+  // `socket` is connected and non-blocking. `loop_bell` wakes the loop. Without a watch
+  // the thread always drives; without a stream the connection is plain.
+  static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
+      FileDescriptor socket, std::string local_address, std::string remote_address,
+      const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
+      SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
+  ~TcpRail() override { Stop(); }
+
+  // Before Start; may be nullptr.
+  void Observe(std::unique_ptr<RailObserver> observer);
+  void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
+  void SetPeersVersions(const wire::VersionRange& versions) { peers_versions_ = versions; }
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+    reader_.posted().Expect(receive, share);
+  }
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
+  void Prepare() override;
+  bool Give(const RailCommand& command) override;
+  void Finish() override;
+  void Stop() override;
+  std::shared_ptr<void> KeepEnd() override;
+  bool Pop(RailEvent& event) override;
+  bool PrepareToSleep() override;
+  void WakeUp() override { events_.WakeUp(); }
+  std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
+  bool has_passed_large() const override { return reader_.has_passed_large(); }
+  std::uint64_t last_asked_ns() const override {
+    return writer_.asks_for_proof() ? 0 : reader_.last_asked_ns();
+  }
+  void OnRate(double bytes_per_second, std::uint64_t round_trip_ns) override;
+  std::optional<HeldBytes> held() const override;
+  ClusterKeyId proved_with() const override { return proved_with_; }
+  void AskForNewProof() override { writer_.AskForNewProof(); }
+  bool is_asked_for_new_proof() const override {
+    return asked_for_new_proof_.load(std::memory_order_relaxed);
+  }
+  wire::VersionRange peers_versions() const override { return peers_versions_; }
+  RailFigures figures() const override;
+  void Describe(v1::RailStatus& status) const override;
+  bool has_thread() const { return thread_.joinable(); }
+  bool is_encrypted() const { return stream_->is_encrypted(); }
+
+ private:
+  static constexpr std::size_t kRingSlots = 1024;
+  static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
+
+  // How long little may have moved until the loop drives, and how much that is.
+  static constexpr std::uint64_t kQuietNs = 2'000'000;
+  static constexpr std::uint64_t kQuietBytes = 1024 * 1024;
+  // What the loop reads at one look is little.
+  static constexpr std::uint64_t kLookBytesMax = 128 * 1024;
+  // Looks without anything until the socket has to call.
+  static constexpr int kEmptyLooksMax = 64;
+  enum class Driver : std::uint8_t { kThread, kLoop };
+
+  TcpRail(FileDescriptor socket, std::string local_address, std::string remote_address,
+          const queue::SchedulingPolicy& scheduling, platform::Wakeup& loop_bell,
+          platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream)
+      : socket_(std::move(socket)),
+        local_address_(std::move(local_address)),
+        remote_address_(std::move(remote_address)),
+        loop_bell_(loop_bell),
+        bell_(std::move(bell)),
+        scheduling_(scheduling),
+        watch_(std::move(watch)),
+        may_change_hands_(watch_ != nullptr),
+        stream_(std::move(stream)),
+        writer_(socket_, *stream_),
+        reader_(socket_, *stream_, *this) {}
+
+  // The loop, driving.
+  bool LoopDrives() const {
+    return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kLoop;
+  }
+  void TakeGiven(const RailCommand& command);
+  void Look();
+  void LookAtSocket();
+  bool IsTooHeavy() const { return !scheduling_.loop_drives_all && IsHeavy(); }
+  // After what was given has been written, as far as the socket takes it.
+  bool IsForThread() const { return !scheduling_.loop_drives_all && (IsHeavy() || IsStuck()); }
+  void WatchSocket();
+  void HandOver();
+  absl::Status StartThread();
+  void DriveNoMore();
+
+  // The thread, driving.
+  void Run();
+  void End();
+  bool Turn();
+  void Park();
+  bool IsQuiet(std::uint64_t now_ns);
+  void Sleep();
+  int SleepMs() const;
+  void SendTheRest();
+  void EndByReader();
+
+  // The driver, the loop or the thread.
+  bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
+  bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
+  bool ObeyCommands();
+  void LookAtHeld();
+  void FitToRate();
+  void TellTransmitted();
+  void Emit(RailEvent&& event);
+  void WakeLoop();
+  void GoDown(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
+  // FrameReaderPort
+  bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
+  void TakeCommands() override { ObeyCommands(); }
+  bool CommandsWait() const override { return !commands_.IsEmpty(); }
+  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
+
+  FileDescriptor socket_;
+  std::string local_address_;
+  std::string remote_address_;
+  platform::Wakeup& loop_bell_;
+  platform::Wakeup bell_;
+  SpscRing<RailCommand> commands_{kRingSlots};
+  SpscRing<RailEvent> events_{kRingSlots};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> finish_{false};
+  std::atomic<bool> waits_for_room_{false};
+  std::atomic<bool> up_{true};
+  std::atomic<bool> asked_for_new_proof_{false};
+  // As last passed to OnRate.
+  std::atomic<double> rate_{0};
+  std::atomic<std::uint64_t> round_trip_ns_{0};
+  // By the thread, while it drives; read one without the other they are still an estimate.
+  mutable std::atomic<bool> held_asked_{false};
+  std::atomic<std::uint64_t> held_bytes_{0};
+  std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
+  ClusterKeyId proved_with_{};
+  wire::VersionRange peers_versions_{};
+  bool popped_slot_ = false;  // The loop's thread: the event handed out last holds a slot.
+  bool popped_large_control_ = false;
+
+  const queue::SchedulingPolicy scheduling_;
+  std::atomic<Driver> driver_{Driver::kThread};
+  // The loop's thread.
+  SocketWatches::Handle watch_;  // Open only while the loop drives.
+  bool started_ = false;
+  bool ends_ = false;    // Stop or Finish was called.
+  bool looks_ = true;    // Something may have come; else the watch says so.
+  bool looked_ = false;  // In this turn.
+  bool wrote_ = false;   // Since the last look.
+  int empty_looks_ = 0;
+
+  // The driver's.
+  bool may_change_hands_;  // There is a watch, and it opens.
+  std::unique_ptr<RailObserver> observer_;
+  std::unique_ptr<ByteStream> stream_;
+  FrameWriter writer_;
+  FrameReader reader_;
+  std::uint64_t untold_bytes_ = 0;  // Of data whose events the loop was not woken for.
+  double fitted_rate_ = 0;          // What the send buffer was last judged by.
+  bool fitted_ = false;             // It is not the system's own.
+  bool down_ = false;
+  std::uint64_t quiet_since_ns_ = 0;
+  std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.
+  std::thread thread_;             // None until it is needed.
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,260 @@
+#include "daemon/rdma/driver_thread.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
+#include "daemon/rdma/driver_process.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+// Until it is looked again whether the device is there.
+constexpr auto kLookPause = std::chrono::seconds(1);
+// A process that calls the driver is started again after so long, and after twice as long each time
+// that it lasted less than kSteadyProcessNs.
+constexpr std::uint64_t kPauseNsMin = 500'000'000;
+constexpr std::uint64_t kPauseNsMax = 60'000'000'000;
+constexpr std::uint64_t kSteadyProcessNs =
+    60'000'000'000;  // Longer than a call that hangs is waited for.
+
+absl::StatusOr<std::shared_ptr<Device>> OpenWhereItIsCalled(const DriverThread::Subject& subject) {
+  if (!subject.program.empty()) {
+    return OpenInProcess(subject.program, subject.library, subject.device, subject.limits,
+                         subject.scheduling);
+  }
+  const absl::StatusOr<std::unique_ptr<Library>> library = LoadLibrary(subject.library);
+  if (!library.ok()) return library.status();
+  return (*library)->Open(subject.device, subject.limits);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DriverThread>> DriverThread::Start(const Subject& subject,
+                                                                  platform::Wakeup& bell) {
+  auto shared = std::make_shared<Shared>(subject);
+  shared->bell = &bell;
+  threads_.fetch_add(1, std::memory_order_relaxed);
+  try {
+    std::thread([shared] {
+      Run(*shared);
+      threads_.fetch_sub(1, std::memory_order_release);
+    }).detach();
+  } catch (const std::system_error& error) {
+    threads_.fetch_sub(1, std::memory_order_relaxed);
+    return absl::ResourceExhaustedError(std::string("no thread for the driver: ") + error.what());
+  }
+  return std::unique_ptr<DriverThread>(new DriverThread(std::move(shared)));
+}
+
+DriverThread::~DriverThread() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->bell = nullptr;
+  shared_->changed.notify_all();
+}
+
+void DriverThread::Give(Job job) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->jobs.push_back(std::move(job));
+  shared_->changed.notify_all();
+}
+
+void DriverThread::Cancel(std::uint64_t ticket) {
+  const std::lock_guard lock(shared_->mutex);
+  std::erase_if(shared_->jobs, [ticket](const Job& job) {
+    return job.kind == Job::Kind::kMake && job.ticket == ticket;
+  });
+  for (Job& job : shared_->jobs) {
+    if (job.kind == Job::Kind::kConnect && job.ticket == ticket) job.kind = Job::Kind::kDestroy;
+  }
+}
+
+std::size_t DriverThread::waiting() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->jobs.size();
+}
+
+bool DriverThread::Pop(Result& result) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->results.empty()) return false;
+  result = std::move(shared_->results.front());
+  shared_->results.pop_front();
+  shared_->has_results.store(!shared_->results.empty(), std::memory_order_release);
+  return true;
+}
+
+void DriverThread::Describe(v1::RdmaDevice& status) const {
+  const std::lock_guard lock(shared_->mutex);
+  if (const Device* const device = shared_->device.get(); device != nullptr) {
+    const DeviceUse use = device->use();
+    status.set_queue_pairs(use.queue_pairs);
+    status.set_queue_pairs_max(device->limits().queue_pairs_max);
+    status.set_regions(use.regions);
+    status.set_regions_max(device->limits().regions_max);
+    status.set_driver_pid(static_cast<std::uint32_t>(device->driver_pid()));
+  }
+  status.set_drivers_ended(shared_->ended);
+  status.set_last_end(shared_->last_end);
+  if (shared_->busy_since_ns != 0)
+    status.set_busy_ms((platform::MonotonicNow() - shared_->busy_since_ns) / 1'000'000);
+}
+
+DeviceUse DriverThread::Shared::Use() const {
+  const std::lock_guard lock(mutex);
+  return device == nullptr ? DeviceUse{} : device->use();
+}
+
+void DriverThread::Shared::TendSoon() {
+  const std::lock_guard lock(mutex);
+  tend_regions = true;
+  changed.notify_all();
+}
+
+// What was to be destroyed still is.
+void DriverThread::Run(Shared& shared) {
+  std::unique_lock lock(shared.mutex);
+  auto look_at = std::chrono::steady_clock::now() + kLookPause;
+  for (;;) {
+    while (shared.jobs.empty() && !shared.tend_regions && shared.bell != nullptr) {
+      if (shared.device == nullptr) {
+        shared.changed.wait(lock);
+      } else if (shared.changed.wait_until(lock, look_at) == std::cv_status::timeout) {
+        break;
+      }
+    }
+    // However often there is something else to do.
+    if (shared.device != nullptr && std::chrono::steady_clock::now() >= look_at) {
+      LookAtDevice(shared, lock);
+      look_at = std::chrono::steady_clock::now() + kLookPause;
+    } else if (!shared.jobs.empty()) {
+      DoNext(shared, lock);
+    } else if (shared.tend_regions) {
+      shared.tend_regions = false;
+      const std::shared_ptr<Device> device = shared.bell == nullptr ? nullptr : shared.device;
+      InDriver(shared, lock, [&] { shared.regions.Tend(device, platform::MonotonicNow()); });
+    } else if (shared.bell == nullptr) {
+      break;
+    }
+  }
+  // Results that nobody has taken, and the device, go here and not on the loop's thread.
+  std::deque<Result> results = std::move(shared.results);
+  std::shared_ptr<Device> device = std::move(shared.device);
+  lock.unlock();
+  shared.regions.Clear();
+}
+
+template <typename Call>
+void DriverThread::InDriver(Shared& shared, std::unique_lock<std::mutex>& lock, Call&& call) {
+  shared.busy_since_ns = platform::MonotonicNow();
+  lock.unlock();
+  call();
+  lock.lock();
+  shared.busy_since_ns = 0;
+}
+
+void DriverThread::DoNext(Shared& shared, std::unique_lock<std::mutex>& lock) {
+  Job job = std::move(shared.jobs.front());
+  shared.jobs.pop_front();
+  // One that has gone since it was last looked at is opened again for this.
+  if (job.kind == Job::Kind::kMake && shared.device != nullptr) LookAtDevice(shared, lock);
+  const bool wanted = shared.bell != nullptr;
+  Result result;
+  InDriver(shared, lock, [&] {
+    if (wanted) Do(shared, job, result);
+    job.pair.reset();
+  });
+  if (job.kind == Job::Kind::kDestroy || shared.bell == nullptr) {
+    InDriver(shared, lock, [&] { result.pair.reset(); });
+    return;
+  }
+  shared.results.push_back(std::move(result));
+  shared.has_results.store(true, std::memory_order_release);
+  shared.bell->Ring();
+}
+
+// Its queue pairs, which fail then, keep it open until they have gone.
+void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lock) {
+  std::shared_ptr<Device> device = shared.device;
+  bool is_there = false;
+  absl::Status ended;
+  InDriver(shared, lock, [&] {
+    is_there = device->IsThere();
+    if (!is_there) ended = device->DriverEnded();
+  });
+  if (is_there) return;
+  shared.device.reset();
+  if (!ended.ok()) {
+    OnProcessEnded(shared, ended);
+  }
+  InDriver(shared, lock, [&] {
+    if (!ended.ok()) {
+      spdlog::warn("{}; TCP carries on, and it is started again", std::string(ended.message()));
+    }
+    shared.regions.ForgetRegions();
+    shared.regions.Tend(nullptr, 0);  // They keep the device open.
+    device.reset();
+  });
+}
+
+void DriverThread::OnProcessEnded(Shared& shared, const absl::Status& how) {
+  const std::uint64_t now = platform::MonotonicNow();
+  const bool was_steady = now - shared.opened_ns >= kSteadyProcessNs;
+  shared.pause_ns =
+      was_steady ? kPauseNsMin : std::clamp(2 * shared.pause_ns, kPauseNsMin, kPauseNsMax);
+  shared.again_ns = now + shared.pause_ns;
+  ++shared.ended;
+  shared.last_end = std::string(how.message());
+}
+
+absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
+  const Subject& subject = shared.subject;
+  {
+    const std::lock_guard lock(shared.mutex);
+    if (shared.device != nullptr) return shared.device;
+    const std::uint64_t now = platform::MonotonicNow();
+    if (now < shared.again_ns) {
+      return absl::UnavailableError(absl::StrCat(shared.last_end, "; it is started again in ",
+                                                 (shared.again_ns - now) / 1'000'000 + 1, " ms"));
+    }
+    shared.opened_ns = now;
+  }
+  absl::StatusOr<std::shared_ptr<Device>> device = OpenWhereItIsCalled(subject);
+  const std::lock_guard lock(shared.mutex);
+  if (HasEndedProcess(device.status())) OnProcessEnded(shared, device.status());
+  if (!device.ok()) return device.status();
+  shared.device = *device;
+  return *device;
+}
+
+void DriverThread::Do(Shared& shared, Job& job, Result& result) {
+  result.ticket = job.ticket;
+  if (job.kind == Job::Kind::kConnect) {
+    result.kind = Result::Kind::kConnected;
+    result.status = job.pair->Connect(job.peer);
+    if (result.status.ok()) result.pair = std::move(job.pair);
+  } else if (job.kind == Job::Kind::kMake) {
+    const absl::StatusOr<std::shared_ptr<Device>> device = Open(shared);
+    if (!device.ok()) {
+      result.status = device.status();
+      return;
+    }
+    // A thread for each of them may be in the driver for ever: their number is bounded by this.
+    if ((*device)->use().queue_pairs >= job.pairs_most) {
+      result.status = absl::ResourceExhaustedError(
+          absl::StrCat("RDMA device ", shared.subject.device, ": the driver has not given back ",
+                       (*device)->use().queue_pairs, " queue pairs"));
+      return;
+    }
+    absl::StatusOr<std::unique_ptr<QueuePair>> made = (*device)->MakeQueuePair(job.shape, job.gid);
+    result.status = made.status();
+    if (made.ok()) result.pair = *std::move(made);
+  }
+}
+
+}  // namespace mlxcomm::fabric::rdma

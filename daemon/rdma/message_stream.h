@@ -1,0 +1,179 @@
+// The bytes of frames as messages of a queue pair (wire/rdma_message.h), both ways, and how much each side
+// may send: a send that meets no receive would be lost, or be a fault. README.md, MessageStream, has the
+// rules of credit, gaps and raw messages.
+//
+//   Write ─▶ slot that is open ──full, or nothing more──▶ to be posted ─NextSend─▶ posted ─OnSent─▶ free
+//   posted ─OnReceived─▶ arrived ──Read──▶ to be posted ─NextReceive, OnReceivePosted─▶ posted
+//
+// Sans-I/O; time is an argument. Owner: a rail. Thread: its own. Memory: the queue pair's slots, and a few
+// words for each.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/rail/byte_stream.h"
+#include "daemon/rail/growing_ring.h"
+#include "daemon/rdma/send_regions.h"
+#include "proto/wire/rdma_message.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class MessageStream final : public ByteStream {
+ public:
+  static constexpr std::uint64_t kLostNs = 100'000'000;
+  static constexpr std::uint64_t kKeepAliveNs = 500'000'000;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // Payload of fewer messages is copied; and so is all where half of what may be under way, raw
+  // messages and the header before them, is less.
+  static constexpr std::uint32_t kRawMessagesMin = 4;
+  // Nothing but raw messages, this many times what may be under way: no loss explains that.
+  static constexpr std::uint32_t kUntoldFactorMax = 8;
+  static constexpr std::uint32_t kReserveMax = 5;
+
+  struct Shape {
+    std::byte* memory = nullptr;  // Of the slots: receives come first, then sends.
+    std::uint32_t slot_bytes = 0;
+    std::uint32_t receives = 0;  // All are posted at the beginning.
+    std::uint32_t sends = 0;
+    std::uint32_t peer_receives = 0;  // As many has the other side posted.
+    std::uint64_t connection = 0;
+    SendRegions* regions = nullptr;  // Null: all is copied. Outlives it.
+    bool loses_nothing = false;      // A gap is a message that a device has changed.
+  };
+  // What is to be posted.
+  struct Outgoing {
+    std::uint32_t slot = 0;
+    std::uint32_t bytes = 0;
+    const std::byte* from = nullptr;  // Raw: in `known`'s region. Null: what is in the slot.
+    SendRegions::Known* known = nullptr;
+  };
+  MessageStream(const Shape& shape, std::uint64_t now_ns);
+  static std::uint32_t SumOf(wire::MessageHeader header);
+
+  // ByteStream; there is no socket. Parts begin with a header wherever a frame begins.
+  ssize_t Write(int socket, iovec* parts, int count) override;
+  ssize_t Read(int socket, iovec* parts, int count) override;
+  bool HasUnread() const override { return !arrived_.empty() || (gap_ && !gap_told_); }
+  bool TakeGap() override;
+  bool is_encrypted() const override { return false; }
+  std::uint64_t released() const override { return raw_.empty() ? kNever : raw_.front().at; }
+
+  // At the beginning of each turn.
+  void OnNow(std::uint64_t now_ns) { now_ns_ = now_ns; }
+  // A slot to be posted; with the latter it says what it can take by now.
+  bool NextReceive(std::uint32_t& slot);
+  void OnReceivePosted() { ++posted_; }
+  bool NextSend(Outgoing& message);
+  void OnSent(std::uint32_t slot);
+  // False: it is not what the other side of this connection has sent.
+  [[nodiscard]] bool OnReceived(std::uint32_t slot, std::uint32_t bytes);
+  // An empty message, if one is due.
+  void OnTime();
+  // When that would be so, if nothing happens; never earlier.
+  std::uint64_t deadline_ns() const {
+    if (!HasCredit(0)) return kNever;
+    return last_sent_ns_ + (wants_credit_ ? kLostNs << unanswered_ : kKeepAliveNs);
+  }
+
+  // All that was written has been sent.
+  bool is_drained() const { return free_.size() == shape_.sends; }
+  std::uint64_t lost_messages() const { return lost_messages_; }
+  // Of frames; any thread.
+  std::uint64_t copied_bytes() const { return copied_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t direct_bytes() const { return direct_bytes_.load(std::memory_order_relaxed); }
+  // No message that is posted and not read yet is taken by the other side any more.
+  void Void();
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  struct Arrived {
+    std::uint32_t slot = 0;
+    std::uint32_t at = 0;  // In the slot: what is read next, and the end.
+    std::uint32_t end = 0;
+    std::uint32_t first_frame = 0;  // In the slot.
+    bool gap = false;               // Before it.
+  };
+  struct Closed {
+    std::uint32_t slot = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t first_frame = 0;
+    std::uint32_t raw = 0;            // That follow.
+    const std::byte* from = nullptr;  // It is a raw one.
+    SendRegions::Known* known = nullptr;
+  };
+  // Raw, and not completed, or behind one that is not.
+  struct Reading {
+    std::uint32_t slot = 0;
+    std::uint64_t at = 0;                 // Of all bytes that were written.
+    SendRegions::Known* known = nullptr;  // Null: it is completed.
+  };
+
+  std::byte* SlotAt(std::uint32_t slot) const {
+    return shape_.memory + std::size_t{slot} * shape_.slot_bytes;
+  }
+  std::uint32_t body_bytes() const {
+    return shape_.slot_bytes - static_cast<std::uint32_t>(sizeof(wire::MessageHeader));
+  }
+  // How many of the receives frames leave free.
+  static std::uint32_t ReserveOf(std::uint32_t receives) {
+    return std::min(kReserveMax, receives / 2);
+  }
+  std::uint32_t reserve() const { return ReserveOf(shape_.peer_receives); }
+  bool HasCredit(std::uint32_t left) const { return next_number_ + left <= limit_; }
+  // With the header before them half of what may be under way: credit comes back for one half
+  // while the other goes out.
+  std::uint32_t RawMax() const { return std::min(shape_.peer_receives, shape_.sends) / 2 - 1; }
+  bool OpenSlot();
+  void CloseSlot(std::uint32_t raw = 0);
+  std::size_t TakeSome(const std::byte* from, std::size_t bytes);
+  std::size_t TakeRaw(const std::byte* from, std::uint64_t messages, SendRegions::Known& known);
+  std::uint32_t TakePart(const std::byte* from, std::size_t bytes);
+  std::uint32_t TakeFreeSlot();
+  bool TakeCredit(std::uint64_t seen, std::uint32_t posted);
+  bool IsSound(const wire::MessageHeader& header) const;
+  bool OnRaw(std::uint32_t slot, std::uint32_t bytes);
+  bool ConfirmRaw(std::uint64_t missing);
+  void PopArrived();
+
+  const Shape shape_;
+  std::uint64_t now_ns_;
+  // What goes out.
+  std::vector<std::uint32_t> free_;  // Slots.
+  std::uint32_t open_ = kNone;
+  std::uint32_t open_bytes_ = 0;
+  std::uint32_t open_first_frame_ = 0;
+  std::uint64_t frame_left_ = 0;  // Bytes of the frame that has begun and is not all written.
+  bool frame_may_be_raw_ = false;
+  bool is_unconfirmed_ = false;  // The last that was closed is raw.
+  std::uint64_t written_ = 0;    // Bytes, in all.
+  GrowingRing<Reading> raw_;     // In order.
+  std::atomic<std::uint64_t> copied_bytes_{0};
+  std::atomic<std::uint64_t> direct_bytes_{0};
+  GrowingRing<Closed> closed_;     // To be posted.
+  std::uint64_t next_number_ = 1;  // Of the next that is closed.
+  std::uint64_t next_posted_ = 1;  // Of the first of those.
+  std::uint64_t limit_;
+  std::uint64_t last_sent_ns_;
+  bool wants_credit_ = false;
+  std::uint32_t unanswered_ = 0;  // Empty messages since, that brought none; reserve() at most.
+  // What comes in.
+  GrowingRing<Arrived> arrived_;
+  GrowingRing<std::uint32_t> read_;  // Slots to be posted.
+  std::uint64_t seen_ = 0;           // The number of the last with a header.
+  GrowingRing<std::uint32_t> held_;  // Slots of raw ones since then, as many as were announced.
+  std::uint32_t raw_told_ = 0;
+  std::uint32_t raw_came_ = 0;
+  bool raw_spoilt_ = false;  // What came is not what was announced.
+  std::uint32_t posted_;
+  std::uint64_t told_;  // Up to which number the other side knows that it may send.
+  bool tell_now_ = false;
+  bool gap_ = false;       // Before whatever arrives next.
+  bool gap_told_ = false;  // Nothing has arrived since, and TakeGap has said so.
+  std::uint64_t lost_messages_ = 0;
+};
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,128 @@
+// What drives one queue pair: a thread that takes the loop's commands, writes and reads frames through the
+// messages of its pair, posts them, and looks at what has completed.
+//
+//   turn: commands ─▶ completions ─▶ write frames ─▶ read frames ─▶ post receives, then sends
+//   nothing moved for a while ─▶ arm the completion queue, look once more, sleep
+//
+// A driver may hang or take long in any call, and nobody waits for it; see README.md, RailThread.
+//
+// Owner: RdmaRail and the thread, whichever ends last. Thread: its own; the calls that the loop's thread
+// may make say so. Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/platform/wakeup.h"
+#include "daemon/rail/frame_reader.h"
+#include "daemon/rail/frame_writer.h"
+#include "daemon/rail/rail.h"
+#include "daemon/rail/spsc_ring.h"
+#include "daemon/rdma/message_stream.h"
+#include "daemon/rdma/queue_pair.h"
+#include "daemon/rdma/send_regions.h"
+#include "proto/queue/scheduling_policy.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class RailThread final : private FrameReaderPort {
+ public:
+  // `pair` is connected, its receives are posted. `loop_bell` is there until Stop returns.
+  // `regions`: may be null.
+  RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
+             std::uint32_t peer_receives, std::uint64_t connection, Service service,
+             const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
+             platform::Wakeup& loop_bell);
+
+  // Before Run.
+  void Observe(std::unique_ptr<RailObserver> observer);
+  PostedReceives& posted() { return reader_.posted(); }
+  // Its thread: until it is stopped or the rail is down.
+  void Run();
+
+  // The loop.
+  bool Give(const RailCommand& command);
+  bool Pop(RailEvent& event);
+  bool PrepareToSleep() { return events_.PrepareToSleep(); }
+  void WakeUp() { events_.WakeUp(); }
+  void Finish();
+  // Returns once the thread touches nothing that is not its own any more.
+  void Stop();
+  // Any thread.
+  std::uint64_t last_received_ns() const { return heard_ns_.load(std::memory_order_relaxed); }
+  std::uint64_t copied_bytes() const { return stream_.copied_bytes(); }
+  std::uint64_t direct_bytes() const { return stream_.direct_bytes(); }
+  std::uint64_t lost_messages() const { return lost_messages_.load(std::memory_order_relaxed); }
+  RailFigures figures() const {
+    return {up_.load(std::memory_order_relaxed),
+            writer_.sent_bytes(),
+            reader_.received_bytes(),
+            reader_.round_trip_ns(),
+            reader_.round_trip_ns_min(),
+            reader_.round_trips()};
+  }
+
+ private:
+  static constexpr std::size_t kRingSlots = 1024;
+  static constexpr std::size_t kEventsKept = 3;  // For a frame that has begun, one lost, and kDown.
+  enum class Place : std::uint8_t { kHere, kAway, kGone };
+
+  // False: it was stopped meanwhile, and nothing but what is here may be touched any more.
+  template <typename Call>
+  [[nodiscard]] bool AtDriver(Call call);
+  bool is_stopped() const { return stop_.load(std::memory_order_seq_cst); }
+  bool Turn();
+  bool TakeCompletions(bool& any);
+  void TakeCompletion(const Completion& completion);
+  bool PostAll(bool& any);
+  bool DropRegions();
+  void Silence();
+  bool Sleep();
+  int SleepMs() const;
+  void SendTheRest();
+  bool ObeyCommands();
+  void TellTransmitted();
+  void Emit(RailEvent&& event);
+  void WakeLoop();
+  void GoDown(std::string reason, LinkReason link_reason = LinkReason::kNone);
+  // FrameReaderPort
+  bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
+  void TakeCommands() override { ObeyCommands(); }
+  bool CommandsWait() const override { return !commands_.IsEmpty(); }
+  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
+
+  const queue::SchedulingPolicy scheduling_;
+  std::unique_ptr<QueuePair> pair_;
+  platform::Wakeup bell_;
+  platform::Wakeup& loop_bell_;
+  const FileDescriptor no_socket_;
+  SpscRing<RailCommand> commands_{kRingSlots};
+  SpscRing<RailEvent> events_{kRingSlots};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> finish_{false};
+  std::uint64_t finish_end_ns_ = 0;   // The loop's thread: so long Stop waits for an orderly end.
+  std::atomic<bool> stopped_{false};  // Stop has done with what is the thread's.
+  std::atomic<bool> silenced_{false};
+  std::atomic<Place> place_{Place::kAway};  // It has not begun.
+  std::atomic<bool> waits_for_room_{false};
+  std::atomic<bool> up_{true};
+  std::atomic<bool> told_down_{false};
+  std::atomic<std::uint64_t> heard_ns_;
+  std::atomic<std::uint64_t> lost_messages_{0};
+  // The loop's thread.
+  bool popped_slot_ = false;
+  bool popped_large_control_ = false;
+  // The thread's.
+  std::unique_ptr<RailObserver> observer_;
+  SendRegions regions_;
+  MessageStream stream_;
+  FrameWriter writer_;
+  FrameReader reader_;
+  bool down_ = false;
+  std::uint64_t now_ns_ = 0;  // When completions were looked at.
+};
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,482 @@
+#include "daemon/rdma/rdma_rails.h"
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
+#include "daemon/rail/status_reason.h"
+#include "daemon/rdma/probe.h"
+#include "daemon/rdma/rdma_rail.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/status_words.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+// Messages of neighbours that wait for the next turn.
+constexpr std::size_t kHeardMax = 256;
+// Of a device, besides one for each path: rails that have gone may not have come back from the
+// driver yet. Where they never do, no more are made.
+constexpr std::uint32_t kSpareQueuePairs = 2;
+
+}  // namespace
+
+// What the thread that probes shares with this.
+struct RdmaRails::Probing {
+  std::mutex mutex;
+  platform::Wakeup* bell = nullptr;  // Null: nobody waits for it any more.
+  std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found;
+  std::atomic<bool> is_done{false};
+};
+
+// One path, and what its set-up wants done.
+struct RdmaRails::Beside final : public SetupPort {
+  Beside(RdmaRails& rails, const NodeId& to, const RailPath& on)
+      : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
+
+  void Send(const wire::RailSetup& message) override { owner.SendTo(peer, message); }
+  void Make(std::uint64_t, const QueuePairShape& shape) override {
+    const auto paths = std::ranges::count_if(
+        owner.besides_, [this](const auto& beside) { return beside->driver == driver; });
+    ticket = ++owner.last_ticket_;
+    driver->Make(ticket, shape, gid, static_cast<std::uint32_t>(paths) + kSpareQueuePairs);
+  }
+  void Connect(std::uint64_t, const QueuePairAddress& to) override {
+    driver->Connect(ticket, std::move(pair), to);
+  }
+  absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& to,
+                       std::uint32_t peer_receives) override;
+  void Drop(std::uint64_t) override {
+    if (ticket != 0) driver->Cancel(std::exchange(ticket, 0));
+    if (pair != nullptr) driver->Destroy(std::move(pair));
+    if (owner.links_.HasRailOver(peer, rdma_path)) {
+      owner.links_.RemoveRail(peer, rdma_path, "it is made again", LinkReason::kReplaced, now_ns);
+    }
+  }
+
+  RdmaRails& owner;
+  const NodeId peer;
+  const RailPath path;
+  const RailPath rdma_path;
+  Gid gid{};
+  bool encrypted = false;
+  ClusterKeyId key{};
+  Lack why = {LinkReason::kRdmaLooking, "devices are being looked for"};
+  std::string device;
+  DriverThread* driver = nullptr;
+  std::optional<Setup> setup;       // Once there is a device.
+  std::uint64_t ticket = 0;         // Of what the driver does for it now; attempts are the peer's.
+  std::unique_ptr<QueuePair> pair;  // Made, and not yet a rail's.
+  std::uint64_t now_ns = 0;
+};
+
+absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
+                                        const QueuePairAddress& to, std::uint32_t peer_receives) {
+  const auto text = [](const std::string& name, const QueuePairAddress& address) {
+    return absl::StrCat(name, name.empty() ? "" : " ", GidText(address.gid), " queue pair ",
+                        address.number);
+  };
+  RdmaRail::Ready ready{
+      nullptr,      service,          peer_receives, attempt, text(device, pair->address()),
+      text("", to), driver->regions()};
+  ready.scheduling = owner.fabric_.scheduling;
+  ready.pair = std::move(pair);
+  const std::string name = absl::StrCat("rdma ", ready.local_address, " - ", ready.remote_address);
+  absl::StatusOr<std::unique_ptr<RdmaRail>> rail = RdmaRail::Create(ready, owner.bell_);
+  if (!rail.ok()) {
+    pair = std::move(ready.pair);  // For the driver's thread.
+    return rail.status();
+  }
+  (*rail)->SetProvedWith(key);
+  if (owner.fabric_.rail_observers) (*rail)->Observe(owner.fabric_.rail_observers(name));
+  return owner.links_.AddRailBeside(peer, *std::move(rail), rdma_path, now_ns);
+}
+
+RdmaRails::RdmaRails(RdmaOptions options, const FabricOptions& fabric, Links& links,
+                     platform::Wakeup& bell)
+    : options_(std::move(options)), fabric_(fabric), links_(links), bell_(bell) {}
+
+RdmaRails::~RdmaRails() {
+  for (const auto& beside : besides_) {
+    if (beside->pair != nullptr) beside->driver->Destroy(std::move(beside->pair));
+  }
+  if (probing_ == nullptr) return;
+  const std::lock_guard lock(probing_->mutex);
+  probing_->bell = nullptr;
+}
+
+RdmaRails::Beside* RdmaRails::Find(const NodeId& peer, const RailPath& path) const {
+  for (const auto& beside : besides_) {
+    if (beside->peer == peer && beside->path == path) return beside.get();
+  }
+  return nullptr;
+}
+
+void RdmaRails::OnConnection(const Connection& connection) {
+  if (!options_.enabled) return;
+  Beside* beside = Find(connection.peer, connection.path);
+  if (beside == nullptr) {
+    beside =
+        besides_.emplace_back(std::make_unique<Beside>(*this, connection.peer, connection.path))
+            .get();
+  }
+  beside->encrypted = connection.encrypted;
+  // What the daemon there has proved on the connection holds for the rail beside it.
+  beside->key = connection.key;
+  links_.ForEachConnection([&](const NodeId& peer, const RailPath& path, Rail& rail) {
+    if (peer == beside->peer && path == beside->rdma_path) rail.SetProvedWith(connection.key);
+  });
+  if (beside->gid != connection.local) {
+    beside->gid = connection.local;
+    if (beside->setup.has_value()) beside->setup->Abandon();
+    beside->setup.reset();
+  }
+  look_ = true;
+}
+
+void RdmaRails::OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) {
+  if (payload.size() != sizeof(wire::RailSetup) || heard_.size() >= kHeardMax) return;
+  wire::RailSetup message;
+  std::memcpy(&message, payload.data(), sizeof message);
+  if (wire::IsOfRdma(message.kind)) heard_.push_back({peer, message});  // Until Turn.
+}
+
+void RdmaRails::OnInterfaceUp(std::uint64_t now_ns) {
+  probe_pause_ns_ = kProbeAgainNsMin;
+  if (!besides_.empty()) probe_again_ns_ = now_ns;
+  for (const auto& beside : besides_) {
+    if (beside->setup.has_value()) beside->setup->TryNow(now_ns);
+  }
+}
+
+void RdmaRails::StartProbe() {
+  probe_again_ns_ = kNever;
+  auto probing = std::make_shared<Probing>();
+  probing->bell = &bell_;
+  try {
+    std::thread([probing, program = options_.probe_program, library = options_.library,
+                 timeout_ns = options_.probe_timeout_ns] {
+      auto found = Probe(program, library, timeout_ns);
+      const std::lock_guard lock(probing->mutex);
+      probing->found = std::move(found);
+      probing->is_done.store(true, std::memory_order_release);
+      if (probing->bell != nullptr) probing->bell->Ring();
+    }).detach();
+    probing_ = std::move(probing);
+  } catch (const std::system_error& error) {
+    found_ = absl::ResourceExhaustedError(std::string("no thread to probe RDMA: ") + error.what());
+  }
+}
+
+bool RdmaRails::TakeProbe(std::uint64_t now_ns) {
+  if (probing_ == nullptr || !probing_->is_done.load(std::memory_order_acquire)) return false;
+  {
+    const std::lock_guard lock(probing_->mutex);
+    found_ = std::move(probing_->found);
+  }
+  probing_.reset();
+  probe_again_ns_ = now_ns + probe_pause_ns_;
+  probe_pause_ns_ = std::min(2 * probe_pause_ns_, kProbeAgainNsMax);
+  return true;
+}
+
+const char* RdmaRails::Found() const {
+  if (!found_.has_value()) return probing_ == nullptr ? "not looked for" : "looking";
+  if (found_->ok()) return "found";
+  if (absl::IsNotFound(found_->status())) return "no library";
+  return absl::IsDeadlineExceeded(found_->status()) ? "no answer" : "failed";
+}
+
+LinkReason RdmaRails::WhyNotFound() const {
+  if (!found_.has_value()) return LinkReason::kRdmaLooking;
+  if (found_->ok()) return LinkReason::kNone;
+  if (absl::IsNotFound(found_->status())) return LinkReason::kRdmaNoLibrary;
+  return absl::IsDeadlineExceeded(found_->status()) ? LinkReason::kRdmaDriverSilent
+                                                    : LinkReason::kRdmaDriverFailed;
+}
+
+std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
+  if (beside.encrypted) {
+    why = {LinkReason::kRdmaEncrypted, absl::StrCat("connections over ", beside.path.local,
+                                                    " ask for TLS, which RDMA rails have not")};
+    return {};
+  }
+  if (!found_->ok()) {
+    why = {WhyNotFound(), std::string(found_->status().message())};
+    return {};
+  }
+  why = {LinkReason::kRdmaNoDevice,
+         absl::StrCat("there is no RDMA device for ", beside.path.local)};
+  // By its name, which says whose cable it is on; else by the link's address.
+  const std::string named = absl::StrCat(apple::kDevicePrefix, beside.path.local);
+  for (const DeviceFacts& facts : **found_) {
+    if (facts.name != named) continue;
+    if (facts.active && !facts.gids.empty()) return facts.name;
+    why = facts.active
+              ? Lack{LinkReason::kRdmaNoGid, absl::StrCat(facts.name, " has no GID")}
+              : Lack{LinkReason::kRdmaPortDown, absl::StrCat(facts.name, ": ", facts.state)};
+  }
+  for (const DeviceFacts& facts : **found_) {
+    const bool has_gid = std::ranges::find(facts.gids, beside.gid) != facts.gids.end();
+    if (facts.active && has_gid) return facts.name;
+  }
+  if ((*found_)->empty()) {
+    why.text =
+        "there is no RDMA device (on a Mac: Thunderbolt 5, macOS 26.2, and `rdma_ctl enable` in "
+        "Recovery)";
+  }
+  return {};
+}
+
+bool RdmaRails::AnyWithoutDevice() const {
+  return std::ranges::any_of(besides_,
+                             [](const auto& beside) { return !beside->setup.has_value(); });
+}
+
+DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
+  std::unique_ptr<DriverThread>& driver = drivers_[device];
+  if (driver == nullptr) {
+    auto started = DriverThread::Start(
+        {options_.library, device, options_.limits, options_.driver_program, fabric_.scheduling},
+        bell_);
+    if (!started.ok()) {
+      why = {ReasonOf(started.status(), LinkReason::kRdmaNotMade),
+             std::string(started.status().message())};
+      return nullptr;
+    }
+    driver = *std::move(started);
+    for (const ClientMemory& memory : memories_) driver->regions()->Add(memory);
+  }
+  return driver.get();
+}
+
+void RdmaRails::AddMemory(const ClientMemory& memory) {
+  memories_.push_back(memory);
+  for (const auto& [device, driver] : drivers_) {
+    if (driver != nullptr) driver->regions()->Add(memory);
+  }
+}
+
+void RdmaRails::RemoveMemory(const std::byte* data) {
+  for (const auto& [device, driver] : drivers_) {
+    if (driver != nullptr) driver->regions()->Remove(data);
+  }
+  std::erase_if(memories_, [data](const ClientMemory& memory) { return memory.data == data; });
+}
+
+// After a probe, and for paths that are new.
+void RdmaRails::GiveDevices(std::uint64_t now_ns) {
+  for (const auto& beside : besides_) {
+    if (beside->setup.has_value()) continue;
+    beside->device = DeviceFor(*beside, beside->why);
+    if (beside->device.empty()) continue;
+    beside->driver = DriverOf(beside->device, beside->why);
+    if (beside->driver == nullptr) continue;
+    beside->setup.emplace(*beside, beside->path, fabric_.self.id < beside->peer, options_.limits);
+    beside->setup->TryNow(now_ns);
+  }
+}
+
+std::size_t RdmaRails::TakeResults(std::uint64_t now_ns) {
+  std::size_t count = 0;
+  for (const auto& [device, driver] : drivers_) {
+    if (driver == nullptr || !driver->has_results()) continue;
+    DriverThread::Result result;
+    for (; driver->Pop(result); ++count) {
+      const auto of = std::ranges::find_if(besides_, [&](const auto& beside) {
+        return beside->setup.has_value() && beside->ticket == result.ticket;
+      });
+      if (of == besides_.end()) {
+        if (result.pair != nullptr) driver->Destroy(std::move(result.pair));
+        continue;
+      }
+      Beside& beside = **of;
+      beside.now_ns = now_ns;
+      beside.pair = std::move(result.pair);
+      const std::uint64_t attempt = beside.setup->attempt();
+      if (result.kind == DriverThread::Result::Kind::kConnected) {
+        beside.ticket = 0;
+        beside.setup->OnConnected(attempt, result.status, now_ns);
+        continue;
+      }
+      const auto made = result.status.ok()
+                            ? absl::StatusOr<QueuePairAddress>(beside.pair->address())
+                            : result.status;
+      const std::uint32_t receives = made.ok() ? beside.pair->receives() : 0;
+      beside.setup->OnMade(attempt, made, receives, now_ns);
+    }
+  }
+  return count;
+}
+
+void RdmaRails::SendTo(const NodeId& peer, const wire::RailSetup& message) {
+  const wire::FrameHeader header{.type = wire::FrameType::kRailSetup,
+                                 .payload_bytes = sizeof message};
+  const absl::Status sent =
+      links_.Send(peer, header, reinterpret_cast<const std::byte*>(&message), 0);
+  // Then there is no channel, and its end is seen as well.
+  if (!sent.ok()) spdlog::debug("RDMA set-up: {}", std::string(sent.message()));
+}
+
+void RdmaRails::Refuse(const Heard& heard, const Lack& why) {
+  if (heard.message.kind == wire::SetupKind::kRefuse) return;
+  wire::RailSetup answer{};
+  answer.kind = wire::SetupKind::kRefuse;
+  answer.attempt = heard.message.attempt;
+  std::memcpy(answer.sender_interface, heard.message.receiver_interface,
+              sizeof answer.sender_interface);
+  std::memcpy(answer.receiver_interface, heard.message.sender_interface,
+              sizeof answer.receiver_interface);
+  answer.messages = static_cast<std::uint32_t>(why.reason);
+  PutText(why.text, answer.why);
+  SendTo(heard.peer, answer);
+}
+
+std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
+  std::size_t count = 0;
+  for (; !heard_.empty(); heard_.pop_front(), ++count) {
+    const Heard& heard = heard_.front();
+    const RailPath path(MakePrintable(TextOf(heard.message.receiver_interface)),
+                        MakePrintable(TextOf(heard.message.sender_interface)));
+    Beside* const beside = Find(heard.peer, path);
+    if (beside == nullptr || !beside->setup.has_value()) {
+      const Lack none =
+          options_.enabled
+              ? Lack{LinkReason::kRdmaNotMade, "there is no such connection"}
+              : Lack{LinkReason::kRdmaOff,
+                     "RDMA is off there (rdma { enabled: true } in its configuration)"};
+      Refuse(heard, beside == nullptr ? none : beside->why);
+      continue;
+    }
+    beside->now_ns = now_ns;
+    beside->setup->OnMessage(heard.message, now_ns);
+  }
+  return count;
+}
+
+// Rails and connections that have gone.
+void RdmaRails::Look(std::uint64_t now_ns) {
+  look_ = false;
+  for (const auto& beside : besides_) {
+    if (!beside->setup.has_value()) continue;
+    beside->now_ns = now_ns;
+    const bool is_up = beside->setup->state() == Setup::State::kUp;
+    const bool has_rail = links_.HasRailOver(beside->peer, beside->rdma_path);
+    if (is_up && !has_rail) beside->setup->OnRailGone(now_ns);
+    if (!has_rail && !links_.HasRailOver(beside->peer, beside->path)) beside->setup->Abandon();
+  }
+  std::erase_if(besides_, [this](const auto& beside) {
+    return !links_.HasRailOver(beside->peer, beside->path) &&
+           !links_.HasRailOver(beside->peer, beside->rdma_path);
+  });
+  if (!AnyWithoutDevice()) return;
+  if (found_.has_value()) {
+    GiveDevices(now_ns);
+  } else if (probing_ == nullptr) {
+    StartProbe();
+  }
+}
+
+std::size_t RdmaRails::Turn(std::uint64_t now_ns) {
+  if (besides_.empty() && heard_.empty() && drivers_.empty()) return 0;
+  if (TakeProbe(now_ns)) GiveDevices(now_ns);
+  if (look_) Look(now_ns);
+  const std::size_t count = TakeResults(now_ns) + TakeMessages(now_ns);
+  for (const auto& beside : besides_) {
+    if (!beside->setup.has_value() || now_ns < beside->setup->deadline_ns()) continue;
+    beside->now_ns = now_ns;
+    beside->setup->OnTime(now_ns, fabric_.random() | 1);
+  }
+  // For those paths that have none.
+  const bool due = now_ns >= probe_again_ns_ && probing_ == nullptr;
+  if (due && AnyWithoutDevice()) StartProbe();
+  return count;
+}
+
+std::uint64_t RdmaRails::deadline_ns() const {
+  std::uint64_t next = kNever;
+  for (const auto& beside : besides_) {
+    if (beside->setup.has_value()) next = std::min(next, beside->setup->deadline_ns());
+  }
+  return AnyWithoutDevice() && probing_ == nullptr ? std::min(next, probe_again_ns_) : next;
+}
+
+// Where RDMA is on by itself nobody asked: doctor alone says that a cable has no device. What is
+// wrong with a device that is there is also said here.
+bool RdmaRails::IsTold(const Beside& beside) const {
+  if (options_.tells || !beside.device.empty()) return true;
+  const LinkReason reason = beside.why.reason;
+  return reason == LinkReason::kRdmaPortDown || reason == LinkReason::kRdmaNoGid ||
+         reason == LinkReason::kRdmaDriverSilent || reason == LinkReason::kRdmaDriverFailed;
+}
+
+void RdmaRails::Describe(v1::NodeStatus& status) const {
+  if (options_.enabled) DescribeDevices(*status.mutable_rdma());
+  for (const auto& beside : besides_) {
+    v1::LinkStatus* const link = FindLink(status, beside->peer.ToString());
+    if (link == nullptr) continue;
+    if (beside->setup.has_value() && beside->setup->state() == Setup::State::kUp) {
+      for (v1::RailStatus& up : *link->mutable_rails()) {
+        const bool its = up.transport() == v1::Transport::rdma &&
+                         up.local_interface() == beside->path.local &&
+                         up.remote_interface() == beside->path.remote;
+        if (its) up.mutable_rdma()->set_device(beside->device);
+      }
+    } else if (IsTold(*beside)) {
+      DescribeMissing(*beside, *link->add_rails());
+    }
+  }
+}
+
+void RdmaRails::DescribeMissing(const Beside& beside, v1::RailStatus& rail) {
+  rail.set_transport(v1::Transport::rdma);
+  rail.set_state(v1::RailState::down);
+  rail.mutable_rdma()->set_device(beside.device);
+  rail.set_local_address(beside.device);
+  rail.set_local_interface(beside.path.local);
+  rail.set_remote_interface(beside.path.remote);
+  rail.set_reason(Told(beside.why.reason));
+  rail.set_detail(beside.why.text);
+  if (!beside.setup.has_value()) return;
+  const Setup& setup = *beside.setup;
+  rail.set_reason(Told(setup.reason()));
+  rail.set_peers_reason(setup.peers_reason());
+  rail.set_detail(setup.detail());
+  if (setup.reason() != LinkReason::kNone) return;
+  rail.set_reason(setup.waits_for_offer() ? v1::LinkReason::rdma_no_offer
+                                          : v1::LinkReason::rdma_being_made);
+  rail.set_detail(setup.waits_for_offer() ? "the other side has offered none yet"
+                                          : "is being made");
+}
+
+void RdmaRails::DescribeDevices(v1::RdmaStatus& status) const {
+  status.set_state(Found());
+  status.set_reason(Told(WhyNotFound()));
+  status.set_asked_for(options_.tells);
+  if (!found_.has_value()) return;
+  if (!found_->ok()) return status.set_detail(std::string(found_->status().message()));
+  // No Mac has as many, and the answer has to fit into a message.
+  constexpr int kDevicesTold = 16;
+  constexpr int kGidsTold = 8;
+  for (const DeviceFacts& facts : **found_) {
+    if (status.devices_size() == kDevicesTold) break;
+    v1::RdmaDevice& device = *status.add_devices();
+    device.set_name(facts.name);
+    device.set_active(facts.active);
+    device.set_state(facts.state);
+    if (!facts.opened) device.set_reason(v1::LinkReason::rdma_not_opened);
+    for (const Gid& gid : facts.gids) {
+      if (device.gids_size() < kGidsTold) device.add_gids(GidText(gid));
+    }
+    const auto driver = drivers_.find(facts.name);
+    if (driver != drivers_.end() && driver->second != nullptr) driver->second->Describe(device);
+  }
+}
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,67 @@
+// What one rail knows of the regions that it may send from (arena_regions.h), and which of
+// them the queue pair is still reading from.
+//
+//   Refresh ─▶ known ──Take: a message from it is to be sent──▶ in use ──Return: it was──▶ known
+//     known, gone, and not in use ─▶ left: DropLeft lets go of it, which may call the driver
+//
+// A region so outlives what was posted from it, and the arena outlives the region, whatever
+// becomes of the client.
+//
+// Owner: RailThread. Thread: its own; Clear once the queue pair has been destroyed. Memory:
+// a few words for each region; a few more whenever an arena comes or goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/rdma/arena_regions.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class SendRegions {
+ public:
+  // A piece that was asked for in vain is asked for again, but no sooner.
+  static constexpr std::uint64_t kAskAgainNs = 1'000'000'000;
+
+  struct Known {
+    std::shared_ptr<const Region> region;
+    std::uint32_t in_use = 0;
+    bool gone = false;
+  };
+  struct Found {
+    Known* known = nullptr;   // Null: it has to be copied.
+    std::uint64_t bytes = 0;  // To the region's end.
+  };
+
+  // Null: everything is copied.
+  explicit SendRegions(std::shared_ptr<ArenaRegions> of) : of_(std::move(of)) {}
+
+  void Refresh(std::uint64_t now_ns);
+  // Asks for its region where it is an arena's and has none.
+  Found Find(const std::byte* from);
+  static void Take(Known& known) { ++known.in_use; }
+  void Return(Known& known) {
+    --known.in_use;
+    has_left_ = has_left_ || (known.gone && known.in_use == 0);
+  }
+  bool has_left() const { return has_left_; }
+  void DropLeft();
+  void Clear();
+
+ private:
+  Known* FindKnown(const std::byte* from);
+
+  const std::shared_ptr<ArenaRegions> of_;
+  std::uint64_t version_ = 0;
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t asked_ns_ = 0;
+  ArenaRegions::View view_;
+  std::vector<std::unique_ptr<Known>> known_;
+  Known* last_ = nullptr;
+  std::vector<const std::byte*> asked_;  // Since asked_ns_: the first of their bytes, for a while.
+  bool has_left_ = false;
+};
+
+}  // namespace mlxcomm::fabric::rdma

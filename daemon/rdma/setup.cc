@@ -1,0 +1,256 @@
+#include "daemon/rdma/setup.h"
+
+#include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
+#include "daemon/rail/status_reason.h"
+#include "daemon/rdma/choose_gid.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+constexpr std::uint32_t kMessageBytesMin = apple::kFrameBytes;
+constexpr std::uint32_t kMessagesMax = apple::kFramesMax;
+
+}  // namespace
+
+wire::RailSetup Setup::Message(wire::SetupKind kind) const {
+  wire::RailSetup message{};
+  message.kind = kind;
+  message.attempt = attempt_;
+  PutText(path_.local, message.sender_interface);
+  PutText(path_.remote, message.receiver_interface);
+  if (kind == wire::SetupKind::kRefuse) return message;
+  message.services = shape_.service == Service::kReliable ? wire::kReliableService : 0;
+  message.message_bytes = shape_.message_bytes;
+  message.messages = shape_.messages;
+  message.gid = own_.gid;
+  message.queue_pair = own_.number;
+  message.first_packet = own_.first_packet;
+  message.receives = own_receives_;
+  message.lid = own_.lid;
+  message.mtu_bytes = own_.mtu_bytes;
+  return message;
+}
+
+bool Setup::IsSound(const wire::RailSetup& message) {
+  return message.attempt != 0 && message.message_bytes >= kMessageBytesMin &&
+         message.message_bytes <= apple::kMessageBytesMax && message.messages >= kMessagesMin &&
+         message.messages <= kMessagesMax && message.services <= wire::kReliableService &&
+         message.queue_pair <= 0xffffff && message.first_packet <= 0xffffff &&
+         message.receives >= kMessagesMin && message.receives <= message.messages &&
+         message.mtu_bytes >= 256 && message.mtu_bytes <= 4096;
+}
+
+void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services,
+                   LinkReason reason) {
+  wire::RailSetup message = Message(wire::SetupKind::kRefuse);
+  message.attempt = attempt;
+  message.services = services;
+  message.messages = static_cast<std::uint32_t>(reason);
+  if (services == wire::kSmallerMessages) message.message_bytes = has_.message_bytes_max;
+  PutText(why, message.why);
+  port_.Send(message);
+}
+
+void Setup::Fail(const std::string& why, LinkReason reason, std::uint64_t now_ns) {
+  state_ = State::kIdle;
+  detail_ = why;
+  reason_ = reason;
+  peers_reason_ = false;
+  if (attempt_ != 0) port_.Drop(attempt_);
+  attempt_ = 0;
+  due_ns_ = offers_ ? now_ns + pause_ns_ : kNever;
+  pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
+}
+
+void Setup::ForgetFailure() {
+  detail_.clear();
+  reason_ = LinkReason::kNone;
+  peers_reason_ = false;
+}
+
+void Setup::Abandon() {
+  state_ = State::kIdle;
+  if (attempt_ != 0) port_.Drop(attempt_);
+  attempt_ = 0;
+  due_ns_ = offers_ ? 0 : kNever;
+}
+
+std::uint64_t Setup::deadline_ns() const {
+  if (state_ == State::kUp || (state_ == State::kIdle && !offers_)) return kNever;
+  return due_ns_;
+}
+
+void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
+  if (now_ns < deadline_ns()) return;
+  if (state_ != State::kIdle) {
+    const bool here = state_ == State::kMaking || state_ == State::kConnecting;
+    const std::string why = here ? "the driver does not answer" : "the other side does not answer";
+    const LinkReason reason = here ? LinkReason::kRdmaDriverSilent : LinkReason::kRdmaNotMade;
+    Refuse(attempt_, absl::StrCat("it took too long: ", why), 0, reason);
+    return Fail(why, reason, now_ns);
+  }
+  attempt_ = attempt;
+  state_ = State::kMaking;
+  due_ns_ = now_ns + kAttemptNs;
+  shape_ = {service_, message_bytes_, has_.messages_max};
+  port_.Make(attempt_, shape_);
+}
+
+void Setup::OnMessage(const wire::RailSetup& message, std::uint64_t now_ns) {
+  switch (message.kind) {
+    case wire::SetupKind::kOffer: return OnOffer(message, now_ns);
+    case wire::SetupKind::kAnswer: return OnAnswer(message, now_ns);
+    case wire::SetupKind::kReady:
+      if (state_ == State::kAnswered && message.attempt == attempt_) BecomeRail(now_ns);
+      return;
+    case wire::SetupKind::kRefuse:
+      if (message.attempt == attempt_ && attempt_ != 0) OnRefused(message, now_ns);
+      return;
+  }
+}
+
+void Setup::OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns) {
+  Fail(absl::StrCat("the other side: ", MakePrintable(TextOf(refusal.why))),
+       LinkReasonOf(refusal.messages, LinkReason::kRdmaNotMade), now_ns);
+  peers_reason_ = true;
+  if (refusal.services == wire::kSmallerMessages && offers_ &&
+      refusal.message_bytes >= kMessageBytesMin && refusal.message_bytes < message_bytes_) {
+    message_bytes_ = refusal.message_bytes;
+    return TryNow(now_ns);
+  }
+  if (refusal.services != wire::kUnreliableOnly || service_ == Service::kUnreliable) return;
+  service_ = Service::kUnreliable;
+  TryNow(now_ns);
+}
+
+// A new offer ends whatever there was: who offers knows best what of it has gone.
+void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
+  if (offers_ || !IsSound(offer)) return Refuse(offer.attempt, "an offer that makes no sense");
+  state_ = State::kIdle;
+  if (attempt_ != 0) port_.Drop(attempt_);
+  attempt_ = 0;
+  // It has made one of that service already.
+  const bool reliable = offer.services == wire::kReliableService;
+  if (reliable && service_ != Service::kReliable) {
+    return Refuse(offer.attempt, "this side has unreliable queue pairs only",
+                  wire::kUnreliableOnly);
+  }
+  if (offer.message_bytes > has_.message_bytes_max) {
+    return Refuse(offer.attempt,
+                  absl::StrCat("messages of ", offer.message_bytes, " bytes, and its device has ",
+                               has_.message_bytes_max, " at most (before macOS 26.3: 4096)"),
+                  wire::kSmallerMessages);
+  }
+  const std::uint64_t own_bytes = std::uint64_t{has_.message_bytes} * has_.messages_max;
+  const std::uint64_t fit = own_bytes / offer.message_bytes;
+  if (fit < kMessagesMin) {
+    return Refuse(offer.attempt,
+                  absl::StrCat("messages of ", offer.message_bytes, " bytes, and in all ",
+                               own_bytes, " bytes may be posted here (rdma {})"));
+  }
+  attempt_ = offer.attempt;
+  state_ = State::kMaking;
+  ForgetFailure();
+  due_ns_ = now_ns + kAttemptNs;
+  peer_ = AddressOf(offer);
+  peer_receives_ = offer.receives;
+  const std::uint64_t messages = std::min<std::uint64_t>({offer.messages, has_.messages_max, fit});
+  shape_ = {reliable ? Service::kReliable : Service::kUnreliable, offer.message_bytes,
+            static_cast<std::uint32_t>(messages)};
+  port_.Make(attempt_, shape_);
+}
+
+void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>& made,
+                   std::uint32_t receives, std::uint64_t now_ns) {
+  if (attempt != attempt_ || state_ != State::kMaking) return;
+  if (!made.ok()) {
+    const std::string why(made.status().message());
+    const bool has_none = absl::IsUnimplemented(made.status());
+    const LinkReason reason = ReasonOf(made.status(), LinkReason::kRdmaNotMade);
+    if (!offers_) Refuse(attempt_, why, has_none ? wire::kUnreliableOnly : 0, reason);
+    Fail(why, reason, now_ns);
+    if (!has_none || service_ == Service::kUnreliable) return;
+    service_ = Service::kUnreliable;
+    return TryNow(now_ns);
+  }
+  own_ = *made;
+  own_receives_ = receives;
+  if (offers_) {
+    state_ = State::kOffered;
+    port_.Send(Message(wire::SetupKind::kOffer));
+  } else {
+    state_ = State::kConnecting;
+    port_.Connect(attempt_, peer_);
+  }
+}
+
+void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
+  if (state_ != State::kOffered || answer.attempt != attempt_) return;
+  const bool reliable = answer.services == wire::kReliableService;
+  if (!IsSound(answer) || answer.message_bytes != shape_.message_bytes ||
+      reliable != (shape_.service == Service::kReliable)) {
+    Refuse(attempt_, "an answer that does not suit the offer");
+    return Fail("the other side's answer does not suit the offer", LinkReason::kRdmaNotMade,
+                now_ns);
+  }
+  peer_ = AddressOf(answer);
+  peer_receives_ = answer.receives;
+  state_ = State::kConnecting;
+  port_.Connect(attempt_, peer_);
+}
+
+void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns) {
+  if (attempt != attempt_ || state_ != State::kConnecting) return;
+  if (!status.ok()) {
+    LinkReason reason = ReasonOf(status, LinkReason::kRdmaNotMade);
+    const std::string why = absl::StrCat(status.message(), DoubtOfGids(reason));
+    Refuse(attempt_, why, 0, reason);
+    return Fail(why, reason, now_ns);
+  }
+  if (!offers_) {
+    state_ = State::kAnswered;
+    return port_.Send(Message(wire::SetupKind::kAnswer));
+  }
+  port_.Send(Message(wire::SetupKind::kReady));
+  BecomeRail(now_ns);
+}
+
+// Apple's devices are known to connect between IPv4's GIDs alone (choose_gid.h).
+std::string Setup::DoubtOfGids(LinkReason& reason) const {
+  if (has_.equal_frame_bytes == 0) return {};
+  std::string doubt;
+  if (!MirrorsIpv4(peer_.gid)) {
+    reason = LinkReason::kRdmaPeerGidWithoutIpv4;
+    doubt = absl::StrCat(", to a GID without IPv4, ", GidText(peer_.gid));
+  }
+  if (!MirrorsIpv4(own_.gid)) {
+    reason = LinkReason::kRdmaGidWithoutIpv4;
+    doubt = absl::StrCat(", from a GID without IPv4, ", GidText(own_.gid), doubt);
+  }
+  return doubt;
+}
+
+void Setup::BecomeRail(std::uint64_t now_ns) {
+  const absl::Status added = port_.AddRail(attempt_, shape_.service, peer_, peer_receives_);
+  if (!added.ok()) {
+    const std::string why(added.message());
+    Refuse(attempt_, why);  // It may have one already.
+    return Fail(why, LinkReason::kRdmaNotMade, now_ns);
+  }
+  state_ = State::kUp;
+  up_since_ns_ = now_ns;
+  ForgetFailure();
+}
+
+// Its queue pair went with it.
+void Setup::OnRailGone(std::uint64_t now_ns) {
+  if (state_ != State::kUp) return;
+  if (now_ns - up_since_ns_ >= kSteadyNs) pause_ns_ = kPauseNsMin;
+  Refuse(attempt_, "the rail went down there");
+  attempt_ = 0;
+  Fail("the rail went down; it is made again", LinkReason::kRdmaNotMade, now_ns);
+}
+
+}  // namespace mlxcomm::fabric::rdma

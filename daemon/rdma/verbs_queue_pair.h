@@ -1,0 +1,88 @@
+// A queue pair of verbs: the pair itself, the queue of its completions with the channel that
+// tells of them, and one region in which all of its messages lie.
+//
+//   (made: INIT) ──Connect──▶ RTR ─▶ RTS ──▶ (destroyed)
+//                       receives are posted before the first, or after the second (limits.h)
+//
+// Owner: a rail. Thread: one at a time. Memory: its region, registered at once, on one side of the
+// addresses that a region may not reach over: as it was given, or its own. Where the driver does not
+// register what was given (no report says that Apple's takes memory that processes share), messages
+// are copied to and from memory of its own, as they are posted and as they complete.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "daemon/rdma/message_memory.h"
+#include "daemon/rdma/verbs_device.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class VerbsQueuePair final : public QueuePair {
+ public:
+  static absl::StatusOr<std::unique_ptr<QueuePair>> Make(std::shared_ptr<VerbsDevice> device,
+                                                         const QueuePairShape& shape,
+                                                         const Gid& gid,
+                                                         std::span<std::byte> memory);
+  ~VerbsQueuePair() override;
+
+  const QueuePairAddress& address() const override { return address_; }
+  std::uint32_t receives() const override { return messages_; }
+  std::uint32_t sends() const override { return messages_; }
+  std::span<std::byte> Slot(std::uint32_t slot) override {
+    return {SlotIn(given_.empty() ? memory_.data() : given_.data(), slot), slot_bytes_};
+  }
+  absl::Status Connect(const QueuePairAddress& peer) override;
+  absl::Status PostReceive(std::uint32_t slot) override;
+  absl::Status PostSend(std::uint32_t slot, std::uint32_t bytes) override;
+  absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
+                            std::uint32_t bytes) override;
+  absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override;
+  // Its messages are copied, as the driver does not register the memory that they were given.
+  bool is_copied() const { return !given_.empty() && memory_.data() != nullptr; }
+  int descriptor() const override { return channel_ == nullptr ? -1 : channel_->fd; }
+  absl::Status Arm() override;
+
+ private:
+  static constexpr std::size_t kPollMax = 32;
+
+  VerbsQueuePair(std::shared_ptr<VerbsDevice> device, const QueuePairShape& shape)
+      : device_(std::move(device)), service_(shape.service), slot_bytes_(shape.message_bytes) {}
+  const Verbs& verbs() const { return device_->verbs_; }
+  absl::Status FindPort(const Gid& gid);
+  absl::Status MakeQueues(const QueuePairShape& shape);
+  absl::Status MakePair(const QueuePairShape& shape);
+  absl::Status MakeRegion(std::span<std::byte> memory);
+  absl::Status Initialise();
+  absl::Status MakeReadyToReceive(const QueuePairAddress& peer);
+  absl::Status MakeReadyToSend();
+  absl::Status PostAllReceives();
+  absl::Status Post(std::uint32_t slot, ibv_sge entry);
+  absl::Status Failed(const char* what, int error) const;
+  std::byte* SlotIn(std::byte* memory, std::uint32_t slot) const {
+    return memory + std::size_t{slot} * slot_bytes_;
+  }
+  // As the driver knows it.
+  std::byte* Registered(std::uint32_t slot) const {
+    return SlotIn(memory_.data() != nullptr ? memory_.data() : given_.data(), slot);
+  }
+
+  const std::shared_ptr<VerbsDevice> device_;
+  const Service service_;
+  const std::uint32_t slot_bytes_;
+  std::uint32_t messages_ = 0;
+  QueuePairAddress address_;
+  std::uint8_t port_ = 0;
+  std::uint8_t gid_index_ = 0;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* queue_ = nullptr;
+  ibv_qp* pair_ = nullptr;
+  ibv_mr* region_ = nullptr;
+  bool counted_pair_ = false;
+  bool counted_region_ = false;
+  std::span<std::byte> given_;  // Somebody else's.
+  platform::Mapping memory_;    // Its own, where there is none, or it is copied.
+};
+
+}  // namespace mlxcomm::fabric::rdma

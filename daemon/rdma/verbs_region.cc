@@ -1,0 +1,62 @@
+#include "daemon/rdma/verbs_region.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+// To the end of the process: the driver may still read it. Reachable, so that it is no leak.
+void Leave(const std::shared_ptr<const void>& owner) {
+  static auto* const mutex = new std::mutex;
+  static auto* const left = new std::vector<std::shared_ptr<const void>>;
+  const std::lock_guard lock(*mutex);
+  left->push_back(owner);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(const ClientMemory& arena,
+                                                                    std::byte* data,
+                                                                    std::uint64_t bytes) {
+  const auto full = [this](std::uint32_t most) {
+    return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", name_, " has ", most,
+                                                     " regions already, the most there may be"));
+  };
+  // Queue pairs need some as well.
+  const std::uint32_t most = std::min(limits_.arena_regions_max, limits_.regions_max / 2);
+  if (!TakeOne(arena_regions_, most)) return full(most);
+  if (!TakeOne(regions_, limits_.regions_max)) {
+    arena_regions_.fetch_sub(1);
+    return full(limits_.regions_max);
+  }
+  ibv_mr* const region = verbs_.reg_mr(domain_, data, bytes, AccessOf(limits_));
+  if (region == nullptr) {
+    const int error = errno;
+    regions_.fetch_sub(1);
+    arena_regions_.fetch_sub(1);
+    return absl::UnavailableError(absl::StrCat("RDMA device ", name_, " does not register ", bytes,
+                                               " bytes: ", std::strerror(error)));
+  }
+  arena_bytes_.fetch_add(bytes);
+  return std::make_shared<const VerbsRegion>(shared_from_this(), arena.owner, region);
+}
+
+// One that the driver does not let go stays counted, and mapped: it is used up.
+VerbsRegion::~VerbsRegion() {
+  const std::uint64_t bytes = region_->length;
+  if (device_->verbs_.dereg_mr(region_) != 0) {
+    Leave(owner_);
+    return;
+  }
+  device_->arena_bytes_.fetch_sub(bytes);
+  device_->regions_.fetch_sub(1);
+  device_->arena_regions_.fetch_sub(1);
+}
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,197 @@
+// Trials that ask verbs themselves: what a device says, and how much it gives.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/shared_memory.h"
+#include "daemon/rdma/trials.h"
+#include "daemon/rdma/verbs_device.h"
+#include "daemon/rdma/verbs_library.h"
+#include "daemon/rdma/verbs_queue_pair.h"
+#include "daemon/rdma/verbs_region.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+constexpr std::size_t kLargeBytes = std::size_t{256} << 20;
+constexpr std::size_t kSmallBytes = 64 * 1024;
+constexpr std::size_t kRegionsTried = 256;
+
+absl::Status Failed(const char* what, int error) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+absl::StatusOr<std::shared_ptr<VerbsDevice>> OpenDevice(const TrialSubject& subject) {
+  const auto library = LoadLibrary(subject.library);
+  if (!library.ok()) return library.status();
+  const auto device = (*library)->Open(subject.device, subject.limits);
+  if (!device.ok()) return device.status();
+  return std::static_pointer_cast<VerbsDevice>(*device);
+}
+
+// A later addition, which not every header has.
+template <typename Port>
+std::string LinkLayer(const Port& port) {
+  if constexpr (requires { port.link_layer; }) {
+    return absl::StrCat(", link_layer ", static_cast<int>(port.link_layer));
+  } else {
+    return {};
+  }
+}
+
+std::string DescribePort(const VerbsDevice& device, std::uint8_t number) {
+  ibv_port_attr port{};
+  if (device.verbs().query_port(device.context(), number, &port) != 0) {
+    return absl::StrCat("; port ", number, " cannot be asked");
+  }
+  std::string text =
+      absl::StrCat("; port ", number, ": state ", static_cast<int>(port.state),
+                   port.state == IBV_PORT_ACTIVE ? " (active)" : "", ", max_mtu ",
+                   128 << port.max_mtu, ", active_mtu ", 128 << port.active_mtu, ", lid ", port.lid,
+                   LinkLayer(port), ", active_width ", static_cast<int>(port.active_width),
+                   ", active_speed ", static_cast<int>(port.active_speed), ", max_msg_sz ",
+                   port.max_msg_sz, ", gid_tbl_len ", port.gid_tbl_len);
+  for (const auto& [index, gid] : ListGids(device.verbs(), device.context(), {number, port, ""})) {
+    absl::StrAppend(&text, ", GID ", index, " ", GidText(gid));
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
+  ibv_device_attr its{};
+  const int error = device.verbs().query_device(device.context(), &its);
+  if (error != 0) return Failed("it cannot be asked", error);
+  its.fw_ver[sizeof its.fw_ver - 1] = '\0';
+  std::string text = absl::StrCat(
+      "firmware \"", its.fw_ver, "\", max_qp ", its.max_qp, ", max_qp_wr ", its.max_qp_wr,
+      ", max_sge ", its.max_sge, ", max_cq ", its.max_cq, ", max_cqe ", its.max_cqe, ", max_mr ",
+      its.max_mr, ", max_mr_size ", its.max_mr_size, ", max_pd ", its.max_pd, ", page_size_cap ",
+      its.page_size_cap, ", phys_port_cnt ", static_cast<int>(its.phys_port_cnt));
+  const int ports = std::min<int>(its.phys_port_cnt, 8);
+  for (int number = 1; number <= ports; ++number) {
+    text += DescribePort(device, static_cast<std::uint8_t>(number));
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
+  const std::uint32_t wanted = std::min(subject.limits.frames_max, apple::kFramesMax);
+  ibv_cq* const queue =
+      device.verbs().create_cq(device.context(), static_cast<int>(2 * wanted), nullptr, nullptr, 0);
+  if (queue == nullptr) return Failed("it gives no completion queue", errno);
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = attributes.recv_cq = queue;
+  attributes.qp_type = subject.limits.service == Service::kReliable ? IBV_QPT_RC : IBV_QPT_UC;
+  attributes.cap.max_send_wr = attributes.cap.max_recv_wr = wanted;
+  attributes.cap.max_send_sge = attributes.cap.max_recv_sge = apple::kEntriesMax;
+  ibv_qp* const pair = device.verbs().create_qp(device.domain(), &attributes);
+  absl::StatusOr<std::string> told = Failed("it gives no queue pair", errno);
+  if (pair != nullptr) {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr granted{};
+    const int error = device.verbs().query_qp(pair, &now, IBV_QP_CAP, &granted);
+    told = absl::StrCat(
+        "of ", wanted, " wanted, ibv_create_qp says ", attributes.cap.max_send_wr, " and ",
+        attributes.cap.max_recv_wr, ", ibv_query_qp ",
+        error != 0 ? std::string(std::strerror(error))
+                   : absl::StrCat(granted.cap.max_send_wr, " and ", granted.cap.max_recv_wr));
+    device.verbs().destroy_qp(pair);
+  }
+  device.verbs().destroy_cq(queue);
+  return told;
+}
+
+namespace {
+
+absl::StatusOr<std::string> Register(const TrialSubject& subject, const platform::Mapping& memory) {
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
+  ibv_mr* const region = device.verbs().reg_mr(device.domain(), memory.data(), memory.bytes(),
+                                               AccessOf(subject.limits));
+  if (region == nullptr) return Failed("it does not register memory", errno);
+  const int error = device.verbs().dereg_mr(region);
+  if (error != 0) return Failed("registered; it is not given back", error);
+  return std::string("registered, and given back");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
+  const auto memory = MapMessages(kLargeBytes, subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  return Register(subject, *memory);
+}
+
+// As a client's arena is, of which the driver's process gets the descriptor.
+absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject) {
+  const auto segment = platform::SharedSegment::Create("mlxcomm-trial", kLargeBytes);
+  if (!segment.ok()) return segment.status();
+  const auto memory =
+      MapSharedMessages(segment->descriptor(), 0, kLargeBytes, subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  return Register(subject, *memory);
+}
+
+absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
+  // Addresses with a boundary among them, of which only those beside it get pages.
+  constexpr std::size_t kSpan = apple::kRegionBoundary + 2 * kSmallBytes;
+  void* const span =
+      ::mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (span == MAP_FAILED) return absl::ResourceExhaustedError("no addresses for it");
+  const std::uint64_t first = reinterpret_cast<std::uintptr_t>(span) + kSmallBytes;
+  const std::uint64_t boundary =
+      (first + apple::kRegionBoundary - 1) / apple::kRegionBoundary * apple::kRegionBoundary;
+  void* const memory = static_cast<std::byte*>(span) + (boundary - first);
+  absl::StatusOr<std::string> told = absl::ResourceExhaustedError("no memory for it");
+  if (::mprotect(memory, 2 * kSmallBytes, PROT_READ | PROT_WRITE) == 0) {
+    ibv_mr* const region =
+        device.verbs().reg_mr(device.domain(), memory, 2 * kSmallBytes, AccessOf(subject.limits));
+    told = Failed("it does not register it", errno);
+    if (region != nullptr) {
+      told = std::string("registered; whether what goes through it is right was not tried");
+      device.verbs().dereg_mr(region);
+    }
+  }
+  ::munmap(span, kSpan);
+  return told;
+}
+
+absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
+  const auto opened = OpenDevice(subject);
+  if (!opened.ok()) return opened.status();
+  const VerbsDevice& device = **opened;
+  const auto memory = MapMessages(kRegionsTried * kSmallBytes, subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  std::vector<ibv_mr*> regions;
+  int error = 0;
+  while (regions.size() < kRegionsTried) {
+    std::byte* const part = memory->data() + regions.size() * kSmallBytes;
+    ibv_mr* const region =
+        device.verbs().reg_mr(device.domain(), part, kSmallBytes, AccessOf(subject.limits));
+    error = errno;
+    if (region == nullptr) break;
+    regions.push_back(region);
+  }
+  const std::size_t count = regions.size();
+  for (ibv_mr* const region : regions) device.verbs().dereg_mr(region);
+  if (count == kRegionsTried) return absl::StrCat("at least ", count);
+  return absl::StrCat(count, " at once; then: ", std::strerror(error));
+}
+
+}  // namespace mlxcomm::fabric::rdma

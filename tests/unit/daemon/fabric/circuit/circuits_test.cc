@@ -1,0 +1,562 @@
+// Circuits, with fake neighbours: what a forwarder passes on, what it refuses, and which nodes it
+// informs when the route breaks.
+#include "daemon/fabric/circuit/circuits.h"
+#include "proto/status_words.h"
+#include "tests/unit/daemon/link/status_of.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlxcomm::fabric::circuits_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Type = wire::FrameType;
+
+NodeId Id(int number) {
+  NodeId id;
+  id.bytes[0] = static_cast<std::uint8_t>(number);
+  return id;
+}
+
+struct Silent : FabricListener {
+  void OnNodeUp(const NodeIdentity& node) override { up.push_back(node.name); }
+  void OnNodeLost(const NodeId&, const absl::Status& why) override {
+    lost.push_back(std::string(why.message()));
+  }
+  void OnControl(const NodeId&, std::span<const std::byte>) override { ++control; }
+  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
+  void OnGrant(const NodeId&, const wire::FrameHeader&) override { ++grants; }
+  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
+  void OnDataReceived(const NodeId&, const wire::FrameHeader&) override {}
+  void OnDataReleased(const NodeId&, std::uint64_t) override {}
+  void OnWithdrawn(const NodeId&, const OperationKey&) override {}
+  std::vector<std::string> up;
+  std::vector<std::string> lost;
+  int control = 0;
+  int grants = 0;
+};
+
+struct Sent {
+  NodeId to;
+  wire::FrameHeader header;
+  std::string payload;
+};
+
+// Node 5, with the neighbours 4 and 6, and others that a test adds.
+struct Node5 : CircuitsPort {
+  bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
+                       const std::byte* payload) override {
+    if (neighbour != Id(4) && neighbour != Id(6)) return false;
+    sent.push_back({neighbour, header,
+                    std::string(reinterpret_cast<const char*>(payload), header.payload_bytes)});
+    return true;
+  }
+  Link* FindLink(const NodeId& node) const override {
+    const auto found = links.find(node);
+    return found == links.end() ? nullptr : found->second.get();
+  }
+  Link* LinkTo(const NodeId& node) override {
+    if (full) return nullptr;
+    std::unique_ptr<Link>& link = links[node];
+    if (link == nullptr) link = std::make_unique<Link>(options, node, listener);
+    return link.get();
+  }
+  bool IsJoining(const NodeId&) const override { return joining; }
+  wire::Introduction OwnIntroduction(const Link::Standing& standing) const override {
+    wire::Introduction own{};
+    own.session = standing.session;
+    own.known_peer_session = standing.known_peer_session;
+    own.next_expected = standing.next_expected;
+    own.versions = wire::SpokenVersions();
+    return own;
+  }
+  std::string NameOf(const NodeId& node) const override {
+    return "n" + std::to_string(node.bytes[0]);
+  }
+  void OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t) override {
+    opened.emplace_back(node, way_nodes);
+  }
+  void OnCircuitEnded(const NodeId& node, const std::string&, std::uint64_t) override {
+    ended.push_back(node);
+  }
+
+  void Opens(int neighbour, std::uint64_t circuit, const std::vector<int>& way,
+             std::uint32_t count_told = 0) {
+    wire::CircuitOpening opening{};
+    opening.introduction.session = session;
+    opening.introduction.next_expected = 1;
+    opening.introduction.versions = versions;
+    opening.node_count = count_told != 0 ? count_told : static_cast<std::uint32_t>(way.size());
+    std::vector<std::byte> payload(sizeof opening + 16 * way.size());
+    std::memcpy(payload.data(), &opening, sizeof opening);
+    for (std::size_t i = 0; i < way.size(); ++i) {
+      std::memcpy(payload.data() + sizeof opening + 16 * i, Id(way[i]).bytes.data(), 16);
+    }
+    Hears(neighbour, Type::kCircuitOpen, circuit, payload);
+  }
+  void Hears(int neighbour, Type type, std::uint64_t circuit,
+             std::span<const std::byte> payload = {}, std::uint64_t number = 0,
+             std::uint64_t offset = 0) {
+    wire::FrameHeader header;
+    header.type = type;
+    header.group = circuit;
+    header.number = number;
+    header.offset = offset;
+    header.payload_bytes = static_cast<std::uint32_t>(payload.size());
+    circuits.OnFrame(Id(neighbour), header, payload, now_ns);
+  }
+  void HearsFrame(int neighbour, std::uint64_t circuit, Type inner) {
+    wire::FrameHeader header;
+    header.type = inner;
+    Hears(neighbour, Type::kCircuitFrame, circuit, std::as_bytes(std::span(&header, 1)));
+  }
+  void HearsPiece(int neighbour, std::uint64_t circuit) {
+    const std::vector<std::byte> piece(wire::kSlotBytesMax);
+    Hears(neighbour, Type::kCircuitFrame, circuit, piece);
+  }
+  // The messages sent since the last call, as "type>node".
+  std::vector<std::string> Says() {
+    std::vector<std::string> said;
+    for (const Sent& one : sent) {
+      const char* const names[] = {"open", "opened", "frame", "credit", "closed"};
+      said.push_back(
+          std::string(
+              names[static_cast<int>(one.header.type) - static_cast<int>(Type::kCircuitOpen)]) +
+          ">" + std::to_string(one.to.bytes[0]));
+    }
+    last = sent.empty() ? Sent() : sent.back();
+    sent.clear();
+    return said;
+  }
+
+  FabricOptions options;
+  Silent listener;
+  std::map<NodeId, std::unique_ptr<Link>> links;
+  std::vector<Sent> sent;
+  Sent last;
+  std::vector<NodeId> ended;
+  std::vector<std::pair<NodeId, std::size_t>> opened;
+  bool joining = false;
+  bool full = false;           // No more nodes may be linked through others.
+  std::uint64_t session = 77;  // The opener's.
+  wire::VersionRange versions = wire::SpokenVersions();
+  std::uint64_t now_ns = 0;
+  Circuits circuits{Id(5), options.random, *this};
+};
+
+using testing::ElementsAre;
+
+struct CircuitsTest : testing::Test {
+  // The links hold rails of circuits, so they are destroyed first.
+  ~CircuitsTest() override { node.links.clear(); }
+  Node5 node;
+};
+
+TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  EXPECT_THAT(node.Says(), ElementsAre("open>6"));
+  node.Hears(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
+  node.HearsPiece(4, 9);
+  node.HearsPiece(6, 9);
+  node.Hears(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax);
+  EXPECT_THAT(node.Says(), ElementsAre("opened>4", "frame>6", "frame>4", "credit>4"));
+  EXPECT_EQ(node.circuits.size(), 1u);
+  node.Hears(4, Type::kCircuitClosed, 9);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_EQ(node.circuits.size(), 0u);
+  EXPECT_EQ(node.circuits.violations(), 0u);
+  // Frames that were still under way find no circuit, and no node is to blame.
+  node.HearsPiece(6, 9);
+  node.Hears(6, Type::kCircuitClosed, 9);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_EQ(node.circuits.violations(), 0u);
+}
+
+// Why: both ends and their people have to know that it is the number of nodes, and not the way.
+TEST_F(CircuitsTest, SaysThatTooManyNodesAreLinkedThroughOthers) {
+  node.full = true;
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  EXPECT_THAT(node.last.payload, HasSubstr("as many nodes as may be are linked through others"));
+  EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kTooMany));
+  EXPECT_FALSE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 1));
+  EXPECT_THAT(node.Says(), IsEmpty());
+  EXPECT_THAT(node.ended, ElementsAre(Id(7))) << "it is told, and no node has heard of it";
+  node.full = false;
+  EXPECT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 2));
+  node.Says();
+  // The last place may be taken while it is opened.
+  node.full = true;
+  wire::Introduction theirs{};
+  theirs.session = 78;
+  theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
+  const auto bytes = std::as_bytes(std::span(&theirs, 1));
+  node.Hears(6, Type::kCircuitOpened, node.last.header.group, bytes);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_EQ(node.circuits.size(), 0u);
+  EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
+}
+
+// Why: a node that forwards others' operations should stay awake; a circuit between two idle nodes
+// has heartbeats, acknowledgements and daemons' own messages all day.
+TEST_F(CircuitsTest, TellsOperationsThatPassFromWhatPassesAnyway) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  node.Hears(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
+  node.now_ns = 10;
+  for (const Type type : {Type::kHeartbeat, Type::kEcho, Type::kAck, Type::kControl}) {
+    node.HearsFrame(4, 9, type);
+  }
+  EXPECT_EQ(node.circuits.operations_passed_ns(), 0u);
+  for (const Type type :
+       {Type::kEager, Type::kData, Type::kGrant, Type::kCredit, Type::kCancelled}) {
+    node.now_ns += 10;
+    node.HearsFrame(6, 9, type);
+    EXPECT_EQ(node.circuits.operations_passed_ns(), node.now_ns);
+  }
+  const std::uint64_t last_ns = node.now_ns;
+  node.now_ns += 10;
+  node.Hears(4, Type::kCircuitCredit, 9, {}, 1, sizeof(wire::FrameHeader));
+  EXPECT_EQ(node.circuits.operations_passed_ns(), last_ns);
+  EXPECT_EQ(node.circuits.violations(), 0u);
+}
+
+// Why: an opener may name any route; a route may not loop, or come from the wrong neighbour.
+TEST_F(CircuitsTest, RefusesWaysThatCannotBe) {
+  const std::vector<std::vector<int>> ways = {
+      {4, 5},           // Neighbours need none.
+      {4, 6, 7},        // Not over this node.
+      {5, 6, 7},        // Begins here.
+      {6, 5, 4},        // Not from the neighbour that asks.
+      {4, 5, 6, 4},     // A loop.
+      {4, 5, 6, 5, 7},  // A loop through here.
+      {},
+  };
+  for (const std::vector<int>& way : ways) {
+    node.Opens(4, 9, way);
+    EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+    EXPECT_EQ(node.circuits.size(), 0u);
+  }
+  node.Opens(4, 9, {4, 5, 6}, /*count_told=*/4);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.Opens(4, 9, {4, 5, 6}, /*count_told=*/~0u);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.Opens(4, 0, {4, 5, 6});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  EXPECT_EQ(node.circuits.violations(), ways.size() + 3);
+}
+
+TEST_F(CircuitsTest, RefusesAWayOnToANodeThatIsNoNeighbour) {
+  node.Opens(4, 9, {4, 5, 8});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  EXPECT_THAT(node.last.payload, HasSubstr("n5 has no link to node n8"));
+  EXPECT_EQ(node.circuits.size(), 0u);
+}
+
+// Why: a node that guesses a number must not get into another node's circuit.
+TEST_F(CircuitsTest, KeepsACircuitToItsOwnNeighbours) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  node.Opens(6, 9, {6, 5, 4});
+  EXPECT_THAT(node.Says(), ElementsAre("open>6", "closed>6"));
+  node.HearsPiece(8, 9);
+  node.Hears(8, Type::kCircuitClosed, 9);
+  EXPECT_THAT(node.Says(), IsEmpty());
+  EXPECT_EQ(node.circuits.size(), 1u);
+  EXPECT_EQ(node.circuits.violations(), 2u);
+}
+
+// Why: the window bounds what circuits make a forwarder hold, whatever the ends do.
+TEST_F(CircuitsTest, ClosesACircuitThatHasMoreUnderWayThanTheWindow) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  node.Says();
+  std::uint64_t held = 0;
+  while (node.circuits.size() == 1) {
+    node.HearsPiece(4, 9);
+    held += wire::kSlotBytesMax;
+    ASSERT_LT(held, 2 * wire::kCircuitBytesMax);
+  }
+  EXPECT_GT(held, wire::kCircuitBytesMax);
+  std::vector<std::string> said = node.Says();
+  said.erase(said.begin(), said.end() - 2);
+  EXPECT_THAT(said, ElementsAre("closed>4", "closed>6"));
+  EXPECT_THAT(node.last.payload, HasSubstr("window"));
+}
+
+TEST_F(CircuitsTest, ClosesACircuitWhoseCreditIsMoreThanWasSent) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  node.HearsPiece(4, 9);
+  node.Says();
+  node.Hears(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax + 1);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
+  EXPECT_EQ(node.circuits.violations(), 1u);
+}
+
+// Why: the window counts pieces alone; other frames that an end may send without end would fill a
+// forwarder's channel to the other.
+TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsWhatTheWindowDoesNotCount) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  node.HearsPiece(4, 9);
+  node.Says();
+  node.Hears(6, Type::kCircuitCredit, 9, {}, 0, 0);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
+  node.Opens(4, 10, {4, 5, 6, 7});
+  node.Says();
+  const std::vector<std::byte> introduction(sizeof(wire::Introduction));
+  node.Hears(6, Type::kCircuitOpened, 10, introduction);
+  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
+  node.Hears(6, Type::kCircuitOpened, 10, introduction);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
+  EXPECT_EQ(node.circuits.violations(), 2u);
+}
+
+// Why: a node names no session when it does not know one; going on with that later would mean going
+// on with any node. And a refused node must not be remembered.
+TEST_F(CircuitsTest, RefusesWhoNamesNoSessionAndRemembersNobodyWhomItRefuses) {
+  node.session = 0;
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.session = 77;
+  node.Opens(6, 10, {7, 6, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_THAT(node.links, IsEmpty());
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  node.Says();
+  const std::uint64_t circuit = node.last.header.group;
+  node.Hears(6, Type::kCircuitOpened, circuit, std::vector<std::byte>(sizeof(wire::Introduction)));
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_FALSE(node.links[Id(7)]->has_rail());
+  EXPECT_EQ(node.circuits.size(), 0u);
+}
+
+TEST_F(CircuitsTest, RefusesMoreCircuitsOverANeighbourThanTheLimit) {
+  for (std::uint64_t i = 1; i <= Circuits::kCircuitsPerNeighbourMax; ++i) {
+    node.Opens(4, i, {4, 5, 6, 7});
+  }
+  EXPECT_EQ(node.circuits.size(), Circuits::kCircuitsPerNeighbourMax);
+  node.Says();
+  node.Opens(6, 1000, {6, 5, 4});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_THAT(node.last.payload, HasSubstr("too many circuits"));
+}
+
+// Why: the node behind the gap may be reached over another route, unless it is the one that ended.
+TEST_F(CircuitsTest, TellsTheOtherSideWhyTheWayBroke) {
+  node.Opens(4, 1, {4, 5, 6, 7});
+  node.Opens(4, 2, {4, 5, 6});
+  node.Says();
+  node.circuits.OnNeighbourGone(Id(6), /*reset=*/true, "it closed the connection", 0);
+  ASSERT_EQ(node.sent.size(), 2u);
+  for (const Sent& sent : node.sent) {
+    EXPECT_EQ(sent.to, Id(4));
+    EXPECT_EQ(sent.header.type, Type::kCircuitClosed);
+    EXPECT_EQ(sent.payload, "node n5 lost its link to node n6: it closed the connection");
+    // Reset only where the end itself has gone.
+    EXPECT_EQ(sent.header.step, sent.header.group == 2 ? 1 : 0);
+    EXPECT_EQ(sent.header.tag, static_cast<std::uint32_t>(LinkReason::kWayLostLink));
+  }
+  EXPECT_EQ(node.circuits.size(), 0u);
+}
+
+TEST_F(CircuitsTest, MakesARailAtTheDestination) {
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
+  EXPECT_TRUE(node.links[Id(3)]->has_rail());
+  EXPECT_FALSE(node.links[Id(3)]->is_neighbour());
+  EXPECT_EQ(node.listener.up.size(), 1u);
+  wire::FrameHeader inner;
+  inner.type = Type::kGrant;
+  inner.sequence = 1;
+  std::vector<std::byte> piece(sizeof inner);
+  std::memcpy(piece.data(), &inner, sizeof inner);
+  node.Hears(4, Type::kCircuitFrame, 9, piece);
+  EXPECT_EQ(node.listener.grants, 1);
+  node.Hears(4, Type::kCircuitClosed, 9);
+  EXPECT_EQ(node.links[Id(3)]->state(), Link::State::kGrace);
+  EXPECT_EQ(node.circuits.size(), 0u);
+}
+
+// Of two nodes the smaller opens; an attempt of the other is a fault or a forgery.
+TEST_F(CircuitsTest, TakesNoCircuitFromAGreaterNodeOrWhileAConnectionIsMade) {
+  node.Opens(6, 9, {7, 6, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  node.joining = true;
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  EXPECT_EQ(node.circuits.size(), 0u);
+}
+
+TEST_F(CircuitsTest, TakesANewerCircuitInPlaceOfTheOld) {
+  node.Opens(4, 9, {3, 4, 5});
+  node.Opens(4, 10, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("opened>4", "opened>4", "closed>4"));
+  EXPECT_EQ(node.circuits.size(), 1u);
+  EXPECT_TRUE(node.links[Id(3)]->has_rail());
+}
+
+TEST_F(CircuitsTest, OpensAndMakesARailWhenTheDestinationHasTakenIt) {
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  EXPECT_THAT(node.Says(), ElementsAre("open>6"));
+  const std::uint64_t circuit = node.last.header.group;
+  EXPECT_TRUE(node.circuits.IsOpening(Id(7)));
+  node.HearsPiece(6, circuit);  // Before it was opened.
+  EXPECT_EQ(node.circuits.violations(), 1u);
+  wire::Introduction theirs{};
+  theirs.session = 77;
+  theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
+  const auto bytes = std::as_bytes(std::span(&theirs, 1));
+  node.Hears(6, Type::kCircuitOpened, circuit, bytes);
+  EXPECT_FALSE(node.circuits.IsOpening(Id(7)));
+  EXPECT_TRUE(node.links[Id(7)]->has_rail());
+  EXPECT_THAT(node.opened, ElementsAre(std::pair(Id(7), std::size_t{3})));
+  node.Hears(6, Type::kCircuitOpened, circuit, bytes);  // Again: no effect.
+  EXPECT_EQ(node.circuits.violations(), 2u);
+  EXPECT_EQ(node.listener.up.size(), 1u);
+}
+
+// Why: neighbours agree on a version when they connect; two nodes that meet only through a third have not,
+// and a node in between that speaks to both must not join two that cannot understand each other.
+TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
+  const wire::VersionRange own = wire::SpokenVersions();
+  const auto later = static_cast<std::uint16_t>(own.newest + 1);
+  node.versions = {later, later};
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  EXPECT_EQ(node.last.header.tag, static_cast<std::uint32_t>(LinkReason::kVersionTooFar));
+  EXPECT_TRUE(node.links.empty()) << "it must not take a place";
+  node.versions = {0, 0};  // No range at all.
+  node.Opens(4, 10, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.versions = {own.newest, later};  // It speaks the older one as well.
+  node.Opens(4, 11, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
+  node.links[Id(3)]->ForEachRail(
+      [&](const Rail& rail) { EXPECT_EQ(rail.peers_versions(), node.versions); });
+
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  node.Says();
+  wire::Introduction theirs{};
+  theirs.session = 77;
+  theirs.next_expected = 1;
+  theirs.versions = {later, later};
+  node.Hears(6, Type::kCircuitOpened, node.last.header.group, std::as_bytes(std::span(&theirs, 1)));
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_FALSE(node.links[Id(7)]->has_rail());
+  EXPECT_THAT(node.ended, ElementsAre(Id(7)));
+}
+
+// Why: the router opens a way again when it hears that one has ended. A rail that gives its circuit up
+// stays with its link until the link is polled, and who asked the link then took it for a way that serves.
+TEST_F(CircuitsTest, LeadsNowhereOnceItsRailHasGivenItUpThoughTheLinkHasNotNoticed) {
+  EXPECT_THAT(node.circuits.Opened(), IsEmpty());
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  EXPECT_THAT(node.circuits.Opened(), IsEmpty());
+  const std::uint64_t circuit = (node.Says(), node.last.header.group);
+  wire::Introduction theirs{};
+  theirs.session = 77;
+  theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
+  node.Hears(6, Type::kCircuitOpened, circuit, std::as_bytes(std::span(&theirs, 1)));
+  EXPECT_THAT(node.circuits.Opened(), ElementsAre(Id(7)));
+  node.circuits.CloseCircuit(circuit, wire::CircuitEnd::kCut, "the first node takes no more");
+  EXPECT_TRUE(node.links[Id(7)]->has_rail());
+  EXPECT_THAT(node.circuits.Opened(), IsEmpty());
+}
+
+// Why: a shorter route replaces a longer one; until it is ready, the longer one serves.
+TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
+  wire::Introduction theirs{};
+  theirs.session = 77;
+  theirs.next_expected = 1;
+  theirs.versions = wire::SpokenVersions();
+  const auto bytes = std::as_bytes(std::span(&theirs, 1));
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(8), Id(7)}, 100, 0));
+  const std::uint64_t longer = (node.Says(), node.last.header.group);
+  node.Hears(6, Type::kCircuitOpened, longer, bytes);
+  theirs.known_peer_session = node.links[Id(7)]->standing().session;
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  EXPECT_FALSE(node.circuits.Open({Id(5), Id(4), Id(7)}, 100, 0));  // One at a time.
+  EXPECT_TRUE(node.links[Id(7)]->HasRailOver(RailPath::OfCircuit(longer)));
+  const std::uint64_t shorter = (node.Says(), node.last.header.group);
+  node.Hears(6, Type::kCircuitOpened, shorter, bytes);
+  EXPECT_FALSE(node.links[Id(7)]->HasRailOver(RailPath::OfCircuit(longer)));
+  EXPECT_TRUE(node.links[Id(7)]->HasRailOver(RailPath::OfCircuit(shorter)));
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_EQ(node.circuits.size(), 1u);
+  EXPECT_EQ(node.listener.up.size(), 1u);
+  EXPECT_THAT(node.listener.lost, IsEmpty());
+  EXPECT_THAT(node.opened,
+              ElementsAre(std::pair(Id(7), std::size_t{4}), std::pair(Id(7), std::size_t{3})));
+}
+
+// Why: only one of two neighbours may have noticed that all rails between them went, and so have
+// closed the circuits over them; the other must not go on for ever with half a circuit.
+TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithItsClosing) {
+  node.HearsPiece(6, 44);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_EQ(node.last.header.group, 44u);
+  node.Hears(6, Type::kCircuitClosed, 44);  // No answer to an answer, or it would never end.
+  EXPECT_THAT(node.Says(), IsEmpty());
+  EXPECT_EQ(node.circuits.violations(), 0u);
+}
+
+// Why: the link at the end shows the reason, and doctor uses it to distinguish the cause from its
+// consequences. The sentence beside it contains names, which may be anything.
+TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
+  struct {
+    std::uint32_t told;
+    std::uint16_t step;
+    LinkReason known;
+  } const cases[] = {
+      {static_cast<std::uint32_t>(LinkReason::kWayLostLink), 0, LinkReason::kWayLostLink},
+      {static_cast<std::uint32_t>(LinkReason::kPeerStopped), 1, LinkReason::kPeerStopped},
+      {77777, 0, LinkReason::kWayEnded},  // Of a release to come.
+      {77777, 1, LinkReason::kPeerStopped}};
+  std::uint64_t circuit = 20;
+  for (const auto& one : cases) {
+    node.Opens(4, ++circuit, {3, 4, 5});
+    ASSERT_TRUE(node.links[Id(3)]->has_rail());
+    wire::FrameHeader closed;
+    closed.type = Type::kCircuitClosed;
+    closed.group = circuit;
+    closed.step = one.step;
+    closed.tag = one.told;
+    node.circuits.OnFrame(Id(4), closed, {}, node.now_ns);
+    EXPECT_EQ(node.links[Id(3)]->state(), Link::State::kGrace);
+    EXPECT_EQ(StatusOf(*node.links[Id(3)]).reason(), Told(one.known)) << one.told;
+  }
+}
+
+TEST_F(CircuitsTest, ANodeBetweenPassesTheReasonOn) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  wire::FrameHeader closed;
+  closed.type = Type::kCircuitClosed;
+  closed.group = 9;
+  closed.tag = static_cast<std::uint32_t>(LinkReason::kWayLostLink);
+  node.circuits.OnFrame(Id(6), closed, {}, node.now_ns);
+  EXPECT_THAT(node.Says(), ElementsAre("open>6", "closed>4"));
+  EXPECT_EQ(node.last.header.tag, closed.tag);
+}
+
+TEST_F(CircuitsTest, GivesUpWhatIsNotOpenedInTime) {
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  EXPECT_EQ(node.circuits.deadline_ns(), 100u);
+  node.circuits.OnTime(99);
+  EXPECT_EQ(node.circuits.size(), 1u);
+  node.circuits.OnTime(100);
+  EXPECT_THAT(node.Says(), ElementsAre("open>6", "closed>6"));
+  EXPECT_THAT(node.ended, ElementsAre(Id(7)));
+  EXPECT_EQ(node.circuits.size(), 0u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::circuits_test

@@ -1,0 +1,228 @@
+// The table of which nodes are linked: routes in lines and rings, which report is newer, what is
+// forgotten, and what is not believed.
+#include "daemon/fabric/circuit/route_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+namespace mlxcomm::fabric::route_table_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Verdict = RouteTable::Verdict;
+
+NodeId Id(int number) {
+  NodeId id;
+  id.bytes[0] = static_cast<std::uint8_t>(number >> 8);
+  id.bytes[1] = static_cast<std::uint8_t>(number);
+  return id;
+}
+
+Advertisement Tells(int origin, std::uint64_t number, std::vector<int> neighbours) {
+  Advertisement advertisement;
+  advertisement.origin = Id(origin);
+  advertisement.incarnation = 7;
+  advertisement.number = number;
+  advertisement.name = "n" + std::to_string(origin);
+  std::sort(neighbours.begin(), neighbours.end());
+  for (const int neighbour : neighbours) advertisement.neighbours.push_back(Id(neighbour));
+  return advertisement;
+}
+
+// Node 1's table; its routes are computed after each message.
+struct Table : RouteTable {
+  Table() : RouteTable(Id(1), 7, "n1") {}
+  void Neighbours(const std::vector<int>& numbers) {
+    std::vector<NodeId> nodes;
+    for (const int number : numbers) nodes.push_back(Id(number));
+    SetNeighbours(nodes);
+    FindWays(now);
+  }
+  Verdict Hears(const Advertisement& advertisement) {
+    const Verdict verdict = Take(advertisement);
+    if (changed()) FindWays(now);
+    return verdict;
+  }
+  std::vector<int> Way(int to) const {
+    std::vector<int> way;
+    for (const NodeId& node : WayTo(Id(to))) way.push_back(node.bytes[0] << 8 | node.bytes[1]);
+    return way;
+  }
+  std::uint64_t now = 1000;
+};
+
+TEST(RouteTableTest, FindsTheWayAlongALine) {
+  Table table;
+  table.Neighbours({2});
+  EXPECT_EQ(table.Hears(Tells(2, 1, {1, 3})), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Tells(3, 1, {2, 4})), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Tells(4, 1, {3})), Verdict::kNewer);
+  EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
+  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(table.Reachable(), ElementsAre(Id(2), Id(3), Id(4)));
+  EXPECT_THAT(table.Way(1), IsEmpty());
+  EXPECT_THAT(table.Way(9), IsEmpty());
+}
+
+TEST(RouteTableTest, GoesTheShorterWayRoundARingAndTheOtherAfterACut) {
+  Table table;
+  table.Neighbours({2, 5});
+  table.Hears(Tells(2, 1, {1, 3}));
+  table.Hears(Tells(3, 1, {2, 4}));
+  table.Hears(Tells(4, 1, {3, 5}));
+  table.Hears(Tells(5, 1, {4, 1}));
+  EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(table.Way(4), ElementsAre(1, 5, 4));
+  table.Hears(Tells(3, 2, {4}));  // The cable between 2 and 3; 3 has noticed first.
+  EXPECT_THAT(table.Way(3), ElementsAre(1, 5, 4, 3));
+  table.Hears(Tells(2, 2, {1}));
+  EXPECT_THAT(table.Way(3), ElementsAre(1, 5, 4, 3));
+  table.Neighbours({2});
+  EXPECT_THAT(table.Way(3), IsEmpty());
+  EXPECT_THAT(table.Reachable(), ElementsAre(Id(2)));
+}
+
+TEST(RouteTableTest, TakesSmallerIdsWhereWaysAreEquallyLong) {
+  Table table;
+  table.Neighbours({3, 2});
+  table.Hears(Tells(3, 1, {1, 4}));
+  table.Hears(Tells(4, 1, {2, 3}));
+  table.Hears(Tells(2, 1, {1, 4}));
+  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 4));
+}
+
+// Why: when one end has noticed that a link is gone, nothing passes there any more.
+TEST(RouteTableTest, CountsALinkOnlyWhenBothEndsTellOfIt) {
+  Table table;
+  table.Neighbours({2});
+  table.Hears(Tells(2, 1, {3}));
+  table.Hears(Tells(3, 1, {2}));
+  EXPECT_THAT(table.Reachable(), IsEmpty());  // 2 does not report its link to us yet.
+  table.Hears(Tells(2, 2, {1, 3}));
+  EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
+}
+
+TEST(RouteTableTest, BelievesTheNewerAndAnswersTheOlder) {
+  Table table;
+  table.Neighbours({2});
+  EXPECT_EQ(table.Hears(Tells(2, 5, {1})), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Tells(2, 5, {1})), Verdict::kKnown);
+  EXPECT_EQ(table.Hears(Tells(2, 4, {})), Verdict::kOlder);
+  EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
+  Advertisement restarted = Tells(2, 5, {});
+  restarted.incarnation = 8;  // The same number by chance: one of the two must win everywhere.
+  EXPECT_EQ(table.Hears(restarted), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Tells(2, 5, {1})), Verdict::kOlder);
+}
+
+// Why: a daemon that was restarted counts from 1, and others remember its earlier life.
+TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierLife) {
+  Table table;
+  table.Neighbours({2});
+  EXPECT_EQ(table.Hears(Tells(1, 500, {9})), Verdict::kOwn);
+  EXPECT_EQ(table.Own().number, 501u);
+  EXPECT_THAT(table.Own().neighbours, ElementsAre(Id(2)));
+  EXPECT_EQ(table.Hears(table.Own()), Verdict::kKnown);  // It has come round a ring.
+  EXPECT_EQ(table.Hears(Tells(1, 500, {9})), Verdict::kOlder);
+  EXPECT_EQ(table.Hears(Tells(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
+}
+
+// Why: a node's report may arrive before the links that lead to it; but a node out of reach for
+// long has no use.
+TEST(RouteTableTest, ForgetsWhoIsOutOfReachForLong) {
+  Table table;
+  table.Neighbours({2});
+  table.Hears(Tells(4, 1, {3}));
+  table.Hears(Tells(3, 1, {2, 4}));
+  table.Hears(Tells(2, 1, {1, 3}));
+  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));
+  table.Hears(Tells(2, 2, {1}));
+  table.now += RouteTable::kForgetNs - 1;
+  table.ForgetUnreachable(table.now);
+  table.Hears(Tells(2, 3, {1, 3}));
+  EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));  // Back in time.
+  table.Hears(Tells(2, 4, {1}));
+  table.now += RouteTable::kForgetNs;
+  table.ForgetUnreachable(table.now);
+  EXPECT_EQ(table.Find(Id(3)), nullptr);
+  EXPECT_EQ(table.Find(Id(4)), nullptr);
+  EXPECT_NE(table.Find(Id(2)), nullptr);
+}
+
+TEST(RouteTableTest, HoldsNoMoreNodesThanItsLimit) {
+  Table table;
+  table.Neighbours({2});
+  table.Hears(Tells(2, 1, {1}));
+  for (int node = 3; node <= 1024; ++node) {
+    EXPECT_EQ(table.Hears(Tells(node, 1, {})), Verdict::kNewer);
+  }
+  ASSERT_EQ(table.All().size(), RouteTable::kNodesMax);
+  EXPECT_EQ(table.Hears(Tells(2000, 1, {})), Verdict::kNewer);  // For a node out of reach.
+  EXPECT_EQ(table.All().size(), RouteTable::kNodesMax);
+  EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
+}
+
+TEST(RouteTableTest, RefusesANodeMoreWhenAllAreInReach) {
+  Table table;
+  table.Neighbours({2});
+  for (int node = 2; node <= 1024; ++node) table.Hears(Tells(node, 1, {node - 1, node + 1}));
+  EXPECT_EQ(table.Reachable().size(), 1023u);
+  EXPECT_EQ(table.Hears(Tells(2000, 1, {})), Verdict::kRefused);
+  EXPECT_EQ(table.Way(33).size(), wire::kRouteNodesMax);
+  EXPECT_THAT(table.Way(34), IsEmpty());  // Too long a route.
+}
+
+TEST(RouteTableTest, TellsOfNoMoreNeighboursThanTheLimit) {
+  Table table;
+  std::vector<int> numbers(100);
+  std::iota(numbers.begin(), numbers.end(), 2);
+  table.Neighbours(numbers);
+  EXPECT_EQ(table.Own().neighbours.size(), wire::kNeighboursMax);
+  EXPECT_TRUE(Decode(Encode(table.Own())).has_value());
+}
+
+TEST(RouteTableTest, EncodesWhatItDecodes) {
+  const Advertisement advertisement = Tells(3, 9, {1, 2, 700});
+  EXPECT_EQ(Decode(Encode(advertisement)), advertisement);
+  EXPECT_EQ(Decode(Encode(Tells(3, 1, {}))), Tells(3, 1, {}));
+}
+
+// Why: another host wrote these bytes.
+TEST(RouteTableTest, DecodesNothingThatBreaksABound) {
+  const std::vector<std::byte> fine = Encode(Tells(3, 9, {1, 2}));
+  const auto refuses = [&](const std::function<void(std::vector<std::byte>&)>& change) {
+    std::vector<std::byte> changed = fine;
+    change(changed);
+    return !Decode(changed).has_value();
+  };
+  const auto put = [](std::size_t at, auto value) {
+    return [=](std::vector<std::byte>& payload) {
+      std::memcpy(payload.data() + at, &value, sizeof value);
+    };
+  };
+  EXPECT_TRUE(refuses([](auto& payload) { payload.resize(sizeof(wire::Advertisement) - 1); }));
+  EXPECT_TRUE(refuses([](auto& payload) { payload.pop_back(); }));
+  EXPECT_TRUE(refuses([](auto& payload) { payload.push_back({}); }));
+  using Head = wire::Advertisement;
+  EXPECT_TRUE(refuses(put(offsetof(Head, number), std::uint64_t{0})));
+  EXPECT_TRUE(refuses(put(offsetof(Head, number), wire::kAdvertisementMax + 1)));
+  EXPECT_TRUE(refuses(put(offsetof(Head, neighbour_count), std::uint32_t{3})));
+  EXPECT_TRUE(refuses(put(offsetof(Head, neighbour_count), ~std::uint32_t{0})));
+  EXPECT_TRUE(refuses(put(offsetof(Head, reserved), std::uint32_t{1})));
+  // Twice the same, out of order, itself.
+  EXPECT_TRUE(refuses(put(sizeof(Head), Id(2).bytes)));
+  EXPECT_TRUE(refuses(put(sizeof(Head), Id(5).bytes)));
+  EXPECT_TRUE(refuses(put(sizeof(Head) + 16, Id(3).bytes)));
+  std::vector<std::byte> name = fine;
+  std::memcpy(name.data() + offsetof(Head, node_name), "evil\n\xff", 7);
+  EXPECT_EQ(Decode(name)->name, "evil??");
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::route_table_test

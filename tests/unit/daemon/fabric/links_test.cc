@@ -1,0 +1,589 @@
+// Two nodes' Links with fake rails and a clock that the test advances: joins over several paths, in
+// whatever order two nodes dial each other and whatever one of them does not know yet.
+#include "daemon/fabric/links.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/rail/status_reason.h"
+#include "tests/unit/daemon/fabric/paper_rails.h"
+#include "tests/unit/daemon/link/status_of.h"
+
+namespace mlxcomm::fabric::links_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// One dial, in the steps that may lie apart in time.
+struct Dial {
+  std::size_t dialer = 0;
+  std::string cable;
+  int step = 0;
+  bool closed = false;  // By the acceptor.
+  Links::RailMark mark;
+  std::optional<Links::Join> of_dialer, of_acceptor;
+  std::shared_ptr<Connection> connection = std::make_shared<Connection>();
+  bool acceptor_done = false;
+  bool dialer_done = false;
+  bool over = false;
+};
+
+class LinksTest : public testing::Test {
+ protected:
+  // As side 0, on the left, sees it. The two ends of a cable have different names.
+  static RailPath PathOf(const std::string& cable, std::size_t side) {
+    const std::string left = "l" + cable, right = "r" + cable;
+    return side == 0 ? RailPath{left, right} : RailPath{right, left};
+  }
+  Daemon& Of(std::size_t side) { return *sides[side]; }
+  Links& LinksOf(std::size_t side) { return *sides[side]->links; }
+  NodeId IdOf(std::size_t side) { return sides[side]->id(); }
+  bool HasRail(std::size_t side, const std::string& cable) {
+    return LinksOf(side).HasRailOver(IdOf(1 - side), PathOf(cable, side));
+  }
+  static absl::Status Outcome(const absl::StatusOr<Links::Join>& join) { return join.status(); }
+
+  void PollBoth() {
+    now_ns += 1000;
+    for (const std::size_t side : {0u, 1u}) LinksOf(side).Poll(now_ns);
+  }
+  void FinishAsAcceptor(Dial& dial) {
+    const std::size_t side = 1 - dial.dialer;
+    auto rail = std::make_unique<PaperRail>(dial.connection, side, now_ns);
+    outcome = LinksOf(side).Finish(*dial.of_acceptor, std::move(rail), dial.of_dialer->own, now_ns);
+    dial.acceptor_done = true;
+  }
+  void FinishAsDialer(Dial& dial) {
+    const bool gone = dial.acceptor_done && dial.connection->ends[1 - dial.dialer] == nullptr;
+    auto rail = std::make_unique<PaperRail>(dial.connection, dial.dialer, now_ns);
+    if (gone) rail->GoDown(DownCause::kReset);
+    outcome = LinksOf(dial.dialer)
+                  .Finish(*dial.of_dialer, std::move(rail), dial.of_acceptor->own, now_ns);
+    dial.dialer_done = true;
+  }
+  // The next step; `acceptor_first` decides where either side may finish first.
+  void Step(Dial& dial, bool acceptor_first) {
+    const std::size_t side = dial.dialer;
+    const NodeId dialer = IdOf(side), acceptor = IdOf(1 - side);
+    const RailPath here = PathOf(dial.cable, side), there = PathOf(dial.cable, 1 - side);
+    switch (dial.step++) {
+      case 0:
+        dial.over = LinksOf(1 - side).Judge(dialer, there) != wire::VerdictCode::kAccepted;
+        dial.mark = LinksOf(1 - side).MarkOf(dialer, there);
+        return;
+      case 1: {
+        absl::StatusOr<Links::Join> join = LinksOf(side).BeginAsDialer(acceptor, here);
+        outcome = join.status();
+        dial.over = !join.ok();
+        if (join.ok()) dial.of_dialer = *std::move(join);
+        return;
+      }
+      case 2: {
+        absl::StatusOr<Links::Join> join = LinksOf(1 - side).BeginAsAcceptor(
+            dialer, there, dial.of_dialer->own, dial.mark, now_ns);
+        outcome = join.status();
+        dial.closed = !join.ok();
+        if (join.ok()) dial.of_acceptor = *std::move(join);
+        return;
+      }
+      default: break;
+    }
+    if (dial.closed) {
+      LinksOf(side).Abandon(*dial.of_dialer);
+      dial.over = true;
+    } else if (dial.dialer_done || (acceptor_first && !dial.acceptor_done)) {
+      FinishAsAcceptor(dial);
+    } else {
+      FinishAsDialer(dial);
+    }
+    dial.over = dial.over || (dial.acceptor_done && dial.dialer_done);
+  }
+  // The connection is reset, at any point of its join.
+  void Break(Dial& dial) {
+    const std::size_t side = dial.dialer;
+    if (dial.of_dialer && !dial.dialer_done) LinksOf(side).Abandon(*dial.of_dialer);
+    if (dial.of_acceptor && !dial.acceptor_done) LinksOf(1 - side).Abandon(*dial.of_acceptor);
+    for (PaperRail* const end : dial.connection->ends) {
+      if (end != nullptr) end->GoDown(DownCause::kReset);
+    }
+    dial.over = true;
+  }
+  // Alone, from its beginning to its end.
+  std::shared_ptr<Connection> Connect(std::size_t dialer, const std::string& cable) {
+    Dial dial;
+    dial.dialer = dialer;
+    dial.cable = cable;
+    while (!dial.over) Step(dial, true);
+    PollBoth();
+    return dial.connection;
+  }
+  std::uint64_t SessionOf(std::size_t side, std::size_t peer_side) {
+    Links::Join join = *LinksOf(side).BeginAsDialer(IdOf(peer_side), {"probe", "probe"});
+    LinksOf(side).Abandon(join);
+    return join.told.session;
+  }
+  void SendText(std::size_t side, const std::string& text) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kControl;
+    header.payload_bytes = static_cast<std::uint32_t>(text.size());
+    const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
+    ASSERT_TRUE(LinksOf(side).Send(IdOf(1 - side), header, bytes, 0).ok());
+  }
+
+  std::array<std::unique_ptr<Daemon>, 2> sides = {std::make_unique<Daemon>(0),
+                                                  std::make_unique<Daemon>(1)};
+  std::uint64_t now_ns = 1;
+  absl::Status outcome;
+};
+
+TEST_F(LinksTest, KnowsItself) {
+  EXPECT_EQ(LinksOf(0).Judge(IdOf(0), PathOf("1", 0)), wire::VerdictCode::kSelf);
+}
+
+// Why: two joins at once could agree on different sessions.
+TEST_F(LinksTest, JoinsOnePathAtATimeUntilSessionsAreAgreedThenAllAtOnce) {
+  const absl::StatusOr<Links::Join> first = LinksOf(0).BeginAsDialer(IdOf(1), PathOf("1", 0));
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("2", 0)).status()));
+  LinksOf(0).Abandon(*first);
+  Connect(0, "1");
+  EXPECT_TRUE(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("2", 0)).ok());
+  EXPECT_TRUE(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("3", 0)).ok());
+  EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("3", 0)).status()));
+}
+
+// Why: this is the essential property. Both nodes dial over every path, at the same time or not;
+// messages of the dials may be apart in any way, and some connections break, even in the middle of
+// their join, when one side believes in what the other has not got yet.
+// How: many random orders; in each, a side that lacks a rail over one of its paths dials again when
+// its dial is over. In the end both have the same connection over each path, and no node was ever
+// lost.
+TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
+  for (std::uint32_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    random.discard(seed % 7);
+    sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
+    const std::vector<std::string> cables = {"1", "2", "3"};
+    std::vector<Dial> dials;
+    std::vector<std::pair<std::size_t, std::string>> dialers;
+    for (const std::string& cable : cables) {
+      const auto who = random() % 3;
+      if (who != 0) dialers.emplace_back(0, cable);
+      if (who != 1) dialers.emplace_back(1, cable);
+    }
+    const auto all_linked = [&] {
+      return std::all_of(cables.begin(), cables.end(), [&](const std::string& cable) {
+        return HasRail(0, cable) && HasRail(1, cable);
+      });
+    };
+    int breaks = static_cast<int>(random() % 6);
+    int steps = 0;
+    while (!(all_linked() && dials.empty()) && ++steps < 20'000) {
+      for (const auto& [side, cable] : dialers) {
+        const bool dialing = std::any_of(dials.begin(), dials.end(),
+                                         [side = side, &cable = cable](const Dial& dial) {
+                                           return dial.dialer == side && dial.cable == cable;
+                                         });
+        if (dialing || HasRail(side, cable) || random() % 4 != 0) continue;
+        dials.emplace_back().dialer = side;
+        dials.back().cable = cable;
+      }
+      if (!dials.empty()) {
+        const std::size_t at = random() % dials.size();
+        if (random() % 8 == 0 && breaks-- > 0) {
+          Break(dials[at]);
+        } else {
+          Step(dials[at], random() % 2 == 0);
+        }
+        if (dials[at].over) dials.erase(dials.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+      if (random() % 3 == 0) PollBoth();
+    }
+    PollBoth();
+    ASSERT_TRUE(all_linked());
+    for (const std::size_t side : {0u, 1u}) {
+      ASSERT_THAT(Of(side).lost, IsEmpty());
+      ASSERT_EQ(Of(side).up.size(), 1u);
+    }
+    SendText(0, "over whichever");
+    SendText(1, "and back");
+    PollBoth();
+    PollBoth();
+    ASSERT_THAT(Of(1).control, ElementsAre("over whichever"));
+    ASSERT_THAT(Of(0).control, ElementsAre("and back"));
+  }
+}
+
+// Why: a host that vanished silently leaves a connection that one side thinks is alive.
+// How: the cable is cut so that only one side notices; that side dials again.
+TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
+  for (const std::size_t dialer : {0u, 1u}) {
+    sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
+    const std::shared_ptr<Connection> dead = Connect(0, "1");
+    Connect(0, "2");
+    dead->cut = true;
+    dead->ends[dialer]->GoDown(DownCause::kCut);
+    PollBoth();
+    ASSERT_FALSE(HasRail(dialer, "1"));
+    ASSERT_TRUE(HasRail(1 - dialer, "1"));  // It has not noticed.
+    const std::shared_ptr<Connection> fresh = Connect(dialer, "1");
+    EXPECT_EQ(dead->ends[1 - dialer], nullptr);
+    EXPECT_NE(fresh->ends[0], nullptr);
+    EXPECT_NE(fresh->ends[1], nullptr);
+    EXPECT_THAT(Of(0).lost, IsEmpty());
+    EXPECT_THAT(Of(1).lost, IsEmpty());
+  }
+}
+
+// Why: the same with no other rail left: the channel goes on where it was.
+TEST_F(LinksTest, GoesOnOverAConnectionThatReplacesTheOnlyOne) {
+  const std::shared_ptr<Connection> dead = Connect(0, "1");
+  dead->cut = true;
+  SendText(1, "into the void");
+  PollBoth();
+  dead->ends[0]->GoDown(DownCause::kCut);
+  PollBoth();
+  Connect(0, "1");
+  PollBoth();
+  EXPECT_THAT(Of(0).control, ElementsAre("into the void"));
+  EXPECT_THAT(Of(1).lost, IsEmpty());
+}
+
+// Why: no rail of the old life may serve the new one, over whichever path it comes. How: the machine lost its
+// power, so nothing ends the old ones but their silence; it comes again until then.
+TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedOnceOldRailsAreSilent) {
+  const std::shared_ptr<Connection> first = Connect(0, "1");
+  const std::shared_ptr<Connection> second = Connect(0, "2");
+  first->cut = second->cut = true;
+  sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
+  Connect(1, "1");
+  EXPECT_TRUE(absl::IsAborted(outcome)) << outcome;
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  const std::uint64_t silent_ns = now_ns + 2 * Of(0).options.heartbeat_timeout_ns;
+  while ((now_ns = LinksOf(0).deadline_ns()) < silent_ns) LinksOf(0).OnTime(now_ns);
+  EXPECT_FALSE(HasRail(0, "1") || HasRail(0, "2"));
+  Connect(1, "1");
+  EXPECT_THAT(Of(0).up, ElementsAre(110, 111));
+  ASSERT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_THAT(Of(0).lost[0], HasSubstr("restarted"));
+  EXPECT_FALSE(HasRail(0, "2"));
+  EXPECT_GT(Of(0).rails_gone, 0) << "those of the other cable, whose dialer waits for it";
+  Connect(1, "2");
+  EXPECT_TRUE(HasRail(0, "2") && HasRail(1, "2"));
+  EXPECT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_THAT(Of(1).lost, IsEmpty());
+}
+
+// Why: a copied disk's daemon would take the link from the original, and jobs would fail, for ever in turn.
+// How: it dials as soon as it was refused; the original's signs of life go on.
+TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
+  const std::shared_ptr<Connection> first = Connect(1, "1");
+  const std::unique_ptr<Daemon> original = std::move(sides[1]);
+  for (std::uint64_t life = 1; life <= 3; ++life) {
+    sides[1] = std::make_unique<Daemon>(1, life);
+    for (const std::size_t dialer : {1u, 1u, 0u, 1u}) {
+      Connect(dialer, dialer == 0 ? "2" : "1");
+      EXPECT_TRUE(absl::IsAborted(outcome)) << outcome;
+      const std::uint64_t heard_ns = now_ns + 2 * Of(0).options.heartbeat_interval_ns;
+      while ((now_ns = LinksOf(0).deadline_ns()) < heard_ns) LinksOf(0).OnTime(now_ns);
+    }
+    EXPECT_EQ(ReasonOf(outcome), LinkReason::kSameId) << outcome;
+  }
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  EXPECT_THAT(Of(0).up, ElementsAre(110));
+  EXPECT_NE(first->ends[0], nullptr);
+  EXPECT_EQ(Of(0).same_ids, 1);  // Said once, and shown by status.
+  EXPECT_TRUE(StatusOfLinks(LinksOf(0)).at(0).has_same_id_ms_ago());
+}
+
+// Why: what a dialer has written before the two agreed on sessions elsewhere is stale; believing it
+// would lose a node that works.
+TEST_F(LinksTest, AnIntroductionFromBeforeTheSessionsWereAgreedCountsNothing) {
+  Dial stale;
+  stale.dialer = 1;
+  stale.cable = "2";
+  Step(stale, true);
+  Step(stale, true);  // b has introduced itself: it knows no session of a.
+  Dial other;
+  other.dialer = 0;
+  other.cable = "1";
+  while (!other.over) Step(other, true);
+  PollBoth();
+  ASSERT_TRUE(HasRail(0, "1") && HasRail(1, "1"));
+  while (!stale.over) Step(stale, true);
+  PollBoth();
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  EXPECT_THAT(Of(1).lost, IsEmpty());
+  EXPECT_TRUE(HasRail(0, "1") && HasRail(1, "1"));
+}
+
+TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
+  Connect(0, "1");
+  Connect(0, "2");
+  LinksOf(0).OnInterfaceDown("l1", now_ns);
+  EXPECT_FALSE(HasRail(0, "1"));
+  EXPECT_TRUE(HasRail(0, "2"));
+  EXPECT_EQ(Of(0).rails_gone, 1);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::up);
+  LinksOf(0).OnInterfaceDown("l2", now_ns);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::grace);
+  EXPECT_THAT(StatusOfLinks(LinksOf(0)).at(0).detail(), HasSubstr("l2"));
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::interface_down);
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+}
+
+// Why: plans need a path's latency soon, which is the least of several heartbeats; later an idle
+// daemon should cost nothing; and silence must be found.
+// How: the clock goes from deadline to deadline; heartbeats are counted.
+TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  const auto beats_in = [&](std::uint64_t ns) {
+    const int before = connection->beats[0];
+    const std::uint64_t end_ns = now_ns + ns;
+    while (LinksOf(0).deadline_ns() <= end_ns) {
+      now_ns = LinksOf(0).deadline_ns();
+      LinksOf(0).OnTime(now_ns);
+    }
+    now_ns = end_ns;
+    return connection->beats[0] - before;
+  };
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  EXPECT_GE(beats_in(200'000'000), 8);
+  beats_in(2 * interval_ns);
+  EXPECT_EQ(beats_in(20 * interval_ns), 10);
+  // A side that is awake anyway is early, though not at once.
+  now_ns = LinksOf(0).deadline_ns();
+  LinksOf(0).OnTime(now_ns);
+  const int before = connection->beats[0];
+  EXPECT_FALSE(LinksOf(0).MayTick(now_ns + interval_ns / 2));
+  EXPECT_TRUE(LinksOf(0).MayTick(now_ns + interval_ns));
+  LinksOf(0).OnTime(now_ns += interval_ns);
+  EXPECT_EQ(connection->beats[0], before + 1);
+  connection->answers = false;
+  beats_in(Of(0).options.heartbeat_timeout_ns - interval_ns);
+  EXPECT_TRUE(HasRail(0, "1"));
+  beats_in(2 * interval_ns);
+  EXPECT_FALSE(HasRail(0, "1"));
+}
+
+// Why: if both of two idle daemons ask, each wakes twice as often as necessary.
+// How: either wakes at its deadline and wakes the other, which is early then; later one is stopped.
+TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  bool wakes[2] = {true, true};
+  std::array<int, 2> alarms = {};
+  const auto run = [&](std::uint64_t ns) {
+    const std::array<int, 2> before = connection->beats;
+    alarms = {};
+    for (const std::uint64_t end_ns = now_ns + ns;;) {
+      std::size_t first = wakes[0] ? 0 : 1;
+      if (wakes[1] && LinksOf(1).deadline_ns() < LinksOf(first).deadline_ns()) first = 1;
+      if (LinksOf(first).deadline_ns() > end_ns) break;
+      now_ns = LinksOf(first).deadline_ns();
+      LinksOf(first).OnTime(now_ns);
+      ++alarms[first];
+      if (wakes[1 - first] && LinksOf(1 - first).MayTick(now_ns)) LinksOf(1 - first).OnTime(now_ns);
+    }
+    return std::array<int, 2>{connection->beats[0] - before[0], connection->beats[1] - before[1]};
+  };
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  run(4 * interval_ns);  // While the rail is new.
+  const std::array<int, 2> beats = run(80 * interval_ns);
+  EXPECT_EQ(std::max(beats[0], beats[1]), 40);
+  EXPECT_EQ(std::min(beats[0], beats[1]), 10) << "for its round trip";
+  EXPECT_EQ(std::min(alarms[0], alarms[1]), 0);
+  const std::size_t leader = beats[0] > beats[1] ? 0 : 1, follower = 1 - leader;
+  connection->answers = false;
+  wakes[leader] = false;
+  run(Of(0).options.heartbeat_timeout_ns - interval_ns);
+  EXPECT_TRUE(HasRail(follower, "1"));
+  run(2 * interval_ns);
+  EXPECT_FALSE(HasRail(follower, "1"));
+}
+
+// Why: with the usual interval between heartbeats one may ask seldom; but where silence is allowed
+// little time, waiting for the peer's next one would take the peer for gone.
+TEST_F(LinksTest, AsksByItselfWhereSilenceIsGivenLittleTime) {
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  Of(0).options.heartbeat_timeout_ns = interval_ns + interval_ns / 5;
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  const auto run = [&](std::uint64_t end_ns) {
+    while (LinksOf(0).deadline_ns() <= end_ns) {
+      now_ns = LinksOf(0).deadline_ns();
+      LinksOf(0).OnTime(now_ns);
+    }
+    now_ns = end_ns;
+  };
+  run(4 * interval_ns);
+  const std::uint64_t due_ns = LinksOf(0).deadline_ns();
+  run(due_ns - interval_ns / 5);
+  LinksOf(1).OnTime(now_ns);
+  ASSERT_GT(connection->beats[1], 0);
+  const int before = connection->beats[0];
+  run(due_ns);
+  EXPECT_EQ(connection->beats[0], before + 1);
+}
+
+// Why: a side that waits for others to ask first finds a silent rail later.
+// How: the other side asks over one rail just before each tick, another rail is silent.
+TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
+  Connect(0, "1");
+  const std::shared_ptr<Connection> silent = Connect(0, "2");
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  const auto tick = [&] {
+    const std::uint64_t due_ns = LinksOf(0).deadline_ns();
+    now_ns = due_ns - 1;
+    LinksOf(1).OnTime(now_ns);
+    now_ns = due_ns;
+    LinksOf(0).OnTime(now_ns);
+    return LinksOf(0).deadline_ns() - due_ns;
+  };
+  while (tick() < interval_ns) continue;  // While they are new.
+  silent->answers = false;
+  tick();
+  tick();
+  ASSERT_TRUE(HasRail(0, "2"));
+  while (HasRail(0, "2")) EXPECT_LE(tick(), interval_ns);
+}
+
+// Why: when a daemon is stopped, or a host has vanished, nothing closes the connection.
+TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
+  Connect(0, "1")->answers = false;
+  const FabricOptions& options = Of(0).options;
+  std::uint64_t gone_ns = 0;
+  for (int i = 0; i < 100 && Of(0).lost.empty(); ++i) {
+    now_ns = LinksOf(0).deadline_ns();
+    LinksOf(0).OnTime(now_ns);
+    if (gone_ns == 0 && !HasRail(0, "1")) gone_ns = now_ns;
+  }
+  EXPECT_GT(gone_ns, options.heartbeat_timeout_ns);
+  EXPECT_LE(gone_ns, options.heartbeat_timeout_ns + 2 * options.heartbeat_interval_ns);
+  ASSERT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_THAT(Of(0).lost[0], HasSubstr("nothing heard"));
+  EXPECT_EQ(now_ns, gone_ns + options.grace_period_ns);
+}
+
+TEST_F(LinksTest, IsToldThatANodeHasEndedOnlyAfterAReset) {
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  LinksOf(0).OnGone(IdOf(1), "refused");
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  connection->ends[0]->GoDown(DownCause::kCut);
+  PollBoth();
+  LinksOf(0).OnGone(IdOf(1), "refused");
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  const std::shared_ptr<Connection> again = Connect(0, "1");
+  again->ends[0]->GoDown(DownCause::kReset);
+  PollBoth();
+  LinksOf(0).OnGone(IdOf(1), "refused");
+  EXPECT_THAT(Of(0).lost, ElementsAre("refused"));
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::peer_stopped);
+}
+
+TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
+  for (std::size_t i = 0; i < Link::kRailsMax; ++i) Connect(0, std::to_string(i));
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).rails_size(), static_cast<int>(Link::kRailsMax));
+  const absl::Status none = LinksOf(0).BeginAsDialer(IdOf(1), PathOf("x", 0)).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
+}
+
+// Why: a dialer waits until its rail has gone; if it is not notified it waits for ever.
+// How: a half-open connection yields to one that then fails.
+TEST_F(LinksTest, TellsOfARailThatGaveWayToAConnectionThatCameToNothing) {
+  const std::shared_ptr<Connection> dead = Connect(0, "1");
+  dead->cut = true;
+  dead->ends[1]->GoDown(DownCause::kCut);
+  PollBoth();
+  ASSERT_EQ(Of(0).rails_gone, 0);
+  Dial dial;
+  dial.dialer = 1;
+  dial.cable = "1";
+  for (int step = 0; step < 3; ++step) Step(dial, true);
+  Break(dial);
+  PollBoth();
+  EXPECT_FALSE(HasRail(0, "1"));
+  EXPECT_EQ(Of(0).rails_gone, 1);
+}
+
+// Heartbeats pass until then; each turn is a tick.
+class ForgettingTest : public LinksTest {
+ protected:
+  static constexpr std::uint64_t kSecond = 1'000'000'000;
+  void Pass(std::uint64_t seconds) {
+    const std::uint64_t end_ns = now_ns + seconds * kSecond;
+    while (now_ns < end_ns) {
+      now_ns += Of(0).options.heartbeat_interval_ns;
+      LinksOf(0).OnTime(now_ns);
+      LinksOf(0).Poll(now_ns);
+    }
+  }
+  static NodeId Stranger(int number) {
+    NodeId id;
+    id.bytes = {99, static_cast<std::uint8_t>(number / 256),
+                static_cast<std::uint8_t>(number % 256)};
+    return id;
+  }
+};
+
+// Why: nodes get new names when they are set up again; a daemon that runs for a year must not
+// remember them all, nor run out of places one day.
+TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
+  Connect(0, "1")->answers = false;
+  Pass(60);
+  ASSERT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 1u);  // For status.
+  Pass(600);
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 0u);
+  EXPECT_FALSE(LinksOf(0).IsReachable(IdOf(1)));
+  sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
+  Connect(1, "1");
+  EXPECT_TRUE(HasRail(0, "1") && HasRail(1, "1"));
+  EXPECT_EQ(Of(0).up.size(), 2u);
+}
+
+TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
+  Connect(0, "1");
+  const absl::StatusOr<Links::Join> join = LinksOf(0).BeginAsDialer(Stranger(1), {"x", "y"});
+  ASSERT_TRUE(join.ok());
+  Pass(1500);
+  EXPECT_TRUE(HasRail(0, "1"));
+  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 2u);
+  wire::Introduction theirs{};
+  theirs.session = 5;
+  theirs.next_expected = 1;
+  const auto connection = std::make_shared<Connection>();
+  EXPECT_TRUE(LinksOf(0)
+                  .Finish(*join, std::make_unique<PaperRail>(connection, 0, now_ns), theirs, now_ns)
+                  .ok());
+  EXPECT_TRUE(LinksOf(0).IsReachable(Stranger(1)));
+}
+
+// Why: a node with the key may invent any number of nodes. What is remembered of them is bounded, and soon
+// forgotten; nodes that come later find a place at once.
+TEST_F(ForgettingTest, ForgetsSoonWhoHasGoneWhereManyAreRemembered) {
+  const std::size_t most = Of(0).options.nodes_max;
+  for (std::size_t i = 0; i < 20 * most; ++i) {
+    const auto join = LinksOf(0).BeginAsDialer(Stranger(static_cast<int>(i)), {"x", "y"});
+    ASSERT_TRUE(join.ok());
+    LinksOf(0).Abandon(*join);
+  }
+  EXPECT_LE(StatusOfLinks(LinksOf(0)).size(), 3 * most + Links::kFarNodesMax);
+  Pass(3);
+  EXPECT_LE(StatusOfLinks(LinksOf(0)).size(), most);
+  Connect(0, "1");
+  EXPECT_TRUE(HasRail(0, "1"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::links_test

@@ -1,0 +1,111 @@
+// Fabrics in one process, joined over loopback, for the tests of this folder: what each reported,
+// messages and data between them, and cables that can be cut.
+//
+// Owner: a test. Thread: its own; fabrics on other io_contexts run there as well. Memory: all
+// reports are kept.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/fabric/tcp_fabric.h"
+
+namespace mlxcomm::fabric {
+
+// One daemon's fabric, and what it reported.
+struct Node : FabricListener, LinksPort {
+  explicit Node(
+      asio::io_context& context, const std::string& name, std::uint8_t id,
+      std::vector<std::string> connect = {}, std::uint8_t key = 7,
+      const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {},
+      const SideRailsMaker& side_rails = {});
+  // In the order in which a daemon ends.
+  ~Node() override;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  std::string address(std::size_t which = 0) const { return fabric->listening().at(which); }
+
+  void OnNodeUp(const NodeIdentity& node) override { up.push_back(node); }
+  void OnNodeLost(const NodeId&, const absl::Status& why) override {
+    lost.push_back(std::string(why.message()));
+  }
+  void OnControl(const NodeId&, std::span<const std::byte> message) override {
+    control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
+  }
+  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
+  void OnGrant(const NodeId&, const wire::FrameHeader&) override {}
+  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
+  void OnDataReceived(const NodeId&, const wire::FrameHeader& header) override {
+    data_bytes += header.payload_bytes;
+  }
+  void OnDataReleased(const NodeId&, std::uint64_t cookie) override { ++released[cookie]; }
+  void OnWithdrawn(const NodeId&, const OperationKey&) override { ++withdrawn; }
+
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
+    fabric->OnRailSetup(node, payload);
+  }
+  void OnRailGone() override { fabric->OnRailGone(); }
+  void OnDeadlineChanged() override { fabric->OnDeadlineChanged(); }
+
+  asio::io_context& io;
+  FabricOptions options;
+  std::unique_ptr<Links> links;
+  std::unique_ptr<TcpFabric> fabric;
+  std::vector<NodeIdentity> up;
+  std::vector<std::string> lost;
+  std::vector<std::string> control;
+  int withdrawn = 0;
+  std::uint64_t data_bytes = 0;
+  std::map<std::uint64_t, int> released;
+};
+
+class FabricTest : public testing::Test {
+ protected:
+  // Turns until the condition holds; a minute is "never".
+  bool RunUntil(const std::vector<Node*>& nodes, const std::function<bool()>& condition);
+  absl::Status SendText(Node& from, const Node& to, const std::string& text);
+  // In chunks, from one to the other's posted receive.
+  void SendChunks(
+      Node& from, Node& to, std::span<const std::byte> source, std::vector<std::byte>& target,
+      std::uint64_t chunk = 256 * 1024,
+      const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {});
+  static std::vector<std::byte> Pattern(std::size_t bytes) {
+    std::vector<std::byte> pattern(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(i * 7 >> 3);
+    return pattern;
+  }
+
+  asio::io_context io;
+  bool idle = false;  // Turns are those of a loop that would sleep.
+};
+
+// A cable between two fabrics that a test can cut: forwards bytes both ways. While it is cut, a
+// dialer gets no answer.
+class LoopbackCable {
+ public:
+  LoopbackCable(asio::io_context& io, const std::string& to, bool in = true);
+  ~LoopbackCable();
+  std::string address() const;
+  std::uint64_t carried() const;
+  void PlugIn();
+  // Half-open: what the dialed side says is lost, and the rest passes, ends as well. A dialer gets
+  // no answer.
+  void Mute();
+  void PullOut();
+  // Flips one bit of what is carried next.
+  void Garble();
+
+ private:
+  class Forwarder;  // Its sockets take long to compile.
+  std::unique_ptr<Forwarder> forwarder_;
+};
+
+}  // namespace mlxcomm::fabric

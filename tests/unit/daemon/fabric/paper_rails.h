@@ -1,0 +1,196 @@
+// Simple rails between Links in one process, with a clock that the test advances: a frame given to
+// one end arrives at the other when that is polled. A connection can be cut so that both ends, one
+// or none of them notice.
+//
+// Owner: a test. Thread: its own. Memory: what is under way.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/fabric/links.h"
+
+namespace mlxcomm::fabric {
+
+class PaperRail;
+
+// A connection: its two ends, while they are there, and what is under way to each.
+struct Connection {
+  using Frame = std::pair<wire::FrameHeader, std::vector<std::byte>>;
+  std::array<PaperRail*, 2> ends = {};
+  std::array<std::deque<Frame>, 2> arrived;
+  bool cut = false;                     // Nothing passes any more, and neither end is notified.
+  std::array<int, 2> beats = {};        // Signs of life that each end has sent.
+  bool answers = true;                  // False: the process at the other end has stopped.
+  bool small_only = false;              // A large frame blocks it, and all that is behind.
+  std::array<bool, 2> asks_large = {};  // Of an end that is not there yet.
+};
+
+class PaperRail final : public Rail {
+ public:
+  PaperRail(std::shared_ptr<Connection> connection, std::size_t side, std::uint64_t now_ns)
+      : connection_(std::move(connection)), side_(side), heard_ns_(now_ns) {
+    connection_->ends[side_] = this;
+  }
+  ~PaperRail() override { Stop(); }
+
+  void Expect(const PostedReceive&, ReceiveBudget::Share) override {}
+  absl::Status Start(bool, ArrivalClaims&) override {
+    PaperRail* const other = connection_->ends[1 - side_];
+    if (other != nullptr && connection_->asks_large[1 - side_]) other->PassLarge();
+    return absl::OkStatus();
+  }
+  bool Give(const RailCommand& command) override {
+    if (command.kind == RailCommand::Kind::kHeartbeat) {
+      ++connection_->beats[side_];
+      PaperRail* const other = connection_->ends[1 - side_];
+      if (command.padded && connection_->small_only) connection_->cut = true;
+      const bool passes = !connection_->cut && connection_->answers;
+      const bool arrives = passes && other != nullptr;
+      if (arrives && command.padded) passed_large_ = true;
+      if (passes && command.padded && other == nullptr) connection_->asks_large[side_] = true;
+      if (arrives) heard_ns_ = other->heard_ns_ = other->asked_ns_ = command.clock_ns;
+    }
+    if (command.kind != RailCommand::Kind::kTransmit) return true;
+    if (!connection_->cut) {
+      const auto* const from = command.frame.payload;
+      connection_->arrived[1 - side_].push_back(
+          {command.frame.header, {from, from + command.frame.header.payload_bytes}});
+    }
+    if (command.frame.header.sequence != 0) ++transmitted_;
+    return true;
+  }
+  void Finish() override {}
+  // The other side sees its connection closed.
+  void Stop() override {
+    if (std::exchange(stopped_, true)) return;
+    connection_->ends[side_] = nullptr;
+    PaperRail* const other = connection_->ends[1 - side_];
+    if (other != nullptr && !connection_->cut) other->GoDown(DownCause::kReset);
+    GoDown(DownCause::kCut);
+  }
+  bool Pop(RailEvent& event) override {
+    event = {};
+    event.transmitted = std::exchange(transmitted_, 0);
+    std::deque<Connection::Frame>& arrived = connection_->arrived[side_];
+    if (!arrived.empty()) {
+      now_ = std::move(arrived.front());
+      arrived.pop_front();
+      event.header = now_.first;
+      event.payload = now_.second;
+      return true;
+    }
+    if (down_.has_value()) {
+      event.kind = RailEvent::Kind::kDown;
+      event.cause = *std::exchange(down_, std::nullopt);
+      event.reason = "a test wants it";
+      return true;
+    }
+    event.kind = RailEvent::Kind::kTransmitted;
+    return event.transmitted > 0;
+  }
+  bool PrepareToSleep() override { return true; }
+  void WakeUp() override {}
+  // Signs of life pass as long as both ends are there.
+  std::uint64_t last_received_ns() const override { return heard_ns_; }
+  bool has_passed_large() const override { return passed_large_; }
+  void PassLarge() { passed_large_ = true; }
+  std::uint64_t last_asked_ns() const override { return asked_ns_; }
+  RailFigures figures() const override { return {.up = !ended_}; }
+  void Describe(v1::RailStatus&) const override {}
+
+  void GoDown(DownCause cause) {
+    if (std::exchange(ended_, true)) return;
+    down_ = cause;
+  }
+
+ private:
+  std::shared_ptr<Connection> connection_;
+  std::size_t side_;
+  std::uint64_t heard_ns_;
+  std::uint64_t asked_ns_ = 0;
+  bool passed_large_ = false;
+  bool stopped_ = false;
+  bool ended_ = false;
+  std::uint32_t transmitted_ = 0;
+  std::optional<DownCause> down_;
+  Connection::Frame now_;
+};
+
+// One life of a daemon: its Links, and what they reported.
+struct Daemon : FabricListener, LinksPort {
+  // The first has the smallest id.
+  explicit Daemon(std::size_t side, std::uint64_t life = 0) {
+    options.self.id.bytes[0] = static_cast<std::uint8_t>(side + 1);
+    options.self.name = std::string(1, static_cast<char>('a' + side));
+    options.self.incarnation = 100 + 10 * side + life;
+    options.random = [next = 1000 * (side + 1) + 100 * life]() mutable { return ++next; };
+    links = std::make_unique<Links>(options, *this, *this);
+  }
+  void OnNodeUp(const NodeIdentity& node) override { up.push_back(node.incarnation); }
+  void OnNodeLost(const NodeId&, const absl::Status& why) override {
+    lost.push_back(std::string(why.message()));
+  }
+  void OnControl(const NodeId&, std::span<const std::byte> message) override {
+    control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
+  }
+  void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
+  void OnGrant(const NodeId&, const wire::FrameHeader&) override {}
+  void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
+  void OnDataReceived(const NodeId&, const wire::FrameHeader&) override {}
+  void OnDataReleased(const NodeId&, std::uint64_t) override {}
+  void OnWithdrawn(const NodeId&, const OperationKey&) override {}
+  void OnRailGone() override { ++rails_gone; }
+  void OnDeadlineChanged() override {}
+  void OnMemoryFreed() override { ++memory_freed; }
+
+  NodeClaim ClaimOf(const NodeId& node) const override {
+    return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? NodeClaim::kComes
+                                                                         : NodeClaim::kInJob;
+  }
+  void OnSameId(const NodeId&, const std::string&) override { ++same_ids; }
+  void OnForwarding(bool forwards) override { forwarding.push_back(forwards); }
+
+  const NodeId& id() const { return options.self.id; }
+
+  FabricOptions options;
+  std::vector<std::uint64_t> up;
+  std::vector<std::string> lost;
+  std::vector<std::string> control;
+  std::vector<bool> forwarding;
+  std::vector<NodeId> wanted;  // Jobs have ranks there.
+  int same_ids = 0;
+  int rails_gone = 0;
+  int memory_freed = 0;
+  std::unique_ptr<Links> links;
+};
+
+// A rail between two, with the same path at both ends.
+inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const RailPath& path,
+                                        std::uint64_t now_ns, bool small_only = false) {
+  const auto connection = std::make_shared<Connection>();
+  connection->small_only = small_only;
+  const Links::Join dialer = *from.links->BeginAsDialer(to.id(), path);
+  const Links::Join acceptor = *to.links->BeginAsAcceptor(
+      from.id(), path, dialer.own, to.links->MarkOf(from.id(), path), now_ns);
+  const auto finish = [&](Daemon& daemon, const Links::Join& own, std::size_t side,
+                          const Links::Join& other) {
+    const absl::Status done = daemon.links->Finish(
+        own, std::make_unique<PaperRail>(connection, side, now_ns), other.own, now_ns);
+    EXPECT_TRUE(done.ok()) << done;
+  };
+  finish(to, acceptor, 1, dialer);
+  finish(from, dialer, 0, acceptor);
+  to.links->Poll(now_ns);  // Its large frame has come back.
+  return connection;
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,323 @@
+// Two fabrics in one process with two cables between them: 127.0.0.1 and 127.0.0.2 stand
+// for two interfaces. Cables that can be cut lie between; what goes over which is counted.
+#include "daemon/fabric/tcp_fabric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/daemon/fabric/loopback.h"
+#include "tests/unit/daemon/fabric/some_keys.h"
+#include "tests/unit/daemon/link/status_of.h"
+#include "tests/unit/never.h"
+
+namespace mlxcomm::fabric::tcp_fabric_test {
+namespace {
+
+using Tcp = asio::ip::tcp;
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+void OnTwoInterfaces(FabricOptions& options) {
+  options.listen = {"127.0.0.1:0", "127.0.0.2:0"};
+  options.reset_grace_ns = 60'000'000'000;
+  options.grace_period_ns = 60'000'000'000;
+}
+
+bool HasTwoInterfaces() {
+  asio::io_context io;
+  asio::error_code error;
+  Tcp::acceptor acceptor(io, Tcp::v4());
+  acceptor.bind({asio::ip::make_address("127.0.0.2"), 0}, error);
+  return !error;
+}
+
+// Without a listener; unlikely to be taken before the test uses it.
+std::string FreeAddress(const std::string& ip) {
+  asio::io_context io;
+  const Tcp::acceptor acceptor(io, {asio::ip::make_address(ip), 0});
+  return ip + ":" + std::to_string(acceptor.local_endpoint().port());
+}
+
+// All tests in plain and over TLS.
+class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Security> {
+ protected:
+  void SetUp() override {
+    if (!HasTwoInterfaces()) GTEST_SKIP() << "127.0.0.2 is no address here (ifconfig lo0 alias)";
+  }
+  static std::vector<v1::RailStatus> RailsOf(const Node& node) {
+    for (const v1::LinkStatus& link : StatusOfLinks(*node.fabric)) {
+      if (link.peer_id().empty() || link.state() != v1::LinkState::up) continue;
+      std::vector<v1::RailStatus> up;
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.state() == v1::RailState::up) up.push_back(rail);
+      }
+      return up;
+    }
+    return {};
+  }
+  // a and b with a cable for each of a's interfaces.
+  void MakePair(const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {}) {
+    idle = true;
+    const auto options = [&change](FabricOptions& all) {
+      OnTwoInterfaces(all);
+      all.security.elsewhere = GetParam();
+      change(all);
+    };
+    a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, options);
+    for (std::size_t i : {0u, 1u}) {
+      cables.push_back(std::make_unique<LoopbackCable>(io, a->address(i)));
+    }
+    b = std::make_unique<Node>(io, "b", 2,
+                               std::vector<std::string>{cables[0]->address(), cables[1]->address()},
+                               7, options);
+    ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
+  }
+  // Both rails, at both ends.
+  bool AllProvedWith(std::uint8_t key) const {
+    for (const Node* const node : {a.get(), b.get()}) {
+      const std::vector<v1::RailStatus> rails = RailsOf(*node);
+      const auto is_so = [&](const v1::RailStatus& rail) {
+        return rail.key_id() == KeyOf(key).IdText();
+      };
+      if (rails.size() != 2 || !std::all_of(rails.begin(), rails.end(), is_so)) return false;
+    }
+    return true;
+  }
+  static bool HasDetail(const Node& node, const std::string& text) {
+    for (const v1::LinkStatus& link : StatusOfLinks(*node.fabric)) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.detail().find(text) != std::string::npos) return true;
+      }
+    }
+    return false;
+  }
+  bool Until(const std::function<bool()>& condition) {
+    return RunUntil({a.get(), b.get()}, condition);
+  }
+  // Large enough that a cable can be pulled in the middle of it.
+  void BeginTransfer() {
+    source = Pattern(24 * 1024 * 1024);
+    target.assign(source.size(), std::byte{});
+    SendChunks(*a, *b, source, target);
+  }
+  bool Carries(const LoopbackCable& cable) {
+    const std::uint64_t mark = cable.carried() + 500'000;
+    return Until([&] { return cable.carried() > mark || b->data_bytes == source.size(); });
+  }
+  void ExpectAllArrived() {
+    ASSERT_TRUE(Until([&] { return b->data_bytes == source.size() && a->released[9] == 96; }));
+    EXPECT_TRUE(source == target);
+    EXPECT_THAT(a->lost, IsEmpty());
+    EXPECT_THAT(b->lost, IsEmpty());
+    EXPECT_EQ(a->up.size(), 1u);
+    EXPECT_EQ(b->up.size(), 1u);
+  }
+
+  std::unique_ptr<Node> a, b;
+  std::vector<std::unique_ptr<LoopbackCable>> cables;
+  std::vector<std::byte> source, target;
+};
+
+TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
+  MakePair();
+  std::set<std::pair<std::string, std::string>> paths;
+  for (const v1::RailStatus& rail : RailsOf(*b)) {
+    paths.emplace(rail.local_interface(), rail.remote_interface());
+  }
+  EXPECT_THAT(paths, testing::ElementsAre(std::pair("127.0.0.1", "127.0.0.1"),
+                                          std::pair("127.0.0.1", "127.0.0.2")));
+  for (const v1::RailStatus& rail : RailsOf(*a)) {
+    EXPECT_EQ(rail.remote_interface(), "127.0.0.1");
+    EXPECT_EQ(rail.security(), GetParam() == Security::kTls ? "tls" : "plain");
+  }
+}
+
+TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
+  MakePair();
+  BeginTransfer();
+  ASSERT_TRUE(Carries(*cables[0]));
+  cables[0]->PullOut();
+  ASSERT_TRUE(Carries(*cables[1]));
+  cables[1]->PullOut();
+  ASSERT_TRUE(Until([&] {
+    return StatusOfLinks(*a->fabric).at(0).state() == v1::LinkState::grace &&
+           StatusOfLinks(*b->fabric).at(0).state() == v1::LinkState::grace;
+  }));
+  EXPECT_TRUE(a->links->IsReachable(b->options.self.id));
+  EXPECT_THAT(StatusOfLinks(*b->fabric).at(0).detail(), HasSubstr("waiting for it to come back"));
+  cables[0]->PlugIn();
+  ExpectAllArrived();
+  cables[1]->PlugIn();
+  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2; }));
+}
+
+// Why: both sides may list all addresses of each other; in the end there is one rail for each pair
+// of interfaces, and neither side was lost meanwhile.
+TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
+  idle = true;
+  const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
+  b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{a1, a2}, 7, OnTwoInterfaces);
+  a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{b->address(0), b->address(1)}, 7,
+                             [&](FabricOptions& options) {
+                               OnTwoInterfaces(options);
+                               options.listen = {a1, a2};
+                             });
+  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 3 && RailsOf(*b).size() == 3; }));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(SendText(*a, *b, std::to_string(i)).ok());
+    ASSERT_TRUE(SendText(*b, *a, std::to_string(i)).ok());
+  }
+  ASSERT_TRUE(Until([&] { return a->control.size() == 20 && b->control.size() == 20; }));
+  for (std::size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(a->control[i], std::to_string(i));
+    EXPECT_EQ(b->control[i], std::to_string(i));
+  }
+  EXPECT_THAT(a->lost, IsEmpty());
+  EXPECT_EQ(a->up.size(), 1u);
+}
+
+// Why: a host that was set up again has another identity; its earlier ranks are gone, and waiting
+// out the grace period for them would help no one.
+TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
+  a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
+  const std::string address = a->address();
+  b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{address}, 7, OnTwoInterfaces);
+  ASSERT_TRUE(Until([&] { return b->up.size() == 1; }));
+  a->fabric->Stop();
+  Node anew(io, "a", 3, {}, 7, [&](FabricOptions& options) { options.listen = {address}; });
+  ASSERT_TRUE(RunUntil({b.get(), &anew}, [&] { return b->up.size() == 2; }));
+  EXPECT_EQ(b->up[1].id, anew.options.self.id);
+  ASSERT_EQ(b->lost.size(), 1u);
+  EXPECT_FALSE(b->links->IsReachable(a->options.self.id));
+}
+
+TEST_P(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
+  MakePair();
+  cables[1]->PullOut();
+  ASSERT_TRUE(Until([&] {
+    const std::vector<v1::LinkStatus> links = StatusOfLinks(*b->fabric);
+    return links.size() == 1 && links[0].rails_size() == 2 &&
+           links[0].rails(1).state() == v1::RailState::down && !links[0].rails(1).detail().empty();
+  }));
+  const v1::RailStatus rail = StatusOfLinks(*b->fabric).at(0).rails(1);
+  EXPECT_EQ(rail.remote_address(), cables[1]->address());
+  EXPECT_EQ(rail.remote_interface(), "127.0.0.2");
+  EXPECT_EQ(rail.reason(), v1::LinkReason::no_answer);
+}
+
+INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest, testing::Values(Security::kPlain, Security::kTls),
+                         [](const auto& one) {
+                           return one.param == Security::kTls ? std::string("Tls") : "Plain";
+                         });
+
+// Why: over TLS a stranger between two nodes cannot change a bit of a job; at worst it is slower.
+TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
+  if (GetParam() != Security::kTls) return;  // Without it nothing would be noticed.
+  MakePair();
+  BeginTransfer();
+  for (const std::size_t which : {0u, 1u, 0u}) {
+    ASSERT_TRUE(Carries(*cables[which]));
+    cables[which]->Garble();
+  }
+  ExpectAllArrived();
+  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
+}
+
+// Why: an operator who changes the key must not have to stop running jobs, nor fear for a cable
+// that is plugged in again meanwhile.
+TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
+  MakePair();
+  BeginTransfer();
+  ASSERT_TRUE(Carries(*cables[0]));
+  a->fabric->SetKeys(KeysOf(8, 7));  // One after the other, as in practice.
+  cables[0]->PullOut();
+  cables[0]->PlugIn();
+  ASSERT_TRUE(Carries(*cables[1]));
+  b->fabric->SetKeys(KeysOf(8, 7));
+  a->fabric->SetKeys(KeysOf(8));
+  cables[1]->PullOut();
+  cables[1]->PlugIn();
+  b->fabric->SetKeys(KeysOf(8));
+  ExpectAllArrived();
+  EXPECT_EQ(a->fabric->key_ids(), std::vector<std::string>{KeyOf(8).IdText()});
+}
+
+// Why: a node that has only the old key must not stay connected until a cable is pulled; and a job
+// must not notice.
+// How: either side is the first that no longer accepts it; a has been dialed, b dials.
+TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
+  // A rail that comes back is proved with the key that it finds then.
+  MakePair([](FabricOptions& all) { all.heartbeat_timeout_ns = kNeverNs; });
+  std::uint8_t key = 7;
+  for (const bool dialed_first : {true, false}) {
+    Node& first = dialed_first ? *a : *b;
+    Node& second = dialed_first ? *b : *a;
+    b->data_bytes = 0;
+    a->released.clear();
+    BeginTransfer();
+    const std::uint8_t old = key++;
+    a->fabric->SetKeys(KeysOf(key, old));
+    b->fabric->SetKeys(KeysOf(key, old));
+    ASSERT_TRUE(Carries(*cables[0]));
+    EXPECT_TRUE(AllProvedWith(old));  // Both still accept it.
+    first.fabric->SetKeys(KeysOf(key));
+    ASSERT_TRUE(Until([&] { return AllProvedWith(key); }));
+    second.fabric->SetKeys(KeysOf(key));
+    ExpectAllArrived();
+    EXPECT_TRUE(AllProvedWith(key));
+  }
+}
+
+// How: b never learns the new key.
+TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAnew) {
+  MakePair([](FabricOptions& all) {
+    all.new_proof_timeout_ns = 300'000'000;
+    all.grace_period_ns = 100'000'000;
+    all.reset_grace_ns = 100'000'000;
+  });
+  a->fabric->SetKeys(KeysOf(8));
+  EXPECT_EQ(RailsOf(*a).size(), 2u);  // Not at once: b might have it.
+  ASSERT_TRUE(Until([&] { return a->lost.size() == 1 && b->lost.size() == 1; }));
+  EXPECT_THAT(a->lost[0], HasSubstr("a key that is no longer taken"));
+  ASSERT_TRUE(Until([&] { return HasDetail(*b, "does not hold this cluster's key"); }));
+  b->fabric->SetKeys(KeysOf(8));
+  ASSERT_TRUE(Until([&] { return AllProvedWith(8); }));
+}
+
+TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {
+  asio::io_context io;
+  FabricOptions options;
+  options.keys = KeysOf(1);
+  options.listen = {"[fe80::1%no-such0]:0"};
+  struct Deaf : FabricListener {
+    void OnNodeUp(const NodeIdentity&) override {}
+    void OnNodeLost(const NodeId&, const absl::Status&) override {}
+    void OnControl(const NodeId&, std::span<const std::byte>) override {}
+    void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
+    void OnGrant(const NodeId&, const wire::FrameHeader&) override {}
+    void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
+    void OnDataReceived(const NodeId&, const wire::FrameHeader&) override {}
+    void OnDataReleased(const NodeId&, std::uint64_t) override {}
+    void OnWithdrawn(const NodeId&, const OperationKey&) override {}
+  } deaf;
+  struct Unplugged : LinksPort {
+    void OnRailGone() override {}
+    void OnDeadlineChanged() override {}
+  } unplugged;
+  Links links(options, deaf, unplugged);
+  const absl::Status none = TcpFabric::Create(io, options, links).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(none)) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no such interface"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::tcp_fabric_test

@@ -1,0 +1,191 @@
+// Which pieces of clients' arenas are registered, and for how long.
+#include "daemon/rdma/arena_regions.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/daemon/rdma/stream_pair.h"
+
+namespace mlxcomm::fabric::rdma::arena_regions_test {
+namespace {
+
+constexpr std::uint64_t kPiece = 1 << 20;
+
+Limits SmallPieces() {
+  Limits limits;
+  limits.arena_region_bytes = kPiece;
+  return limits;
+}
+
+// Why: a registered page is one that stays in memory, and most of an arena is never sent from.
+TEST(ArenaRegionsTest, RegistersAPieceOnceMuchIsToBeSentFromIt) {
+  PaperArena arena(SmallPieces());
+  EXPECT_FALSE(arena.wants_tending);
+  std::byte* const from = arena.memory.data() + 2 * kPiece + 5000;
+  EXPECT_EQ(arena.sends.Find(from).known, nullptr);
+  ASSERT_TRUE(arena.wants_tending);
+  arena.Tend();
+  const SendRegions::Found found = arena.sends.Find(from);
+  ASSERT_NE(found.known, nullptr);
+  EXPECT_EQ(found.known->region->data(), arena.memory.data() + 2 * kPiece);
+  EXPECT_EQ(found.known->region->bytes(), kPiece);
+  EXPECT_EQ(found.bytes, kPiece - 5000);
+  EXPECT_EQ(arena.device->asked, 1);
+}
+
+TEST(ArenaRegionsTest, AsksForNothingThatIsNoArenas) {
+  PaperArena arena;
+  std::byte elsewhere{};
+  EXPECT_EQ(arena.sends.Find(&elsewhere).known, nullptr);
+  EXPECT_FALSE(arena.wants_tending);
+}
+
+// Why: a region that crosses such a boundary can be registered, and then sends wrong bytes.
+TEST(ArenaRegionsTest, CutsPiecesWhereARegionMayNotReachOver) {
+  Limits limits = SmallPieces();
+  limits.region_boundary = 1 << 16;
+  limits.arena_region_bytes = 100'000;
+  PaperArena arena(limits);
+  for (std::size_t at = 0; at < arena.memory.size(); at += 4096) {
+    std::byte* const from = arena.memory.data() + at;
+    if (arena.sends.Find(from).known == nullptr) arena.Tend(at * 1'000'000'000);
+    const SendRegions::Found found = arena.sends.Find(from);
+    if (arena.device->now.arena_regions == limits.arena_regions_max && found.known == nullptr)
+      break;
+    ASSERT_NE(found.known, nullptr) << at;
+    const Region& region = *found.known->region;
+    const auto first = reinterpret_cast<std::uintptr_t>(region.data());
+    EXPECT_EQ(first >> 16, (first + region.bytes() - 1) >> 16);
+    EXPECT_LE(region.bytes(), 100'000u);
+    EXPECT_GE(region.data(), arena.memory.data());
+    EXPECT_LE(region.data() + region.bytes(), arena.memory.data() + arena.memory.size());
+  }
+  EXPECT_GT(arena.device->now.arena_regions, 40u);
+}
+
+TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
+  Limits limits = SmallPieces();
+  limits.arena_regions_max = 2;
+  PaperArena arena(limits);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    arena.sends.Find(arena.memory.data() + i * kPiece);
+    arena.Tend(i * 5'000'000'000);
+  }
+  EXPECT_EQ(arena.device->now.arena_regions, 2u);
+  EXPECT_EQ(arena.device->asked, 2);
+}
+
+// Why: the device reads registered memory where it lies, so its client must not give those pages
+// back to the system meanwhile; a client without regions should.
+TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAfterIt) {
+  PaperArena arena;
+  int kept = 0;
+  bool may_keep = false;
+  std::vector<std::byte> memory(kPiece);
+  const auto keep = [&]() -> std::shared_ptr<const void> {
+    if (!may_keep) return nullptr;
+    ++kept;
+    return {&kept, [&](const void*) { --kept; }};
+  };
+  arena.regions.Add({nullptr, memory.data(), memory.size(), -1, keep});
+  arena.sends.Refresh(2);
+  EXPECT_EQ(kept, 0);
+  // Its client gives some back just now: registering is tried again, as soon as after a driver's
+  // refusal.
+  EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
+  arena.Tend(3);
+  EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
+  EXPECT_EQ(arena.device->asked, 0);
+  may_keep = true;
+  arena.sends.Refresh(3 + SendRegions::kAskAgainNs);
+  EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
+  arena.Tend(4 + SendRegions::kAskAgainNs);
+  EXPECT_NE(arena.sends.Find(memory.data()).known, nullptr);
+  EXPECT_EQ(kept, 1);
+  arena.regions.Remove(memory.data());
+  arena.Tend(5 + SendRegions::kAskAgainNs);
+  arena.sends.DropLeft();
+  EXPECT_EQ(kept, 0);
+}
+
+// Why: other processes have regions as well; a driver that refuses is no failure, and must not be
+// asked all the time.
+TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {
+  PaperArena arena;
+  arena.device->refuses = true;
+  std::uint64_t now = 1'000'000'000;
+  for (; arena.device->asked < 2; now += 100'000'000) {
+    arena.sends.Refresh(now);
+    arena.sends.Find(arena.memory.data());
+    if (arena.wants_tending) arena.Tend(now);
+    ASSERT_LT(now, 100'000'000'000u);
+  }
+  EXPECT_GT(now, ArenaRegions::kRefusedNs);
+  arena.device->refuses = false;
+  for (; arena.device->now.arena_regions == 0; now += 100'000'000) {
+    arena.sends.Refresh(now);
+    arena.sends.Find(arena.memory.data());
+    if (arena.wants_tending) arena.Tend(now);
+    ASSERT_LT(now, 100'000'000'000u);
+  }
+  arena.sends.Refresh(now);
+  EXPECT_NE(arena.sends.Find(arena.memory.data()).known, nullptr);
+}
+
+// Why: a client may go at any time, and the queue pair may read at any time.
+TEST(ArenaRegionsTest, AnArenaStaysMappedUntilNothingOfItIsSentAnyMore) {
+  PaperArena paper;
+  auto owner = std::make_shared<int>(1);
+  const std::weak_ptr<int> mapped = owner;
+  std::vector<std::byte> memory(kPiece);
+  paper.regions.Add({owner, memory.data(), memory.size()});
+  owner.reset();
+  paper.sends.Refresh(1);
+  paper.sends.Find(memory.data());
+  paper.Tend();
+  SendRegions::Known* const known = paper.sends.Find(memory.data()).known;
+  ASSERT_NE(known, nullptr);
+  SendRegions::Take(*known);
+  SendRegions::Take(*known);
+
+  paper.regions.Remove(memory.data());
+  paper.Tend();
+  EXPECT_EQ(paper.sends.Find(memory.data()).known, nullptr) << "no more of it is sent";
+  EXPECT_FALSE(paper.sends.has_left());
+  paper.sends.Return(*known);
+  EXPECT_FALSE(paper.sends.has_left());
+  EXPECT_FALSE(mapped.expired());
+  EXPECT_EQ(paper.device->now.arena_regions, 1u) << "and it is counted";
+  paper.sends.Return(*known);
+  ASSERT_TRUE(paper.sends.has_left());
+  paper.sends.DropLeft();
+  EXPECT_TRUE(mapped.expired());
+  EXPECT_EQ(paper.device->now.arena_regions, 0u);
+}
+
+TEST(ArenaRegionsTest, AnArenaThatNobodySendsFromGoesAtOnce) {
+  PaperArena paper;
+  auto owner = std::make_shared<int>(1);
+  const std::weak_ptr<int> mapped = owner;
+  std::vector<std::byte> memory(kPiece);
+  paper.regions.Add({owner, memory.data(), memory.size()});
+  owner.reset();
+  paper.regions.Remove(memory.data());
+  EXPECT_TRUE(mapped.expired());
+  paper.regions.Remove(memory.data());  // It is not there.
+}
+
+// The client goes while its piece is being registered.
+TEST(ArenaRegionsTest, KeepsNothingOfAClientThatHasGoneMeanwhile) {
+  PaperArena paper;
+  std::vector<std::byte> memory(kPiece);
+  paper.regions.Add({std::make_shared<int>(1), memory.data(), memory.size()});
+  paper.sends.Refresh(1);
+  paper.sends.Find(memory.data());
+  paper.regions.Remove(memory.data());
+  paper.Tend();
+  EXPECT_EQ(paper.device->now.arena_regions, 0u);
+  EXPECT_EQ(paper.device->asked, 0);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rdma::arena_regions_test

@@ -1,0 +1,120 @@
+// A rail over fake queue pairs: a faulty driver may do what no fake device does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/platform/machine.h"
+#include "daemon/rail/arrival_claims.h"
+#include "daemon/rdma/rdma_rail.h"
+#include "tests/unit/looks.h"
+
+namespace mlxcomm::fabric::rdma::rail_thread_test {
+namespace {
+
+constexpr std::uint32_t kMessages = 4;
+
+class PaperPair final : public QueuePair {
+ public:
+  using Polling = std::function<std::size_t(std::span<Completion>)>;
+  explicit PaperPair(Polling poll) : poll_(std::move(poll)) {}
+
+  const QueuePairAddress& address() const override { return address_; }
+  std::uint32_t receives() const override { return kMessages; }
+  std::uint32_t sends() const override { return kMessages; }
+  std::span<std::byte> Slot(std::uint32_t slot) override {
+    return {memory_.data() + std::size_t{slot} * 4096, 4096};
+  }
+  absl::Status Connect(const QueuePairAddress&) override { return absl::OkStatus(); }
+  absl::Status PostReceive(std::uint32_t) override { return absl::OkStatus(); }
+  absl::Status PostSend(std::uint32_t, std::uint32_t) override { return absl::OkStatus(); }
+  absl::Status PostSendFrom(std::uint32_t, const Region&, const std::byte*,
+                            std::uint32_t) override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override {
+    return poll_(completions);
+  }
+  int descriptor() const override { return -1; }
+  absl::Status Arm() override { return absl::OkStatus(); }
+
+ private:
+  const QueuePairAddress address_;
+  const Polling poll_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(2 * kMessages * 4096);
+};
+
+class RailThreadTest : public testing::Test {
+ protected:
+  std::unique_ptr<RdmaRail> Start(PaperPair::Polling poll) {
+    RdmaRail::Ready ready{std::make_unique<PaperPair>(std::move(poll)),
+                          Service::kUnreliable,
+                          kMessages,
+                          1,
+                          "here",
+                          "there"};
+    auto rail = RdmaRail::Create(ready, bell);
+    EXPECT_TRUE(rail.ok()) << rail.status();
+    EXPECT_TRUE((*rail)->Start(false, claims).ok());
+    return *std::move(rail);
+  }
+  // A minute is "never".
+  static std::string WhyDown(RdmaRail& rail) {
+    const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
+    RailEvent event;
+    while (platform::MonotonicNow() < end) {
+      if (rail.Pop(event) && event.kind == RailEvent::Kind::kDown) return event.reason;
+    }
+    return "it is up";
+  }
+
+  platform::Wakeup bell;
+  ArrivalClaims claims;
+};
+
+// Why: the number comes back from the driver, and selects memory.
+TEST_F(RailThreadTest, GoesDownWhenWhatWasNotPostedCompletes) {
+  for (const auto& [slot, receive] :
+       std::vector<std::pair<std::uint32_t, bool>>{{2 * kMessages, false},
+                                                   {0xffffffff, false},
+                                                   {0, false},
+                                                   {kMessages, true},
+                                                   {0xffffffff, true}}) {
+    auto rail = Start([slot = slot, receive = receive](std::span<Completion> completions) {
+      completions[0] = {slot, receive, true, 4096, ""};
+      return 1;
+    });
+    EXPECT_THAT(WhyDown(*rail), testing::HasSubstr("was not posted")) << slot << receive;
+    rail->Stop();
+  }
+}
+
+// Why: a daemon must end in time, however many rails are in a driver that does not answer.
+TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
+  const auto hangs = std::make_shared<std::atomic<bool>>(true);
+  const auto ended = std::make_shared<std::atomic<int>>(0);
+  std::vector<std::unique_ptr<RdmaRail>> rails;
+  for (int i = 0; i < 8; ++i) {
+    rails.push_back(Start([hangs, ended](std::span<Completion>) {
+      hangs->wait(true);
+      ++*ended;
+      return 0;
+    }));
+  }
+  const std::uint64_t before = platform::MonotonicNow();
+  for (const auto& rail : rails) rail->Finish();
+  for (const auto& rail : rails) rail->Stop();
+  EXPECT_LT(platform::MonotonicNow() - before, 6'000'000'000u);
+  rails.clear();
+  *hangs = false;
+  hangs->notify_all();  // They return, and touch nothing that belongs to others.
+  LookUntil([&] { return *ended >= 8; });
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rdma::rail_thread_test

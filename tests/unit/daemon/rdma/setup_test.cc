@@ -1,0 +1,379 @@
+#include "daemon/rdma/setup.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "daemon/fabric/authentication.h"
+#include "daemon/rail/status_reason.h"
+
+namespace mlxcomm::fabric::rdma::setup_test {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+// One side: what its set-up requests is done at once, unless a test delays it.
+struct Side : SetupPort {
+  Side(bool offers, const Limits& limits)
+      : number(offers ? 11u : 22u),
+        setup(*this, offers ? RailPath("en1", "en2") : RailPath("en2", "en1"), offers, limits) {}
+
+  void Send(const wire::RailSetup& message) override { sent.push_back(message); }
+  void Make(std::uint64_t attempt, const QueuePairShape& with) override {
+    shape = with;
+    making = attempt;
+  }
+  void Connect(std::uint64_t attempt, const QueuePairAddress& peer) override {
+    connecting = attempt;
+    to = peer.number;
+  }
+  absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& peer,
+                       std::uint32_t peer_receives) override {
+    rails.push_back(attempt);
+    EXPECT_EQ(service, shape.service);
+    EXPECT_EQ(peer.number, number == 11 ? 22u : 11u);
+    EXPECT_EQ(peer_receives, receives);
+    return added;
+  }
+  void Drop(std::uint64_t attempt) override { dropped.push_back(attempt); }
+
+  // Acts as the driver.
+  void Drive(std::uint64_t now) {
+    if (making != 0 && !hangs) {
+      absl::StatusOr<QueuePairAddress> made = QueuePairAddress{{}, number, 5, 0, 1024};
+      if (!make_status.ok()) made = make_status;
+      if (unreliable_only && shape.service == Service::kReliable) {
+        made = absl::UnimplementedError("no reliable queue pairs");
+      }
+      setup.OnMade(std::exchange(making, 0), made, receives, now);
+    }
+    if (connecting != 0 && !hangs) {
+      setup.OnConnected(std::exchange(connecting, 0), connect_status, now);
+    }
+  }
+
+  const std::uint32_t number;
+  Setup setup;
+  std::deque<wire::RailSetup> sent;
+  QueuePairShape shape;
+  std::uint64_t making = 0;
+  std::uint64_t connecting = 0;
+  std::uint32_t to = 0;
+  std::uint32_t receives = 16;
+  bool hangs = false;
+  bool unreliable_only = false;
+  absl::Status make_status;
+  absl::Status connect_status;
+  absl::Status added;
+  std::vector<std::uint64_t> rails;
+  std::vector<std::uint64_t> dropped;
+};
+
+class SetupTest : public testing::Test {
+ protected:
+  void Run(const Limits& a = {}, const Limits& b = {}) {
+    offerer = std::make_unique<Side>(true, a);
+    answerer = std::make_unique<Side>(false, b);
+    Settle();
+  }
+  void Settle() {
+    for (int i = 0; i < 20; ++i) {
+      for (Side* side : {offerer.get(), answerer.get()}) {
+        side->setup.OnTime(now, next_attempt++);
+        side->Drive(now);
+        Side* const other = side == offerer.get() ? answerer.get() : offerer.get();
+        for (; !side->sent.empty(); side->sent.pop_front()) {
+          if (!deaf) other->setup.OnMessage(side->sent.front(), now);
+        }
+      }
+    }
+  }
+  void Wait(std::uint64_t ns) {
+    now += ns;
+    Settle();
+  }
+  bool BothUp() const {
+    return offerer->setup.state() == Setup::State::kUp &&
+           answerer->setup.state() == Setup::State::kUp;
+  }
+
+  std::uint64_t now = 1000 * kMs;
+  std::uint64_t next_attempt = 100;
+  bool deaf = false;
+  std::unique_ptr<Side> offerer;
+  std::unique_ptr<Side> answerer;
+};
+
+// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs may differ.
+// How: whichever side it is, both must end with messages of one frame, without waiting for a pause.
+TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesHave) {
+  const Limits earlier = AppleLimits("26.2.1");
+  ASSERT_EQ(earlier.message_bytes_max, apple::kFrameBytes);
+  for (const bool offerers : {true, false}) {
+    Run(offerers ? earlier : Limits(), offerers ? Limits() : earlier);
+    EXPECT_TRUE(BothUp()) << offerers << " " << offerer->setup.detail();
+    EXPECT_EQ(offerer->shape.message_bytes, apple::kFrameBytes);
+    EXPECT_EQ(answerer->shape.message_bytes, apple::kFrameBytes);
+  }
+  // It is not asked again for what it has refused.
+  EXPECT_EQ(offerer->dropped.size(), 1u);
+}
+
+// Why: a neighbour's number must not set a limit here, neither too high nor zero.
+TEST_F(SetupTest, TakesNoSizeOfMessagesThatMakesNoSense) {
+  for (const std::uint32_t bytes : {0u, 4095u, Limits().message_bytes, 1u << 30}) {
+    deaf = true;
+    Run();
+    wire::RailSetup refusal{};
+    refusal.kind = wire::SetupKind::kRefuse;
+    refusal.attempt = offerer->setup.attempt();
+    refusal.services = wire::kSmallerMessages;
+    refusal.message_bytes = bytes;
+    offerer->setup.OnMessage(refusal, now);
+    Wait(Setup::kPauseNsMin);
+    EXPECT_EQ(offerer->shape.message_bytes, Limits().message_bytes) << bytes;
+  }
+}
+
+TEST(AppleLimitsTest, TakeSeveralFramesAMessageFromMacos263On) {
+  for (const char* const one : {"26.2", "26.2.9", "26", "26.0", "15.7"}) {
+    EXPECT_EQ(AppleLimits(one).message_bytes, apple::kFrameBytes) << one;
+  }
+  for (const char* const several : {"26.3", "26.10", "26.3.1", "27", "27.0", ""}) {
+    EXPECT_EQ(AppleLimits(several).message_bytes, Limits().message_bytes) << several;
+  }
+}
+
+TEST_F(SetupTest, MakesARailOfOneAttemptOnBothSides) {
+  Run();
+  EXPECT_TRUE(BothUp());
+  EXPECT_EQ(offerer->rails, answerer->rails);
+  ASSERT_EQ(offerer->rails.size(), 1u);
+  EXPECT_EQ(offerer->to, 22u);
+  EXPECT_EQ(answerer->to, 11u);
+  EXPECT_EQ(offerer->setup.detail(), "");
+}
+
+// Why: a side that sends before the other has posted its receives would lose the message.
+TEST_F(SetupTest, NeitherSideHasARailBeforeTheOtherHasConnected) {
+  offerer = std::make_unique<Side>(true, Limits());
+  answerer = std::make_unique<Side>(false, Limits());
+  answerer->hangs = true;
+  Settle();
+  EXPECT_TRUE(offerer->rails.empty());
+  answerer->hangs = false;
+  offerer->hangs = true;
+  Settle();
+  EXPECT_EQ(answerer->setup.state(), Setup::State::kAnswered);
+  EXPECT_TRUE(answerer->rails.empty()) << "the offerer has not connected";
+  offerer->hangs = false;
+  Settle();
+  EXPECT_TRUE(BothUp());
+}
+
+TEST_F(SetupTest, AgreesOnReliableServiceOnlyWhereBothHaveIt) {
+  Run(LinuxLimits(), LinuxLimits());
+  EXPECT_TRUE(BothUp());
+  EXPECT_EQ(answerer->shape.service, Service::kReliable);
+
+  Run(LinuxLimits(), Limits());  // It gets the reason, and offers another at once.
+  EXPECT_TRUE(BothUp());
+  EXPECT_EQ(offerer->shape.service, Service::kUnreliable);
+  EXPECT_EQ(offerer->rails.size(), 1u);
+
+  Run(Limits(), LinuxLimits());
+  EXPECT_TRUE(BothUp());
+  EXPECT_EQ(answerer->shape.service, Service::kUnreliable);
+}
+
+// Why: a driver shows what a device has when it makes one; configurations may not know.
+TEST_F(SetupTest, TakesUnreliableServiceWhereADriverHasNoOther) {
+  for (const bool at_offerer : {true, false}) {
+    offerer = std::make_unique<Side>(true, LinuxLimits());
+    answerer = std::make_unique<Side>(false, LinuxLimits());
+    (at_offerer ? offerer : answerer)->unreliable_only = true;
+    Settle();
+    EXPECT_TRUE(BothUp()) << offerer->setup.detail() << "; " << answerer->setup.detail();
+    EXPECT_EQ(offerer->shape.service, Service::kUnreliable);
+    EXPECT_EQ(answerer->shape.service, Service::kUnreliable);
+  }
+}
+
+// Why: messages lie in pinned memory; a neighbour's numbers must not decide how much.
+TEST_F(SetupTest, GivesNoMoreMemoryThanItsOwnNumbersComeTo) {
+  Limits large;
+  large.message_bytes = 4 * Limits().message_bytes;
+  large.messages_max = 4000;
+  offerer = std::make_unique<Side>(true, large);
+  answerer = std::make_unique<Side>(false, Limits());
+  offerer->receives = answerer->receives = Limits().messages_max / 4;
+  Settle();
+  EXPECT_TRUE(BothUp());
+  EXPECT_EQ(answerer->shape.message_bytes, large.message_bytes);
+  EXPECT_EQ(answerer->shape.messages, Limits().messages_max / 4);
+
+  large.message_bytes = 16 * 1024 * 1024 - 4096;
+  Run(large, Limits());
+  EXPECT_FALSE(BothUp());
+  EXPECT_EQ(answerer->making, 0u);
+  EXPECT_NE(offerer->setup.detail().find("the other side: messages of 16773120 bytes"),
+            std::string::npos)
+      << offerer->setup.detail();
+}
+
+// Why: a rail that only one side has accepts messages that never arrive, without any notification.
+TEST_F(SetupTest, BothSidesLetGoWhereOneCannotTakeTheRail) {
+  for (const bool at_offerer : {true, false}) {
+    offerer = std::make_unique<Side>(true, Limits());
+    answerer = std::make_unique<Side>(false, Limits());
+    (at_offerer ? offerer : answerer)->added = absl::AbortedError("there is one already");
+    Settle();
+    EXPECT_EQ(offerer->setup.state(), Setup::State::kIdle);
+    EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
+    EXPECT_FALSE(offerer->dropped.empty());
+    EXPECT_FALSE(answerer->dropped.empty());
+  }
+}
+
+TEST_F(SetupTest, BothSidesSayWhyAndTryAgainWithPausesThatGrow) {
+  offerer = std::make_unique<Side>(true, Limits());
+  answerer = std::make_unique<Side>(false, Limits());
+  answerer->make_status =
+      WithReason(absl::ResourceExhaustedError("no queue pair left"), LinkReason::kRdmaExhausted);
+  Settle();
+  EXPECT_EQ(answerer->setup.detail(), "no queue pair left");
+  EXPECT_EQ(offerer->setup.detail(), "the other side: no queue pair left");
+  for (const Side* side : {offerer.get(), answerer.get()}) {
+    EXPECT_EQ(side->setup.reason(), LinkReason::kRdmaExhausted);
+    EXPECT_EQ(side->setup.peers_reason(), side == offerer.get());
+  }
+  EXPECT_EQ(offerer->dropped.size(), 1u);
+  std::uint64_t last = 0;
+  for (int i = 0; i < 10; ++i) {
+    const std::uint64_t pause = offerer->setup.deadline_ns() - now;
+    EXPECT_GE(pause, last);
+    EXPECT_LE(pause, Setup::kPauseNsMax);
+    last = pause;
+    Wait(pause);
+  }
+  EXPECT_EQ(last, Setup::kPauseNsMax);
+  answerer->make_status = absl::OkStatus();
+  Wait(Setup::kPauseNsMax);
+  EXPECT_TRUE(BothUp());
+}
+
+TEST_F(SetupTest, GivesUpOnADriverThatDoesNotAnswer) {
+  offerer = std::make_unique<Side>(true, Limits());
+  answerer = std::make_unique<Side>(false, Limits());
+  answerer->hangs = true;
+  Settle();
+  const std::uint64_t attempt = answerer->making;
+  Wait(Setup::kAttemptNs);
+  EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
+  for (const Side* side : {offerer.get(), answerer.get()}) {
+    EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
+  }
+  // It returns after all: it is no longer needed.
+  answerer->setup.OnMade(attempt, QueuePairAddress{}, 16, now);
+  EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
+}
+
+TEST_F(SetupTest, TellsByItsReasonThatItIsItsOwnDriverThatDoesNotAnswer) {
+  offerer = std::make_unique<Side>(true, Limits());
+  answerer = std::make_unique<Side>(false, Limits());
+  offerer->hangs = true;
+  Settle();
+  Wait(Setup::kAttemptNs);
+  EXPECT_EQ(offerer->setup.detail(), "the driver does not answer");
+  EXPECT_EQ(offerer->setup.reason(), LinkReason::kRdmaDriverSilent);
+  EXPECT_FALSE(offerer->setup.peers_reason());
+}
+
+TEST_F(SetupTest, GivesUpOnAnotherSideThatDoesNotAnswer) {
+  deaf = true;
+  Run();
+  EXPECT_EQ(offerer->setup.state(), Setup::State::kOffered);
+  Wait(Setup::kAttemptNs);
+  EXPECT_EQ(offerer->setup.detail(), "the other side does not answer");
+  EXPECT_EQ(offerer->setup.reason(), LinkReason::kRdmaNotMade);
+  EXPECT_FALSE(offerer->setup.peers_reason()) << "it has said nothing";
+  deaf = false;
+  Wait(Setup::kPauseNsMax);
+  EXPECT_TRUE(BothUp());
+}
+
+TEST_F(SetupTest, MakesItAgainWhenTheRailHasGoneOnEitherSide) {
+  for (const bool at_offerer : {true, false}) {
+    Run();
+    ASSERT_TRUE(BothUp());
+    Side& seen_by = at_offerer ? *offerer : *answerer;
+    Side& other = at_offerer ? *answerer : *offerer;
+    seen_by.setup.OnRailGone(now);
+    Settle();
+    EXPECT_EQ(other.dropped.size(), 1u) << "it heard of it, and let its own go";
+    Wait(Setup::kPauseNsMin);
+    EXPECT_TRUE(BothUp());
+    EXPECT_EQ(offerer->rails.size(), 2u);
+  }
+}
+
+// Why: the message that the rail has gone may be lost with the channel; then the offer shows it.
+TEST_F(SetupTest, TakesANewOfferForTheEndOfItsRail) {
+  Run();
+  ASSERT_TRUE(BothUp());
+  deaf = true;
+  offerer->setup.OnRailGone(now);
+  Settle();
+  deaf = false;
+  EXPECT_EQ(answerer->setup.state(), Setup::State::kUp);
+  Wait(Setup::kPauseNsMin);
+  EXPECT_EQ(answerer->dropped, std::vector<std::uint64_t>{offerer->rails[0]});
+  EXPECT_TRUE(BothUp());
+}
+
+TEST_F(SetupTest, BeginsAnewWhenItMayTryNow) {
+  Run();
+  ASSERT_TRUE(BothUp());
+  offerer->setup.Abandon();
+  answerer->setup.Abandon();
+  EXPECT_EQ(offerer->dropped.size(), 1u);
+  EXPECT_EQ(answerer->dropped.size(), 1u);
+  Settle();
+  EXPECT_TRUE(BothUp());
+}
+
+// Why: it comes from a node with the key, but a wrong number must not reach a driver.
+TEST_F(SetupTest, RefusesOffersThatMakeNoSense) {
+  const auto taken = [](const std::function<void(wire::RailSetup&)>& change) {
+    Side side(false, Limits());
+    wire::RailSetup offer{};
+    offer.kind = wire::SetupKind::kOffer;
+    offer.attempt = 7;
+    offer.message_bytes = 20480;
+    offer.messages = 32;
+    offer.receives = 32;
+    offer.queue_pair = 11;
+    offer.mtu_bytes = 1024;
+    change(offer);
+    side.setup.OnMessage(offer, 0);
+    return side.making == 7;
+  };
+  EXPECT_TRUE(taken([](auto&) {}));
+  EXPECT_FALSE(taken([](auto& offer) { offer.attempt = 0; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.message_bytes = 100; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.message_bytes = 17'000'000; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.messages = 1; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.receives = 33; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.queue_pair = 1u << 24; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.first_packet = 1u << 24; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.mtu_bytes = 100; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.services = 2; }));
+  EXPECT_FALSE(taken([](auto& offer) { offer.kind = static_cast<wire::SetupKind>(99); }));
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rdma::setup_test

@@ -1,0 +1,81 @@
+// The results of trials of devices that behave as Apple's are said to, of others, and of none.
+#include "daemon/rdma/trials.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "tests/unit/daemon/rdma/fake_library.h"
+
+namespace mlxcomm::fabric::rdma::trials_test {
+namespace {
+
+using testing::HasSubstr;
+
+class TrialsTest : public FakeLibraryTest {
+ protected:
+  absl::StatusOr<std::string> Run(const std::string& name) {
+    return RunTrial(name, {FAKE_VERBS_LIBRARY, limits_, "rdma_en1"});
+  }
+  Limits limits_;
+};
+
+// Why: a reader of a report compares it with what is assumed about such devices. How: the fake has
+// the rules of Apple's and reports broken ones, which is expected here.
+TEST_F(TrialsTest, TellWhatApplesDevicesAreSaidToTake) {
+  const std::map<std::string, std::string> refused = {
+      {"pair-rc", "has no reliable queue pairs"},
+      {"region-local", "does not register memory"},
+      {"receives-before", "takes no receive"},
+      {"message-short", "the receive failed: local length error"}};
+  const std::map<std::string, std::string> said = {
+      {"describe", "max_qp 11"},
+      {"depth", "of 4095 wanted"},
+      {"message", "20480 bytes were received, all right"},
+      {"receives-after", "32 receives were taken"},
+      {"pairs", "10 queue pairs at once"},
+      {"regions", "100 at once"}};
+  for (const Trial& trial : Trials()) {
+    const absl::StatusOr<std::string> told = Run(trial.name);
+    const auto why = refused.find(trial.name);
+    EXPECT_EQ(told.ok(), why == refused.end()) << trial.name << ": " << told.status();
+    if (!told.ok() && why != refused.end()) {
+      EXPECT_THAT(std::string(told.status().message()), HasSubstr(why->second)) << trial.name;
+    }
+    const auto text = said.find(trial.name);
+    if (!told.ok() || text == said.end()) continue;
+    EXPECT_THAT(*told, HasSubstr(text->second));
+  }
+  const std::string faults = TakeFaults();
+  EXPECT_THAT(faults, HasSubstr("a region reaches over 4 GiB"));
+  EXPECT_THAT(faults, HasSubstr("was moved to the error state before it was destroyed"));
+}
+
+TEST_F(TrialsTest, TellWhatLinuxDevicesTake) {
+  Want("unreliable_only 0");
+  limits_ = LinuxLimits();
+  for (const char* const name : {"pair-rc", "region-local", "receives-before", "message-short"}) {
+    EXPECT_TRUE(Run(name).ok()) << name << ": " << Run(name).status();
+  }
+}
+
+TEST_F(TrialsTest, SayWhereADriverFails) {
+  Want("fail ibv_reg_mr");
+  EXPECT_THAT(std::string(Run("pair-uc").status().message()),
+              HasSubstr("does not register memory"));
+  EXPECT_THAT(Run("regions").value_or(""), HasSubstr("0 at once; then: Input/output error"));
+  Want("fail ibv_open_device");
+  EXPECT_THAT(std::string(Run("describe").status().message()), HasSubstr("cannot be opened"));
+}
+
+TEST_F(TrialsTest, ListWhatThereIs) {
+  Want("down rdma_en2");
+  EXPECT_EQ(Run("devices").value_or(""),
+            "rdma_en1\tactive\tactive\nrdma_en2\tdown\tport 1 is down\n");
+  EXPECT_THAT(Run("trials").value_or(""), HasSubstr("describe\tany\t"));
+  EXPECT_TRUE(absl::IsInvalidArgument(Run("nothing").status()));
+  EXPECT_FALSE(RunTrial("devices", {"/nowhere/libverbs.so", {}, ""}).ok());
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rdma::trials_test

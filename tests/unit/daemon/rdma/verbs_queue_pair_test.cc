@@ -1,0 +1,258 @@
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/daemon/rdma/fake_library.h"
+
+namespace mlxcomm::fabric::rdma::verbs_queue_pair_test {
+namespace {
+
+class VerbsQueuePairTest : public FakeLibraryTest {
+ protected:
+  // Until `pair` has reported `count` completions; a minute is "never".
+  static std::vector<Completion> Await(QueuePair& pair, std::size_t count) {
+    std::vector<Completion> told;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (told.size() < count && std::chrono::steady_clock::now() < end) {
+      EXPECT_TRUE(pair.Arm().ok());
+      Completion some[8];
+      const auto got = pair.Poll(some);
+      EXPECT_TRUE(got.ok()) << got.status();
+      told.insert(told.end(), some, some + *got);
+      pollfd waited{pair.descriptor(), POLLIN, 0};
+      if (*got == 0) ::poll(&waited, 1, waited.fd < 0 ? 1 : 1000);
+    }
+    return told;
+  }
+};
+
+// Why: a machine without RDMA is the ordinary case, and its daemon must say why.
+TEST_F(VerbsQueuePairTest, SaysWhyThereIsNoLibrary) {
+  const auto none = LoadLibrary("/nowhere/libverbs.so");
+  EXPECT_TRUE(absl::IsUnavailable(none.status()));
+  EXPECT_NE(none.status().message().find("/nowhere/libverbs.so"), std::string::npos);
+
+  const auto other = LoadLibrary("libm.so.6");
+  EXPECT_NE(other.status().message().find("ibv_get_device_list"), std::string::npos)
+      << other.status();
+}
+
+// Why: macOS's library is only known to have JACCL's functions. Without the others a queue pair is
+// polled, its depth is the requested one, and a failure has a number.
+TEST_F(VerbsQueuePairTest, CarriesMessagesByWhatEveryLibraryHas) {
+  library_ = *LoadLibrary(FAKE_VERBS_LEAST);
+  auto [a, b] = Connected();
+  EXPECT_EQ(a->descriptor(), -1);
+  EXPECT_EQ(a->receives(), Limits().messages_max);
+  std::memset(a->Slot(a->receives()).data(), 7, 100);
+  EXPECT_TRUE(a->PostSend(a->receives(), 100).ok());
+  const std::vector<Completion> at_b = Await(*b, 1);
+  ASSERT_EQ(at_b.size(), 1u);
+  EXPECT_TRUE(at_b[0].ok);
+  EXPECT_EQ(b->Slot(0)[50], std::byte{7});
+  ASSERT_EQ(Await(*a, 1).size(), 1u);
+
+  Want("break rdma_en2");
+  const std::vector<Completion> failed = Await(*b, 1);
+  ASSERT_FALSE(failed.empty());
+  EXPECT_FALSE(failed[0].ok);
+  EXPECT_STREQ(failed[0].what, "status 1");
+}
+
+TEST_F(VerbsQueuePairTest, ListsDevicesWithTheirAddressesAndStates) {
+  Want("down rdma_en2");
+  const auto devices = library_->ListDevices();
+  ASSERT_TRUE(devices.ok());
+  ASSERT_EQ(devices->size(), 2u);
+  EXPECT_EQ(devices->at(0).name, "rdma_en1");
+  EXPECT_TRUE(devices->at(0).active);
+  ASSERT_EQ(devices->at(0).gids.size(), 2u);
+  EXPECT_EQ(GidText(devices->at(0).gids[0]), "fe80::1");
+  EXPECT_EQ(GidText(devices->at(0).gids[1]), "127.0.0.1");
+  EXPECT_FALSE(devices->at(1).active);
+  EXPECT_EQ(devices->at(1).state, "port 1 is down");
+}
+
+TEST_F(VerbsQueuePairTest, CarriesMessagesBothWaysAndTellsOfThem) {
+  auto [a, b] = Connected();
+  ASSERT_EQ(a->receives(), Limits().messages_max);
+  const auto fill = [](QueuePair& pair, std::uint32_t slot, int with) {
+    std::memset(pair.Slot(slot).data(), with, pair.Slot(slot).size());
+  };
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    fill(*a, a->receives() + i, static_cast<int>(i + 1));
+    EXPECT_TRUE(a->PostSend(a->receives() + i, 100).ok());
+  }
+  fill(*b, b->receives(), 9);
+  EXPECT_TRUE(b->PostSend(b->receives(), 100).ok());
+
+  std::vector<Completion> at_b = Await(*b, 4);
+  std::erase_if(at_b, [](const Completion& done) { return !done.receive; });
+  ASSERT_EQ(at_b.size(), 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(at_b[i].ok);
+    EXPECT_EQ(at_b[i].slot, i);  // In the order of posting.
+    EXPECT_EQ(at_b[i].bytes, Limits().message_bytes) << "equally many frames";
+    EXPECT_EQ(b->Slot(i)[50], static_cast<std::byte>(i + 1));
+  }
+  EXPECT_EQ(Await(*a, 4).size(), 4u);
+  EXPECT_EQ(a->Slot(0)[0], std::byte{9});
+}
+
+// Why: the daemon's own budget must end before the driver's does, because a driver's EBUSY reads as
+// if waiting would help.
+TEST_F(VerbsQueuePairTest, RefusesTheEleventhQueuePairOfADevice) {
+  const auto device = Open("rdma_en1");
+  std::vector<std::unique_ptr<QueuePair>> pairs;
+  const QueuePairShape shape{Service::kUnreliable, 4096, 4};
+  for (int i = 0; i < 10; ++i) {
+    auto made = device->MakeQueuePair(shape, Ipv4Gid(1));
+    ASSERT_TRUE(made.ok()) << made.status();
+    pairs.push_back(*std::move(made));
+  }
+  EXPECT_EQ(device->use().queue_pairs, 10u);
+  EXPECT_EQ(device->use().regions, 10u);
+  EXPECT_TRUE(absl::IsResourceExhausted(device->MakeQueuePair(shape, Ipv4Gid(1)).status()));
+
+  pairs.clear();
+  EXPECT_EQ(device->use().queue_pairs, 0u);
+  EXPECT_TRUE(device->MakeQueuePair(shape, Ipv4Gid(1)).ok());
+}
+
+// Why: other processes may hold queue pairs that this daemon's budget does not know.
+TEST_F(VerbsQueuePairTest, SaysThatOthersHoldTheQueuePairs) {
+  Limits more;
+  more.queue_pairs_max = 100;
+  const auto device = Open("rdma_en1", more);
+  const auto others = Open("rdma_en1", more);
+  std::vector<std::unique_ptr<QueuePair>> pairs;
+  const QueuePairShape shape{Service::kUnreliable, 4096, 4};
+  for (int i = 0; i < 10; ++i) pairs.push_back(*others->MakeQueuePair(shape, Ipv4Gid(1)));
+  const absl::Status refused = device->MakeQueuePair(shape, Ipv4Gid(1)).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_NE(refused.message().find("other processes"), std::string::npos) << refused;
+}
+
+// Why: the granted depth counts, in frames; not all drivers refuse posts beyond it, and they go
+// wrong later.
+TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
+  Want("grant 32");
+  auto [a, b] = Connected();
+  EXPECT_EQ(a->receives(), 32u / 5);
+  EXPECT_EQ(b->sends(), 32u / 5);
+
+  Want("grant 19");
+  const Limits limits;
+  const auto none =
+      Open("rdma_en1")
+          ->MakeQueuePair({limits.service, limits.message_bytes, limits.messages_max}, Ipv4Gid(1));
+  EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
+}
+
+// Why: Macs' devices are known to carry data only between IPv4 GIDs, which they have some time
+// after their cable is plugged in. The first GID belongs to another address than the link's.
+TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsThereIsOne) {
+  const QueuePairShape shape{Service::kUnreliable, 4096, 4};
+  const Gid links = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
+  Want("ipv4_gids_only 1\nno_ipv4 rdma_en1");
+  const auto first = Open("rdma_en1");
+  const auto second = Open("rdma_en2");
+  {
+    auto early = first->MakeQueuePair(shape, links);
+    auto other = second->MakeQueuePair(shape, links);
+    ASSERT_TRUE(early.ok()) << early.status();
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_EQ(GidText((*early)->address().gid), "fe80::1");
+    EXPECT_FALSE((*early)->Connect((*other)->address()).ok());
+  }
+  Want("ipv4_gids_only 1");
+  auto a = first->MakeQueuePair(shape, links);
+  auto b = second->MakeQueuePair(shape, links);
+  ASSERT_TRUE(a.ok()) << a.status();
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_EQ(GidText((*a)->address().gid), "127.0.0.1");
+  EXPECT_TRUE((*a)->Connect((*b)->address()).ok());
+  EXPECT_TRUE((*b)->Connect((*a)->address()).ok());
+}
+
+TEST_F(VerbsQueuePairTest, SaysWhatIsMissing) {
+  const auto device = Open("rdma_en1");
+  const QueuePairShape shape{Service::kUnreliable, 4096, 4};
+  EXPECT_TRUE(absl::IsNotFound(library_->Open("rdma_en9", {}).status()));
+  EXPECT_FALSE(device->MakeQueuePair({Service::kReliable, 4096, 4}, Ipv4Gid(1)).ok());
+  for (const char* call : {"ibv_create_cq", "ibv_create_qp", "ibv_reg_mr", "ibv_modify_qp"}) {
+    Want(std::string("fail ") + call);
+    EXPECT_TRUE(absl::IsUnavailable(device->MakeQueuePair(shape, Ipv4Gid(1)).status())) << call;
+  }
+  Want("down rdma_en1");
+  const absl::Status down = device->MakeQueuePair(shape, Ipv4Gid(1)).status();
+  EXPECT_NE(down.message().find("port 1 is down"), std::string::npos) << down;
+  EXPECT_EQ(device->use().queue_pairs, 0u);
+  EXPECT_EQ(device->use().regions, 0u);
+}
+
+// Why: the device may still write to memory that the driver does not release.
+TEST_F(VerbsQueuePairTest, LeavesWhatTheDriverDoesNotGiveBack) {
+  auto device = Open("rdma_en1");
+  const QueuePairShape shape{Service::kUnreliable, 4096, 4};
+  auto kept = *device->MakeQueuePair(shape, Ipv4Gid(1));
+  std::byte* const memory = kept->Slot(0).data();
+  Want("fail ibv_destroy_qp");
+  kept.reset();
+  memory[0] = std::byte{1};  // Still mapped.
+  EXPECT_EQ(device->use().queue_pairs, 1u);
+  EXPECT_EQ(device->use().regions, 1u);
+
+  Want("fail ibv_dereg_mr");
+  auto other = *device->MakeQueuePair(shape, Ipv4Gid(1));
+  std::byte* const others = other->Slot(0).data();
+  other.reset();
+  others[0] = std::byte{1};
+  EXPECT_EQ(device->use().queue_pairs, 1u);
+  EXPECT_EQ(device->use().regions, 2u);
+  Want("");
+  device.reset();  // Its domain is in use: it stays open.
+  EXPECT_EQ(TakeFaults(), "");
+}
+
+// Why: the driver may go on reading what it does not release.
+TEST_F(VerbsQueuePairTest, KeepsAnArenaThatTheDriverDoesNotLetGo) {
+  auto device = Open("rdma_en1");
+  auto arena = std::make_shared<std::vector<std::byte>>(1 << 20);
+  const std::weak_ptr<std::vector<std::byte>> is_kept = arena;
+  std::byte* const data = arena->data();
+  auto region = *device->Register({std::move(arena), data, 1 << 20}, data, 1 << 20);
+  Want("fail ibv_dereg_mr");
+  region.reset();
+  EXPECT_FALSE(is_kept.expired());
+  Want("");
+}
+
+TEST_F(VerbsQueuePairTest, SaysThatThereAreNoReliableQueuePairs) {
+  const auto none = Open("rdma_en1")->MakeQueuePair({Service::kReliable, 4096, 4}, Ipv4Gid(1));
+  EXPECT_TRUE(absl::IsUnimplemented(none.status())) << none.status();
+}
+
+TEST_F(VerbsQueuePairTest, TellsThatACompletionIsAnError) {
+  auto [a, b] = Connected();
+  Want("break rdma_en2");
+  const std::vector<Completion> told = Await(*b, b->receives());
+  ASSERT_EQ(told.size(), b->receives());
+  EXPECT_FALSE(told[0].ok);
+  EXPECT_STREQ(told[0].what, "local length error");
+}
+
+TEST_F(VerbsQueuePairTest, UsesReliableServiceAndShortMessagesWhereTheDeviceHasThem) {
+  Want("unreliable_only 0");
+  const Limits limits = LinuxLimits();
+  auto [a, b] = Connected(limits);
+  EXPECT_EQ(a->receives(), limits.messages_max);
+  EXPECT_TRUE(a->PostSend(a->receives(), 100).ok());
+  const std::vector<Completion> told = Await(*b, 1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].bytes, 100u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rdma::verbs_queue_pair_test
