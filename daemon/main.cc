@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   using mlxcomm::ExitCode;
 
   // A process of its own, that the daemon starts: the driver may hang, or crash.
-  namespace rdma = mlxcomm::fabric::rdma;
+  namespace rdma = mlxcomm::rdma;
   if (argc == 3 && std::string(argv[1]) == rdma::kProbeArgument) {
     return rdma::RunProbe(argv[2], rdma::Limits());
   }

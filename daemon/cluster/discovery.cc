@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/rail/text_field.h"
 
 namespace mlxcomm::cluster {
 namespace {
@@ -69,8 +70,7 @@ void Discovery::OnInterfaceUp(const Interface& interface, std::uint64_t now_ns) 
 }
 
 Discovery::Key Discovery::KeyOf(const Port& port, const wire::DiscoveryHello& hello) {
-  return {port.facts.name, NodeId{hello.node_id},
-          std::string(fabric::TextOf(hello.interface_name))};
+  return {port.facts.name, NodeId{hello.node_id}, std::string(rail::TextOf(hello.interface_name))};
 }
 
 // Strangers that say hello from one address use up one ration. Those that invent addresses use up all,
@@ -138,7 +138,7 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
     port.fault = {
         v1::DiscoveryReason::own_hellos,
         absl::StrCat("it hears this node's own hellos: it is on one cable or switch with ",
-                     std::string(fabric::TextOf(hello.interface_name)))};
+                     std::string(rail::TextOf(hello.interface_name)))};
     return;
   }
   const wire::HeardNode* const entry = EntryOf(options_.self, hello);
@@ -148,7 +148,7 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
     port.fault_ns = now_ns;
     port.fault = {v1::DiscoveryReason::same_id,
                   absl::StrCat("another machine has this node's id: on ",
-                               std::string(fabric::TextOf(hello.node_name)),
+                               std::string(rail::TextOf(hello.node_name)),
                                ", end mlxcommd, remove node-id in its state_directory, start it")};
   } else {
     ++counters_.replayed;
@@ -212,7 +212,7 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
   const bool changed = neighbour.address != hello.address || neighbour.port != hello.port ||
                        neighbour.IsLost(now_ns);
   neighbour.id = std::get<1>(key);
-  neighbour.name = std::string(fabric::TextOf(hello.node_name));
+  neighbour.name = std::string(rail::TextOf(hello.node_name));
   neighbour.local_interface = port.facts.name;
   neighbour.remote_interface = std::get<2>(key);
   neighbour.address = hello.address;
@@ -259,8 +259,8 @@ void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
   hello.nonce = port.nonce;
   hello.address = port.facts.address;
   hello.port = port.facts.port;
-  fabric::PutText(options_.name, hello.node_name);
-  fabric::PutText(port.facts.name, hello.interface_name);
+  rail::PutText(options_.name, hello.node_name);
+  rail::PutText(port.facts.name, hello.interface_name);
   for (const HelloSeal& seal : seals_) {
     hello.sequence = ++sequence_;
     seal.Seal(hello);

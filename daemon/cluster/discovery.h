@@ -32,7 +32,7 @@ struct DiscoveryOptions {
   std::string cluster;
   // Derived from the cluster's; while it is being changed, two. Hellos are said with each.
   std::vector<DerivedKey> keys;
-  fabric::RandomSource random = fabric::RandomNumber;
+  link::RandomSource random = rail::RandomNumber;
 };
 
 // What Discovery needs of its owner. Called from inside its calls; may not call back.

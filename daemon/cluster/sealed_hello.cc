@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/rail/text_field.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::cluster {
@@ -23,10 +24,9 @@ bool IsWithinBounds(const wire::DiscoveryHello& hello) {
       hello.nonce == 0 || hello.port == 0 || !IsLinkLocal(hello.address)) {
     return false;
   }
-  return !fabric::TextOf(hello.node_name).empty() &&
-         !fabric::TextOf(hello.interface_name).empty() &&
-         IsPlainText(fabric::TextOf(hello.node_name)) &&
-         IsPlainText(fabric::TextOf(hello.interface_name));
+  return !rail::TextOf(hello.node_name).empty() && !rail::TextOf(hello.interface_name).empty() &&
+         IsPlainText(rail::TextOf(hello.node_name)) &&
+         IsPlainText(rail::TextOf(hello.interface_name));
 }
 
 }  // namespace

@@ -10,17 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/link/fabric_listener.h"
+#include "daemon/rail/text_field.h"
 
 namespace mlxcomm::fabric {
-
-std::string_view TextOf(std::span<const char> field) {
-  return {field.data(), static_cast<std::size_t>(std::ranges::find(field, '\0') - field.begin())};
-}
-
-void PutText(std::string_view text, std::span<char> field) {
-  std::ranges::fill(field, '\0');
-  std::copy_n(text.begin(), std::min(text.size(), field.size() - 1), field.begin());
-}
 
 wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
                             wire::Security wanted) {
@@ -30,7 +22,7 @@ wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
   greeting.version = spoken.newest;
   greeting.older = static_cast<std::uint16_t>(spoken.newest - spoken.oldest);
   greeting.security = wanted;
-  PutText(cluster, greeting.cluster);
+  rail::PutText(cluster, greeting.cluster);
   greeting.keys[0] = keys.current.id();
   if (keys.previous.has_value()) greeting.keys[1] = keys.previous->id();
   // Without random numbers there is no proof: nothing may go on.
@@ -54,7 +46,7 @@ GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view clu
                          " of the protocol, and this daemon ", wire::TextOf(ours)),
             LinkReason::kVersionTooFar};
   }
-  if (TextOf(greeting.cluster) != cluster)
+  if (rail::TextOf(greeting.cluster) != cluster)
     return {"it belongs to another cluster", LinkReason::kWrongCluster};
   if (greeting.security != wire::Security::kPlainWillDo &&
       greeting.security != wire::Security::kTls) {
@@ -91,8 +83,9 @@ DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
   return key.Derive("rail", said);
 }
 
-wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,
-                  const wire::Greeting& acceptor, std::span<const std::uint8_t> message) {
+wire::Mac MakeMac(std::span<const std::uint8_t> key, rail::Role sender,
+                  const wire::Greeting& dialer, const wire::Greeting& acceptor,
+                  std::span<const std::uint8_t> message) {
   std::vector<std::uint8_t> covered;
   const auto append = [&covered](const void* data, std::size_t bytes) {
     const auto* const first = static_cast<const std::uint8_t*>(data);
@@ -100,7 +93,7 @@ wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Gr
   };
   constexpr char kDialer[9] = "dialer  ";
   constexpr char kAcceptor[9] = "acceptor";
-  append(sender == Role::kDialer ? kDialer : kAcceptor, 8);
+  append(sender == rail::Role::kDialer ? kDialer : kAcceptor, 8);
   append(&dialer, sizeof dialer);
   append(&acceptor, sizeof acceptor);
   append(message.data(), message.size());
@@ -120,14 +113,6 @@ wire::Mac KeyedHash(std::span<const std::uint8_t> key, std::span<const std::uint
 
 bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::uint64_t RandomNumber() {
-  std::uint64_t number = 0;
-  while (number == 0) {
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(&number), sizeof number) != 1) std::abort();
-  }
-  return number;
 }
 
 }  // namespace mlxcomm::fabric

@@ -6,14 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/rail/rail_path.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/link_reason.h"
 #include "proto/wire/hello.h"
 #include "proto/wire/versions.h"
 
 namespace mlxcomm::fabric {
-
-enum class Role : bool { kDialer, kAcceptor };
 
 wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
                             wire::Security wanted);
@@ -37,14 +36,11 @@ DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
                       const wire::Proof& acceptors_proof);
 
 // HMAC-SHA256 of (role of the sender, dialer's greeting, acceptor's greeting, message).
-wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,
-                  const wire::Greeting& acceptor, std::span<const std::uint8_t> message);
+wire::Mac MakeMac(std::span<const std::uint8_t> key, rail::Role sender,
+                  const wire::Greeting& dialer, const wire::Greeting& acceptor,
+                  std::span<const std::uint8_t> message);
 // HMAC-SHA256 of the bytes.
 wire::Mac KeyedHash(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes);
 bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b);
-
-// A NUL-padded field, whatever the other side put there.
-std::string_view TextOf(std::span<const char> field);
-void PutText(std::string_view text, std::span<char> field);
 
 }  // namespace mlxcomm::fabric

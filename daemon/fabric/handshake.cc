@@ -19,6 +19,7 @@
 #include "daemon/platform/interfaces.h"
 #include "daemon/rail/status_reason.h"
 #include "daemon/rail/tcp/tls_stream.h"
+#include "daemon/rail/text_field.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
@@ -29,8 +30,9 @@ using namespace asio::experimental::awaitable_operators;  // NOLINT: operators o
 using platform::kTuple;
 
 absl::Status Ended(const asio::error_code& error) {
-  return WithReason(absl::UnavailableError(absl::StrCat("the connection ended: ", error.message())),
-                    LinkReason::kEndedEarly);
+  return rail::WithReason(
+      absl::UnavailableError(absl::StrCat("the connection ended: ", error.message())),
+      LinkReason::kEndedEarly);
 }
 
 template <typename Operation>
@@ -39,7 +41,7 @@ asio::awaitable<absl::Status> WithDeadline(tcp::socket& socket, const Proved& pr
   asio::steady_timer deadline(socket.get_executor(), proved.deadline);
   const auto first = co_await (std::move(operation) || deadline.async_wait(kTuple));
   if (first.index() == 1) {
-    co_return WithReason(absl::UnavailableError("no answer in time"), LinkReason::kNoAnswer);
+    co_return rail::WithReason(absl::UnavailableError("no answer in time"), LinkReason::kNoAnswer);
   }
   const asio::error_code error = std::get<0>(std::get<0>(first));
   co_return error ? Ended(error) : absl::OkStatus();
@@ -58,7 +60,7 @@ asio::awaitable<absl::Status> Transmit(tcp::socket& socket, const Proved& proved
       socket, proved, asio::async_write(socket, asio::buffer(&message, sizeof message), kTuple));
 }
 
-asio::steady_timer::time_point DeadlineFromNow(const FabricOptions& options) {
+asio::steady_timer::time_point DeadlineFromNow(const link::FabricOptions& options) {
   return asio::steady_timer::clock_type::now() +
          std::chrono::nanoseconds(options.greeting_timeout_ns);
 }
@@ -69,13 +71,13 @@ std::span<const std::uint8_t> BytesOf(const Message& message, std::size_t bytes)
 }
 
 template <typename Message>
-wire::Mac MacOf(const Proved& proved, Role sender, const Message& message) {
+wire::Mac MacOf(const Proved& proved, rail::Role sender, const Message& message) {
   return MakeMac(proved.proof_key, sender, proved.dialer, proved.acceptor,
                  BytesOf(message, offsetof(Message, mac)));
 }
 
 absl::Status Refusal(std::string_view why, LinkReason reason) {
-  return WithReason(absl::PermissionDeniedError(std::string(why)), reason);
+  return rail::WithReason(absl::PermissionDeniedError(std::string(why)), reason);
 }
 
 // On which of this machine's interfaces the connection lies.
@@ -89,23 +91,23 @@ absl::Status FindOwnInterface(const tcp::socket& socket, Proved& proved) {
   return absl::OkStatus();
 }
 
-bool AsksForTls(const SecurityPolicy& policy, const std::string& interface_name) {
+bool AsksForTls(const link::SecurityPolicy& policy, const std::string& interface_name) {
   const auto found = policy.on_interface.find(interface_name);
   switch (found == policy.on_interface.end() ? policy.elsewhere : found->second) {
-    case Security::kTls: return true;
-    case Security::kPlain: return false;
-    case Security::kAuto: return !platform::IsDirectCable(interface_name);
+    case link::Security::kTls: return true;
+    case link::Security::kPlain: return false;
+    case link::Security::kAuto: return !platform::IsDirectCable(interface_name);
   }
   return true;
 }
 
-wire::Security Wanted(const FabricOptions& options, const Proved& proved) {
+wire::Security Wanted(const link::FabricOptions& options, const Proved& proved) {
   return AsksForTls(options.security, proved.path.local) ? wire::Security::kTls
                                                          : wire::Security::kPlainWillDo;
 }
 
 // Once both greetings are there.
-absl::Status SettleOnKey(const FabricOptions& options, Proved& proved) {
+absl::Status SettleOnKey(const link::FabricOptions& options, Proved& proved) {
   const ClusterKey* const key = ChooseKey(*options.keys, proved.dialer, proved.acceptor);
   if (key == nullptr) {
     return Refusal("it does not hold this cluster's key", LinkReason::kWrongKey);
@@ -115,21 +117,22 @@ absl::Status SettleOnKey(const FabricOptions& options, Proved& proved) {
   return absl::OkStatus();
 }
 
-wire::Proof& ProofOf(Role role, Proved& proved) {
-  return role == Role::kDialer ? proved.dialers_proof : proved.acceptors_proof;
+wire::Proof& ProofOf(rail::Role role, Proved& proved) {
+  return role == rail::Role::kDialer ? proved.dialers_proof : proved.acceptors_proof;
 }
 
-const wire::Proof& MakeProof(const FabricOptions& options, Proved& proved) {
+const wire::Proof& MakeProof(const link::FabricOptions& options, Proved& proved) {
   wire::Proof& proof = ProofOf(proved.own_role, proved);
   proof = wire::Proof{};
   proof.node_id = options.self.id.bytes;
-  PutText(proved.path.local, proof.interface_name);
+  rail::PutText(proved.path.local, proof.interface_name);
   proof.mac = MacOf(proved, proved.own_role, proof);
   return proof;
 }
 
 absl::Status CheckProof(Proved& proved, const wire::Proof& proof) {
-  const Role theirs = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
+  const rail::Role theirs =
+      proved.own_role == rail::Role::kDialer ? rail::Role::kAcceptor : rail::Role::kDialer;
   if (!EqualInConstantTime(proof.mac, MacOf(proved, theirs, proof))) {
     return Refusal(
         "it does not hold this cluster's key, or what was said has been changed on the way",
@@ -137,7 +140,7 @@ absl::Status CheckProof(Proved& proved, const wire::Proof& proof) {
   }
   ProofOf(theirs, proved) = proof;
   proved.peer.bytes = proof.node_id;
-  proved.path.remote = MakePrintable(TextOf(proof.interface_name));
+  proved.path.remote = MakePrintable(rail::TextOf(proof.interface_name));
   if (proved.path.remote.empty()) {
     return Refusal("it does not say on which interface it is", LinkReason::kNotProved);
   }
@@ -153,7 +156,7 @@ absl::Status StreamError() {
   if (errno == EBADMSG) {
     return Refusal("a TLS record that is not authentic", LinkReason::kTlsFailed);
   }
-  return WithReason(
+  return rail::WithReason(
       absl::UnavailableError(absl::StrCat("the connection ended: ", std::strerror(errno))),
       LinkReason::kEndedEarly);
 }
@@ -163,9 +166,9 @@ bool MustWait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EIN
 }  // namespace
 
 asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
-                                                      const FabricOptions& options) {
+                                                      const link::FabricOptions& options) {
   Proved proved;
-  proved.own_role = Role::kDialer;
+  proved.own_role = rail::Role::kDialer;
   proved.deadline = DeadlineFromNow(options);
   absl::Status status = FindOwnInterface(socket, proved);
   proved.dialer = MakeGreeting(options.cluster, *options.keys, Wanted(options, proved));
@@ -184,9 +187,9 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
 }
 
 asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
-                                                    const FabricOptions& options) {
+                                                    const link::FabricOptions& options) {
   Proved proved;
-  proved.own_role = Role::kAcceptor;
+  proved.own_role = rail::Role::kAcceptor;
   proved.deadline = DeadlineFromNow(options);
   absl::Status status = co_await Receive(socket, proved, proved.dialer);
   if (!status.ok()) co_return status;
@@ -213,7 +216,7 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
   co_return proved;
 }
 
-asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const FabricOptions& options,
+asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const link::FabricOptions& options,
                                           Proved& proved, wire::VerdictCode verdict) {
   absl::Status status = co_await Transmit(socket, proved, MakeProof(options, proved));
   const wire::Verdict told{verdict, IsTooMany(verdict) ? options.nodes_max : 0};
@@ -228,9 +231,10 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
   absl::Status status = co_await Receive(socket, proved, proof);
   if (!status.ok()) {
     // It ends the connection of whom it does not believe; who says nothing may be slow.
-    const LinkReason reason =
-        ReasonOf(status) == LinkReason::kEndedEarly ? LinkReason::kNotProved : ReasonOf(status);
-    co_return WithReason(
+    const LinkReason reason = rail::ReasonOf(status) == LinkReason::kEndedEarly
+                                  ? LinkReason::kNotProved
+                                  : rail::ReasonOf(status);
+    co_return rail::WithReason(
         absl::UnavailableError(absl::StrCat(std::string(status.message()),
                                             " (does it hold the same key? look at its log)")),
         reason);
@@ -242,29 +246,29 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
   co_return verdict.code;
 }
 
-asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(tcp::socket& socket,
-                                                                    const Proved& proved) {
+asio::awaitable<absl::StatusOr<std::unique_ptr<rail::ByteStream>>> Secure(tcp::socket& socket,
+                                                                          const Proved& proved) {
   if (!WantTls(proved.dialer, proved.acceptor)) {
-    co_return std::unique_ptr<ByteStream>(std::make_unique<PlainStream>());
+    co_return std::unique_ptr<rail::ByteStream>(std::make_unique<rail::PlainStream>());
   }
-  absl::StatusOr<std::unique_ptr<TlsStream>> stream =
-      TlsStream::Create(proved.own_role, MakeTlsKey(*proved.key, proved.dialer, proved.acceptor,
-                                                    proved.dialers_proof, proved.acceptors_proof));
-  if (!stream.ok()) co_return WithReason(stream.status(), LinkReason::kTlsFailed);
+  absl::StatusOr<std::unique_ptr<rail::TlsStream>> stream = rail::TlsStream::Create(
+      proved.own_role, MakeTlsKey(*proved.key, proved.dialer, proved.acceptor, proved.dialers_proof,
+                                  proved.acceptors_proof));
+  if (!stream.ok()) co_return rail::WithReason(stream.status(), LinkReason::kTlsFailed);
   for (;;) {
-    const absl::StatusOr<TlsStream::Progress> progress =
+    const absl::StatusOr<rail::TlsStream::Progress> progress =
         (*stream)->Handshake(socket.native_handle());
-    if (!progress.ok()) co_return WithReason(progress.status(), LinkReason::kTlsFailed);
-    if (*progress == TlsStream::Progress::kDone) co_return *std::move(stream);
-    const absl::Status ready =
-        co_await WaitFor(socket, proved,
-                         *progress == TlsStream::Progress::kWantsToRead ? tcp::socket::wait_read
-                                                                        : tcp::socket::wait_write);
+    if (!progress.ok()) co_return rail::WithReason(progress.status(), LinkReason::kTlsFailed);
+    if (*progress == rail::TlsStream::Progress::kDone) co_return *std::move(stream);
+    const absl::Status ready = co_await WaitFor(socket, proved,
+                                                *progress == rail::TlsStream::Progress::kWantsToRead
+                                                    ? tcp::socket::wait_read
+                                                    : tcp::socket::wait_write);
     if (!ready.ok()) co_return ready;
   }
 }
 
-asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, ByteStream& stream,
+asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, rail::ByteStream& stream,
                                                const Proved& proved, wire::Introduction own) {
   own.mac = MacOf(proved, proved.own_role, own);
   std::size_t sent = 0;
@@ -282,15 +286,15 @@ asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, ByteStream& 
 }
 
 asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(tcp::socket& socket,
-                                                                        ByteStream& stream,
+                                                                        rail::ByteStream& stream,
                                                                         const Proved& proved) {
   wire::Introduction theirs{};
   for (std::size_t have = 0; have < sizeof theirs;) {
     iovec part = {reinterpret_cast<char*>(&theirs) + have, sizeof theirs - have};
     const ssize_t got = stream.Read(socket.native_handle(), &part, 1);
     if (got == 0) {
-      co_return WithReason(absl::UnavailableError("the connection ended: End of file"),
-                           LinkReason::kEndedEarly);
+      co_return rail::WithReason(absl::UnavailableError("the connection ended: End of file"),
+                                 LinkReason::kEndedEarly);
     }
     if (got < 0 && !MustWait()) co_return StreamError();
     if (got > 0) {
@@ -300,11 +304,12 @@ asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(tcp::soc
     const absl::Status ready = co_await WaitFor(socket, proved, tcp::socket::wait_read);
     if (!ready.ok()) co_return ready;
   }
-  const Role sender = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
+  const rail::Role sender =
+      proved.own_role == rail::Role::kDialer ? rail::Role::kAcceptor : rail::Role::kDialer;
   if (!EqualInConstantTime(theirs.mac, MacOf(proved, sender, theirs)))
     co_return Refusal("its introduction is not proved", LinkReason::kNotProved);
   if (theirs.session == 0) {
-    co_return WithReason(
+    co_return rail::WithReason(
         absl::UnavailableError("it refuses this node: it is linked with another machine that has "
                                "the same node id"),
         LinkReason::kSameId);

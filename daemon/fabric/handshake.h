@@ -27,7 +27,7 @@ namespace mlxcomm::fabric {
 
 // What both sides have proved.
 struct Proved {
-  Role own_role = Role::kDialer;
+  rail::Role own_role = rail::Role::kDialer;
   wire::Greeting dialer{};
   wire::Greeting acceptor{};
   wire::Proof dialers_proof{};
@@ -36,32 +36,33 @@ struct Proved {
   std::optional<ClusterKey> key;  // Of those of this side, the one that both have.
   DerivedKey proof_key;
   NodeId peer;
-  RailPath path;            // The remote end once the peer is proved.
+  rail::RailPath path;      // The remote end once the peer is proved.
   std::uint32_t limit = 0;  // With a verdict that names one.
   asio::steady_timer::time_point deadline;
 };
 
 // PERMISSION_DENIED: a stranger. UNAVAILABLE: the connection ended or took too long.
 asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(asio::ip::tcp::socket& socket,
-                                                      const FabricOptions& options);
+                                                      const link::FabricOptions& options);
 // Checks the dialer's proof; says nothing yet.
 asio::awaitable<absl::StatusOr<Proved>> CheckDialer(asio::ip::tcp::socket& socket,
-                                                    const FabricOptions& options);
+                                                    const link::FabricOptions& options);
 // The acceptor's own proof and its verdict; the dialer's reading of the verdict.
 asio::awaitable<absl::Status> SendVerdict(asio::ip::tcp::socket& socket,
-                                          const FabricOptions& options, Proved& proved,
+                                          const link::FabricOptions& options, Proved& proved,
                                           wire::VerdictCode verdict);
 asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp::socket& socket,
                                                                   Proved& proved);
 // What comes from here on goes through. PERMISSION_DENIED: the other side does not hold the
 // key, or somebody in between has changed what was said.
-asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(asio::ip::tcp::socket& socket,
-                                                                    const Proved& proved);
+asio::awaitable<absl::StatusOr<std::unique_ptr<rail::ByteStream>>> Secure(
+    asio::ip::tcp::socket& socket, const Proved& proved);
 // The dialer introduces itself first: by that it says that it has no other connection.
 // `own` lacks only its mac.
-asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket, ByteStream& stream,
-                                               const Proved& proved, wire::Introduction own);
+asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket,
+                                               rail::ByteStream& stream, const Proved& proved,
+                                               wire::Introduction own);
 asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(
-    asio::ip::tcp::socket& socket, ByteStream& stream, const Proved& proved);
+    asio::ip::tcp::socket& socket, rail::ByteStream& stream, const Proved& proved);
 
 }  // namespace mlxcomm::fabric

@@ -4,8 +4,8 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/rail/status_reason.h"
+#include "daemon/rail/text_field.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/plain_text.h"
 
@@ -15,7 +15,7 @@ namespace {
 absl::Status NoLink() { return absl::FailedPreconditionError("no link to this node"); }
 
 absl::Status Busy(const char* why) {
-  return WithReason(absl::AbortedError(why), LinkReason::kAnotherConnection);
+  return rail::WithReason(absl::AbortedError(why), LinkReason::kAnotherConnection);
 }
 
 constexpr char kNoPlacePayload[] = "mlxcomm.v1.NoPlace";
@@ -28,7 +28,7 @@ Links::Peer* Links::PeerOf(const NodeId& node) const {
 }
 
 // From inside a turn, so nobody is forgotten for it: what is left is for neighbours.
-Link* Links::LinkTo(const NodeId& node) {
+link::Link* Links::LinkTo(const NodeId& node) {
   Peer* const peer = PeerOf(node);
   if (peer != nullptr && (peer->link->direct_rails() > 0 || IsFar(*peer))) return peer->link.get();
   if (far_nodes() >= kFarNodesMax) return nullptr;
@@ -40,7 +40,7 @@ Link* Links::LinkTo(const NodeId& node) {
 Links::Peer& Links::MakePeer(const NodeId& node) {
   std::unique_ptr<Peer>& peer = peers_[node];
   peer = std::make_unique<Peer>();
-  peer->link = std::make_unique<Link>(
+  peer->link = std::make_unique<link::Link>(
       options_, node, listener_, &router_,
       [this](const NodeId& from, std::span<const std::byte> payload) {
         port_.OnRailSetup(from, payload);
@@ -51,32 +51,32 @@ Links::Peer& Links::MakePeer(const NodeId& node) {
 }
 
 std::string Links::NameOf(const NodeId& node) const {
-  const Link* const link = FindLink(node);
+  const link::Link* const link = FindLink(node);
   return link != nullptr && !link->peer().name.empty() ? link->peer().name : node.ToString();
 }
 
 std::uint64_t Links::IncarnationOf(const NodeId& node) const {
-  const Link* const link = FindLink(node);
+  const link::Link* const link = FindLink(node);
   return link == nullptr ? 0 : link->peer().incarnation;
 }
 
 absl::Status Links::Send(const NodeId& node, const wire::FrameHeader& header,
                          const std::byte* payload, std::uint64_t cookie) {
-  Link* const link = FindLink(node);
+  link::Link* const link = FindLink(node);
   return link == nullptr ? NoLink() : link->Send(header, payload, cookie);
 }
 
-absl::Status Links::PostReceive(const NodeId& node, const PostedReceive& receive) {
-  Link* const link = FindLink(node);
+absl::Status Links::PostReceive(const NodeId& node, const rail::PostedReceive& receive) {
+  link::Link* const link = FindLink(node);
   return link == nullptr ? NoLink() : link->PostReceive(receive);
 }
 
 void Links::Withdraw(const NodeId& node, const OperationKey& key) {
-  if (Link* const link = FindLink(node); link != nullptr) link->Withdraw(key);
+  if (link::Link* const link = FindLink(node); link != nullptr) link->Withdraw(key);
 }
 
 void Links::Cancel(const NodeId& node, const OperationKey& key) {
-  if (Link* const link = FindLink(node); link != nullptr) link->Cancel(key);
+  if (link::Link* const link = FindLink(node); link != nullptr) link->Cancel(key);
 }
 
 // Links may be made meanwhile, by circuits that are opened to this node.
@@ -98,10 +98,10 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
   bool rail_gone = false;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Peer& peer = *in_order_[i];
-    const Link& link = *peer.link;
+    const link::Link& link = *peer.link;
     const std::uint64_t rails_gone = link.direct_rails_gone();
     rail_gone = std::exchange(peer.rails_gone, rails_gone) != rails_gone || rail_gone;
-    const Link::Standing standing = link.standing();
+    const link::Link::Standing standing = link.standing();
     Sessions now;
     if (link.is_neighbour()) now = {standing.session, standing.known_peer_session};
     if (link.direct_rails() > 0) {
@@ -112,7 +112,7 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
     if (now == peer.observed) continue;
     const NodeId node = link.peer().id;
     if (std::exchange(peer.observed, now) != Sessions{}) {
-      const bool reset = link.state() == Link::State::kLost || link.lost_by_reset();
+      const bool reset = link.state() == link::Link::State::kLost || link.lost_by_reset();
       router_.OnNeighbourGone(node, reset, link.down_why(), now_ns);
     }
     if (now != Sessions{}) router_.OnNeighbourUp(node);
@@ -126,7 +126,7 @@ bool Links::PrepareToSleep() {
   // First all of them: those of circuits go out over neighbours' rails.
   for (Peer* const peer : in_order_) peer->link->AcknowledgeBeforeSleep();
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
-    Link& link = *in_order_[i]->link;
+    link::Link& link = *in_order_[i]->link;
     if (!link.HasWork() && link.PrepareToSleep()) continue;
     for (std::size_t k = 0; k < i; ++k) in_order_[k]->link->WakeUp();
     return false;
@@ -151,7 +151,7 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (soon) soon_ns_ = kNever;
   bool follows = false;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
-    Link& link = *in_order_[i]->link;
+    link::Link& link = *in_order_[i]->link;
     if (tick && link.OnTick(now_ns)) follows = true;
     if (soon) link.AskNewRails(now_ns);
     if (link.has_new_rail()) AskSoon(now_ns);
@@ -208,7 +208,7 @@ void Links::AskSoon(std::uint64_t now_ns) {
 
 // Nobody has anything to do with it.
 bool Links::IsUnused(const Peer& peer) const {
-  const Link& link = *peer.link;
+  const link::Link& link = *peer.link;
   const NodeId& node = link.peer().id;
   return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} && !IsJoining(node) &&
          !router_.IsOpeningWayTo(node);
@@ -238,21 +238,21 @@ std::uint64_t Links::deadline_ns() const {
   return next;
 }
 
-wire::Introduction Links::OwnIntroduction(const Link::Standing& standing) const {
+wire::Introduction Links::OwnIntroduction(const link::Link::Standing& standing) const {
   wire::Introduction own{};
   own.incarnation = options_.self.incarnation;
   own.session = standing.session;
   own.known_peer_session = standing.known_peer_session;
   own.next_expected = standing.next_expected;
-  PutText(options_.self.name, own.node_name);
-  PutText(options_.self.software_version, own.software_version);
+  rail::PutText(options_.self.name, own.node_name);
+  rail::PutText(options_.self.software_version, own.software_version);
   own.versions = wire::SpokenVersions();
   return own;
 }
 
-absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail,
-                                  const RailPath& path, std::uint64_t now_ns) {
-  Link* const link = FindLink(peer);
+absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
+                                  const rail::RailPath& path, std::uint64_t now_ns) {
+  link::Link* const link = FindLink(peer);
   if (link == nullptr) return NoLink();
   const absl::Status added = link->AddRailBeside(std::move(rail), path, now_ns);
   if (added.ok()) AskSoon(now_ns);
@@ -266,14 +266,16 @@ bool Links::IsJoining(const NodeId& node) const {
 }
 
 // By a join under way that this node has dialed, or has accepted.
-bool Links::Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const {
+bool Links::Excluded(const NodeId& peer, const rail::RailPath& path, bool anew,
+                     bool as_dialer) const {
   return std::ranges::any_of(joins_, [&](const UnderWay& join) {
     return join.peer == peer && join.as_dialer == as_dialer &&
            (join.anew || anew || join.path == path);
   });
 }
 
-wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path, const Origin& from) const {
+wire::VerdictCode Links::Judge(const NodeId& peer, const rail::RailPath& path,
+                               const Origin& from) const {
   if (peer == options_.self.id) return wire::VerdictCode::kSelf;
   const Peer* const known = PeerOf(peer);
   if (known == nullptr || !HasPlace(*known)) {
@@ -291,7 +293,7 @@ wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path, const O
                                                         : wire::VerdictCode::kAccepted;
 }
 
-Links::RailMark Links::MarkOf(const NodeId& peer, const RailPath& path) const {
+Links::RailMark Links::MarkOf(const NodeId& peer, const rail::RailPath& path) const {
   RailMark mark;
   const Peer* const known = PeerOf(peer);
   if (known == nullptr) return mark;
@@ -302,8 +304,8 @@ Links::RailMark Links::MarkOf(const NodeId& peer, const RailPath& path) const {
   return mark;
 }
 
-Links::Join Links::Begin(const Link& link, const RailPath& path, const Link::Standing& told,
-                         bool as_dialer, bool anew) {
+Links::Join Links::Begin(const link::Link& link, const rail::RailPath& path,
+                         const link::Link::Standing& told, bool as_dialer, bool anew) {
   joins_.push_back({next_join_, link.peer().id, path, as_dialer, anew});
   return {.number = next_join_++,
           .peer = link.peer().id,
@@ -316,13 +318,13 @@ void Links::Abandon(const Join& join) {
   std::erase_if(joins_, [&](const UnderWay& other) { return other.number == join.number; });
 }
 
-absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailPath& path,
+absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const rail::RailPath& path,
                                                  const Origin& to) {
   if (HasRailOver(peer, path)) return Busy("linked already");
-  const absl::StatusOr<Link*> place = TakePlace(peer, path, to);
+  const absl::StatusOr<link::Link*> place = TakePlace(peer, path, to);
   if (!place.ok()) return place.status();
-  Link* const link = *place;
-  if (link->direct_rails() >= Link::kRailsMax) return Link::TooManyRails();
+  link::Link* const link = *place;
+  if (link->direct_rails() >= link::Link::kRailsMax) return link::Link::TooManyRails();
   const bool anew = !link->reachable();
   if (Excluded(peer, path, anew, true) || Excluded(peer, path, anew, false)) {
     return Busy("another connection to it is being made");
@@ -332,12 +334,12 @@ absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailP
 
 // What `theirs` says was written after the verdict, so it is stale if something has
 // changed here since then that it does not know of.
-absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const RailPath& path,
+absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const rail::RailPath& path,
                                                    const wire::Introduction& theirs, RailMark mark,
                                                    std::uint64_t now_ns, const Origin& from) {
-  const absl::StatusOr<Link*> place = TakePlace(peer, path, from);
+  const absl::StatusOr<link::Link*> place = TakePlace(peer, path, from);
   if (!place.ok()) return place.status();
-  Link* const link = *place;
+  link::Link* const link = *place;
   link->Poll(now_ns);  // A daemon that was restarted has closed its former connections.
   const bool anew = !link->GoesOnWith(theirs);
   if (anew) {
@@ -352,22 +354,24 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const Rai
   }
   if (now.rail != 0) {
     link->RemoveRail(
-        path, {"replaced by a newer connection", DownCause::kCut, LinkReason::kReplaced}, now_ns);
+        path, {"replaced by a newer connection", rail::DownCause::kCut, LinkReason::kReplaced},
+        now_ns);
     ObserveNeighbours(now_ns);
-  } else if (!anew && link->direct_rails() >= Link::kRailsMax) {
-    return Link::TooManyRails();
+  } else if (!anew && link->direct_rails() >= link::Link::kRailsMax) {
+    return link::Link::TooManyRails();
   }
   return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, anew);
 }
 
-absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
+absl::Status Links::Finish(const Join& join, std::unique_ptr<rail::Rail> rail,
                            const wire::Introduction& theirs, std::uint64_t now_ns) {
   Abandon(join);
   Peer& peer = *PeerOf(join.peer);
-  const NodeIdentity identity{.id = join.peer,
-                              .name = MakePrintable(TextOf(theirs.node_name)),
-                              .software_version = MakePrintable(TextOf(theirs.software_version)),
-                              .incarnation = theirs.incarnation};
+  const link::NodeIdentity identity{
+      .id = join.peer,
+      .name = MakePrintable(rail::TextOf(theirs.node_name)),
+      .software_version = MakePrintable(rail::TextOf(theirs.software_version)),
+      .incarnation = theirs.incarnation};
   const absl::Status added =
       peer.link->AddRail(std::move(rail), join.path, identity, theirs, join.told, now_ns);
   if (added.ok()) {
@@ -382,11 +386,11 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
   return added;
 }
 
-void Links::RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
+void Links::RemoveRail(const NodeId& peer, const rail::RailPath& path, const std::string& why,
                        LinkReason reason, std::uint64_t now_ns) {
-  Link* const link = FindLink(peer);
+  link::Link* const link = FindLink(peer);
   if (link == nullptr) return;
-  link->RemoveRail(path, {why, DownCause::kCut, reason}, now_ns);
+  link->RemoveRail(path, {why, rail::DownCause::kCut, reason}, now_ns);
   ObserveNeighbours(now_ns);
 }
 
@@ -398,9 +402,9 @@ void Links::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) 
 }
 
 void Links::OnGone(const NodeId& node, const std::string& why, LinkReason reason) {
-  Link* const link = FindLink(node);
+  link::Link* const link = FindLink(node);
   if (link != nullptr && link->lost_by_reset()) {
-    link->Lose(WithReason(absl::UnavailableError(why), reason));
+    link->Lose(rail::WithReason(absl::UnavailableError(why), reason));
   }
 }
 
@@ -448,11 +452,11 @@ std::size_t Links::nodes() const {
       std::ranges::count_if(in_order_, [this](const Peer* peer) { return HasPlace(*peer); }));
 }
 
-NodeClaim Links::ClaimOf(const Peer& peer) const {
+link::NodeClaim Links::ClaimOf(const Peer& peer) const {
   return std::max(peer.dialed_as, listener_.ClaimOf(peer.link->peer().id));
 }
 
-PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
+PlaceAnswer Links::FindPlaceFor(const NodeId& node, const rail::RailPath& path, const Origin& from,
                                 std::vector<Peer*>& holders) const {
   std::vector<PlaceHolder> places;
   for (Peer* const peer : in_order_) {
@@ -460,25 +464,27 @@ PlaceAnswer Links::FindPlaceFor(const NodeId& node, const RailPath& path, const 
     holders.push_back(peer);
     // Who is about to join ends that first, or fails soon.
     const bool joins = IsJoining(peer->link->peer().id);
-    places.push_back({joins ? NodeClaim::kInJob : ClaimOf(*peer), peer->address, peer->interface});
+    places.push_back(
+        {joins ? link::NodeClaim::kInJob : ClaimOf(*peer), peer->address, peer->interface});
   }
   const Peer* const known = PeerOf(node);
-  const NodeClaim own = known != nullptr ? ClaimOf(*known) : listener_.ClaimOf(node);
-  const NodeClaim claim = std::max(from.claim, own);
+  const link::NodeClaim own = known != nullptr ? ClaimOf(*known) : listener_.ClaimOf(node);
+  const link::NodeClaim claim = std::max(from.claim, own);
   return FindPlace({claim, from.address, path.local}, places, options_.nodes_max);
 }
 
 // Of a node that has one, and has not lost that over this path.
-bool Links::HasTooManyConnections(const Peer& peer, const RailPath& path,
+bool Links::HasTooManyConnections(const Peer& peer, const rail::RailPath& path,
                                   const Origin& from) const {
   if (peer.link->direct_rails() == 0 || peer.link->HasRailOver(path)) return false;
-  if (std::max(ClaimOf(peer), from.claim) > NodeClaim::kFound) return false;
+  if (std::max(ClaimOf(peer), from.claim) > link::NodeClaim::kFound) return false;
   std::size_t all = 0;
   std::size_t of_address = 0;
   for (const Peer* const one : in_order_) {
     std::size_t connections = 0;  // Those of RDMA lie beside one of these.
-    one->link->ForEachConnection(
-        [&](const RailPath& at, const Rail&) { connections += at.is_beside() ? 0 : 1; });
+    one->link->ForEachConnection([&](const rail::RailPath& at, const rail::Rail&) {
+      connections += at.is_beside() ? 0 : 1;
+    });
     all += connections;
     if (one->address == from.address) of_address += connections;
   }
@@ -487,8 +493,8 @@ bool Links::HasTooManyConnections(const Peer& peer, const RailPath& path,
 }
 
 // Only where no link is in use further up the stack: another may be lost by it, and forgotten.
-absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
-                                       const Origin& from) {
+absl::StatusOr<link::Link*> Links::TakePlace(const NodeId& node, const rail::RailPath& path,
+                                             const Origin& from) {
   Peer* peer = PeerOf(node);
   if (peer == nullptr || !HasPlace(*peer)) {
     std::vector<Peer*> holders;
@@ -510,9 +516,10 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
       peer = &MakePeer(node);
     }
   } else if (HasTooManyConnections(*peer, path, from)) {
-    return WithReason(absl::ResourceExhaustedError(TooManyText(
-                          wire::VerdictCode::kTooManyConnections, options_.nodes_max, "here")),
-                      LinkReason::kTooMany);
+    return rail::WithReason(
+        absl::ResourceExhaustedError(
+            TooManyText(wire::VerdictCode::kTooManyConnections, options_.nodes_max, "here")),
+        LinkReason::kTooMany);
   }
   peer->dialed_as = std::max(peer->dialed_as, from.claim);
   // Further ones change nothing: else a node could move away from its address, and make room there.
@@ -523,12 +530,12 @@ absl::StatusOr<Link*> Links::TakePlace(const NodeId& node, const RailPath& path,
   return peer->link.get();
 }
 
-void Links::SetDialedAs(const NodeId& node, NodeClaim claim) {
+void Links::SetDialedAs(const NodeId& node, link::NodeClaim claim) {
   if (Peer* const peer = PeerOf(node); peer != nullptr) peer->dialed_as = claim;
 }
 
 void Links::Prepare(const NodeId& node) {
-  if (Link* const link = FindLink(node); link != nullptr) link->Prepare();
+  if (link::Link* const link = FindLink(node); link != nullptr) link->Prepare();
 }
 
 // Of those that are only remembered: first one to which no way leads, and that nobody here has wanted.
@@ -553,11 +560,11 @@ absl::Status Links::TooManyNodes(PlaceAnswer::Kind kind) const {
   const char* const yields =
       kind == PlaceAnswer::Kind::kYields ? "it yields its place to another node: " : "";
   absl::Status status =
-      WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                     yields, TooManyText(of_address ? wire::VerdictCode::kTooManyOfAddress
-                                                    : wire::VerdictCode::kTooManyNodes,
-                                         options_.nodes_max, "here"))),
-                 LinkReason::kTooMany);
+      rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                           yields, TooManyText(of_address ? wire::VerdictCode::kTooManyOfAddress
+                                                          : wire::VerdictCode::kTooManyNodes,
+                                               options_.nodes_max, "here"))),
+                       LinkReason::kTooMany);
   status.SetPayload(kNoPlacePayload, absl::Cord());
   return status;
 }

@@ -61,7 +61,7 @@ class Links final : private RouterPort {
   static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
 
   // `options` and the others outlive it.
-  Links(const FabricOptions& options, FabricListener& listener, LinksPort& port)
+  Links(const link::FabricOptions& options, link::FabricListener& listener, LinksPort& port)
       : options_(options), listener_(listener), port_(port), router_(options, *this) {}
   // Circuits end while there still is what carries their last word.
   ~Links() { StopRails(); }
@@ -70,7 +70,7 @@ class Links final : private RouterPort {
 
   // True while the node is up or in grace.
   bool IsReachable(const NodeId& node) const {
-    const Link* const link = FindLink(node);
+    const link::Link* const link = FindLink(node);
     return link != nullptr && link->reachable();
   }
   // Of the daemon that this node was linked with last; 0: none.
@@ -86,7 +86,7 @@ class Links final : private RouterPort {
                     std::uint64_t cookie);
   // Must come before the grant that lets the node send. The receive is forgotten by itself once all of
   // its bytes have been placed.
-  absl::Status PostReceive(const NodeId& node, const PostedReceive& receive);
+  absl::Status PostReceive(const NodeId& node, const rail::PostedReceive& receive);
   // Forgets all receives of the operation; OnWithdrawn follows, always later. Frames that still arrive
   // for it are read and dropped.
   void Withdraw(const NodeId& node, const OperationKey& key);
@@ -104,7 +104,7 @@ class Links final : private RouterPort {
   // In the order in which they were made.
   template <typename Visitor>
   void ForEach(Visitor visitor) const {
-    for (const Peer* const peer : in_order_) visitor(static_cast<const Link&>(*peer->link));
+    for (const Peer* const peer : in_order_) visitor(static_cast<const link::Link&>(*peer->link));
   }
 
   // Heartbeats, grace periods, probes, routes: all that is due.
@@ -119,8 +119,8 @@ class Links final : private RouterPort {
   struct Join {
     std::uint64_t number = 0;
     NodeId peer;
-    RailPath path;
-    Link::Standing told;
+    rail::RailPath path;
+    link::Link::Standing told;
     wire::Introduction own{};  // Lacks only its mac.
   };
   // Which rail there is over the path, 0: none; and how many have come so far.
@@ -128,45 +128,47 @@ class Links final : private RouterPort {
     std::uint64_t rail = 0;
     std::uint64_t rails_added = 0;
   };
-  bool HasRailOver(const NodeId& peer, const RailPath& path) const {
-    const Link* const link = FindLink(peer);
+  bool HasRailOver(const NodeId& peer, const rail::RailPath& path) const {
+    const link::Link* const link = FindLink(peer);
     return link != nullptr && link->HasRailOver(path);
   }
   // As Link: a rail that was agreed on over the channel.
-  absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail, const RailPath& path,
-                             std::uint64_t now_ns);
+  absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<rail::Rail> rail,
+                             const rail::RailPath& path, std::uint64_t now_ns);
   // Once the peer is proved: kAccepted, kSelf, kAlreadyLinked, kTooMany..
-  wire::VerdictCode Judge(const NodeId& peer, const RailPath& path, const Origin& from = {}) const;
-  RailMark MarkOf(const NodeId& peer, const RailPath& path) const;
+  wire::VerdictCode Judge(const NodeId& peer, const rail::RailPath& path,
+                          const Origin& from = {}) const;
+  RailMark MarkOf(const NodeId& peer, const rail::RailPath& path) const;
   // ABORTED: there is a rail, or another join that excludes this one; try later.
   // RESOURCE_EXHAUSTED: too many nodes (IsNoPlace), or connections. Another node may lose its place for this
   // one.
-  absl::StatusOr<Join> BeginAsDialer(const NodeId& peer, const RailPath& path,
+  absl::StatusOr<Join> BeginAsDialer(const NodeId& peer, const rail::RailPath& path,
                                      const Origin& to = {});
   // `mark`: from before the verdict. Takes a dead rail away.
-  absl::StatusOr<Join> BeginAsAcceptor(const NodeId& peer, const RailPath& path,
+  absl::StatusOr<Join> BeginAsAcceptor(const NodeId& peer, const rail::RailPath& path,
                                        const wire::Introduction& theirs, RailMark mark,
                                        std::uint64_t now_ns, const Origin& from = {});
   // Of each join either Finish or Abandon is called, once. `rail`: not yet started.
-  absl::Status Finish(const Join& join, std::unique_ptr<Rail> rail,
+  absl::Status Finish(const Join& join, std::unique_ptr<rail::Rail> rail,
                       const wire::Introduction& theirs, std::uint64_t now_ns);
   void Abandon(const Join& join);
 
   // By which claim it is dialed now; also where it is linked by a connection that it has dialed itself.
-  void SetDialedAs(const NodeId& node, NodeClaim claim);
+  void SetDialedAs(const NodeId& node, link::NodeClaim claim);
 
   // Those to neighbours, and side rails beside them: visitor(peer, path, rail); it may not call back.
   template <typename Visitor>
   void ForEachConnection(Visitor visitor) const {
     for (const Peer* const peer : in_order_) {
-      peer->link->ForEachConnection(
-          [&](const RailPath& path, Rail& rail) { visitor(peer->link->peer().id, path, rail); });
+      peer->link->ForEachConnection([&](const rail::RailPath& path, rail::Rail& rail) {
+        visitor(peer->link->peer().id, path, rail);
+      });
     }
   }
   // Reports what people want to know of sockets.
-  void Tell(const FabricNotice& notice) { listener_.OnNotice(notice); }
+  void Tell(const link::FabricNotice& notice) { listener_.OnNotice(notice); }
   // Gives it up, if there is one; the other side does not learn of it.
-  void RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
+  void RemoveRail(const NodeId& peer, const rail::RailPath& path, const std::string& why,
                   LinkReason reason, std::uint64_t now_ns);
   // A local interface has lost its carrier or is gone: rails over it go at once.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
@@ -207,11 +209,11 @@ class Links final : private RouterPort {
     friend bool operator==(const Sessions&, const Sessions&) = default;
   };
   struct Peer {
-    std::unique_ptr<Link> link;
+    std::unique_ptr<link::Link> link;
     // Numbers of the direct rails that were added, by path; those that have gone are
     // forgotten when the next is added.
-    std::vector<std::pair<RailPath, std::uint64_t>> rails;
-    NodeClaim dialed_as = NodeClaim::kComes;
+    std::vector<std::pair<rail::RailPath, std::uint64_t>> rails;
+    link::NodeClaim dialed_as = link::NodeClaim::kComes;
     // A direct rail has come, and since then it was neither lost nor reached through others.
     bool near = false;
     std::string address;  // Of the first direct rail, as `interface`.
@@ -224,18 +226,18 @@ class Links final : private RouterPort {
   struct UnderWay {
     std::uint64_t number = 0;
     NodeId peer;
-    RailPath path;
+    rail::RailPath path;
     bool as_dialer = false;
     bool anew = false;
   };
 
   Peer* PeerOf(const NodeId& node) const;
-  bool Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const;
-  bool PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const {
+  bool Excluded(const NodeId& peer, const rail::RailPath& path, bool anew, bool as_dialer) const;
+  bool PrefersOwnDial(const NodeId& peer, const rail::RailPath& path, bool anew) const {
     return options_.self.id < peer && Excluded(peer, path, anew, /*as_dialer=*/true);
   }
-  Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
-             bool anew);
+  Join Begin(const link::Link& link, const rail::RailPath& path, const link::Link::Standing& told,
+             bool as_dialer, bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
   void LookForPause(std::uint64_t now_ns);
   void PlanTick(std::uint64_t now_ns);
@@ -253,29 +255,31 @@ class Links final : private RouterPort {
     return !HasPlace(peer) &&
            (peer.link->reachable() || router_.IsOpeningWayTo(peer.link->peer().id));
   }
-  NodeClaim ClaimOf(const Peer& peer) const;
-  PlaceAnswer FindPlaceFor(const NodeId& node, const RailPath& path, const Origin& from,
+  link::NodeClaim ClaimOf(const Peer& peer) const;
+  PlaceAnswer FindPlaceFor(const NodeId& node, const rail::RailPath& path, const Origin& from,
                            std::vector<Peer*>& holders) const;
-  bool HasTooManyConnections(const Peer& peer, const RailPath& path, const Origin& from) const;
-  absl::StatusOr<Link*> TakePlace(const NodeId& node, const RailPath& path, const Origin& from);
+  bool HasTooManyConnections(const Peer& peer, const rail::RailPath& path,
+                             const Origin& from) const;
+  absl::StatusOr<link::Link*> TakePlace(const NodeId& node, const rail::RailPath& path,
+                                        const Origin& from);
   bool ForgetOldest();
   Peer& MakePeer(const NodeId& node);
   absl::Status TooManyNodes(PlaceAnswer::Kind kind) const;
   // RouterPort
-  Link* LinkTo(const NodeId& node) override;
-  Link* FindLink(const NodeId& node) const override {
+  link::Link* LinkTo(const NodeId& node) override;
+  link::Link* FindLink(const NodeId& node) const override {
     const Peer* const peer = PeerOf(node);
     return peer == nullptr ? nullptr : peer->link.get();
   }
   bool IsJoining(const NodeId& node) const override;
-  wire::Introduction OwnIntroduction(const Link::Standing& standing) const override;
+  wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const override;
   void OnDeadlineChanged() override { port_.OnDeadlineChanged(); }
 
-  const FabricOptions& options_;
-  FabricListener& listener_;
+  const link::FabricOptions& options_;
+  link::FabricListener& listener_;
   LinksPort& port_;
-  Router router_;      // The links' rails may be its circuits, so it goes after them.
-  EarlyBudget early_;  // Of the links below, which give it back at their end.
+  Router router_;            // The links' rails may be its circuits, so it goes after them.
+  link::EarlyBudget early_;  // Of the links below, which give it back at their end.
   absl::flat_hash_map<NodeId, std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> in_order_;  // Of their making: what is done to all is done in it.
   std::vector<UnderWay> joins_;

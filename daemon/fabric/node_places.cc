@@ -8,7 +8,7 @@
 namespace mlxcomm::fabric {
 namespace {
 
-std::size_t OnInterface(std::span<const PlaceHolder> holders, NodeClaim claim,
+std::size_t OnInterface(std::span<const PlaceHolder> holders, link::NodeClaim claim,
                         const std::string& interface) {
   return static_cast<std::size_t>(std::ranges::count_if(holders, [&](const PlaceHolder& one) {
     return one.claim == claim && one.interface == interface;
@@ -16,7 +16,7 @@ std::size_t OnInterface(std::span<const PlaceHolder> holders, NodeClaim claim,
 }
 
 // The newest one of that claim on the interface that has most of them.
-std::size_t NewestOfFullest(std::span<const PlaceHolder> holders, NodeClaim claim) {
+std::size_t NewestOfFullest(std::span<const PlaceHolder> holders, link::NodeClaim claim) {
   std::size_t who = 0;
   std::size_t most = 0;
   for (std::size_t i = 0; i < holders.size(); ++i) {
@@ -29,7 +29,7 @@ std::size_t NewestOfFullest(std::span<const PlaceHolder> holders, NodeClaim clai
   return who;
 }
 
-std::size_t OfAddress(std::span<const PlaceHolder> holders, NodeClaim up_to,
+std::size_t OfAddress(std::span<const PlaceHolder> holders, link::NodeClaim up_to,
                       const std::string& address) {
   return static_cast<std::size_t>(std::ranges::count_if(holders, [&](const PlaceHolder& one) {
     return one.claim <= up_to && one.address == address;
@@ -38,12 +38,12 @@ std::size_t OfAddress(std::span<const PlaceHolder> holders, NodeClaim up_to,
 
 // The newest one of that claim at the address that has most of them, if that is more than its part.
 std::optional<std::size_t> NewestOfCrowdedAddress(std::span<const PlaceHolder> holders,
-                                                  NodeClaim claim, std::size_t part) {
+                                                  link::NodeClaim claim, std::size_t part) {
   std::optional<std::size_t> who;
   std::size_t most = part + 1;
   for (std::size_t i = 0; i < holders.size(); ++i) {
     if (holders[i].claim != claim || holders[i].address.empty()) continue;
-    const std::size_t of_it = OfAddress(holders, NodeClaim::kFound, holders[i].address);
+    const std::size_t of_it = OfAddress(holders, link::NodeClaim::kFound, holders[i].address);
     if (of_it < most) continue;
     most = of_it;
     who = i;
@@ -77,12 +77,12 @@ PlaceAnswer FindPlace(const PlaceHolder& newcomer, std::span<const PlaceHolder> 
   using Kind = PlaceAnswer::Kind;
   if (holders.size() < nodes_max) return {Kind::kFree, 0};
   const std::size_t part = NodesOfAddressMax(nodes_max);
-  const bool wanted = newcomer.claim > NodeClaim::kFound;
+  const bool wanted = newcomer.claim > link::NodeClaim::kFound;
   if (!wanted && !newcomer.address.empty() &&
-      OfAddress(holders, NodeClaim::kFound, newcomer.address) >= part) {
+      OfAddress(holders, link::NodeClaim::kFound, newcomer.address) >= part) {
     return {Kind::kAddressFull, 0};
   }
-  const NodeClaim lowest = std::ranges::min_element(holders, {}, &PlaceHolder::claim)->claim;
+  const link::NodeClaim lowest = std::ranges::min_element(holders, {}, &PlaceHolder::claim)->claim;
   if (lowest < newcomer.claim) return {Kind::kYields, NewestOfFullest(holders, lowest)};
   if (lowest != newcomer.claim || wanted) return {Kind::kFull, 0};
   const auto crowded = NewestOfCrowdedAddress(holders, lowest, part);

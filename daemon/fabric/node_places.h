@@ -25,12 +25,12 @@ namespace mlxcomm::fabric {
 
 // Where a connection comes from, or leads to.
 struct ConnectionOrigin {
-  std::string address;                  // Of the other side, without the port.
-  NodeClaim claim = NodeClaim::kComes;  // By the address that was dialed.
+  std::string address;                              // Of the other side, without the port.
+  link::NodeClaim claim = link::NodeClaim::kComes;  // By the address that was dialed.
 };
 
 struct PlaceHolder {
-  NodeClaim claim = NodeClaim::kComes;
+  link::NodeClaim claim = link::NodeClaim::kComes;
   std::string address;    // Without the port.
   std::string interface;  // Of this machine.
 };

@@ -42,7 +42,7 @@ class SideRails {
   // A connection has become a rail.
   struct Connection {
     NodeId peer;
-    RailPath path;
+    rail::RailPath path;
     std::array<std::uint8_t, 16> local{};  // Its address here: IPv6, or IPv4 mapped into it.
     bool encrypted = false;
     ClusterKeyId key{};  // That both sides have proved to hold.
@@ -56,7 +56,7 @@ class SideRails {
   virtual void OnInterfaceUp(std::uint64_t now_ns) = 0;
 
   // As TcpFabric's.
-  virtual void AddMemory(const ClientMemory& memory) = 0;
+  virtual void AddMemory(const rail::ClientMemory& memory) = 0;
   virtual void RemoveMemory(const std::byte* data) = 0;
 
   // Not inside a callback of Links. How much there was to do; called in every turn of the loop that
@@ -69,6 +69,6 @@ class SideRails {
 
 // Makes those of a fabric; all arguments outlive them. `bell` wakes the loop, from any thread.
 using SideRailsMaker = std::function<std::vector<std::unique_ptr<SideRails>>(
-    const FabricOptions& options, Links& links, platform::Wakeup& bell)>;
+    const link::FabricOptions& options, Links& links, platform::Wakeup& bell)>;
 
 }  // namespace mlxcomm::fabric

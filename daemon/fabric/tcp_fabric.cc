@@ -21,6 +21,7 @@
 #include "daemon/rail/status_reason.h"
 #include "daemon/rail/tcp/tcp_rail.h"
 #include "daemon/rail/tcp/tcp_socket.h"
+#include "daemon/rail/text_field.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
@@ -82,7 +83,8 @@ constexpr char kTooManyUnintroduced[] =
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TcpFabric>> TcpFabric::Create(asio::io_context& io,
-                                                             FabricOptions options, Links& links,
+                                                             link::FabricOptions options,
+                                                             Links& links,
                                                              const SideRailsMaker& side_rails) {
   const bool has_peers = !options.listen.empty() || !options.connect.empty();
   if (has_peers && !options.keys.has_value()) {
@@ -94,7 +96,7 @@ absl::StatusOr<std::unique_ptr<TcpFabric>> TcpFabric::Create(asio::io_context& i
   return fabric;
 }
 
-TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, Links& links,
+TcpFabric::TcpFabric(asio::io_context& io, link::FabricOptions options, Links& links,
                      const SideRailsMaker& side_rails)
     : io_(io),
       options_(std::move(options)),
@@ -150,7 +152,7 @@ absl::Status TcpFabric::Listen(const std::string& address) {
   const Tcp::endpoint endpoint(ip, static_cast<std::uint16_t>(std::stoul(split->port)));
   if (!error) acceptor->open(endpoint.protocol(), error);
   if (!error) acceptor->set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) LeavePacing(acceptor->native_handle());
+  if (!error) rail::LeavePacing(acceptor->native_handle());
   if (!error) acceptor->bind(endpoint, error);
   if (!error) acceptor->listen(64, error);
   if (error) {
@@ -247,7 +249,7 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
                    stranger.gave_way ? kTooManyStrangers : std::string(proved.status().message()));
     co_return;
   }
-  const Links::Origin origin{remote.address().to_string(), NodeClaim::kComes};
+  const Links::Origin origin{remote.address().to_string(), link::NodeClaim::kComes};
   const wire::VerdictCode verdict = links_.Judge(proved->peer, proved->path, origin);
   const Links::RailMark mark = links_.MarkOf(proved->peer, proved->path);
   absl::Status status = co_await SendVerdict(socket, options_, *proved, verdict);
@@ -280,8 +282,9 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   const bool told_none = too_many && verdict != wire::VerdictCode::kTooManyConnections;
   if (told_none) links_.CountRefused();
   if (told_none || Links::IsNoPlace(status)) {
-    TellOfRefused(FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
-  } else if (!status.ok() && ReasonOf(status) != LinkReason::kSameId) {  // The link has said it.
+    TellOfRefused(link::FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
+  } else if (!status.ok() &&
+             rail::ReasonOf(status) != LinkReason::kSameId) {  // The link has said it.
     spdlog::info("connection from {} failed: {}", from, std::string(status.message()));
   }
 }
@@ -292,7 +295,7 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, Str
                                                         const Links::Origin& from) {
   const absl::StatusOr<Links::Join> join = links_.BeginAsAcceptor(
       proved.peer, proved.path, theirs, mark, platform::MonotonicNow(), from);
-  if (ReasonOf(join.status()) == LinkReason::kSameId)
+  if (rail::ReasonOf(join.status()) == LinkReason::kSameId)
     (void)co_await SendIntroduction(socket, *stream, proved, wire::Introduction{});
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
@@ -313,7 +316,7 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Strea
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   absl::StatusOr<wire::Introduction> theirs =
-      WithReason(absl::UnavailableError(sent.message()), ReasonOf(sent));
+      rail::WithReason(absl::UnavailableError(sent.message()), rail::ReasonOf(sent));
   if (sent.ok()) theirs = co_await ReceiveIntroduction(socket, *stream, proved);
   if (stopped_) co_return absl::AbortedError("stopping");
   if (theirs.ok()) co_return AddRail(socket, std::move(stream), proved, *join, *theirs);
@@ -345,11 +348,11 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   }
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
-  const std::string name =
-      absl::StrCat("to ", MakePrintable(TextOf(theirs.node_name)), " tcp ", local, " - ", remote);
-  absl::StatusOr<std::unique_ptr<TcpRail>> rail =
-      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote),
-                      options_.scheduling, bell_, watches_.Take(), std::move(stream));
+  const std::string name = absl::StrCat("to ", MakePrintable(rail::TextOf(theirs.node_name)),
+                                        " tcp ", local, " - ", remote);
+  absl::StatusOr<std::unique_ptr<rail::TcpRail>> rail =
+      rail::TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote),
+                            options_.scheduling, bell_, watches_.Take(), std::move(stream));
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();
@@ -377,7 +380,7 @@ void TcpFabric::OnRailSetup(const NodeId& node, std::span<const std::byte> paylo
   for (const auto& side : side_rails_) side->OnRailSetup(node, payload);
 }
 
-void TcpFabric::AddMemory(const ClientMemory& memory) {
+void TcpFabric::AddMemory(const rail::ClientMemory& memory) {
   for (const auto& side : side_rails_) side->AddMemory(memory);
 }
 
@@ -387,7 +390,7 @@ void TcpFabric::RemoveMemory(const std::byte* data) {
 
 // With a little randomness, so that two nodes do not go on dialing each other at once.
 asio::awaitable<void> TcpFabric::BackOff(Dialer& dialer) {
-  const std::uint64_t delay_ns = dialer.delay_ns + RandomNumber() % (dialer.delay_ns / 4 + 1);
+  const std::uint64_t delay_ns = dialer.delay_ns + rail::RandomNumber() % (dialer.delay_ns / 4 + 1);
   dialer.delay_ns = std::min(2 * dialer.delay_ns, options_.reconnect_delay_max_ns);
   dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns));
   dialer.waits = Dialer::Waits::kInBackOff;
@@ -421,11 +424,11 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     const absl::Status status = co_await Dial(dialer);
     if (stopped_) co_return;
     if (status.ok() || dialer.removed || IsLinked(dialer)) continue;
-    dialer.reason = ReasonOf(status, LinkReason::kConnectFailed);
+    dialer.reason = rail::ReasonOf(status, LinkReason::kConnectFailed);
     if (dialer.detail != status.message()) {
       dialer.detail = std::string(status.message());
       spdlog::info("{}: {}", dialer.address, dialer.detail);
-      links_.Tell({FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
+      links_.Tell({link::FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
     }
     // A refusal after a reset: nobody is there any more.
     if (dialer.known && absl::IsNotFound(status)) {
@@ -452,14 +455,14 @@ asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric
   const auto resolved = co_await (resolver.async_resolve(to.host, to.port, kTuple) ||
                                   dialer.pause.async_wait(kTuple));
   if (resolved.index() == 1) {
-    co_return WithReason(absl::UnavailableError("its name is not resolved in time"),
-                         LinkReason::kUnknownHost);
+    co_return rail::WithReason(absl::UnavailableError("its name is not resolved in time"),
+                               LinkReason::kUnknownHost);
   }
   const auto& [resolve_error, endpoints] = std::get<0>(resolved);
   if (resolve_error) {
-    co_return WithReason(absl::UnavailableError(
-                             absl::StrCat("no such host or interface: ", resolve_error.message())),
-                         LinkReason::kUnknownHost);
+    co_return rail::WithReason(absl::UnavailableError(absl::StrCat("no such host or interface: ",
+                                                                   resolve_error.message())),
+                               LinkReason::kUnknownHost);
   }
   co_return std::vector<Tcp::endpoint>(endpoints.begin(), endpoints.end());
 }
@@ -475,28 +478,28 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
     socket.close(ignored);
     socket.open(endpoint->protocol(), error);
     if (error) continue;
-    LeavePacing(socket.native_handle());
+    rail::LeavePacing(socket.native_handle());
     socket.set_option(Tcp::no_delay(true), ignored);
     const auto first =
         co_await (socket.async_connect(*endpoint, kTuple) || deadline.async_wait(kTuple));
     if (first.index() == 1) {
-      co_return WithReason(absl::UnavailableError("no answer to connect in time"),
-                           LinkReason::kNoAnswer);
+      co_return rail::WithReason(absl::UnavailableError("no answer to connect in time"),
+                                 LinkReason::kNoAnswer);
     }
     error = std::get<0>(std::get<0>(first));
   }
   if (!error) co_return absl::OkStatus();
   const std::string text = absl::StrCat("cannot connect: ", error.message());
   if (error == asio::error::connection_refused) {
-    co_return WithReason(absl::NotFoundError(text), LinkReason::kConnectionRefused);
+    co_return rail::WithReason(absl::NotFoundError(text), LinkReason::kConnectionRefused);
   }
-  co_return WithReason(absl::UnavailableError(text), ReasonOfError(error));
+  co_return rail::WithReason(absl::UnavailableError(text), ReasonOfError(error));
 }
 
 // By the addresses at which it is the last that has answered: who has answered there before has no claim by
 // them any more.
 void TcpFabric::TellWhoAnswers(const NodeId& node) {
-  NodeClaim claim = NodeClaim::kComes;
+  link::NodeClaim claim = link::NodeClaim::kComes;
   for (const auto& dialer : dialers_) {
     if (dialer->known && !dialer->removed && dialer->peer == node) {
       claim = std::max(claim, ClaimOf(*dialer));
@@ -518,7 +521,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   if (!verdict.ok()) co_return verdict.status();
   if (stopped_) co_return absl::AbortedError("stopping");
   if (proved->peer == options_.self.id) {
-    co_return WithReason(
+    co_return rail::WithReason(
         absl::UnavailableError("this is this node itself, or one with the same node id"),
         LinkReason::kOwnNode);
   }
@@ -537,19 +540,21 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   switch (*verdict) {
     case wire::VerdictCode::kAccepted: break;
     case wire::VerdictCode::kStopping:
-      co_return WithReason(absl::UnavailableError("it is stopping"), LinkReason::kPeerStopping);
+      co_return rail::WithReason(absl::UnavailableError("it is stopping"),
+                                 LinkReason::kPeerStopping);
     case wire::VerdictCode::kAlreadyLinked:
-      co_return WithReason(absl::AbortedError("linked already"), LinkReason::kAnotherConnection);
+      co_return rail::WithReason(absl::AbortedError("linked already"),
+                                 LinkReason::kAnotherConnection);
     case wire::VerdictCode::kTooManyNodes:
     case wire::VerdictCode::kTooManyOfAddress:
     case wire::VerdictCode::kTooManyConnections:
-      co_return WithReason(
+      co_return rail::WithReason(
           absl::UnavailableError(absl::StrCat("it refuses this node: ",
                                               TooManyText(*verdict, proved->limit, "there"))),
           LinkReason::kTooMany);
     default:
-      co_return WithReason(absl::UnavailableError("it refuses the connection"),
-                           LinkReason::kRefused);
+      co_return rail::WithReason(absl::UnavailableError("it refuses the connection"),
+                                 LinkReason::kRefused);
   }
   asio::error_code ignored;
   const Links::Origin to{socket.remote_endpoint(ignored).address().to_string(), ClaimOf(dialer)};
@@ -560,10 +565,10 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
       links_.CountRefused();
     }
     dialer.delay_ns = options_.reconnect_delay_max_ns;
-    co_return WithReason(absl::ResourceExhaustedError(
-                             absl::StrCat("node ", proved->peer.ToString(), " answers, but ",
-                                          TooManyText(own, options_.nodes_max, "here"))),
-                         LinkReason::kTooMany);
+    co_return rail::WithReason(absl::ResourceExhaustedError(
+                                   absl::StrCat("node ", proved->peer.ToString(), " answers, but ",
+                                                TooManyText(own, options_.nodes_max, "here"))),
+                               LinkReason::kTooMany);
   }
   absl::StatusOr<Stream> stream = co_await Secure(socket, *proved);
   if (!stream.ok()) co_return stream.status();

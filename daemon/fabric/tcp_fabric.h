@@ -39,16 +39,17 @@ class TcpFabric final {
   // use what is here. `side_rails`, called once, makes the other transports' rails; empty: there
   // are none. Errors: a listen address that cannot be parsed or bound, peers without a key.
   static absl::StatusOr<std::unique_ptr<TcpFabric>> Create(asio::io_context& io,
-                                                           FabricOptions options, Links& links,
+                                                           link::FabricOptions options,
+                                                           Links& links,
                                                            const SideRailsMaker& side_rails = {});
-  TcpFabric(asio::io_context& io, FabricOptions options, Links& links,
+  TcpFabric(asio::io_context& io, link::FabricOptions options, Links& links,
             const SideRailsMaker& side_rails = {});
   // The io_context may not run after it, because coroutines of the fabric wait there.
   ~TcpFabric();
 
   // Much may be sent from this memory, as long as it is not removed: rails may then send from
   // it without a copy. A rail that still reads it after that keeps its owner. By its address.
-  void AddMemory(const ClientMemory& memory);
+  void AddMemory(const rail::ClientMemory& memory);
   void RemoveMemory(const std::byte* data);
 
   // Rail events since the last call are handed to the links' listener. Returns how
@@ -97,7 +98,7 @@ class TcpFabric final {
     std::string address;
     asio::steady_timer pause;
     NodeId peer;  // Once known, as the path.
-    RailPath path;
+    rail::RailPath path;
     bool known = false;
     enum class Waits : std::uint8_t { kNot, kForRailToGo, kForAnswer, kInBackOff };
     Waits waits = Waits::kNot;
@@ -116,7 +117,7 @@ class TcpFabric final {
   // A rail that is to be proved again.
   struct Outdated {
     NodeId peer;
-    RailPath path;
+    rail::RailPath path;
     std::uint64_t since_ns = 0;
   };
 
@@ -133,15 +134,15 @@ class TcpFabric final {
   asio::awaitable<void> Accept(Tcp::socket socket);
   void MakePlaceForStranger();
   asio::awaitable<void> DialLoop(Dialer& dialer);
-  static NodeClaim ClaimOf(const Dialer& dialer) {
-    return dialer.added ? NodeClaim::kFound : NodeClaim::kNamed;
+  static link::NodeClaim ClaimOf(const Dialer& dialer) {
+    return dialer.added ? link::NodeClaim::kFound : link::NodeClaim::kNamed;
   }
   void TellWhoAnswers(const NodeId& node);
   asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
   asio::awaitable<absl::StatusOr<std::vector<Tcp::endpoint>>> Resolve(Dialer& dialer);
   asio::awaitable<absl::Status> Connect(Tcp::socket& socket, Dialer& dialer);
-  using Stream = std::unique_ptr<ByteStream>;
+  using Stream = std::unique_ptr<rail::ByteStream>;
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, Stream stream,
                                              const Proved& proved, const Links::Origin& to);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, Stream stream,
@@ -160,7 +161,7 @@ class TcpFabric final {
   // tcp_fabric_keys.cc
   void TakeKeys();
   bool IsTaken(const ClusterKeyId& key) const;
-  bool IsOutdated(const NodeId& peer, const RailPath& path) const;
+  bool IsOutdated(const NodeId& peer, const rail::RailPath& path) const;
   void LookAtProofs(std::uint64_t now_ns);
   asio::awaitable<void> TickLoop();
   void WatchBell();
@@ -169,14 +170,15 @@ class TcpFabric final {
   std::uint64_t NextDeadline() const;
   void SendTheRest();
   void RefuseStranger(const std::string& from, const std::string& why);
-  void TellOfRefused(FabricNotice::Kind kind, const std::string& from, const std::string& why);
+  void TellOfRefused(link::FabricNotice::Kind kind, const std::string& from,
+                     const std::string& why);
   absl::Status Start();
 
   asio::io_context& io_;
-  FabricOptions options_;
+  link::FabricOptions options_;
   platform::Wakeup bell_;
   asio::posix::stream_descriptor bell_watch_;
-  SocketWatches watches_;  // Rails have some.
+  rail::SocketWatches watches_;  // Rails have some.
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;
   asio::steady_timer interfaces_pause_;

@@ -39,7 +39,7 @@ bool TcpFabric::IsTaken(const ClusterKeyId& key) const {
   return std::ranges::find(taken_, key) != taken_.end();
 }
 
-bool TcpFabric::IsOutdated(const NodeId& peer, const RailPath& path) const {
+bool TcpFabric::IsOutdated(const NodeId& peer, const rail::RailPath& path) const {
   return std::ranges::any_of(
       outdated_, [&](const Outdated& one) { return one.peer == peer && one.path == path; });
 }
@@ -51,7 +51,7 @@ void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
   if (stopped_) return;
   std::vector<Outdated> found;
   std::vector<Outdated> too_old;
-  links_.ForEachConnection([&](const NodeId& peer, const RailPath& path, Rail& rail) {
+  links_.ForEachConnection([&](const NodeId& peer, const rail::RailPath& path, rail::Rail& rail) {
     const bool is_taken = IsTaken(rail.proved_with());
     if (is_taken && !rail.is_asked_for_new_proof()) return;
     Outdated& one = found.emplace_back(Outdated{peer, path, now_ns});
@@ -75,10 +75,10 @@ void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
 void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) {
   ++strangers_refused_;
   stranger_refused_ns_ = platform::MonotonicNow();
-  TellOfRefused(FabricNotice::Kind::kStrangerRefused, from, why);
+  TellOfRefused(link::FabricNotice::Kind::kStrangerRefused, from, why);
 }
 
-void TcpFabric::TellOfRefused(FabricNotice::Kind kind, const std::string& from,
+void TcpFabric::TellOfRefused(link::FabricNotice::Kind kind, const std::string& from,
                               const std::string& why) {
   constexpr std::uint64_t kLoggedPerSecond = 5;
   const std::uint64_t second = platform::MonotonicNow() / 1'000'000'000;

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 ArrivalOrder::Arrival ArrivalOrder::OnArrived(std::uint64_t sequence) {
   if (sequence > received_ + wire::kWindow) return Arrival::kViolation;
@@ -130,4 +130,4 @@ void ArrivalOrder::Reset() {
   claims_.Reset();
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

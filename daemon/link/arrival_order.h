@@ -24,7 +24,7 @@
 #include "daemon/rail/arrival_claims.h"
 #include "proto/wire/frame.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 // How much all links together keep of what has come too early. One link may keep
 // wire::kEarlyBytesMax, for so much may an honest peer have under way while a frame before it is
@@ -64,7 +64,7 @@ class ArrivalOrder {
   };
 
   // `budget` may be null, for a link that is alone.
-  explicit ArrivalOrder(ArrivalClaims& claims, EarlyBudget* budget = nullptr)
+  explicit ArrivalOrder(rail::ArrivalClaims& claims, EarlyBudget* budget = nullptr)
       : claims_(claims), budget_(budget) {}
   ~ArrivalOrder() { Release(held_bytes_); }
   ArrivalOrder(const ArrivalOrder&) = delete;
@@ -109,7 +109,7 @@ class ArrivalOrder {
   void Release(std::uint64_t bytes);
   bool TakeSlot(Kept& kept, std::size_t bytes);
 
-  ArrivalClaims& claims_;
+  rail::ArrivalClaims& claims_;
   EarlyBudget* const budget_;
   std::uint64_t received_ = 0;
   std::uint64_t told_ = 0;                                   // Up to here all have gone up.
@@ -123,4 +123,4 @@ class ArrivalOrder {
   std::vector<std::int32_t> free_slots_;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

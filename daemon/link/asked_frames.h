@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 class AskedFrames {
  public:
@@ -75,4 +75,4 @@ class AskedFrames {
   bool again_ = false;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 namespace {
 
 // Of a rail that has not been measured, where no other has either: 10 GbE.
@@ -144,7 +144,7 @@ bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t&
   return false;
 }
 
-bool Channel::NextToHand(Frame& frame, std::size_t& rail, bool reliable_control) {
+bool Channel::NextToHand(rail::OutgoingFrame& frame, std::size_t& rail, bool reliable_control) {
   waits_until_ns_ = kNever;
   Outgoing* const next = NextOutgoing();
   if (next == nullptr) return false;
@@ -308,7 +308,7 @@ std::uint64_t Channel::deadline_ns() const {
 void Channel::Cancel(const OperationKey& key) {
   for (std::size_t i = 0; i < frames_.size(); ++i) {
     Outgoing& frame = frames_[i];
-    if (frame.header.type != wire::FrameType::kData || KeyOf(frame.header) != key) continue;
+    if (frame.header.type != wire::FrameType::kData || rail::KeyOf(frame.header) != key) continue;
     if (frame.readers > 0) {
       frame.cancelled = true;  // A rail may be reading it this moment.
     } else if (!frame.acknowledged) {
@@ -338,12 +338,12 @@ void Channel::Reset() {
 }
 
 void Channel::GiveBackMemory() {
-  frames_ = GrowingRing<Outgoing>();
-  lost_ = GrowingRing<std::uint64_t>();
+  frames_ = rail::GrowingRing<Outgoing>();
+  lost_ = rail::GrowingRing<std::uint64_t>();
   flights_ = {};
   open_ = {};
   released_ = std::vector<std::uint64_t>();
   for (Slots& slots : slots_) slots = Slots();
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

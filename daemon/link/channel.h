@@ -21,15 +21,12 @@
 #include "absl/status/status.h"
 #include "daemon/link/rail_flight.h"
 #include "daemon/link/rail_set.h"
+#include "daemon/rail/frames.h"
 #include "daemon/rail/growing_ring.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
 
-namespace mlxcomm::fabric {
-
-inline OperationKey KeyOf(const wire::FrameHeader& header) {
-  return {header.group, header.number, header.source_rank, header.destination_rank, header.tag};
-}
+namespace mlxcomm::link {
 
 class Channel {
  public:
@@ -40,10 +37,6 @@ class Channel {
   struct Limits {
     std::size_t frames_max = 65536;
     std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
-  };
-  struct Frame {
-    wire::FrameHeader header;  // All but `acknowledged`.
-    const std::byte* payload = nullptr;
   };
 
   Channel() : Channel(Limits()) {}
@@ -65,10 +58,10 @@ class Channel {
   // The next frame, and the rail that it goes to. False: there is none, the window is full,
   // or the rail on which it would arrive first is. `reliable_control`: control frames take
   // reliable rails only, if there are any; else both ends could wait for each other.
-  bool NextToHand(Frame& frame, std::size_t& rail, bool reliable_control);
+  bool NextToHand(rail::OutgoingFrame& frame, std::size_t& rail, bool reliable_control);
   void OnTransmitted(std::size_t rail, std::size_t frames);
   // What the system under the rail holds, as the rail reports it.
-  void OnHeld(std::size_t rail, const HeldBytes& held) { flights_[rail].OnHeld(held); }
+  void OnHeld(std::size_t rail, const rail::HeldBytes& held) { flights_[rail].OnHeld(held); }
   // The shortest round trip of a sign of life on it; 0: not known.
   void OnRoundTrip(std::size_t rail, std::uint64_t least_ns) {
     flights_[rail].OnRoundTrip(least_ns);
@@ -148,8 +141,8 @@ class Channel {
   std::byte* TakeSlot(Outgoing& frame);
 
   Limits limits_;
-  GrowingRing<Outgoing> frames_;     // Not yet gone, in order of their numbers.
-  GrowingRing<std::uint64_t> lost_;  // Numbers to be handed again.
+  rail::GrowingRing<Outgoing> frames_;     // Not yet gone, in order of their numbers.
+  rail::GrowingRing<std::uint64_t> lost_;  // Numbers to be handed again.
   std::array<RailFlight, kRailsMax> flights_;
   RailSet open_;  // Of flights_.
   std::uint64_t next_sequence_ = 1;
@@ -167,4 +160,4 @@ class Channel {
   std::array<Slots, kSlotBytes.size()> slots_;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

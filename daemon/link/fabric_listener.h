@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/rail/rail_observer.h"
+#include "daemon/rail/random_number.h"
 #include "proto/key/cluster_key.h"
 #include "proto/queue/scheduling_policy.h"
 #include "proto/types/node_id.h"
@@ -25,30 +26,13 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/hello.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 struct NodeIdentity {
   NodeId id;
   std::string name;
   std::string software_version;
   std::uint64_t incarnation = 0;
-};
-
-// A receive for kData frames of one step of one operation from one node.
-// Chunks may arrive in any order and each is placed exactly once.
-struct PostedReceive {
-  OperationKey key;
-  std::uint16_t step = 0;
-  std::uint64_t bytes = 0;           // The step's range; > 0.
-  std::byte* destination = nullptr;  // Valid until OnWithdrawn or the last OnDataReceived.
-  // nullptr: the payload is read straight to the destination. Otherwise the
-  // payload is staged by the rail and given to `place` on the rail's thread; on the
-  // loop's where the node is reached through others, the receive is not large, or cores
-  // are scarce.
-  void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
-                std::uint32_t bytes) = nullptr;
-  const std::byte* operand = nullptr;  // For `place`.
-  std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed by the owner.
 };
 
 // What people want to know besides nodes: nothing follows from it.
@@ -122,8 +106,6 @@ struct SecurityPolicy {
 // Where session and circuit numbers come from: the system's random numbers, or, in the simulator,
 // its seed. Never gives 0.
 using RandomSource = std::function<std::uint64_t()>;
-// Of the system; never 0.
-std::uint64_t RandomNumber();
 
 // Bugs that can be switched on, to show that the simulator would find them: only tests do.
 enum class PlantedBug : std::uint8_t {
@@ -153,14 +135,14 @@ struct FabricOptions {
   // What may wait for one node, and how much of it may be copied.
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
-  RandomSource random = RandomNumber;
+  RandomSource random = rail::RandomNumber;
   queue::SchedulingPolicy scheduling;
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
-  RailObserverMaker rail_observers;            // Empty: nobody looks.
+  rail::RailObserverMaker rail_observers;      // Empty: nobody looks.
 
   // Ticks may be two intervals apart, or a little more, and leave out a rail on which the other side has just
   // asked (Link::OnTick): the limit of silence leaves time for the next one's answer.
   bool may_ask_seldom() const { return heartbeat_timeout_ns >= 4 * heartbeat_interval_ns; }
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 class IdClaims {
  public:
@@ -72,4 +72,4 @@ class IdClaims {
   std::string address_;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -18,24 +18,24 @@
 
 #include "daemon/rail/rail_path.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 class LargeFrames {
  public:
   static constexpr std::size_t kPathsMax = 16;
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
 
-  void OnPassed(const RailPath& path) {
+  void OnPassed(const rail::RailPath& path) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.path == path; });
   }
   // A connection has gone that was there for long enough to pass one. True: so they are lost, as of now.
-  bool OnFailed(const RailPath& path, std::uint64_t now_ns) {
+  bool OnFailed(const rail::RailPath& path, std::uint64_t now_ns) {
     Entry& entry = EntryOf(path);
     entry.failed_ns = now_ns;
     return ++entry.failed_in_a_row == kLostAfter;
   }
   // It is known otherwise.
-  void OnLost(const RailPath& path, std::uint64_t now_ns) {
+  void OnLost(const rail::RailPath& path, std::uint64_t now_ns) {
     Entry& entry = EntryOf(path);
     entry.failed_ns = now_ns;
     entry.failed_in_a_row = std::max(entry.failed_in_a_row, kLostAfter);
@@ -50,14 +50,14 @@ class LargeFrames {
                   [&](const Entry& entry) { return now_ns >= entry.failed_ns + kForgetNs; });
   }
 
-  bool HasFailedSince(const RailPath& path, std::uint64_t since_ns) const {
+  bool HasFailedSince(const rail::RailPath& path, std::uint64_t since_ns) const {
     return Any([&](const Entry& one) { return one.path == path && one.failed_ns >= since_ns; });
   }
   // On any path.
   bool AreLostSince(std::uint64_t since_ns) const {
     return Any([&](const Entry& one) { return one.is_lost() && one.failed_ns >= since_ns; });
   }
-  bool AreLostOn(const RailPath& path) const {
+  bool AreLostOn(const rail::RailPath& path) const {
     return Any([&](const Entry& one) { return one.path == path && one.is_lost(); });
   }
   // "en2 - en3, en4 - en5"; empty: on none.
@@ -74,7 +74,7 @@ class LargeFrames {
  private:
   static constexpr std::uint32_t kLostAfter = 2;
   struct Entry {
-    RailPath path;
+    rail::RailPath path;
     std::uint32_t failed_in_a_row = 0;
     std::uint64_t failed_ns = 0;  // The last one.
     bool is_lost() const { return failed_in_a_row >= kLostAfter; }
@@ -85,7 +85,7 @@ class LargeFrames {
     return std::ranges::any_of(entries_, is);
   }
   // The one that failed first makes room.
-  Entry& EntryOf(const RailPath& path) {
+  Entry& EntryOf(const rail::RailPath& path) {
     const auto found = std::ranges::find(entries_, path, &Entry::path);
     if (found != entries_.end()) return *found;
     if (entries_.size() == kPathsMax) {
@@ -97,4 +97,4 @@ class LargeFrames {
   std::vector<Entry> entries_;  // In the order of the first failures.
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/rail/status_reason.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 namespace {
 
 // An acknowledgement goes out by itself after this much, or this long if the loop is
@@ -37,7 +37,7 @@ absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payloa
 void Link::Pump() {
   if (carrying_ == 0) return;
   if (carrying_ > 1 && waiting_count_ == 0 && !channel_.all_handed()) LookAtHeld();
-  RailCommand command;
+  rail::RailCommand command;
   std::size_t at = 0;
   while (waiting_count_ == 0 && channel_.NextToHand(command.frame, at, arrivals_.has_gaps())) {
     command.frame.header.acknowledged = arrivals_.received();
@@ -64,7 +64,7 @@ void Link::LookAtHeld() {
 }
 
 // Commands to one rail keep their order.
-void Link::Give(std::size_t at, const RailCommand& command) {
+void Link::Give(std::size_t at, const rail::RailCommand& command) {
   OnRail& on = rails_[at];
   if (on.waiting.empty() && on.rail->Give(command)) return;
   on.waiting.emplace_back() = command;
@@ -81,9 +81,9 @@ void Link::GiveWaiting() {
   }
 }
 
-ReceiveBudget* Link::TakeBudget() {
+rail::ReceiveBudget* Link::TakeBudget() {
   if (free_budgets_.empty()) return &budgets_.emplace_back();
-  ReceiveBudget* const budget = free_budgets_.back();
+  rail::ReceiveBudget* const budget = free_budgets_.back();
   free_budgets_.pop_back();
   return budget;
 }
@@ -93,16 +93,16 @@ void Link::GiveBackBudget(Posted& posted) {
   free_budgets_.push_back(posted.budget);
 }
 
-absl::Status Link::PostReceive(const PostedReceive& receive) {
+absl::Status Link::PostReceive(const rail::PostedReceive& receive) {
   if (!reachable()) {
     return absl::FailedPreconditionError(absl::StrCat("node ", peer_.name, " is not reachable"));
   }
   if (waiting_count_ >= kWaitingMax) {
     return absl::ResourceExhaustedError("too many receives are being posted at once");
   }
-  if (receive.bytes > ReceiveBudget::kBytesMax) {
+  if (receive.bytes > rail::ReceiveBudget::kBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a receive of ", receive.bytes, " bytes; the most is ", ReceiveBudget::kBytesMax));
+        "a receive of ", receive.bytes, " bytes; the most is ", rail::ReceiveBudget::kBytesMax));
   }
   const PostedKey key = {receive.key, receive.step};
   if (const auto earlier = posted_.find(key); earlier != posted_.end()) {
@@ -114,8 +114,8 @@ absl::Status Link::PostReceive(const PostedReceive& receive) {
   posted.budget = TakeBudget();
   posted.share = posted.budget->Open(receive.bytes);
   posted.on_several = present_.size() > 1;
-  RailCommand command;
-  command.kind = RailCommand::Kind::kPostReceive;
+  rail::RailCommand command;
+  command.kind = rail::RailCommand::Kind::kPostReceive;
   command.receive = receive;
   command.share = posted.share;
   for (const std::size_t at : present_) Give(at, command);
@@ -130,8 +130,8 @@ void Link::Withdraw(const OperationKey& key) {
   });
   if (present_.size() == 0) return withdrawn_.push_back(key);
   withdrawals_.emplace_back() = {key, static_cast<std::uint32_t>(present_.size())};
-  RailCommand command;
-  command.kind = RailCommand::Kind::kWithdraw;
+  rail::RailCommand command;
+  command.kind = rail::RailCommand::Kind::kWithdraw;
   command.key = key;
   for (const std::size_t at : present_) Give(at, command);
 }
@@ -167,17 +167,17 @@ void Link::DeliverReleased() {
 // to know of a neighbour before that is heard. Who hands frames to a rail has seen large ones pass both ways.
 std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
   std::size_t count = 0;
-  RailEvent event;
+  rail::RailEvent event;
   constexpr std::size_t kEventsPerTurn = 256;
   const OnRail& on = rails_[at];
   while (on.rail != nullptr && count < kEventsPerTurn && on.rail->Pop(event)) {
     ++count;
-    if (event.kind == RailEvent::Kind::kDown) {
+    if (event.kind == rail::RailEvent::Kind::kDown) {
       OnDown(at, event, now_ns);
       break;
     }
     const bool opens =
-        !on.carries && (event.kind == RailEvent::Kind::kFrame || on.rail->has_passed_large());
+        !on.carries && (event.kind == rail::RailEvent::Kind::kFrame || on.rail->has_passed_large());
     if (opens) OpenAndTell(at, now_ns);
     Deliver(at, event);
     if (!opens) continue;
@@ -187,13 +187,13 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
   return count;
 }
 
-void Link::OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns) {
+void Link::OnDown(std::size_t at, const rail::RailEvent& event, std::uint64_t now_ns) {
   TakeAbandoned(event);
-  if (event.cause == DownCause::kViolation) return OnViolation(event.reason);
+  if (event.cause == rail::DownCause::kViolation) return OnViolation(event.reason);
   if (event.link_reason == LinkReason::kBytesChanged) CountChanged(at);
   channel_.OnTransmitted(at, event.transmitted);
   const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
-  const DownCause cause = joined ? event.cause : DownCause::kCut;
+  const rail::DownCause cause = joined ? event.cause : rail::DownCause::kCut;
   RemoveRailAt(at, {event.reason, cause, event.link_reason}, now_ns);
 }
 
@@ -287,7 +287,7 @@ void Link::GiveAcknowledgement(std::size_t at) {
       } else if (again || (!any && block > 0)) {
         continue;
       }
-      RailCommand command;
+      rail::RailCommand command;
       command.frame.header.type = wire::FrameType::kAck;
       command.frame.header.acknowledged = arrivals_.received();
       wire::PutArrived(arrived, command.frame.header);
@@ -300,16 +300,16 @@ void Link::GiveAcknowledgement(std::size_t at) {
   acknowledge_now_ = false;
 }
 
-void Link::Deliver(std::size_t at, RailEvent& event) {
+void Link::Deliver(std::size_t at, rail::RailEvent& event) {
   // Before the frame: it may acknowledge what has just been written.
   channel_.OnTransmitted(at, event.transmitted);
   switch (event.kind) {
-    case RailEvent::Kind::kTransmitted:
-    case RailEvent::Kind::kDown:
+    case rail::RailEvent::Kind::kTransmitted:
+    case rail::RailEvent::Kind::kDown:
       if (event.link_reason == LinkReason::kBytesChanged) CountChanged(at);
       return TakeAbandoned(event);
-    case RailEvent::Kind::kWithdrawn: return Answered(at);
-    case RailEvent::Kind::kFrame:
+    case rail::RailEvent::Kind::kWithdrawn: return Answered(at);
+    case rail::RailEvent::Kind::kFrame:
       if (rails_[at].carries) delivered_last_ = at;
       rails_[at].delivered = true;
       if (OnFrame(event)) return;
@@ -321,7 +321,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
 
 // It took a copy of a frame for one too many, and then the frame did not come: the rail went
 // down, or lost the rest of it. Or the frame's payload was not what had been sent.
-void Link::TakeAbandoned(const RailEvent& event) {
+void Link::TakeAbandoned(const rail::RailEvent& event) {
   if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
   asked_.Want(event.abandoned);
   acknowledge_now_ = true;
@@ -331,9 +331,9 @@ void Link::TakeAbandoned(const RailEvent& event) {
 void Link::OnViolation(const std::string& what) {
   spdlog::error("node {} broke the protocol ({} times by now): {}", peer_.name, ++violations_,
                 what);
-  Lose(WithReason(absl::DataLossError(absl::StrCat("it broke the protocol (", what,
-                                                   "); do both run the same version?")),
-                  LinkReason::kViolation));
+  Lose(rail::WithReason(absl::DataLossError(absl::StrCat("it broke the protocol (", what,
+                                                         "); do both run the same version?")),
+                        LinkReason::kViolation));
 }
 
 bool Link::OnAcknowledgement(const wire::FrameHeader& header) {
@@ -354,7 +354,7 @@ bool Link::OnAcknowledgement(const wire::FrameHeader& header) {
 }
 
 // False: the peer breaks the protocol.
-bool Link::OnFrame(RailEvent& event) {
+bool Link::OnFrame(rail::RailEvent& event) {
   if (!OnAcknowledgement(event.header)) return false;
   // Before the frame: what it says may have been said because those were received.
   DeliverReleased();
@@ -366,7 +366,7 @@ bool Link::OnFrame(RailEvent& event) {
   return OnNumbered(event);
 }
 
-bool Link::OnNumbered(RailEvent& event) {
+bool Link::OnNumbered(rail::RailEvent& event) {
   const wire::FrameHeader& header = event.header;
   const ArrivalOrder::Arrival arrival = arrivals_.OnArrived(header.sequence);
   switch (arrival) {
@@ -390,7 +390,7 @@ bool Link::OnNumbered(RailEvent& event) {
   } else {
     const auto keeping = arrivals_.Keep(header, event.payload, std::move(event.control));
     if (keeping == ArrivalOrder::Keeping::kNoRoom) {  // Not by its fault alone.
-      Lose(WithReason(
+      Lose(rail::WithReason(
           absl::ResourceExhaustedError("too many nodes at once send frames that come too early, "
                                        "and no more of them are kept"),
           LinkReason::kCut));
@@ -436,14 +436,14 @@ void Link::Tell(const wire::FrameHeader& header, std::span<const std::byte> payl
   }
 }
 
-bool Link::OnData(const RailEvent& event) {
-  const auto found = posted_.find({KeyOf(event.header), event.header.step});
+bool Link::OnData(const rail::RailEvent& event) {
+  const auto found = posted_.find({rail::KeyOf(event.header), event.header.step});
   if (!event.placed || found == posted_.end()) return true;  // Withdrawn meanwhile.
   Posted& posted = found->second;
   if (!posted.received.Add(event.header.offset, event.header.payload_bytes)) return false;
   if (posted.received.bytes() == posted.receive.bytes) {
-    RailCommand command;
-    command.kind = RailCommand::Kind::kForgetCompleted;
+    rail::RailCommand command;
+    command.kind = rail::RailCommand::Kind::kForgetCompleted;
     command.key = posted.receive.key;
     command.step = posted.receive.step;
     const bool on_several = posted.on_several;
@@ -460,12 +460,12 @@ bool Link::OnData(const RailEvent& event) {
 }
 
 bool Link::HandTheRest() {
-  RailEvent event;
+  rail::RailEvent event;
   for (const std::size_t at : present_) {
     while (rails_[at].rail != nullptr && rails_[at].rail->Pop(event)) {
       channel_.OnTransmitted(at, event.transmitted);
-      if (event.kind == RailEvent::Kind::kFrame) (void)OnAcknowledgement(event.header);
-      if (event.kind == RailEvent::Kind::kDown) DropRail(at);
+      if (event.kind == rail::RailEvent::Kind::kFrame) (void)OnAcknowledgement(event.header);
+      if (event.kind == rail::RailEvent::Kind::kDown) DropRail(at);
     }
     const OnRail& on = rails_[at];
     if (on.rail != nullptr && !on.carries && on.rail->has_passed_large()) Open(at);
@@ -499,4 +499,4 @@ void Link::WakeUp() {
   for (const std::size_t at : present_) rails_[at].rail->WakeUp();
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -43,7 +43,7 @@ namespace mlxcomm::v1 {
 class LinkStatus;
 }
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 // What neighbours tell each other about routes to third nodes (wire/route.h).
 class RoutingListener {
@@ -79,7 +79,7 @@ class Link {
   std::size_t direct_rails() const { return direct_.size(); }
   // Since the link was made, however they went.
   std::uint64_t direct_rails_gone() const { return direct_rails_gone_; }
-  bool HasRailOver(const RailPath& path) const { return PlaceOf(path) != kNoRail; }
+  bool HasRailOver(const rail::RailPath& path) const { return PlaceOf(path) != kNoRail; }
   // visitor(path, rail)
   template <typename Visitor>
   void ForEachConnection(Visitor visitor) const {
@@ -113,7 +113,7 @@ class Link {
   // one of this node may still live; with LinkReason::kSameId, that one does.
   absl::Status MayTake(std::uint64_t incarnation, const std::string& from, std::uint64_t now_ns);
   // Stops the rail and takes in everything that it has delivered. Nothing if there is none.
-  void RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns);
+  void RemoveRail(const rail::RailPath& path, const rail::RailEnd& end, std::uint64_t now_ns);
   // A local interface is gone or has no carrier: so are the rails over it.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
   // One is back, and is dialed: a system needs a second to find its neighbours again.
@@ -123,12 +123,12 @@ class Link {
   // ABORTED: the sessions have changed since we sent them, or there is a rail over that
   // path, or a connection where a circuit is offered.
   // RESOURCE_EXHAUSTED: there are as many rails as a link may have.
-  absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path, const NodeIdentity& peer,
-                       const wire::Introduction& theirs, const Standing& told,
-                       std::uint64_t now_ns);
+  absl::Status AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
+                       const NodeIdentity& peer, const wire::Introduction& theirs,
+                       const Standing& told, std::uint64_t now_ns);
   // One more, not yet started, without introductions: both sides have agreed on it over the
   // channel, so that goes on. ABORTED: there is no channel any more, or a rail over that path.
-  absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
+  absl::Status AddRailBeside(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                              std::uint64_t now_ns);
   static absl::Status TooManyRails();
   void Lose(const absl::Status& why);
@@ -143,7 +143,7 @@ class Link {
 
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
-  absl::Status PostReceive(const PostedReceive& receive);
+  absl::Status PostReceive(const rail::PostedReceive& receive);
   void Withdraw(const OperationKey& key);
   void Cancel(const OperationKey& key);
 
@@ -196,10 +196,10 @@ class Link {
   static constexpr std::size_t kKeptMax = kRailsMax;
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
-    PostedReceive receive;
+    rail::PostedReceive receive;
     ReceivedRanges received;
-    ReceiveBudget* budget = nullptr;
-    ReceiveBudget::Share share;
+    rail::ReceiveBudget* budget = nullptr;
+    rail::ReceiveBudget::Share share;
     bool on_several = false;  // More than one rail knows of it.
   };
   static constexpr std::uint32_t kAskedMin = 8;  // Until a rail is no longer new.
@@ -210,16 +210,16 @@ class Link {
   static constexpr std::uint64_t kWaysSilence = 8;
   static constexpr double kQuiet = 4096;  // Bytes a second.
   struct OnRail {
-    std::unique_ptr<Rail> rail;
-    RailPath path;
-    GrowingRing<RailCommand> waiting;     // In order, where the rail is full.
+    std::unique_ptr<rail::Rail> rail;
+    rail::RailPath path;
+    rail::GrowingRing<rail::RailCommand> waiting;  // In order, where the rail is full.
     std::uint64_t withdrawals_taken = 0;  // Of first_withdrawal_ and on: those it has answered.
     bool resumed = false;                 // It went on with a channel.
     bool carries = false;                 // The channel has it.
     bool delivered = false;
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     std::uint64_t since_ns = 0;
-    RailFigures last_figures;
+    rail::RailFigures last_figures;
     std::uint64_t last_tick_ns = 0;
     std::uint64_t silent_from_ns = 0;  // It is not found silent before it.
     std::uint64_t paused_ns = 0;       // This daemon's first pause since it was heard.
@@ -249,42 +249,42 @@ class Link {
   // link.cc: the way of frames.
   void Pump();
   void LookAtHeld();
-  void Give(std::size_t at, const RailCommand& command);
+  void Give(std::size_t at, const rail::RailCommand& command);
   void GiveWaiting();
   bool HasWaiting() const { return waiting_count_ > 0; }
   void GiveAcknowledgement(std::size_t at);
   bool SaysForSure(std::size_t at) const;
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
-  void Deliver(std::size_t at, RailEvent& event);
-  void TakeAbandoned(const RailEvent& event);
+  void Deliver(std::size_t at, rail::RailEvent& event);
+  void TakeAbandoned(const rail::RailEvent& event);
   void CountChanged(std::size_t at);
-  void OnDown(std::size_t at, const RailEvent& event, std::uint64_t now_ns);
-  bool OnFrame(RailEvent& event);
+  void OnDown(std::size_t at, const rail::RailEvent& event, std::uint64_t now_ns);
+  bool OnFrame(rail::RailEvent& event);
   bool OnAcknowledgement(const wire::FrameHeader& header);
-  bool OnNumbered(RailEvent& event);
-  bool OnData(const RailEvent& event);
+  bool OnNumbered(rail::RailEvent& event);
+  bool OnData(const rail::RailEvent& event);
   void Tell(const wire::FrameHeader& header, std::span<const std::byte> payload);
   void TellWhatIsDue();
   void OnViolation(const std::string& what);
   void DeliverReleased();
   void Answered(std::size_t at);
-  ReceiveBudget* TakeBudget();
+  rail::ReceiveBudget* TakeBudget();
   void GiveBackBudget(Posted& posted);
 
   // link_state.cc and link_grace.cc: rails come and go.
-  std::size_t PlaceOf(const RailPath& path) const;
+  std::size_t PlaceOf(const rail::RailPath& path) const;
   bool Holds(const Standing& told, const wire::Introduction& theirs) const;
-  absl::Status MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
-                      const Standing& told) const;
-  void TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path, bool resumed,
-                std::uint64_t heard_at_start_ns, std::uint64_t now_ns);
+  absl::Status MayAdd(const rail::Rail& rail, const rail::RailPath& path,
+                      const wire::Introduction& theirs, const Standing& told) const;
+  void TakeRail(std::size_t at, std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
+                bool resumed, std::uint64_t heard_at_start_ns, std::uint64_t now_ns);
   bool HasHeard(const OnRail& on, std::uint64_t since_ns) const;
   void KeepEndOf(std::size_t at, std::uint64_t now_ns);
   void CloseKept();
-  void AskThoseBeside(const RailEnd& end, std::uint64_t now_ns);
+  void AskThoseBeside(const rail::RailEnd& end, std::uint64_t now_ns);
   void RemoveTheSilent(std::uint64_t now_ns);
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
-  void RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns);
+  void RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t now_ns);
   void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
   void DropRail(std::size_t at);
   void Open(std::size_t at);
@@ -295,11 +295,11 @@ class Link {
   void OnSmallOnlyGone(const OnRail& on, std::uint64_t now_ns);
   bool GivesTimeForLarge(std::uint64_t now_ns);
   void EndGrace(std::uint64_t now_ns);
-  void StayInGrace(const RailEnd& end, std::uint64_t now_ns);
+  void StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
   void GiveBackMemory();
-  void EnterGrace(const RailEnd& end, std::uint64_t now_ns);
+  void EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns);
   void AskForSign(std::size_t at, std::uint64_t now_ns);
   void GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded = false);
   bool MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const;
@@ -320,9 +320,9 @@ class Link {
   LinkReason reason_ = LinkReason::kNone;  // Why it is not up.
   std::uint64_t session_ = 0;
   std::uint64_t peer_session_ = 0;
-  ArrivalClaims claims_;
-  std::list<ReceiveBudget> budgets_;
-  std::vector<ReceiveBudget*> free_budgets_;
+  rail::ArrivalClaims claims_;
+  std::list<rail::ReceiveBudget> budgets_;
+  std::vector<rail::ReceiveBudget*> free_budgets_;
   Channel channel_;
   ArrivalOrder arrivals_;
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
@@ -334,10 +334,10 @@ class Link {
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
-  GrowingRing<Withdrawal> withdrawals_;       // Rails will answer, in order.
-  std::uint64_t first_withdrawal_ = 0;        // The number of the first of them.
-  std::vector<OperationKey> withdrawn_;       // Answered in the next Poll.
-  std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
+  rail::GrowingRing<Withdrawal> withdrawals_;  // Rails will answer, in order.
+  std::uint64_t first_withdrawal_ = 0;         // The number of the first of them.
+  std::vector<OperationKey> withdrawn_;        // Answered in the next Poll.
+  std::vector<OperationKey> told_withdrawn_;   // Kept for its memory.
   AskedFrames asked_;
   Unacknowledged unacknowledged_;
   bool acknowledge_now_ = false;
@@ -360,9 +360,9 @@ class Link {
   std::uint64_t gap_after_ = 0;       // The last frame before it, at the last tick;
   std::uint64_t gap_ticks_ = 0;       // and for how many it has been waited for.
   std::uint64_t changed_frames_ = 0;  // Found here, or told by the other side.
-  RailPath last_path_;                // Of the connection that ended last.
+  rail::RailPath last_path_;          // Of the connection that ended last.
   std::uint64_t changed_ns_ = 0;      // When the last of them was.
   std::string changed_on_;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -7,7 +7,7 @@
 #include "daemon/link/link.h"
 #include "daemon/rail/status_reason.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 // The channel goes over it, too.
 void Link::Open(std::size_t at) {
@@ -88,8 +88,8 @@ void Link::OnInterfaceUp(std::uint64_t now_ns) {
   grace_end_ns_ = std::max(grace_end_ns_, until_ns);
 }
 
-void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
-  const bool reset = end.cause == DownCause::kReset;
+void Link::EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
+  const bool reset = end.cause == rail::DownCause::kReset;
   state_ = State::kGrace;
   reason_ = end.reason;
   grace_after_reset_ = reset;
@@ -105,8 +105,8 @@ void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
 
 // A rail had come, and has gone without having passed a large frame. A daemon that has ended is waited for no
 // longer than otherwise.
-void Link::StayInGrace(const RailEnd& end, std::uint64_t now_ns) {
-  grace_after_reset_ = end.cause == DownCause::kReset;
+void Link::StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
+  grace_after_reset_ = end.cause == rail::DownCause::kReset;
   if (grace_after_reset_) {
     grace_end_ns_ = std::min(grace_end_ns_, now_ns + options_.reset_grace_ns);
   }
@@ -122,7 +122,7 @@ void Link::EndGrace(std::uint64_t now_ns) {
     if (IsSmallOnly(on, now_ns)) large_.OnLost(on.path, now_ns);
   }
   if (large_.AreLostSince(grace_began_ns_)) {
-    return Lose(WithReason(
+    return Lose(rail::WithReason(
         absl::UnavailableError(absl::StrCat(
             "small frames pass to it, and large ones have not for ",
             (now_ns - grace_began_ns_) / 1'000'000,
@@ -155,4 +155,4 @@ void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
   if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -11,7 +11,7 @@
 #include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
            RoutingListener* routing, OnRailSetup on_rail_setup, EarlyBudget* early)
@@ -30,14 +30,14 @@ bool Link::is_neighbour() const {
                                       [this](std::size_t at) { return rails_[at].carries; });
 }
 
-std::size_t Link::PlaceOf(const RailPath& path) const {
+std::size_t Link::PlaceOf(const rail::RailPath& path) const {
   for (const std::size_t at : present_) {
     if (rails_[at].path == path) return at;
   }
   return kNoRail;
 }
 
-void Link::RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns) {
+void Link::RemoveRail(const rail::RailPath& path, const rail::RailEnd& end, std::uint64_t now_ns) {
   if (const std::size_t at = PlaceOf(path); at != kNoRail) RemoveRailAt(at, end, now_ns);
 }
 
@@ -47,7 +47,7 @@ void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
     if (!present_.Has(at) || rails_[at].path.local != interface) continue;
     RemoveRailAt(at,
                  {absl::StrCat("interface ", interface, " of ", options_.self.name, " is down"),
-                  DownCause::kCut, LinkReason::kInterfaceDown},
+                  rail::DownCause::kCut, LinkReason::kInterfaceDown},
                  now_ns);
   }
 }
@@ -102,21 +102,21 @@ void Link::CloseKept() {
   }
 }
 
-void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns) {
+void Link::RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t now_ns) {
   now_ns_ = now_ns;
   OnRail& on = rails_[at];
   on.rail->Stop();
-  RailEvent event;
+  rail::RailEvent event;
   while (on.rail->Pop(event)) {
     Deliver(at, event);
     if (on.rail == nullptr) return;  // Lost while delivering.
   }
-  if (end.cause == DownCause::kCut) KeepEndOf(at, now_ns);
+  if (end.cause == rail::DownCause::kCut) KeepEndOf(at, now_ns);
   if (on.rail->is_direct()) last_path_ = on.path;
   const bool carried = on.carries;
   if (carried) TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
   DropRail(at);
-  if (end.cause == DownCause::kReset) AskThoseBeside(end, now_ns);
+  if (end.cause == rail::DownCause::kReset) AskThoseBeside(end, now_ns);
   if (present_.size() > 0) {
     if (carried) {
       spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why,
@@ -136,7 +136,7 @@ void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns
 // A connection that is closed is a daemon that has ended, or was cut by something in between.
 // Side rails hear of no end: where no connection is left they are asked for a sign of life, and
 // go as well if there soon is none.
-void Link::AskThoseBeside(const RailEnd& end, std::uint64_t now_ns) {
+void Link::AskThoseBeside(const rail::RailEnd& end, std::uint64_t now_ns) {
   for (const std::size_t at : direct_) {
     if (!rails_[at].path.is_beside()) return;
   }
@@ -156,7 +156,8 @@ void Link::RemoveTheSilent(std::uint64_t now_ns) {
         rails_[at].rail->last_received_ns() > asked_since_ns_) {
       continue;
     }
-    RemoveRailAt(at, {absl::StrCat("the connection beside it: ", asked_why_), DownCause::kReset},
+    RemoveRailAt(at,
+                 {absl::StrCat("the connection beside it: ", asked_why_), rail::DownCause::kReset},
                  now_ns);
   }
 }
@@ -189,24 +190,24 @@ bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
          (told.known_peer_session == 0 && both_name_each_other);
 }
 
-absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
-                          const Standing& told) const {
+absl::Status Link::MayAdd(const rail::Rail& rail, const rail::RailPath& path,
+                          const wire::Introduction& theirs, const Standing& told) const {
   if (!Holds(told, theirs)) {
-    return WithReason(absl::AbortedError("the sessions have changed since they were told"),
-                      LinkReason::kAnotherConnection);
+    return rail::WithReason(absl::AbortedError("the sessions have changed since they were told"),
+                            LinkReason::kAnotherConnection);
   }
   if (PlaceOf(path) != kNoRail || (is_neighbour() && !rail.is_direct())) {
-    return WithReason(absl::AbortedError("another connection was faster"),
-                      LinkReason::kAnotherConnection);
+    return rail::WithReason(absl::AbortedError("another connection was faster"),
+                            LinkReason::kAnotherConnection);
   }
   const bool is_full = present_.size() == kRailsMax && GoesOnWith(theirs);
   return is_full ? TooManyRails() : absl::OkStatus();
 }
 
 absl::Status Link::TooManyRails() {
-  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                        "the link has ", kRailsMax, " rails already, the most there may be")),
-                    LinkReason::kTooMany);
+  return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                              "the link has ", kRailsMax, " rails already, the most there may be")),
+                          LinkReason::kTooMany);
 }
 
 absl::Status Link::MayTake(std::uint64_t incarnation, const std::string& from,
@@ -222,12 +223,14 @@ absl::Status Link::MayTake(std::uint64_t incarnation, const std::string& from,
   }
   if (answer == IdClaims::Answer::kTaken) return absl::OkStatus();
   if (answer == IdClaims::Answer::kRefused)
-    return WithReason(absl::AbortedError("another machine has this node id"), LinkReason::kSameId);
-  return WithReason(absl::AbortedError("the connections of its former daemon have not ended yet"),
-                    LinkReason::kAnotherConnection);
+    return rail::WithReason(absl::AbortedError("another machine has this node id"),
+                            LinkReason::kSameId);
+  return rail::WithReason(
+      absl::AbortedError("the connections of its former daemon have not ended yet"),
+      LinkReason::kAnotherConnection);
 }
 
-absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
+absl::Status Link::AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                            const NodeIdentity& peer, const wire::Introduction& theirs,
                            const Standing& told, std::uint64_t now_ns) {
   now_ns_ = now_ns;
@@ -243,14 +246,14 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
       (theirs.next_expected == 0 || !channel_.OnAcknowledged(theirs.next_expected - 1))) {
     // The peer believes that it goes on: it must see this connection end.
     OnViolation("it acknowledges frames that it cannot have");
-    return WithReason(absl::DataLossError("its channel cannot be gone on with"),
-                      LinkReason::kViolation);
+    return rail::WithReason(absl::DataLossError("its channel cannot be gone on with"),
+                            LinkReason::kViolation);
   }
   if (reachable() && !goes_on) {
-    Lose(WithReason(absl::UnavailableError(peer.incarnation == peer_.incarnation
-                                               ? "it had given up on this node"
-                                               : "its daemon was restarted"),
-                    LinkReason::kPeerRestarted));
+    Lose(rail::WithReason(absl::UnavailableError(peer.incarnation == peer_.incarnation
+                                                     ? "it had given up on this node"
+                                                     : "its daemon was restarted"),
+                          LinkReason::kPeerRestarted));
   }
   session_ = told.session;  // What we sent to the peer holds.
   if (!goes_on) ForgetChannel();
@@ -277,7 +280,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
 }
 
 // As if both had introduced themselves by what they agree on anyhow.
-absl::Status Link::AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
+absl::Status Link::AddRailBeside(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                                  std::uint64_t now_ns) {
   if (!is_neighbour()) return absl::AbortedError("the connection beside it has gone");
   wire::Introduction theirs{};
@@ -287,8 +290,8 @@ absl::Status Link::AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& pat
   return AddRail(std::move(rail), path, peer_, theirs, standing(), now_ns);
 }
 
-void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path, bool resumed,
-                    std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
+void Link::TakeRail(std::size_t at, std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
+                    bool resumed, std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
   on.rail = std::move(rail);
   present_.Add(at);
@@ -319,7 +322,7 @@ void Link::Prepare() {
 void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
   for (const std::size_t at : present_) {
     if (at == newest || direct_.Has(at) || !present_.Has(at)) continue;
-    RemoveRailAt(at, {"a better way has been found", DownCause::kCut, LinkReason::kReplaced},
+    RemoveRailAt(at, {"a better way has been found", rail::DownCause::kCut, LinkReason::kReplaced},
                  now_ns);
   }
 }
@@ -355,15 +358,16 @@ void Link::GiveBackMemory() {
   channel_.GiveBackMemory();
   arrivals_.GiveBackMemory();
   claims_.GiveBackMemory();
-  withdrawals_ = GrowingRing<Withdrawal>();
+  withdrawals_ = rail::GrowingRing<Withdrawal>();
   posted_ = absl::flat_hash_map<PostedKey, Posted>();
-  for (OnRail& on : rails_) on.waiting = GrowingRing<RailCommand>();
+  for (OnRail& on : rails_) on.waiting = rail::GrowingRing<rail::RailCommand>();
 }
 
 void Link::Lose(const absl::Status& why) {
   if (!reachable()) return;
   // After a grace period for the reason that it began with.
-  if (state_ != State::kGrace || ReasonOf(why) != LinkReason::kNone) reason_ = ReasonOf(why);
+  if (state_ != State::kGrace || rail::ReasonOf(why) != LinkReason::kNone)
+    reason_ = rail::ReasonOf(why);
   state_ = State::kLost;
   detail_ = std::string(why.message());
   spdlog::warn("node {} is lost: {}", peer_.name, std::string(why.message()));
@@ -418,8 +422,9 @@ bool Link::OnTick(std::uint64_t now_ns) {
   }
   // What is there had time to carry: as the last rail that did has gone, or from the beginning.
   if (state_ == State::kUp && !MayCarry(now_ns)) {
-    EnterGrace({"no large frame passes on what is left", DownCause::kCut, LinkReason::kSilent},
-               now_ns);
+    EnterGrace(
+        {"no large frame passes on what is left", rail::DownCause::kCut, LinkReason::kSilent},
+        now_ns);
   }
   CloseKept();
   large_.ForgetOld(now_ns);
@@ -434,10 +439,10 @@ bool Link::OnTick(std::uint64_t now_ns) {
 
 void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
-  const RailFigures figures = on.rail->figures();
+  const rail::RailFigures figures = on.rail->figures();
   const double seconds = static_cast<double>(now_ns - on.last_tick_ns) / 1e9;
   if (seconds > 0) {
-    const RailFigures& last = on.last_figures;
+    const rail::RailFigures& last = on.last_figures;
     on.sent_rate = static_cast<double>(figures.sent_bytes - last.sent_bytes) / seconds;
     on.received_rate = static_cast<double>(figures.received_bytes - last.received_bytes) / seconds;
   }
@@ -445,7 +450,7 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   const RailMeter& meter = channel_.flight(at).meter();
   if (meter.measured()) {
     // One rail alone is as fast as it can be with what the system buffers by itself.
-    const double rate = carrying_ > 1 ? meter.bytes_per_second() : Rail::kAnyRate;
+    const double rate = carrying_ > 1 ? meter.bytes_per_second() : rail::Rail::kAnyRate;
     on.rail->OnRate(rate, figures.round_trip_ns_min);
   }
   on.last_figures = figures;
@@ -460,8 +465,9 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   // One through other nodes ends with its way, whichever part of that has fallen silent.
   const LinkReason reason = on.rail->is_direct() ? LinkReason::kSilent : LinkReason::kWayEnded;
   const std::uint64_t silent_ms = (now_ns - on.rail->last_received_ns()) / 1'000'000;
-  RemoveRailAt(at, {absl::StrCat("nothing heard for ", silent_ms, " ms"), DownCause::kCut, reason},
-               now_ns);
+  RemoveRailAt(
+      at, {absl::StrCat("nothing heard for ", silent_ms, " ms"), rail::DownCause::kCut, reason},
+      now_ns);
 }
 
 // A reliable rail loses nothing until it goes. Where it is the only one, and little but signs of life has
@@ -478,7 +484,7 @@ bool Link::FindGap(std::size_t at, std::uint64_t now_ns) {
   CountChanged(at);
   RemoveRailAt(at,
                {absl::StrCat("frame ", gap_after_ + 1, " has not come, and later ones have"),
-                DownCause::kCut, LinkReason::kBytesChanged},
+                rail::DownCause::kCut, LinkReason::kBytesChanged},
                now_ns);
   return true;
 }
@@ -500,8 +506,8 @@ void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {
 
 // It is echoed, so it asks for one as well.
 void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns, bool padded) {
-  RailCommand command;
-  command.kind = RailCommand::Kind::kHeartbeat;
+  rail::RailCommand command;
+  command.kind = rail::RailCommand::Kind::kHeartbeat;
   command.clock_ns = now_ns;
   command.padded = padded;
   Give(at, command);
@@ -563,7 +569,7 @@ void Link::Describe(v1::LinkStatus& status) const {
 
 void Link::DescribeRail(std::size_t at, v1::RailStatus& status) const {
   const OnRail& on = rails_[at];
-  const RailFigures figures = on.rail->figures();
+  const rail::RailFigures figures = on.rail->figures();
   const RailMeter& meter = channel_.flight(at).meter();
   on.rail->Describe(status);
   status.set_transport(Told(on.path.transport));
@@ -591,4 +597,4 @@ void Link::DescribeRail(std::size_t at, v1::RailStatus& status) const {
   }
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

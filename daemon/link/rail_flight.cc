@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 // The ring's memory stays.
 void RailFlight::Close() {
   entries_.clear();
-  GrowingRing<Entry> entries = std::move(entries_);
+  rail::GrowingRing<Entry> entries = std::move(entries_);
   *this = {};
   entries_ = std::move(entries);
 }
@@ -148,4 +148,4 @@ std::uint64_t RailFlight::ProbeNs() {
   return EntryAt(oldest).handed_ns + PatienceNs(oldest);
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

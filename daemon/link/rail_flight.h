@@ -16,16 +16,10 @@
 #include <cstdint>
 
 #include "daemon/link/rail_meter.h"
+#include "daemon/rail/frames.h"
 #include "daemon/rail/growing_ring.h"
 
-namespace mlxcomm::fabric {
-
-// Bytes that the sending system had taken from a rail and the other side's had not, and when:
-// an estimate, for the choice between rails.
-struct HeldBytes {
-  std::uint64_t bytes = 0;
-  std::uint64_t at_ns = 0;
-};
+namespace mlxcomm::link {
 
 class RailFlight {
  public:
@@ -65,7 +59,7 @@ class RailFlight {
   std::uint64_t OnWritten();
   void OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns);
   void OnGivenUp(std::uint64_t ordinal);
-  void OnHeld(const HeldBytes& held) {
+  void OnHeld(const rail::HeldBytes& held) {
     held_ = held;
     knows_held_ = true;
   }
@@ -122,7 +116,7 @@ class RailFlight {
   double AheadBytes(double rate, std::uint64_t now_ns) const;
 
   bool reliable_ = true;
-  GrowingRing<Entry> entries_;
+  rail::GrowingRing<Entry> entries_;
   std::uint64_t first_ = 0;
   std::uint64_t written_ = 0;  // Ordinals below it are written.
   std::uint64_t timed_ = 0;    // Ordinals below it have their time.
@@ -132,11 +126,11 @@ class RailFlight {
   std::uint64_t under_way_bytes_ = 0;
   std::uint64_t under_way_frames_ = 0;
   std::uint64_t idle_since_ns_ = 0;  // Nothing under way; 0: not so, or nothing has been yet.
-  HeldBytes held_;
+  rail::HeldBytes held_;
   bool knows_held_ = false;
   std::uint32_t probes_ = 0;      // Since something was acknowledged.
   std::uint64_t probed_end_ = 0;  // Ordinals below it were handed before the last of them.
   RailMeter meter_;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 // Nothing ahead: it has been idle meanwhile.
 void RailMeter::OnHanded(std::uint64_t ahead_bytes) {
@@ -121,4 +121,4 @@ std::uint64_t RailMeter::latency_ns() const {
   return least == kUnknown ? 0 : least;
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 class RailMeter {
  public:
@@ -91,4 +91,4 @@ class RailMeter {
   std::uint64_t round_trip_ns_ = 0;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

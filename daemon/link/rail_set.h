@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <iterator>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 class RailSet {
  public:
@@ -55,4 +55,4 @@ class RailSet {
   std::uint32_t rails_ = 0;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -15,7 +15,7 @@
 #include "absl/container/inlined_vector.h"
 #include "proto/wire/frame.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 class ReceivedRanges {
  public:
@@ -69,4 +69,4 @@ class ReceivedRanges {
   std::uint64_t bytes_ = 0;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

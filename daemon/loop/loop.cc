@@ -302,8 +302,8 @@ absl::StatusOr<intake::Door> Loop::HandOver(const NextProgram& next) {
 // Links must come back: with each neighbour as it is now.
 absl::Status Loop::CheckNext(const NextProgram& next) const {
   absl::Status fits;
-  node_->links().ForEach([&](const fabric::Link& link) {
-    link.ForEachRail([&](const fabric::Rail& rail) {
+  node_->links().ForEach([&](const link::Link& link) {
+    link.ForEachRail([&](const rail::Rail& rail) {
       const wire::VersionRange theirs = rail.peers_versions();
       if (theirs.newest == 0 || wire::CommonVersion(next.versions, theirs)) return;
       const std::string peer = node_->links().NameOf(link.peer().id);

@@ -32,7 +32,7 @@ reduce::Reduction Unpack(std::uint32_t packed) {
 }
 
 // Runs on a rail's thread, or on the loop's for small data, while both buffers are in the cache.
-void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
+void CombineReceived(const rail::PostedReceive& receive, std::uint64_t offset,
                      const std::byte* staged, std::uint32_t bytes) {
   const reduce::Reduction reduction = Unpack(receive.place_arguments);
   const std::byte* inputs[] = {receive.operand + offset, staged};
@@ -107,7 +107,7 @@ void Carrier::SendFrame(const collective::Action& action, wire::FrameType type,
 }
 
 void Carrier::PostReceive(const collective::Action& action, std::uint64_t now_ns) {
-  fabric::PostedReceive receive;
+  rail::PostedReceive receive;
   receive.key = action.key;
   receive.step = action.step;
   receive.bytes = action.bytes;

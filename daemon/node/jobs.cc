@@ -542,7 +542,7 @@ void Jobs::SendToAllNodes(const v1::PeerMessage& message) {
   for (const auto& [id, node] : nodes_) SendToNode(id, message);
 }
 
-void Jobs::OnNodeUp(const fabric::NodeIdentity& node) {
+void Jobs::OnNodeUp(const link::NodeIdentity& node) {
   rendezvous_.OnNodeUp(node.id, node.name, node.incarnation);
   rendezvous_.TakeHeld();
   forming_worlds_.OnNodeUp(node.id);

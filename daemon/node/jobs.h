@@ -38,7 +38,7 @@ struct Process {
   bool is_tool = false;  // Joins nothing; its coming and going is not reported.
 };
 
-using Nodes = std::map<NodeId, fabric::NodeIdentity>;  // Those that can be reached.
+using Nodes = std::map<NodeId, link::NodeIdentity>;  // Those that can be reached.
 
 class Jobs final : private cluster::RendezvousPort,
                    private cluster::FormingWorldsPort,
@@ -99,7 +99,7 @@ class Jobs final : private cluster::RendezvousPort,
 
   // A message for the state machines of cluster/. False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
-  void OnNodeUp(const fabric::NodeIdentity& node);
+  void OnNodeUp(const link::NodeIdentity& node);
   // Of a group that has some here, too.
   bool HasRanksOn(const NodeId& node) const { return collectives_.HasRanksOn(node); }
   // Called before the collective core is informed, and after.

@@ -13,7 +13,7 @@ namespace {
 
 // Of a node that looks for neighbours.
 cluster::DiscoveryOptions DiscoveryOptionsOf(const NodeOptions& options) {
-  const fabric::FabricOptions& fabric = options.fabric;
+  const link::FabricOptions& fabric = options.fabric;
   return {fabric.self.id, fabric.self.name,    fabric.self.incarnation,
           fabric.cluster, *options.hello_keys, fabric.random};
 }
@@ -98,10 +98,10 @@ void Node::OnHello(const std::string& interface, const wire::AddressBytes& from,
   LookAtDiscovery();
 }
 
-fabric::NodeClaim Node::ClaimOf(const NodeId& node) const {
-  if (jobs_.HasRanksOn(node)) return fabric::NodeClaim::kInJob;
+link::NodeClaim Node::ClaimOf(const NodeId& node) const {
+  if (jobs_.HasRanksOn(node)) return link::NodeClaim::kInJob;
   const bool found = discovery_ && discovery_->Hears(node, now_ns_);
-  return found ? fabric::NodeClaim::kFound : fabric::NodeClaim::kComes;
+  return found ? link::NodeClaim::kFound : link::NodeClaim::kComes;
 }
 
 void Node::SetHelloKeys(const std::vector<DerivedKey>& keys) {
@@ -190,7 +190,7 @@ void Node::AnswerOpenCalls(const Failure& failure) {
 
 // --- other nodes --------------------------------------------------------------------------
 
-void Node::OnNodeUp(const fabric::NodeIdentity& node) {
+void Node::OnNodeUp(const link::NodeIdentity& node) {
   ReadClock();
   nodes_[node.id] = node;
   story_.OnNodeUp(node);
@@ -335,7 +335,7 @@ void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answ
     }
     return probes_.Ping(node, request, std::move(way), port_.ReadClocks(), std::move(answer));
   }
-  const fabric::NodeIdentity& self = options_.fabric.self;
+  const link::NodeIdentity& self = options_.fabric.self;
   const bool is_self = request.node() == self.name || request.node() == self.id.ToString();
   answer->Fail(Invalid(absl::StrCat(
       is_self ? absl::StrCat(self.name, " is this node: ping needs another one")
@@ -370,7 +370,7 @@ void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
         v1::NodeCheckup& own = *reply.add_nodes();
         own = CheckupOf(seen);
         own.set_answered(!seen.system().empty());  // Every system has a name.
-        std::vector<fabric::NodeIdentity> others;
+        std::vector<link::NodeIdentity> others;
         for (const auto& [id, node] : nodes_) others.push_back(node);
         probes_.Checkup(
             others, std::move(reply), port_.ReadClocks(),

@@ -53,7 +53,7 @@ struct NodeMetrics {
   std::uint64_t violations = 0;
 };
 
-class Node final : private fabric::FabricListener, private cluster::Peers {
+class Node final : private link::FabricListener, private cluster::Peers {
  public:
   // All outlive it. `clock` tells the time within a turn, for measurements.
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
@@ -128,11 +128,11 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
 
  private:
   // FabricListener
-  fabric::NodeClaim ClaimOf(const NodeId& node) const override;
-  void OnNotice(const fabric::FabricNotice& notice) override { story_.OnNotice(notice); }
+  link::NodeClaim ClaimOf(const NodeId& node) const override;
+  void OnNotice(const link::FabricNotice& notice) override { story_.OnNotice(notice); }
   void OnSameId(const NodeId& node, const std::string& address) override;
   void OnForwarding(bool forwards) override { port_.OnForwarding(forwards); }
-  void OnNodeUp(const fabric::NodeIdentity& node) override;
+  void OnNodeUp(const link::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;
   void OnControl(const NodeId& node, std::span<const std::byte> message) override;
   void OnEager(const NodeId& node, const wire::FrameHeader& header,

@@ -14,7 +14,7 @@
 namespace mlxcomm::node {
 
 struct NodeOptions {
-  fabric::FabricOptions fabric;  // fabric.self is this node.
+  link::FabricOptions fabric;  // fabric.self is this node.
   // Neighbours are looked for, with these keys (DiscoveryOptions); none: they are not.
   std::optional<std::vector<DerivedKey>> hello_keys;
   std::string config_file;  // For people, as key_file; empty: none.

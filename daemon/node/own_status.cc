@@ -218,7 +218,7 @@ void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
 }
 
 void WriteNode(const OwnState& own, v1::NodeStatus& node) {
-  const fabric::NodeIdentity& self = own.options.fabric.self;
+  const link::NodeIdentity& self = own.options.fabric.self;
   node.set_name(self.name);
   node.set_id(self.id.ToString());
   node.set_version(self.software_version);

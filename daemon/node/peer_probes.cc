@@ -14,7 +14,7 @@ const Failure kTooMany{FailureCode::kResourceExhausted, kNoRank,
 
 }  // namespace
 
-void PeerProbes::Ping(const fabric::NodeIdentity& node, const v1::PingRequest& request,
+void PeerProbes::Ping(const link::NodeIdentity& node, const v1::PingRequest& request,
                       v1::LinkStatus link, Clocks now, std::unique_ptr<PingAnswer> answer) {
   if (request.payload_bytes() > kPayloadBytesMax || request.timeout_ms() > kTimeoutMsMax) {
     return answer->Fail(
@@ -39,7 +39,7 @@ void PeerProbes::Ping(const fabric::NodeIdentity& node, const v1::PingRequest& r
   peers_.SendToNode(node.id, message);
 }
 
-void PeerProbes::Checkup(const std::vector<fabric::NodeIdentity>& nodes, v1::DoctorReply reply,
+void PeerProbes::Checkup(const std::vector<link::NodeIdentity>& nodes, v1::DoctorReply reply,
                          Clocks now, std::unique_ptr<DoctorAnswer> answer) {
   if (asks_.size() >= kAsksMax) return answer->Fail(kTooMany);
   const std::uint64_t query = next_query_++;
@@ -51,13 +51,13 @@ void PeerProbes::Checkup(const std::vector<fabric::NodeIdentity>& nodes, v1::Doc
   v1::PeerMessage message;
   message.mutable_probe()->set_query(query);
   message.mutable_probe()->set_checkup(true);
-  for (const fabric::NodeIdentity& node : nodes) {
+  for (const link::NodeIdentity& node : nodes) {
     ask.awaited[node.id] = ask.reply.nodes_size();
     v1::NodeCheckup& other = *ask.reply.add_nodes();
     other.set_name(node.name);
     other.set_version(node.software_version);
   }
-  for (const fabric::NodeIdentity& node : nodes) peers_.SendToNode(node.id, message);
+  for (const link::NodeIdentity& node : nodes) peers_.SendToNode(node.id, message);
   if (!ask.awaited.empty()) return;
   Finish(ask, {});
   asks_.erase(query);

@@ -37,10 +37,10 @@ class PeerProbes {
   explicit PeerProbes(cluster::Peers& peers) : peers_(peers) {}
 
   // The answer copies `link`, which describes the route.
-  void Ping(const fabric::NodeIdentity& node, const v1::PingRequest& request, v1::LinkStatus link,
+  void Ping(const link::NodeIdentity& node, const v1::PingRequest& request, v1::LinkStatus link,
             Clocks now, std::unique_ptr<PingAnswer> answer);
   // `reply` holds this node's own part.
-  void Checkup(const std::vector<fabric::NodeIdentity>& nodes, v1::DoctorReply reply, Clocks now,
+  void Checkup(const std::vector<link::NodeIdentity>& nodes, v1::DoctorReply reply, Clocks now,
                std::unique_ptr<DoctorAnswer> answer);
 
   // False: the message breaks a bound.

@@ -18,7 +18,7 @@ void Story::Tell(const char* kind, EventSeverity severity, const std::string& ob
                  .user = std::move(user)});
 }
 
-void Story::OnNodeUp(const fabric::NodeIdentity& node) {
+void Story::OnNodeUp(const link::NodeIdentity& node) {
   Tell("node_up", EventSeverity::kNote, absl::StrCat("node ", node.name),
        absl::StrCat("is up, mlxcommd ", node.software_version));
 }
@@ -34,8 +34,8 @@ void Story::OnRankGone(const JobId& job, std::uint32_t rank, std::uint64_t pid,
        absl::StrCat("rank ", rank, " (pid ", pid, ") has left: ", why), job.user);
 }
 
-void Story::OnNotice(const fabric::FabricNotice& notice) {
-  using Kind = fabric::FabricNotice::Kind;
+void Story::OnNotice(const link::FabricNotice& notice) {
+  using Kind = link::FabricNotice::Kind;
   const std::string link = absl::StrCat("link to ", notice.node);
   const std::string rail =
       notice.path.empty() ? "the way through other nodes" : absl::StrCat("rail ", notice.path);

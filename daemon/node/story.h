@@ -24,9 +24,9 @@ class Story {
   // Both outlive it.
   Story(NodePort& port, OperationRecorder& recorder) : port_(port), recorder_(recorder) {}
 
-  void OnNodeUp(const fabric::NodeIdentity& node);
+  void OnNodeUp(const link::NodeIdentity& node);
   void OnNodeLost(const std::string& name, const std::string& why);
-  void OnNotice(const fabric::FabricNotice& notice);
+  void OnNotice(const link::FabricNotice& notice);
   // Another machine says that it is that node.
   void OnSameId(const std::string& name, const std::string& address);
   void OnRankGone(const JobId& job, std::uint32_t rank, std::uint64_t pid, const std::string& why);

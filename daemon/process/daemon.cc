@@ -29,8 +29,8 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 
 // By the configuration's word.
-constexpr fabric::Security kSecurity[] = {fabric::Security::kAuto, fabric::Security::kTls,
-                                          fabric::Security::kPlain};
+constexpr link::Security kSecurity[] = {link::Security::kAuto, link::Security::kTls,
+                                        link::Security::kPlain};
 constexpr intake::UserNaming kNaming[] = {intake::UserNaming::kByName, intake::UserNaming::kByUid,
                                           intake::UserNaming::kShared};
 constexpr queue::Scheduling kScheduling[] = {queue::Scheduling::kAuto, queue::Scheduling::kFewCores,
@@ -40,9 +40,9 @@ queue::Scheduling SchedulingOf(const Options& options, const v1::DaemonConfig& c
   return options.scheduling.value_or(kScheduling[config.scheduling()]);
 }
 
-absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& config,
-                                                        const fabric::NodeIdentity& self) {
-  fabric::FabricOptions options;
+absl::StatusOr<link::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& config,
+                                                      const link::NodeIdentity& self) {
+  link::FabricOptions options;
   options.self = self;
   options.cluster = config.cluster();
   const v1::PeerConfig& peers = config.peers();
@@ -90,9 +90,9 @@ absl::StatusOr<bool> LooksForNeighbours(const Options& options, const v1::Daemon
   return config.discovery().enabled();
 }
 
-absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
-                                                  const v1::DaemonConfig& config) {
-  fabric::NodeIdentity self;
+absl::StatusOr<link::NodeIdentity> MakeIdentity(const Options& options,
+                                                const v1::DaemonConfig& config) {
+  link::NodeIdentity self;
   if (options.is_private) {
     self.id = MakeNodeId();
   } else {
@@ -102,7 +102,7 @@ absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
   }
   self.name = config.node_name();
   self.software_version = kSoftwareVersion;
-  self.incarnation = fabric::RandomNumber();
+  self.incarnation = rail::RandomNumber();
   return self;
 }
 
@@ -142,7 +142,7 @@ std::string Absolute(const std::string& path) {
 }
 
 node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig& config,
-                                  const fabric::FabricOptions& fabric) {
+                                  const link::FabricOptions& fabric) {
   node::NodeOptions made;
   made.fabric = fabric;
   made.fabric.keys.reset();  // The owner of the sockets proves them.
@@ -169,9 +169,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->config_ = config;
   daemon->config_file_ = options.config_file;
   daemon->is_private_ = options.is_private;
-  const absl::StatusOr<fabric::NodeIdentity> self = MakeIdentity(options, config);
+  const absl::StatusOr<link::NodeIdentity> self = MakeIdentity(options, config);
   if (!self.ok()) return self.status();
-  absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
+  absl::StatusOr<link::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
   if (!fabric_options.ok()) return fabric_options.status();
   const std::uint32_t cores = queue::UsableCores();
   const auto scheduling = queue::SchedulingPolicy::Choose(SchedulingOf(options, config), cores);

@@ -20,8 +20,8 @@ constexpr bool kOnApple = true;
 constexpr bool kOnApple = false;
 #endif
 
-fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
-  fabric::rdma::RdmaOptions options;
+rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
+  rdma::RdmaOptions options;
   options.enabled = config.has_enabled() ? config.enabled() : kOnApple;
   options.tells = config.enabled();
   options.library = config.library();
@@ -29,8 +29,7 @@ fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
   options.driver_program = platform::OwnExecutable();
   const bool apples = config.limits() == v1::RdmaConfig::APPLE ||
                       (config.limits() == v1::RdmaConfig::SYSTEM && kOnApple);
-  options.limits =
-      apples ? fabric::rdma::AppleLimits(platform::MacosVersion()) : fabric::rdma::LinuxLimits();
+  options.limits = apples ? rdma::AppleLimits(platform::MacosVersion()) : rdma::LinuxLimits();
   if (config.message_bytes() != 0) {
     options.limits.message_bytes = config.message_bytes();
     options.limits.message_bytes_max =
@@ -50,8 +49,8 @@ fabric::rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
 // What is assumed about devices, a line for each: its name, its value, and where it is from (the
 // limits of a system, or the configuration).
 std::string DescribeLimits(const v1::RdmaConfig& config) {
-  const fabric::rdma::RdmaOptions options = MakeRdmaOptions(config);
-  const fabric::rdma::Limits& limits = options.limits;
+  const rdma::RdmaOptions options = MakeRdmaOptions(config);
+  const rdma::Limits& limits = options.limits;
   const bool apples = limits.equal_frame_bytes != 0;
   const std::string kind = apples ? "as of Apple's devices" : "as of Linux's devices";
   std::string text;
@@ -63,7 +62,7 @@ std::string DescribeLimits(const v1::RdmaConfig& config) {
                   config.has_enabled() ? "configured" : "by default", "\n");
   add("library", options.library.empty() ? "the system's own" : options.library.c_str(),
       !options.library.empty());
-  add("service", limits.service == fabric::rdma::Service::kReliable ? "RC" : "UC", false);
+  add("service", limits.service == rdma::Service::kReliable ? "RC" : "UC", false);
   add("message_bytes", limits.message_bytes, config.message_bytes() != 0);
   add("message_bytes_max", limits.message_bytes_max, false);
   add("messages", limits.messages_max, config.messages() != 0);
@@ -84,10 +83,10 @@ std::string DescribeLimits(const v1::RdmaConfig& config) {
 
 fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config) {
   return
-      [config](const fabric::FabricOptions& options, fabric::Links& links, platform::Wakeup& bell) {
+      [config](const link::FabricOptions& options, fabric::Links& links, platform::Wakeup& bell) {
         std::vector<std::unique_ptr<fabric::SideRails>> made;
-        made.push_back(std::make_unique<fabric::rdma::RdmaRails>(MakeRdmaOptions(config.rdma()),
-                                                                 options, links, bell));
+        made.push_back(std::make_unique<rdma::RdmaRails>(MakeRdmaOptions(config.rdma()), options,
+                                                         links, bell));
         return made;
       };
 }
@@ -95,7 +94,7 @@ fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config) {
 int TryRdma(const std::string& config_file, const std::string& name, const std::string& device) {
   const auto read = ReadConfigFile(config_file);
   const v1::RdmaConfig config = read.ok() ? read->rdma() : v1::RdmaConfig();
-  const fabric::rdma::RdmaOptions options = MakeRdmaOptions(config);
+  const rdma::RdmaOptions options = MakeRdmaOptions(config);
   absl::StatusOr<std::string> told;
   if (name == "limits") {
     told = DescribeLimits(config);
@@ -104,7 +103,7 @@ int TryRdma(const std::string& config_file, const std::string& name, const std::
           "configuration\tdefaults\t" + MakePrintable(std::string(read.status().message())) + "\n";
     }
   } else {
-    told = fabric::rdma::RunTrial(name, {options.library, options.limits, device});
+    told = rdma::RunTrial(name, {options.library, options.limits, device});
   }
   const std::string text = told.ok() ? *told : MakePrintable(std::string(told.status().message()));
   std::printf("%s\n%s\n", told.ok() ? "worked" : "refused", text.c_str());

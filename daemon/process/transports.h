@@ -12,7 +12,7 @@ namespace mlxcomm {
 // Those of this daemon, for the fabric.
 fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config);
 
-// mlxcommd as a trial of RDMA (transport/rdma/trials.h): a process that tries one thing and ends.
+// mlxcommd as a trial of RDMA (rdma/trials.h): a process that tries one thing and ends.
 // Writes "worked" or "refused", and then what came of it, to the standard output; the exit code. A
 // configuration that cannot be read is taken for an empty one, which is said.
 int TryRdma(const std::string& config_file, const std::string& name, const std::string& device);

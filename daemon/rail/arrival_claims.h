@@ -18,7 +18,7 @@
 
 #include "proto/wire/frame.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class ArrivalClaims {
  public:
@@ -90,4 +90,4 @@ class ArrivalClaims {
   std::unique_ptr<Slots> slots_;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -5,7 +5,7 @@
 
 #include "proto/queue/socket_options.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 namespace {
 
 msghdr MessageOf(iovec* parts, int count) {
@@ -27,4 +27,4 @@ ssize_t PlainStream::Read(int socket, iovec* parts, int count) {
   return ::recvmsg(socket, &message, MSG_DONTWAIT);
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -14,7 +14,7 @@
 
 struct iovec;
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class ByteStream {
  public:
@@ -52,4 +52,4 @@ class PlainStream final : public ByteStream {
   bool is_encrypted() const override { return false; }
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 struct ClientMemory {
   std::shared_ptr<const void> owner;
@@ -29,4 +29,4 @@ struct ClientMemory {
   }
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -12,7 +12,7 @@
 #include "daemon/platform/machine.h"
 #include "daemon/rail/frame_sum.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 namespace {
 
 // Only these come from the other side; all else is this machine's, or the way between.
@@ -371,4 +371,4 @@ void FrameReader::EndAndTell(std::string reason, LinkReason link_reason) {
   tells_end_ = true;
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -28,7 +28,7 @@
 #include "daemon/rail/rail_observer.h"
 #include "proto/system/file_descriptor.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 // What the reader needs of its rail.
 class FrameReaderPort {
@@ -190,4 +190,4 @@ class FrameReader {
   std::atomic<std::uint32_t> round_trips_{0};
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 namespace {
 
 std::uint32_t SumOfHeader(wire::FrameHeader header) {
@@ -40,4 +40,4 @@ bool TakeSums(wire::FrameHeader& header, std::uint32_t& payload_sum) {
   return true;
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -12,7 +12,7 @@
 
 #include "proto/wire/frame.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 // Of the bytes that gave `sum`, and these behind them; of none: 0.
 std::uint32_t ExtendSum(std::uint32_t sum, const std::byte* bytes, std::size_t count);
@@ -23,4 +23,4 @@ void PutSums(wire::FrameHeader& header, const std::byte* payload);
 // have them, and `payload_sum` is what the payload has to give.
 [[nodiscard]] bool TakeSums(wire::FrameHeader& header, std::uint32_t& payload_sum);
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -10,9 +10,9 @@
 #include "daemon/rail/frame_sum.h"
 #include "daemon/rail/posted_receives.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
-void FrameWriter::Queue(const Channel::Frame& frame) {
+void FrameWriter::Queue(const OutgoingFrame& frame) {
   if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);
   if (frame.header.payload_bytes >= kLargeBytes) ++large_frames_;
   At(outgoing_count_++) = {frame};
@@ -28,7 +28,7 @@ void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
 // only may not go inside a frame. Several may so change places: what one says stays so. Of
 // each kind one waits at most, whatever the other side sends while it reads nothing: so there
 // is always room for commands.
-void FrameWriter::PutInFront(const Channel::Frame& frame) {
+void FrameWriter::PutInFront(const OutgoingFrame& frame) {
   const bool inside = front_written_ > 0;
   for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
     wire::FrameHeader& waiting = At(i).frame.header;
@@ -81,7 +81,7 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
   std::size_t summed = 0;
   for (std::size_t i = 0; i < std::min(outgoing_count_, kBatchFrames); ++i) {
     Waiting& waiting = At(i);
-    Channel::Frame& frame = waiting.frame;
+    OutgoingFrame& frame = waiting.frame;
     const bool begun = i == 0 && front_written_ > 0;
     // Acknowledgements may have been put in front of it since.
     if (wire::IsSignOfLife(frame.header.type) && !begun) {
@@ -98,7 +98,7 @@ void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
 // A process may write into the memory that data lies in, again and again, and so make each sum wrong. Data
 // that was asked for again is sent from a copy, of which there is one at a time. False: it is in use.
 bool FrameWriter::Sum(Waiting& waiting) {
-  Channel::Frame& frame = waiting.frame;
+  OutgoingFrame& frame = waiting.frame;
   if (IsRepeated(frame.header)) {
     if (std::exchange(copy_waits_, true)) return false;
     copy_.assign(frame.payload, frame.payload + frame.header.payload_bytes);
@@ -191,4 +191,4 @@ void FrameWriter::CollectReleased() {
   }
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -18,15 +18,16 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/link/channel.h"
 #include "daemon/rail/byte_stream.h"
+#include "daemon/rail/frames.h"
 #include "daemon/rail/rail_observer.h"
+#include "daemon/rail/random_number.h"
 #include "proto/system/file_descriptor.h"
 #include "proto/types/link_reason.h"
 
 struct iovec;
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class FrameWriter {
  public:
@@ -44,7 +45,7 @@ class FrameWriter {
   // Room for a frame, and one place left for a sign of life.
   bool HasRoom() const { return outgoing_count_ + 1 < kFramesMax; }
   // Only if there is room. An acknowledgement goes in front of what waits.
-  void Queue(const Channel::Frame& frame);
+  void Queue(const OutgoingFrame& frame);
   void Beat(bool padded) {
     heartbeat_due_ = true;
     pads_heartbeat_ = pads_heartbeat_ || padded;
@@ -86,7 +87,7 @@ class FrameWriter {
 
   // With sums, which are its own once it has begun.
   struct Waiting {
-    Channel::Frame frame;
+    OutgoingFrame frame;
     bool has_sums = false;
   };
   Waiting& At(std::size_t i) { return outgoing_[(outgoing_first_ + i) % kFramesMax]; }
@@ -97,7 +98,7 @@ class FrameWriter {
   void GatherBatch(struct iovec* parts, std::size_t* part_count);
   bool OnNotWritten();
   void OnWritten(std::size_t bytes, std::uint64_t began_ns);
-  void PutInFront(const Channel::Frame& frame);
+  void PutInFront(const OutgoingFrame& frame);
   void PutSignOfLife();
 
   const FileDescriptor& socket_;
@@ -131,4 +132,4 @@ class FrameWriter {
   std::atomic<std::uint64_t> sent_bytes_{0};
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

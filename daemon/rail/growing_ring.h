@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 template <typename Item>
 class GrowingRing {
@@ -46,4 +46,4 @@ class GrowingRing {
   std::size_t size_ = 0;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -17,12 +17,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "daemon/link/channel.h"
-#include "daemon/link/fabric_listener.h"
 #include "daemon/rail/arrival_claims.h"
+#include "daemon/rail/frames.h"
 #include "daemon/rail/receive_budget.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 // To move more than that costs more than to wake a thread for it.
 inline constexpr std::uint64_t kLargeBytes = 64 * 1024 + 1;
@@ -198,4 +197,4 @@ class PostedReceives {
   std::size_t placed_bytes_ = 0;  // Of its payload, ahead of the rest.
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

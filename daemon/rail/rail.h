@@ -22,9 +22,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/link/channel.h"
-#include "daemon/link/fabric_listener.h"
 #include "daemon/rail/arrival_claims.h"
+#include "daemon/rail/frames.h"
 #include "daemon/rail/receive_budget.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/link_reason.h"
@@ -34,7 +33,7 @@ namespace mlxcomm::v1 {
 class RailStatus;
 }
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 struct RailCommand {
   enum class Kind : std::uint8_t {
@@ -45,7 +44,7 @@ struct RailCommand {
     kHeartbeat,
   };
   Kind kind = Kind::kTransmit;
-  Channel::Frame frame;        // kTransmit
+  OutgoingFrame frame;         // kTransmit
   PostedReceive receive;       // kPostReceive
   ReceiveBudget::Share share;  // kPostReceive: of the receive's bytes, for all rails.
   OperationKey key;            // kWithdraw, kForgetCompleted
@@ -159,4 +158,4 @@ class Rail {
   virtual void Describe(v1::RailStatus& status) const = 0;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 namespace {
 
 void Withdraw(const OperationKey& key, FrameReader& reader, FrameReaderPort& port) {
@@ -40,4 +40,4 @@ bool ObeyCommands(SpscRing<RailCommand>& commands, FrameWriter& writer, FrameRea
   return any;
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -9,11 +9,11 @@
 #include "daemon/rail/rail.h"
 #include "daemon/rail/spsc_ring.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 // As far as there is room for what commands call for. `ends`: nobody takes events any more, and what
 // is still to be sent needs none. True: there was one.
 bool ObeyCommands(SpscRing<RailCommand>& commands, FrameWriter& writer, FrameReader& reader,
                   FrameReaderPort& port, bool ends);
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

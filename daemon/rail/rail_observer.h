@@ -11,7 +11,7 @@
 
 #include "proto/wire/frame.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class RailObserver {
  public:
@@ -27,4 +27,4 @@ class RailObserver {
 // The loop's thread. `name` is for people; nullptr: nobody wants to know of this rail.
 using RailObserverMaker = std::function<std::unique_ptr<RailObserver>(const std::string& name)>;
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -15,7 +15,10 @@
 
 #include "proto/types/link_reason.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
+
+// A connection's end.
+enum class Role : bool { kDialer, kAcceptor };
 
 struct RailPath {
   std::string local;
@@ -37,4 +40,4 @@ struct RailPath {
   }
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -16,7 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class ReceiveBudget {
  public:
@@ -75,4 +75,4 @@ class ReceiveBudget {
   std::atomic<std::uint64_t> word_{0};
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

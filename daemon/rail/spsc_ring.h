@@ -16,7 +16,7 @@
 
 #include "daemon/platform/mapping.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 template <typename Item>
 class SpscRing {
@@ -86,4 +86,4 @@ class SpscRing {
   alignas(64) std::atomic<bool> consumer_sleeps_{false};
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -6,7 +6,7 @@
 #include "absl/strings/cord.h"
 #include "proto/types/link_reason.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 inline constexpr char kReasonPayload[] = "mlxcomm.v1.LinkReason";
 
@@ -25,4 +25,4 @@ inline absl::Status WithReason(absl::Status status, LinkReason reason) {
   return status;
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 // Has its region keep the arena's pages where they are. False: not now.
-bool KeepPages(ClientMemory& arena) {
+bool KeepPages(rail::ClientMemory& arena) {
   if (!arena.keep_pages) return true;
   std::shared_ptr<const void> pages = arena.keep_pages();
   if (pages == nullptr) return false;
@@ -18,7 +18,7 @@ bool KeepPages(ClientMemory& arena) {
 
 }  // namespace
 
-void ArenaRegions::Add(const ClientMemory& arena) {
+void ArenaRegions::Add(const rail::ClientMemory& arena) {
   const std::lock_guard lock(mutex_);
   arenas_.push_back(arena);
   version_.fetch_add(1, std::memory_order_release);
@@ -27,7 +27,7 @@ void ArenaRegions::Add(const ClientMemory& arena) {
 void ArenaRegions::Remove(const std::byte* data) {
   {
     const std::lock_guard lock(mutex_);
-    const auto of = std::ranges::find(arenas_, data, &ClientMemory::data);
+    const auto of = std::ranges::find(arenas_, data, &rail::ClientMemory::data);
     if (of == arenas_.end()) return;
     const auto gone = std::ranges::partition(
         regions_, [&](const auto& region) { return !of->Has(region->data()); });
@@ -44,7 +44,7 @@ void ArenaRegions::Remove(const std::byte* data) {
 ArenaRegions::View ArenaRegions::Look(std::uint64_t& version) const {
   const std::lock_guard lock(mutex_);
   View view;
-  for (const ClientMemory& arena : arenas_)
+  for (const rail::ClientMemory& arena : arenas_)
     view.arenas.push_back({nullptr, arena.data, arena.bytes});
   view.regions = regions_;
   version = version_.load(std::memory_order_relaxed);
@@ -60,7 +60,8 @@ void ArenaRegions::Ask(const std::byte* from) {
   port_.TendSoon();
 }
 
-ArenaRegions::Piece ArenaRegions::PieceOf(const ClientMemory& arena, const std::byte* from) const {
+ArenaRegions::Piece ArenaRegions::PieceOf(const rail::ClientMemory& arena,
+                                          const std::byte* from) const {
   const std::uint64_t each = std::min(limits_.arena_region_bytes, limits_.region_bytes_max);
   const auto at = static_cast<std::uint64_t>(from - arena.data);
   std::uint64_t first = at / each * each;
@@ -75,14 +76,14 @@ ArenaRegions::Piece ArenaRegions::PieceOf(const ClientMemory& arena, const std::
 }
 
 // The next that is wanted, whose arena is there, and that is not registered yet.
-bool ArenaRegions::TakeWanted(ClientMemory& arena, Piece& piece, std::uint64_t now_ns) {
+bool ArenaRegions::TakeWanted(rail::ClientMemory& arena, Piece& piece, std::uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
   if (now_ns < refused_until_ns_ || ended_by_it_ >= kEndedMax) wanted_.clear();
   while (!wanted_.empty()) {
     const std::byte* const from = wanted_.back();
     wanted_.pop_back();
     const auto of =
-        std::ranges::find_if(arenas_, [&](const ClientMemory& one) { return one.Has(from); });
+        std::ranges::find_if(arenas_, [&](const rail::ClientMemory& one) { return one.Has(from); });
     if (of == arenas_.end()) continue;
     piece = PieceOf(*of, from);
     const bool has = std::ranges::any_of(
@@ -102,10 +103,10 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
     if (device == nullptr) wanted_.clear();  // Who still wants it asks again.
   }
   leaving.clear();
-  ClientMemory arena;
+  rail::ClientMemory arena;
   Piece piece;
   while (device != nullptr && TakeWanted(arena, piece, now_ns)) {
-    ClientMemory registered = arena;
+    rail::ClientMemory registered = arena;
     if (!KeepPages(registered)) continue;  // The client gives pages back: it is asked for again.
     auto made = device->Register(registered, piece.data, piece.bytes);
     const std::lock_guard lock(mutex_);
@@ -115,7 +116,7 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
       continue;
     }
     const bool is_there = std::ranges::any_of(
-        arenas_, [&](const ClientMemory& one) { return one.owner == arena.owner; });
+        arenas_, [&](const rail::ClientMemory& one) { return one.owner == arena.owner; });
     // Else its client has gone meanwhile: it is let go at the end of this.
     (is_there ? regions_ : leaving).push_back(*std::move(made));
     version_.fetch_add(1, std::memory_order_release);
@@ -143,4 +144,4 @@ void ArenaRegions::Clear() {
   }
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -20,7 +20,7 @@
 #include "daemon/rail/client_memory.h"
 #include "daemon/rdma/queue_pair.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // What it needs of the device's thread; any thread calls it.
 class ArenaRegionsPort {
@@ -40,7 +40,7 @@ class ArenaRegions {
 
   // Its holder keeps regions, but no arena of which nothing is registered.
   struct View {
-    std::vector<ClientMemory> arenas;  // Without owners.
+    std::vector<rail::ClientMemory> arenas;  // Without owners.
     std::vector<std::shared_ptr<const Region>> regions;
   };
 
@@ -48,7 +48,7 @@ class ArenaRegions {
   ArenaRegions(const Limits& limits, ArenaRegionsPort& port) : limits_(limits), port_(port) {}
 
   // The loop's thread. `data` is that of one that was added.
-  void Add(const ClientMemory& arena);
+  void Add(const rail::ClientMemory& arena);
   void Remove(const std::byte* data);
   // Rails.
   std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
@@ -68,14 +68,14 @@ class ArenaRegions {
     std::byte* data = nullptr;
     std::uint64_t bytes = 0;
   };
-  Piece PieceOf(const ClientMemory& arena, const std::byte* from) const;
-  bool TakeWanted(ClientMemory& arena, Piece& piece, std::uint64_t now_ns);
+  Piece PieceOf(const rail::ClientMemory& arena, const std::byte* from) const;
+  bool TakeWanted(rail::ClientMemory& arena, Piece& piece, std::uint64_t now_ns);
 
   const Limits limits_;
   ArenaRegionsPort& port_;
   std::atomic<std::uint64_t> version_{1};
   mutable std::mutex mutex_;
-  std::vector<ClientMemory> arenas_;
+  std::vector<rail::ClientMemory> arenas_;
   std::vector<std::shared_ptr<const Region>> regions_;
   std::vector<std::shared_ptr<const Region>> leaving_;  // To be let go by the driver's thread.
   std::vector<const std::byte*> wanted_;
@@ -83,4 +83,4 @@ class ArenaRegions {
   int ended_by_it_ = 0;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 bool MirrorsIpv4(const Gid& gid) {
   constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -38,4 +38,4 @@ std::optional<std::size_t> ChooseGid(std::span<const Gid> gids, const Gid& links
   return 0;
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -18,7 +18,7 @@
 
 #include "daemon/rdma/queue_pair.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 bool MirrorsIpv4(const Gid& gid);
 // A device that is called after its interface (apple::kDevicePrefix).
@@ -26,4 +26,4 @@ bool IsNamedAfterInterface(const std::string& device);
 // Index of it; nullopt: there is none.
 std::optional<std::size_t> ChooseGid(std::span<const Gid> gids, const Gid& links, bool only_links);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

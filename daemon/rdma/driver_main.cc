@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/power.h"
 #include "daemon/rail/status_reason.h"
+#include "daemon/rail/text_field.h"
 #include "daemon/rdma/driver_messages.h"
 #include "daemon/rdma/message_memory.h"
 #include "daemon/rdma/shared_queue.h"
@@ -34,7 +34,7 @@
 #include "proto/system/file_descriptor.h"
 #include "proto/types/version.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::size_t kCompletionsAtOnce = 32;
@@ -150,7 +150,7 @@ class Pump {
     }
     for (std::size_t i = 0; i < *count; ++i) {
       const Completion& one = done[i];
-      if (!one.ok) PutText(one.what, header_->why);
+      if (!one.ok) rail::PutText(one.what, header_->why);
       const PostCompletion told{one.slot, one.receive ? 1u : 0u, one.ok ? 1u : 0u, one.bytes};
       if (completions_.Push(told) != queue::RingResult::kDone) {
         Fail("the driver completes more than was posted");
@@ -182,7 +182,7 @@ class Pump {
   // Nothing more is posted or told; the rail has to go.
   void Fail(const std::string& why) {
     if (std::exchange(has_failed_, true)) return;
-    PutText(why, header_->why);
+    rail::PutText(why, header_->why);
     header_->has_failed.store(1, std::memory_order_release);
     // The side that sleeps may not have said so yet: then it finds this when it wakes by itself.
     queue::RingDoorbell(doorbell_.get());
@@ -245,24 +245,24 @@ class Driver {
       status = absl::UnimplementedError("nothing of the kind can be asked for");
     }
     answer.code = static_cast<std::int32_t>(status.code());
-    answer.reason = static_cast<std::uint32_t>(ReasonOf(status));
-    PutText(std::string(status.message()), answer.message);
+    answer.reason = static_cast<std::uint32_t>(rail::ReasonOf(status));
+    rail::PutText(std::string(status.message()), answer.message);
     return answer;
   }
 
  private:
   absl::Status Open(const DriverRequest& request, DriverAnswer& answer) {
-    const std::string_view version = TextOf(request.version);
+    const std::string_view version = rail::TextOf(request.version);
     if (version != kSoftwareVersion) {
       return absl::FailedPreconditionError(
           absl::StrCat("mlxcommd was replaced: version ", std::string(version), " runs, and ",
                        kSoftwareVersion, " lies in its place. Restart it"));
     }
     absl::StatusOr<std::unique_ptr<Library>> library =
-        LoadLibrary(std::string(TextOf(request.library)));
+        LoadLibrary(std::string(rail::TextOf(request.library)));
     if (!library.ok()) return library.status();
     absl::StatusOr<std::shared_ptr<Device>> device =
-        (*library)->Open(std::string(TextOf(request.device)), request.limits);
+        (*library)->Open(std::string(rail::TextOf(request.device)), request.limits);
     if (!device.ok()) return device.status();
     library_ = *std::move(library);
     device_ = *std::move(device);
@@ -379,4 +379,4 @@ int RunDriver(int socket) {
   }
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

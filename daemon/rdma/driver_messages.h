@@ -12,7 +12,7 @@
 #include "daemon/rdma/queue_pair.h"
 #include "proto/queue/scheduling_policy.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 struct DriverRequest {
   enum class Kind : std::uint32_t {
@@ -50,4 +50,4 @@ struct DriverAnswer {
 };
 static_assert(std::is_trivially_copyable_v<DriverAnswer>);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

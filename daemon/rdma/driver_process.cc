@@ -11,14 +11,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/rail/status_reason.h"
+#include "daemon/rail/text_field.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
 #include "proto/system/program.h"
 #include "proto/types/plain_text.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 // Until one whose socket is closed has ended by itself, and until one that was killed has.
@@ -136,19 +136,20 @@ absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,
     const bool hangs = errno == ETIMEDOUT;
     // What has closed its end is about to end.
     if (!hangs && Reap(kClosedNs)) return ended_;
-    ended_ = WithReason(absl::DeadlineExceededError(absl::StrCat(
-                            "the driver of RDMA device ", device_, " did not come back within ",
-                            absl::FormatDuration(absl::Nanoseconds(call_ns_)),
-                            ", and its process (", pid_, ") was ended")),
-                        LinkReason::kRdmaDriverSilent);
+    ended_ =
+        rail::WithReason(absl::DeadlineExceededError(absl::StrCat(
+                             "the driver of RDMA device ", device_, " did not come back within ",
+                             absl::FormatDuration(absl::Nanoseconds(call_ns_)),
+                             ", and its process (", pid_, ") was ended")),
+                         LinkReason::kRdmaDriverSilent);
     Kill();
     return ended_;
   }
   if (answer.code == 0) return answer;
   absl::Status refused(static_cast<absl::StatusCode>(answer.code),
-                       MakePrintable(TextOf(answer.message)));
+                       MakePrintable(rail::TextOf(answer.message)));
   if (HasEndedProcess(refused)) refused = absl::UnavailableError(refused.message());
-  return WithReason(refused, LinkReasonOf(answer.reason, LinkReason::kNone));
+  return rail::WithReason(refused, LinkReasonOf(answer.reason, LinkReason::kNone));
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

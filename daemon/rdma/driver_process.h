@@ -26,7 +26,7 @@
 #include "proto/queue/scheduling_policy.h"
 #include "proto/system/file_descriptor.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // The argument that makes a program this process; its socket is kDriverSocket.
 inline constexpr char kDriverArgument[] = "--drive-rdma";
@@ -103,4 +103,4 @@ absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(
     const Limits& limits, const queue::SchedulingPolicy& scheduling,
     std::uint64_t call_ns = DriverProcess::kCallNs);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

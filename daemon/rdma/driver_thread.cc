@@ -12,7 +12,7 @@
 #include "daemon/rdma/driver_process.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 // Until it is looked again whether the device is there.
@@ -257,4 +257,4 @@ void DriverThread::Do(Shared& shared, Job& job, Result& result) {
   }
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -33,7 +33,7 @@ namespace mlxcomm::v1 {
 class RdmaDevice;
 }
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 class DriverThread {
  public:
@@ -142,4 +142,4 @@ class DriverThread {
   const std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // Fewer messages each way are no queue: one is kept for credit, and one is always on its way.
 inline constexpr std::uint32_t kMessagesMin = 4;
@@ -153,4 +153,4 @@ inline Limits LinuxLimits() {
           .messages_max = 64};
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

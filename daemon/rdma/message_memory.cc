@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 absl::StatusOr<platform::Mapping> MapWithin(std::uint64_t boundary, std::size_t bytes, int flags,
@@ -46,4 +46,4 @@ absl::StatusOr<platform::Mapping> MapSharedMessages(int descriptor, std::uint64_
   return mapped;
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

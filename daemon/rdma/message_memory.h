@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/platform/mapping.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // RESOURCE_EXHAUSTED: there is none like that.
 absl::StatusOr<platform::Mapping> MapMessages(std::size_t bytes, std::uint64_t boundary);
@@ -18,4 +18,4 @@ absl::StatusOr<platform::Mapping> MapMessages(std::size_t bytes, std::uint64_t b
 absl::StatusOr<platform::Mapping> MapSharedMessages(int descriptor, std::uint64_t offset,
                                                     std::size_t bytes, std::uint64_t boundary);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -9,7 +9,7 @@
 #include "daemon/rail/frame_sum.h"
 #include "proto/wire/frame.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 MessageStream::MessageStream(const Shape& shape, std::uint64_t now_ns)
     : shape_(shape),
@@ -235,7 +235,7 @@ void MessageStream::Void() {
 
 std::uint32_t MessageStream::SumOf(wire::MessageHeader header) {
   header.sum = 0;
-  return ExtendSum(0, reinterpret_cast<const std::byte*>(&header), sizeof header);
+  return rail::ExtendSum(0, reinterpret_cast<const std::byte*>(&header), sizeof header);
 }
 
 bool MessageStream::TakeCredit(std::uint64_t seen, std::uint32_t posted) {
@@ -332,4 +332,4 @@ void MessageStream::OnTime() {
   CloseSlot();
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

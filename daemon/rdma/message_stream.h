@@ -20,9 +20,9 @@
 #include "daemon/rdma/send_regions.h"
 #include "proto/wire/rdma_message.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
-class MessageStream final : public ByteStream {
+class MessageStream final : public rail::ByteStream {
  public:
   static constexpr std::uint64_t kLostNs = 100'000'000;
   static constexpr std::uint64_t kKeepAliveNs = 500'000'000;
@@ -148,23 +148,24 @@ class MessageStream final : public ByteStream {
   std::uint32_t open_first_frame_ = 0;
   std::uint64_t frame_left_ = 0;  // Bytes of the frame that has begun and is not all written.
   bool frame_may_be_raw_ = false;
-  bool is_unconfirmed_ = false;  // The last that was closed is raw.
-  std::uint64_t written_ = 0;    // Bytes, in all.
-  GrowingRing<Reading> raw_;     // In order.
+  bool is_unconfirmed_ = false;     // The last that was closed is raw.
+  std::uint64_t written_ = 0;       // Bytes, in all.
+  rail::GrowingRing<Reading> raw_;  // In order.
   std::atomic<std::uint64_t> copied_bytes_{0};
   std::atomic<std::uint64_t> direct_bytes_{0};
-  GrowingRing<Closed> closed_;     // To be posted.
-  std::uint64_t next_number_ = 1;  // Of the next that is closed.
-  std::uint64_t next_posted_ = 1;  // Of the first of those.
+  rail::GrowingRing<Closed> closed_;  // To be posted.
+  std::uint64_t next_number_ = 1;     // Of the next that is closed.
+  std::uint64_t next_posted_ = 1;     // Of the first of those.
   std::uint64_t limit_;
   std::uint64_t last_sent_ns_;
   bool wants_credit_ = false;
   std::uint32_t unanswered_ = 0;  // Empty messages since, that brought none; reserve() at most.
   // What comes in.
-  GrowingRing<Arrived> arrived_;
-  GrowingRing<std::uint32_t> read_;  // Slots to be posted.
-  std::uint64_t seen_ = 0;           // The number of the last with a header.
-  GrowingRing<std::uint32_t> held_;  // Slots of raw ones since then, as many as were announced.
+  rail::GrowingRing<Arrived> arrived_;
+  rail::GrowingRing<std::uint32_t> read_;  // Slots to be posted.
+  std::uint64_t seen_ = 0;                 // The number of the last with a header.
+  rail::GrowingRing<std::uint32_t>
+      held_;  // Slots of raw ones since then, as many as were announced.
   std::uint32_t raw_told_ = 0;
   std::uint32_t raw_came_ = 0;
   bool raw_spoilt_ = false;  // What came is not what was announced.
@@ -176,4 +177,4 @@ class MessageStream final : public ByteStream {
   std::uint64_t lost_messages_ = 0;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

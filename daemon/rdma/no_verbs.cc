@@ -2,7 +2,7 @@
 #include "daemon/rdma/queue_pair.h"
 #include "daemon/rdma/trials.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 namespace {
 
@@ -24,4 +24,4 @@ Told TrySharedRegion(const TrialSubject&) { return absl::UnimplementedError(kNoV
 Told TryRegionOverBoundary(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 Told CountRegions(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -17,7 +17,7 @@
 #include "proto/system/program.h"
 #include "proto/types/plain_text.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::size_t kAnswerBytesMax = 64 * 1024;
@@ -146,4 +146,4 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
       absl::StrCat("the RDMA driver does not answer within ", timeout_ns / 1'000'000, " ms"));
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/rdma/queue_pair.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // The argument that makes a program the probe; the library's path follows, or "".
 inline constexpr char kProbeArgument[] = "--probe-rdma";
@@ -31,4 +31,4 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
                                                const std::string& library,
                                                std::uint64_t timeout_ns);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/platform/shared_memory.h"
+#include "daemon/rail/text_field.h"
 #include "daemon/rdma/shared_queue.h"
 #include "proto/queue/doorbell.h"
 #include "proto/queue/ring.h"
 #include "proto/types/plain_text.h"
 #include "proto/types/version.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 class ProcessDevice final : public Device, public std::enable_shared_from_this<ProcessDevice> {
@@ -51,7 +51,8 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
                                                              const QueuePairShape& shape,
                                                              const Gid& gid) override;
-  absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena, std::byte* data,
+  absl::StatusOr<std::shared_ptr<const Region>> Register(const rail::ClientMemory& arena,
+                                                         std::byte* data,
                                                          std::uint64_t bytes) override;
 
   DriverProcess& process() { return *process_; }
@@ -221,7 +222,7 @@ class ProcessQueuePair final : public QueuePair {
   // Of another process: it may have no end, and any characters.
   std::string Why() const {
     const auto text = header_->why;
-    return MakePrintable(TextOf(text));
+    return MakePrintable(rail::TextOf(text));
   }
   absl::Status Nonsense(const char* what) const {
     return absl::UnavailableError(
@@ -286,9 +287,8 @@ absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
   return pair;
 }
 
-absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(const ClientMemory& arena,
-                                                                      std::byte* data,
-                                                                      std::uint64_t bytes) {
+absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(
+    const rail::ClientMemory& arena, std::byte* data, std::uint64_t bytes) {
   if (arena.descriptor < 0) {
     return absl::UnavailableError("memory that cannot be shared with the driver's process");
   }
@@ -332,9 +332,9 @@ absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(const std::string& program
   absl::StatusOr<std::shared_ptr<DriverProcess>> process =
       DriverProcess::Start(program, name, call_ns);
   if (!process.ok()) return process.status();
-  PutText(kSoftwareVersion, request.version);
-  PutText(library, request.library);
-  PutText(name, request.device);
+  rail::PutText(kSoftwareVersion, request.version);
+  rail::PutText(library, request.library);
+  rail::PutText(name, request.device);
   request.limits = limits;
   request.scheduling = scheduling;
   const absl::StatusOr<DriverAnswer> answer = (*process)->Call(request);
@@ -347,4 +347,4 @@ absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(const std::string& program
       std::make_shared<ProcessDevice>(*std::move(process), name, granted));
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

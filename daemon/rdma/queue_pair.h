@@ -26,7 +26,7 @@
 #include "daemon/rail/client_memory.h"
 #include "daemon/rdma/limits.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // Where completions cannot be waited for, and where there is no room for what they bring.
 inline constexpr int kLookMs = 1;
@@ -144,7 +144,7 @@ class Device {
                                                                      const Gid& gid) = 0;
   // A piece of an arena, which is kept until the region has been deregistered. RESOURCE_EXHAUSTED:
   // as many as there may be. UNAVAILABLE: the driver takes no more of it.
-  virtual absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena,
+  virtual absl::StatusOr<std::shared_ptr<const Region>> Register(const rail::ClientMemory& arena,
                                                                  std::byte* data,
                                                                  std::uint64_t bytes) = 0;
   // Where its driver is called by a process of its own (driver_process.h): how that has ended, OK
@@ -178,4 +178,4 @@ absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string& path);
 // The address as GIDs mirror it: IPv6 as it is, IPv4 as ::ffff:a.b.c.d.
 std::string GidText(const Gid& gid);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -14,7 +14,7 @@
 #include "daemon/rail/rail_commands.h"
 #include "proto/types/invariant.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::size_t kCompletionsATurn = 32;
@@ -50,26 +50,26 @@ RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaReg
       writer_(no_socket_, stream_),
       reader_(no_socket_, stream_, *this) {}
 
-void RailThread::Observe(std::unique_ptr<RailObserver> observer) {
+void RailThread::Observe(std::unique_ptr<rail::RailObserver> observer) {
   observer_ = std::move(observer);
   writer_.Observe(observer_.get());
   reader_.Observe(observer_.get());
 }
 
-bool RailThread::Give(const RailCommand& command) {
-  const bool given = commands_.Push(RailCommand(command));
-  const bool may_wait = given && command.kind == RailCommand::Kind::kForgetCompleted;
+bool RailThread::Give(const rail::RailCommand& command) {
+  const bool given = commands_.Push(rail::RailCommand(command));
+  const bool may_wait = given && command.kind == rail::RailCommand::Kind::kForgetCompleted;
   if (!may_wait && commands_.ConsumerSleeps()) bell_.Ring();
   return given;
 }
 
-bool RailThread::Pop(RailEvent& event) {
+bool RailThread::Pop(rail::RailEvent& event) {
   if (std::exchange(popped_slot_, false)) reader_.OnSlotFreed();
   if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
   if (events_.Pop(event)) {
     popped_large_control_ = event.control != nullptr;
-    popped_slot_ =
-        event.kind == RailEvent::Kind::kFrame && !event.payload.empty() && !popped_large_control_;
+    popped_slot_ = event.kind == rail::RailEvent::Kind::kFrame && !event.payload.empty() &&
+                   !popped_large_control_;
     return true;
   }
   // The other half is in Sleep: either we see that it waits, or it sees the room.
@@ -77,8 +77,8 @@ bool RailThread::Pop(RailEvent& event) {
   if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
   // It was stopped while it was away, and cannot say so itself. What was half here is ours now.
   if (!is_stopped() || told_down_.exchange(true)) return false;
-  event = RailEvent();
-  event.kind = RailEvent::Kind::kDown;
+  event = rail::RailEvent();
+  event.kind = rail::RailEvent::Kind::kDown;
   event.abandoned = reader_.posted().Abandon();
   event.reason = "stopped";
   return true;
@@ -279,21 +279,21 @@ void RailThread::SendTheRest() {
 }
 
 bool RailThread::ObeyCommands() {
-  return fabric::ObeyCommands(commands_, writer_, reader_, *this,
-                              finish_.load(std::memory_order_relaxed));
+  return rail::ObeyCommands(commands_, writer_, reader_, *this,
+                            finish_.load(std::memory_order_relaxed));
 }
 
 // Every event carries it; this one is for when there is no other.
 void RailThread::TellTransmitted() {
   writer_.CollectReleased();
   if (writer_.transmitted() == 0 || !HasPlaceForEvent()) return;
-  RailEvent event;
-  event.kind = RailEvent::Kind::kTransmitted;
+  rail::RailEvent event;
+  event.kind = rail::RailEvent::Kind::kTransmitted;
   Emit(std::move(event));
 }
 
 // The caller has made sure of the place (kEventsKept).
-void RailThread::Emit(RailEvent&& event) {
+void RailThread::Emit(rail::RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool has_room = events_.Push(std::move(event));
   MLXCOMM_INVARIANT(has_room);
@@ -308,13 +308,13 @@ void RailThread::GoDown(std::string reason, LinkReason link_reason) {
   if (std::exchange(down_, true) || told_down_.exchange(true)) return;
   Silence();
   up_.store(false, std::memory_order_relaxed);
-  RailEvent event;
-  event.kind = RailEvent::Kind::kDown;
-  event.cause = DownCause::kCut;
+  rail::RailEvent event;
+  event.kind = rail::RailEvent::Kind::kDown;
+  event.cause = rail::DownCause::kCut;
   event.abandoned = reader_.posted().Abandon();
   event.reason = std::move(reason);
   event.link_reason = link_reason;
   Emit(std::move(event));
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -25,9 +25,9 @@
 #include "daemon/rdma/send_regions.h"
 #include "proto/queue/scheduling_policy.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
-class RailThread final : private FrameReaderPort {
+class RailThread final : private rail::FrameReaderPort {
  public:
   // `pair` is connected, its receives are posted. `loop_bell` is there until Stop returns.
   // `regions`: may be null.
@@ -37,14 +37,14 @@ class RailThread final : private FrameReaderPort {
              platform::Wakeup& loop_bell);
 
   // Before Run.
-  void Observe(std::unique_ptr<RailObserver> observer);
-  PostedReceives& posted() { return reader_.posted(); }
+  void Observe(std::unique_ptr<rail::RailObserver> observer);
+  rail::PostedReceives& posted() { return reader_.posted(); }
   // Its thread: until it is stopped or the rail is down.
   void Run();
 
   // The loop.
-  bool Give(const RailCommand& command);
-  bool Pop(RailEvent& event);
+  bool Give(const rail::RailCommand& command);
+  bool Pop(rail::RailEvent& event);
   bool PrepareToSleep() { return events_.PrepareToSleep(); }
   void WakeUp() { events_.WakeUp(); }
   void Finish();
@@ -55,7 +55,7 @@ class RailThread final : private FrameReaderPort {
   std::uint64_t copied_bytes() const { return stream_.copied_bytes(); }
   std::uint64_t direct_bytes() const { return stream_.direct_bytes(); }
   std::uint64_t lost_messages() const { return lost_messages_.load(std::memory_order_relaxed); }
-  RailFigures figures() const {
+  rail::RailFigures figures() const {
     return {up_.load(std::memory_order_relaxed),
             writer_.sent_bytes(),
             reader_.received_bytes(),
@@ -84,14 +84,14 @@ class RailThread final : private FrameReaderPort {
   void SendTheRest();
   bool ObeyCommands();
   void TellTransmitted();
-  void Emit(RailEvent&& event);
+  void Emit(rail::RailEvent&& event);
   void WakeLoop();
   void GoDown(std::string reason, LinkReason link_reason = LinkReason::kNone);
   // FrameReaderPort
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
   void TakeCommands() override { ObeyCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
-  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnEvent(rail::RailEvent&& event) override { Emit(std::move(event)); }
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
 
   const queue::SchedulingPolicy scheduling_;
@@ -99,8 +99,8 @@ class RailThread final : private FrameReaderPort {
   platform::Wakeup bell_;
   platform::Wakeup& loop_bell_;
   const FileDescriptor no_socket_;
-  SpscRing<RailCommand> commands_{kRingSlots};
-  SpscRing<RailEvent> events_{kRingSlots};
+  rail::SpscRing<rail::RailCommand> commands_{kRingSlots};
+  rail::SpscRing<rail::RailEvent> events_{kRingSlots};
   std::atomic<bool> stop_{false};
   std::atomic<bool> finish_{false};
   std::uint64_t finish_end_ns_ = 0;   // The loop's thread: so long Stop waits for an orderly end.
@@ -116,13 +116,13 @@ class RailThread final : private FrameReaderPort {
   bool popped_slot_ = false;
   bool popped_large_control_ = false;
   // The thread's.
-  std::unique_ptr<RailObserver> observer_;
+  std::unique_ptr<rail::RailObserver> observer_;
   SendRegions regions_;
   MessageStream stream_;
-  FrameWriter writer_;
-  FrameReader reader_;
+  rail::FrameWriter writer_;
+  rail::FrameReader reader_;
   bool down_ = false;
   std::uint64_t now_ns_ = 0;  // When completions were looked at.
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

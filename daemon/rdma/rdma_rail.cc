@@ -7,7 +7,7 @@
 #include "daemon/rdma/arena_regions.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
                                                            platform::Wakeup& loop_bell) {
@@ -33,7 +33,7 @@ RdmaRail::~RdmaRail() {
 }
 
 // Nobody waits for the thread's end, for that may be the driver's.
-absl::Status RdmaRail::Start(bool resumed, ArrivalClaims& claims) {
+absl::Status RdmaRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   thread_->posted().ShareClaims(claims);
   if (resumed) thread_->posted().DoNotKnowAllWithdrawn();
   try {
@@ -64,4 +64,4 @@ void RdmaRail::Describe(v1::RailStatus& status) const {
   status.set_arena_region_bytes(use.arena_bytes);
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

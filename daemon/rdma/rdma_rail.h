@@ -22,11 +22,11 @@
 #include "daemon/rdma/rail_thread.h"
 #include "proto/queue/scheduling_policy.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 class ArenaRegions;
 
-class RdmaRail final : public Rail {
+class RdmaRail final : public rail::Rail {
  public:
   // Of a queue pair that both sides have connected.
   struct Ready {
@@ -45,22 +45,24 @@ class RdmaRail final : public Rail {
   ~RdmaRail() override;
 
   // Before Start; may be nullptr.
-  void Observe(std::unique_ptr<RailObserver> observer) { thread_->Observe(std::move(observer)); }
-  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+  void Observe(std::unique_ptr<rail::RailObserver> observer) {
+    thread_->Observe(std::move(observer));
+  }
+  void Expect(const rail::PostedReceive& receive, rail::ReceiveBudget::Share share) override {
     thread_->posted().Expect(receive, share);
   }
-  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
-  bool Give(const RailCommand& command) override { return thread_->Give(command); }
+  absl::Status Start(bool resumed, rail::ArrivalClaims& claims) override;
+  bool Give(const rail::RailCommand& command) override { return thread_->Give(command); }
   void Finish() override { thread_->Finish(); }
   void Stop() override;
-  bool Pop(RailEvent& event) override { return thread_->Pop(event); }
+  bool Pop(rail::RailEvent& event) override { return thread_->Pop(event); }
   bool PrepareToSleep() override { return thread_->PrepareToSleep(); }
   void WakeUp() override { thread_->WakeUp(); }
   bool is_reliable() const override { return service_ == Service::kReliable; }
   ClusterKeyId proved_with() const override { return proved_with_; }
   void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
   std::uint64_t last_received_ns() const override { return thread_->last_received_ns(); }
-  RailFigures figures() const override { return thread_->figures(); }
+  rail::RailFigures figures() const override { return thread_->figures(); }
   void Describe(v1::RailStatus& status) const override;
 
  private:
@@ -80,4 +82,4 @@ class RdmaRail final : public Rail {
   bool started_ = false;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

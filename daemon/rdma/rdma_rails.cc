@@ -8,15 +8,15 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/rail/status_reason.h"
+#include "daemon/rail/text_field.h"
 #include "daemon/rdma/probe.h"
 #include "daemon/rdma/rdma_rail.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 // Messages of neighbours that wait for the next turn.
@@ -37,7 +37,7 @@ struct RdmaRails::Probing {
 
 // One path, and what its set-up wants done.
 struct RdmaRails::Beside final : public SetupPort {
-  Beside(RdmaRails& rails, const NodeId& to, const RailPath& on)
+  Beside(RdmaRails& rails, const NodeId& to, const rail::RailPath& on)
       : owner(rails), peer(to), path(on), rdma_path(on.local, on.remote, Transport::kRdma) {}
 
   void Send(const wire::RailSetup& message) override { owner.SendTo(peer, message); }
@@ -62,8 +62,8 @@ struct RdmaRails::Beside final : public SetupPort {
 
   RdmaRails& owner;
   const NodeId peer;
-  const RailPath path;
-  const RailPath rdma_path;
+  const rail::RailPath path;
+  const rail::RailPath rdma_path;
   Gid gid{};
   bool encrypted = false;
   ClusterKeyId key{};
@@ -98,7 +98,7 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
   return owner.links_.AddRailBeside(peer, *std::move(rail), rdma_path, now_ns);
 }
 
-RdmaRails::RdmaRails(RdmaOptions options, const FabricOptions& fabric, Links& links,
+RdmaRails::RdmaRails(RdmaOptions options, const link::FabricOptions& fabric, fabric::Links& links,
                      platform::Wakeup& bell)
     : options_(std::move(options)), fabric_(fabric), links_(links), bell_(bell) {}
 
@@ -111,7 +111,7 @@ RdmaRails::~RdmaRails() {
   probing_->bell = nullptr;
 }
 
-RdmaRails::Beside* RdmaRails::Find(const NodeId& peer, const RailPath& path) const {
+RdmaRails::Beside* RdmaRails::Find(const NodeId& peer, const rail::RailPath& path) const {
   for (const auto& beside : besides_) {
     if (beside->peer == peer && beside->path == path) return beside.get();
   }
@@ -129,7 +129,7 @@ void RdmaRails::OnConnection(const Connection& connection) {
   beside->encrypted = connection.encrypted;
   // What the daemon there has proved on the connection holds for the rail beside it.
   beside->key = connection.key;
-  links_.ForEachConnection([&](const NodeId& peer, const RailPath& path, Rail& rail) {
+  links_.ForEachConnection([&](const NodeId& peer, const rail::RailPath& path, rail::Rail& rail) {
     if (peer == beside->peer && path == beside->rdma_path) rail.SetProvedWith(connection.key);
   });
   if (beside->gid != connection.local) {
@@ -246,17 +246,17 @@ DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
         {options_.library, device, options_.limits, options_.driver_program, fabric_.scheduling},
         bell_);
     if (!started.ok()) {
-      why = {ReasonOf(started.status(), LinkReason::kRdmaNotMade),
+      why = {rail::ReasonOf(started.status(), LinkReason::kRdmaNotMade),
              std::string(started.status().message())};
       return nullptr;
     }
     driver = *std::move(started);
-    for (const ClientMemory& memory : memories_) driver->regions()->Add(memory);
+    for (const rail::ClientMemory& memory : memories_) driver->regions()->Add(memory);
   }
   return driver.get();
 }
 
-void RdmaRails::AddMemory(const ClientMemory& memory) {
+void RdmaRails::AddMemory(const rail::ClientMemory& memory) {
   memories_.push_back(memory);
   for (const auto& [device, driver] : drivers_) {
     if (driver != nullptr) driver->regions()->Add(memory);
@@ -267,7 +267,8 @@ void RdmaRails::RemoveMemory(const std::byte* data) {
   for (const auto& [device, driver] : drivers_) {
     if (driver != nullptr) driver->regions()->Remove(data);
   }
-  std::erase_if(memories_, [data](const ClientMemory& memory) { return memory.data == data; });
+  std::erase_if(memories_,
+                [data](const rail::ClientMemory& memory) { return memory.data == data; });
 }
 
 // After a probe, and for paths that are new.
@@ -334,7 +335,7 @@ void RdmaRails::Refuse(const Heard& heard, const Lack& why) {
   std::memcpy(answer.receiver_interface, heard.message.sender_interface,
               sizeof answer.receiver_interface);
   answer.messages = static_cast<std::uint32_t>(why.reason);
-  PutText(why.text, answer.why);
+  rail::PutText(why.text, answer.why);
   SendTo(heard.peer, answer);
 }
 
@@ -342,8 +343,8 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
   std::size_t count = 0;
   for (; !heard_.empty(); heard_.pop_front(), ++count) {
     const Heard& heard = heard_.front();
-    const RailPath path(MakePrintable(TextOf(heard.message.receiver_interface)),
-                        MakePrintable(TextOf(heard.message.sender_interface)));
+    const rail::RailPath path(MakePrintable(rail::TextOf(heard.message.receiver_interface)),
+                              MakePrintable(rail::TextOf(heard.message.sender_interface)));
     Beside* const beside = Find(heard.peer, path);
     if (beside == nullptr || !beside->setup.has_value()) {
       const Lack none =
@@ -479,4 +480,4 @@ void RdmaRails::DescribeDevices(v1::RdmaStatus& status) const {
   }
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -34,7 +34,7 @@ namespace mlxcomm::v1 {
 class RdmaStatus;
 }
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // What can be chosen of RDMA rails.
 struct RdmaOptions {
@@ -49,21 +49,22 @@ struct RdmaOptions {
   Limits limits;
 };
 
-class RdmaRails final : public SideRails {
+class RdmaRails final : public fabric::SideRails {
  public:
   // Until devices are looked for again, where a path has none; doubled each time.
   static constexpr std::uint64_t kProbeAgainNsMin = 10'000'000'000;
   static constexpr std::uint64_t kProbeAgainNsMax = 600'000'000'000;
 
   // The others outlive it. `bell` wakes the loop.
-  RdmaRails(RdmaOptions options, const FabricOptions& fabric, Links& links, platform::Wakeup& bell);
+  RdmaRails(RdmaOptions options, const link::FabricOptions& fabric, fabric::Links& links,
+            platform::Wakeup& bell);
   ~RdmaRails() override;
 
   void OnConnection(const Connection& connection) override;
   void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload) override;
   void OnRailGone() override { look_ = true; }
   void OnInterfaceUp(std::uint64_t now_ns) override;
-  void AddMemory(const ClientMemory& memory) override;
+  void AddMemory(const rail::ClientMemory& memory) override;
   void RemoveMemory(const std::byte* data) override;
   std::size_t Turn(std::uint64_t now_ns) override;
   std::uint64_t deadline_ns() const override;
@@ -82,7 +83,7 @@ class RdmaRails final : public SideRails {
     wire::RailSetup message;
   };
 
-  Beside* Find(const NodeId& peer, const RailPath& path) const;
+  Beside* Find(const NodeId& peer, const rail::RailPath& path) const;
   void StartProbe();
   bool TakeProbe(std::uint64_t now_ns);
   // What came of looking for devices, as RdmaStatus has it; as a reason: none where there may be some.
@@ -103,11 +104,11 @@ class RdmaRails final : public SideRails {
   void SendTo(const NodeId& peer, const wire::RailSetup& message);
 
   const RdmaOptions options_;
-  const FabricOptions& fabric_;
-  Links& links_;
+  const link::FabricOptions& fabric_;
+  fabric::Links& links_;
   platform::Wakeup& bell_;
   absl::flat_hash_map<std::string, std::unique_ptr<DriverThread>> drivers_;
-  std::vector<ClientMemory> memories_;            // For devices that come.
+  std::vector<rail::ClientMemory> memories_;      // For devices that come.
   std::vector<std::unique_ptr<Beside>> besides_;  // They use drivers.
   std::uint64_t last_ticket_ = 0;
   std::deque<Heard> heard_;
@@ -118,4 +119,4 @@ class RdmaRails final : public SideRails {
   bool look_ = false;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

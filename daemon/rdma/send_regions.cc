@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 // Of what was asked for: distances that are taken for the same piece, and how many are kept.
@@ -49,7 +49,7 @@ SendRegions::Found SendRegions::Find(const std::byte* from) {
     return {known, static_cast<std::uint64_t>(region.data() + region.bytes() - from)};
   }
   const bool is_arenas = std::ranges::any_of(
-      view_.arenas, [from](const ClientMemory& arena) { return arena.Has(from); });
+      view_.arenas, [from](const rail::ClientMemory& arena) { return arena.Has(from); });
   if (!is_arenas) return {};
   if (now_ns_ - asked_ns_ >= kAskAgainNs) {
     asked_.clear();
@@ -75,4 +75,4 @@ void SendRegions::Clear() {
   view_ = {};
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -18,7 +18,7 @@
 
 #include "daemon/rdma/arena_regions.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 class SendRegions {
  public:
@@ -64,4 +64,4 @@ class SendRegions {
   bool has_left_ = false;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

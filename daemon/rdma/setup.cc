@@ -1,12 +1,12 @@
 #include "daemon/rdma/setup.h"
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/rail/status_reason.h"
+#include "daemon/rail/text_field.h"
 #include "daemon/rdma/choose_gid.h"
 #include "proto/types/plain_text.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::uint32_t kMessageBytesMin = apple::kFrameBytes;
@@ -18,8 +18,8 @@ wire::RailSetup Setup::Message(wire::SetupKind kind) const {
   wire::RailSetup message{};
   message.kind = kind;
   message.attempt = attempt_;
-  PutText(path_.local, message.sender_interface);
-  PutText(path_.remote, message.receiver_interface);
+  rail::PutText(path_.local, message.sender_interface);
+  rail::PutText(path_.remote, message.receiver_interface);
   if (kind == wire::SetupKind::kRefuse) return message;
   message.services = shape_.service == Service::kReliable ? wire::kReliableService : 0;
   message.message_bytes = shape_.message_bytes;
@@ -49,7 +49,7 @@ void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t 
   message.services = services;
   message.messages = static_cast<std::uint32_t>(reason);
   if (services == wire::kSmallerMessages) message.message_bytes = has_.message_bytes_max;
-  PutText(why, message.why);
+  rail::PutText(why, message.why);
   port_.Send(message);
 }
 
@@ -112,7 +112,7 @@ void Setup::OnMessage(const wire::RailSetup& message, std::uint64_t now_ns) {
 }
 
 void Setup::OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns) {
-  Fail(absl::StrCat("the other side: ", MakePrintable(TextOf(refusal.why))),
+  Fail(absl::StrCat("the other side: ", MakePrintable(rail::TextOf(refusal.why))),
        LinkReasonOf(refusal.messages, LinkReason::kRdmaNotMade), now_ns);
   peers_reason_ = true;
   if (refusal.services == wire::kSmallerMessages && offers_ &&
@@ -168,7 +168,7 @@ void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>
   if (!made.ok()) {
     const std::string why(made.status().message());
     const bool has_none = absl::IsUnimplemented(made.status());
-    const LinkReason reason = ReasonOf(made.status(), LinkReason::kRdmaNotMade);
+    const LinkReason reason = rail::ReasonOf(made.status(), LinkReason::kRdmaNotMade);
     if (!offers_) Refuse(attempt_, why, has_none ? wire::kUnreliableOnly : 0, reason);
     Fail(why, reason, now_ns);
     if (!has_none || service_ == Service::kUnreliable) return;
@@ -204,7 +204,7 @@ void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
 void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns) {
   if (attempt != attempt_ || state_ != State::kConnecting) return;
   if (!status.ok()) {
-    LinkReason reason = ReasonOf(status, LinkReason::kRdmaNotMade);
+    LinkReason reason = rail::ReasonOf(status, LinkReason::kRdmaNotMade);
     const std::string why = absl::StrCat(status.message(), DoubtOfGids(reason));
     Refuse(attempt_, why, 0, reason);
     return Fail(why, reason, now_ns);
@@ -253,4 +253,4 @@ void Setup::OnRailGone(std::uint64_t now_ns) {
   Fail("the rail went down; it is made again", LinkReason::kRdmaNotMade, now_ns);
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -20,7 +20,7 @@
 #include "proto/types/link_reason.h"
 #include "proto/wire/rail_setup.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // What a path's attempt has others do; called from inside its calls, never calls back.
 class SetupPort {
@@ -49,7 +49,7 @@ class Setup {
   static constexpr std::uint64_t kSteadyNs = 10'000'000'000;
 
   // `has`: what this side's device can do. `offers`: this side is the one that does.
-  Setup(SetupPort& port, RailPath path, bool offers, const Limits& has)
+  Setup(SetupPort& port, rail::RailPath path, bool offers, const Limits& has)
       : port_(port),
         path_(std::move(path)),
         offers_(offers),
@@ -57,7 +57,7 @@ class Setup {
         message_bytes_(std::min(has.message_bytes, has.message_bytes_max)),
         service_(has.service) {}
 
-  const RailPath& path() const { return path_; }
+  const rail::RailPath& path() const { return path_; }
   State state() const { return state_; }
   std::uint64_t attempt() const { return attempt_; }
   // Why there is no rail, for people; empty where there is one, or it is being made.
@@ -103,7 +103,7 @@ class Setup {
   }
 
   SetupPort& port_;
-  const RailPath path_;
+  const rail::RailPath path_;
   const bool offers_;
   const Limits has_;
   std::uint32_t
@@ -124,4 +124,4 @@ class Setup {
   std::uint32_t peer_receives_ = 0;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -23,7 +23,7 @@
 
 #include "proto/queue/layout.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 struct PostRequest {
   enum class Kind : std::uint32_t { kReceive = 1, kSend, kSendFrom };
@@ -80,4 +80,4 @@ struct QueueLayout {
   std::size_t bytes = 0;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

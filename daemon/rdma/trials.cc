@@ -12,7 +12,7 @@
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 using Told = absl::StatusOr<std::string>;
@@ -280,4 +280,4 @@ absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject
   return absl::InvalidArgumentError(absl::StrCat("there is no trial ", name));
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

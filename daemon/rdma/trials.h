@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/rdma/queue_pair.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // The argument that makes a program try something.
 inline constexpr char kTrialArgument[] = "--try-rdma";
@@ -52,4 +52,4 @@ absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject);
 absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject);
 absl::StatusOr<std::string> CountRegions(const TrialSubject& subject);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

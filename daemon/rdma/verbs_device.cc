@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/rdma/verbs_queue_pair.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 // Those in use come first; soft-RoCE has room for a thousand.
@@ -185,4 +185,4 @@ absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string& path) {
   return std::unique_ptr<Library>(std::make_unique<VerbsLibrary>(*verbs));
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

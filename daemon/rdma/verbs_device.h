@@ -11,7 +11,7 @@
 #include "daemon/rdma/queue_pair.h"
 #include "daemon/rdma/verbs_library.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // The port that a queue pair may use: the first that is active.
 struct ActivePort {
@@ -41,7 +41,8 @@ class VerbsDevice final : public Device, public std::enable_shared_from_this<Ver
   absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
                                                              const QueuePairShape& shape,
                                                              const Gid& gid) override;
-  absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena, std::byte* data,
+  absl::StatusOr<std::shared_ptr<const Region>> Register(const rail::ClientMemory& arena,
+                                                         std::byte* data,
                                                          std::uint64_t bytes) override;
 
   const Verbs& verbs() const { return verbs_; }
@@ -64,4 +65,4 @@ class VerbsDevice final : public Device, public std::enable_shared_from_this<Ver
   std::atomic<std::uint64_t> arena_bytes_{0};
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 #ifdef __APPLE__
@@ -107,4 +107,4 @@ absl::StatusOr<Verbs> LoadVerbs(const std::string& path) {
   return verbs;
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -22,7 +22,7 @@
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 struct Verbs {
   ibv_device** (*get_device_list)(int* count);
@@ -57,4 +57,4 @@ struct Verbs {
 // UNAVAILABLE: there is no such library, or it lacks another function.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path);
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

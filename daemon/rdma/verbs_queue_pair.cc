@@ -16,7 +16,7 @@
 #include "daemon/rdma/choose_gid.h"
 #include "daemon/rdma/verbs_region.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::uint64_t kReceive = std::uint64_t{1} << 32;  // In wr_id, besides the slot.
@@ -90,10 +90,10 @@ absl::Status VerbsQueuePair::MakeQueues(const QueuePairShape& shape) {
 absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   const Limits& limits = device_->limits_;
   if (!TakeOne(device_->queue_pairs_, limits.queue_pairs_max)) {
-    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                          "RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
-                          " queue pairs already, the most there may be")),
-                      LinkReason::kRdmaExhausted);
+    return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                "RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
+                                " queue pairs already, the most there may be")),
+                            LinkReason::kRdmaExhausted);
   }
   counted_pair_ = true;
   Limits wanted = limits;
@@ -117,11 +117,11 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
           absl::StrCat("RDMA device ", device_->name(), " has no reliable queue pairs"));
     }
     if (error != EBUSY) return Failed("gives no queue pair", error);
-    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                          "RDMA device ", device_->name(),
-                          " has no queue pair left; other processes have some (there may be ",
-                          apple::kQueuePairsMax, " for all)")),
-                      LinkReason::kRdmaExhausted);
+    return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                "RDMA device ", device_->name(),
+                                " has no queue pair left; other processes have some (there may be ",
+                                apple::kQueuePairsMax, " for all)")),
+                            LinkReason::kRdmaExhausted);
   }
   ibv_qp_attr now{};
   ibv_qp_init_attr granted{};
@@ -143,10 +143,10 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
                                                      limits.region_bytes_max, " at most"));
   }
   if (!TakeOne(device_->regions_, limits.regions_max)) {
-    return WithReason(absl::ResourceExhaustedError(
-                          absl::StrCat("RDMA device ", device_->name(), " has ", limits.regions_max,
-                                       " regions already, the most there may be")),
-                      LinkReason::kRdmaExhausted);
+    return rail::WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                "RDMA device ", device_->name(), " has ", limits.regions_max,
+                                " regions already, the most there may be")),
+                            LinkReason::kRdmaExhausted);
   }
   counted_region_ = true;
   if (!memory.empty()) {
@@ -160,7 +160,7 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
   memory_ = *std::move(own);
   region_ = verbs().reg_mr(device_->domain_, memory_.data(), bytes, AccessOf(limits));
   if (region_ != nullptr) return absl::OkStatus();
-  return WithReason(Failed("does not register memory", errno), LinkReason::kRdmaMemory);
+  return rail::WithReason(Failed("does not register memory", errno), LinkReason::kRdmaMemory);
 }
 
 absl::Status VerbsQueuePair::Initialise() {
@@ -330,4 +330,4 @@ VerbsQueuePair::~VerbsQueuePair() {
   if (channel_ != nullptr) verbs().destroy_comp_channel(channel_);
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -17,7 +17,7 @@
 #include "daemon/rdma/message_memory.h"
 #include "daemon/rdma/verbs_device.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 class VerbsQueuePair final : public QueuePair {
  public:
@@ -85,4 +85,4 @@ class VerbsQueuePair final : public QueuePair {
   platform::Mapping memory_;    // Its own, where there is none, or it is copied.
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 // To the end of the process: the driver may still read it. Reachable, so that it is no leak.
@@ -21,7 +21,7 @@ void Leave(const std::shared_ptr<const void>& owner) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(const ClientMemory& arena,
+absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(const rail::ClientMemory& arena,
                                                                     std::byte* data,
                                                                     std::uint64_t bytes) {
   const auto full = [this](std::uint32_t most) {
@@ -59,4 +59,4 @@ VerbsRegion::~VerbsRegion() {
   device_->arena_regions_.fetch_sub(1);
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

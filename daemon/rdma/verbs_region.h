@@ -11,7 +11,7 @@
 
 #include "daemon/rdma/verbs_device.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // One more, if there may be: else false.
 inline bool TakeOne(std::atomic<std::uint32_t>& count, std::uint32_t most) {
@@ -42,4 +42,4 @@ class VerbsRegion final : public Region {
   ibv_mr* const region_;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

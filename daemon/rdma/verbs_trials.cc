@@ -14,7 +14,7 @@
 #include "daemon/rdma/verbs_queue_pair.h"
 #include "daemon/rdma/verbs_region.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 namespace {
 
 constexpr std::size_t kLargeBytes = std::size_t{256} << 20;
@@ -194,4 +194,4 @@ absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
   return absl::StrCat(count, " at once; then: ", std::strerror(error));
 }
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -3,7 +3,7 @@
 namespace mlxcomm {
 namespace {
 
-class RecordedRail final : public fabric::RailObserver {
+class RecordedRail final : public rail::RailObserver {
  public:
   RecordedRail(record::FlightRecorder& recorder, record::EventRing& track)
       : recorder_(recorder), track_(track) {}
@@ -40,8 +40,8 @@ class RecordedRail final : public fabric::RailObserver {
 
 }  // namespace
 
-std::unique_ptr<fabric::RailObserver> RecordRail(record::FlightRecorder& recorder,
-                                                 const std::string& name) {
+std::unique_ptr<rail::RailObserver> RecordRail(record::FlightRecorder& recorder,
+                                               const std::string& name) {
   record::EventRing* const track = recorder.AddTrack(record::TrackKind::kRail, name);
   if (track == nullptr) return nullptr;
   return std::make_unique<RecordedRail>(recorder, *track);

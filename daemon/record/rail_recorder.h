@@ -14,7 +14,7 @@
 namespace mlxcomm {
 
 // nullptr: the recorder has no track left.
-std::unique_ptr<fabric::RailObserver> RecordRail(record::FlightRecorder& recorder,
-                                                 const std::string& name);
+std::unique_ptr<rail::RailObserver> RecordRail(record::FlightRecorder& recorder,
+                                               const std::string& name);
 
 }  // namespace mlxcomm

@@ -88,7 +88,7 @@ class Workers {
   };
   struct Worker {
     Hand hand;
-    fabric::SpscRing<std::uint32_t> done{kWorksMax};  // Slots; never full.
+    rail::SpscRing<std::uint32_t> done{kWorksMax};  // Slots; never full.
     platform::Wakeup bell;
     alignas(64) std::atomic<bool> sleeps{false};
     std::thread thread;

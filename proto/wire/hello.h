@@ -44,7 +44,7 @@ struct Greeting {
 static_assert(sizeof(Greeting) == 128 && std::is_trivially_copyable_v<Greeting>);
 
 // The names of both interfaces tell both sides which rail this is to become, before either
-// introduces itself (transport/rail_path.h).
+// introduces itself (daemon/rail/rail_path.h).
 struct Proof {
   NodeIdBytes node_id;
   char interface_name[kInterfaceBytesMax];  // The sender's end; NUL-padded, never empty.

@@ -26,6 +26,7 @@
 
 #include "daemon/cluster/discovery.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/rail/text_field.h"
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -254,8 +255,8 @@ class Node final : DiscoveryPort {
     hello.port = 7470;
     const std::uint8_t other = input.TakeUpTo(3);
     hello.address = AddressOf(number, other);
-    fabric::PutText("node", hello.node_name);
-    fabric::PutText(other < 3 ? kInterfaces[other] : "en9", hello.interface_name);
+    rail::PutText("node", hello.node_name);
+    rail::PutText(other < 3 ? kInterfaces[other] : "en9", hello.interface_name);
     // The nodes that it has heard: this node with its current nonce, with another one, or another
     // node.
     hello.heard_count = (flags >> 2) & 3;
@@ -296,7 +297,7 @@ class Node final : DiscoveryPort {
     const auto after = Known();
     const std::string interface = kInterfaces[given.interface];
     const NodeId node{hello.node_id};
-    const Place place(interface, node, std::string(fabric::TextOf(hello.interface_name)));
+    const Place place(interface, node, std::string(rail::TextOf(hello.interface_name)));
     for (const auto& [key, facts] : after) {
       const auto old = before.find(key);
       const bool same_life = old != before.end() && std::get<6>(old->second) == std::get<6>(facts);

@@ -2,7 +2,7 @@
 //
 // Hostile: every byte, how many come at a time, where the stream loses some (an RDMA rail may), and
 // when it ends. A node that holds the key may have a bug, or be taken over.
-// Read by: wire::IsWellFormed (proto/wire/frame.h) and fabric::FrameReader with PostedReceives
+// Read by: wire::IsWellFormed (proto/wire/frame.h) and rail::FrameReader with PostedReceives
 // (daemon/rail/frame_reader.h), from a stream in memory.
 //
 // Must hold, compared with a reader of this target's own that knows only wire/frame.h and rail.h:

@@ -5,12 +5,12 @@
 
 namespace mlxcomm::ground {
 
-using fabric::DownCause;
-using fabric::RailCommand;
-using fabric::RailEvent;
-using Place = fabric::PostedReceives::Place;
+using rail::DownCause;
+using rail::RailCommand;
+using rail::RailEvent;
+using Place = rail::PostedReceives::Place;
 
-absl::Status SimulatedRail::Start(bool resumed, fabric::ArrivalClaims& claims) {
+absl::Status SimulatedRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   posted_.ShareClaims(claims);
   if (resumed) posted_.DoNotKnowAllWithdrawn();
   started_ = true;

@@ -21,36 +21,35 @@
 
 namespace mlxcomm::ground {
 
-class SimulatedRail : public fabric::Rail {
+class SimulatedRail : public rail::Rail {
  public:
-  void Expect(const fabric::PostedReceive& receive, fabric::ReceiveBudget::Share share) override {
+  void Expect(const rail::PostedReceive& receive, rail::ReceiveBudget::Share share) override {
     posted_.Expect(receive, share);
   }
-  absl::Status Start(bool resumed, fabric::ArrivalClaims& claims) override;
-  bool Pop(fabric::RailEvent& event) override;
+  absl::Status Start(bool resumed, rail::ArrivalClaims& claims) override;
+  bool Pop(rail::RailEvent& event) override;
   bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
   void WakeUp() override {}
   std::uint64_t last_received_ns() const override { return last_received_ns_; }
 
   // The rail's own turn: all commands that wait.
   void TakeCommands();
-  void GoDown(fabric::DownCause cause, const std::string& why,
-              LinkReason reason = LinkReason::kNone);
+  void GoDown(rail::DownCause cause, const std::string& why, LinkReason reason = LinkReason::kNone);
   bool is_down() const { return down_; }
 
  protected:
   // `unknown`: the cause when data comes that nobody has asked for.
-  SimulatedRail(std::uint64_t now_ns, fabric::DownCause unknown)
+  SimulatedRail(std::uint64_t now_ns, rail::DownCause unknown)
       : unknown_(unknown), last_received_ns_(now_ns) {}
 
   // Something waits for Pop, which has left that many events.
   virtual void OnEvents() {}
   virtual void OnPopped(std::size_t) {}
   // A command for the wire.
-  virtual void OnCommand(const fabric::RailCommand&) {}
-  virtual void OnDown(fabric::DownCause) {}
+  virtual void OnCommand(const rail::RailCommand&) {}
+  virtual void OnDown(rail::DownCause) {}
 
-  void Queue(const fabric::RailCommand& command) { commands_.push_back(command); }
+  void Queue(const rail::RailCommand& command) { commands_.push_back(command); }
   std::size_t commands() const { return commands_.size(); }
   std::size_t events() const { return events_.size(); }
 
@@ -65,22 +64,22 @@ class SimulatedRail : public fabric::Rail {
 
  private:
   struct Event {
-    fabric::RailEvent event;
+    rail::RailEvent event;
     std::vector<std::byte> payload;
   };
-  Event& Add(fabric::RailEvent::Kind kind);
+  Event& Add(rail::RailEvent::Kind kind);
 
-  const fabric::DownCause unknown_;
+  const rail::DownCause unknown_;
   std::uint64_t last_received_ns_;
   bool started_ = false;
   bool down_ = false;
-  std::deque<fabric::RailCommand> commands_;
+  std::deque<rail::RailCommand> commands_;
   std::deque<Event> events_;
   Event popped_;
   std::uint32_t transmitted_ = 0;
-  fabric::PostedReceives posted_;
+  rail::PostedReceives posted_;
   bool begun_ = false;  // The frame under way has its place.
-  fabric::PostedReceives::Place place_ = fabric::PostedReceives::Place::kDropped;
+  rail::PostedReceives::Place place_ = rail::PostedReceives::Place::kDropped;
   std::byte* target_ = nullptr;
 };
 

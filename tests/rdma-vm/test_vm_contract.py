@@ -15,7 +15,7 @@ DEVICES = "rxe0=10.77.0.1,rxe1=10.77.0.2"
 @pytest.mark.parametrize("service", ["unreliable", "reliable"])
 def test_rails_hold_the_contract(service):
     place = ["unreliable", "reliable"].index(service)
-    program = find_test_program("unit", "daemon_transport_rdma_verbs_tests")
+    program = find_test_program("unit", "daemon_rdma_verbs_tests")
     done = subprocess.run([program, f"--gtest_filter=Machine/*/{place}"], timeout=PATIENCE, text=True,
                           capture_output=True, env={**os.environ, "MLXCOMM_TEST_RDMA": DEVICES})
     print(done.stdout)

@@ -9,12 +9,12 @@
 
 namespace mlxcomm::sim {
 
-using fabric::DownCause;
-using fabric::RailCommand;
+using rail::DownCause;
+using rail::RailCommand;
 
 ConnectedRail::ConnectedRail(Schedule& schedule, RailOwner& owner,
-                             std::shared_ptr<Connection> connection, int side,
-                             fabric::RailPath path, const RailOptions& options, Random random)
+                             std::shared_ptr<Connection> connection, int side, rail::RailPath path,
+                             const RailOptions& options, Random random)
     : SimulatedRail(schedule.now_ns(), DownCause::kViolation),
       schedule_(schedule),
       owner_(owner),
@@ -31,7 +31,7 @@ ConnectedRail::~ConnectedRail() {
   if (!kept_) connection_->LetGo(side_);
 }
 
-absl::Status ConnectedRail::Start(bool resumed, fabric::ArrivalClaims& claims) {
+absl::Status ConnectedRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   OnHeard(schedule_.now_ns());
   connection_->Attach(side_, this);
   return SimulatedRail::Start(resumed, claims);
@@ -89,7 +89,7 @@ void ConnectedRail::OnLeft(const Message& message) {
 void ConnectedRail::OnBegins(const Message& message) {
   wire::FrameHeader header = message.header;
   std::uint32_t sum = 0;
-  if (message.has_sums && !fabric::TakeSums(header, sum)) return;
+  if (message.has_sums && !rail::TakeSums(header, sum)) return;
   if (is_down() || message.header.type != wire::FrameType::kData) return;
   if (Begin(message.header)) PlaceHalf(message.carried);
 }
@@ -100,8 +100,8 @@ bool ConnectedRail::IsAsSent(Message& message) {
   is_data_changed_ = false;
   std::uint32_t sum = 0;
   if (!message.has_sums) return true;
-  if (fabric::TakeSums(message.header, sum)) {
-    if (fabric::ExtendSum(0, message.carried.data(), message.carried.size()) == sum) return true;
+  if (rail::TakeSums(message.header, sum)) {
+    if (rail::ExtendSum(0, message.carried.data(), message.carried.size()) == sum) return true;
     is_data_changed_ = message.header.type == wire::FrameType::kData;
     if (is_data_changed_) return true;
   }

@@ -35,17 +35,17 @@ struct RailOptions {
 class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd {
  public:
   ConnectedRail(Schedule& schedule, RailOwner& owner, std::shared_ptr<Connection> connection,
-                int side, fabric::RailPath path, const RailOptions& options, Random random);
+                int side, rail::RailPath path, const RailOptions& options, Random random);
   ~ConnectedRail() override;
 
-  absl::Status Start(bool resumed, fabric::ArrivalClaims& claims) override;
-  bool Give(const fabric::RailCommand& command) override;
+  absl::Status Start(bool resumed, rail::ArrivalClaims& claims) override;
+  bool Give(const rail::RailCommand& command) override;
   void Finish() override;
   void Stop() override;
   std::shared_ptr<void> KeepEnd() override;
   bool is_reliable() const override { return connection_->cable().options().reliable; }
   bool has_passed_large() const override { return !is_reliable() || passed_large_; }
-  fabric::RailFigures figures() const override {
+  rail::RailFigures figures() const override {
     return {!is_down(), sent_bytes_, received_bytes_, round_trip_ns_, round_trip_ns_min_};
   }
   void Describe(v1::RailStatus& status) const override;
@@ -54,14 +54,14 @@ class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd 
   // SimulatedRail
   void OnEvents() override { owner_.OnRailHasEvents(); }
   void OnPopped(std::size_t left) override;
-  void OnCommand(const fabric::RailCommand& command) override;
-  void OnDown(fabric::DownCause) override { connection_->Close(side_); }
+  void OnCommand(const rail::RailCommand& command) override;
+  void OnDown(rail::DownCause) override { connection_->Close(side_); }
 
   // ConnectionEnd
   void OnLeft(const Message& message) override;
   void OnBegins(const Message& message) override;
   bool OnArrived(Message& message) override;
-  void OnEnded(fabric::DownCause cause, const std::string& why) override { GoDown(cause, why); }
+  void OnEnded(rail::DownCause cause, const std::string& why) override { GoDown(cause, why); }
 
   void ScheduleCommands();
   void SendHeader(wire::FrameHeader header, bool padded = false);
@@ -73,7 +73,7 @@ class ConnectedRail final : public ground::SimulatedRail, private ConnectionEnd 
   RailOwner& owner_;
   std::shared_ptr<Connection> connection_;
   int side_;
-  fabric::RailPath path_;
+  rail::RailPath path_;
   RailOptions options_;
   Random random_;
   std::shared_ptr<bool> alive_;  // For events that come after it.

@@ -25,7 +25,7 @@ void Connection::Attach(int side, ConnectionEnd* end) {
   schedule_.After(0, [self = shared_from_this(), side] {
     Side& mine = self->At(side);
     if (mine.ended && mine.end != nullptr && !mine.closed) {
-      return std::exchange(mine.end, nullptr)->OnEnded(fabric::DownCause::kReset, "closed");
+      return std::exchange(mine.end, nullptr)->OnEnded(rail::DownCause::kReset, "closed");
     }
     self->ScheduleArrival(side);
   });
@@ -83,7 +83,7 @@ void Connection::Leave(int side, std::uint64_t arrive_ns) {
 
 // After its sums were taken.
 void Connection::FlipABit(Message& message) {
-  fabric::PutSums(message.header, message.carried.data());
+  rail::PutSums(message.header, message.carried.data());
   message.has_sums = true;
   std::uint64_t bit = cable_.BitOf(8 * (sizeof message.header + message.carried.size()));
   auto* bytes = reinterpret_cast<std::byte*>(&message.header);
@@ -236,7 +236,7 @@ void Connection::End(int side, const char* why) {
   mine.arrival_due = false;
   if (mine.end == nullptr) return;  // Attach tells.
   // A stopped process learns of it when it continues.
-  std::exchange(mine.end, nullptr)->OnEnded(fabric::DownCause::kReset, why);
+  std::exchange(mine.end, nullptr)->OnEnded(rail::DownCause::kReset, why);
 }
 
 void Connection::OnCableDown() {

@@ -47,7 +47,7 @@ class ConnectionEnd {
   virtual void OnBegins(const Message& message) = 0;
   // False: no room; it comes again after ReadOn. Unreliable ones: it is lost.
   virtual bool OnArrived(Message& message) = 0;
-  virtual void OnEnded(fabric::DownCause cause, const std::string& why) = 0;
+  virtual void OnEnded(rail::DownCause cause, const std::string& why) = 0;
 };
 
 class Connection final : public std::enable_shared_from_this<Connection> {

@@ -43,14 +43,14 @@ class Hello final : public std::enable_shared_from_this<Hello> {
       message.hello();
       return true;
     }
-    void OnEnded(fabric::DownCause, const std::string&) override { hello->Fail(role); }
+    void OnEnded(rail::DownCause, const std::string&) override { hello->Fail(role); }
 
     Hello* hello = nullptr;
     Role role = kDialer;
     Host* host = nullptr;
     int end = 0;             // Of the cable.
     std::uint64_t life = 0;  // Of the host's daemon.
-    fabric::RailPath path;
+    rail::RailPath path;
     std::optional<fabric::Links::Join> join;
     bool over = false;
   };

@@ -9,9 +9,9 @@ namespace mlxcomm::sim {
 namespace {
 
 // To the other's present life; null: it is not reachable.
-const fabric::Link* LinkBetween(Host& from, Host& to) {
-  const fabric::Link* found = nullptr;
-  from.daemon()->links().ForEach([&](const fabric::Link& link) {
+const link::Link* LinkBetween(Host& from, Host& to) {
+  const link::Link* found = nullptr;
+  from.daemon()->links().ForEach([&](const link::Link& link) {
     const bool is_it = link.reachable() && link.peer().id == to.id() &&
                        link.peer().incarnation == to.incarnation();
     if (is_it) found = &link;
@@ -19,7 +19,7 @@ const fabric::Link* LinkBetween(Host& from, Host& to) {
   return found;
 }
 
-bool HoldSameSessions(const fabric::Link& a, const fabric::Link* b) {
+bool HoldSameSessions(const link::Link& a, const link::Link* b) {
   return b != nullptr && a.standing().session == b->standing().known_peer_session &&
          b->standing().session == a.standing().known_peer_session;
 }
@@ -48,7 +48,7 @@ bool Job::MayStart() const {
   return std::all_of(hosts.begin(), hosts.end(), [&](Host* from) {
     return std::all_of(hosts.begin(), hosts.end(), [&](Host* to) {
       if (to == from) return true;
-      const fabric::Link* const link = LinkBetween(*from, *to);
+      const link::Link* const link = LinkBetween(*from, *to);
       return link != nullptr && HoldSameSessions(*link, LinkBetween(*to, *from));
     });
   });

@@ -110,7 +110,7 @@ void Questions::AskStatus(Host& host) {
 void Questions::AskPing(Host& host) {
   const Host& other = *hosts_[random_.Below(hosts_.size())];
   bool known = false;
-  host.daemon()->links().ForEach([&](const fabric::Link& link) {
+  host.daemon()->links().ForEach([&](const link::Link& link) {
     if (link.reachable() && link.peer().id == other.id()) known = true;
   });
   if (!known) return;
@@ -132,7 +132,7 @@ void Questions::AskPing(Host& host) {
   host.daemon()->Post([request, answer = std::move(answer)](node::Node& node) mutable {
     // The node may be lost by now: an answer that says so is right.
     bool there = false;
-    node.links().ForEach([&](const fabric::Link& link) {
+    node.links().ForEach([&](const link::Link& link) {
       if (link.reachable() && link.peer().name == request.node()) there = true;
     });
     if (there) return node.Ping(request, std::move(answer));

@@ -21,7 +21,7 @@ constexpr std::uint64_t kFindsNs = 3 * cluster::Discovery::kHelloIntervalNs + 50
 
 void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   node::NodeOptions& node = scenario.daemon.node;
-  fabric::FabricOptions& fabric = node.fabric;
+  link::FabricOptions& fabric = node.fabric;
   fabric.cluster = "sim";
   fabric.heartbeat_interval_ns = random.Between(100, 500) * kMillisecond;
   fabric.heartbeat_timeout_ns = 4 * fabric.heartbeat_interval_ns;
@@ -49,10 +49,10 @@ void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   scenario.rails.events_max = random.BetweenPowers(8, 512);
   scenario.rails.command_delay_ns_max = random.BetweenPowers(1, 20 * kMicrosecond);
   if (planted == Planted::kDropAcknowledgement) {
-    fabric.planted_bug = fabric::PlantedBug::kDropAcknowledgement;
+    fabric.planted_bug = link::PlantedBug::kDropAcknowledgement;
   }
   if (planted == Planted::kKeepDuplicates) {
-    fabric.planted_bug = fabric::PlantedBug::kKeepDuplicates;
+    fabric.planted_bug = link::PlantedBug::kKeepDuplicates;
   }
   if (planted == Planted::kForgetCredit) node.credit.forgotten_lots = 8;
 }

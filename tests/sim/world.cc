@@ -358,7 +358,7 @@ void World::CheckCables(Host& host) {
     if (port.peer->state() != Host::State::kRunning) continue;
     const bool found = host.daemon()->node().discovery()->Knows(port.peer->id(), port.interface,
                                                                 port.peer_interface);
-    const bool linked = has_rail(port) || rails[port.peer] >= fabric::Link::kRailsMax;
+    const bool linked = has_rail(port) || rails[port.peer] >= link::Link::kRailsMax;
     if (found && linked) continue;
     Complain(absl::StrCat(host.name(), found ? " has no rail to " : " has not found ",
                           port.peer->name(), " over ", port.cable->options().name));
@@ -419,8 +419,8 @@ void World::Watch() {
 }
 
 void World::CheckBounds(Host& host) {
-  const fabric::FabricOptions& limits = scenario_.daemon.node.fabric;
-  host.daemon()->links().ForEach([&](const fabric::Link& link) {
+  const link::FabricOptions& limits = scenario_.daemon.node.fabric;
+  host.daemon()->links().ForEach([&](const link::Link& link) {
     const auto expect_within = [&](const char* what, std::uint64_t value, std::uint64_t bound,
                                    std::uint64_t& most) {
       most = std::max(most, value);
@@ -452,10 +452,10 @@ void World::CheckNothingIsLeft(Host& host) {
   expect_none("worlds that form", node.jobs().forming_count());
   expect_none("ranks that wait for their job", node.jobs().rendezvous().AllWaiting().size());
   expect_none("groups that shrink", node.jobs().shrinking().entry_count());
-  daemon.links().ForEach([&](const fabric::Link& link) {
+  daemon.links().ForEach([&](const link::Link& link) {
     expect_none("posted receives", link.posted_receives());
     const auto earlier = oldest_.find({host.index(), link.peer().id});
-    const bool stuck = link.state() == fabric::Link::State::kUp && earlier != oldest_.end() &&
+    const bool stuck = link.state() == link::Link::State::kUp && earlier != oldest_.end() &&
                        earlier->second == link.channel().oldest();
     expect_none("frames that are never acknowledged", stuck ? link.channel().queued() : 0);
   });
@@ -464,7 +464,7 @@ void World::CheckNothingIsLeft(Host& host) {
 void World::NoteQueues() {
   for (const auto& host : hosts_) {
     if (host->state() == Host::State::kOff) continue;
-    host->daemon()->links().ForEach([&](const fabric::Link& link) {
+    host->daemon()->links().ForEach([&](const link::Link& link) {
       oldest_[{host->index(), link.peer().id}] = link.channel().oldest();
     });
   }

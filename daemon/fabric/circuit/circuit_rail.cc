@@ -8,7 +8,7 @@
 
 namespace mlxcomm::fabric {
 
-absl::Status CircuitRail::Start(bool resumed, ArrivalClaims& claims) {
+absl::Status CircuitRail::Start(bool resumed, rail::ArrivalClaims& claims) {
   posted_.ShareClaims(claims);
   if (resumed) posted_.DoNotKnowAllWithdrawn();
   return absl::OkStatus();
@@ -18,21 +18,21 @@ absl::Status CircuitRail::Start(bool resumed, ArrivalClaims& claims) {
 void CircuitRail::Finish() {
   if (down_) return;
   port_.CloseCircuit(circuit_, wire::CircuitEnd::kReset, "its daemon has ended");
-  GoDown(DownCause::kCut, "stopped", LinkReason::kStopped);
+  GoDown(rail::DownCause::kCut, "stopped", LinkReason::kStopped);
 }
 
 // The circuit goes, the node may well be reached again.
 void CircuitRail::GiveUp(const std::string& why) {
   if (down_) return;
   port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side gave it up: " + why);
-  GoDown(DownCause::kCut, why, LinkReason::kWayEnded);
+  GoDown(rail::DownCause::kCut, why, LinkReason::kWayEnded);
 }
 
-void CircuitRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason) {
+void CircuitRail::GoDown(rail::DownCause cause, std::string reason, LinkReason link_reason) {
   if (std::exchange(down_, true)) return;
   queue_.clear();
-  RailEvent& event = events_.emplace_back();
-  event.kind = RailEvent::Kind::kDown;
+  rail::RailEvent& event = events_.emplace_back();
+  event.kind = rail::RailEvent::Kind::kDown;
   event.cause = cause;
   event.transmitted = std::exchange(transmitted_, 0);
   event.abandoned = posted_.Abandon();
@@ -43,30 +43,30 @@ void CircuitRail::GoDown(DownCause cause, std::string reason, LinkReason link_re
 void CircuitRail::Violation(const std::string& what) {
   if (down_) return;
   port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side refuses it: " + what);
-  GoDown(DownCause::kViolation, what, LinkReason::kViolation);
+  GoDown(rail::DownCause::kViolation, what, LinkReason::kViolation);
 }
 
-bool CircuitRail::Give(const RailCommand& command) {
+bool CircuitRail::Give(const rail::RailCommand& command) {
   if (down_) return true;  // kDown follows; nothing that was given counts.
   switch (command.kind) {
-    case RailCommand::Kind::kTransmit:
+    case rail::RailCommand::Kind::kTransmit:
       if (RenewWaiting(command.frame.header)) return true;
       if (queue_.size() >= kQueueMax) return false;
       queue_.emplace_back() = command.frame;
       SendWhatFits();
       return true;
-    case RailCommand::Kind::kPostReceive: Expect(command.receive, command.share); return true;
-    case RailCommand::Kind::kForgetCompleted:
+    case rail::RailCommand::Kind::kPostReceive: Expect(command.receive, command.share); return true;
+    case rail::RailCommand::Kind::kForgetCompleted:
       posted_.ForgetCompleted(command.key, command.step);
       return true;
-    case RailCommand::Kind::kHeartbeat:
+    case rail::RailCommand::Kind::kHeartbeat:
       SendSignOfLife(wire::FrameType::kHeartbeat, command.clock_ns);
       return true;
-    case RailCommand::Kind::kWithdraw: {
+    case rail::RailCommand::Kind::kWithdraw: {
       // What is half here goes on to nowhere.
       if (posted_.Forget(command.key)) target_ = nullptr;
-      RailEvent& event = events_.emplace_back();
-      event.kind = RailEvent::Kind::kWithdrawn;
+      rail::RailEvent& event = events_.emplace_back();
+      event.kind = rail::RailEvent::Kind::kWithdrawn;
       event.key = command.key;
       return true;
     }
@@ -87,7 +87,7 @@ bool CircuitRail::RenewWaiting(const wire::FrameHeader& newer) {
   return false;
 }
 
-bool CircuitRail::Pop(RailEvent& event) {
+bool CircuitRail::Pop(rail::RailEvent& event) {
   if (!events_.empty()) {
     event = std::move(events_.front());
     events_.pop_front();
@@ -95,15 +95,15 @@ bool CircuitRail::Pop(RailEvent& event) {
     return true;
   }
   if (transmitted_ == 0) return false;
-  event = RailEvent();
-  event.kind = RailEvent::Kind::kTransmitted;
+  event = rail::RailEvent();
+  event.kind = rail::RailEvent::Kind::kTransmitted;
   event.transmitted = std::exchange(transmitted_, 0);
   return true;
 }
 
 void CircuitRail::SendWhatFits() {
   while (!queue_.empty()) {
-    const Channel::Frame& frame = queue_.front();
+    const rail::OutgoingFrame& frame = queue_.front();
     const std::uint32_t bytes =
         std::min(frame.header.payload_bytes - front_sent_, wire::kEagerBytesMax);
     if (frames_under_way_ >= wire::kCircuitFramesMax ||
@@ -217,17 +217,17 @@ bool CircuitRail::BeginFrame() {
   bool staged = true;
   duplicate_ = false;
   if (incoming_.type == wire::FrameType::kData) {
-    PostedReceives::Place place = posted_.Begin(incoming_, &direct);
+    rail::PostedReceives::Place place = posted_.Begin(incoming_, &direct);
     // Commands never wait here.
-    if (place == PostedReceives::Place::kUnknown) place = posted_.Begin(incoming_, &direct);
-    if (place == PostedReceives::Place::kOutside) {
+    if (place == rail::PostedReceives::Place::kUnknown) place = posted_.Begin(incoming_, &direct);
+    if (place == rail::PostedReceives::Place::kOutside) {
       return Violation("data outside of what was granted, or more than it"), false;
     }
-    if (place == PostedReceives::Place::kUnknown) {
+    if (place == rail::PostedReceives::Place::kUnknown) {
       return GiveUp("data that nobody had asked for"), false;
     }
-    duplicate_ = place == PostedReceives::Place::kDuplicate;
-    staged = place == PostedReceives::Place::kStaged;
+    duplicate_ = place == rail::PostedReceives::Place::kDuplicate;
+    staged = place == rail::PostedReceives::Place::kStaged;
   }
   if (staged && staging_ == nullptr) {
     staging_ = std::make_unique_for_overwrite<std::byte[]>(wire::kChunkBytesMax);
@@ -240,8 +240,8 @@ bool CircuitRail::BeginFrame() {
 void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
   gathering_ = false;
   std::byte* const gathered = std::exchange(target_, nullptr);
-  RailEvent& event = events_.emplace_back();
-  event.kind = RailEvent::Kind::kFrame;
+  rail::RailEvent& event = events_.emplace_back();
+  event.kind = rail::RailEvent::Kind::kFrame;
   event.header = incoming_;
   if (incoming_.type == wire::FrameType::kData) {
     event.duplicate = std::exchange(duplicate_, false);

@@ -35,7 +35,7 @@ class CircuitPort {
                             const std::string& why) = 0;
 };
 
-class CircuitRail final : public Rail {
+class CircuitRail final : public rail::Rail {
  public:
   // What a forwarder grants beyond the window, for signs of life.
   static constexpr std::uint32_t kSpareFrames = 16;
@@ -51,20 +51,20 @@ class CircuitRail final : public Rail {
         last_received_ns_(now_ns) {}
   ~CircuitRail() override { Stop(); }
 
-  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+  void Expect(const rail::PostedReceive& receive, rail::ReceiveBudget::Share share) override {
     posted_.Expect(receive, share);
   }
-  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
-  bool Give(const RailCommand& command) override;
+  absl::Status Start(bool resumed, rail::ArrivalClaims& claims) override;
+  bool Give(const rail::RailCommand& command) override;
   void Finish() override;
   void Stop() override { GiveUp("stopped"); }
-  bool Pop(RailEvent& event) override;
+  bool Pop(rail::RailEvent& event) override;
   bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
   void WakeUp() override {}
   bool is_direct() const override { return false; }
   std::uint64_t last_received_ns() const override { return last_received_ns_; }
   wire::VersionRange peers_versions() const override { return peers_versions_; }
-  RailFigures figures() const override {
+  rail::RailFigures figures() const override {
     return {!down_, sent_bytes_, received_bytes_, round_trip_ns_};
   }
   void Describe(v1::RailStatus& status) const override;
@@ -74,7 +74,7 @@ class CircuitRail final : public Rail {
                std::uint64_t now_ns);
   void OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns);
   // The circuit has ended by itself.
-  void OnClosed(DownCause cause, const std::string& why,
+  void OnClosed(rail::DownCause cause, const std::string& why,
                 LinkReason reason = LinkReason::kWayEnded) {
     GoDown(cause, why, reason);
   }
@@ -96,7 +96,7 @@ class CircuitRail final : public Rail {
   void TellTaken(std::size_t bytes);
   void GiveUp(const std::string& why);
   void Violation(const std::string& what);
-  void GoDown(DownCause cause, std::string reason, LinkReason link_reason);
+  void GoDown(rail::DownCause cause, std::string reason, LinkReason link_reason);
 
   CircuitPort& port_;
   std::uint64_t circuit_;
@@ -104,13 +104,13 @@ class CircuitRail final : public Rail {
   std::string peer_;
   wire::VersionRange peers_versions_;
   bool down_ = false;
-  GrowingRing<Channel::Frame> queue_;  // Not all gone out, in order.
-  std::uint32_t front_sent_ = 0;       // Payload bytes of the first.
+  rail::GrowingRing<rail::OutgoingFrame> queue_;  // Not all gone out, in order.
+  std::uint32_t front_sent_ = 0;                  // Payload bytes of the first.
   std::uint64_t frames_under_way_ = 0;
   std::uint64_t bytes_under_way_ = 0;
   std::uint32_t transmitted_ = 0;  // Not yet told.
-  GrowingRing<RailEvent> events_;
-  PostedReceives posted_;
+  rail::GrowingRing<rail::RailEvent> events_;
+  rail::PostedReceives posted_;
 
   // The frame that is coming in.
   bool gathering_ = false;

@@ -9,7 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
+#include "daemon/rail/text_field.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
@@ -90,7 +90,7 @@ bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
   const NodeId& to = way.back();
   if (port_.IsJoining(to) || IsOpening(to)) return false;
   if (circuits_.size() >= kCircuitsMax || !MayCross(way[1])) return false;
-  Link* const link = port_.LinkTo(to);
+  link::Link* const link = port_.LinkTo(to);
   if (link == nullptr) {
     port_.OnCircuitEnded(to, kTooManyFar, now_ns);
     return false;
@@ -154,7 +154,8 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
       SendClosed(circuit.sides[1 - from].node, header.group, end, why, reason);
     }
     const bool reset = end == wire::CircuitEnd::kReset;
-    return End(header.group, {why, reset ? DownCause::kReset : DownCause::kCut, reason}, now_ns);
+    return End(header.group, {why, reset ? rail::DownCause::kReset : rail::DownCause::kCut, reason},
+               now_ns);
   }
   switch (circuit.place) {
     case Place::kBetween: return Forward(header.group, 1 - from, header, payload);
@@ -207,7 +208,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   const bool may_be = peer < self_ && opener.session != 0 && !port_.IsJoining(peer);
   if (const std::string fault = FaultOfVersions(opener); may_be && !fault.empty())
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, fault, LinkReason::kVersionTooFar);
-  Link* const link = may_be ? port_.LinkTo(peer) : nullptr;
+  link::Link* const link = may_be ? port_.LinkTo(peer) : nullptr;
   if (may_be && link == nullptr) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut,
                       absl::StrCat("node ", port_.NameOf(self_), ": ", kTooManyFar),
@@ -216,7 +217,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   if (link == nullptr || link->is_neighbour()) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
   }
-  const Link::Standing told = link->AnswerTo(opener);
+  const link::Link::Standing told = link->AnswerTo(opener);
   const wire::Introduction own = port_.OwnIntroduction(told);
   if (!port_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
                              reinterpret_cast<const std::byte*>(&own))) {
@@ -244,8 +245,8 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   circuit.deadline_ns = kNever;
   const NodeId peer = circuit.destination;
   const std::size_t way_nodes = circuit.way_nodes;
-  const Link::Standing told = circuit.told;
-  Link* const link = port_.LinkTo(peer);  // Before it is forgotten that it was opening.
+  const link::Link::Standing told = circuit.told;
+  link::Link* const link = port_.LinkTo(peer);  // Before it is forgotten that it was opening.
   opening_.erase(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (theirs.session == 0) {
@@ -267,7 +268,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
 std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
   const wire::VersionRange own = wire::SpokenVersions();
   if (wire::CommonVersion(own, theirs.versions).has_value()) return {};
-  return absl::StrCat("node ", MakePrintable(TextOf(theirs.node_name)), " speaks version ",
+  return absl::StrCat("node ", MakePrintable(rail::TextOf(theirs.node_name)), " speaks version ",
                       wire::TextOf(theirs.versions), " of the protocol, and node ",
                       port_.NameOf(self_), " version ", wire::TextOf(own),
                       ": upgrade the older of the two");
@@ -275,18 +276,19 @@ std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
 
 // A rail that the link does not take closes its circuit as it goes, and so does an older
 // circuit's, whose place it takes.
-absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introduction& theirs,
-                               const Link::Standing& told, std::uint64_t now_ns) {
+absl::Status Circuits::AddRail(std::uint64_t id, link::Link& link, const wire::Introduction& theirs,
+                               const link::Link::Standing& told, std::uint64_t now_ns) {
   Circuit& circuit = circuits_.at(id);
-  const NodeIdentity peer{.id = circuit.OtherEnd(),
-                          .name = MakePrintable(TextOf(theirs.node_name)),
-                          .software_version = MakePrintable(TextOf(theirs.software_version)),
-                          .incarnation = theirs.incarnation};
+  const link::NodeIdentity peer{
+      .id = circuit.OtherEnd(),
+      .name = MakePrintable(rail::TextOf(theirs.node_name)),
+      .software_version = MakePrintable(rail::TextOf(theirs.software_version)),
+      .incarnation = theirs.incarnation};
   auto rail =
       std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, theirs.versions, now_ns);
   circuit.rail = rail.get();
   spdlog::info("way to {} through {}", peer.name, circuit.through);
-  return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
+  return link.AddRail(std::move(rail), rail::RailPath::OfCircuit(id), peer, theirs, told, now_ns);
 }
 
 // What an operation sends: data, and what says how much of it may come.
@@ -341,7 +343,7 @@ void Circuits::EndBroken(std::uint64_t id, const std::string& why) {
 // The payload is the neighbour's and goes with this call, so the link takes it at once.
 void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
                       std::span<const std::byte> payload, std::uint64_t now_ns) {
-  Link* const link = port_.FindLink(circuit.OtherEnd());
+  link::Link* const link = port_.FindLink(circuit.OtherEnd());
   if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitFrame) {
     circuit.rail->OnPiece(header, payload, now_ns);
   } else if (circuit.rail != nullptr && header.type == wire::FrameType::kCircuitCredit) {
@@ -372,12 +374,12 @@ void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::s
                  reset && end_gone ? wire::CircuitEnd::kReset : wire::CircuitEnd::kCut, text,
                  LinkReason::kWayLostLink);
     }
-    End(id, {text, DownCause::kCut, LinkReason::kWayLostLink}, now_ns);
+    End(id, {text, rail::DownCause::kCut, LinkReason::kWayLostLink}, now_ns);
   }
 }
 
 // Forgets it; the link of an end hears of it at once.
-void Circuits::End(std::uint64_t id, const RailEnd& end, std::uint64_t now_ns) {
+void Circuits::End(std::uint64_t id, const rail::RailEnd& end, std::uint64_t now_ns) {
   const Circuit circuit = Take(id);
   if (circuit.place == Place::kBetween) return;
   if (circuit.rail != nullptr) {

@@ -34,11 +34,11 @@ class CircuitsPort {
   virtual bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                                const std::byte* payload) = 0;
   // For a circuit to the node. Makes it if there is none; nullptr: there are too many.
-  virtual Link* LinkTo(const NodeId& node) = 0;
-  virtual Link* FindLink(const NodeId& node) const = 0;
+  virtual link::Link* LinkTo(const NodeId& node) = 0;
+  virtual link::Link* FindLink(const NodeId& node) const = 0;
   // A connection to it is being made, and will be its rail.
   virtual bool IsJoining(const NodeId& node) const = 0;
-  virtual wire::Introduction OwnIntroduction(const Link::Standing& standing) const = 0;
+  virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
   virtual std::string NameOf(const NodeId& node) const = 0;
   // One that was asked for is there; `way_nodes`: how long its way is, with both ends.
   virtual void OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t now_ns) = 0;
@@ -51,7 +51,7 @@ class Circuits final : public CircuitPort {
   static constexpr std::size_t kCircuitsMax = 2048;
   static constexpr std::size_t kCircuitsPerNeighbourMax = 256;
 
-  Circuits(const NodeId& self, const RandomSource& random, CircuitsPort& port)
+  Circuits(const NodeId& self, const link::RandomSource& random, CircuitsPort& port)
       : self_(self), random_(random), port_(port) {}
 
   // Asks for a circuit along the way, self first; it takes the place of one that there
@@ -97,7 +97,7 @@ class Circuits final : public CircuitPort {
     NodeId opener;
     NodeId destination;
     CircuitRail* rail = nullptr;         // The ends; the link owns it.
-    Link::Standing told;                 // kOpening
+    link::Link::Standing told;           // kOpening
     std::uint64_t deadline_ns = kNever;  // kOpening
     std::string through;
     std::size_t way_nodes = 0;  // The ends.
@@ -114,8 +114,8 @@ class Circuits final : public CircuitPort {
                 std::uint64_t now_ns);
   std::vector<std::uint64_t> Sorted() const;
   std::string FaultOfVersions(const wire::Introduction& theirs) const;
-  absl::Status AddRail(std::uint64_t circuit, Link& link, const wire::Introduction& theirs,
-                       const Link::Standing& told, std::uint64_t now_ns);
+  absl::Status AddRail(std::uint64_t circuit, link::Link& link, const wire::Introduction& theirs,
+                       const link::Link::Standing& told, std::uint64_t now_ns);
   static bool IsOfAnOperation(std::span<const std::byte> piece);
   void Forward(std::uint64_t circuit, std::size_t to, const wire::FrameHeader& header,
                std::span<const std::byte> payload);
@@ -126,12 +126,12 @@ class Circuits final : public CircuitPort {
   // One that there is; nobody hears of it.
   Circuit Take(std::uint64_t circuit);
   void EndBroken(std::uint64_t circuit, const std::string& why);
-  void End(std::uint64_t circuit, const RailEnd& end, std::uint64_t now_ns);
+  void End(std::uint64_t circuit, const rail::RailEnd& end, std::uint64_t now_ns);
   std::string Through(const std::vector<NodeId>& way) const;
   void CountViolation(const NodeId& neighbour, const char* what);
 
   NodeId self_;
-  const RandomSource& random_;
+  const link::RandomSource& random_;
   CircuitsPort& port_;
   absl::flat_hash_map<std::uint64_t, Circuit> circuits_;
   absl::flat_hash_set<NodeId> opening_;  // Where to.

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/fabric/authentication.h"
+#include "daemon/rail/text_field.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
@@ -26,7 +26,7 @@ std::vector<std::byte> Encode(const Advertisement& advertisement) {
   head.incarnation = advertisement.incarnation;
   head.number = advertisement.number;
   head.neighbour_count = static_cast<std::uint32_t>(advertisement.neighbours.size());
-  PutText(advertisement.name, head.node_name);
+  rail::PutText(advertisement.name, head.node_name);
   std::vector<std::byte> payload(sizeof head);
   std::memcpy(payload.data(), &head, sizeof head);
   const std::span<const std::byte> ids = std::as_bytes(std::span(advertisement.neighbours));
@@ -47,7 +47,7 @@ std::optional<Advertisement> Decode(std::span<const std::byte> payload) {
   advertisement.origin.bytes = head.origin;
   advertisement.incarnation = head.incarnation;
   advertisement.number = head.number;
-  advertisement.name = MakePrintable(TextOf(head.node_name));
+  advertisement.name = MakePrintable(rail::TextOf(head.node_name));
   advertisement.neighbours.resize(head.neighbour_count);
   std::ranges::copy(payload.subspan(sizeof head),
                     std::as_writable_bytes(std::span(advertisement.neighbours)).begin());

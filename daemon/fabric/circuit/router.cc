@@ -10,7 +10,7 @@ namespace mlxcomm::fabric {
 
 bool Router::SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                              const std::byte* payload) {
-  Link* const link = port_.FindLink(neighbour);
+  link::Link* const link = port_.FindLink(neighbour);
   return link != nullptr && link->is_neighbour() && link->Send(header, payload, 0).ok();
 }
 
@@ -62,7 +62,7 @@ void Router::OnNeighbourGone(const NodeId& node, bool reset, const std::string& 
 void Router::OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
                        std::span<const std::byte> payload, std::uint64_t now_ns) {
   if (header.type == wire::FrameType::kTopology) return OnAdvertisement(neighbour, payload);
-  const Link* const link = port_.FindLink(neighbour);
+  const link::Link* const link = port_.FindLink(neighbour);
   if (link == nullptr || !link->is_neighbour() || !neighbours_.contains(neighbour)) return;
   circuits_.OnFrame(neighbour, header, payload, now_ns);
 }
@@ -158,7 +158,7 @@ void Router::Look(std::uint64_t now_ns) {
   const absl::flat_hash_set<NodeId> opened = circuits_.Opened();
   for (const NodeId& node : table_.Reachable()) {
     if (!(options_.self.id < node)) continue;  // It reaches us.
-    const Link* const link = port_.FindLink(node);
+    const link::Link* const link = port_.FindLink(node);
     if (link != nullptr && link->is_neighbour()) continue;
     const auto [entry, is_new] = attempts_.try_emplace(node);
     Attempt& attempt = entry->second;

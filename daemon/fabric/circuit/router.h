@@ -29,18 +29,18 @@ class RouterPort {
  public:
   virtual ~RouterPort() = default;
   // For a circuit to the node. Makes it if there is none; nullptr: there are too many.
-  virtual Link* LinkTo(const NodeId& node) = 0;
-  virtual Link* FindLink(const NodeId& node) const = 0;
+  virtual link::Link* LinkTo(const NodeId& node) = 0;
+  virtual link::Link* FindLink(const NodeId& node) const = 0;
   // A connection to it is being made, and will be its rail.
   virtual bool IsJoining(const NodeId& node) const = 0;
-  virtual wire::Introduction OwnIntroduction(const Link::Standing& standing) const = 0;
+  virtual wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const = 0;
   // A deadline may have come nearer: this router's or a link's.
   virtual void OnDeadlineChanged() = 0;
 };
 
-class Router final : public RoutingListener, private CircuitsPort {
+class Router final : public link::RoutingListener, private CircuitsPort {
  public:
-  Router(const FabricOptions& options, RouterPort& port)
+  Router(const link::FabricOptions& options, RouterPort& port)
       : options_(options),
         port_(port),
         table_(options.self.id, options.self.incarnation, options.self.name),
@@ -87,10 +87,10 @@ class Router final : public RoutingListener, private CircuitsPort {
   // CircuitsPort
   bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
                        const std::byte* payload) override;
-  Link* LinkTo(const NodeId& node) override { return port_.LinkTo(node); }
-  Link* FindLink(const NodeId& node) const override { return port_.FindLink(node); }
+  link::Link* LinkTo(const NodeId& node) override { return port_.LinkTo(node); }
+  link::Link* FindLink(const NodeId& node) const override { return port_.FindLink(node); }
   bool IsJoining(const NodeId& node) const override { return port_.IsJoining(node); }
-  wire::Introduction OwnIntroduction(const Link::Standing& standing) const override {
+  wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const override {
     return port_.OwnIntroduction(standing);
   }
   std::string NameOf(const NodeId& node) const override { return table_.NameOf(node); }
@@ -107,7 +107,7 @@ class Router final : public RoutingListener, private CircuitsPort {
   void Look(std::uint64_t now_ns);
   void Reach(const NodeId& node, Attempt& attempt, std::uint64_t now_ns);
 
-  const FabricOptions& options_;
+  const link::FabricOptions& options_;
   RouterPort& port_;
   RouteTable table_;
   Circuits circuits_;

@@ -2,7 +2,7 @@
 
 #include "daemon/platform/handler_memory.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 // With memory of its own: watches are armed while payload moves.
 struct SocketWatch::Heard : platform::UsesHandlerMemory {
   SocketWatch& watch;
@@ -69,4 +69,4 @@ void SocketWatches::Retire() {
   }
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

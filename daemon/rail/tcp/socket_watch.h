@@ -20,7 +20,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class SocketWatch {
  public:
@@ -76,4 +76,4 @@ class SocketWatches {
   bool retired_ = false;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

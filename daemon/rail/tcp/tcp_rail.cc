@@ -14,7 +14,7 @@
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/invariant.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 namespace {
 
 // While it is busy, the loop is woken after this much data, or this many frames written.
@@ -438,8 +438,8 @@ void TcpRail::SendTheRest() {
 }
 
 bool TcpRail::ObeyCommands() {
-  return fabric::ObeyCommands(commands_, writer_, reader_, *this,
-                              finish_.load(std::memory_order_relaxed));
+  return rail::ObeyCommands(commands_, writer_, reader_, *this,
+                            finish_.load(std::memory_order_relaxed));
 }
 
 void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
@@ -493,4 +493,4 @@ void TcpRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason
   Emit(std::move(event));
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

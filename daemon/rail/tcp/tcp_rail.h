@@ -34,7 +34,7 @@
 #include "proto/queue/scheduling_policy.h"
 #include "proto/system/file_descriptor.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class TcpRail final : public Rail, private FrameReaderPort {
  public:
@@ -201,4 +201,4 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::thread thread_;             // None until it is needed.
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -16,7 +16,7 @@
 #include "proto/queue/socket_options.h"
 #include "proto/system/file_descriptor.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 namespace {
 
 // What the kernel may hold that it has not sent: enough until the thread runs again, and
@@ -119,4 +119,4 @@ void SetUpSocket(int socket) {
   queue::SilenceSignals(socket);
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 // Of one that is open and neither connected nor listening yet; what a listener accepts has it from
 // there. BBR, the default of some hosts, is made for long ways: it sends by a timer, at a rate that it
@@ -28,4 +28,4 @@ bool FitSendBuffer(int socket, double bytes_per_second, std::uint64_t round_trip
 // say.
 std::optional<std::uint64_t> UnacknowledgedBytes(int socket);
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/queue/socket_options.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 // OpenSSL's callbacks, for they need a place that may see the stream's own members.
 struct TlsSocketCalls {
@@ -307,4 +307,4 @@ void TlsStream::End(int socket) {
   Flush(socket);
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -16,15 +16,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/fabric/authentication.h"
 #include "daemon/rail/byte_stream.h"
+#include "daemon/rail/rail_path.h"
 #include "proto/key/cluster_key.h"
 
 struct bio_st;
 struct ssl_ctx_st;
 struct ssl_st;
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class TlsStream final : public ByteStream {
  public:
@@ -80,4 +80,4 @@ class TlsStream final : public ByteStream {
   std::size_t unsent_end_ = 0;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

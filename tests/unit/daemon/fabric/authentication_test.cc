@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "daemon/rail/text_field.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
 namespace mlxcomm::fabric::authentication_test {
@@ -17,13 +18,14 @@ wire::Greeting Greeting(const ClusterKeys& keys = KeysOf(7),
 TEST(AuthenticationTest, MacCoversRoleGreetingsAndMessage) {
   const std::vector<std::uint8_t> key(32, 1), message(10, 2);
   const wire::Greeting one = Greeting(), two = Greeting();
-  const wire::Mac mac = MakeMac(key, Role::kDialer, one, two, message);
-  EXPECT_TRUE(EqualInConstantTime(mac, MakeMac(key, Role::kDialer, one, two, message)));
-  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, Role::kAcceptor, one, two, message)));
-  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, Role::kDialer, two, one, message)));
-  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, Role::kDialer, one, two, {})));
+  const wire::Mac mac = MakeMac(key, rail::Role::kDialer, one, two, message);
+  EXPECT_TRUE(EqualInConstantTime(mac, MakeMac(key, rail::Role::kDialer, one, two, message)));
+  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, rail::Role::kAcceptor, one, two, message)));
+  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, rail::Role::kDialer, two, one, message)));
+  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, rail::Role::kDialer, one, two, {})));
   const std::vector<std::uint8_t> other_key(32, 3);
-  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(other_key, Role::kDialer, one, two, message)));
+  EXPECT_FALSE(
+      EqualInConstantTime(mac, MakeMac(other_key, rail::Role::kDialer, one, two, message)));
 }
 
 TEST(AuthenticationTest, GreetingsAreNeverTheSame) {
@@ -90,11 +92,11 @@ TEST(AuthenticationTest, TlsKeyCoversAllThatWasSaid) {
 // Why: the other side fills the field, perhaps without an end.
 TEST(AuthenticationTest, TextIsBoundedByItsField) {
   char field[4] = {'a', 'b', 'c', 'd'};
-  EXPECT_EQ(TextOf(field), "abcd");
-  PutText("longer than that", field);
-  EXPECT_EQ(TextOf(field), "lon");
-  PutText("", field);
-  EXPECT_EQ(TextOf(field), "");
+  EXPECT_EQ(rail::TextOf(field), "abcd");
+  rail::PutText("longer than that", field);
+  EXPECT_EQ(rail::TextOf(field), "lon");
+  rail::PutText("", field);
+  EXPECT_EQ(rail::TextOf(field), "");
 }
 
 }  // namespace

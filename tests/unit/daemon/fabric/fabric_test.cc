@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/fabric/authentication.h"
 #include "daemon/fabric/handshake.h"
 #include "daemon/platform/machine.h"
+#include "daemon/rail/text_field.h"
 #include "tests/unit/daemon/fabric/loopback.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 #include "tests/unit/daemon/link/status_of.h"
@@ -31,7 +31,7 @@ using Tcp = asio::ip::tcp;
 // Why: the side that hears nothing gives the connection up; if it closed it, the other side, which
 // hears well, would take that for the daemon's end and not wait the grace period.
 TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
-  const auto quick = [](FabricOptions& options) {
+  const auto quick = [](link::FabricOptions& options) {
     options.heartbeat_timeout_ns = 300'000'000;
     options.reset_grace_ns = 0;
     options.grace_period_ns = 60'000'000'000;
@@ -41,8 +41,8 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   Node b(io, "b", 2, {cable.address()}, 7, quick);
   const auto both = [&](v1::LinkState::Value state) {
     return RunUntil({&a, &b}, [&] {
-      return StatusOfLinks(*a.fabric).at(0).state() == state &&
-             StatusOfLinks(*b.fabric).at(0).state() == state;
+      return link::StatusOfLinks(*a.fabric).at(0).state() == state &&
+             link::StatusOfLinks(*b.fabric).at(0).state() == state;
     });
   };
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
@@ -50,9 +50,9 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   ASSERT_TRUE(SendText(b, a, "said while it could be heard").ok());
   ASSERT_TRUE(SendText(a, b, "said while nobody heard").ok());
   ASSERT_TRUE(both(v1::LinkState::grace));
-  EXPECT_THAT(StatusOfLinks(*a.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
-  EXPECT_THAT(StatusOfLinks(*b.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
-  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::silent);
+  EXPECT_THAT(link::StatusOfLinks(*a.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
+  EXPECT_THAT(link::StatusOfLinks(*b.fabric).at(0).detail(), testing::HasSubstr("nothing heard"));
+  EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::silent);
   cable.PlugIn();
   ASSERT_TRUE(both(v1::LinkState::up));
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.control.size() == 1 && b.control.size() == 1; }));
@@ -70,9 +70,10 @@ TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
   };
   const std::string nobody = free_address();
   const std::string own = free_address();
-  Node a(io, "a", 1, {nobody, own}, 7, [&](FabricOptions& options) { options.listen = {own}; });
+  Node a(io, "a", 1, {nobody, own}, 7,
+         [&](link::FabricOptions& options) { options.listen = {own}; });
   const auto reason_of = [&a](const std::string& address) -> v1::LinkReason::Value {
-    for (const v1::LinkStatus& link : StatusOfLinks(*a.fabric)) {
+    for (const v1::LinkStatus& link : link::StatusOfLinks(*a.fabric)) {
       if (link.peer() == address) return link.reason();
     }
     return v1::LinkReason::none;
@@ -90,8 +91,8 @@ TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
   b.fabric->Stop();
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
   EXPECT_FALSE(a.links->IsReachable(b.options.self.id));
-  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).state(), v1::LinkState::lost);
-  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::reset);
+  EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).state(), v1::LinkState::lost);
+  EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).reason(), v1::LinkReason::reset);
   Node again(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
 }
@@ -147,7 +148,7 @@ struct RawPeer {
     own.incarnation = incarnation;
     own.session = session;
     own.next_expected = 1;
-    PutText(name, own.node_name);
+    rail::PutText(name, own.node_name);
     return own;
   }
   asio::awaitable<void> DialUpToTheVerdict(std::string to) {
@@ -182,8 +183,8 @@ struct RawPeer {
   }
 
   asio::io_context& io;
-  PlainStream plain;
-  FabricOptions options;
+  rail::PlainStream plain;
+  link::FabricOptions options;
   Tcp::socket socket;
   Tcp::acceptor acceptor;
   std::unique_ptr<Tcp::socket> accepted;
@@ -198,7 +199,7 @@ struct RawPeer {
 // many minutes.
 TEST_F(FabricTest, DialsADaemonThatWasStartedAnewWithoutTheFormerOnesPauses) {
   RawPeer peer(io);
-  Node a(io, "a", 1, {peer.address()}, 7, [](FabricOptions& options) {
+  Node a(io, "a", 1, {peer.address()}, 7, [](link::FabricOptions& options) {
     options.reconnect_delay_min_ns = 1'000'000;
     options.reconnect_delay_max_ns = 3'600'000'000'000;
   });
@@ -209,7 +210,7 @@ TEST_F(FabricTest, DialsADaemonThatWasStartedAnewWithoutTheFormerOnesPauses) {
     ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == start; })) << start;
     peer.accepted->close();
     ASSERT_TRUE(RunUntil(
-        {&a}, [&] { return StatusOfLinks(*a.fabric).at(0).state() != v1::LinkState::up; }));
+        {&a}, [&] { return link::StatusOfLinks(*a.fabric).at(0).state() != v1::LinkState::up; }));
   }
 }
 
@@ -219,14 +220,14 @@ TEST_F(FabricTest, ShowsNamesOfOthersOnlyAsTheyCanBePrinted) {
   peer.Spawn(peer.Dial(a.address(), "evil\n\xff[31m"));
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1; }));
   EXPECT_EQ(a.up[0].name, "evil??[31m");
-  EXPECT_EQ(StatusOfLinks(*a.fabric).at(0).peer(), "evil??[31m");
+  EXPECT_EQ(link::StatusOfLinks(*a.fabric).at(0).peer(), "evil??[31m");
 }
 
 // Why: a daemon that was just restarted must get in, whichever strangers hold the places.
 // How: the strangers' time is never over; one place after the other is given away, and those of the
 // address that has most go first.
 TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
-  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
+  Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) {
     options.strangers_max = 3;
     options.greeting_timeout_ns = 3600'000'000'000;
   });
@@ -253,15 +254,15 @@ TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
 // Why: both sides have to know why they are not linked, and what to do about it.
 TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
   Node c(io, "c", 3);
-  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) { options.nodes_max = 1; });
+  Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) { options.nodes_max = 1; });
   Node b(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   Node d(io, "d", 4, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b, &c, &d}, [&] {
-    const auto links = StatusOfLinks(*d.fabric);
+    const auto links = link::StatusOfLinks(*d.fabric);
     return a.links->nodes_refused() > 0 && links.size() == 1 && !links[0].detail().empty();
   }));
-  const v1::LinkStatus refused = StatusOfLinks(*d.fabric).at(0);
+  const v1::LinkStatus refused = link::StatusOfLinks(*d.fabric).at(0);
   EXPECT_EQ(refused.reason(), v1::LinkReason::too_many);
   EXPECT_THAT(refused.detail(), testing::HasSubstr("1 nodes are linked there already"));
   EXPECT_THAT(refused.detail(), testing::HasSubstr("nodes_max: 1"));
@@ -280,11 +281,11 @@ TEST_F(FabricTest, TellsANodeThatThereAreTooManyAndLetsInWhoIsNamed) {
 TEST_F(FabricTest, EndsWhatItHasDialedWhereTheNodeHasNoPlaceHere) {
   Node c(io, "c", 3);
   Node d(io, "d", 4);
-  Node a(io, "a", 1, {c.address()}, 7, [](FabricOptions& options) { options.nodes_max = 1; });
+  Node a(io, "a", 1, {c.address()}, 7, [](link::FabricOptions& options) { options.nodes_max = 1; });
   ASSERT_TRUE(RunUntil({&a, &c, &d}, [&] { return a.up.size() == 1 && c.up.size() == 1; }));
   ASSERT_TRUE(a.fabric->AddPeer(d.address()).ok());
   const auto refused = [&] {
-    for (const v1::LinkStatus& link : StatusOfLinks(*a.fabric)) {
+    for (const v1::LinkStatus& link : link::StatusOfLinks(*a.fabric)) {
       if (link.peer() == d.address() && link.reason() == v1::LinkReason::too_many)
         return link.detail();
     }
@@ -299,12 +300,12 @@ TEST_F(FabricTest, EndsWhatItHasDialedWhereTheNodeHasNoPlaceHere) {
 
 // Why: a node that this one dials may have connected first, and then needs no second connection.
 TEST_F(FabricTest, KnowsWhomItDialsAlsoWhereTheyHaveConnectedFirst) {
-  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) { options.nodes_max = 1; });
+  Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) { options.nodes_max = 1; });
   Node b(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   ASSERT_TRUE(a.fabric->AddPeer(b.address()).ok());
   ASSERT_TRUE(RunUntil({&a, &b}, [&] {
-    const auto links = StatusOfLinks(*a.fabric);
+    const auto links = link::StatusOfLinks(*a.fabric);
     return std::none_of(links.begin(), links.end(),
                         [&](const v1::LinkStatus& link) { return link.peer() == b.address(); });
   }));
@@ -317,7 +318,7 @@ TEST_F(FabricTest, KnowsWhomItDialsAlsoWhereTheyHaveConnectedFirst) {
 
 // Why: after the proof there is a message to wait for as well; who does not send it holds a stranger's place.
 TEST_F(FabricTest, BoundsThoseThatHaveProvedTheKeyAndSayNoMore) {
-  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
+  Node a(io, "a", 1, {}, 7, [](link::FabricOptions& options) {
     options.strangers_max = 3;
     options.greeting_timeout_ns = 3600'000'000'000;
   });

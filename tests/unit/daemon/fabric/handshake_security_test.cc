@@ -30,7 +30,7 @@ using Change = std::function<void(wire::Greeting&)>;
 // The result at one end.
 struct Outcome {
   absl::Status status = absl::DeadlineExceededError("not done");
-  std::unique_ptr<ByteStream> stream;
+  std::unique_ptr<rail::ByteStream> stream;
 };
 
 class HandshakeSecurityTest : public testing::Test {
@@ -44,8 +44,8 @@ class HandshakeSecurityTest : public testing::Test {
     one.connect(listener.local_endpoint());
     listener.accept(other);
   }
-  static FabricOptions Options(std::uint8_t id, Security security) {
-    FabricOptions options;
+  static link::FabricOptions Options(std::uint8_t id, link::Security security) {
+    link::FabricOptions options;
     options.self.id.bytes[0] = id;
     options.cluster = "test";
     options.keys = KeysOf(7);
@@ -53,7 +53,7 @@ class HandshakeSecurityTest : public testing::Test {
     options.greeting_timeout_ns = 5'000'000'000;
     return options;
   }
-  asio::awaitable<void> RunDialer(const FabricOptions& options) {
+  asio::awaitable<void> RunDialer(const link::FabricOptions& options) {
     absl::StatusOr<Proved> proved = co_await ProveAsDialer(dialer_, options);
     absl::Status status = proved.status();
     if (status.ok()) status = (co_await ReceiveVerdict(dialer_, *proved)).status();
@@ -61,7 +61,7 @@ class HandshakeSecurityTest : public testing::Test {
     as_dialer_.status = status;
     if (!status.ok()) dialer_.close();
   }
-  asio::awaitable<void> RunAcceptor(const FabricOptions& options) {
+  asio::awaitable<void> RunAcceptor(const link::FabricOptions& options) {
     absl::StatusOr<Proved> proved = co_await CheckDialer(acceptor_, options);
     absl::Status status = proved.status();
     if (status.ok()) {
@@ -73,7 +73,7 @@ class HandshakeSecurityTest : public testing::Test {
   }
   asio::awaitable<absl::Status> Finish(Tcp::socket& socket, const Proved& proved,
                                        Outcome& outcome) {
-    absl::StatusOr<std::unique_ptr<ByteStream>> stream = co_await Secure(socket, proved);
+    absl::StatusOr<std::unique_ptr<rail::ByteStream>> stream = co_await Secure(socket, proved);
     if (!stream.ok()) co_return stream.status();
     outcome.stream = *std::move(stream);
     wire::Introduction own{};
@@ -106,7 +106,7 @@ class HandshakeSecurityTest : public testing::Test {
     asio::co_spawn(io_, Pass(left_, right_, std::move(to_acceptor), from_dialer_), asio::detached);
     asio::co_spawn(io_, Pass(right_, left_, std::move(to_dialer), from_acceptor_), asio::detached);
   }
-  void Run(const FabricOptions& dialer, const FabricOptions& acceptor) {
+  void Run(const link::FabricOptions& dialer, const link::FabricOptions& acceptor) {
     asio::co_spawn(io_, RunDialer(dialer), asio::detached);
     asio::co_spawn(io_, RunAcceptor(acceptor), asio::detached);
     while ((absl::IsDeadlineExceeded(as_dialer_.status) ||
@@ -122,7 +122,7 @@ class HandshakeSecurityTest : public testing::Test {
 };
 
 struct Case {
-  Security dialer, acceptor;
+  link::Security dialer, acceptor;
   bool tls;
 };
 class AskedForTest : public HandshakeSecurityTest, public testing::WithParamInterface<Case> {};
@@ -136,13 +136,14 @@ TEST_P(AskedForTest, IsEncryptedWhereEitherSideAsksForIt) {
   EXPECT_EQ(as_acceptor_.stream->is_encrypted(), GetParam().tls);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AskedForTest,
-                         testing::Values(Case{Security::kTls, Security::kPlain, true},
-                                         Case{Security::kPlain, Security::kTls, true},
-                                         Case{Security::kTls, Security::kTls, true},
-                                         Case{Security::kPlain, Security::kPlain, false},
-                                         // It is loopback.
-                                         Case{Security::kAuto, Security::kAuto, false}));
+INSTANTIATE_TEST_SUITE_P(
+    All, AskedForTest,
+    testing::Values(Case{link::Security::kTls, link::Security::kPlain, true},
+                    Case{link::Security::kPlain, link::Security::kTls, true},
+                    Case{link::Security::kTls, link::Security::kTls, true},
+                    Case{link::Security::kPlain, link::Security::kPlain, false},
+                    // It is loopback.
+                    Case{link::Security::kAuto, link::Security::kAuto, false}));
 
 // Why: a stranger in between could have all frames in the clear if it could make each side believe
 // that the other does not ask for TLS.
@@ -151,7 +152,7 @@ TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemOutOfTls) {
     greeting.security = wire::Security::kPlainWillDo;
   };
   Relay(plain, plain);
-  Run(Options(1, Security::kTls), Options(2, Security::kTls));
+  Run(Options(1, link::Security::kTls), Options(2, link::Security::kTls));
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_.status)) << as_acceptor_.status;
   EXPECT_FALSE(as_dialer_.status.ok());
   EXPECT_EQ(as_dialer_.stream, nullptr);
@@ -160,14 +161,15 @@ TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemOutOfTls) {
 TEST_F(HandshakeSecurityTest, RefusesWhenOnlyOneSideIsLiedTo) {
   Relay([](wire::Greeting&) {},
         [](wire::Greeting& greeting) { greeting.security = wire::Security::kPlainWillDo; });
-  Run(Options(1, Security::kPlain), Options(2, Security::kTls));
+  Run(Options(1, link::Security::kPlain), Options(2, link::Security::kTls));
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_.status)) << as_acceptor_.status;
   EXPECT_FALSE(as_dialer_.status.ok());
 }
 
 // Why: a stranger with an old, leaked key must not be able to have it chosen.
 TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemIntoTheOldKey) {
-  FabricOptions dialer = Options(1, Security::kTls), acceptor = Options(2, Security::kTls);
+  link::FabricOptions dialer = Options(1, link::Security::kTls),
+                      acceptor = Options(2, link::Security::kTls);
   dialer.keys = acceptor.keys = KeysOf(8, 7);
   const Change old = [](wire::Greeting& greeting) { greeting.keys = {KeyOf(7).id(), {}}; };
   Relay(old, old);
@@ -178,7 +180,7 @@ TEST_F(HandshakeSecurityTest, RefusesWhenSomebodyTalksThemIntoTheOldKey) {
 // Why: numbers and names of the introduction reveal much about a cluster.
 TEST_F(HandshakeSecurityTest, NothingBehindTheProofCanBeRead) {
   Relay();
-  Run(Options(1, Security::kTls), Options(2, Security::kTls));
+  Run(Options(1, link::Security::kTls), Options(2, link::Security::kTls));
   ASSERT_TRUE(as_dialer_.status.ok());
   const std::string session("\5\0\0\0\0\0\0\0", 8);
   EXPECT_EQ(from_dialer_.find(session), std::string::npos);
@@ -188,14 +190,14 @@ TEST_F(HandshakeSecurityTest, NothingBehindTheProofCanBeRead) {
 // How: everything that the dialer of one connection has sent, again, on another one.
 TEST_F(HandshakeSecurityTest, RefusesADialerPlayedFromARecording) {
   Relay();
-  Run(Options(1, Security::kTls), Options(2, Security::kTls));
+  Run(Options(1, link::Security::kTls), Options(2, link::Security::kTls));
   ASSERT_TRUE(as_acceptor_.status.ok());
   Tcp::socket player(io_);
   acceptor_ = Tcp::socket(io_);
   Join(player, acceptor_);
   as_acceptor_ = Outcome();
   asio::write(player, asio::buffer(from_dialer_));
-  const FabricOptions acceptor = Options(2, Security::kTls);
+  const link::FabricOptions acceptor = Options(2, link::Security::kTls);
   asio::co_spawn(io_, RunAcceptor(acceptor), asio::detached);
   while (absl::IsDeadlineExceeded(as_acceptor_.status) && io_.run_one() > 0) {
   }
@@ -205,7 +207,7 @@ TEST_F(HandshakeSecurityTest, RefusesADialerPlayedFromARecording) {
 class AfterTheProofTest : public HandshakeSecurityTest {
  protected:
   // Proves the key like an honest dialer, then sends this instead of TLS.
-  asio::awaitable<void> ProveAndSay(const FabricOptions& options, std::string bytes,
+  asio::awaitable<void> ProveAndSay(const link::FabricOptions& options, std::string bytes,
                                     std::chrono::milliseconds pause_between) {
     absl::StatusOr<Proved> proved = co_await ProveAsDialer(dialer_, options);
     EXPECT_TRUE(proved.ok());
@@ -222,8 +224,8 @@ class AfterTheProofTest : public HandshakeSecurityTest {
   absl::Status AcceptorsWord(std::string bytes, std::chrono::milliseconds pause_between,
                              std::uint64_t timeout_ns) {
     Relay();
-    const FabricOptions dialer = Options(1, Security::kTls);
-    FabricOptions acceptor = Options(2, Security::kTls);
+    const link::FabricOptions dialer = Options(1, link::Security::kTls);
+    link::FabricOptions acceptor = Options(2, link::Security::kTls);
     acceptor.greeting_timeout_ns = timeout_ns;
     asio::co_spawn(io_, ProveAndSay(dialer, std::move(bytes), pause_between), asio::detached);
     asio::co_spawn(io_, RunAcceptor(acceptor), asio::detached);

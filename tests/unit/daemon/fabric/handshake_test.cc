@@ -31,8 +31,8 @@ class HandshakeTest : public testing::Test {
     near_.connect(acceptor.local_endpoint());
     acceptor.accept(far_);
   }
-  static FabricOptions Options(std::uint8_t id, std::uint8_t key = 7) {
-    FabricOptions options;
+  static link::FabricOptions Options(std::uint8_t id, std::uint8_t key = 7) {
+    link::FabricOptions options;
     options.self.id.bytes[0] = id;
     options.cluster = "test";
     options.keys = KeysOf(key);
@@ -51,7 +51,7 @@ class HandshakeTest : public testing::Test {
     io_.run();
   }
   // Both ends up to the verdict.
-  void Prove(const FabricOptions& dialer, const FabricOptions& acceptor) {
+  void Prove(const link::FabricOptions& dialer, const link::FabricOptions& acceptor) {
     Spawn(ProveAsDialer(near_, dialer), as_dialer_);
     Spawn(CheckDialer(far_, acceptor), as_acceptor_);
     Run();
@@ -63,7 +63,7 @@ class HandshakeTest : public testing::Test {
     return own;
   }
 
-  PlainStream plain_;
+  rail::PlainStream plain_;
   asio::io_context io_;
   Tcp::socket near_{io_};
   Tcp::socket far_{io_};
@@ -72,8 +72,8 @@ class HandshakeTest : public testing::Test {
 };
 
 TEST_F(HandshakeTest, BothEndsLearnWhoTheOtherIs) {
-  const FabricOptions dialer = Options(1);
-  const FabricOptions acceptor = Options(2);
+  const link::FabricOptions dialer = Options(1);
+  const link::FabricOptions acceptor = Options(2);
   Prove(dialer, acceptor);
   ASSERT_TRUE(as_acceptor_->ok()) << as_acceptor_->status();
   ASSERT_TRUE(as_dialer_->ok()) << as_dialer_->status();
@@ -100,46 +100,46 @@ TEST_F(HandshakeTest, RefusesADialerWithAnotherKey) {
   Prove(Options(1, /*key=*/8), Options(2));
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_->status())) << as_acceptor_->status();
   EXPECT_TRUE(absl::IsPermissionDenied(as_dialer_->status())) << as_dialer_->status();
-  EXPECT_EQ(ReasonOf(as_acceptor_->status()), LinkReason::kWrongKey);
-  EXPECT_EQ(ReasonOf(as_dialer_->status()), LinkReason::kWrongKey);
+  EXPECT_EQ(rail::ReasonOf(as_acceptor_->status()), LinkReason::kWrongKey);
+  EXPECT_EQ(rail::ReasonOf(as_dialer_->status()), LinkReason::kWrongKey);
 }
 
 TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
-  const FabricOptions dialer = Options(1);
+  const link::FabricOptions dialer = Options(1);
   Prove(dialer, Options(2));
   std::unique_ptr<absl::Status> sent;
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
-  const FabricOptions impostor = Options(2);
+  const link::FabricOptions impostor = Options(2);
   (*as_acceptor_)->proof_key = KeyOf(8).Derive("proof");  // It only knows the other key's id.
   Spawn(SendVerdict(far_, impostor, **as_acceptor_, wire::VerdictCode::kAccepted), sent);
   Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
   Run();
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
-  EXPECT_EQ(ReasonOf(verdict->status()), LinkReason::kNotProved);
+  EXPECT_EQ(rail::ReasonOf(verdict->status()), LinkReason::kNotProved);
 }
 
 TEST_F(HandshakeTest, RefusesWhatIsNotAnMlxcommd) {
   asio::write(near_, asio::buffer(std::string(sizeof(wire::Greeting), 'G')));
-  const FabricOptions acceptor = Options(2);
+  const link::FabricOptions acceptor = Options(2);
   Spawn(CheckDialer(far_, acceptor), as_acceptor_);
   Run();
   EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("not an mlxcommd"));
-  EXPECT_EQ(ReasonOf(as_acceptor_->status()), LinkReason::kNotADaemon);
+  EXPECT_EQ(rail::ReasonOf(as_acceptor_->status()), LinkReason::kNotADaemon);
 }
 
 TEST_F(HandshakeTest, RefusesAnotherCluster) {
-  FabricOptions dialer = Options(1);
+  link::FabricOptions dialer = Options(1);
   dialer.cluster = "other";
   dialer.greeting_timeout_ns = 50'000'000;  // It gets no answer.
   Prove(dialer, Options(2));
   EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("another cluster"));
-  EXPECT_EQ(ReasonOf(as_acceptor_->status()), LinkReason::kWrongCluster);
-  EXPECT_EQ(ReasonOf(as_dialer_->status()), LinkReason::kNoAnswer);
+  EXPECT_EQ(rail::ReasonOf(as_acceptor_->status()), LinkReason::kWrongCluster);
+  EXPECT_EQ(rail::ReasonOf(as_dialer_->status()), LinkReason::kNoAnswer);
 }
 
 // Why: a dialer's own proof, sent back to it, must prove nothing.
 TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
-  const FabricOptions dialer = Options(1);
+  const link::FabricOptions dialer = Options(1);
   Spawn(ProveAsDialer(near_, dialer), as_dialer_);
   asio::co_spawn(
       io_,
@@ -165,8 +165,8 @@ TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
 // Why: sessions and numbers of the introduction decide what is sent again; a stranger on the path
 // must not be able to change or replay them.
 TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection) {
-  const FabricOptions dialer = Options(1);
-  const FabricOptions acceptor = Options(2);
+  const link::FabricOptions dialer = Options(1);
+  const link::FabricOptions acceptor = Options(2);
   Prove(dialer, acceptor);
   std::unique_ptr<absl::Status> sent;
   Spawn(SendIntroduction(near_, plain_, **as_dialer_, OwnIntroduction()), sent);
@@ -194,7 +194,7 @@ TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection
 // How: it dribbles a greeting, a byte each time the timer fires; all of it would need far more time
 // than the one deadline allows.
 TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyTheOtherSideDribbles) {
-  FabricOptions options = Options(2);
+  link::FabricOptions options = Options(2);
   options.greeting_timeout_ns = 100'000'000;
   Spawn(CheckDialer(far_, options), as_acceptor_);
   bool ended = false;

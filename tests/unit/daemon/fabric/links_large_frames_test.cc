@@ -24,12 +24,12 @@ class LinksLargeFramesTest : public testing::Test {
     return Join(here, there, {"1", "1"}, now_ns, small_only);
   }
   void Cut(Connection& connection) {
-    for (PaperRail* const end : connection.ends) end->GoDown(DownCause::kCut);
+    for (PaperRail* const end : connection.ends) end->GoDown(rail::DownCause::kCut);
     here.links->Poll(now_ns);
     there.links->Poll(now_ns);
   }
   v1::LinkStatus Told() {
-    for (v1::LinkStatus& link : StatusOfLinks(*here.links)) {
+    for (v1::LinkStatus& link : link::StatusOfLinks(*here.links)) {
       if (link.peer_id() == there.id().ToString()) return std::move(link);
     }
     return {};

@@ -23,7 +23,7 @@ class LinksPausesTest : public testing::Test {
   bool HasRail(const std::string& cable) {
     return here.links->HasRailOver(there.id(), {cable, cable});
   }
-  v1::LinkState::Value State() { return StatusOfLinks(*here.links).at(0).state(); }
+  v1::LinkState::Value State() { return link::StatusOfLinks(*here.links).at(0).state(); }
   // From deadline to deadline, like a running process.
   void RunHere(std::uint64_t ns) {
     for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
@@ -94,7 +94,7 @@ TEST_F(LinksPausesTest, FindSilenceAndEndAGraceThoughAllTicksAreLate) {
 // Why: no peer could come back to a daemon that did not run. How: it does not run for longer than
 // its grace period, in the middle of that.
 TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
-  Connect("1")->ends[0]->GoDown(DownCause::kCut);
+  Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);
   RunHere(grace_ns / 2);
   ASSERT_EQ(State(), v1::LinkState::grace);
   SleepHere(2 * grace_ns);
@@ -110,7 +110,7 @@ TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
 // How: the interface comes up at the end of the grace, and again and again.
 TEST_F(LinksPausesTest, GiveAnInterfaceThatIsBackTimeToBeDialedButNotForEver) {
   const std::uint64_t timeout_ns = here.options.heartbeat_timeout_ns;
-  Connect("1")->ends[0]->GoDown(DownCause::kCut);
+  Connect("1")->ends[0]->GoDown(rail::DownCause::kCut);
   RunHere(grace_ns - interval_ns / 2);
   here.links->OnInterfaceUp(now_ns);
   RunHere(timeout_ns - interval_ns);
@@ -124,7 +124,7 @@ TEST_F(LinksPausesTest, GiveAnInterfaceThatIsBackTimeToBeDialedButNotForEver) {
 
 // Why: a daemon that ended is given a fifth of a second to be started again.
 TEST_F(LinksPausesTest, GiveTheOtherDaemonAHeartbeatIntervalToComeBackAtLeast) {
-  for (PaperRail* const end : Connect("1")->ends) end->GoDown(DownCause::kReset);
+  for (PaperRail* const end : Connect("1")->ends) end->GoDown(rail::DownCause::kReset);
   there.links->Poll(now_ns);
   RunHere(1);
   ASSERT_EQ(State(), v1::LinkState::grace);

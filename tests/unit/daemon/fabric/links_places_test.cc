@@ -36,8 +36,8 @@ class PlacesTest : public testing::Test {
     }
   }
   absl::Status Link(int number, const std::string& address = "",
-                    NodeClaim claim = NodeClaim::kComes) {
-    const RailPath path{"x", "y" + std::to_string(number)};
+                    link::NodeClaim claim = link::NodeClaim::kComes) {
+    const rail::RailPath path{"x", "y" + std::to_string(number)};
     const auto join = links().BeginAsDialer(Stranger(number), path, {address, claim});
     if (!join.ok()) return join.status();
     wire::Introduction theirs{};
@@ -75,7 +75,7 @@ TEST_F(PlacesTest, RefusesANewcomerWhereAllPlacesAreTaken) {
 
 TEST_F(PlacesTest, LetsOneThatHasOnlyComeYieldToOneThatIsNamed) {
   LinkAll();
-  EXPECT_TRUE(Link(4, "", NodeClaim::kNamed).ok());
+  EXPECT_TRUE(Link(4, "", link::NodeClaim::kNamed).ok());
   EXPECT_TRUE(links().IsReachable(Stranger(4)));
   EXPECT_FALSE(links().IsReachable(Stranger(3))) << "the newest";
   EXPECT_EQ(linked(), 4u);
@@ -88,9 +88,9 @@ TEST_F(PlacesTest, KeepsThePlaceOfANodeInAJob) {
   daemon.wanted = {Stranger(1)};
   LinkAll();
   for (int number = 4; number < 7; ++number) {
-    EXPECT_TRUE(Link(number, "", NodeClaim::kNamed).ok());
+    EXPECT_TRUE(Link(number, "", link::NodeClaim::kNamed).ok());
   }
-  EXPECT_TRUE(absl::IsResourceExhausted(Link(7, "", NodeClaim::kNamed)));
+  EXPECT_TRUE(absl::IsResourceExhausted(Link(7, "", link::NodeClaim::kNamed)));
   EXPECT_TRUE(links().IsReachable(Stranger(1)));
   daemon.wanted.push_back(Stranger(8));
   EXPECT_TRUE(Link(8).ok());
@@ -103,7 +103,7 @@ TEST_F(PlacesTest, KeepsThePlaceOfANodeThatAJobHasBeenMadeWith) {
   LinkAll();
   daemon.wanted = {Stranger(3)};
   links().Prepare(Stranger(3));
-  EXPECT_TRUE(Link(4, "", NodeClaim::kNamed).ok());
+  EXPECT_TRUE(Link(4, "", link::NodeClaim::kNamed).ok());
   EXPECT_TRUE(links().IsReachable(Stranger(3)));
   EXPECT_FALSE(links().IsReachable(Stranger(2)));
 }
@@ -112,14 +112,14 @@ TEST_F(PlacesTest, KeepsThePlaceOfANodeThatAJobHasBeenMadeWith) {
 TEST_F(PlacesTest, TakesANodeForNamedAsLongAsItIsTheOneThatAnswersThere) {
   LinkAll();
   for (int number = 0; number < 4; ++number) {
-    links().SetDialedAs(Stranger(number), NodeClaim::kNamed);
+    links().SetDialedAs(Stranger(number), link::NodeClaim::kNamed);
   }
-  EXPECT_TRUE(absl::IsResourceExhausted(Link(4, "", NodeClaim::kNamed)));
-  links().SetDialedAs(Stranger(1), NodeClaim::kComes);
-  EXPECT_TRUE(Link(4, "", NodeClaim::kNamed).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Link(4, "", link::NodeClaim::kNamed)));
+  links().SetDialedAs(Stranger(1), link::NodeClaim::kComes);
+  EXPECT_TRUE(Link(4, "", link::NodeClaim::kNamed).ok());
   EXPECT_FALSE(links().IsReachable(Stranger(1)));
   links().SetDialedAs(Stranger(99),
-                      NodeClaim::kNamed);  // It is refused, so there is nothing of it.
+                      link::NodeClaim::kNamed);  // It is refused, so there is nothing of it.
   EXPECT_FALSE(links().IsReachable(Stranger(99)));
 }
 
@@ -130,7 +130,7 @@ TEST_F(PlacesTest, LetsOneAddressHaveWhatOthersDoNotNeed) {
   for (int number = 40; number < 64; ++number) {
     ASSERT_TRUE(Link(number, "10.0.1." + std::to_string(number)).ok()) << number;
   }
-  EXPECT_EQ(links().Judge(Stranger(100), {"x", "y"}, {"10.0.0.9", NodeClaim::kComes}),
+  EXPECT_EQ(links().Judge(Stranger(100), {"x", "y"}, {"10.0.0.9", link::NodeClaim::kComes}),
             wire::VerdictCode::kTooManyOfAddress);
   int got_in = 0;
   for (int number = 64; number < 100; ++number) {
@@ -152,11 +152,11 @@ TEST_F(PlacesTest, CountsANodeWhereItHasItsFirstConnection) {
   }
   for (int number = 0; number < 10; ++number) {
     const auto join = links().BeginAsDialer(Stranger(number), {"x", "elsewhere"},
-                                            {"10.0.0.8", NodeClaim::kComes});
+                                            {"10.0.0.8", link::NodeClaim::kComes});
     ASSERT_TRUE(join.ok()) << join.status();
     links().Abandon(*join);
   }
-  EXPECT_EQ(links().Judge(Stranger(100), {"x", "y"}, {"10.0.0.7", NodeClaim::kComes}),
+  EXPECT_EQ(links().Judge(Stranger(100), {"x", "y"}, {"10.0.0.7", link::NodeClaim::kComes}),
             wire::VerdictCode::kAccepted)
       << "20 are still of one address, so one of those yields";
 }
@@ -179,12 +179,12 @@ TEST_F(PlacesTest, BoundsFurtherConnectionsOfAnAddress) {
   int more = 0;
   absl::Status refused;
   for (int cable = 0; cable < 40; ++cable) {
-    const RailPath path{"x", "more" + std::to_string(cable)};
+    const rail::RailPath path{"x", "more" + std::to_string(cable)};
     const auto join =
-        links().BeginAsDialer(Stranger(cable % 16), path, {"10.0.0.9", NodeClaim::kComes});
+        links().BeginAsDialer(Stranger(cable % 16), path, {"10.0.0.9", link::NodeClaim::kComes});
     if (!join.ok()) {
       refused = join.status();
-      EXPECT_EQ(links().Judge(Stranger(cable % 16), path, {"10.0.0.9", NodeClaim::kComes}),
+      EXPECT_EQ(links().Judge(Stranger(cable % 16), path, {"10.0.0.9", link::NodeClaim::kComes}),
                 wire::VerdictCode::kTooManyConnections);
       continue;
     }
@@ -252,14 +252,14 @@ TEST_F(PlacesTest, ANodeThatIsLostKeepsNothingOfWhatItHad) {
   constexpr std::uint64_t kNoLink = ~std::uint64_t{0};
   const auto slot_bytes = [&] {
     std::uint64_t bytes = kNoLink;
-    links().ForEach([&](const fabric::Link& link) {
+    links().ForEach([&](const link::Link& link) {
       if (link.peer().id == Stranger(0)) bytes = link.channel().slot_bytes();
     });
     return bytes;
   };
   ASSERT_NE(slot_bytes(), kNoLink);
   ASSERT_GT(slot_bytes(), 200u * wire::kEagerBytesMax / 2);
-  connections[0]->ends[0]->GoDown(DownCause::kReset);
+  connections[0]->ends[0]->GoDown(rail::DownCause::kReset);
   Pass(2);
   ASSERT_FALSE(links().IsReachable(Stranger(0)));
   EXPECT_EQ(slot_bytes(), 0u) << "the link itself is still remembered";
@@ -272,7 +272,7 @@ TEST_F(PlacesTest, SaysOnceThatMemoryIsFreeWhereSeveralNodesHaveGone) {
   Pass(2);
   ASSERT_EQ(daemon.memory_freed, 0);
   for (const std::size_t number : {0u, 1u, 2u})
-    connections[number]->ends[0]->GoDown(DownCause::kReset);
+    connections[number]->ends[0]->GoDown(rail::DownCause::kReset);
   Pass(2);
   ASSERT_EQ(linked(), 1u);
   EXPECT_EQ(daemon.memory_freed, 1);

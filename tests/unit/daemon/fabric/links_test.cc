@@ -42,9 +42,9 @@ struct Dial {
 class LinksTest : public testing::Test {
  protected:
   // As side 0, on the left, sees it. The two ends of a cable have different names.
-  static RailPath PathOf(const std::string& cable, std::size_t side) {
+  static rail::RailPath PathOf(const std::string& cable, std::size_t side) {
     const std::string left = "l" + cable, right = "r" + cable;
-    return side == 0 ? RailPath{left, right} : RailPath{right, left};
+    return side == 0 ? rail::RailPath{left, right} : rail::RailPath{right, left};
   }
   Daemon& Of(std::size_t side) { return *sides[side]; }
   Links& LinksOf(std::size_t side) { return *sides[side]->links; }
@@ -67,7 +67,7 @@ class LinksTest : public testing::Test {
   void FinishAsDialer(Dial& dial) {
     const bool gone = dial.acceptor_done && dial.connection->ends[1 - dial.dialer] == nullptr;
     auto rail = std::make_unique<PaperRail>(dial.connection, dial.dialer, now_ns);
-    if (gone) rail->GoDown(DownCause::kReset);
+    if (gone) rail->GoDown(rail::DownCause::kReset);
     outcome = LinksOf(dial.dialer)
                   .Finish(*dial.of_dialer, std::move(rail), dial.of_acceptor->own, now_ns);
     dial.dialer_done = true;
@@ -76,7 +76,7 @@ class LinksTest : public testing::Test {
   void Step(Dial& dial, bool acceptor_first) {
     const std::size_t side = dial.dialer;
     const NodeId dialer = IdOf(side), acceptor = IdOf(1 - side);
-    const RailPath here = PathOf(dial.cable, side), there = PathOf(dial.cable, 1 - side);
+    const rail::RailPath here = PathOf(dial.cable, side), there = PathOf(dial.cable, 1 - side);
     switch (dial.step++) {
       case 0:
         dial.over = LinksOf(1 - side).Judge(dialer, there) != wire::VerdictCode::kAccepted;
@@ -115,7 +115,7 @@ class LinksTest : public testing::Test {
     if (dial.of_dialer && !dial.dialer_done) LinksOf(side).Abandon(*dial.of_dialer);
     if (dial.of_acceptor && !dial.acceptor_done) LinksOf(1 - side).Abandon(*dial.of_acceptor);
     for (PaperRail* const end : dial.connection->ends) {
-      if (end != nullptr) end->GoDown(DownCause::kReset);
+      if (end != nullptr) end->GoDown(rail::DownCause::kReset);
     }
     dial.over = true;
   }
@@ -234,7 +234,7 @@ TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
     const std::shared_ptr<Connection> dead = Connect(0, "1");
     Connect(0, "2");
     dead->cut = true;
-    dead->ends[dialer]->GoDown(DownCause::kCut);
+    dead->ends[dialer]->GoDown(rail::DownCause::kCut);
     PollBoth();
     ASSERT_FALSE(HasRail(dialer, "1"));
     ASSERT_TRUE(HasRail(1 - dialer, "1"));  // It has not noticed.
@@ -253,7 +253,7 @@ TEST_F(LinksTest, GoesOnOverAConnectionThatReplacesTheOnlyOne) {
   dead->cut = true;
   SendText(1, "into the void");
   PollBoth();
-  dead->ends[0]->GoDown(DownCause::kCut);
+  dead->ends[0]->GoDown(rail::DownCause::kCut);
   PollBoth();
   Connect(0, "1");
   PollBoth();
@@ -299,13 +299,13 @@ TEST_F(LinksTest, KeepsTheLinkWithTheFirstOfTwoMachinesWithOneId) {
       const std::uint64_t heard_ns = now_ns + 2 * Of(0).options.heartbeat_interval_ns;
       while ((now_ns = LinksOf(0).deadline_ns()) < heard_ns) LinksOf(0).OnTime(now_ns);
     }
-    EXPECT_EQ(ReasonOf(outcome), LinkReason::kSameId) << outcome;
+    EXPECT_EQ(rail::ReasonOf(outcome), LinkReason::kSameId) << outcome;
   }
   EXPECT_THAT(Of(0).lost, IsEmpty());
   EXPECT_THAT(Of(0).up, ElementsAre(110));
   EXPECT_NE(first->ends[0], nullptr);
   EXPECT_EQ(Of(0).same_ids, 1);  // Said once, and shown by status.
-  EXPECT_TRUE(StatusOfLinks(LinksOf(0)).at(0).has_same_id_ms_ago());
+  EXPECT_TRUE(link::StatusOfLinks(LinksOf(0)).at(0).has_same_id_ms_ago());
 }
 
 // Why: what a dialer has written before the two agreed on sessions elsewhere is stale; believing it
@@ -336,11 +336,11 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   EXPECT_FALSE(HasRail(0, "1"));
   EXPECT_TRUE(HasRail(0, "2"));
   EXPECT_EQ(Of(0).rails_gone, 1);
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::up);
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::up);
   LinksOf(0).OnInterfaceDown("l2", now_ns);
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::grace);
-  EXPECT_THAT(StatusOfLinks(LinksOf(0)).at(0).detail(), HasSubstr("l2"));
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::interface_down);
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).state(), v1::LinkState::grace);
+  EXPECT_THAT(link::StatusOfLinks(LinksOf(0)).at(0).detail(), HasSubstr("l2"));
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::interface_down);
   EXPECT_THAT(Of(0).lost, IsEmpty());
 }
 
@@ -461,7 +461,7 @@ TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
 // Why: when a daemon is stopped, or a host has vanished, nothing closes the connection.
 TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   Connect(0, "1")->answers = false;
-  const FabricOptions& options = Of(0).options;
+  const link::FabricOptions& options = Of(0).options;
   std::uint64_t gone_ns = 0;
   for (int i = 0; i < 100 && Of(0).lost.empty(); ++i) {
     now_ns = LinksOf(0).deadline_ns();
@@ -479,21 +479,22 @@ TEST_F(LinksTest, IsToldThatANodeHasEndedOnlyAfterAReset) {
   const std::shared_ptr<Connection> connection = Connect(0, "1");
   LinksOf(0).OnGone(IdOf(1), "refused");
   EXPECT_THAT(Of(0).lost, IsEmpty());
-  connection->ends[0]->GoDown(DownCause::kCut);
+  connection->ends[0]->GoDown(rail::DownCause::kCut);
   PollBoth();
   LinksOf(0).OnGone(IdOf(1), "refused");
   EXPECT_THAT(Of(0).lost, IsEmpty());
   const std::shared_ptr<Connection> again = Connect(0, "1");
-  again->ends[0]->GoDown(DownCause::kReset);
+  again->ends[0]->GoDown(rail::DownCause::kReset);
   PollBoth();
   LinksOf(0).OnGone(IdOf(1), "refused");
   EXPECT_THAT(Of(0).lost, ElementsAre("refused"));
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::peer_stopped);
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).reason(), v1::LinkReason::peer_stopped);
 }
 
 TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
-  for (std::size_t i = 0; i < Link::kRailsMax; ++i) Connect(0, std::to_string(i));
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).at(0).rails_size(), static_cast<int>(Link::kRailsMax));
+  for (std::size_t i = 0; i < link::Link::kRailsMax; ++i) Connect(0, std::to_string(i));
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).at(0).rails_size(),
+            static_cast<int>(link::Link::kRailsMax));
   const absl::Status none = LinksOf(0).BeginAsDialer(IdOf(1), PathOf("x", 0)).status();
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
 }
@@ -503,7 +504,7 @@ TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
 TEST_F(LinksTest, TellsOfARailThatGaveWayToAConnectionThatCameToNothing) {
   const std::shared_ptr<Connection> dead = Connect(0, "1");
   dead->cut = true;
-  dead->ends[1]->GoDown(DownCause::kCut);
+  dead->ends[1]->GoDown(rail::DownCause::kCut);
   PollBoth();
   ASSERT_EQ(Of(0).rails_gone, 0);
   Dial dial;
@@ -542,9 +543,9 @@ TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
   Connect(0, "1")->answers = false;
   Pass(60);
   ASSERT_EQ(Of(0).lost.size(), 1u);
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 1u);  // For status.
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).size(), 1u);  // For status.
   Pass(600);
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 0u);
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).size(), 0u);
   EXPECT_FALSE(LinksOf(0).IsReachable(IdOf(1)));
   sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
   Connect(1, "1");
@@ -558,7 +559,7 @@ TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
   ASSERT_TRUE(join.ok());
   Pass(1500);
   EXPECT_TRUE(HasRail(0, "1"));
-  EXPECT_EQ(StatusOfLinks(LinksOf(0)).size(), 2u);
+  EXPECT_EQ(link::StatusOfLinks(LinksOf(0)).size(), 2u);
   wire::Introduction theirs{};
   theirs.session = 5;
   theirs.next_expected = 1;
@@ -578,9 +579,9 @@ TEST_F(ForgettingTest, ForgetsSoonWhoHasGoneWhereManyAreRemembered) {
     ASSERT_TRUE(join.ok());
     LinksOf(0).Abandon(*join);
   }
-  EXPECT_LE(StatusOfLinks(LinksOf(0)).size(), 3 * most + Links::kFarNodesMax);
+  EXPECT_LE(link::StatusOfLinks(LinksOf(0)).size(), 3 * most + Links::kFarNodesMax);
   Pass(3);
-  EXPECT_LE(StatusOfLinks(LinksOf(0)).size(), most);
+  EXPECT_LE(link::StatusOfLinks(LinksOf(0)).size(), most);
   Connect(0, "1");
   EXPECT_TRUE(HasRail(0, "1"));
 }

@@ -17,12 +17,13 @@ using Tcp = asio::ip::tcp;
 
 Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
            std::vector<std::string> connect, std::uint8_t key,
-           const std::function<void(FabricOptions&)>& change, const SideRailsMaker& side_rails)
+           const std::function<void(link::FabricOptions&)>& change,
+           const SideRailsMaker& side_rails)
     : io(context) {
   options.self.id.bytes[0] = id;
   options.self.name = name;
   options.self.software_version = "test";
-  options.self.incarnation = RandomNumber();
+  options.self.incarnation = rail::RandomNumber();
   options.cluster = "test";
   options.keys = KeysOf(key);
   options.listen = {"127.0.0.1:0"};
@@ -74,8 +75,8 @@ absl::Status FabricTest::SendText(Node& from, const Node& to, const std::string&
 
 void FabricTest::SendChunks(Node& from, Node& to, std::span<const std::byte> source,
                             std::vector<std::byte>& target, std::uint64_t chunk,
-                            const std::function<void(PostedReceive&)>& change) {
-  PostedReceive receive;
+                            const std::function<void(rail::PostedReceive&)>& change) {
+  rail::PostedReceive receive;
   receive.key.number = 5;
   receive.bytes = source.size();
   receive.destination = target.data();

@@ -21,11 +21,11 @@
 namespace mlxcomm::fabric {
 
 // One daemon's fabric, and what it reported.
-struct Node : FabricListener, LinksPort {
+struct Node : link::FabricListener, LinksPort {
   explicit Node(
       asio::io_context& context, const std::string& name, std::uint8_t id,
       std::vector<std::string> connect = {}, std::uint8_t key = 7,
-      const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {},
+      const std::function<void(link::FabricOptions&)>& change = [](link::FabricOptions&) {},
       const SideRailsMaker& side_rails = {});
   // In the order in which a daemon ends.
   ~Node() override;
@@ -33,7 +33,7 @@ struct Node : FabricListener, LinksPort {
   Node& operator=(const Node&) = delete;
   std::string address(std::size_t which = 0) const { return fabric->listening().at(which); }
 
-  void OnNodeUp(const NodeIdentity& node) override { up.push_back(node); }
+  void OnNodeUp(const link::NodeIdentity& node) override { up.push_back(node); }
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
     lost.push_back(std::string(why.message()));
   }
@@ -56,10 +56,10 @@ struct Node : FabricListener, LinksPort {
   void OnDeadlineChanged() override { fabric->OnDeadlineChanged(); }
 
   asio::io_context& io;
-  FabricOptions options;
+  link::FabricOptions options;
   std::unique_ptr<Links> links;
   std::unique_ptr<TcpFabric> fabric;
-  std::vector<NodeIdentity> up;
+  std::vector<link::NodeIdentity> up;
   std::vector<std::string> lost;
   std::vector<std::string> control;
   int withdrawn = 0;
@@ -76,7 +76,7 @@ class FabricTest : public testing::Test {
   void SendChunks(
       Node& from, Node& to, std::span<const std::byte> source, std::vector<std::byte>& target,
       std::uint64_t chunk = 256 * 1024,
-      const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {});
+      const std::function<void(rail::PostedReceive&)>& change = [](rail::PostedReceive&) {});
   static std::vector<std::byte> Pattern(std::size_t bytes) {
     std::vector<std::byte> pattern(bytes);
     for (std::size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(i * 7 >> 3);

@@ -34,7 +34,7 @@ struct Connection {
   std::array<bool, 2> asks_large = {};  // Of an end that is not there yet.
 };
 
-class PaperRail final : public Rail {
+class PaperRail final : public rail::Rail {
  public:
   PaperRail(std::shared_ptr<Connection> connection, std::size_t side, std::uint64_t now_ns)
       : connection_(std::move(connection)), side_(side), heard_ns_(now_ns) {
@@ -42,14 +42,14 @@ class PaperRail final : public Rail {
   }
   ~PaperRail() override { Stop(); }
 
-  void Expect(const PostedReceive&, ReceiveBudget::Share) override {}
-  absl::Status Start(bool, ArrivalClaims&) override {
+  void Expect(const rail::PostedReceive&, rail::ReceiveBudget::Share) override {}
+  absl::Status Start(bool, rail::ArrivalClaims&) override {
     PaperRail* const other = connection_->ends[1 - side_];
     if (other != nullptr && connection_->asks_large[1 - side_]) other->PassLarge();
     return absl::OkStatus();
   }
-  bool Give(const RailCommand& command) override {
-    if (command.kind == RailCommand::Kind::kHeartbeat) {
+  bool Give(const rail::RailCommand& command) override {
+    if (command.kind == rail::RailCommand::Kind::kHeartbeat) {
       ++connection_->beats[side_];
       PaperRail* const other = connection_->ends[1 - side_];
       if (command.padded && connection_->small_only) connection_->cut = true;
@@ -59,7 +59,7 @@ class PaperRail final : public Rail {
       if (passes && command.padded && other == nullptr) connection_->asks_large[side_] = true;
       if (arrives) heard_ns_ = other->heard_ns_ = other->asked_ns_ = command.clock_ns;
     }
-    if (command.kind != RailCommand::Kind::kTransmit) return true;
+    if (command.kind != rail::RailCommand::Kind::kTransmit) return true;
     if (!connection_->cut) {
       const auto* const from = command.frame.payload;
       connection_->arrived[1 - side_].push_back(
@@ -74,10 +74,10 @@ class PaperRail final : public Rail {
     if (std::exchange(stopped_, true)) return;
     connection_->ends[side_] = nullptr;
     PaperRail* const other = connection_->ends[1 - side_];
-    if (other != nullptr && !connection_->cut) other->GoDown(DownCause::kReset);
-    GoDown(DownCause::kCut);
+    if (other != nullptr && !connection_->cut) other->GoDown(rail::DownCause::kReset);
+    GoDown(rail::DownCause::kCut);
   }
-  bool Pop(RailEvent& event) override {
+  bool Pop(rail::RailEvent& event) override {
     event = {};
     event.transmitted = std::exchange(transmitted_, 0);
     std::deque<Connection::Frame>& arrived = connection_->arrived[side_];
@@ -89,12 +89,12 @@ class PaperRail final : public Rail {
       return true;
     }
     if (down_.has_value()) {
-      event.kind = RailEvent::Kind::kDown;
+      event.kind = rail::RailEvent::Kind::kDown;
       event.cause = *std::exchange(down_, std::nullopt);
       event.reason = "a test wants it";
       return true;
     }
-    event.kind = RailEvent::Kind::kTransmitted;
+    event.kind = rail::RailEvent::Kind::kTransmitted;
     return event.transmitted > 0;
   }
   bool PrepareToSleep() override { return true; }
@@ -104,10 +104,10 @@ class PaperRail final : public Rail {
   bool has_passed_large() const override { return passed_large_; }
   void PassLarge() { passed_large_ = true; }
   std::uint64_t last_asked_ns() const override { return asked_ns_; }
-  RailFigures figures() const override { return {.up = !ended_}; }
+  rail::RailFigures figures() const override { return {.up = !ended_}; }
   void Describe(v1::RailStatus&) const override {}
 
-  void GoDown(DownCause cause) {
+  void GoDown(rail::DownCause cause) {
     if (std::exchange(ended_, true)) return;
     down_ = cause;
   }
@@ -121,12 +121,12 @@ class PaperRail final : public Rail {
   bool stopped_ = false;
   bool ended_ = false;
   std::uint32_t transmitted_ = 0;
-  std::optional<DownCause> down_;
+  std::optional<rail::DownCause> down_;
   Connection::Frame now_;
 };
 
 // One life of a daemon: its Links, and what they reported.
-struct Daemon : FabricListener, LinksPort {
+struct Daemon : link::FabricListener, LinksPort {
   // The first has the smallest id.
   explicit Daemon(std::size_t side, std::uint64_t life = 0) {
     options.self.id.bytes[0] = static_cast<std::uint8_t>(side + 1);
@@ -135,7 +135,7 @@ struct Daemon : FabricListener, LinksPort {
     options.random = [next = 1000 * (side + 1) + 100 * life]() mutable { return ++next; };
     links = std::make_unique<Links>(options, *this, *this);
   }
-  void OnNodeUp(const NodeIdentity& node) override { up.push_back(node.incarnation); }
+  void OnNodeUp(const link::NodeIdentity& node) override { up.push_back(node.incarnation); }
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
     lost.push_back(std::string(why.message()));
   }
@@ -152,16 +152,16 @@ struct Daemon : FabricListener, LinksPort {
   void OnDeadlineChanged() override {}
   void OnMemoryFreed() override { ++memory_freed; }
 
-  NodeClaim ClaimOf(const NodeId& node) const override {
-    return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? NodeClaim::kComes
-                                                                         : NodeClaim::kInJob;
+  link::NodeClaim ClaimOf(const NodeId& node) const override {
+    return std::find(wanted.begin(), wanted.end(), node) == wanted.end() ? link::NodeClaim::kComes
+                                                                         : link::NodeClaim::kInJob;
   }
   void OnSameId(const NodeId&, const std::string&) override { ++same_ids; }
   void OnForwarding(bool forwards) override { forwarding.push_back(forwards); }
 
   const NodeId& id() const { return options.self.id; }
 
-  FabricOptions options;
+  link::FabricOptions options;
   std::vector<std::uint64_t> up;
   std::vector<std::string> lost;
   std::vector<std::string> control;
@@ -174,7 +174,7 @@ struct Daemon : FabricListener, LinksPort {
 };
 
 // A rail between two, with the same path at both ends.
-inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const RailPath& path,
+inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const rail::RailPath& path,
                                         std::uint64_t now_ns, bool small_only = false) {
   const auto connection = std::make_shared<Connection>();
   connection->small_only = small_only;

@@ -31,7 +31,7 @@ class PaperRails final : public SideRails {
   }
   void OnRailGone() override { ++gone; }
   void OnInterfaceUp(std::uint64_t) override {}
-  void AddMemory(const ClientMemory& memory) override { memories.push_back(memory.data); }
+  void AddMemory(const rail::ClientMemory& memory) override { memories.push_back(memory.data); }
   void RemoveMemory(const std::byte* data) override {
     std::erase_if(memories, [data](const std::byte* one) { return one == data; });
   }
@@ -58,8 +58,8 @@ class SideRailsTest : public FabricTest {
  protected:
   SideRailsTest()
       : a(
-            io, "a", 1, {}, 7, [](FabricOptions&) {},
-            [this](const FabricOptions&, Links&, platform::Wakeup&) {
+            io, "a", 1, {}, 7, [](link::FabricOptions&) {},
+            [this](const link::FabricOptions&, Links&, platform::Wakeup&) {
               std::vector<std::unique_ptr<SideRails>> made;
               for (PaperRails*& one : rails) {
                 auto paper = std::make_unique<PaperRails>(made.empty() ? 1 : SideRails::kNever);
@@ -85,7 +85,7 @@ TEST_F(SideRailsTest, HearOfConnectionsThatComeAndGo) {
   ASSERT_TRUE(RunUntilBoth([](const PaperRails& one) { return one.connections.size() == 1; }));
   for (const PaperRails* const one : rails) {
     EXPECT_EQ(one->connections[0].peer, b->options.self.id);
-    EXPECT_EQ(one->connections[0].path, RailPath("127.0.0.1", "127.0.0.1"));
+    EXPECT_EQ(one->connections[0].path, rail::RailPath("127.0.0.1", "127.0.0.1"));
     EXPECT_FALSE(one->connections[0].encrypted);
     EXPECT_EQ(one->connections[0].key, b->options.keys->current.id());
     EXPECT_THAT(one->connections[0].local,
@@ -117,7 +117,7 @@ TEST_F(SideRailsTest, HaveTurnsMemoryAndAWord) {
   for (const PaperRails* const one : rails) EXPECT_THAT(one->memories, ElementsAre(&memory));
   a.fabric->RemoveMemory(&memory);
   for (const PaperRails* const one : rails) EXPECT_TRUE(one->memories.empty());
-  const std::vector<v1::LinkStatus> links = StatusOfLinks(*a.fabric);
+  const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*a.fabric);
   ASSERT_EQ(links.size(), 1u);
   ASSERT_EQ(links[0].rails_size(), 3);
   EXPECT_EQ(links[0].rails(2).detail(), "of paper");

@@ -26,7 +26,7 @@ using Tcp = asio::ip::tcp;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-void OnTwoInterfaces(FabricOptions& options) {
+void OnTwoInterfaces(link::FabricOptions& options) {
   options.listen = {"127.0.0.1:0", "127.0.0.2:0"};
   options.reset_grace_ns = 60'000'000'000;
   options.grace_period_ns = 60'000'000'000;
@@ -48,13 +48,13 @@ std::string FreeAddress(const std::string& ip) {
 }
 
 // All tests in plain and over TLS.
-class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Security> {
+class TcpFabricTest : public FabricTest, public testing::WithParamInterface<link::Security> {
  protected:
   void SetUp() override {
     if (!HasTwoInterfaces()) GTEST_SKIP() << "127.0.0.2 is no address here (ifconfig lo0 alias)";
   }
   static std::vector<v1::RailStatus> RailsOf(const Node& node) {
-    for (const v1::LinkStatus& link : StatusOfLinks(*node.fabric)) {
+    for (const v1::LinkStatus& link : link::StatusOfLinks(*node.fabric)) {
       if (link.peer_id().empty() || link.state() != v1::LinkState::up) continue;
       std::vector<v1::RailStatus> up;
       for (const v1::RailStatus& rail : link.rails()) {
@@ -65,9 +65,10 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
     return {};
   }
   // a and b with a cable for each of a's interfaces.
-  void MakePair(const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {}) {
+  void MakePair(const std::function<void(link::FabricOptions&)>& change = [](link::FabricOptions&) {
+  }) {
     idle = true;
-    const auto options = [&change](FabricOptions& all) {
+    const auto options = [&change](link::FabricOptions& all) {
       OnTwoInterfaces(all);
       all.security.elsewhere = GetParam();
       change(all);
@@ -93,7 +94,7 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
     return true;
   }
   static bool HasDetail(const Node& node, const std::string& text) {
-    for (const v1::LinkStatus& link : StatusOfLinks(*node.fabric)) {
+    for (const v1::LinkStatus& link : link::StatusOfLinks(*node.fabric)) {
       for (const v1::RailStatus& rail : link.rails()) {
         if (rail.detail().find(text) != std::string::npos) return true;
       }
@@ -137,7 +138,7 @@ TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
                                           std::pair("127.0.0.1", "127.0.0.2")));
   for (const v1::RailStatus& rail : RailsOf(*a)) {
     EXPECT_EQ(rail.remote_interface(), "127.0.0.1");
-    EXPECT_EQ(rail.security(), GetParam() == Security::kTls ? "tls" : "plain");
+    EXPECT_EQ(rail.security(), GetParam() == link::Security::kTls ? "tls" : "plain");
   }
 }
 
@@ -149,11 +150,12 @@ TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   ASSERT_TRUE(Carries(*cables[1]));
   cables[1]->PullOut();
   ASSERT_TRUE(Until([&] {
-    return StatusOfLinks(*a->fabric).at(0).state() == v1::LinkState::grace &&
-           StatusOfLinks(*b->fabric).at(0).state() == v1::LinkState::grace;
+    return link::StatusOfLinks(*a->fabric).at(0).state() == v1::LinkState::grace &&
+           link::StatusOfLinks(*b->fabric).at(0).state() == v1::LinkState::grace;
   }));
   EXPECT_TRUE(a->links->IsReachable(b->options.self.id));
-  EXPECT_THAT(StatusOfLinks(*b->fabric).at(0).detail(), HasSubstr("waiting for it to come back"));
+  EXPECT_THAT(link::StatusOfLinks(*b->fabric).at(0).detail(),
+              HasSubstr("waiting for it to come back"));
   cables[0]->PlugIn();
   ExpectAllArrived();
   cables[1]->PlugIn();
@@ -167,7 +169,7 @@ TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
   b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{a1, a2}, 7, OnTwoInterfaces);
   a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{b->address(0), b->address(1)}, 7,
-                             [&](FabricOptions& options) {
+                             [&](link::FabricOptions& options) {
                                OnTwoInterfaces(options);
                                options.listen = {a1, a2};
                              });
@@ -193,7 +195,7 @@ TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{address}, 7, OnTwoInterfaces);
   ASSERT_TRUE(Until([&] { return b->up.size() == 1; }));
   a->fabric->Stop();
-  Node anew(io, "a", 3, {}, 7, [&](FabricOptions& options) { options.listen = {address}; });
+  Node anew(io, "a", 3, {}, 7, [&](link::FabricOptions& options) { options.listen = {address}; });
   ASSERT_TRUE(RunUntil({b.get(), &anew}, [&] { return b->up.size() == 2; }));
   EXPECT_EQ(b->up[1].id, anew.options.self.id);
   ASSERT_EQ(b->lost.size(), 1u);
@@ -204,24 +206,25 @@ TEST_P(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
   MakePair();
   cables[1]->PullOut();
   ASSERT_TRUE(Until([&] {
-    const std::vector<v1::LinkStatus> links = StatusOfLinks(*b->fabric);
+    const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*b->fabric);
     return links.size() == 1 && links[0].rails_size() == 2 &&
            links[0].rails(1).state() == v1::RailState::down && !links[0].rails(1).detail().empty();
   }));
-  const v1::RailStatus rail = StatusOfLinks(*b->fabric).at(0).rails(1);
+  const v1::RailStatus rail = link::StatusOfLinks(*b->fabric).at(0).rails(1);
   EXPECT_EQ(rail.remote_address(), cables[1]->address());
   EXPECT_EQ(rail.remote_interface(), "127.0.0.2");
   EXPECT_EQ(rail.reason(), v1::LinkReason::no_answer);
 }
 
-INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest, testing::Values(Security::kPlain, Security::kTls),
+INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest,
+                         testing::Values(link::Security::kPlain, link::Security::kTls),
                          [](const auto& one) {
-                           return one.param == Security::kTls ? std::string("Tls") : "Plain";
+                           return one.param == link::Security::kTls ? std::string("Tls") : "Plain";
                          });
 
 // Why: over TLS a stranger between two nodes cannot change a bit of a job; at worst it is slower.
 TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
-  if (GetParam() != Security::kTls) return;  // Without it nothing would be noticed.
+  if (GetParam() != link::Security::kTls) return;  // Without it nothing would be noticed.
   MakePair();
   BeginTransfer();
   for (const std::size_t which : {0u, 1u, 0u}) {
@@ -256,7 +259,7 @@ TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
 // How: either side is the first that no longer accepts it; a has been dialed, b dials.
 TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
   // A rail that comes back is proved with the key that it finds then.
-  MakePair([](FabricOptions& all) { all.heartbeat_timeout_ns = kNeverNs; });
+  MakePair([](link::FabricOptions& all) { all.heartbeat_timeout_ns = kNeverNs; });
   std::uint8_t key = 7;
   for (const bool dialed_first : {true, false}) {
     Node& first = dialed_first ? *a : *b;
@@ -279,7 +282,7 @@ TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
 
 // How: b never learns the new key.
 TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAnew) {
-  MakePair([](FabricOptions& all) {
+  MakePair([](link::FabricOptions& all) {
     all.new_proof_timeout_ns = 300'000'000;
     all.grace_period_ns = 100'000'000;
     all.reset_grace_ns = 100'000'000;
@@ -295,11 +298,11 @@ TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAnew) {
 
 TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {
   asio::io_context io;
-  FabricOptions options;
+  link::FabricOptions options;
   options.keys = KeysOf(1);
   options.listen = {"[fe80::1%no-such0]:0"};
-  struct Deaf : FabricListener {
-    void OnNodeUp(const NodeIdentity&) override {}
+  struct Deaf : link::FabricListener {
+    void OnNodeUp(const link::NodeIdentity&) override {}
     void OnNodeLost(const NodeId&, const absl::Status&) override {}
     void OnControl(const NodeId&, std::span<const std::byte>) override {}
     void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace mlxcomm::fabric::arrival_order_test {
+namespace mlxcomm::link::arrival_order_test {
 namespace {
 
 using testing::ElementsAre;
@@ -41,7 +41,7 @@ class ArrivalOrderTest : public testing::Test {
     return sequences;
   }
 
-  ArrivalClaims claims;
+  rail::ArrivalClaims claims;
   ArrivalOrder order{claims};
 };
 
@@ -101,11 +101,11 @@ TEST_F(ArrivalOrderTest, RefusesToKeepMoreThanAnHonestPeerSends) {
 // identities that all do so, which no honest cluster does, made a daemon hold more than a gigabyte.
 TEST_F(ArrivalOrderTest, KeepsOfManyPeersTogetherWhatAFewMaySendAndGivesItBack) {
   EarlyBudget budget;
-  std::vector<std::unique_ptr<ArrivalClaims>> ranges;
+  std::vector<std::unique_ptr<rail::ArrivalClaims>> ranges;
   std::vector<std::unique_ptr<ArrivalOrder>> peers;
   std::uint64_t held = 0;
   for (int peer = 0; peer < 64; ++peer) {
-    ranges.push_back(std::make_unique<ArrivalClaims>());
+    ranges.push_back(std::make_unique<rail::ArrivalClaims>());
     peers.push_back(std::make_unique<ArrivalOrder>(*ranges.back(), &budget));
     const std::vector<std::byte> eager(16'000);
     std::uint64_t kept = 0;
@@ -192,4 +192,4 @@ TEST_F(ArrivalOrderTest, BeginsAnewAfterAReset) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::arrival_order_test
+}  // namespace mlxcomm::link::arrival_order_test

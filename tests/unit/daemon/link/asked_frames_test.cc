@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-namespace mlxcomm::fabric::asked_frames_test {
+namespace mlxcomm::link::asked_frames_test {
 namespace {
 
 using testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST_F(AskedFramesTest, AreForgottenWithTheSession) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::asked_frames_test
+}  // namespace mlxcomm::link::asked_frames_test

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-namespace mlxcomm::fabric::channel_test {
+namespace mlxcomm::link::channel_test {
 namespace {
 
 using testing::ElementsAre;
@@ -46,7 +46,7 @@ class ChannelTest : public testing::Test {
   }
 
   Channel channel;
-  Channel::Frame frame;  // The last one handed.
+  rail::OutgoingFrame frame;  // The last one handed.
   std::vector<std::byte> payload = std::vector<std::byte>(wire::kChunkBytesMax);
   std::uint64_t now = kMs;
 };
@@ -92,7 +92,7 @@ TEST_F(ChannelTest, CancelReleasesAtOnceButForFramesInARailsHands) {
   Send(1, 11);
   Hand();
   Send(1, 12);
-  channel.Cancel(KeyOf(Data(1)));
+  channel.Cancel(rail::KeyOf(Data(1)));
   EXPECT_THAT(channel.released(), ElementsAre(12));
   channel.OnTransmitted(0, 1);
   EXPECT_THAT(channel.released(), ElementsAre(12, 11));
@@ -442,4 +442,4 @@ TEST_F(ChannelTest, LeavesBytesForItsOwnWhateverIsCarriedForOthers) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::channel_test
+}  // namespace mlxcomm::link::channel_test

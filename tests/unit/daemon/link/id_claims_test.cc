@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::fabric::id_claims_test {
+namespace mlxcomm::link::id_claims_test {
 namespace {
 
 using Answer = IdClaims::Answer;
@@ -70,4 +70,4 @@ TEST(IdClaimsTest, IsToBeToldOnceInAWhile) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::id_claims_test
+}  // namespace mlxcomm::link::id_claims_test

@@ -4,11 +4,11 @@
 
 #include <string>
 
-namespace mlxcomm::fabric::large_frames_test {
+namespace mlxcomm::link::large_frames_test {
 namespace {
 
-const RailPath kA{"en1", "en2"};
-const RailPath kB{"en3", "en4"};
+const rail::RailPath kA{"en1", "en2"};
+const rail::RailPath kB{"en3", "en4"};
 
 // Why: the first may have been pulled just then.
 TEST(LargeFramesTest, AreLostWithTheSecondInARow) {
@@ -63,4 +63,4 @@ TEST(LargeFramesTest, AreKeptForABoundedNumberOfPaths) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::large_frames_test
+}  // namespace mlxcomm::link::large_frames_test

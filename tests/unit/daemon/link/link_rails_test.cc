@@ -13,7 +13,7 @@
 #include "tests/unit/daemon/link/two_sides.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::fabric::link_rails_test {
+namespace mlxcomm::link::link_rails_test {
 namespace {
 
 using testing::ElementsAre;
@@ -198,14 +198,14 @@ TEST_F(LinkRailsTest, TakesTheEndOfARailThatNeverSpokeForAJoinThatFailed) {
   TwoSides two;
   two.Cut(two.Join("first"));
   auto& second = two.Join("second");
-  two.CutEnd(second, 0, DownCause::kReset);
+  two.CutEnd(second, 0, rail::DownCause::kReset);
   two.a.link.Poll(two.now);
   EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
   EXPECT_FALSE(two.a.link.lost_by_reset());
   two.Cut(second);
   auto& third = two.Join("third");
   two.Run();
-  two.CutEnd(third, 0, DownCause::kReset);
+  two.CutEnd(third, 0, rail::DownCause::kReset);
   two.a.link.Poll(two.now);
   EXPECT_TRUE(two.a.link.lost_by_reset());
 }
@@ -429,13 +429,13 @@ TEST_F(LinkRailsTest, TakesDownARailBesideAConnectionThatWasClosedUnlessItIsHear
     auto& beside = two.Join("rdma", Cable::Lossy(0));
     Begin(two);  // So that something has been received on each.
     two.Run();
-    for (int side = 0; side < 2; ++side) two.CutEnd(first, side, DownCause::kReset);
+    for (int side = 0; side < 2; ++side) two.CutEnd(first, side, rail::DownCause::kReset);
     two.RunUntil(two.now + 1000 * kMs, [] { return false; });
     EXPECT_TRUE(two.Has(0, beside)) << "another connection is left, which tells";
 
     beside.cable->lanes[1].silent = !is_heard;
     for (int side = 0; side < 2; ++side) {
-      two.CutEnd(second, side, DownCause::kReset);
+      two.CutEnd(second, side, rail::DownCause::kReset);
       two.SideOf(side).link.Poll(two.now);
     }
     EXPECT_EQ(two.a.link.state(), Link::State::kUp);
@@ -567,4 +567,4 @@ TEST_F(LinkRailsTest, StoryOfRailsThatComeAndGo) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::link_rails_test
+}  // namespace mlxcomm::link::link_rails_test

@@ -18,7 +18,7 @@
 #include "daemon/fabric/authentication.h"
 #include "tests/unit/daemon/link/status_of.h"
 
-namespace mlxcomm::fabric::link_test {
+namespace mlxcomm::link::link_test {
 namespace {
 
 using testing::_;
@@ -29,40 +29,40 @@ using testing::IsEmpty;
 // The commands that a fake rail got and its answers; outlives the rail.
 struct Paper {
   std::size_t capacity = 10'000;
-  std::deque<RailCommand> given;
-  std::deque<RailEvent> events;
+  std::deque<rail::RailCommand> given;
+  std::deque<rail::RailEvent> events;
   std::vector<std::uint64_t> expected;  // Operation numbers.
   bool resumed = false;
   bool down = false;
 
-  void GoDown(DownCause cause = DownCause::kReset) {
+  void GoDown(rail::DownCause cause = rail::DownCause::kReset) {
     if (std::exchange(down, true)) return;
-    RailEvent event;
-    event.kind = RailEvent::Kind::kDown;
+    rail::RailEvent event;
+    event.kind = rail::RailEvent::Kind::kDown;
     event.cause = cause;
     event.reason = "cut";
     events.push_back(std::move(event));
   }
 };
 
-class PaperRail final : public Rail {
+class PaperRail final : public rail::Rail {
  public:
   explicit PaperRail(std::shared_ptr<Paper> paper) : paper_(std::move(paper)) {}
-  void Expect(const PostedReceive& receive, ReceiveBudget::Share) override {
+  void Expect(const rail::PostedReceive& receive, rail::ReceiveBudget::Share) override {
     paper_->expected.push_back(receive.key.number);
   }
-  absl::Status Start(bool resumed, ArrivalClaims&) override {
+  absl::Status Start(bool resumed, rail::ArrivalClaims&) override {
     paper_->resumed = resumed;
     return absl::OkStatus();
   }
-  bool Give(const RailCommand& command) override {
+  bool Give(const rail::RailCommand& command) override {
     if (paper_->given.size() >= paper_->capacity) return false;
     paper_->given.push_back(command);
     return true;
   }
   void Finish() override { Stop(); }
-  void Stop() override { paper_->GoDown(DownCause::kCut); }
-  bool Pop(RailEvent& event) override {
+  void Stop() override { paper_->GoDown(rail::DownCause::kCut); }
+  bool Pop(rail::RailEvent& event) override {
     if (paper_->events.empty()) return false;
     event = std::move(paper_->events.front());
     paper_->events.pop_front();
@@ -71,7 +71,7 @@ class PaperRail final : public Rail {
   bool PrepareToSleep() override { return paper_->events.empty(); }
   void WakeUp() override {}
   std::uint64_t last_received_ns() const override { return 0; }
-  RailFigures figures() const override { return {}; }
+  rail::RailFigures figures() const override { return {}; }
   void Describe(v1::RailStatus&) const override {}
 
  private:
@@ -139,7 +139,7 @@ struct Side : FabricListener {
     return link.Send(header, nullptr, 0);
   }
   void PostReceive(std::uint64_t number, std::uint64_t bytes = 100) {
-    PostedReceive receive;
+    rail::PostedReceive receive;
     receive.key.number = number;
     receive.bytes = bytes;
     ASSERT_TRUE(link.PostReceive(receive).ok());
@@ -151,7 +151,7 @@ struct Side : FabricListener {
   }
   void Deliver(wire::FrameType type, std::uint64_t sequence, std::uint64_t number = 0,
                std::uint64_t offset = 0, std::uint32_t bytes = 0) {
-    RailEvent event;
+    rail::RailEvent event;
     event.header.type = type;
     event.header.sequence = sequence;
     event.header.number = number;
@@ -162,7 +162,7 @@ struct Side : FabricListener {
     link.Poll(0);
   }
 
-  const RailPath path = {"here", "there"};
+  const rail::RailPath path = {"here", "there"};
   FabricOptions options;
   Link link;
   std::shared_ptr<Paper> paper = std::make_shared<Paper>();
@@ -183,9 +183,9 @@ wire::Introduction NewPeer(std::uint64_t session = 77) {
   return introduction;
 }
 
-std::vector<RailCommand::Kind> KindsOf(const std::deque<RailCommand>& commands) {
-  std::vector<RailCommand::Kind> kinds;
-  for (const RailCommand& command : commands) kinds.push_back(command.kind);
+std::vector<rail::RailCommand::Kind> KindsOf(const std::deque<rail::RailCommand>& commands) {
+  std::vector<rail::RailCommand::Kind> kinds;
+  for (const rail::RailCommand& command : commands) kinds.push_back(command.kind);
   return kinds;
 }
 
@@ -203,13 +203,13 @@ TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   side.Withdraw(2);
   EXPECT_EQ(side.paper->given.size(), 2u);
   EXPECT_TRUE(side.link.HasWork());
-  std::deque<RailCommand> all;
+  std::deque<rail::RailCommand> all;
   while (!side.paper->given.empty()) {
     all.push_back(side.paper->given.front());
     side.paper->given.pop_front();
     side.link.Poll(0);
   }
-  using Kind = RailCommand::Kind;
+  using Kind = rail::RailCommand::Kind;
   EXPECT_THAT(KindsOf(all), ElementsAre(Kind::kPostReceive, Kind::kTransmit, Kind::kPostReceive,
                                         Kind::kWithdraw, Kind::kTransmit));
   EXPECT_FALSE(side.link.HasWork());
@@ -230,7 +230,7 @@ TEST(LinkTest, AsksOnceForAFrameHoweverOftenItsRailGoes) {
   side.link.OnTick(0);
   side.link.Poll(0);
   int asked = 0;
-  for (const RailCommand& command : side.paper->given) {
+  for (const rail::RailCommand& command : side.paper->given) {
     if (command.frame.header.type != wire::FrameType::kAck) continue;
     if (wire::ArrivedOf(command.frame.header).wanted == 5) ++asked;
   }
@@ -245,8 +245,8 @@ TEST(LinkTest, AsksAtOnceForAllFramesThatWereChangedOnTheWay) {
   side.paper->given.clear();
   std::set<std::uint64_t> changed;
   for (std::uint64_t sequence = 1; sequence <= 41; sequence += 2) {
-    RailEvent& event = side.paper->events.emplace_back();
-    event.kind = RailEvent::Kind::kTransmitted;
+    rail::RailEvent& event = side.paper->events.emplace_back();
+    event.kind = rail::RailEvent::Kind::kTransmitted;
     event.abandoned = sequence;
     event.link_reason = LinkReason::kBytesChanged;
     changed.insert(sequence);
@@ -254,7 +254,7 @@ TEST(LinkTest, AsksAtOnceForAllFramesThatWereChangedOnTheWay) {
   side.link.Poll(0);
   const auto asked = [&side] {
     std::multiset<std::uint64_t> sequences;
-    for (const RailCommand& command : side.paper->given) {
+    for (const rail::RailCommand& command : side.paper->given) {
       if (command.frame.header.type != wire::FrameType::kAck) continue;
       const std::uint16_t wanted = wire::ArrivedOf(command.frame.header).wanted;
       if (wanted != 0) sequences.insert(wanted);
@@ -267,7 +267,7 @@ TEST(LinkTest, AsksAtOnceForAllFramesThatWereChangedOnTheWay) {
   EXPECT_EQ(first.size(), changed.size()) << "each once";
   EXPECT_EQ(StatusOf(side.link).changed_frames(), changed.size());
 
-  side.paper->events.emplace_back().kind = RailEvent::Kind::kTransmitted;
+  side.paper->events.emplace_back().kind = rail::RailEvent::Kind::kTransmitted;
   side.paper->events.back().abandoned = 7;
   side.link.Poll(0);
   EXPECT_EQ(asked(), std::multiset<std::uint64_t>{7}) << "it has come wrong once more";
@@ -310,7 +310,7 @@ TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
   } heard;
   Side side(&heard);
   ASSERT_TRUE(side.Join(NewPeer()).ok());
-  RailEvent event;
+  rail::RailEvent event;
   event.header.type = wire::FrameType::kCircuitCredit;
   event.header.sequence = 1;
   event.header.group = 9;
@@ -373,7 +373,7 @@ TEST(LinkTest, LosesAPeerThatBreaksTheProtocol) {
       case 0: side.Deliver(wire::FrameType::kGrant, 2 + wire::kWindow); break;
       case 1: side.Deliver(wire::FrameType::kData, 2, 1, 59, 60); break;  // Data again.
       default: {                                                          // Never sent.
-        RailEvent event;
+        rail::RailEvent event;
         event.header.type = wire::FrameType::kAck;
         event.header.acknowledged = 1;
         side.paper->events.push_back(std::move(event));
@@ -394,7 +394,7 @@ TEST(LinkTest, LosesAPeerForTheRoomOnceAndForItsOwnFaultThen) {
   }
   Side side(nullptr, &taken);
   const auto deliver_early = [&](std::uint64_t sequence) {
-    RailEvent event;
+    rail::RailEvent event;
     event.header.type = wire::FrameType::kControl;
     event.header.sequence = sequence;
     event.control = std::make_unique<std::vector<std::byte>>(own + 1);
@@ -434,7 +434,7 @@ TEST(LinkTest, HandsTheRestInTheEndAndTellsNobody) {
   std::size_t told = 0;
   while (!side.link.HandTheRest()) {
     ASSERT_LT(told, side.paper->given.size());
-    RailEvent event;
+    rail::RailEvent event;
     event.header.type = wire::FrameType::kGrant;
     event.header.sequence = 1;
     event.transmitted = static_cast<std::uint32_t>(side.paper->given.size() - told);
@@ -473,7 +473,7 @@ class Pair {
     const int dialer = static_cast<int>(random_() % 2);
     if (sides[dialer].link.has_rail()) return;
     Side& acceptor = sides[1 - dialer];
-    acceptor.link.RemoveRail(acceptor.path, {"replaced", DownCause::kCut}, 0);
+    acceptor.link.RemoveRail(acceptor.path, {"replaced", rail::DownCause::kCut}, 0);
     CheckReceived(1 - dialer);
     wire_[0].clear();
     wire_[1].clear();
@@ -503,14 +503,14 @@ class Pair {
   void Write(int from) {
     Side& side = sides[from];
     if (!side.link.has_rail() || side.paper->given.empty()) return;
-    const RailCommand command = side.paper->given.front();
+    const rail::RailCommand command = side.paper->given.front();
     side.paper->given.pop_front();
-    if (command.kind != RailCommand::Kind::kTransmit) return;
-    RailEvent written;
-    written.kind = RailEvent::Kind::kTransmitted;
+    if (command.kind != rail::RailCommand::Kind::kTransmit) return;
+    rail::RailEvent written;
+    written.kind = rail::RailEvent::Kind::kTransmitted;
     written.transmitted = command.frame.header.sequence != 0 ? 1 : 0;
     side.paper->events.push_back(std::move(written));
-    RailEvent frame;
+    rail::RailEvent frame;
     frame.header = command.frame.header;
     frame.control = std::make_unique<std::vector<std::byte>>(
         command.frame.payload, command.frame.payload + command.frame.header.payload_bytes);
@@ -559,7 +559,7 @@ class Pair {
     return std::to_string(own) + ">" + std::to_string(other) + ":";
   }
   std::mt19937 random_;
-  std::deque<RailEvent> wire_[2];
+  std::deque<rail::RailEvent> wire_[2];
   std::uint64_t sent_[2] = {0, 0};
   std::uint64_t received_[2] = {0, 0};
   int ups_seen_[2] = {0, 0};
@@ -608,4 +608,4 @@ TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::link_test
+}  // namespace mlxcomm::link::link_test

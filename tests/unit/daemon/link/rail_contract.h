@@ -29,7 +29,7 @@
 #include "tests/unit/never.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 using testing::IsEmpty;
 
@@ -40,7 +40,7 @@ inline constexpr std::size_t kCutsMin = 3;
 class RailMaker {
  public:
   virtual ~RailMaker() = default;
-  virtual std::array<std::unique_ptr<Rail>, 2> Make(platform::Wakeup& bell) = 0;
+  virtual std::array<std::unique_ptr<rail::Rail>, 2> Make(platform::Wakeup& bell) = 0;
   // The `which`th rail carries nothing any more; at least one end notices. False: a test cannot
   // break it.
   virtual bool Cut(std::size_t which) = 0;
@@ -54,8 +54,8 @@ class RailMaker {
 using RailMakerFactory = std::function<std::unique_ptr<RailMaker>()>;
 
 // Adds each byte of a step; a wrong sum shows by how much.
-inline void AddBytes(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
-                     std::uint32_t bytes) {
+inline void AddBytes(const rail::PostedReceive& receive, std::uint64_t offset,
+                     const std::byte* staged, std::uint32_t bytes) {
   for (std::uint32_t i = 0; i < bytes; ++i) {
     std::byte& sum = receive.destination[offset + i];
     sum = static_cast<std::byte>(std::to_integer<int>(sum) + std::to_integer<int>(staged[i]));
@@ -107,7 +107,7 @@ class Side : public FabricListener {
     ++number;
     received = 0;
     std::fill(target.begin(), target.end(), number % 2 == 0 ? std::byte{1} : std::byte{0});
-    PostedReceive receive;
+    rail::PostedReceive receive;
     receive.key.number = number;
     receive.bytes = target.size();
     receive.destination = target.data();
@@ -158,7 +158,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
   void Join() {
     const std::string name = "rail " + std::to_string(names.size());
     names.push_back(name);
-    std::array<std::unique_ptr<Rail>, 2> rails = maker->Make(bell);
+    std::array<std::unique_ptr<rail::Rail>, 2> rails = maker->Make(bell);
     wire::Introduction told[2];
     Link::Standing standing[2];
     for (int i : {0, 1}) {
@@ -194,7 +194,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
     return sides[side].link.HasRailOver({names[which], names[which]});
   }
   static void Remove(Side& side, const std::string& name) {
-    side.link.RemoveRail({name, name}, {"a test wants it", DownCause::kCut},
+    side.link.RemoveRail({name, name}, {"a test wants it", rail::DownCause::kCut},
                          platform::MonotonicNow());
   }
   void RemoveBoth(std::size_t which) {
@@ -352,4 +352,4 @@ TEST_P(RailContractTest, GoesOnWhileRailsAreStopped) {
       [&] { return next >= 3; });
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

@@ -11,7 +11,7 @@
 
 #include "daemon/link/channel.h"
 
-namespace mlxcomm::fabric::rail_flight_test {
+namespace mlxcomm::link::rail_flight_test {
 namespace {
 
 using testing::ElementsAre;
@@ -84,7 +84,7 @@ TEST(RailFlightTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
       EXPECT_TRUE(channel.Send(Data(kFrame), bytes.data(), 1).ok());
     }
     rails.clear();
-    Channel::Frame next;
+    rail::OutgoingFrame next;
     for (std::size_t rail = 0; channel.NextToHand(next, rail, false);) rails.push_back(rail);
     channel.OnNow(kMs);
   };
@@ -129,4 +129,4 @@ TEST(RailFlightTest, ThinksOfWhatIsHeldAsGoneForNoLongerThanAcknowledgementsTake
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rail_flight_test
+}  // namespace mlxcomm::link::rail_flight_test

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace mlxcomm::fabric::rail_meter_test {
+namespace mlxcomm::link::rail_meter_test {
 namespace {
 
 constexpr std::uint64_t kChunk = 256 * 1024;
@@ -196,4 +196,4 @@ TEST_F(RailMeterTest, ForgetsALatencyThatIsNoLongerReached) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rail_meter_test
+}  // namespace mlxcomm::link::rail_meter_test

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/unit/daemon/link/two_sides.h"
 
-namespace mlxcomm::fabric::rail_schedule_test {
+namespace mlxcomm::link::rail_schedule_test {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
@@ -176,4 +176,4 @@ TEST_F(RailScheduleTest, SendsWhatIsSmallOnTheRailOfLeastLatency) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rail_schedule_test
+}  // namespace mlxcomm::link::rail_schedule_test

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-namespace mlxcomm::fabric::received_ranges_test {
+namespace mlxcomm::link::received_ranges_test {
 namespace {
 
 TEST(ReceivedRangesTest, CountsWhatComesInOrder) {
@@ -62,4 +62,4 @@ TEST(ReceivedRangesTest, AgreesWithAMapOfBytes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::received_ranges_test
+}  // namespace mlxcomm::link::received_ranges_test

@@ -8,7 +8,7 @@
 #include "daemon/link/link.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 // Of Links, or a TcpFabric.
 template <typename Describes>
@@ -24,4 +24,4 @@ inline v1::LinkStatus StatusOf(const Link& link) {
   return status;
 }
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

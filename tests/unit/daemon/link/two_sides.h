@@ -18,7 +18,7 @@
 #include "daemon/link/link.h"
 #include "tests/ground/simulated_rail.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::link {
 
 // One direction of a cable.
 struct Lane {
@@ -71,12 +71,15 @@ struct Cable {
 class CableRail final : public ground::SimulatedRail {
  public:
   CableRail(std::shared_ptr<Cable> cable, int side, const std::uint64_t& now)
-      : SimulatedRail(now, DownCause::kCut), cable_(std::move(cable)), side_(side), now_(now) {}
+      : SimulatedRail(now, rail::DownCause::kCut),
+        cable_(std::move(cable)),
+        side_(side),
+        now_(now) {}
   ~CableRail() override { Stop(); }
 
-  bool Give(const RailCommand& command) override {
+  bool Give(const rail::RailCommand& command) override {
     if (is_down()) return true;
-    if (command.kind != RailCommand::Kind::kTransmit) {
+    if (command.kind != rail::RailCommand::Kind::kTransmit) {
       if (commands() >= 64) return false;
       Queue(command);
       return true;
@@ -96,22 +99,22 @@ class CableRail final : public ground::SimulatedRail {
     return true;
   }
   void Finish() override { Stop(); }
-  void Stop() override { GoDown(DownCause::kCut, "stopped"); }
+  void Stop() override { GoDown(rail::DownCause::kCut, "stopped"); }
   std::shared_ptr<void> KeepEnd() override {
     return open_ ? std::make_shared<End>(cable_) : nullptr;
   }
   bool is_direct() const override { return cable_->direct; }
   bool is_reliable() const override { return cable_->reliable; }
-  std::optional<HeldBytes> held() const override {
+  std::optional<rail::HeldBytes> held() const override {
     if (!cable_->reliable) return std::nullopt;
-    HeldBytes held{0, now_};
+    rail::HeldBytes held{0, now_};
     for (const Lane::OnWire& frame : cable_->lanes[side_].frames) {
       if (frame.written) held.bytes += sizeof frame.header + frame.header.payload_bytes;
     }
     return held;
   }
   // As if a heartbeat had come back when nothing else was on the cable.
-  RailFigures figures() const override {
+  rail::RailFigures figures() const override {
     return {.round_trip_ns_min = cable_->lanes[0].latency_ns + cable_->lanes[1].latency_ns};
   }
   void Describe(v1::RailStatus&) const override {}
@@ -172,8 +175,8 @@ class CableRail final : public ground::SimulatedRail {
   Lane& lane() { return cable_->lanes[side_]; }
   double Chance() { return static_cast<double>((*cable_->random)()) / 4294967296.0; }
   // Written frames are still on the cable; the rest never was.
-  void OnDown(DownCause cause) override {
-    open_ = cause == DownCause::kCut;
+  void OnDown(rail::DownCause cause) override {
+    open_ = cause == rail::DownCause::kCut;
     source_.clear();
     std::erase_if(lane().frames, [](const Lane::OnWire& frame) { return !frame.written; });
   }
@@ -235,7 +238,7 @@ class TwoSides {
       : random(seed), a(options), b(options) {}
 
   // "rdma": a rail beside connections.
-  RailPath PathOf(const std::string& name) const {
+  rail::RailPath PathOf(const std::string& name) const {
     return {name, name, name == "rdma" ? Transport::kRdma : Transport::kTcp};
   }
   // Joins both sides over a new cable.
@@ -263,7 +266,7 @@ class TwoSides {
     return SideOf(side).link.HasRailOver(PathOf(joined.name));
   }
   // One end notices that the cable is gone; what was written may still arrive.
-  void CutEnd(Joined& joined, int side, DownCause cause = DownCause::kCut) {
+  void CutEnd(Joined& joined, int side, rail::DownCause cause = rail::DownCause::kCut) {
     if (Has(side, joined)) joined.ends[side]->GoDown(cause, "cut");
   }
   void Cut(Joined& joined) {
@@ -329,7 +332,7 @@ class TwoSides {
   }
   // A posts, b sends in chunks; or the other way round.
   void Post(int side, std::uint64_t number, std::vector<std::byte>& target) {
-    PostedReceive receive;
+    rail::PostedReceive receive;
     receive.key.number = number;
     receive.bytes = target.size();
     receive.destination = target.data();
@@ -369,4 +372,4 @@ class TwoSides {
   std::vector<std::unique_ptr<Joined>> rails;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::link

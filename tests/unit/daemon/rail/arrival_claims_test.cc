@@ -13,7 +13,7 @@
 #include "daemon/rail/posted_receives.h"
 #include "daemon/rail/receive_budget.h"
 
-namespace mlxcomm::fabric::arrival_claims_test {
+namespace mlxcomm::rail::arrival_claims_test {
 namespace {
 
 using Claim = ArrivalClaims::Claim;
@@ -330,4 +330,4 @@ TEST_F(PlacingInPartsTest, PlacesNothingMoreOnceWithdrawn) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::arrival_claims_test
+}  // namespace mlxcomm::rail::arrival_claims_test

@@ -15,7 +15,7 @@
 
 #include "daemon/rail/frame_sum.h"
 
-namespace mlxcomm::fabric::frame_reader_test {
+namespace mlxcomm::rail::frame_reader_test {
 namespace {
 
 constexpr std::uint32_t kLarge = 256 * 1024;
@@ -448,4 +448,4 @@ TEST_F(FrameReaderTest, WaitsForASlotWhereAllAreInUse) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::frame_reader_test
+}  // namespace mlxcomm::rail::frame_reader_test

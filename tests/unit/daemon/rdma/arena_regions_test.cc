@@ -5,7 +5,7 @@
 
 #include "tests/unit/daemon/rdma/stream_pair.h"
 
-namespace mlxcomm::fabric::rdma::arena_regions_test {
+namespace mlxcomm::rdma::arena_regions_test {
 namespace {
 
 constexpr std::uint64_t kPiece = 1 << 20;
@@ -188,4 +188,4 @@ TEST(ArenaRegionsTest, KeepsNothingOfAClientThatHasGoneMeanwhile) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::arena_regions_test
+}  // namespace mlxcomm::rdma::arena_regions_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace mlxcomm::fabric::rdma::choose_gid_test {
+namespace mlxcomm::rdma::choose_gid_test {
 namespace {
 
 Gid LinkLocal(std::uint8_t last) {
@@ -39,4 +39,4 @@ TEST(ChooseGidTest, TakesTheLinksAloneOnADeviceThatWasFoundByIt) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::choose_gid_test
+}  // namespace mlxcomm::rdma::choose_gid_test

@@ -25,7 +25,7 @@ class DriverHangsTest : public RdmaRailsTest {
     EXPECT_EQ(rdma::FakeVerbsControl::QueuePairs(), 0);
   }
   // The probe, which is a process of its own (probe_test.cc), knows the device without asking.
-  static void KnowTheDevice(FabricOptions&, rdma::RdmaOptions& rdma) {
+  static void KnowTheDevice(link::FabricOptions&, rdma::RdmaOptions& rdma) {
     rdma.driver_program.clear();
     rdma.probe_program = rdma::FakeVerbsControl::Folder() + "/knows";
     std::ofstream(rdma.probe_program) << "#!/bin/sh\nprintf 'device\\trdma_en1\\t1\\tactive\\n"
@@ -37,7 +37,7 @@ class DriverHangsTest : public RdmaRailsTest {
 // Why: each rail whose thread never returns keeps that thread, its queue pair and its region. One
 // each minute, for weeks, would exhaust the machine.
 TEST_F(DriverHangsTest, LeavesOnlyAFewThreadsInADriverThatNeverComesBack) {
-  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
+  Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
     KnowTheDevice(options, rdma);
     options.heartbeat_timeout_ns = 300'000'000;
   });

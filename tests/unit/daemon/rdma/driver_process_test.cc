@@ -14,12 +14,13 @@
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/shared_memory.h"
+#include "daemon/rail/text_field.h"
 #include "daemon/rdma/shared_queue.h"
 #include "proto/types/version.h"
 #include "tests/unit/daemon/rdma/fake_verbs_control.h"
 #include "tests/unit/looks.h"
 
-namespace mlxcomm::fabric::rdma::driver_process_test {
+namespace mlxcomm::rdma::driver_process_test {
 namespace {
 
 // Longer than the process needs to start, which sanitizers make slow.
@@ -133,7 +134,7 @@ TEST_F(DriverProcessTest, SendsFromAnArenaThatItHasMapped) {
   Joined joined = Join();
   auto arena = platform::SharedSegment::Create("arena", 4 << 20);
   ASSERT_TRUE(arena.ok());
-  const ClientMemory memory{nullptr, arena->data(), arena->bytes(), arena->descriptor()};
+  const rail::ClientMemory memory{nullptr, arena->data(), arena->bytes(), arena->descriptor()};
   std::byte* const piece = arena->data() + (1 << 20);
   auto region = joined.device_a->Register(memory, piece, 1 << 20);
   ASSERT_TRUE(region.ok()) << region.status();
@@ -167,7 +168,7 @@ TEST_F(DriverProcessTest, CopiesMessagesWhereTheDriverTakesNoSharedMemory) {
   Carry(joined);
   auto arena = platform::SharedSegment::Create("arena", 1 << 20);
   ASSERT_TRUE(arena.ok());
-  const ClientMemory memory{nullptr, arena->data(), arena->bytes(), arena->descriptor()};
+  const rail::ClientMemory memory{nullptr, arena->data(), arena->bytes(), arena->descriptor()};
   EXPECT_FALSE(joined.device_a->Register(memory, arena->data(), arena->bytes()).ok());
 }
 
@@ -209,7 +210,7 @@ TEST_F(DriverProcessTest, RefusesADaemonOfAnotherVersion) {
   ASSERT_TRUE(process.ok());
   DriverRequest request;
   request.kind = DriverRequest::Kind::kOpen;
-  PutText("0.0.7", request.version);
+  rail::PutText("0.0.7", request.version);
   const auto answer = (*process)->Call(request);
   EXPECT_NE(answer.status().message().find("version 0.0.7 runs"), std::string::npos)
       << answer.status();
@@ -236,9 +237,9 @@ TEST_F(DriverProcessTest, AnswersRequestsThatMakeNoSense) {
   ASSERT_TRUE(process.ok());
   DriverRequest open;
   open.kind = DriverRequest::Kind::kOpen;
-  PutText(kSoftwareVersion, open.version);
-  PutText(FAKE_VERBS_LIBRARY, open.library);
-  PutText("rdma_en1", open.device);
+  rail::PutText(kSoftwareVersion, open.version);
+  rail::PutText(FAKE_VERBS_LIBRARY, open.library);
+  rail::PutText("rdma_en1", open.device);
   ASSERT_TRUE((*process)->Call(open).ok());
   std::mt19937_64 random(1);
   const auto segment = platform::SharedSegment::Create("short", 4096);
@@ -360,7 +361,7 @@ class DriverCallTest : public DriverProcessTest, public testing::WithParamInterf
         OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, "rdma_en2", Limits(), {}, call_ns);
     if (!device.ok() || !other.ok()) return device.ok() ? other.status() : device.status();
     auto arena = *platform::SharedSegment::Create("arena", 1 << 20);
-    const ClientMemory memory{nullptr, arena.data(), arena.bytes(), arena.descriptor()};
+    const rail::ClientMemory memory{nullptr, arena.data(), arena.bytes(), arena.descriptor()};
     auto region = (*device)->Register(memory, arena.data(), arena.bytes());
     if (!region.ok()) return region.status();
     region->reset();
@@ -426,4 +427,4 @@ INSTANTIATE_TEST_SUITE_P(Calls, DriverCallTest, testing::ValuesIn(kCalls),
                          [](const auto& call) { return std::string(call.param); });
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::driver_process_test
+}  // namespace mlxcomm::rdma::driver_process_test

@@ -8,7 +8,7 @@
 
 #include "tests/unit/daemon/rdma/fake_verbs_control.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 class FakeLibraryTest : public testing::Test {
  protected:
@@ -45,4 +45,4 @@ class FakeLibraryTest : public testing::Test {
   std::unique_ptr<Library> library_;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -16,7 +16,7 @@
 
 #include "daemon/rdma/queue_pair.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 inline Gid Ipv4Gid(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last};
@@ -107,4 +107,4 @@ class FakeVerbsControl {
   std::string broken_;
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

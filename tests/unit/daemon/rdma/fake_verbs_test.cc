@@ -12,7 +12,7 @@
 #include "daemon/rdma/verbs_library.h"
 #include "tests/unit/daemon/rdma/fake_verbs_control.h"
 
-namespace mlxcomm::fabric::rdma::fake_verbs_test {
+namespace mlxcomm::rdma::fake_verbs_test {
 namespace {
 
 constexpr std::uint32_t kFrame = 4096;
@@ -183,4 +183,4 @@ TEST_F(FakeVerbsTest, NoticesACompletionQueueThatIsTooShort) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::fake_verbs_test
+}  // namespace mlxcomm::rdma::fake_verbs_test

@@ -10,7 +10,7 @@
 #include "proto/wire/rdma_message.h"
 #include "tests/unit/daemon/rdma/stream_pair.h"
 
-namespace mlxcomm::fabric::rdma::message_stream_test {
+namespace mlxcomm::rdma::message_stream_test {
 namespace {
 
 // Sizes around the edges of a message of 4096 bytes with its header.
@@ -287,4 +287,4 @@ TEST(MessageStreamTest, RefusesWhatTheOtherSideWouldNotSend) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::message_stream_test
+}  // namespace mlxcomm::rdma::message_stream_test

@@ -5,7 +5,7 @@
 
 #include "daemon/rdma/queue_pair.h"
 
-namespace mlxcomm::fabric::rdma::no_verbs_test {
+namespace mlxcomm::rdma::no_verbs_test {
 namespace {
 
 // Why: a daemon without RDMA is an ordinary one, and must say how to get another. How: this program
@@ -18,4 +18,4 @@ TEST(NoVerbsTest, SaysThatItWasBuiltWithoutAndWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::no_verbs_test
+}  // namespace mlxcomm::rdma::no_verbs_test

@@ -3,7 +3,7 @@
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/rdma/fake_verbs_control.h"
 
-namespace mlxcomm::fabric::rdma::probe_test {
+namespace mlxcomm::rdma::probe_test {
 namespace {
 
 class ProbeTest : public testing::Test {
@@ -120,4 +120,4 @@ INSTANTIATE_TEST_SUITE_P(Calls, ProbeCallTest,
                          [](const auto& call) { return std::string(call.param); });
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::probe_test
+}  // namespace mlxcomm::rdma::probe_test

@@ -14,7 +14,7 @@
 #include "daemon/rdma/rdma_rail.h"
 #include "tests/unit/looks.h"
 
-namespace mlxcomm::fabric::rdma::rail_thread_test {
+namespace mlxcomm::rdma::rail_thread_test {
 namespace {
 
 constexpr std::uint32_t kMessages = 4;
@@ -66,15 +66,15 @@ class RailThreadTest : public testing::Test {
   // A minute is "never".
   static std::string WhyDown(RdmaRail& rail) {
     const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
-    RailEvent event;
+    rail::RailEvent event;
     while (platform::MonotonicNow() < end) {
-      if (rail.Pop(event) && event.kind == RailEvent::Kind::kDown) return event.reason;
+      if (rail.Pop(event) && event.kind == rail::RailEvent::Kind::kDown) return event.reason;
     }
     return "it is up";
   }
 
   platform::Wakeup bell;
-  ArrivalClaims claims;
+  rail::ArrivalClaims claims;
 };
 
 // Why: the number comes back from the driver, and selects memory.
@@ -117,4 +117,4 @@ TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::rail_thread_test
+}  // namespace mlxcomm::rdma::rail_thread_test

@@ -8,7 +8,7 @@
 #include "tests/unit/daemon/rdma/stream_pair.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::fabric::rdma::raw_messages_test {
+namespace mlxcomm::rdma::raw_messages_test {
 namespace {
 
 constexpr std::uint32_t kSlot = 4096;
@@ -187,8 +187,8 @@ TEST(RawMessagesTest, AFrameIsTransmittedOnceNothingOfItIsReadAnyMore) {
   pair.completes = false;
   End& end = pair.ends[0];
   const FileDescriptor none;
-  FrameWriter writer(none, *end.stream);
-  Channel::Frame frame;
+  rail::FrameWriter writer(none, *end.stream);
+  rail::OutgoingFrame frame;
   frame.header.sequence = 1;
   frame.payload = end.arena->memory.data();
   frame.header.payload_bytes = 5 * kSlot + 100;
@@ -314,4 +314,4 @@ TEST(RawMessagesTest, RefusesAHeaderThatDeniesWhatHasCome) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::raw_messages_test
+}  // namespace mlxcomm::rdma::raw_messages_test

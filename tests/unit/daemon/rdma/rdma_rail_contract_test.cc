@@ -13,6 +13,11 @@
 namespace mlxcomm::fabric::rdma_rail_contract_test {
 namespace {
 
+using link::kCutsMin;
+using link::RailContractTest;
+using link::RailMaker;
+using link::RailMakerFactory;
+
 using rdma::FakeVerbsControl;
 using rdma::Ipv4Gid;
 
@@ -44,7 +49,7 @@ class RdmaRails final : public RailMaker {
     EXPECT_EQ(control_.TakeFaults(), "");
     control_.Want("");
   }
-  std::array<std::unique_ptr<Rail>, 2> Make(platform::Wakeup& bell) override {
+  std::array<std::unique_ptr<rail::Rail>, 2> Make(platform::Wakeup& bell) override {
     const rdma::QueuePairShape shape{limits_.service, limits_.message_bytes, limits_.messages_max};
     std::array<std::unique_ptr<rdma::QueuePair>, 2> pairs;
     for (std::size_t i : {0u, 1u}) {
@@ -61,7 +66,7 @@ class RdmaRails final : public RailMaker {
     }
     numbers_.push_back({pairs[0]->address().number, pairs[1]->address().number});
     const std::uint32_t receives[2] = {pairs[0]->receives(), pairs[1]->receives()};
-    std::array<std::unique_ptr<Rail>, 2> rails;
+    std::array<std::unique_ptr<rail::Rail>, 2> rails;
     for (std::size_t i : {0u, 1u}) {
       rdma::RdmaRail::Ready ready{std::move(pairs[i]), limits_.service, receives[1 - i],
                                   numbers_.size(),     "here",          "there"};

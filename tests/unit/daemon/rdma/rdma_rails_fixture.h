@@ -37,7 +37,7 @@ class Arena {
     mapped_ = owner_;
   }
   std::span<std::byte> bytes() const { return {data_, kBytes}; }
-  ClientMemory memory() const { return {owner_, data_, kBytes, descriptor_}; }
+  rail::ClientMemory memory() const { return {owner_, data_, kBytes, descriptor_}; }
   void LetGo() { owner_.reset(); }
   bool is_mapped() const { return !mapped_.expired(); }
 
@@ -55,8 +55,8 @@ class RdmaRailsTest : public FabricTest {
     control.Want("");
   }
   // What both nodes have, changed for a test; it may look at `fabric.self`.
-  using Change = std::function<void(FabricOptions& fabric, rdma::RdmaOptions& rdma)>;
-  void Join(const Change& change = [](FabricOptions&, rdma::RdmaOptions&) {}) {
+  using Change = std::function<void(link::FabricOptions& fabric, rdma::RdmaOptions& rdma)>;
+  void Join(const Change& change = [](link::FabricOptions&, rdma::RdmaOptions&) {}) {
     a = NodeOf("a", 1, {}, change);
     cable = std::make_unique<LoopbackCable>(io, a->address());
     b = NodeOf("b", 2, {cable->address()}, change);
@@ -69,13 +69,14 @@ class RdmaRailsTest : public FabricTest {
     rdma.probe_program = PROBE_PROGRAM;
     rdma.driver_program = PROBE_PROGRAM;
     rdma.probe_timeout_ns = 60'000'000'000;
-    const auto change_both = [&](FabricOptions& fabric) {
+    const auto change_both = [&](link::FabricOptions& fabric) {
       fabric.heartbeat_interval_ns = 50'000'000;
       fabric.heartbeat_timeout_ns = 1'000'000'000;
       change(fabric, rdma);
     };
-    const auto make = [&](const FabricOptions& fabric, Links& links, platform::Wakeup& bell) {
-      std::vector<std::unique_ptr<SideRails>> made;
+    const auto make = [&](const link::FabricOptions& fabric, fabric::Links& links,
+                          platform::Wakeup& bell) {
+      std::vector<std::unique_ptr<fabric::SideRails>> made;
       made.push_back(std::make_unique<rdma::RdmaRails>(rdma, fabric, links, bell));
       return made;
     };
@@ -93,17 +94,17 @@ class RdmaRailsTest : public FabricTest {
     return nullptr;
   }
   static bool IsUp(const Node& node, v1::Transport::Value transport) {
-    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*node.fabric);
     const v1::RailStatus* const rail = RailOf(links, transport);
     return rail != nullptr && rail->state() == v1::RailState::up;
   }
   static std::string Detail(const Node& node) {
-    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*node.fabric);
     const v1::RailStatus* const rail = RailOf(links, v1::Transport::rdma);
     return rail == nullptr ? "no rail" : rail->detail();
   }
   static bool ProvedWith(const Node& node, std::uint8_t key) {
-    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*node.fabric);
     for (const v1::Transport::Value transport : {v1::Transport::tcp, v1::Transport::rdma}) {
       const v1::RailStatus* const rail = RailOf(links, transport);
       if (rail == nullptr || rail->key_id() != KeyOf(key).IdText()) return false;
@@ -132,7 +133,7 @@ class RdmaRailsTest : public FabricTest {
     EXPECT_TRUE(std::equal(source.begin(), source.end(), target.begin()));
   }
   static v1::RailStatus Rdma(const Node& node) {
-    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*node.fabric);
     const v1::RailStatus* const rail = RailOf(links, v1::Transport::rdma);
     return rail == nullptr ? v1::RailStatus() : *rail;
   }

@@ -12,7 +12,7 @@ namespace {
 TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
-  const std::vector<v1::LinkStatus> links = StatusOfLinks(*a->fabric);
+  const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*a->fabric);
   EXPECT_EQ(links.at(0).rails_size(), 2);
   const v1::RailStatus& rail = *RailOf(links, v1::Transport::rdma);
   EXPECT_EQ(rail.security(), "plain");
@@ -20,7 +20,7 @@ TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
       << rail.local_address();
   for (int i = 0; i < 5; ++i) Carry(8 * 1024 * 1024);
   EXPECT_EQ(a->up.size(), 1u);
-  EXPECT_GT(RailOf(StatusOfLinks(*a->fabric), v1::Transport::rdma)->sent_bytes(), 1'000'000u);
+  EXPECT_GT(RailOf(link::StatusOfLinks(*a->fabric), v1::Transport::rdma)->sent_bytes(), 1'000'000u);
 }
 
 // Why: the connection is the spare, and the layers above may not notice.
@@ -70,7 +70,7 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   const auto received = [](const Node& node) {
-    const std::vector<v1::LinkStatus> links = StatusOfLinks(*node.fabric);
+    const std::vector<v1::LinkStatus> links = link::StatusOfLinks(*node.fabric);
     return RailOf(links, v1::Transport::rdma)->received_bytes();
   };
   idle = true;
@@ -92,7 +92,7 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
 // Why: a queue pair of a daemon that has ended accepts messages without any notification. How:
 // silence would be noticed only after an hour.
 TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
-  Join([](FabricOptions& options, rdma::RdmaOptions&) {
+  Join([](link::FabricOptions& options, rdma::RdmaOptions&) {
     options.heartbeat_timeout_ns = 3'600'000'000'000;
   });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
@@ -120,16 +120,17 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
 // Why: the proof on the connection holds for the queue pair beside it, and a key that is no longer
 // accepted must not live on in one.
 TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
-  Join([](FabricOptions& options, rdma::RdmaOptions&) {
+  Join([](link::FabricOptions& options, rdma::RdmaOptions&) {
     options.new_proof_timeout_ns = 1'000'000'000;
   });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  const std::string made = RailOf(StatusOfLinks(*a->fabric), v1::Transport::rdma)->local_address();
+  const std::string made =
+      RailOf(link::StatusOfLinks(*a->fabric), v1::Transport::rdma)->local_address();
   EXPECT_TRUE(ProvedWith(*a, 7));
   for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8, 7));
   for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8));
   ASSERT_TRUE(RunUntil(both(), [&] { return ProvedWith(*a, 8) && ProvedWith(*b, 8); }));
-  EXPECT_EQ(RailOf(StatusOfLinks(*a->fabric), v1::Transport::rdma)->local_address(), made);
+  EXPECT_EQ(RailOf(link::StatusOfLinks(*a->fabric), v1::Transport::rdma)->local_address(), made);
   Carry(1024 * 1024);
 
   cable->PullOut();  // Nothing is left to be proved.
@@ -142,7 +143,7 @@ TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
 // Why: a device that garbles messages longer than a frame does not say so, as before macOS 26.3.
 TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
   control.Want("one_frame_only 1");
-  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
+  Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
     const bool earlier = options.self.name == "b";
     rdma.limits = rdma::AppleLimits(earlier ? "26.2" : "26.3");
   });
@@ -170,8 +171,8 @@ TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
     wire::RailSetup message{};
     message.kind = static_cast<wire::SetupKind>(random() % 6);
     message.attempt = random() % 3;
-    PutText("127.0.0.1", message.sender_interface);
-    PutText("127.0.0.1", message.receiver_interface);
+    rail::PutText("127.0.0.1", message.sender_interface);
+    rail::PutText("127.0.0.1", message.receiver_interface);
     message.services = static_cast<std::uint32_t>(random() % 3);
     message.message_bytes = 4096u << random() % 14;
     message.messages = 4 + static_cast<std::uint32_t>(random() % 4096);
@@ -198,7 +199,7 @@ TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
 }
 
 TEST_F(RdmaRailsTest, SaysThatTheOtherSideHasNone) {
-  Join([](FabricOptions& options, rdma::RdmaOptions& rdma) {
+  Join([](link::FabricOptions& options, rdma::RdmaOptions& rdma) {
     if (options.self.name == "b") rdma.library = "/nowhere/libverbs.so";
   });
   ASSERT_TRUE(RunUntil(both(), [&] {

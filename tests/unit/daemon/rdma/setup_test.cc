@@ -11,7 +11,7 @@
 #include "daemon/fabric/authentication.h"
 #include "daemon/rail/status_reason.h"
 
-namespace mlxcomm::fabric::rdma::setup_test {
+namespace mlxcomm::rdma::setup_test {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
@@ -20,7 +20,8 @@ constexpr std::uint64_t kMs = 1'000'000;
 struct Side : SetupPort {
   Side(bool offers, const Limits& limits)
       : number(offers ? 11u : 22u),
-        setup(*this, offers ? RailPath("en1", "en2") : RailPath("en2", "en1"), offers, limits) {}
+        setup(*this, offers ? rail::RailPath("en1", "en2") : rail::RailPath("en2", "en1"), offers,
+              limits) {}
 
   void Send(const wire::RailSetup& message) override { sent.push_back(message); }
   void Make(std::uint64_t attempt, const QueuePairShape& with) override {
@@ -242,8 +243,8 @@ TEST_F(SetupTest, BothSidesLetGoWhereOneCannotTakeTheRail) {
 TEST_F(SetupTest, BothSidesSayWhyAndTryAgainWithPausesThatGrow) {
   offerer = std::make_unique<Side>(true, Limits());
   answerer = std::make_unique<Side>(false, Limits());
-  answerer->make_status =
-      WithReason(absl::ResourceExhaustedError("no queue pair left"), LinkReason::kRdmaExhausted);
+  answerer->make_status = rail::WithReason(absl::ResourceExhaustedError("no queue pair left"),
+                                           LinkReason::kRdmaExhausted);
   Settle();
   EXPECT_EQ(answerer->setup.detail(), "no queue pair left");
   EXPECT_EQ(offerer->setup.detail(), "the other side: no queue pair left");
@@ -376,4 +377,4 @@ TEST_F(SetupTest, RefusesOffersThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::setup_test
+}  // namespace mlxcomm::rdma::setup_test

@@ -20,7 +20,7 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/rdma_message.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::rdma {
 
 // Counts the existing regions.
 class PaperDevice final : public Device {
@@ -47,7 +47,8 @@ class PaperDevice final : public Device {
                                                              const Gid&) override {
     return absl::UnimplementedError("of paper");
   }
-  absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena, std::byte* data,
+  absl::StatusOr<std::shared_ptr<const Region>> Register(const rail::ClientMemory& arena,
+                                                         std::byte* data,
                                                          std::uint64_t bytes) override {
     ++asked;
     if (refuses) return absl::UnavailableError("no more");
@@ -268,4 +269,4 @@ class Pair {
   std::deque<MessageStream::Outgoing> posted[2];
 };
 
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::rdma

@@ -7,7 +7,7 @@
 
 #include "tests/unit/daemon/rdma/fake_library.h"
 
-namespace mlxcomm::fabric::rdma::trials_test {
+namespace mlxcomm::rdma::trials_test {
 namespace {
 
 using testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST_F(TrialsTest, ListWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::trials_test
+}  // namespace mlxcomm::rdma::trials_test

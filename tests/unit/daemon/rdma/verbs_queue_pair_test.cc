@@ -5,7 +5,7 @@
 
 #include "tests/unit/daemon/rdma/fake_library.h"
 
-namespace mlxcomm::fabric::rdma::verbs_queue_pair_test {
+namespace mlxcomm::rdma::verbs_queue_pair_test {
 namespace {
 
 class VerbsQueuePairTest : public FakeLibraryTest {
@@ -255,4 +255,4 @@ TEST_F(VerbsQueuePairTest, UsesReliableServiceAndShortMessagesWhereTheDeviceHasT
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma::verbs_queue_pair_test
+}  // namespace mlxcomm::rdma::verbs_queue_pair_test

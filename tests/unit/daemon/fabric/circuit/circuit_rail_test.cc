@@ -58,13 +58,13 @@ class CircuitRailTest : public testing::Test {
     return header;
   }
   void Transmit(const wire::FrameHeader& header, const std::byte* payload) {
-    RailCommand command;
+    rail::RailCommand command;
     command.frame = {header, payload};
     ASSERT_TRUE(rail.Give(command));
   }
   void Post(std::uint64_t bytes) {
-    RailCommand command;
-    command.kind = RailCommand::Kind::kPostReceive;
+    rail::RailCommand command;
+    command.kind = rail::RailCommand::Kind::kPostReceive;
     command.receive.key.number = 5;
     command.receive.bytes = bytes;
     command.receive.destination = target.data();
@@ -72,8 +72,8 @@ class CircuitRailTest : public testing::Test {
     ASSERT_TRUE(rail.Give(command));
   }
   void Withdraw() {
-    RailCommand command;
-    command.kind = RailCommand::Kind::kWithdraw;
+    rail::RailCommand command;
+    command.kind = rail::RailCommand::Kind::kWithdraw;
     command.key.number = 5;
     ASSERT_TRUE(rail.Give(command));
   }
@@ -92,12 +92,13 @@ class CircuitRailTest : public testing::Test {
   static std::byte ByteAt(std::uint64_t i) { return static_cast<std::byte>(i * 7 >> 4); }
   // Takes the events that the link would get.
   void Take() {
-    RailEvent event;
+    rail::RailEvent event;
     while (rail.Pop(event)) {
       transmitted += event.transmitted;
-      if (event.kind == RailEvent::Kind::kDown) down.push_back(event.reason), cause = event.cause;
-      if (event.kind == RailEvent::Kind::kWithdrawn) ++withdrawn;
-      if (event.kind != RailEvent::Kind::kFrame) continue;
+      if (event.kind == rail::RailEvent::Kind::kDown)
+        down.push_back(event.reason), cause = event.cause;
+      if (event.kind == rail::RailEvent::Kind::kWithdrawn) ++withdrawn;
+      if (event.kind != rail::RailEvent::Kind::kFrame) continue;
       frames.push_back(event.header);
       if (event.placed) ++placed;
       payloads.emplace_back(event.payload.begin(), event.payload.end());
@@ -111,16 +112,16 @@ class CircuitRailTest : public testing::Test {
     return count;
   }
 
-  ArrivalClaims claims;
+  rail::ArrivalClaims claims;
   PaperCircuit circuit;
   CircuitRail rail{circuit, 1, "b", "c", wire::SpokenVersions(), /*now_ns=*/0};
-  ReceiveBudget budget;
+  rail::ReceiveBudget budget;
   std::vector<std::byte> source = std::vector<std::byte>(2 * 1024 * 1024, std::byte{1});
   std::vector<std::byte> target = std::vector<std::byte>(2 * 1024 * 1024);
   std::vector<wire::FrameHeader> frames;
   std::vector<std::vector<std::byte>> payloads;
   std::vector<std::string> down;
-  DownCause cause = DownCause::kCut;
+  rail::DownCause cause = rail::DownCause::kCut;
   int placed = 0;
   int withdrawn = 0;
   std::uint32_t transmitted = 0;
@@ -196,8 +197,8 @@ TEST_F(CircuitRailTest, TellsWhatItHasTakenBeforeTheWindowIsUsedUp) {
 
 TEST_F(CircuitRailTest, SendsSignsOfLifeThoughTheWindowIsUsedUpButNotWithoutEnd) {
   for (std::uint64_t i = 1; i <= 200; ++i) Transmit(Header(wire::FrameType::kGrant, i, 0), nullptr);
-  RailCommand heartbeat;
-  heartbeat.kind = RailCommand::Kind::kHeartbeat;
+  rail::RailCommand heartbeat;
+  heartbeat.kind = rail::RailCommand::Kind::kHeartbeat;
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(rail.Give(heartbeat));
   EXPECT_GT(circuit.sent.size(), wire::kCircuitFramesMax);
   EXPECT_LE(circuit.sent.size(), wire::kCircuitFramesMax + CircuitRail::kSpareFrames);
@@ -249,10 +250,10 @@ TEST_F(CircuitRailTest, TouchesNothingOfAWithdrawnReceiveThoughAFrameIsHalfHere)
 
 TEST_F(CircuitRailTest, GoesDownWhenTheCircuitHasEnded) {
   Transmit(Header(wire::FrameType::kData, 1, 1024 * 1024), source.data());
-  rail.OnClosed(DownCause::kReset, "its daemon has ended");
+  rail.OnClosed(rail::DownCause::kReset, "its daemon has ended");
   Take();
   EXPECT_THAT(down, ElementsAre("its daemon has ended"));
-  EXPECT_EQ(cause, DownCause::kReset);
+  EXPECT_EQ(cause, rail::DownCause::kReset);
   EXPECT_THAT(circuit.closed, IsEmpty());  // It has ended already.
   const std::size_t before = circuit.sent.size();
   Transmit(Header(wire::FrameType::kGrant, 2, 0), nullptr);
@@ -285,7 +286,7 @@ TEST_F(CircuitRailTest, GoesDownForAViolation) {
     test.Post(1000);
     what(test);
     test.Take();
-    return test.down.size() == 1 && test.cause == DownCause::kViolation &&
+    return test.down.size() == 1 && test.cause == rail::DownCause::kViolation &&
            test.circuit.closed.size() == 1;
   };
   using Test = CircuitRailTest_GoesDownForAViolation_Test;
@@ -314,7 +315,7 @@ TEST_F(CircuitRailTest, GoesDownForAViolation) {
 TEST_F(CircuitRailTest, GivesUpWhenDataComesThatNobodyAskedFor) {
   Piece(Header(wire::FrameType::kData, 1, 10), 0, 10);
   EXPECT_THAT(down, ElementsAre(HasSubstr("nobody had asked for")));
-  EXPECT_EQ(cause, DownCause::kCut);
+  EXPECT_EQ(cause, rail::DownCause::kCut);
 }
 
 // Data that an earlier rail has forgotten may still come on this one.

@@ -27,8 +27,8 @@ NodeId Id(int number) {
   return id;
 }
 
-struct Silent : FabricListener {
-  void OnNodeUp(const NodeIdentity& node) override { up.push_back(node.name); }
+struct Silent : link::FabricListener {
+  void OnNodeUp(const link::NodeIdentity& node) override { up.push_back(node.name); }
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
     lost.push_back(std::string(why.message()));
   }
@@ -60,18 +60,18 @@ struct Node5 : CircuitsPort {
                     std::string(reinterpret_cast<const char*>(payload), header.payload_bytes)});
     return true;
   }
-  Link* FindLink(const NodeId& node) const override {
+  link::Link* FindLink(const NodeId& node) const override {
     const auto found = links.find(node);
     return found == links.end() ? nullptr : found->second.get();
   }
-  Link* LinkTo(const NodeId& node) override {
+  link::Link* LinkTo(const NodeId& node) override {
     if (full) return nullptr;
-    std::unique_ptr<Link>& link = links[node];
-    if (link == nullptr) link = std::make_unique<Link>(options, node, listener);
+    std::unique_ptr<link::Link>& link = links[node];
+    if (link == nullptr) link = std::make_unique<link::Link>(options, node, listener);
     return link.get();
   }
   bool IsJoining(const NodeId&) const override { return joining; }
-  wire::Introduction OwnIntroduction(const Link::Standing& standing) const override {
+  wire::Introduction OwnIntroduction(const link::Link::Standing& standing) const override {
     wire::Introduction own{};
     own.session = standing.session;
     own.known_peer_session = standing.known_peer_session;
@@ -138,9 +138,9 @@ struct Node5 : CircuitsPort {
     return said;
   }
 
-  FabricOptions options;
+  link::FabricOptions options;
   Silent listener;
-  std::map<NodeId, std::unique_ptr<Link>> links;
+  std::map<NodeId, std::unique_ptr<link::Link>> links;
   std::vector<Sent> sent;
   Sent last;
   std::vector<NodeId> ended;
@@ -380,7 +380,7 @@ TEST_F(CircuitsTest, MakesARailAtTheDestination) {
   node.Hears(4, Type::kCircuitFrame, 9, piece);
   EXPECT_EQ(node.listener.grants, 1);
   node.Hears(4, Type::kCircuitClosed, 9);
-  EXPECT_EQ(node.links[Id(3)]->state(), Link::State::kGrace);
+  EXPECT_EQ(node.links[Id(3)]->state(), link::Link::State::kGrace);
   EXPECT_EQ(node.circuits.size(), 0u);
 }
 
@@ -440,7 +440,7 @@ TEST_F(CircuitsTest, DoesNotJoinNodesWithoutAVersionInCommonAndSaysWhatToDo) {
   node.Opens(4, 11, {3, 4, 5});
   EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
   node.links[Id(3)]->ForEachRail(
-      [&](const Rail& rail) { EXPECT_EQ(rail.peers_versions(), node.versions); });
+      [&](const rail::Rail& rail) { EXPECT_EQ(rail.peers_versions(), node.versions); });
 
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   node.Says();
@@ -485,11 +485,11 @@ TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
   theirs.known_peer_session = node.links[Id(7)]->standing().session;
   ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
   EXPECT_FALSE(node.circuits.Open({Id(5), Id(4), Id(7)}, 100, 0));  // One at a time.
-  EXPECT_TRUE(node.links[Id(7)]->HasRailOver(RailPath::OfCircuit(longer)));
+  EXPECT_TRUE(node.links[Id(7)]->HasRailOver(rail::RailPath::OfCircuit(longer)));
   const std::uint64_t shorter = (node.Says(), node.last.header.group);
   node.Hears(6, Type::kCircuitOpened, shorter, bytes);
-  EXPECT_FALSE(node.links[Id(7)]->HasRailOver(RailPath::OfCircuit(longer)));
-  EXPECT_TRUE(node.links[Id(7)]->HasRailOver(RailPath::OfCircuit(shorter)));
+  EXPECT_FALSE(node.links[Id(7)]->HasRailOver(rail::RailPath::OfCircuit(longer)));
+  EXPECT_TRUE(node.links[Id(7)]->HasRailOver(rail::RailPath::OfCircuit(shorter)));
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
   EXPECT_EQ(node.circuits.size(), 1u);
   EXPECT_EQ(node.listener.up.size(), 1u);
@@ -531,8 +531,8 @@ TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
     closed.step = one.step;
     closed.tag = one.told;
     node.circuits.OnFrame(Id(4), closed, {}, node.now_ns);
-    EXPECT_EQ(node.links[Id(3)]->state(), Link::State::kGrace);
-    EXPECT_EQ(StatusOf(*node.links[Id(3)]).reason(), Told(one.known)) << one.told;
+    EXPECT_EQ(node.links[Id(3)]->state(), link::Link::State::kGrace);
+    EXPECT_EQ(link::StatusOf(*node.links[Id(3)]).reason(), Told(one.known)) << one.told;
   }
 }
 

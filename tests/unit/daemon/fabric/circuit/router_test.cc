@@ -31,7 +31,7 @@ class RouterTest : public FabricTest {
     return from.links->IsReachable(to.options.self.id);
   }
   static v1::LinkStatus LinkOf(const Node& from, const Node& to) {
-    for (v1::LinkStatus& link : StatusOfLinks(*from.fabric)) {
+    for (v1::LinkStatus& link : link::StatusOfLinks(*from.fabric)) {
       if (link.peer_id() == to.options.self.id.ToString()) return std::move(link);
     }
     return {};
@@ -63,7 +63,7 @@ TEST_F(RouterTest, ReachesThroughANeighbourWhoIsNone) {
   EXPECT_THAT(b.control, IsEmpty());
 }
 
-void Add(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
+void Add(const rail::PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
          std::uint32_t bytes) {
   for (std::uint32_t i = 0; i < bytes; ++i) {
     receive.destination[offset + i] = static_cast<std::byte>(
@@ -75,7 +75,9 @@ void Add(const PostedReceive& receive, std::uint64_t offset, const std::byte* st
 // break in the middle of a chunk.
 // How: two routes; the node on the one in use ends in the middle of it.
 TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
-  const auto patient = [](FabricOptions& options) { options.grace_period_ns = 60'000'000'000; };
+  const auto patient = [](link::FabricOptions& options) {
+    options.grace_period_ns = 60'000'000'000;
+  };
   Node a(io, "a", 1, {}, 7, patient);
   auto b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{a.address()}, 7, patient);
   Node d(io, "d", 4, {a.address()}, 7, patient);
@@ -85,7 +87,7 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
   const std::vector<std::byte> source = Pattern(4 * 1024 * 1024);
   std::vector<std::byte> target(source.size());
   const std::vector<std::byte> operand(source.size(), std::byte{3});
-  SendChunks(a, c, source, target, 1024 * 1024, [&](PostedReceive& receive) {
+  SendChunks(a, c, source, target, 1024 * 1024, [&](rail::PostedReceive& receive) {
     receive.place = &Add;
     receive.operand = operand.data();
   });
@@ -108,7 +110,9 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
 // Why: neighbours whose cable is pulled use the long route in the middle of a transfer, and return
 // when it is plugged in again; the layers above do not notice.
 TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
-  const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 60'000'000'000; };
+  const auto patient = [](link::FabricOptions& options) {
+    options.reset_grace_ns = 60'000'000'000;
+  };
   idle = true;
   Node a(io, "a", 1, {}, 7, patient);
   LoopbackCable cable(io, a.address());
@@ -138,7 +142,7 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
 }
 
 TEST_F(RouterTest, LosesWhoIsBehindANodeThatEndsAndSaysWhichWayBroke) {
-  const auto quick = [](FabricOptions& options) {
+  const auto quick = [](link::FabricOptions& options) {
     options.grace_period_ns = 100'000'000;
     options.reset_grace_ns = 20'000'000;
   };
@@ -158,7 +162,9 @@ TEST_F(RouterTest, LosesWhoIsBehindANodeThatEndsAndSaysWhichWayBroke) {
 
 // Why: a node behind a daemon that ends must not be waited for during a whole grace period.
 TEST_F(RouterTest, HearsAtOnceThatANodeFurtherAwayHasEnded) {
-  const auto patient = [](FabricOptions& options) { options.grace_period_ns = 600'000'000'000; };
+  const auto patient = [](link::FabricOptions& options) {
+    options.grace_period_ns = 600'000'000'000;
+  };
   Node a(io, "a", 1, {}, 7, patient);
   Node b(io, "b", 2, {a.address()}, 7, patient);
   Node c(io, "c", 3, {b.address()}, 7, patient);
@@ -231,7 +237,7 @@ class ShorterWayTest : public testing::Test {
     connections[{from, to}] = Join(*daemons[from], *daemons[to], {"x", "x"}, now_ns);
   }
   void Cut(std::size_t from, std::size_t to) {
-    for (PaperRail* const end : connections[{from, to}]->ends) end->GoDown(DownCause::kCut);
+    for (PaperRail* const end : connections[{from, to}]->ends) end->GoDown(rail::DownCause::kCut);
   }
   // Heartbeats do not matter here: every rail counts as heard at all times.
   void Pass(std::uint64_t ns) {
@@ -249,7 +255,7 @@ class ShorterWayTest : public testing::Test {
     return condition();
   }
   v1::LinkStatus LinkBetween(std::size_t from, std::size_t to) {
-    for (v1::LinkStatus& link : StatusOfLinks(At(from))) {
+    for (v1::LinkStatus& link : link::StatusOfLinks(At(from))) {
       if (link.peer_id() == daemons[to]->id().ToString()) return std::move(link);
     }
     return {};

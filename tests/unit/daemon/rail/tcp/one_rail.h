@@ -18,7 +18,7 @@
 #include "daemon/rail/tcp/tcp_rail.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 
 class OneRailTest : public testing::Test {
  protected:
@@ -106,4 +106,4 @@ class OneRailTest : public testing::Test {
   bool has_sums_ = true;
 };
 
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail

@@ -7,8 +7,12 @@
 #include "daemon/rail/tcp/tcp_rail.h"
 #include "tests/unit/daemon/link/rail_contract.h"
 
-namespace mlxcomm::fabric::tcp_rail_contract_test {
+namespace mlxcomm::rail::tcp_rail_contract_test {
 namespace {
+
+using link::RailContractTest;
+using link::RailMaker;
+using link::RailMakerFactory;
 
 std::array<int, 2> ConnectedPair() {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -60,4 +64,4 @@ INSTANTIATE_TEST_SUITE_P(Tcp, RailContractTest, testing::Values(RailMakerFactory
                          })));
 
 }  // namespace
-}  // namespace mlxcomm::fabric::tcp_rail_contract_test
+}  // namespace mlxcomm::rail::tcp_rail_contract_test

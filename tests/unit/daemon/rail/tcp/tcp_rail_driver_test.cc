@@ -21,7 +21,7 @@
 #include "tests/unit/daemon/rail/tcp/one_rail.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric::tcp_rail_driver_test {
+namespace mlxcomm::rail::tcp_rail_driver_test {
 namespace {
 
 // How many numbered frames the loop has moved, and how many the rail's thread.
@@ -486,4 +486,4 @@ TEST_F(TcpRailDriverTest, TheThreadDrivesOnceTheWatchesAreRetired) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::tcp_rail_driver_test
+}  // namespace mlxcomm::rail::tcp_rail_driver_test

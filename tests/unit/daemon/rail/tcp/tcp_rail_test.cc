@@ -23,7 +23,7 @@
 #include "tests/unit/looks.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric::tcp_rail_test {
+namespace mlxcomm::rail::tcp_rail_test {
 namespace {
 
 class TcpRailTest : public OneRailTest {
@@ -562,4 +562,4 @@ TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::tcp_rail_test
+}  // namespace mlxcomm::rail::tcp_rail_test

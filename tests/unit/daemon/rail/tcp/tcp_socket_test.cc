@@ -18,7 +18,7 @@
 #include "proto/system/file_descriptor.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric::tcp_socket_test {
+namespace mlxcomm::rail::tcp_socket_test {
 namespace {
 
 // Over loopback; `far` is the accepted end.
@@ -149,4 +149,4 @@ TEST_F(TcpSocketTest, HoldsMoreOfALongWay) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::tcp_socket_test
+}  // namespace mlxcomm::rail::tcp_socket_test

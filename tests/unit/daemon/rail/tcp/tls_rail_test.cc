@@ -20,7 +20,7 @@
 #include "tests/unit/daemon/rail/tcp/one_rail.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric::tls_rail_test {
+namespace mlxcomm::rail::tls_rail_test {
 namespace {
 
 using testing::Each;
@@ -35,7 +35,7 @@ class TlsRailTest : public OneRailTest {
     ASSERT_TRUE(queue::MakeDoorbellPair(ends));
     FileDescriptor near(ends[0]);
     far_.Reset(ends[1]);
-    const DerivedKey key = KeyOf(7).Derive("rail");
+    const DerivedKey key = fabric::KeyOf(7).Derive("rail");
     auto dialer = *TlsStream::Create(Role::kDialer, key);
     acceptor_ = *TlsStream::Create(Role::kAcceptor, key);
     bool done = false;
@@ -217,4 +217,4 @@ TEST_F(TlsRailTest, HearsThatItIsToBeProvedAnew) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::tls_rail_test
+}  // namespace mlxcomm::rail::tls_rail_test

@@ -19,7 +19,7 @@
 #include "proto/system/file_descriptor.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
-namespace mlxcomm::fabric::tls_stream_test {
+namespace mlxcomm::rail::tls_stream_test {
 namespace {
 
 using Progress = TlsStream::Progress;
@@ -52,7 +52,7 @@ void Put(int socket, const std::string& bytes) {
 // them.
 class TlsStreamTest : public testing::Test {
  protected:
-  static DerivedKey TlsKey(std::uint8_t number) { return KeyOf(number).Derive("rail"); }
+  static DerivedKey TlsKey(std::uint8_t number) { return fabric::KeyOf(number).Derive("rail"); }
   void Make(std::uint8_t dialers_key = 7, std::uint8_t acceptors_key = 7,
             std::uint64_t records_per_key = TlsStream::kRecordsPerKey) {
     dialer_ = *TlsStream::Create(Role::kDialer, TlsKey(dialers_key), records_per_key);
@@ -269,4 +269,4 @@ TEST_F(TlsStreamTest, TellsTheEndBehindWhatHadCome) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::tls_stream_test
+}  // namespace mlxcomm::rail::tls_stream_test

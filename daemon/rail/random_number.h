@@ -1,0 +1,11 @@
+// Random numbers for sessions, circuits and connections. Thread: any.
+#pragma once
+
+#include <cstdint>
+
+namespace mlxcomm::rail {
+
+// Of the system; never 0.
+std::uint64_t RandomNumber();
+
+}  // namespace mlxcomm::rail

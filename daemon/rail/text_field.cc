@@ -1,0 +1,17 @@
+#include "daemon/rail/text_field.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mlxcomm::rail {
+
+std::string_view TextOf(std::span<const char> field) {
+  return {field.data(), static_cast<std::size_t>(std::ranges::find(field, '\0') - field.begin())};
+}
+
+void PutText(std::string_view text, std::span<char> field) {
+  std::ranges::fill(field, '\0');
+  std::copy_n(text.begin(), std::min(text.size(), field.size() - 1), field.begin());
+}
+
+}  // namespace mlxcomm::rail
