@@ -72,8 +72,7 @@ std::string RowOf(const CLI::Option& option) {
   const std::string names = absl::StrReplaceAll(option.get_name(false, true), {{",", ", "}});
   std::string type = TypeOf(option);
   std::string text = option.get_description();
-  const bool is_long = type.starts_with('{') && type.size() > 2 * kTextAt;
-  if (is_long) {
+  if (type.starts_with('{') && type.size() > 2 * kTextAt) {
     text += ": " + absl::StrReplaceAll(type.substr(1, type.size() - 2), {{",", ", "}});
     type = "NAME";
   }

@@ -133,7 +133,6 @@ std::vector<std::string> CommandOfRanks(const BenchOptions& options, const std::
   return command;
 }
 
-// Rank 0's process; it exchanges lines with this one.
 class RankZero {
  public:
   explicit RankZero(const std::vector<std::string>& command) {
@@ -210,8 +209,7 @@ class Table {
  private:
   // Other nodes may not list their ranks yet. A group of one is in no status.
   void FindPlaces() {
-    constexpr auto kPatience = std::chrono::seconds(1);
-    const auto until = std::chrono::steady_clock::now() + kPatience;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (Look(status_)) {
       run_.places = PlacesOf(status_, job_, run_.subject.ranks);
       if (!run_.places.empty() || run_.subject.ranks == 1 ||
@@ -328,47 +326,47 @@ int RunBench(const BenchOptions& options) {
 }  // namespace
 
 Run AddBench(CLI::App& bench, const Invocation& invocation) {
-  const auto made = std::make_shared<BenchOptions>();
-  BenchOptions& options = *made;
-  options.called = invocation.called;
+  const auto options = std::make_shared<BenchOptions>();
+  options->called = invocation.called;
   CLI::Option* const ranks =
-      bench.add_option("-n,--ranks", options.ranks, "Ranks on this machine, or on each node (1)")
+      bench.add_option("-n,--ranks", options->ranks, "Ranks on this machine, or on each node (1)")
           ->type_name("COUNT")
           ->check(CLI::Range(1, 64));
   CLI::Option* const nodes =
       bench
-          .add_option("--nodes", options.nodes,
+          .add_option("--nodes", options->nodes,
                       "Measure the cables between nodes: all that are up, or mac-1,mac-2")
           ->type_name("NODES")
           ->check(NotEmpty("all, or nodes"));
   CLI::Option* const rank =
-      bench.add_option("--rank", options.rank, "This process's rank (from the launcher)")
+      bench.add_option("--rank", options->rank, "This process's rank (from the launcher)")
           ->type_name("RANK");
   CLI::Option* const size =
-      bench.add_option("--size", options.size, "Number of ranks (from the launcher)")
+      bench.add_option("--size", options->size, "Number of ranks (from the launcher)")
           ->type_name("COUNT");
   rank->needs(size)->excludes(ranks)->excludes(nodes);
   size->needs(rank)->excludes(ranks)->excludes(nodes);
-  bench.add_option("--op", options.operation, "Operation to measure (all_reduce)")
+  bench.add_option("--op", options->operation, "Operation to measure (all_reduce)")
       ->type_name(OneOf(BenchKindNames(",")));
-  bench.add_option("-d,--dtype", options.data_type, "Element type (float32)")
+  bench.add_option("-d,--dtype", options->data_type, "Element type (float32)")
       ->type_name(OneOf(kDataTypes.Names(",")));
-  bench.add_option("-o,--operator", options.reduce_operator, "Reduction operator (sum)")
+  bench.add_option("-o,--operator", options->reduce_operator, "Reduction operator (sum)")
       ->type_name(OneOf(kReduceOperators.Names(",")));
-  AddQuantity(bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G", "First size (8)");
-  AddQuantity(bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G", "Last size (128M)");
-  bench.add_option("-f,--factor", options.factor, "Factor between sizes (4)");
-  bench.add_option("-i,--iterations", options.iterations, "Timed operations per size (20)")
+  AddQuantity(bench, "-b,--from", options->from_bytes, ParseBytes, "64M or 1.5G", "First size (8)");
+  AddQuantity(bench, "-e,--to", options->to_bytes, ParseBytes, "64M or 1.5G", "Last size (128M)");
+  bench.add_option("-f,--factor", options->factor, "Factor between sizes (4)");
+  bench.add_option("-i,--iterations", options->iterations, "Timed operations per size (20)")
       ->type_name("COUNT");
-  bench.add_option("-w,--warm-up", options.warm_up, "Warm-up operations per size (5)")
+  bench.add_option("-w,--warm-up", options->warm_up, "Warm-up operations per size (5)")
       ->type_name("COUNT");
-  bench.add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
-  bench.add_flag("--in-place", options.in_place,
+  bench.add_flag_callback(
+      "--no-check", [options] { options->check = false; }, "Do not check values");
+  bench.add_flag("--in-place", options->in_place,
                  "Write the result over the input, as MLX's all_reduce does");
-  bench.add_flag("--json", options.json, "Print JSON: one object, at the end");
-  bench.add_option("--job", options.job, "Name of the job, the same on all ranks")
+  bench.add_flag("--json", options->json, "Print JSON: one object, at the end");
+  bench.add_option("--job", options->job, "Name of the job, the same on all ranks")
       ->type_name("NAME");
-  AddSocket(bench, options.socket_path);
+  AddSocket(bench, options->socket_path);
   bench.footer(
       R"(The table is that of nccl-tests. Times are means over ranks and iterations.
 
@@ -381,7 +379,7 @@ operations with a block for each rank, and algbw otherwise. `link` is the rate o
 busiest link as a share of the best rate it has shown; the lines below the table show each
 direction of each link at the largest size. `wrong` counts the wrong elements of one more
 operation; any wrong element makes the exit code 1.)");
-  return [made] { return RunBench(*made); };
+  return [options] { return RunBench(*options); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -26,8 +26,7 @@ std::size_t WordsOfVerb(const std::vector<std::string>& words, std::size_t at) {
   std::string path;
   for (std::size_t count = 1; at + count <= words.size(); ++count) {
     path += (count == 1 ? "" : " ") + words[at + count - 1];
-    const auto verbs = Verbs();
-    if (std::ranges::any_of(verbs, [&](const Verb& verb) { return path == verb.path; }))
+    if (std::ranges::any_of(Verbs(), [&](const Verb& verb) { return path == verb.path; }))
       most = count;
   }
   return most;

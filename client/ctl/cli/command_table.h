@@ -37,7 +37,6 @@ struct Command {
   std::vector<CommandOption> options;
   std::vector<Command> commands;  // Its subcommands; with any it does nothing by itself.
 
-  // Ends with a program and its arguments.
   bool runs_program() const;
 };
 

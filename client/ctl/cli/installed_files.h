@@ -7,7 +7,6 @@
 
 namespace mlxcomm::ctl {
 
-// The folder of a file, by its path.
 inline std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 // This program's own file, by the name that it was called by; links to it are followed.
 std::string OwnPath(const std::string& called);

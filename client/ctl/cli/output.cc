@@ -51,8 +51,7 @@ std::string TimeForName() {
   std::tm local{};
   ::localtime_r(&now, &local);
   char text[32];
-  const std::size_t size = std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
-  return std::string(text, size);
+  return std::string(text, std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local));
 }
 
 int ReportFailure(const Failure& failure) {

@@ -13,7 +13,6 @@ namespace mlxcomm::ctl {
 std::string Shown(std::string_view text);
 
 std::string FirstLine(std::string_view text);
-// Pads the text with spaces up to this width.
 std::string Padded(std::string text, std::size_t width);
 // By a code of ECMA-48: "1" bold, "31" red, "32" green, "33" yellow, "36" cyan.
 std::string Coloured(std::string_view code, const std::string& text, bool colours);

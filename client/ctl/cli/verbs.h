@@ -40,7 +40,6 @@ struct Verb {
 
 std::span<const Verb> Verbs();
 
-// Adds all verbs; the list has the function to run for each.
 std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invocation& invocation);
 
 #define MLXCOMM_VERB(path, add, message, group, help, examples) AddOptions add;

@@ -1,8 +1,6 @@
 // mlxcommctl cluster: makes the cluster's key, takes over that of another machine, changes it. Only
 // the key goes to standard output, so that it can be piped; all messages go to standard error. The
 // key is never an argument on the command line, which others see.
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <termios.h>
 #include <unistd.h>
@@ -32,7 +30,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// The cluster's key on this machine.
 struct ClusterOptions {
   std::string socket_path;
   std::string key_file;  // Set before a verb runs.
@@ -49,7 +46,6 @@ struct ClusterOptions {
 constexpr auto kReloadTime = std::chrono::seconds(5);
 
 void Say(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
-
 int FailWith(const std::string& why) { return ctl::Fail(kExitFailed, why); }
 int FailWith(const absl::Status& status) { return FailWith(std::string(status.message())); }
 

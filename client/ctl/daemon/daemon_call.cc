@@ -117,7 +117,6 @@ Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Inv
   return DaemonSession(dialed).Call(timeout_ns, invoke);
 }
 
-// A call with one answer.
 template <typename Request, typename Reply>
 using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Reply*);
 

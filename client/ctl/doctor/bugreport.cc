@@ -195,7 +195,6 @@ std::string RdmaReport(const RdmaTrialsOptions& options, const v1::StatusReply& 
          SystemForRdma();
 }
 
-// The end of a file.
 std::string Tail(const std::string& path) {
   constexpr off_t kTailBytes = 256 * 1024;
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -322,8 +321,7 @@ std::vector<std::string> FindKeys(const std::string& socket_path, std::string& c
   const v1::NodeCheckup own = FetchOwnCheckup(socket_path);
   take(own.key_file());
   if (config_file.empty()) config_file = own.config_file();
-  const std::string config = config_file.empty() ? kServiceConfig : config_file;
-  take(SettingIn(ReadFileText(config), "key_file"));
+  take(SettingIn(ReadFileText(config_file.empty() ? kServiceConfig : config_file), "key_file"));
   take(DefaultKeyFile());
   return keys;
 }
@@ -380,17 +378,16 @@ int RunBugreport(const BugreportOptions& options) {
 }  // namespace
 
 Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
-  const auto made = std::make_shared<BugreportOptions>();
-  BugreportOptions& options = *made;
-  options.called = invocation.called;
-  AddSocket(bugreport, options.socket_path);
-  AddConfig(bugreport, options.config_file);
+  const auto options = std::make_shared<BugreportOptions>();
+  options->called = invocation.called;
+  AddSocket(bugreport, options->socket_path);
+  AddConfig(bugreport, options->config_file);
   bugreport
-      .add_option("-o,--output", options.output, "File to write (mlxcomm-bugreport-TIME.tar.gz)")
+      .add_option("-o,--output", options->output, "File to write (mlxcomm-bugreport-TIME.tar.gz)")
       ->type_name("FILE");
-  bugreport.add_flag("--rdma", options.rdma,
+  bugreport.add_flag("--rdma", options->rdma,
                      "Try what RDMA devices can do, each in a process of its own");
-  bugreport.add_flag("--json", options.json, "Print JSON: the archive's path and contents");
+  bugreport.add_flag("--json", options->json, "Print JSON: the archive's path and contents");
   bugreport.footer(
       R"(Versions, status, topology, doctor, events, record, configuration, the log's end,
 interfaces and routes. Names and addresses of machines and jobs are in it: look before you
@@ -401,7 +398,7 @@ key is removed.
 what each trial did (worked, was refused, hung, crashed), the rails, and what the system's
 programs say. A refusal is an answer, not a mistake. For a moment it takes queue pairs and
 memory regions, which other programs on the device may miss.)");
-  return [made] { return RunBugreport(*made); };
+  return [options] { return RunBugreport(*options); };
 }
 
 }  // namespace mlxcomm::ctl

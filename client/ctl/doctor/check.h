@@ -11,7 +11,6 @@ namespace mlxcomm::ctl {
 
 Findings Check(const Facts& facts);
 
-// Its parts, one file each.
 void CheckDaemon(const Facts& facts, Findings& findings);
 void CheckNetwork(const Facts& facts, Findings& findings);
 void CheckCables(const Facts& facts, Findings& findings);

@@ -11,7 +11,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Faults of an interface that is used for discovery.
 void CheckInterface(const Facts& facts, const std::string& node,
                     const v1::DiscoveryInterface& interface, Findings& findings) {
   using Reason = v1::DiscoveryReason;

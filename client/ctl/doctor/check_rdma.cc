@@ -181,8 +181,7 @@ std::string Summary(const v1::NodeStatus& node) {
 
 // By the system's own report: where no daemon answers, and on Macs that have it switched off.
 void CheckOwnSystem(const Facts& facts, Findings& findings) {
-  const v1::NodeStatus& own = OwnStatus(facts.cluster);
-  const bool off = facts.cluster.daemon_answers && !own.has_rdma();
+  const bool off = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_rdma();
   if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) findings.Add("MC307", "RDMA");
   if (facts.cluster.daemon_answers) return;  // It knows which ports matter.
   for (const RdmaPort& port : facts.system.rdma) {

@@ -32,7 +32,6 @@ void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findin
   }
 }
 
-// Whether mlxcommctl there is as it should be.
 bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
   const Findings::Values values = {{"searched", host.searched},
@@ -49,7 +48,6 @@ bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findin
   return false;
 }
 
-// The same for the daemon there.
 bool CheckDaemonThere(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
   if (!host.daemon_answers) {

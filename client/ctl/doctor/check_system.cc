@@ -67,7 +67,6 @@ void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& find
                {{"bridge", found.bridge}}, fix);
 }
 
-// No daemon answers.
 void CheckAbsence(const Facts& facts, Findings& findings) {
   const SystemFacts& system = facts.system;
   const Findings::Values values = {{"why", facts.cluster.why_not}};
@@ -82,7 +81,6 @@ void CheckAbsence(const Facts& facts, Findings& findings) {
   findings.Add("MC101", "mlxcommd", values, start);
 }
 
-// Whether a daemon answers, and which.
 void CheckAnswer(const Facts& facts, Findings& findings) {
   if (!facts.cluster.daemon_answers) return CheckAbsence(facts, findings);
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
@@ -98,7 +96,6 @@ void CheckAnswer(const Facts& facts, Findings& findings) {
     findings.Add("MC104", "mlxcommd");
 }
 
-// The libraries of the service's program, on macOS.
 void CheckLibraries(const SystemFacts& system, Findings& findings) {
   for (const std::string& library : system.libraries_missing) {
     findings.Add("MC107", "mlxcommd", {{"library", library}});
@@ -108,7 +105,6 @@ void CheckLibraries(const SystemFacts& system, Findings& findings) {
   }
 }
 
-// The daemon's key and configuration.
 void CheckFiles(const SystemFacts& system, Findings& findings) {
   if (!system.key_trouble.text.empty()) {
     const bool open = system.key_trouble.others_can_use_it;
@@ -231,8 +227,7 @@ void CheckSystem(const Facts& facts, Findings& findings) {
   }
   if (!facts.system.clock_synchronised.value_or(true)) {
     // Alone there is nobody's log to compare.
-    const bool is_alone = facts.cluster.status.nodes_size() < 2;
-    findings.Add(is_alone ? "MC410" : "MC403", "clock", {},
+    findings.Add(facts.cluster.status.nodes_size() < 2 ? "MC410" : "MC403", "clock", {},
                  IsMacos(facts) ? SafeFix({"systemsetup", "-setusingnetworktime", "on"})
                                 : SafeFix({"timedatectl", "set-ntp", "true"}));
   }

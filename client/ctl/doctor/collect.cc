@@ -151,8 +151,7 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
   facts.config_file = !options.config_file.empty() ? options.config_file
                       : service                    ? kServiceConfig
                                                    : "";
-  const auto version = RunProgram({"mlxcommd", "--version"});
-  if (version.ok()) facts.daemon_program = "mlxcommd";
+  if (RunProgram({"mlxcommd", "--version"}).ok()) facts.daemon_program = "mlxcommd";
   for (const char* const unit :
        {DefinitionPath(ServiceManager::kSystemd), DefinitionPath(ServiceManager::kLaunchd),
         kPackagedUnits[0], kPackagedUnits[1]}) {
@@ -160,8 +159,7 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
   }
   CollectKey(options, facts);
   if (facts.config_file.empty()) return;
-  const std::string config = ReadFileText(facts.config_file);
-  if (config.empty() && ::access(facts.config_file.c_str(), R_OK) != 0) {
+  if (ReadFileText(facts.config_file).empty() && ::access(facts.config_file.c_str(), R_OK) != 0) {
     facts.config_trouble =
         absl::StrCat(facts.config_file, " cannot be read: ", std::strerror(errno));
     return;

@@ -19,7 +19,6 @@ struct CollectOptions {
   PythonOptions python;     // Without Pythons, no self test is run.
 };
 SystemFacts CollectSystem(const CollectOptions& options);
-
 KeyTrouble FindKeyTrouble(const std::string& path);
 // What that mlxcommd says is wrong in a configuration; empty: nothing. An error: it cannot be asked.
 absl::StatusOr<std::string> FindConfigTrouble(const std::string& program, const std::string& path);

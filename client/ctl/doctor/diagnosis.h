@@ -13,7 +13,6 @@
 
 namespace mlxcomm::ctl {
 
-// The hosts to try by ssh.
 struct SshTargets {
   std::vector<std::string> hosts;
   bool of_cluster = false;  // Also the other nodes that the daemon knows.

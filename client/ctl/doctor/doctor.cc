@@ -24,7 +24,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// What is wrong here and in the cluster, and how to fix it.
 struct DoctorOptions {
   std::string called;  // How this program was: argv[0].
   std::string socket_path;
@@ -88,8 +87,7 @@ bool Mend(const std::vector<Finding>& findings, bool yes) {
     }
     const std::string failure = RunFix(finding.fix);
     well = well && failure.empty();
-    const std::string result = failure.empty() ? "done" : "failed: " + failure;
-    WriteOut(line + "\n  " + result + "\n", "findings");
+    WriteOut(line + "\n  " + (failure.empty() ? "done" : "failed: " + failure) + "\n", "findings");
   }
   return well;
 }
@@ -164,8 +162,7 @@ std::vector<Finding> Diagnose(const DiagnosisOptions& options) {
   how.key_file = OwnCheckup(facts.cluster).key_file();
   // Without a daemon the self test would start one, and doctor changes nothing unasked.
   // One that drains takes no test's job.
-  const bool takes_jobs = facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_drain();
-  if (takes_jobs && options.python) {
+  if (facts.cluster.daemon_answers && !OwnStatus(facts.cluster).has_drain() && options.python) {
     how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
     how.python.socket_path = options.socket_path;
   }
@@ -175,42 +172,41 @@ std::vector<Finding> Diagnose(const DiagnosisOptions& options) {
 }
 
 Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
-  const auto made = std::make_shared<DoctorOptions>();
-  DoctorOptions& options = *made;
-  options.called = invocation.called;
-  AddSocket(doctor, options.socket_path);
-  AddConfig(doctor, options.config_file);
-  CLI::Option* const json = doctor.add_flag("--json", options.json,
+  const auto options = std::make_shared<DoctorOptions>();
+  options->called = invocation.called;
+  AddSocket(doctor, options->socket_path);
+  AddConfig(doctor, options->config_file);
+  CLI::Option* const json = doctor.add_flag("--json", options->json,
                                             "Print JSON: findings, whose codes keep their meaning");
-  doctor.add_flag("--all", options.all, "Show checks that passed, too");
+  doctor.add_flag("--all", options->all, "Show checks that passed, too");
   CLI::Option* const fix =
-      doctor.add_flag("--fix", options.fix, "Show the commands that fix what was found")
+      doctor.add_flag("--fix", options->fix, "Show the commands that fix what was found")
           ->excludes(json);
-  doctor.add_flag("--yes", options.yes, "Run those of --fix that are safe")->needs(fix);
-  doctor.add_flag("--codes", options.codes, "List all findings")->excludes(json);
+  doctor.add_flag("--yes", options->yes, "Run those of --fix that are safe")->needs(fix);
+  doctor.add_flag("--codes", options->codes, "List all findings")->excludes(json);
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
-  AddDuration(doctor, "--recent", options.recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
+  AddDuration(doctor, "--recent", options->recent_ns, kSecondNs / 1000, 86'400 * kSecondNs,
               "Report refused or corrupted traffic of this recent time (10m)");
   CLI::Option* const ssh =
-      doctor.add_flag("--ssh", options.ssh, "Check whether launch can reach the other hosts");
+      doctor.add_flag("--ssh", options->ssh, "Check whether launch can reach the other hosts");
   CLI::Option* const hosts =
       doctor
-          .add_option("--hosts", options.hosts,
+          .add_option("--hosts", options->hosts,
                       "Hosts for --ssh: mac-1,mac-2 or mac-[1-4] (all other nodes)")
           ->check(NotEmpty("hosts; leave --hosts out for the cluster's other nodes"))
           ->needs(ssh);
   doctor
-      .add_option("--hostfile", options.hostfile,
+      .add_option("--hostfile", options->hostfile,
                   "Hosts for --ssh from a file, in the form of MLX or MPI")
       ->check(NotEmpty("a file"))
       ->type_name("FILE")
       ->needs(ssh)
       ->excludes(hosts);
   doctor
-      .add_option("--ssh-command", options.ssh_command,
+      .add_option("--ssh-command", options->ssh_command,
                   "The ssh command, such as \"ssh -p 2222\" (ssh)")
       ->needs(ssh);
-  AddDuration(doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
+  AddDuration(doctor, "--ssh-timeout", options->ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
               "Timeout per host (30s)")
       ->needs(ssh);
   doctor.footer(
@@ -229,7 +225,7 @@ or in a bridge, sleep, the clock) as this user, and checks again; the rest is on
 
 --ssh tries each host once, 32 at a time, as launch does it, and asks nobody for anything:
 is mlxcommctl there, of the same release, and does a daemon of this cluster answer?)");
-  return [made] { return RunDoctor(*made); };
+  return [options] { return RunDoctor(*options); };
 }
 
 }  // namespace mlxcomm::ctl

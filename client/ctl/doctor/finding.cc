@@ -62,7 +62,6 @@ const FindingKind* KindOf(std::string_view id) {
 }
 
 const FindingKind* KindOfLink(v1::LinkReason::Value reason) { return Of(reason, /*rdma=*/false); }
-
 const FindingKind* KindOfRdma(v1::LinkReason::Value reason) { return Of(reason, /*rdma=*/true); }
 
 void Findings::Add(std::string_view id, std::string object, const Values& values, Fix fix) {

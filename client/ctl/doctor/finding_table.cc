@@ -1,4 +1,3 @@
-// The table of findings: one row each, in the order of their codes.
 #include <array>
 #include <span>
 #include <string_view>
@@ -53,7 +52,6 @@ constexpr std::array<FindingKind, kRows> WithTextsOfFirst(std::array<FindingKind
 }
 
 constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
-    // 1xx: daemon and key.
     {"MC101", Severity::kError, "no daemon answers", "{why}", "a daemon that answers",
      "start it, and look at its log if it ends"},
     {.id = "MC101/silent",
@@ -93,7 +91,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "root loads {library}",
      "code that root alone may change, in folders that root alone may write to", kInstallService},
 
-    // 2xx: this machine's network.
     {"MC201", Severity::kError, "a Thunderbolt interface is a member of a bridge",
      "member of {bridge}",
      "no member of a bridge: a bridge passes on frames between its cables, and over looped cables "
@@ -191,7 +188,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "is mlxcommd running on them, the cable in, and does a firewall here or there let UDP 7470 "
      "through? {local_network}"},
 
-    // 3xx: its cables.
     {"MC301", Severity::kWarning, "a cable is plugged in but carries nothing",
      "connected to {peer}, but no rail is over it", "a rail to the node at the other end",
      "is mlxcommd running there, with the same key, and is the interface allowed and no member of "
@@ -332,7 +328,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      Of(Why::rdma_encrypted)},
     {"MC321", Severity::kOk, "RDMA", "{summary}"},
 
-    // 4xx: its system.
     {"MC401", Severity::kWarning, "the machine goes to sleep when nobody uses it",
      "the machine sleeps when it is idle",
      "awake, between jobs as well: a sleeping node is a lost node",
@@ -365,7 +360,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "a synchronised clock, once there are other nodes: their logs are compared by it",
      "let the system set it (as root)"},
 
-    // 5xx: the cluster.
     {"MC501", Severity::kError, "a node does not answer", "does not answer in time", "an answer",
      "look at its mlxcommd, and at what loads that machine"},
     {.id = "MC501/cut_off", .remedy = "repair the link that is down; else look at its mlxcommd"},
@@ -485,7 +479,6 @@ constexpr auto kKinds = WithTextsOfFirst(std::to_array<FindingKind>({
      "on all but one: node_name in the configuration, or on macOS sudo scutil --set LocalHostName; "
      "then mlxcommctl service restart there"},
 
-    // 6xx: other hosts, by ssh.
     {"MC601", Severity::kError, "ssh cannot be started", "{said}", "OpenSSH's client",
      "install it (openssh-client), or say how it is called: --ssh-command"},
     {"MC602", Severity::kError, "a host's name is not known", "{said}",

@@ -125,8 +125,7 @@ LinkFault FaultOf(const Facts& facts, const v1::NodeStatus& node, const v1::Link
     return fault;
   }
   if (MayBeOfCarrier(cause.reason) && HasNoCarrier(facts.cluster, node, link)) {
-    const bool is_said = cause.reason == v1::LinkReason::interface_down;
-    fault.id = is_said ? "MC502/interface" : "MC502/carrier";
+    fault.id = cause.reason == v1::LinkReason::interface_down ? "MC502/interface" : "MC502/carrier";
     fault.values.emplace_back("interface", link.last_local_interface());
     return fault;
   }
@@ -154,8 +153,7 @@ bool IsStillComing(const Facts& facts, std::uint64_t ms_ago) {
 }
 
 bool HearsForeignHellos(const Facts& facts, const v1::NodeStatus& node) {
-  const auto& interfaces = node.discovery().interfaces();
-  return std::ranges::any_of(interfaces, [&](const v1::DiscoveryInterface& one) {
+  return std::ranges::any_of(node.discovery().interfaces(), [&](const v1::DiscoveryInterface& one) {
     return one.has_foreign_ms_ago() && IsStillComing(facts, one.foreign_ms_ago());
   });
 }

@@ -32,8 +32,7 @@ std::vector<std::string> ListFolder(const std::string& path) {
 }
 
 std::string LineOf(const std::string& path) {
-  const std::string text = ReadFileText(path, 4096);
-  return std::string(absl::StripAsciiWhitespace(text));
+  return std::string(absl::StripAsciiWhitespace(ReadFileText(path, 4096)));
 }
 
 std::set<std::string> WithLinkLocal(const std::string& root) {

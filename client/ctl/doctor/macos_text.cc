@@ -1,6 +1,5 @@
 #include "client/ctl/doctor/macos_text.h"
 
-#include <algorithm>
 #include <cctype>
 
 #include <google/protobuf/struct.pb.h>

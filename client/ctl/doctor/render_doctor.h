@@ -18,7 +18,6 @@ std::string FindingsAsJson(std::span<const Finding> findings);
 std::string CommandLine(const std::vector<std::string>& words);
 // All its commands, in one line.
 std::string CommandLine(const Fix& fix);
-// A table in Markdown, a row for each code.
 std::string RenderCodes();
 
 }  // namespace mlxcomm::ctl

@@ -43,19 +43,18 @@ int RunEvents(const EventsOptions& options) {
 }  // namespace
 
 Run AddEvents(CLI::App& events, const Invocation&) {
-  const auto made = std::make_shared<EventsOptions>();
-  EventsOptions& options = *made;
-  AddSocket(events, options.socket_path);
-  events.add_option("-n,--last", options.last, "Show this many past events (20)")
+  const auto options = std::make_shared<EventsOptions>();
+  AddSocket(events, options->socket_path);
+  events.add_option("-n,--last", options->last, "Show this many past events (20)")
       ->type_name("COUNT");
-  events.add_flag("-f,--follow", options.follow, "Print new events until Ctrl-C");
-  events.add_flag("--json", options.json,
+  events.add_flag("-f,--follow", options->follow, "Print new events until Ctrl-C");
+  events.add_flag("--json", options->json,
                   "Print JSON: a line each (EventsReply in diagnostics.proto)");
   events.footer(
       R"(The daemon keeps the last 256 of each kind, and of jobs and processes the last 256 of each
 user; each user sees its own and everybody's. A slower reader gets the number of events
 that it missed.)");
-  return [made] { return RunEvents(*made); };
+  return [options] { return RunEvents(*options); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -59,8 +59,6 @@ class Exporter {
   }
   void Note(const std::string& text) { exported_.notes.push_back(MakePrintable(text)); }
 
-  // --- which nodes, in which order ------------------------------------------------------
-
   // Null: there is none; of two nodes with one name, the id decides.
   Failure FindNode(const std::string& wanted, const v1::NodeStatus*& found) const {
     found = nullptr;
@@ -147,8 +145,6 @@ class Exporter {
     return row;
   }
 
-  // --- ssh ------------------------------------------------------------------------------
-
   // Other nodes choose their names: "root@elsewhere" must not lead to another host, and "localhost"
   // is another machine wherever the file is read.
   Failure NameHosts() {
@@ -184,8 +180,6 @@ class Exporter {
     }
     return {};
   }
-
-  // --- RDMA -----------------------------------------------------------------------------
 
   bool AreBeside(std::size_t a, std::size_t b) const { return Next(a) == b || Next(b) == a; }
 
@@ -250,8 +244,6 @@ class Exporter {
     }
     return {};
   }
-
-  // --- addresses ------------------------------------------------------------------------
 
   // An end of cables from all others: of a pair's cable, or on a switch.
   std::optional<InterfaceAddress> SharedEnd(std::size_t place) const {

@@ -63,7 +63,6 @@ class Cables {
   std::map<Pair, std::vector<FabricCable>> all_;
 };
 
-// Between the nodes with these ids.
 Cables FindCables(const Fabric& fabric, const std::vector<std::string>& ids);
 
 // IPv4 addresses that the node has on interfaces that are up, and on which: no loopback, none that

@@ -43,8 +43,6 @@ bool ReadCount(std::string_view text, unsigned least, unsigned& count) {
          count <= kSlotsMax;
 }
 
-// --- ranges: node[01-03,7]-ib ---------------------------------------------------------
-
 // Appends the numbers of "01-03" or "7"; false: it is neither, or they are too many.
 bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
   const std::size_t dash = part.find('-');
@@ -122,8 +120,6 @@ Failure AddHosts(const std::string& place, const std::string& text, unsigned slo
   }
   return {};
 }
-
-// --- MPI: a host a line ---------------------------------------------------------------
 
 bool IsOneOf(const std::string& word, std::initializer_list<const char*> words) {
   return std::ranges::any_of(words, [&](const char* one) { return word == one; });
@@ -243,8 +239,6 @@ Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file)
         (file.note.empty() ? "these settings mean nothing here, and are skipped: " : ", ") + name;
   return {};
 }
-
-// --- MLX: JSON ------------------------------------------------------------------------
 
 Failure ReadText(const std::string& place, const json& value, std::string& text) {
   if (!value.is_string())

@@ -137,44 +137,42 @@ int RunHostsExport(const HostsExportOptions& options) {
 }  // namespace
 
 Run AddHostsImport(CLI::App& verb, const Invocation&) {
-  const auto made = std::make_shared<HostsImportOptions>();
-  HostsImportOptions& options = *made;
-  verb.add_option("file", options.file, "The file")->required()->type_name("FILE");
-  verb.add_option("-o,--output", options.output, "File to write (standard output)")
+  const auto options = std::make_shared<HostsImportOptions>();
+  verb.add_option("file", options->file, "The file")->required()->type_name("FILE");
+  verb.add_option("-o,--output", options->output, "File to write (standard output)")
       ->type_name("FILE");
-  verb.add_flag("--json", options.json, "Print JSON: the hosts, even with --output");
+  verb.add_flag("--json", options->json, "Print JSON: the hosts, even with --output");
   verb.footer(
       R"(Reads MLX's lists and objects, and MPI's hostfiles (slots=, user=, host:2, node[01-04]). A
 mistake is reported with its file and line, or its field, and the expected form. The output is
 MLX's object, with `slots` for a host that has several ranks; mlx.launch reads it as well.)");
-  return [made] { return RunHostsImport(*made); };
+  return [options] { return RunHostsImport(*options); };
 }
 
 Run AddHostsExport(CLI::App& verb, const Invocation&) {
-  const auto made = std::make_shared<HostsExportOptions>();
-  HostsExportOptions& options = *made;
-  verb.add_option("-o,--output", options.output, "File to write; - is standard output (-)")
+  const auto options = std::make_shared<HostsExportOptions>();
+  verb.add_option("-o,--output", options->output, "File to write; - is standard output (-)")
       ->type_name("FILE");
-  verb.add_flag("--force", options.force, "Replace an existing file");
-  CLI::Option* const nodes = verb.add_option("--nodes", options.nodes,
+  verb.add_flag("--force", options->force, "Replace an existing file");
+  CLI::Option* const nodes = verb.add_option("--nodes", options->nodes,
                                              "Nodes to list: all, or mac-1,mac-2 (all that are up)")
                                  ->check(NotEmpty("all, or nodes"))
                                  ->type_name("NODES");
-  verb.add_option("--rank-order", options.rank_order,
+  verb.add_option("--rank-order", options->rank_order,
                   "Nodes in the order of their ranks (along the cables)")
       ->check(NotEmpty("nodes; leave --rank-order out for the order of the cables"))
       ->type_name("NODES")
       ->excludes(nodes);
-  verb.add_option("--backend", options.backend, "Backend for mlx.launch (the best available)")
+  verb.add_option("--backend", options->backend, "Backend for mlx.launch (the best available)")
       ->type_name("{ring,jaccl,jaccl-ring}")
       ->check(CLI::IsMember({"ring", "jaccl", "jaccl-ring"}));
-  verb.add_option("--ssh-name", options.ssh_names,
+  verb.add_option("--ssh-name", options->ssh_names,
                   "Use HOST for ssh to a node, as NODE=HOST; repeatable")
       ->type_name("NAME")
       ->take_all()
       ->allow_extra_args(false);
-  AddSocket(verb, options.socket_path);
-  verb.add_flag("--json", options.json, "Print JSON: the hosts, with details");
+  AddSocket(verb, options->socket_path);
+  verb.add_flag("--json", options->json, "Print JSON: the hosts, with details");
   verb.footer(
       R"(Each host shares a cable with the next, and the last with the first, if there is such an
 order. `ips` are the ends of a host's cables to the host before it, `rdma` its devices if
@@ -182,7 +180,7 @@ every pair of hosts (with jaccl-ring: of neighbours) has one. MLX takes IPv4 alo
 without such an address on its cables gets one that all reach, or one that no daemon has
 tried. Standard error says what could not be so. mlxcomm itself needs none of these
 addresses.)");
-  return [made] { return RunHostsExport(*made); };
+  return [options] { return RunHostsExport(*options); };
 }
 
 }  // namespace mlxcomm::ctl

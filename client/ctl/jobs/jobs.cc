@@ -99,7 +99,6 @@ int RunJobs(const JobsOptions& options) {
 
 constexpr std::uint64_t kKillTimeoutNs = 5'000'000'000;
 
-// A job of one user, as the daemon shows it.
 class DoomedJob {
  public:
   explicit DoomedJob(const KillOptions& options) : options_(options) {}
@@ -131,7 +130,6 @@ class DoomedJob {
     for (const std::string& user : users) why += " " + Shown(user);
     return Invalid(why);
   }
-  // Which ranks are still there.
   Failure Look() {
     v1::StatusReply status;
     if (Failure failure = session_->FetchStatus(status, kKillTimeoutNs); !failure.ok())
@@ -220,34 +218,32 @@ int RunKill(const KillOptions& options) {
 }  // namespace
 
 Run AddJobs(CLI::App& jobs, const Invocation&) {
-  const auto made = std::make_shared<JobsOptions>();
-  JobsOptions& options = *made;
-  AddSocket(jobs, options.socket_path);
-  jobs.add_flag("--json", options.json, "Print JSON (JobList in ctl.proto)");
+  const auto options = std::make_shared<JobsOptions>();
+  AddSocket(jobs, options->socket_path);
+  jobs.add_flag("--json", options->json, "Print JSON (JobList in ctl.proto)");
   jobs.footer(
       R"(Jobs that run or still wait for ranks, and those that ended within the last ten minutes.
 A user sees its own; root, the daemon's own user and the operators see all.)");
-  return [made] { return RunJobs(*made); };
+  return [options] { return RunJobs(*options); };
 }
 
 Run AddKill(CLI::App& kill, const Invocation&) {
-  const auto made = std::make_shared<KillOptions>();
-  KillOptions& options = *made;
-  kill.add_option("job", options.job, "Name of the job")->required()->type_name("JOB");
-  AddSocket(kill, options.socket_path);
-  AddDuration(kill, "--grace", options.grace_ns, 0, 3600'000'000'000,
+  const auto options = std::make_shared<KillOptions>();
+  kill.add_option("job", options->job, "Name of the job")->required()->type_name("JOB");
+  AddSocket(kill, options->socket_path);
+  AddDuration(kill, "--grace", options->grace_ns, 0, 3600'000'000'000,
               "Give the ranks this long to end before SIGTERM (5s)");
   kill.add_option_function<std::string>(
-          "--user", [&options](const std::string& user) { options.user = user; },
+          "--user", [options](const std::string& user) { options->user = user; },
           "End the job of this user, where several have one of that name")
       ->type_name("USER");
-  kill.add_flag("--json", options.json, "Print JSON (KillReport in ctl.proto)");
+  kill.add_flag("--json", options->json, "Print JSON (KillReport in ctl.proto)");
   kill.footer(
       R"(Every rank's pending and next operation raises CANCELLED, on all nodes. Ranks of this node
 that are still there after --grace get SIGTERM. The exit code is 0 once no rank is left, 1
 if one still is, and 3 if the daemon does not answer. Run it on a node that has a rank of
 the job; ranks that still wait for others are ended on that node alone.)");
-  return [made] { return RunKill(*made); };
+  return [options] { return RunKill(*options); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -279,7 +279,6 @@ Failure CheckOptions(const LaunchOptions& options) {
   return {};
 }
 
-// How many ranks there are, and on which hosts.
 void AddPlaces(CLI::App& launch, LaunchOptions& options) {
   launch
       .add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
@@ -398,41 +397,40 @@ int RunLaunch(const LaunchOptions& options) {
 }
 
 Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
-  const auto made = std::make_shared<LaunchOptions>();
-  LaunchOptions& options = *made;
-  options.called = invocation.called;
-  AddPlaces(launch, options);
+  const auto options = std::make_shared<LaunchOptions>();
+  options->called = invocation.called;
+  AddPlaces(launch, *options);
   launch
-      .add_option("--env", options.environment,
+      .add_option("--env", options->environment,
                   "Set NAME=VALUE for the ranks, or NAME to its value here; repeatable")
       ->type_name("VARIABLE")
       ->take_all()
       ->allow_extra_args(false);
   launch
-      .add_option("--stdin", options.input, "Which ranks get standard input: all, 0 or none (all)")
+      .add_option("--stdin", options->input, "Which ranks get standard input: all, 0 or none (all)")
       ->check(CLI::IsMember({"all", "0", "none"}));
   launch
-      .add_option("--cwd", options.directory,
+      .add_option("--cwd", options->directory,
                   "Start the ranks in this directory (the current one, else the home directory)")
       ->type_name("DIR");
-  launch.add_option("--python", options.python, "Run the command with this Python")
+  launch.add_option("--python", options->python, "Run the command with this Python")
       ->type_name("FILE");
-  launch.add_option("--ssh", options.ssh, "The ssh command, such as \"ssh -p 2222\" (ssh)")
+  launch.add_option("--ssh", options->ssh, "The ssh command, such as \"ssh -p 2222\" (ssh)")
       ->type_name("COMMAND");
   launch
-      .add_option("--job", options.job,
+      .add_option("--job", options->job,
                   "Name of the job (the script's: train; on several nodes train-k3f9)")
       ->type_name("NAME")
       ->check(CLI::Validator([](const std::string& name) { return WhyNoJobName(name); }, ""));
-  AddDuration(launch, "--grace", options.grace_ns, 0, 3600'000'000'000,
+  AddDuration(launch, "--grace", options->grace_ns, 0, 3600'000'000'000,
               "After a failure, give the other ranks this long to end (5s)");
-  launch.add_flag("--keep-going", options.keep_going,
+  launch.add_flag("--keep-going", options->keep_going,
                   "After a failure, let the other ranks go on; see mlxcomm.shrink");
-  launch.add_flag("--copy", options.copy,
+  launch.add_flag("--copy", options->copy,
                   "Copy the script and its folder to the other hosts first (rsync)");
-  AddSocket(launch, options.socket_path);
-  launch.add_flag("--verbose", options.verbose, "Report what is started, and how each rank ends");
-  launch.add_option("command", options.command, "-- PROGRAM [ARGUMENT...], or a Python script");
+  AddSocket(launch, options->socket_path);
+  launch.add_flag("--verbose", options->verbose, "Report what is started, and how each rank ends");
+  launch.add_option("command", options->command, "-- PROGRAM [ARGUMENT...], or a Python script");
   launch.positionals_at_end();
   launch.footer(
       R"(Another host needs sshd, a key that needs no typing, and the same release of mlxcommctl;
@@ -458,7 +456,7 @@ go on: mlxcomm.shrink makes a group of those that are left. At the end one summa
 which rank failed first, how, and what mlxcommd reported; its exit code is launch's, 128 +
 the number for a signal. Ctrl-C, a lost connection and the end of launch end all ranks at
 once. Each rank ends with its host's agent.)");
-  return [made] { return RunLaunch(*made); };
+  return [options] { return RunLaunch(*options); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -29,7 +29,6 @@ class FrameReader {
   // Reads what is available. False: the end, or an error.
   bool ReadFrom(int descriptor);
   void Add(std::string_view bytes);
-  // The next frame that is complete.
   bool Take(v1::LaunchFrame& frame);
   bool TakeNoise(std::string& line);
   // Why nothing can be parsed any more; empty: all is well.

@@ -32,7 +32,6 @@ constexpr std::uint64_t kLookTimeoutNs = 2'000'000'000;
 #endif
 
 std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 bool IsPythonScript(const std::string& word) { return word.size() > 3 && word.ends_with(".py"); }
 
 // `python -uB -m x`: its own options, and where the script is; the number of words: there is none.

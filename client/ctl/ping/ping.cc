@@ -52,34 +52,33 @@ int RunPing(const PingOptions& options) {
 }  // namespace
 
 Run AddPing(CLI::App& ping, const Invocation&) {
-  const auto made = std::make_shared<PingOptions>();
-  PingOptions& options = *made;
-  ping.add_option("node", options.node, "Name of the node")->required()->type_name("NODE");
-  AddSocket(ping, options.socket_path);
-  ping.add_option("-c,--count", options.count, "Number of pings (5)")
+  const auto options = std::make_shared<PingOptions>();
+  ping.add_option("node", options->node, "Name of the node")->required()->type_name("NODE");
+  AddSocket(ping, options->socket_path);
+  ping.add_option("-c,--count", options->count, "Number of pings (5)")
       ->type_name("COUNT")
       ->check(CLI::Range(1, 100000));
-  AddDuration(ping, "-i,--interval", options.interval_ns, 1'000'000, 3600'000'000'000,
+  AddDuration(ping, "-i,--interval", options->interval_ns, 1'000'000, 3600'000'000'000,
               "Interval between pings (200ms)");
-  AddDuration(ping, "-W,--timeout", options.timeout_ns, 1'000'000, 10'000'000'000,
+  AddDuration(ping, "-W,--timeout", options->timeout_ns, 1'000'000, 10'000'000'000,
               "Timeout per ping (1s)");
   ping.add_option_function<std::string>(
           "-s,--size",
-          [&options](const std::string& text) {
-            options.payload_bytes = ParseBytes(text);
-            if (!options.payload_bytes || *options.payload_bytes > 65536) {
+          [options](const std::string& text) {
+            options->payload_bytes = ParseBytes(text);
+            if (!options->payload_bytes || *options->payload_bytes > 65536) {
               throw CLI::ValidationError("--size", "\"" + text + "\" is no size up to 64K");
             }
           },
           "Payload of a ping (56), at most 64K")
       ->type_name("SIZE");
-  ping.add_flag("--json", options.json, "Print JSON: one object, at the end");
+  ping.add_flag("--json", options->json, "Print JSON: one object, at the end");
   ping.footer(
       R"(The message takes the same rails and routes as all messages between the two daemons, and
 is sent again if a rail is lost: "lost" means that it has not come back in time. Each rail
 has its own round trips, of the heartbeats that came back on it meanwhile. The exit code
 is 0 if any message came back.)");
-  return [made] { return RunPing(*made); };
+  return [options] { return RunPing(*options); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -12,7 +12,6 @@ namespace mlxcomm::ctl {
 std::string RenderPing(std::uint32_t number, const v1::PingReply& reply);
 // For all that were sent, with what each rail has measured itself.
 std::string RenderPings(std::span<const v1::PingReply> replies);
-// One object, for programs.
 std::string PingsAsJson(std::span<const v1::PingReply> replies);
 
 }  // namespace mlxcomm::ctl

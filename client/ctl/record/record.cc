@@ -13,7 +13,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// The flight recorder's contents: a table, or a trace for Perfetto.
 struct RecordOptions {
   std::string socket_path;
   std::string job;  // Empty, as group: all.
@@ -68,17 +67,17 @@ int RunTrace(const RecordOptions& options) {
 }  // namespace
 
 Run AddRecord(CLI::App& record, const Invocation&) {
-  const auto made = std::make_shared<RecordOptions>();
-  RecordOptions& options = *made;
-  AddRecordOptions(record, options);
-  options.operations_max = 20;
+  const auto options = std::make_shared<RecordOptions>();
+  AddRecordOptions(record, *options);
+  options->operations_max = 20;
   record
-      .add_option("-n,--operations", options.operations_max,
+      .add_option("-n,--operations", options->operations_max,
                   "Show this many, the newest (20); 0: all")
       ->type_name("COUNT");
-  CLI::Option* const json = record.add_flag("--json", options.json,
+  CLI::Option* const json = record.add_flag("--json", options->json,
                                             "Print JSON (FlightRecordReply in diagnostics.proto)");
-  record.add_flag("--tracks", options.tracks, "Include what each rail and worker did")->needs(json);
+  record.add_flag("--tracks", options->tracks, "Include what each rail and worker did")
+      ->needs(json);
   record.footer(
       R"(The newest is last. The recorder is always on; of small operations that ranks of one
 machine do by themselves it has a sample. A user sees its own jobs.
@@ -87,21 +86,21 @@ machine do by themselves it has a sample. A user sees its own jobs.
 ranks had their answers. Of that, `ranks` is the time until all ranks of this node had
 called; then `peers` until another node was heard, `data` until the last byte had come or
 was acknowledged, and `end` until the end. `last` is the rank or node that came last.)");
-  return [made] { return RunRecord(*made); };
+  return [options] { return RunRecord(*options); };
 }
 
 Run AddTrace(CLI::App& trace, const Invocation&) {
-  const auto made = std::make_shared<RecordOptions>();
-  RecordOptions& options = *made;
-  AddRecordOptions(trace, options);
-  trace.add_option("-n,--operations", options.operations_max, "Export this many, the newest (all)")
+  const auto options = std::make_shared<RecordOptions>();
+  AddRecordOptions(trace, *options);
+  trace
+      .add_option("-n,--operations", options->operations_max, "Export this many, the newest (all)")
       ->type_name("COUNT");
-  trace.add_flag("--json", options.json, "Write to a terminal, too; a trace is JSON");
+  trace.add_flag("--json", options->json, "Write to a terminal, too; a trace is JSON");
   trace.footer(
       R"(Chrome's Trace Event Format: a thread for each rank, each direction of a rail and each
 worker, with a slice for each operation, phase and frame. Times begin at 0, which is
 `otherData.begin_unix_ns`.)");
-  return [made] { return RunTrace(*made); };
+  return [options] { return RunTrace(*options); };
 }
 
 }  // namespace mlxcomm::ctl

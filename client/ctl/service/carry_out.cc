@@ -47,8 +47,7 @@ std::string MakeFolder(const std::string& path, std::uint32_t mode) {
 
 // False: `errno` says why.
 bool CopyAll(const FileDescriptor& from, const FileDescriptor& to) {
-  constexpr std::size_t kBytes = 1024 * 1024;
-  std::string bytes(kBytes, '\0');
+  std::string bytes(1024 * 1024, '\0');
   for (;;) {
     const ssize_t count = ::read(from.get(), bytes.data(), bytes.size());
     if (count == 0) return true;

@@ -23,7 +23,6 @@ inline constexpr char kLaunchdLog[] = "/var/log/mlxcommd.log";
 inline constexpr char kTimeoutFolder[] = "/etc/systemd/system/mlxcommd.service.d";
 inline constexpr char kTimeoutFile[] = "/etc/systemd/system/mlxcommd.service.d/timeout.conf";
 inline constexpr char kSystemdUnit[] = "mlxcommd.service";
-// A package's.
 inline constexpr const char* kPackagedUnits[] = {"/usr/lib/systemd/system/mlxcommd.service",
                                                  "/lib/systemd/system/mlxcommd.service"};
 inline constexpr char kLaunchdLabel[] = "com.mlxcomm.mlxcommd";

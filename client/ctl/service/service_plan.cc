@@ -18,7 +18,6 @@ constexpr int kCommandS = 60;
 constexpr int kStartS = 30;
 
 bool IsSystemd(const ServiceFacts& facts) { return facts.manager == ServiceManager::kSystemd; }
-
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Adds steps below the root of the facts.
@@ -467,8 +466,7 @@ ServicePlan PlanUninstall(const ServiceFacts& facts, const ServiceWishes& wishes
         absl::StrCat(kPackaged, ": apt-get ", wishes.purge ? "purge" : "remove", " mlxcomm"));
   }
   const std::string definition = DefinitionPath(facts.manager);
-  const bool is_running = facts.is_running || facts.is_loaded;
-  if (facts.is_installed || is_running) {
+  if (facts.is_installed || facts.is_running || facts.is_loaded) {
     if (!steps.only_files()) AddEnd(facts, steps);
     if (!SaysKeepsPrograms(facts.definition)) {
       for (const char* const path : {kServiceProgram, kServiceControl}) steps.RemoveIfThere(path);

@@ -11,7 +11,6 @@
 
 namespace mlxcomm::ctl {
 
-// Rows of cells, aligned; two blanks between them.
 class AlignedRows {
  public:
   static constexpr std::size_t kNoColour = ~std::size_t{0};  // No cell of a row.

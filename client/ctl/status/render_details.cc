@@ -162,8 +162,7 @@ std::string RenderStatusDetails(const v1::StatusReply& status, bool colours) {
   for (const v1::NodeStatus& node : status.nodes()) {
     RenderNode(node, node.name() == status.node(), paint, out);
   }
-  const bool none = status.jobs_size() == 0 && status.jobs_of_others() == 0;
-  out += none ? "no jobs\n" : "jobs\n";
+  out += status.jobs_size() == 0 && status.jobs_of_others() == 0 ? "no jobs\n" : "jobs\n";
   for (const v1::JobStatus& job : status.jobs()) RenderJob(job, paint, out);
   RenderFailedJobs(status, "  ", paint, out);
   if (status.jobs_of_others() > 0) {

@@ -127,14 +127,13 @@ int RunStatus(const StatusOptions& options) {
 }  // namespace
 
 Run AddStatus(CLI::App& status, const Invocation&) {
-  const auto made = std::make_shared<StatusOptions>();
-  StatusOptions& options = *made;
-  AddSocket(status, options.socket_path);
-  status.add_flag("--json", options.json, "Print JSON (StatusReply in diagnostics.proto)");
-  status.add_flag("-v,--verbose", options.details, "Show all details of each node, rail and rank");
-  status.add_flag("--watch", options.watch,
+  const auto options = std::make_shared<StatusOptions>();
+  AddSocket(status, options->socket_path);
+  status.add_flag("--json", options->json, "Print JSON (StatusReply in diagnostics.proto)");
+  status.add_flag("-v,--verbose", options->details, "Show all details of each node, rail and rank");
+  status.add_flag("--watch", options->watch,
                   "Refresh until Ctrl-C; with --json, print a line each time");
-  AddDuration(status, "--interval", options.interval_ns, 50'000'000, 3600'000'000'000,
+  AddDuration(status, "--interval", options->interval_ns, 50'000'000, 3600'000'000'000,
               "Refresh interval (1s)");
   status.footer(
       R"(The first thing to look at: a row for each node, link and job, what is wrong with it, and
@@ -150,7 +149,7 @@ without a link.
 
 A user sees its own jobs and limits, and the number of others' jobs. Root, the daemon's
 own user and the operators see all. With --watch a daemon that goes away is waited for.)");
-  return [made] { return RunStatus(*made); };
+  return [options] { return RunStatus(*options); };
 }
 
 }  // namespace mlxcomm::ctl

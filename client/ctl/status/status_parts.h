@@ -49,7 +49,6 @@ void RenderLinkFaults(const v1::LinkStatus& link, const std::string& indent, con
                       std::string& out);
 // "tcp en2 192.0.2.1:7470 - en3 192.0.2.2:7470  up"
 std::string EndsOf(const v1::RailStatus& rail, const Painter& paint);
-// A rail that is down.
 void RenderDownRail(const v1::RailStatus& rail, const std::string& indent, const Painter& paint,
                     std::string& out);
 // An attempt that goes on or is repeated; for connections the health line says more.
@@ -60,7 +59,6 @@ void RenderRdma(const v1::NodeStatus& node, bool slow_only, const std::string& i
 // That Thunderbolt ports are in a bridge, and what that costs.
 void RenderBridged(const v1::DiscoveryStatus& discovery, const std::string& indent,
                    std::string& out);
-// Neighbours that were heard but are not linked.
 void RenderUnlinked(const v1::NodeStatus& node, const std::string& indent, std::string& out);
 // Once for each job: which ranks copy results, and the cost.
 void RenderCopies(const v1::JobStatus& job, const std::string& indent, std::string& out);

@@ -7,7 +7,6 @@
 
 namespace mlxcomm::ctl {
 
-// What the rates of cables are.
 inline constexpr const char* kRatesAre = "at best, in the slower direction";
 
 std::string RenderTopology(const v1::TopologyReply& topology, bool colours);

@@ -93,11 +93,10 @@ int RunTopology(const TopologyOptions& options) {
 }  // namespace
 
 Run AddTopology(CLI::App& topology, const Invocation&) {
-  const auto made = std::make_shared<TopologyOptions>();
-  TopologyOptions& options = *made;
-  AddSocket(topology, options.socket_path);
-  const auto form = [&options](TopologyForm which) {
-    return [&options, which](std::int64_t) { options.form = which; };
+  const auto options = std::make_shared<TopologyOptions>();
+  AddSocket(topology, options->socket_path);
+  const auto form = [options](TopologyForm which) {
+    return [options, which](std::int64_t) { options->form = which; };
   };
   CLI::Option* const json = topology.add_flag_function(
       "--json", form(TopologyForm::kJson), "Print JSON (TopologyReply in diagnostics.proto)");
@@ -112,7 +111,7 @@ Run AddTopology(CLI::App& topology, const Invocation&) {
 its slower direction, and its last heartbeat's round trip. In a picture the cables of the
 ring are thick, and one that is down is dashed and red; of more than 16 cables only those
 have figures.)");
-  return [made] { return RunTopology(*made); };
+  return [options] { return RunTopology(*options); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -47,7 +47,6 @@ class Feed {
   // Looks for the first time, then starts its threads.
   void Start();
 
-  // What the last look has found.
   struct Contact {
     Failure failure;         // Ok: the daemon.
     bool was_there = false;  // At some look.

@@ -54,7 +54,6 @@ std::string RandomWord(std::size_t size) {
 }  // namespace
 
 std::string NewToken() { return RandomWord(16); }
-
 std::string NewPath() { return absl::StrCat("/", RandomWord(8), "/"); }
 
 // Cookies are one for all ports of a host: two such servers would take each other's.

@@ -188,20 +188,20 @@ int RunWeb(const WebOptions& options) {
 }  // namespace
 
 Run AddWeb(CLI::App& web, const Invocation&) {
-  const auto made = std::make_shared<WebOptions>();
-  WebOptions& options = *made;
-  AddSocket(web, options.feed.socket_path);
-  web.add_option("--port", options.port, "Port to listen on (a free one)")
+  const auto options = std::make_shared<WebOptions>();
+  AddSocket(web, options->feed.socket_path);
+  web.add_option("--port", options->port, "Port to listen on (a free one)")
       ->check(CLI::Range(0, 65535));
-  web.add_option("--bind", options.bind, "Address to listen on, for browsers elsewhere (127.0.0.1)")
+  web.add_option("--bind", options->bind,
+                 "Address to listen on, for browsers elsewhere (127.0.0.1)")
       ->type_name("ADDRESS")
       ->check(NotEmpty("an address"));
-  AddDuration(web, "--interval", options.feed.interval_ns, 50'000'000, 3600 * kSecondNs,
+  AddDuration(web, "--interval", options->feed.interval_ns, 50'000'000, 3600 * kSecondNs,
               "Refresh interval while nothing happens (1s)");
-  AddDuration(web, "--for", options.for_ns, kSecondNs / 1000, 30 * 86400 * kSecondNs,
+  AddDuration(web, "--for", options->for_ns, kSecondNs / 1000, 30 * 86400 * kSecondNs,
               "Stop after this time (at Ctrl-C)");
-  web.add_flag("--open", options.open, "Open the page in a browser");
-  web.add_flag("--json", options.json, "Print JSON: the URL (WebReport in ctl.proto)");
+  web.add_flag("--open", options->open, "Open the page in a browser");
+  web.add_flag("--json", options->json, "Print JSON: the URL (WebReport in ctl.proto)");
   web.footer(
       R"(Topology, links and their rates, jobs and which rank waits for which, health with
 remedies, the last operations and events. Prints the URL to open, and serves it until
@@ -214,7 +214,7 @@ From another machine, with the same port number twice:
   ssh -t -L 7480:127.0.0.1:7480 studio-1 mlxcommctl web --port 7480
 With -t it ends with the connection. With --bind the page and the URL's token cross the
 network unencrypted: use it in networks that you trust.)");
-  return [made] { return RunWeb(*made); };
+  return [options] { return RunWeb(*options); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -29,8 +29,6 @@ function none(id, text) {
   byId(id).replaceChildren(element("p", "quiet", text));
 }
 
-// --- links --------------------------------------------------------------------------
-
 function kindsOf(link) {
   const up = new Map();
   for (const rail of link.rails) {
@@ -130,8 +128,6 @@ export function showLinks(status) {
   table(byId("links"), "Links", LINK_COLUMNS, links.map((link) => ({...link, top})), (link) => link.ends);
 }
 
-// --- findings -----------------------------------------------------------------------
-
 function makeFinding() {
   return element("li", "", element("details", "", element("summary", "line"), element("div")));
 }
@@ -157,8 +153,6 @@ export function showFindings(report) {
   const bad = (report?.findings ?? []).filter((finding) => finding.severity !== "ok");
   keep(byId("findings"), bad, (one) => `${one.code} ${one.object}`, makeFinding, showFinding);
 }
-
-// --- operations and events ----------------------------------------------------------
 
 const between = (begin, end) => duration(end > begin ? end - begin : 0n);
 

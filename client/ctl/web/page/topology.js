@@ -9,7 +9,6 @@ const BOX_HEIGHT = 40;
 const GAP = 6; // Between two boxes.
 const BEND = 36; // Between two cables that join the same nodes.
 const LABELS_MAX = 12;
-
 const places = []; // Ids in their order on the ellipse.
 const known = new Map(); // Cables by their ends, those included that the daemon no longer tells of.
 let size = {width: 0, height: 0, box: 0};
@@ -37,8 +36,6 @@ function fit(of, text, room) {
     of.textContent = `${text.slice(0, Math.floor(kept / 3))}…${text.slice(text.length - Math.ceil(2 * kept / 3))}`;
   }
 }
-
-// --- places -------------------------------------------------------------------------
 
 const inOrder = (topology) => [...topology.nodes]
   .sort((a, b) => byName(a.name, b.name) || (a.id < b.id ? -1 : 1)).map((node) => node.id);
@@ -69,8 +66,6 @@ function chooseSize(abreast, hasSwitch) {
   set(byId("picture"), {viewBox: `0 0 ${width} ${height}`, height});
   if (!byId("picture").firstChild) byId("picture").append(svg("g"), svg("g"), svg("g"));
 }
-
-// --- nodes --------------------------------------------------------------------------
 
 function makeNode(id, choose) {
   const made = svg("g", {class: "vertex", role: "button", tabindex: 0, "aria-pressed": false},
@@ -108,8 +103,6 @@ function drawNode(drawn, node, topology) {
   fit(condition, own && size.box > 100 ? `${state}, this node` : state, size.box - 8);
   if (condition.dataset.tone !== tone) condition.dataset.tone = tone;
 }
-
-// --- cables -------------------------------------------------------------------------
 
 const endsOf = (cable) => [`${cable.from_node} ${cable.from_interface}`, `${cable.to_node} ${cable.to_interface}`];
 const isOf = (pair) => (cable) => cable.from_node === pair[0] && cable.to_node === pair[1];
@@ -200,7 +193,6 @@ function drawSwitch(drawn, number, count) {
   write(drawn.children[1], `switch ${number}`);
 }
 
-/** Whether the two nodes follow each other in the ring. */
 function isInRing({ring, ring_closed: isClosed}, pair) {
   const apart = Math.abs(ring.indexOf(pair[0]) - ring.indexOf(pair[1]));
   return pair.every((id) => ring.includes(id)) && (apart === 1 || (isClosed && apart === ring.length - 1));
@@ -225,8 +217,6 @@ function linesOf(cable, topology, status, switches) {
   return [[endsOf(cable).join(" "), {line: curve(placeOf(pair[0]), placeOf(pair[1]), bend, label), told,
     look: look + (isInRing(topology, pair) ? " ring" : "")}]];
 }
-
-// ------------------------------------------------------------------------------------
 
 export function showTopology(topology, status, choose) {
   remember(topology, status);
