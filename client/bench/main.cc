@@ -30,7 +30,6 @@ struct MeasureOptions {
   bool in_place = false;  // The result replaces the input; where it MayBeInPlace.
 };
 
-// The result for one size.
 struct Outcome {
   std::uint64_t count = 0;
   std::uint64_t operations = 0;  // All, including warm-up and check.

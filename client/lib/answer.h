@@ -11,7 +11,6 @@
 namespace mlxcomm::client {
 
 mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error);
-// As Tell of no failure.
 mlxcomm_code TellFine(mlxcomm_error* error);
 
 // For the exception that is being handled: RESOURCE_EXHAUSTED where memory or a thread was refused,

@@ -88,7 +88,6 @@ class ArenaAllocator {
   std::optional<Part> Retire(std::uint64_t offset, Pins& pins);
 
   std::uint64_t used_bytes() const;
-  // The largest piece of free memory, warm or not.
   std::uint64_t largest_free_bytes() const;
   std::uint64_t total_bytes() const { return bytes_; }
 

@@ -45,7 +45,6 @@ struct Member {
   std::uint64_t pid = 0;
 };
 
-// A group, as the daemon describes it.
 struct GroupFacts {
   std::uint64_t id = 0;
   std::uint32_t rank = 0;
@@ -116,7 +115,6 @@ class Connection {
     std::uint64_t input_bytes = 0;
     std::uint64_t output_bytes = 0;
   };
-  // The calling rank, as the group has it.
   struct Caller {
     std::uint32_t rank = 0;
     std::uint32_t size = 0;
@@ -169,7 +167,6 @@ class Connection {
     bool waits = false;  // A thread waits on the page for it.
     std::optional<Outcome> outcome;
   };
-  // The collectives of a group that this rank has called.
   struct GroupCalls {
     std::uint64_t called = 0;            // Before there was a page.
     Meeting* meeting = nullptr;          // Once there is one.

@@ -59,7 +59,6 @@ class ControlChannel {
   // call go on. True: the daemon has answered, whatever it said.
   bool Tell(const char* path, const std::string& request, std::uint64_t patience_ns);
 
-  // One call, between HEADERS and the end of its stream.
   struct Stream {
     std::string request;  // With gRPC's prefix of five bytes.
     std::size_t sent_bytes = 0;

@@ -234,7 +234,6 @@ bool IsOfOneNode(std::string_view address) {
          host.starts_with("198.51.100.") || port == "0";
 }
 
-// Returns the names and addresses by which other machines may know this one.
 std::set<std::string> OwnAddresses() {
   std::set<std::string> own;
   std::array<char, 256> text{};

@@ -38,7 +38,6 @@ struct PlaceGiven {
 
 inline constexpr char kDefaultJob[] = "default";
 
-// The value of a variable; nothing: it is not set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> ProcessEnvironment(const char* name);
 

@@ -24,8 +24,6 @@
 namespace mlxcomm::client {
 namespace {
 
-// --- splitting -----------------------------------------------------------------------------
-//
 // How a group is split: its ranks exchange color and key, those of one color ask their daemons for
 // the part, and all exchange whether they have it.
 //
@@ -280,8 +278,7 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
 // a job of its own.
 Place OriginOf(const char* job) {
   Place place;
-  const bool found = FindPlace(ProcessEnvironment, {}, place).ok();
-  return found && place.job == job ? place : Place();
+  return FindPlace(ProcessEnvironment, {}, place).ok() && place.job == job ? place : Place();
 }
 
 Failure WithOrigin(Failure failure, const std::string& job_from) {
@@ -299,7 +296,6 @@ bool HasLeft(mlxcomm_group& group) {
   return group.left;
 }
 
-// What the daemon has to do when a group is closed.
 enum class Leaving { kNothing, kRelease, kJob };
 
 // `how` makes the text, for which there may be no memory; then the daemon gets the call without it.

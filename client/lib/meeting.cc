@@ -21,7 +21,6 @@ using meeting::Way;
 constexpr std::uint64_t kReadByAllMost = 4 * meeting::kCellBytes;
 constexpr std::uint64_t kOfAnyRanksBytes = std::uint64_t{16} * 1024;
 
-// What a rank that contributes brings.
 std::uint64_t ContributionBytes(const queue::SubmissionEntry& entry, std::uint32_t ranks) {
   switch (RowOf(entry.kind).input.extent) {
     case Extent::kCount: return entry.count * DataTypeBytes(entry.data_type);

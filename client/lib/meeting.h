@@ -15,7 +15,6 @@
 
 #include "proto/meeting/rank_side.h"
 #include "proto/queue/adaptive_spin.h"
-#include "proto/types/operation.h"
 
 namespace mlxcomm::client {
 

@@ -72,7 +72,6 @@ Refusal CheckPeer(const mlxcomm_group& group, OperationKind kind, const Request&
   return wrong.empty() ? Refusal() : Invalid(std::move(wrong));
 }
 
-// The table as the daemon reads it.
 Refusal ReadCounts(const mlxcomm_group& group, OperationKind kind, const Request& request,
                    std::vector<std::uint64_t>& counts) {
   if (!HasCounts(kind)) return std::nullopt;
@@ -137,7 +136,6 @@ std::uint64_t CountOf(OperationKind kind, const Request& request) {
   return HasCounts(kind) || IsEmpty(kind) ? 0 : request.count;
 }
 
-// All checks that are possible before a request is submitted.
 Refusal CheckRequest(const mlxcomm_group& group, const Request& request, Meant& meant,
                      std::vector<std::uint64_t>& counts, Connection::Extent& extent) {
   if (Refusal refusal = CheckTypes(request, meant)) return refusal;
@@ -162,7 +160,6 @@ Refusal CheckRequest(const mlxcomm_group& group, const Request& request, Meant& 
   return CheckOverlap(meant.kind, request, extent);
 }
 
-// A request as the connection takes it.
 struct Prepared {
   queue::SubmissionEntry entry{};
   Connection::Extent extent;

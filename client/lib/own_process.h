@@ -14,7 +14,6 @@
 
 namespace mlxcomm::client {
 
-// What getpid() gives.
 int OwnProcess();
 
 }  // namespace mlxcomm::client

@@ -45,7 +45,6 @@ inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator
   return Buffer{nullptr};
 }
 
-// A range of the arena that frees itself.
 class ArenaRange {
  public:
   ArenaRange() = default;

@@ -19,7 +19,6 @@ mx::array ZerosAfter(const mx::array& like, const mx::array& operation) {
   return mx::where(mx::array(false), mx::sum(operation), mx::zeros_like(like));
 }
 
-// This rank's rows of an all_gather's result.
 mx::array OwnRows(const mx::array& gathered, std::int64_t begin, const mx::array& like) {
   mx::Shape starts(gathered.ndim(), 0);
   mx::Shape stops = gathered.shape();

@@ -76,8 +76,7 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
   }
   std::vector<mx::array> inputs;
   if (input.has_value()) {
-    const bool reads = operation.Reads(call.rank());
-    inputs.push_back(reads ? mx::contiguous(*input, false, stream) : *input);
+    inputs.push_back(operation.Reads(call.rank()) ? mx::contiguous(*input, false, stream) : *input);
   }
   if (call.after.has_value()) inputs.push_back(*call.after);
   return mx::array(

@@ -19,7 +19,6 @@
 
 namespace mlxcomm::graph {
 
-// What all operations take beside their arrays.
 struct Call {
   std::shared_ptr<JoinedGroup> group;  // Null: a group of one rank.
   mlx::core::StreamOrDevice stream = {};

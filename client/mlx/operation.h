@@ -44,7 +44,6 @@ const char* NameOf(mlxcomm_operator op);
 void CheckOperator(mlx::core::Dtype type, mlxcomm_operator op);
 mlxcomm_data_type DataTypeOf(mlx::core::Dtype type);
 
-// An operation with the memory it works on.
 struct BoundOperation {
   Operation operation;
   mlxcomm_data_type type = MLXCOMM_FLOAT32;

@@ -15,7 +15,6 @@
 
 namespace mlxcomm::graph {
 
-// The failure, and where the rank at fault runs.
 struct FailureDetails {
   mlxcomm_code code = MLXCOMM_OK;
   std::int32_t rank = -1;

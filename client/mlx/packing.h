@@ -30,7 +30,6 @@ namespace mlxcomm::graph {
 mlx::core::array Pack(const std::vector<mlx::core::array>& arrays,
                       const std::shared_ptr<Connected>& connected);
 
-// The arrays of those shapes that were packed.
 std::vector<mlx::core::array> Unpack(const mlx::core::array& packed,
                                      const std::vector<mlx::core::Shape>& shapes);
 

@@ -82,7 +82,6 @@ bool CloseGroups() {
 
 void NoteProcessHasEnded() { g_has_ended = true; }
 bool ProcessHasEnded() { return g_has_ended; }
-
 void KeepLaterEnds() { g_keeps_ends = true; }
 
 EndOfTask::~EndOfTask() {

@@ -1,4 +1,3 @@
-// The calls of the C interface that join, split, leave and describe groups.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -71,7 +71,6 @@ void CheckResult(const void* res) {
 }
 
 void Set(mlx_array* res, mx::array value) { SetIn(res->ctx, std::move(value)); }
-
 void Set(mlx_vector_array* res, std::vector<mx::array> value) { SetIn(res->ctx, std::move(value)); }
 
 void Set(mlx_distributed_group* res, std::shared_ptr<mx::distributed::detail::GroupImpl> value) {

@@ -1,4 +1,3 @@
-// The calls of the C interface that build operations.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -34,8 +34,7 @@ struct Operator {
 
   // The daemon's operator; nothing: `function` has to be called here.
   std::optional<mlxcomm_operator> For(mlxcomm_data_type type) const {
-    const bool half = type == MLXCOMM_FLOAT16 || type == MLXCOMM_BFLOAT16;
-    return half && on_halves ? on_halves : on_all;
+    return (type == MLXCOMM_FLOAT16 || type == MLXCOMM_BFLOAT16) && on_halves ? on_halves : on_all;
   }
 };
 

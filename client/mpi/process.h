@@ -21,7 +21,6 @@ void Join(const void* caller);
 // Leaves, unless a call is under way or the process ends.
 void Leave() noexcept;
 
-// A call on a communicator, from its beginning to its end.
 class Call {
  public:
   // Throws for an unknown handle, and before Join. `name` is for the message.

@@ -48,9 +48,6 @@ def build_requirements(release):
     return [*mlx(release), f"nanobind=={NANOBIND[since[-1]]}"]
 
 
-# --- what scikit-build-core calls -------------------------------------------------------
-
-
 def get_requires_for_dynamic_metadata(_settings):
     return build_requirements(chosen())
 

@@ -2,9 +2,7 @@
 //
 //   events (calls, frames, answers, time) ─▶ Collectives ─▶ ActionQueue ─▶ node
 //
-// Sans-I/O and deterministic: no sockets, threads, clocks or random numbers. The
-// node hands in every event with the time, then carries out actions() in order,
-// until the queue is empty, and clears it.
+// After each event the node carries out actions() in order, until the queue is empty, and clears it.
 //
 // Owner: Node. Thread: the loop's. Memory: allocates for new groups and while tables
 // grow to their largest; a warm operation allocates nothing.
@@ -41,7 +39,6 @@ class Collectives {
   // kLocalRanksMax of them or kNodesMax nodes.
   [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
                               std::vector<Member> members, const LinkCosts& costs = {});
-  // Forgets the group, if it is over.
   bool RemoveIfOver(std::uint64_t group);
   Group* Find(std::uint64_t group);
   const Group* Find(std::uint64_t group) const {

@@ -48,7 +48,6 @@ class ExecutionHost {
   // credit; the execution sends the grant.
   virtual bool Solicit(std::uint16_t node) = 0;
   virtual void Unsolicit() = 0;
-  // The stashed frame is no longer needed.
   virtual void FreeStash(std::int32_t slot) = 0;
   virtual const std::byte* StashData(std::int32_t slot) const = 0;
   // A work slot, and the cookie under which OnLocalWorkDone will come back.
@@ -69,7 +68,6 @@ class Execution {
     const GroupLayout* layout = nullptr;
   };
 
-  // What has passed between this node and others so far.
   struct Traffic {
     std::uint64_t changes = 0;  // Counts messages without payload, and acknowledgements, too.
     std::uint64_t sent_bytes = 0;
@@ -88,7 +86,6 @@ class Execution {
   const Traffic& traffic() const { return traffic_; }
   std::byte* TakeScratch() { return std::exchange(scratch_, nullptr); }
 
-  // Events.
   enum class Fit : std::uint8_t {
     kFits,
     kMismatch,   // The ranks on the two nodes do not agree on the step's check.

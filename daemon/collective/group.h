@@ -5,9 +5,6 @@
 //                                         nothing touches its buffers any more,
 //                                         every later call is answered at once
 //
-// Collectives are numbered by each rank as it calls them, so the n-th calls of all
-// ranks meet; sends and receives are numbered for each (source, destination, tag).
-//
 // Owner: Collectives. Thread: the loop's; time is an argument. Memory: operations are
 // recycled; a peer can make at most kEarlyMax operations that nobody here called.
 #pragma once
@@ -102,7 +99,6 @@ class Group final : private ExecutionHost {
   void OnRemoteRankDetached(std::uint32_t rank, std::uint64_t collectives, std::uint64_t now_ns);
   void OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns);
   void OnWithdrawn(std::uint16_t node, const OperationKey& key, std::uint64_t now_ns);
-  // Answers from the loop, for an operation of this group.
   void OnDataReleased(Operation& operation, std::uint32_t step, std::uint8_t chunk);
   void OnLocalWorkDone(Operation& operation, std::uint32_t step, std::uint32_t chunk,
                        std::uint64_t now_ns);

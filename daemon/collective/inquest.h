@@ -9,9 +9,6 @@
 // did: messages name that operation with these calls. A rank that has not called reports where it
 // waits instead, and calls are compared with those of the same operation.
 //
-// A cause that names its culprit by itself (RANK_LOST, DAEMON_STOPPING) needs no reports. A
-// MISMATCH or DEADLINE_EXCEEDED waits kReportWaitNs for the calls of the others.
-//
 // Owner: Group. Thread: the loop's; time is an argument. Memory: one RankCall for each rank.
 #pragma once
 

@@ -238,8 +238,7 @@ std::vector<std::uint64_t> Membership::Release(SessionId session, std::uint64_t 
   // With each group, those split from it that the session has not asked for yet.
   for (std::size_t i = 0; i < released.size(); ++i) {
     for (const auto& [other, place] : sessions_[session]) {
-      const GroupOrigin& origin = groups_[other].origin;
-      if (!place.joined && origin.parent == released[i]) released.push_back(other);
+      if (!place.joined && groups_[other].origin.parent == released[i]) released.push_back(other);
     }
   }
   for (const std::uint64_t left : released) Leave(session, left, {}, now_ns);

@@ -26,7 +26,6 @@ namespace mlxcomm::collective {
 
 enum class GroupKind : std::uint8_t { kWorld, kSplit, kShrunk };
 
-// How a group was made.
 struct GroupOrigin {
   GroupKind kind = GroupKind::kWorld;
   JobId job = {};

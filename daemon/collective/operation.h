@@ -20,7 +20,6 @@
 
 namespace mlxcomm::collective {
 
-// The submission of a rank of this node.
 struct Call : CallerMemory {
   SessionId session = 0;
   std::uint64_t ticket = 0;

@@ -1,6 +1,5 @@
-// A plan: the steps that one node takes for one operation, as pure data. A planner computes it from
-// (signature, layout, costs, node) alone, so all nodes plan alike without a message; an Execution carries
-// it out without knowing which operation it is. plans/plans.h lists the planners.
+// A plan: the steps that one node takes for one operation, as pure data. plans/plans.h lists the planners; an
+// Execution carries a plan out without knowing which operation it is.
 //
 //   kLocal    sources ─combine─▶ destinations     on this node, in shared memory
 //   kSend     source ─▶ node                      meets the step there with the same tag
@@ -160,7 +159,6 @@ inline constexpr std::uint16_t kNodesMax = 1024;
 // local step.
 inline constexpr std::size_t kLocalRanksMax = 64;
 
-// The two ends of a point-to-point operation.
 struct PointToPoint {
   std::uint32_t source_rank = 0;
   std::uint32_t destination_rank = 0;

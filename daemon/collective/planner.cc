@@ -71,7 +71,6 @@ const Planner* Find(OperationKind kind, PlanKind plan, const GroupLayout& layout
   return nullptr;
 }
 
-// The cost model's view of the request.
 Traffic TrafficOf(const PlanRequest& request) {
   const Signature& signature = request.signature;
   Traffic traffic{.kind = PlannedAs(signature.kind),

@@ -28,7 +28,6 @@ struct Signature {
   // "all_reduce sum float32[8192]", "broadcast int8[5] from root 2", "barrier"; behind it "(check 00a1b2)",
   // by which a process finds the line of its program.
   std::string Describe() const;
-  // True when both may meet in one operation.
   bool Agrees(const Signature& other) const { return Digest() == other.Digest(); }
 };
 

@@ -104,7 +104,6 @@ class FrameMeter {
   std::uint64_t calls_made() const { return calls_made_; }
   std::size_t open_calls() const { return open_calls_; }
 
-  // The next bytes of the answers.
   void TakeAnswers(std::span<const std::byte> bytes);
 
  private:

@@ -57,7 +57,6 @@ class HelloSockets final {
 
   // Inside the node's calls: an interface that has gone sends nothing.
   void Send(const std::string& interface, const wire::DiscoveryHello& hello);
-  // The interfaces, and what is wrong with their sockets.
   void Describe(v1::DiscoveryStatus& status) const;
 
  private:

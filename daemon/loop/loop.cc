@@ -104,8 +104,6 @@ void Loop::WatchBell() {
                          });
 }
 
-// --- turns --------------------------------------------------------------------------------
-
 void Loop::Run() {
   platform::ServeWhoWaits();
   queue::AdaptiveSpin spin(options_.scheduling.waiting);
@@ -165,8 +163,7 @@ void Loop::Sleep() {
     // unless the deadline is now earlier.
     const std::uint64_t deadline = NextDeadline();
     if (deadline < armed_ns_) {
-      const std::uint64_t wait = deadline > now_ns_ ? deadline - now_ns_ : 1;
-      timer_.expires_after(std::chrono::nanoseconds(wait));
+      timer_.expires_after(std::chrono::nanoseconds(deadline > now_ns_ ? deadline - now_ns_ : 1));
       armed_ns_ = deadline;
       timer_.async_wait(Alarm(armed_ns_));
     }
@@ -202,8 +199,6 @@ void Loop::CheckUsefulness() {
   options_.ends_with_last_client = false;  // Once.
   if (options_.on_useless) options_.on_useless();
 }
-
-// --- another program ------------------------------------------------------------------------
 
 void Loop::LeaveWhenIdle(NextProgram next, std::function<void()> on_idle) {
   asio::post(io_, [this, next = std::move(next), on_idle = std::move(on_idle)] {
@@ -317,8 +312,6 @@ absl::Status Loop::CheckNext(const NextProgram& next) const {
   return fits;
 }
 
-// --- the end ------------------------------------------------------------------------------
-
 Failure Loop::Stopping() const {
   return {FailureCode::kDaemonStopping, kNoRank,
           absl::StrCat("mlxcommd on ", node_->options().fabric.self.name, " is stopping")};
@@ -347,8 +340,6 @@ void Loop::AnswerOpenCalls() {
   io_.poll();
   node_->AnswerOpenCalls(stopping);
 }
-
-// --- processes ----------------------------------------------------------------------------
 
 void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) {
   const bool is_tool = peer.role != queue::ProcessRole::kClient;
@@ -403,8 +394,6 @@ bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
   return false;
 }
 
-// --- use ----------------------------------------------------------------------------------
-
 std::byte* Loop::MakePage(std::uint64_t group, std::size_t bytes,
                           const std::vector<intake::SessionId>& sessions) {
   if (!options_.ranks_meet) return nullptr;
@@ -451,8 +440,6 @@ void Loop::OnEvent(record::LoggedEvent event) {
 void Loop::OnViolation(const NodeId& node, const std::string& what) {
   spdlog::error("node {} sent {}", node_->links().NameOf(node), what);
 }
-
-// --- facts of this machine ----------------------------------------------------------------
 
 std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   const std::uint64_t now_ns = platform::MonotonicNow();
@@ -506,8 +493,6 @@ void Loop::LookAtSystem() {
     look();
   }
 }
-
-// --- neighbours ---------------------------------------------------------------------------
 
 void Loop::SendHello(const std::string& interface, const wire::DiscoveryHello& hello) {
   if (hellos_ != nullptr) hellos_->Send(interface, hello);

@@ -38,8 +38,6 @@ Failure NotItsGroup(std::uint64_t group) {
 
 }  // namespace
 
-// --- sessions -----------------------------------------------------------------------------
-
 void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
@@ -60,8 +58,6 @@ std::string Jobs::ProgramOf(SessionId session) const {
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? std::string() : found->second.program;
 }
-
-// --- joining and leaving ------------------------------------------------------------------
 
 void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
                   std::unique_ptr<AttachAnswer> answer) {
@@ -236,8 +232,6 @@ void Jobs::FailAll(const Failure& failure) {
   for (const std::uint64_t group : groups) FailGroup(group, failure);
   RefuseShrinking(failure);
 }
-
-// --- what becomes of groups ---------------------------------------------------------------
 
 // The first local rank that is gone.
 std::uint32_t Jobs::RankLeft(const collective::Group& group) {
@@ -535,8 +529,6 @@ void Jobs::RefuseFailedWorlds() {
     return true;
   });
 }
-
-// --- between nodes ------------------------------------------------------------------------
 
 void Jobs::SendToAllNodes(const v1::PeerMessage& message) {
   for (const auto& [id, node] : nodes_) SendToNode(id, message);

@@ -31,7 +31,6 @@
 
 namespace mlxcomm::node {
 
-// The process at the other end of a session.
 struct Process {
   std::uint64_t pid = 0;
   std::string user;
@@ -120,7 +119,6 @@ class Jobs final : private cluster::RendezvousPort,
   // The costs of this node's links, as reported to jobs that form now.
   v1::LinkCosts OwnCosts() override;
 
-  // For status.
   const cluster::Rendezvous& rendezvous() const { return rendezvous_; }
   const cluster::Shrink& shrinking() const { return shrink_; }
   // The name of the process that holds a rank; empty: none here.

@@ -75,8 +75,6 @@ std::uint64_t Node::NextDeadline() const {
                    discovery_due_ns_});
 }
 
-// --- neighbours ---------------------------------------------------------------------------
-
 void Node::OnInterfaceUp(const cluster::Discovery::Interface& interface) {
   if (!discovery_) return;
   ReadClock();
@@ -107,8 +105,6 @@ link::NodeClaim Node::ClaimOf(const NodeId& node) const {
 void Node::SetHelloKeys(const std::vector<DerivedKey>& keys) {
   if (discovery_) discovery_->SetKeys(keys);
 }
-
-// --- local processes ----------------------------------------------------------------------
 
 void Node::OnSessionEnded(SessionId session, const std::string& why) {
   ReadClock();
@@ -172,8 +168,6 @@ void Node::Submit(SessionId session, std::uint32_t rank, const intake::Submissio
   collectives_.Submit(entry.group, call, now_ns_);
 }
 
-// --- the end ------------------------------------------------------------------------------
-
 void Node::FailAll(const Failure& failure) {
   ReadClock();
   jobs_.FailAll(failure);
@@ -187,8 +181,6 @@ void Node::AnswerOpenCalls(const Failure& failure) {
   status_calls_.Clear();
   doctors_.clear();
 }
-
-// --- other nodes --------------------------------------------------------------------------
 
 void Node::OnNodeUp(const link::NodeIdentity& node) {
   ReadClock();
@@ -277,8 +269,6 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
     default: return jobs_.OnMessage(node, message);
   }
 }
-
-// --- diagnostics --------------------------------------------------------------------------
 
 bool Node::WriteOwnPart(OwnPart& part) {
   v1::StatusReply& reply = part.reply;

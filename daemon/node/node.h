@@ -1,6 +1,5 @@
 // A node: the whole daemon without I/O, clock and threads. Events come in as calls; requests go out to its
-// port (node_port.h) and to its links' rails. So mlxcommd runs it over sockets and shared memory
-// (loop/loop.h), and the simulator runs hundreds of nodes in virtual time.
+// port (node_port.h) and to its links' rails.
 //
 //   processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ Carrier ─▶ Links, NodePort
 //   Links ─────frames, nodes that come and go─▶ Carrier, Jobs, status, probes
@@ -80,7 +79,6 @@ class Node final : private link::FabricListener, private cluster::Peers {
   // When EndTurn will have something to do, if no event comes before.
   std::uint64_t NextDeadline() const;
 
-  // Local processes.
   void OnSessionOpened(SessionId session, const Process& process) {
     ReadClock();
     jobs_.OnSessionOpened(session, process);
@@ -107,7 +105,6 @@ class Node final : private link::FabricListener, private cluster::Peers {
     CarryOut();
   }
 
-  // Diagnostics.
   void Status(const StatusCaller& caller, std::unique_ptr<StatusAnswer> answer) {
     ReadClock();
     status_calls_.Ask(caller, std::move(answer), now_ns_);

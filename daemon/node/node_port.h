@@ -47,7 +47,6 @@ class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
                                                      const queue::SubmissionEntry& /*entry*/) {
     return std::nullopt;
   }
-  // The number of groups here has changed to this.
   virtual void OnGroups(std::size_t groups) = 0;
   // Other nodes' operations have begun to pass through this node, or have not done so for a while.
   virtual void OnForwarding(bool forwards) = 0;

@@ -24,7 +24,6 @@
 
 namespace mlxcomm::node {
 
-// This node's part while it is being written.
 struct OwnPart {
   StatusViewers viewers;
   v1::StatusReply reply;
@@ -32,13 +31,11 @@ struct OwnPart {
   std::optional<JobsWriter> jobs;  // Set by the first slice.
 };
 
-// On whose behalf a status is asked for.
 struct StatusCaller {
   std::string user;  // As in JobId; empty where users share.
   bool sees_all = false;
 };
 
-// The calls that share one query.
 struct StatusRound {
   std::vector<std::pair<std::string, std::unique_ptr<StatusAnswer>>> callers;  // With the user.
   std::vector<std::pair<NodeId, std::uint64_t>> queries;

@@ -73,7 +73,6 @@ void TellApartPeers(const ShownNames& shown, v1::StatusReply& reply) {
   }
 }
 
-// Merges another node's ranks of the same job.
 void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
   for (const v1::GroupStatus& group : told.groups()) {
     auto& groups = *job.mutable_groups();
@@ -172,20 +171,17 @@ void Sort(v1::StatusReply& reply) {
   auto& nodes = *reply.mutable_nodes();
   std::sort(nodes.begin() + 1, nodes.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  auto& ended = *reply.mutable_ended_jobs();
-  std::ranges::stable_sort(ended, {}, &v1::EndedJob::ended_ms_ago);
+  std::ranges::stable_sort(*reply.mutable_ended_jobs(), {}, &v1::EndedJob::ended_ms_ago);
   auto& jobs = *reply.mutable_jobs();
   std::ranges::sort(
       jobs, {}, [](const auto& job) { return std::tuple(job.user(), job.name(), job.state()); });
   for (v1::JobStatus& job : jobs) {
-    auto& ranks = *job.mutable_ranks();
-    std::ranges::sort(ranks, {}, &v1::RankStatus::rank);
+    std::ranges::sort(*job.mutable_ranks(), {}, &v1::RankStatus::rank);
     auto& groups = *job.mutable_groups();
     std::ranges::sort(groups, {},
                       [](const auto& group) { return std::pair(group.name(), group.id()); });
     for (v1::GroupStatus& group : groups) {
-      auto& members = *group.mutable_ranks();
-      std::ranges::sort(members, {}, &v1::RankStatus::rank);
+      std::ranges::sort(*group.mutable_ranks(), {}, &v1::RankStatus::rank);
     }
   }
 }

@@ -72,7 +72,6 @@ struct HandlerAllocator {
   }
 };
 
-// A base of handlers.
 struct UsesHandlerMemory {
   using allocator_type = HandlerAllocator<std::byte>;
   allocator_type get_allocator() const noexcept { return {}; }

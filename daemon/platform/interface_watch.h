@@ -29,7 +29,6 @@ struct InterfaceChange {
   friend bool operator==(const InterfaceChange&, const InterfaceChange&) = default;
 };
 
-// The changes from one list to the other.
 std::vector<InterfaceChange> Compare(const std::vector<NetworkInterface>& before,
                                      const std::vector<NetworkInterface>& now);
 

@@ -36,7 +36,6 @@ class ProcessExit {
   FileDescriptor descriptor_;
 };
 
-// The part that differs between systems.
 FileDescriptor StartWatchingExit(pid_t pid, std::uint64_t& number);
 void StopWatchingExit(pid_t pid, std::uint64_t number);
 

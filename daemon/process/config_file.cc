@@ -78,7 +78,6 @@ class Mistakes : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-// Reports mistakes at their places.
 class BoundsCheck {
  public:
   explicit BoundsCheck(Mistakes& mistakes) : mistakes_(mistakes) {}
@@ -309,8 +308,7 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
 void FillDefaults(v1::DaemonConfig& config) {
   if (!config.has_cluster()) config.set_cluster(config.cluster());
   if (config.node_name().empty()) {
-    const std::string host = platform::HostName();
-    config.set_node_name(std::string(Utf8Prefix(host, wire::kNameBytesMax - 1)));
+    config.set_node_name(std::string(Utf8Prefix(platform::HostName(), wire::kNameBytesMax - 1)));
     if (!IsName(config.node_name())) config.set_node_name("localhost");
   }
   if (config.state_directory().empty()) {

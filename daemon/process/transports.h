@@ -9,7 +9,6 @@
 
 namespace mlxcomm {
 
-// Those of this daemon, for the fabric.
 fabric::SideRailsMaker MakeSideRails(const v1::DaemonConfig& config);
 
 // mlxcommd as a trial of RDMA (rdma/trials.h): a process that tries one thing and ends.

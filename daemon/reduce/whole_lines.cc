@@ -57,8 +57,7 @@ std::byte* ChunkFor(const std::byte* output, std::byte* memory) {
 // not short.
 std::size_t BytesOfChunk(std::size_t bytes) {
   const std::size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
-  const std::size_t pages = (bytes + chunks * kPageBytes - 1) / (chunks * kPageBytes);
-  return pages * kPageBytes;
+  return (bytes + chunks * kPageBytes - 1) / (chunks * kPageBytes) * kPageBytes;
 }
 
 }  // namespace

@@ -240,8 +240,7 @@ void Workers::Run(Worker& worker) {
       continue;
     }
     // A worker that waits on the loop's core would see work only after the loop had done all of it.
-    const bool came = spin.Saw(written_.load(std::memory_order_relaxed), now);
-    if (came) AvoidLoop();
+    if (spin.Saw(written_.load(std::memory_order_relaxed), now)) AvoidLoop();
     if (!spin.LookAgain(now)) Sleep(worker);
     now = platform::MonotonicNow();
   }

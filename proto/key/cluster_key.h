@@ -57,7 +57,6 @@ class ClusterKey {
   Bytes bytes_;
 };
 
-// The keys that one daemon accepts.
 struct ClusterKeys {
   ClusterKey current;
   std::optional<ClusterKey> previous;  // Never the same as `current`.

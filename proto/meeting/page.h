@@ -169,7 +169,6 @@ constexpr std::size_t PageBytes(std::uint32_t ranks) {
   return CellsOffset(ranks) + std::size_t{ranks} * kGenerations * kCellBytes;
 }
 
-// Where things lie in a mapped page.
 class PageView {
  public:
   PageView() = default;

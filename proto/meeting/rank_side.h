@@ -20,7 +20,6 @@
 
 namespace mlxcomm::meeting {
 
-// What a rank brings to an operation.
 struct Contribution {
   CallWords call;
   bool may_meet = false;  // False: the daemon has to carry it out, whatever the page says.
@@ -110,7 +109,6 @@ class RankSide {
     Steps::Park(awaited, seen, timeout_ns);
   }
 
-  // Whether the rank's next operation would have room on the page.
   bool HasRoom() { return IsFree(called_); }
 
   // The operation has ended for this rank: it needs no contribution any more. To end it again does

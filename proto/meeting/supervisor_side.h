@@ -18,7 +18,6 @@
 
 namespace mlxcomm::meeting {
 
-// An operation that a rank has called on the page, for the daemon.
 struct Adopted {
   std::uint64_t number = 0;
   std::uint32_t rank = 0;
@@ -73,8 +72,7 @@ class SupervisorSide {
       if (!IsReady(rank)) return false;
       most = std::max(most, CalledBy(rank));
     }
-    const std::uint64_t from = most + kCallsBeforeReopening;
-    Steps::Store(page_.header().reopens_at, from);
+    Steps::Store(page_.header().reopens_at, most + kCallsBeforeReopening);
     open_ = true;
     opening_ = (opening_ + 1) % Turn::kOpenings;
     for (std::uint32_t rank = 0; rank < page_.ranks(); ++rank) {

@@ -260,8 +260,7 @@ std::vector<std::string> SocketCandidates(const std::string& named) {
 Failure CheckSocketPlace(const std::string& socket_path, bool is_private) {
   struct stat facts{};
   // Without a service every process goes on to its private daemon, whatever that folder is.
-  const bool is_service = socket_path == kServiceSocket;
-  if (is_service && ::lstat(socket_path.c_str(), &facts) != 0) return {};
+  if (socket_path == kServiceSocket && ::lstat(socket_path.c_str(), &facts) != 0) return {};
   const std::string folder = FolderOf(socket_path);
   Failure failure = CheckOwner(folder, ", mlxcommd's folder,", socket_path, is_private);
   if (!failure.ok()) return failure;

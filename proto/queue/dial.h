@@ -27,7 +27,6 @@ std::string PrivateSocketPath();
 // The value of a variable; empty where it is not set.
 std::string Environment(const char* name);
 
-// Where a private daemon writes its log.
 std::string PrivateLogFile(const std::string& socket_path);
 
 // Where to look, in order: `named` alone if not empty, else $MLXCOMM_SOCKET alone,

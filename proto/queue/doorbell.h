@@ -1,5 +1,5 @@
 // One end of the stream socket pair between a client and its daemon: a byte wakes the other side's
-// sleeping consumer, end-of-file shows that the other side is dead.
+// sleeping consumer, end-of-file shows that the other side is dead, which no eventfd could show.
 //
 // Bytes carry nothing, so a full socket buffer needs no second ring: the consumer is being woken
 // already.

@@ -9,9 +9,6 @@
 // Sizes are fixed, so that neither side can swallow a byte of what follows. A training process (role
 // kClient) gets three descriptors, in this order: arena, queue, doorbell. A tool (role kTool) gets one: a
 // doorbell that is never rung; end-of-file on it shows the daemon's death in the same way.
-//
-// The doorbell is one end of a stream socket pair. A byte on it wakes the other side's sleeping
-// consumer; end-of-file on it *is* the death of the other side, which no eventfd could show.
 #pragma once
 
 #include <array>

@@ -1,7 +1,6 @@
 #include "proto/queue/socket_options.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace mlxcomm::queue {

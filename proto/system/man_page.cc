@@ -19,8 +19,7 @@ std::string Escaped(std::string_view line, bool joined) {
   bool in_literal = false;
   for (std::size_t at = 0; at < line.size(); ++at) {
     const char sign = line[at];
-    const bool begins = text.empty() || text.back() == '\n';
-    if (begins && (sign == '.' || sign == '\'')) text += "\\&";
+    if ((text.empty() || text.back() == '\n') && (sign == '.' || sign == '\'')) text += "\\&";
     if (sign == '\\') {
       text += "\\e";
     } else if (sign == '`') {

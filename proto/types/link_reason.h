@@ -110,8 +110,7 @@ inline constexpr std::uint32_t kLinkReasons =
 // The reason of a number that another process has sent; `other`, where this release does not know
 // it.
 inline constexpr LinkReason LinkReasonOf(std::uint32_t number, LinkReason other) {
-  const bool known = number != 0 && number < kLinkReasons;
-  return known ? static_cast<LinkReason>(number) : other;
+  return number != 0 && number < kLinkReasons ? static_cast<LinkReason>(number) : other;
 }
 
 }  // namespace mlxcomm

@@ -130,8 +130,6 @@ enum class PlanKind : std::uint8_t {
   kTree = 4,
 };
 
-// --- operations ----------------------------------------------------------------------------
-
 // How many elements of a buffer a rank has.
 enum class Extent : std::uint8_t {
   kNothing,
@@ -234,8 +232,6 @@ constexpr std::uint32_t CountsPerRank(OperationKind kind) {
 }
 constexpr bool HasCounts(OperationKind kind) { return CountsPerRank(kind) > 0; }
 
-// --- types and operators -------------------------------------------------------------------
-
 // Sets of types, as bits.
 enum class Numbers : std::uint8_t {
   kFloats = 1,
@@ -319,8 +315,6 @@ constexpr const char* MeaningOf(ReduceOperator op) {
   if (row == nullptr || row->numbers == Numbers::kAll) return "any";
   return row->numbers == Numbers::kBits ? "bool or an integer" : "a floating or complex";
 }
-
-// --- plans ---------------------------------------------------------------------------------
 
 struct PlanKindRow {
   PlanKind value;

@@ -19,7 +19,6 @@ from mlx.utils import tree_flatten
 from . import MismatchError, _mlxcomm, arguments
 from .tracebacks import ends_at_caller
 
-# The names that `mlxcomm` exports.
 __all__ = ["call_name", "check_equal"]
 
 _EVERY = 100  # Of MLXCOMM_CHECK=values.

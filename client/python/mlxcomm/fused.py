@@ -121,9 +121,6 @@ def _leaves(name, tree):
     return leaves
 
 
-# --- in place of MLX's ------------------------------------------------------------------
-
-
 def install_fused() -> None:
     """Now for the modules of mlx.nn that are loaded, and for others when they are: not every program needs
     mlx.nn."""

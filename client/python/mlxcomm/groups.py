@@ -14,7 +14,6 @@ from . import DaemonLostError, DaemonStoppingError, Error, _mlxcomm, arguments
 from .environment import Place, find_place
 from .tracebacks import ends_at_caller
 
-# The names that `mlxcomm` exports.
 __all__ = ["barrier", "check", "counters", "init", "is_ours", "name", "rank", "set_timeout", "shrink", "size",
            "split"]
 
@@ -359,8 +358,6 @@ def counters() -> dict[str, int]:
     """
     return _mlxcomm.counters()
 
-
-# --- the end of the process -------------------------------------------------------------
 
 _crashed = False
 _hooked_into = None

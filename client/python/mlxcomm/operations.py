@@ -43,7 +43,6 @@ from . import _mlxcomm, arguments, call_checks
 from .groups import init as _init
 from .tracebacks import ends_at_caller
 
-# The names that `mlxcomm` exports.
 __all__ = ["all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v", "broadcast", "gather",
            "recv", "recv_like", "reduce", "reduce_scatter", "scatter", "send"]
 

@@ -11,7 +11,6 @@ from .groups import init as _init
 from .operations import all_reduce
 from .tracebacks import ends_at_caller
 
-# The names that `mlxcomm` exports.
 __all__ = ["Turn", "join"]
 
 Batch = TypeVar("Batch")

@@ -215,14 +215,12 @@ void BindGroups(nb::module_& m) {
   });
 }
 
-// The functions that mlxcomm/call_checks.py uses.
 void BindChecks(nb::module_& m) {
   m.def("enable_call_checks", &EnableCallChecks);
   nb::class_<CallSite>(m, "CallSite").def(nb::init<std::string, std::string, std::string>());
   m.def("set_call_site", &SetCallSite);
 }
 
-// The functions that mlxcomm/signals.py uses.
 void BindSignals(nb::module_& m) {
   m.def("watch", [](int signal, bool asked) {
     client::Watch(signal, asked ? client::OnSignal::kAsked : client::OnSignal::kAtOnce);

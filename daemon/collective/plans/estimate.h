@@ -32,8 +32,6 @@ class Estimate {
         ways_(nodes_ > 2 ? 2 : 1),
         ways_used_(std::min(ways_, links_)) {}
 
-  // --- ring ----------------------------------------------------------------------------------
-
   std::uint64_t RingAllReduce() const {
     const std::uint64_t share = bytes_ / nodes_;
     const std::uint64_t turns = 2 * (nodes_ - 1);
@@ -60,8 +58,6 @@ class Estimate {
   }
 
   std::uint64_t RingReduce() const { return RingBroadcast() + Combine(bytes_); }
-
-  // --- exchange ------------------------------------------------------------------------------
 
   std::uint64_t ExchangeAllReduce() const {
     const std::uint64_t parts = EagerParts(bytes_);
@@ -115,8 +111,6 @@ class Estimate {
     }
     return ns;
   }
-
-  // --- tree ----------------------------------------------------------------------------------
 
   std::uint64_t TreeAllReduce() const {
     return OfTree([this](std::uint64_t, std::uint64_t starts, std::uint64_t hops) {

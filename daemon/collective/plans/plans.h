@@ -1,9 +1,6 @@
 // The planners: for each kind of operation, the plans between nodes. README.md of
 // daemon/collective, Planners, has the table of kinds and plans.
 //
-// With every plan, the ranks of a node are combined and served in its shared memory, and only one
-// value of a node travels.
-//
 // Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i those of the ranks on
 // node i, a = latency, b = time for a byte on one link. "Link" is a directed pair of nodes;
 // optimal_bytes.h has the figures for each.

@@ -73,8 +73,7 @@ class OneWayAllReduce {
           writer_.Contribution(OffsetOf(block), Result(block), BytesOf(block), {earlier}));
     }
     sent_.assign(static_cast<std::size_t>(ring_.nodes), Step::kNone);
-    const std::int32_t last = AllGather(ReduceScatter());
-    complete_[slice % complete_.size()] = last;
+    complete_[slice % complete_.size()] = AllGather(ReduceScatter());
   }
 
  private:

@@ -26,7 +26,6 @@ struct Slices {
   // Bytes of the longest block of a slice; each direction has one block for each node.
   std::uint64_t block_bytes = 0;
 
-  // The elements of one slice, out of `elements`.
   Part At(std::uint64_t elements, std::uint64_t slice) const {
     return PartOf(elements, count, slice);
   }

@@ -76,8 +76,7 @@ std::uint64_t LastLevelCacheBytes() {
     std::uint64_t number = 0;
     char unit = 0;
     if (!(size >> number >> unit)) break;
-    const std::uint64_t bytes = number * (unit == 'M' ? 1024 * 1024 : 1024);
-    largest = std::max(largest, bytes);
+    largest = std::max(largest, number * (unit == 'M' ? 1024 * 1024 : 1024));
   }
   return largest != 0 ? largest : kCacheBytesUnknown;
 }

@@ -11,7 +11,6 @@
 import CMlxcomm
 import Foundation
 
-/// One of libmlxcomm's opaque pointers.
 struct Handle: @unchecked Sendable {  // What it points to may be used from any thread (mlxcomm.h).
   let pointer: OpaquePointer
 }
@@ -82,8 +81,6 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
 
   func add(world: Handle) { condition.withLock { worlds.append(world) } }
 
-  // --- calls on its groups -------------------------------------------------------------
-
   func enter() throws {
     try condition.withLock {
       guard !isClosed else {
@@ -106,8 +103,6 @@ final class Job: @unchecked Sendable {  // All state is behind `condition`.
     defer { leave() }
     return try body()
   }
-
-  // --- the process's end ---------------------------------------------------------------
 
   /// Waits for operations that were begun, because other ranks still need them; then leaves the job
   /// in an orderly way. Gives up after `patience` without the end of any: then the others learn

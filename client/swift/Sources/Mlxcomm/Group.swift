@@ -18,8 +18,6 @@ public final class Group: Sendable {
 
   init(_ core: GroupCore) { self.core = core }
 
-  // --- joining ---------------------------------------------------------------------------
-
   /// The group of all ranks of this process's job, by the variables that mlxcommctl launch,
   /// mlx.launch, mpirun, torchrun or srun have set. Later calls give the same group, until the
   /// process ends. Waits until all ranks are there.
@@ -82,8 +80,6 @@ public final class Group: Sendable {
       try connection(), job: place.job, rank: place.rank, size: place.size, timeout: timeout)
   }
 
-  // --- what it is --------------------------------------------------------------------------
-
   public var rank: Int { core.rank }
   public var size: Int { core.size }
   /// What `mlxcommctl status` calls it: "train", "train/rows".
@@ -112,8 +108,6 @@ public final class Group: Sendable {
   /// Leaves the job because this program ends by a fault: all other ranks get RANK_LOST at once,
   /// with `why` (at most 120 bytes), whatever they do.
   public func leave(why: String) { core.leave(why: why) }
-
-  // --- what comes of it --------------------------------------------------------------------
 
   /// A new group of all ranks that name the same color, in order of key (nil, or less than 0: the rank
   /// here), then of rank. Every rank must call it, in the same order as its operations.
@@ -166,8 +160,6 @@ public final class Group: Sendable {
       return rest
     })
   }
-
-  // --- operations ------------------------------------------------------------------------------
 
   /// Begins an operation and returns at once. Arguments are checked first: INVALID_ARGUMENT names
   /// the wrong one, and nothing has changed on any rank.

@@ -56,8 +56,6 @@ final class GroupCore: Sendable {
     return GroupCore(Joined(job: Job(connection, world: handle), handle: handle, isWorld: true))
   }
 
-  // --- operations ----------------------------------------------------------------------
-
   func begin(_ operation: Group.Operation, timeout: UInt64) throws -> UInt64 {
     guard let joined else {
       if let from = operation.input, let to = operation.output, from.start != to.start {
@@ -107,8 +105,6 @@ final class GroupCore: Sendable {
     }
   }
 
-  // --- what groups come of it ------------------------------------------------------------
-
   func split(color: Int?, key: Int, name: String?, timeout: Duration?) throws -> GroupCore? {
     let wait = try nanoseconds(timeout)
     guard let number = Int32(exactly: color ?? Int(MLXCOMM_NO_GROUP)), color ?? 0 >= 0 else {
@@ -141,8 +137,7 @@ final class GroupCore: Sendable {
     return GroupCore(Joined(job: joined.job, handle: rest, isWorld: joined.isWorld))
   }
 
-  // --- what can be asked of it -----------------------------------------------------------
-  // They count as calls of the job, because the handle is closed at the process's end.
+  // Questions count as calls of the job, because the handle is closed at the process's end.
 
   var failure: MlxcommError? {
     guard let joined else { return nil }

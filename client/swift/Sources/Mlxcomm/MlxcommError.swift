@@ -71,7 +71,6 @@ extension MlxcommError {
   }
 }
 
-/// Makes a call of libmlxcomm and throws its error.
 func call(
   in group: OpaquePointer? = nil, _ body: (UnsafeMutablePointer<mlxcomm_error>) -> mlxcomm_code
 ) throws {

@@ -35,8 +35,6 @@ extension Group {
 }
 
 extension Group.Operation {
-  // --- reductions ------------------------------------------------------------------------
-
   /// output = the inputs of all ranks, combined. In place.
   public static func allReduce<E>(
     _ input: Buffer<E>, into output: Buffer<E>, op: ReduceOperator = .sum
@@ -77,8 +75,6 @@ extension Group.Operation {
         c.group, from, to, UInt64(output.count), E.dataType.inC, op.inC, c.timeout, c.ticket, c.error)
     }
   }
-
-  // --- copies ------------------------------------------------------------------------------
 
   /// output = the root's input; other ranks need no input. In place.
   public static func broadcast<E>(_ input: Buffer<E>?, into output: Buffer<E>, root: Int) -> Self {
@@ -169,8 +165,6 @@ extension Group.Operation {
     }
   }
 
-  // --- between two ranks, and none ---------------------------------------------------------
-
   /// The n-th send to a rank with a tag meets the n-th recv there from this rank with that tag.
   public static func send<E>(_ input: Buffer<E>, to destination: Int, tag: Int = 0) -> Self {
     make("send", input, Buffer<E>?.none) { group in
@@ -200,8 +194,6 @@ extension Group.Operation {
       mlxcomm_barrier(c.group, c.timeout, c.ticket, c.error)
     }
   }
-
-  // --- how they are made -------------------------------------------------------------------
 
   private static func make<E>(
     _ name: String, _ input: Buffer<E>?, _ output: Buffer<E>?, onlyAt root: Int? = nil,

@@ -34,8 +34,6 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
   private var endOfGivingUp: Ending?
   private var waitCameTooLate = false
 
-  // --- how it begins -------------------------------------------------------------------
-
   init(_ core: GroupCore, _ operation: Group.Operation, timeout: Duration?) throws {
     let wait = try nanoseconds(timeout)
     try operation.check(core)
@@ -98,8 +96,6 @@ public final class Pending: @unchecked Sendable {  // All state that changes is 
     }
     do { try BlockingThreads.shared.run(wait) } catch { wait() }
   }
-
-  // --- how it ends -----------------------------------------------------------------------
 
   /// Blocks until it has ended, and throws if it failed.
   public func wait() throws {

@@ -89,8 +89,6 @@ extension Group {
     try recv(shape: x.shape, dtype: x.dtype, from: source, tag: tag, timeout: timeout)
   }
 
-  // --- between arrays and buffers ------------------------------------------------------------
-
   private func buffer<E: Scalar>(of x: MLXArray) throws -> Buffer<E> {
     let data = x.asData(access: .copy).data  // Evaluates it; contiguous.
     let buffer = try Buffer<E>(count: x.size, in: self)
