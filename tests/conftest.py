@@ -123,6 +123,10 @@ class Process:
                 self.lines.append(line)
         return code
 
+    def say(self, line="go on"):
+        self.child.stdin.write(line + "\n")
+        self.child.stdin.flush()
+
     def signal(self, number):
         self.child.send_signal(number)
 
@@ -130,6 +134,12 @@ class Process:
         if self.child.poll() is None:
             self.child.kill()
         self.child.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
 
 
 def completed(command, **kwargs):

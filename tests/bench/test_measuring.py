@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from xml.etree import ElementTree
 
@@ -13,7 +12,7 @@ import pytest
 
 from bench import figures, measuring, systems
 from bench.places import Failed, Machine, end_of
-from conftest import PATIENCE, find_test_program
+from conftest import completed, find_test_program
 from ground.namespaces import NotAllowed
 
 RUNNER = pathlib.Path(measuring.__file__)
@@ -160,8 +159,7 @@ def test_without_a_build_or_figures_a_line_says_what_is_lacking(tmp_path):
     """Why: it was a traceback that named a key."""
     environment = {name: value for name, value in os.environ.items() if name != "MLXCOMM_BUILD"}
     for words, said in (([], "use tests/bench/run"), (["--show"], "bench.json is not there: measure first")):
-        done = subprocess.run([sys.executable, RUNNER, *words, "--keep", tmp_path], env=environment,
-                              capture_output=True, text=True, timeout=PATIENCE)
+        done = completed([sys.executable, RUNNER, *words, "--keep", tmp_path], env=environment)
         assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -171,8 +169,7 @@ def test_every_part_measures_ours(tmp_path):
     """The benchmark itself, at its smallest. Peers may fail: MLX's ring does where cores are scarce."""
     if not os.path.exists(find_test_program("bench", "peers/mlxcomm_all_reduce")):
         pytest.skip("the benchmark's programs were not built")
-    done = subprocess.run([sys.executable, RUNNER, "--quick", "--rounds", "1", "--keep", tmp_path],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = completed([sys.executable, RUNNER, "--quick", "--rounds", "1", "--keep", tmp_path])
     assert done.returncode == 0, done.stdout + done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"bench.json", "results.md", "one-node.svg"}
     assert done.stdout.strip() in (tmp_path / "results.md").read_text()

@@ -22,9 +22,8 @@ def write_config(folder, extra=""):
 
 def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
     log = tmp_path / "daemon.log"
-    daemon = Process([find_program("mlxcommd"), "--config",
-                      str(write_config(tmp_path, f'log {{ file: "{log}" }}'))])
-    try:
+    with Process([find_program("mlxcommd"), "--config",
+                  str(write_config(tmp_path, f'log {{ file: "{log}" }}'))]) as daemon:
         wait_until(lambda: log.exists() and "is ready" in log.read_text(), "it is ready")
         log.rename(tmp_path / "old.log")
         daemon.signal(signal.SIGHUP)
@@ -33,23 +32,17 @@ def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
         assert daemon.finish() == 0
         assert "stopped" in log.read_text()
         assert "stopped" not in (tmp_path / "old.log").read_text()
-    finally:
-        daemon.end()
 
 
 # Why: some shells and launchers have no umask, and the daemon refuses a folder that everybody may change.
 def test_starts_without_a_umask_and_nobody_may_change_what_it_makes(tmp_path):
     state = tmp_path / "state"
-    daemon = Process([find_program("mlxcommd"), "--config",
-                      str(write_config(tmp_path))],
-                     preexec_fn=lambda: os.umask(0))
-    try:
+    with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path))],
+                 preexec_fn=lambda: os.umask(0)) as daemon:
         daemon.wait_for("is ready")
         assert [path for path in [state, *state.iterdir()] if path.stat().st_mode & stat.S_IWOTH] == []
         daemon.signal(signal.SIGTERM)
         assert daemon.finish() == 0
-    finally:
-        daemon.end()
 
 
 # Why: it must be possible to try and measure the side of Macs on any machine.
@@ -57,16 +50,13 @@ def test_starts_without_a_umask_and_nobody_may_change_what_it_makes(tmp_path):
 # configuration.
 def test_each_side_of_scheduling_can_be_named(tmp_path):
     def side(setting="", environment=None, words=()):
-        daemon = Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path, setting)), *words],
-                         {"MLXCOMM_SCHEDULING": "", **(environment or {})})
-        try:
+        with Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path, setting)), *words],
+                     {"MLXCOMM_SCHEDULING": "", **(environment or {})}) as daemon:
             line = daemon.wait_for("scheduling as for")
             daemon.wait_for("is ready")
             daemon.signal(signal.SIGTERM)
             assert daemon.finish() == 0
             return line.split("scheduling as for ")[1].split()[0]
-        finally:
-            daemon.end()
 
     assert side("scheduling: FEW_CORES") == "few"
     assert side("scheduling: MANY_CORES") == "many"
@@ -164,8 +154,7 @@ def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_pa
         os.killpg(first.child.pid, signal.SIGINT)
         assert first.finish() != 0
         for rank in others:
-            rank.child.stdin.write("\n")
-            rank.child.stdin.flush()
+            rank.say()
         for rank in others:
             rank.wait_for("still served")
             assert rank.finish() == 0

@@ -103,9 +103,8 @@ def test_events_tell_of_nodes_jobs_and_strangers(cluster):
 
 def test_followed_events_come_as_they_happen_and_end_well(cluster):
     c = cluster(2)
-    follower = Process([find_program("mlxcommctl"), "events", "-n", "0", "--follow",
-                        "--socket", c.socket(0)])
-    try:
+    with Process([find_program("mlxcommctl"), "events", "-n", "0", "--follow",
+                  "--socket", c.socket(0)]) as follower:
         # It follows from some moment on: nodes go and come until it has reported one.
         c.daemons[1].end()
         c.start_daemon(1)
@@ -114,8 +113,6 @@ def test_followed_events_come_as_they_happen_and_end_well(cluster):
         follower.wait_for("node node-1  is lost")
         follower.signal(signal.SIGINT)
         assert follower.finish() == 0
-    finally:
-        follower.end()
 
 
 def test_many_followed_streams_hold_no_daemon_up(cluster):

@@ -60,9 +60,6 @@ def test_json_is_the_hosts_also_where_they_go_to_a_file(tmp_path):
     jsonschema.validate(told, json.loads(ctl("schema", "hosts", "import").stdout))
 
 
-# --- launch, by a stand-in for ssh -----------------------------------------------------
-
-
 def ssh(folder, script):
     """A program that is called like ssh; `$host` and `$command` are its arguments."""
     path = folder / "ssh"

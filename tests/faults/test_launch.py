@@ -179,11 +179,8 @@ def test_much_input_reaches_every_rank_though_one_is_slow():
 
 # Why: people watch; Python buffers its output to a pipe.
 def test_what_python_prints_is_shown_as_it_comes():
-    process = launch(1, sys.executable, "-c", "print('first'); import time; time.sleep(3600)")
-    try:
+    with launch(1, sys.executable, "-c", "print('first'); import time; time.sleep(3600)") as process:
         assert process.wait_for("first") == "[0] first"
-    finally:
-        process.end()
 
 
 # Why: a program that sums gradients in the order of a set paired them wrongly, in silence.
@@ -238,14 +235,11 @@ def test_what_a_rank_leaves_behind_ends_with_the_job(tmp_path):
     inner = 'trap "sleep 0.3; touch saved; exit" TERM; echo child; while :; do sleep 0.05; done'
     script = (f"if [ \"$MLX_RANK\" = 0 ]; then (cd {tmp_path}; {inner}) & wait; fi;"
               f" until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 7")
-    process = launch(2, "sh", "-c", script)
-    try:
+    with launch(2, "sh", "-c", script) as process:
         process.wait_for("child")
         (tmp_path / "go").touch()
         assert process.finish() == 7
         assert (tmp_path / "saved").exists()
-    finally:
-        process.end()
 
 
 # Why: everything that a rank has started in the background holds its output open.

@@ -213,8 +213,6 @@ def test_a_program_that_wants_no_group_is_none_of_our_business(tmp_path):
     assert launch("-n", 2, "--", "true").finish() == 0
 
 
-# --- before anything starts ---------------------------------------------------------------
-
 REFUSED = {
     ("-n", "2"): (2, "launch needs a program, such as: mlxcommctl launch -n 2 -- python train.py"),
     ("-np", "2", "--", "true"): (2, "write -n 2 (ranks on each host) or -N 2 (in all), not -np 2"),
@@ -302,9 +300,6 @@ except mlxcomm.RankLostError:
     assert process.finish() == 3, process.lines
     assert re.fullmatch(r"mlxcommctl: job train failed: rank 2 \(pid \d+\) ended with exit code 3",
                         process.lines[-2])
-
-
-# --- after a failure ------------------------------------------------------------------------
 
 
 # Why: one second after a job had died, "no jobs" and "all is well" were all that could be seen.

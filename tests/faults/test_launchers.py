@@ -76,8 +76,6 @@ def test_two_launches_at_once_are_two_jobs(cluster, tmp_path, launcher, job):
     assert len(jobs) == 2 and all(name.startswith(job) for name in jobs)
 
 
-# --- a rank that is missing, doubled or of another size -------------------------------
-
 JOIN = ("import mlxcomm, sys\n"
         "try:\n"
         "  mlxcomm.init(timeout=float(sys.argv[1]))\n"

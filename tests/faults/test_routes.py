@@ -4,6 +4,7 @@ nodes in between forward frames, and daemons in between that die."""
 import pathlib
 
 from conftest import SIGKILL, wait_until
+from ground.outcomes import until_looping
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 CHAIN = [(1, 0), (2, 1)]
@@ -34,8 +35,7 @@ def test_jobs_run_over_a_chain(cluster):
 def test_death_in_between_is_told_to_a_job_around_it(cluster):
     c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
     ranks = ranks_on(c, [0, 2], "loop")
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     c.daemons[1].signal(SIGKILL)
     for rank, other in zip(ranks, (2, 0)):
         line = rank.wait_for("raised")
@@ -48,8 +48,7 @@ def test_job_goes_on_when_the_daemon_in_between_comes_back(cluster, tmp_path):
     c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 60000")
     stop = tmp_path / "stop"
     ranks = ranks_on(c, [0, 2], "check", f"until:{stop}")
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     c.daemons[1].signal(SIGKILL)
     wait_until(lambda: "waiting for it to come back" in (way(c, 0, 2) or ""), "the way is gone")
     c.daemons[1].end()
@@ -65,8 +64,7 @@ def test_job_over_a_ring_outlives_a_node_that_it_only_went_through(cluster, tmp_
     assert [rank.finish() for rank in everywhere] == [0] * 4, [r.lines for r in everywhere]
     stop = tmp_path / "stop"
     ranks = ranks_on(c, [0, 2], "check", f"until:{stop}", job="opposite")
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     first = way(c, 0, 2)
     assert first in ("reached through node-1", "reached through node-3")
     through, other = (1, 3) if first.endswith("1") else (3, 1)

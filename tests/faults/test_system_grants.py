@@ -8,6 +8,7 @@ import resource
 import pytest
 
 from conftest import POSIX, Process, find_program, wait_until
+from ground.outcomes import until_looping
 from operations.test_rdma import fake_verbs, start, verbs, wait_for_rails  # noqa: F401
 
 RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
@@ -47,8 +48,7 @@ def test_a_machine_that_others_jobs_go_through_is_kept_awake(cluster, tmp_path, 
     nodes.wait_linked()
     assert told[1].read_text() == "", "the two are linked through it, and have nothing to do"
     ranks = [nodes.rank(rank, 2, RANK, node=2 * rank, arguments=["loop"]) for rank in range(2)]
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     wait_until(lambda: told[1].read_text(), "it is kept awake")
     assert told[1].read_text() == "held PreventUserIdleSystemSleep 255 mlxcommd: a job runs\n"
 
@@ -69,8 +69,7 @@ def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster, m
     workers = min(max(len(os.sched_getaffinity(0)), 5) // 2, 4)  # scheduling_policy.h
     nodes = cluster(2)
     ranks = [nodes.rank(rank, 2, RANK, node=rank, arguments=["loop"]) for rank in range(2)]
-    for rank in ranks:
-        rank.wait_for("looping")  # A rail has its thread once it is needed.
+    until_looping(ranks)  # A rail has its thread once it is needed.
     for daemon in nodes.daemons:
         # The loop, workers, the rail to the other node.
         wait_until(lambda daemon=daemon: threads_of_quality(daemon.child.pid) == 1 + workers + 1,
@@ -94,12 +93,9 @@ def test_the_limit_of_open_files_is_raised(tmp_path):
     config.write_text(f'state_directory: "{tmp_path}/state" socket_path: "{tmp_path}/d.sock"\n')
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    daemon = Process([find_program("mlxcommd"), "--config", str(config)],
-                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)))
-    try:
+    with Process([find_program("mlxcommd"), "--config", str(config)],
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))) as daemon:
         daemon.wait_for("is ready")
         if not hasattr(resource, "prlimit"):
             pytest.skip("this system does not tell another process's limits")
         assert resource.prlimit(daemon.child.pid, resource.RLIMIT_NOFILE) == (most, hard)
-    finally:
-        daemon.end()

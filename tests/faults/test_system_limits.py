@@ -64,21 +64,17 @@ def job_is_fine(path):
                  marks=pytest.mark.skipif(sys.platform != "linux", reason="macOS does not enforce it"))])
 def test_a_limit_that_is_too_small_is_told_before_there_is_a_socket(tmp_path, limit, most, said):
     config, place = config_in(tmp_path)
-    daemon = limited(config, limit, most)
-    try:
+    with limited(config, limit, most) as daemon:
         assert daemon.finish() == 1, daemon.lines
         assert all(words in daemon.lines[-1] for words in said), daemon.lines
         assert not list(place.iterdir())
-    finally:
-        daemon.end()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of descriptors differ")
 def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
     config, place = config_in(tmp_path)
-    daemon = limited(config, resource.RLIMIT_NOFILE, 64)
     path = str(place / "d.sock")
-    try:
+    with limited(config, resource.RLIMIT_NOFILE, 64) as daemon:
         daemon.wait_for("is ready")
         job_is_fine(path)
         with given_back(daemon.child.pid), contextlib.ExitStack() as held:
@@ -91,8 +87,6 @@ def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
                 clients += bool(files)
             assert b"Too many open files" in answer and 1 < clients < 16, (clients, answer)
         job_is_fine(path)
-    finally:
-        daemon.end()
 
 
 # Why: one that was welcomed was left by a daemon that had no file for the other side of its calls, and said
@@ -100,9 +94,8 @@ def test_a_daemon_that_has_no_file_left_refuses_clients_and_goes_on(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of descriptors differ")
 def test_a_tool_near_the_limit_of_files_is_served_or_told_of_it(tmp_path):
     config, place = config_in(tmp_path, "clients { hello_timeout_ms: 60000 }")
-    daemon = limited(config, resource.RLIMIT_NOFILE, 64)
     path = str(place / "d.sock")
-    try:
+    with limited(config, resource.RLIMIT_NOFILE, 64) as daemon:
         daemon.wait_for("is ready")
         served = 0
         with contextlib.ExitStack() as held:
@@ -115,8 +108,6 @@ def test_a_tool_near_the_limit_of_files_is_served_or_told_of_it(tmp_path):
                 silent.connect(path)
             assert "Too many open files" in done.stderr and 1 < served < 60, (served, done)
         job_is_fine(path)
-    finally:
-        daemon.end()
 
 
 # Why: what it says that it needs is a sum of what each of these has (daemon/main.cc).
@@ -151,8 +142,7 @@ def test_a_daemon_with_as_few_files_as_it_takes_serves_a_client_and_a_tool(tmp_p
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not enforce the limit")
 def test_an_arena_that_does_not_fit_is_refused_with_both_remedies(tmp_path):
     config, place = config_in(tmp_path, "clients { arena_bytes_max: 34359738368 }")
-    daemon = limited(config, resource.RLIMIT_AS, 2 << 30)
-    try:
+    with limited(config, resource.RLIMIT_AS, 2 << 30) as daemon:
         daemon.wait_for("is ready")
         client = rank(place / "d.sock")
         assert client.finish() == 3, client.lines
@@ -163,8 +153,6 @@ def test_an_arena_that_does_not_fit_is_refused_with_both_remedies(tmp_path):
         assert len(files) == 3, answer
         for file in files:
             os.close(file)
-    finally:
-        daemon.end()
 
 
 class SmallDisk:

@@ -59,9 +59,6 @@ def ranks(c, *words, job="job"):
     return ranks_on(c, range(c.count), *words, job=job)
 
 
-# --- the key ---------------------------------------------------------------------------
-
-
 def test_create_show_join(tmp_path):
     """As with two machines: the code goes through a pipe, never on the command line."""
     one, other = tmp_path / "one" / "key", tmp_path / "other" / "key"
@@ -171,9 +168,6 @@ def test_finish_needs_to_know_that_nobody_is_left_behind(tmp_path):
     assert key.read_text() == "\n".join(before.splitlines()[:1]) + "\n"
 
 
-# --- what goes over the wire -----------------------------------------------------------
-
-
 @pytest.mark.parametrize("asked, found", [("TLS", "tls"), ("PLAIN", "plain"), ("AUTO", "plain")])
 def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
     """AUTO: plain here, because loopback never leaves the machine."""
@@ -210,9 +204,6 @@ def test_strangers_at_the_peer_port_change_nothing(cluster, what):
             stranger.shutdown(socket.SHUT_WR)
         wait_until(lambda: int(c.status()["nodes"][0]["strangers_refused"]) > before, "it is counted")
     all_fine(ranks(c, "sum:100000"))
-
-
-# --- changing it -----------------------------------------------------------------------
 
 
 def test_key_is_changed_while_a_job_runs(own_keys, tmp_path):
@@ -311,8 +302,7 @@ def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
         text = text.replace(old, new)
     config = tmp_path / "copy.textproto"
     config.write_text(text)
-    copy = Process([find_program("mlxcommd"), "--config", str(config)])
-    try:
+    with Process([find_program("mlxcommd"), "--config", str(config)]) as copy:
         copy.wait_for("another machine that has the same node id")
         c.daemons[0].wait_for("two machines have this node id, the other one at 127.0.0.1")
         c.daemons[1].wait_for("another machine, at 127.0.0.1, has this node's id")
@@ -324,6 +314,4 @@ def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
             assert any(one["kind"] == "same_id" for one in events(c, node))
         stop.touch()
         all_fine(running)
-    finally:
-        copy.end()
     assert not any(one["kind"] == "node_lost" for one in events(c))

@@ -10,7 +10,7 @@ import sys
 import pytest
 from firstlight.recording import BadFile, control, happened, read, script
 
-from conftest import PATIENCE, find_test_program
+from conftest import PATIENCE, completed, find_test_program
 
 FIRSTLIGHT = [sys.executable, "-m", "mlxcomm", "firstlight"]
 REPLAY = pathlib.Path(__file__).with_name("replay")
@@ -149,9 +149,8 @@ def test_a_script_has_the_cables_and_their_times(pulled):
 def test_platform_trials_hold_here(tmp_path):
     """Why: what is tried on a Mac must be right on the system where it was written."""
     path = tmp_path / "file.json"
-    done = subprocess.run([*FIRSTLIGHT, "--yes", "--steps", "platform,loopback", "--large", "64K", "-o",
-                           path], capture_output=True, text=True, timeout=PATIENCE,
-                          env={**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})
+    done = completed([*FIRSTLIGHT, "--yes", "--steps", "platform,loopback", "--large", "64K", "-o", path],
+                     env={**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     verdicts = {one["id"]: one["verdict"] for one in read(path)["assumptions"]}
     for name in ("shm-fixed-size", "shm-name", "shm-sparse", "shm-passed", "bell", "peer-process",
@@ -163,8 +162,7 @@ def test_platform_trials_hold_here(tmp_path):
 def test_a_file_that_is_there_is_not_written_over(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text("mine")
-    done = subprocess.run([*FIRSTLIGHT, "--yes", "--steps", "power", "-o", path], capture_output=True,
-                          text=True, timeout=PATIENCE)
+    done = completed([*FIRSTLIGHT, "--yes", "--steps", "power", "-o", path])
     assert done.returncode == 1 and "is there already" in done.stderr and path.read_text() == "mine"
     done = subprocess.run([*FIRSTLIGHT, "--steps", "dance"], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2 and "dance" in done.stderr and "platform" in done.stderr

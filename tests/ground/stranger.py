@@ -132,15 +132,19 @@ def until_closed(connection):
         pass
 
 
+def say_and_wait(connection, data, then_half=False):
+    try:
+        connection.sendall(data)
+        if then_half:
+            connection.shutdown(socket.SHUT_WR)
+    except (BrokenPipeError, ConnectionResetError):
+        return
+    until_closed(connection)
+
+
 def send_and_wait(address, data, then_half=False):
     with dial(address) as connection:
-        try:
-            connection.sendall(data)
-            if then_half:
-                connection.shutdown(socket.SHUT_WR)
-        except (BrokenPipeError, ConnectionResetError):
-            return
-        until_closed(connection)
+        say_and_wait(connection, data, then_half)
 
 
 def wrong_proof(address):
@@ -186,13 +190,7 @@ def go_mad(address, what):
                 "toolong": frame(DATA, 1, 0xffffffff) + b"x" * 4096,
                 "beyond": b"".join(frame(CONTROL, 1 << 40 | n, 8, b"12345678")
                                    for n in range(100))}[what]
-        try:
-            connection.sendall(said)
-            if what == "cutoff":
-                connection.shutdown(socket.SHUT_WR)
-        except (BrokenPipeError, ConnectionResetError):
-            return
-        until_closed(connection)
+        say_and_wait(connection, said, then_half=what == "cutoff")
 
 
 def write_unreadable(address, count):

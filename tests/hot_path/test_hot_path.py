@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import Cluster, Process, find_program, find_test_program
+from conftest import Cluster, Process, completed, find_program, find_test_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watched by LD_PRELOAD")
 SIZES = [8, 4096, 65536, 1 << 20, 16 << 20]
@@ -50,8 +50,7 @@ def places(lines):
     for line in lines:
         if "mlxcommd(+0x" in line:
             address = line.split("(+")[1].split(")")[0]
-            names = subprocess.run(["addr2line", "-Cfpie", program, address], capture_output=True,
-                                   text=True).stdout.strip()
+            names = completed(["addr2line", "-Cfpie", program, address]).stdout.strip()
             text.append(names or line)
         else:
             text.append(line)
@@ -85,8 +84,7 @@ def run_warm(cluster, security="plain"):
                 cluster.arm(True)
             if size == (WARM_ROUNDS + 1) * len(SIZES):  # Leaving is not on the hot path.
                 cluster.arm(False)
-            ranks[0].child.stdin.write("go\n")
-            ranks[0].child.stdin.flush()
+            ranks[0].say()
         codes = [rank.finish() for rank in ranks]
         for daemon in cluster.daemons:
             daemon.signal(15)

@@ -5,7 +5,6 @@ import os
 import pathlib
 import platform
 import re
-import subprocess
 import sys
 
 import pytest
@@ -87,9 +86,6 @@ def test_names_and_arguments_that_stock_refuses_are_refused():
     # Even where a launcher has named the job, because nothing would have asked for it.
     assert no_function == "TypeError all_gather_factory: expected a function of rank and size, got str"
     assert take.startswith("ValueError") and take.endswith("got 'rings'")
-
-
-# --- another MLX than the package was built for -----------------------------------------
 
 
 @pytest.fixture
@@ -218,8 +214,6 @@ def test_which_variable_named_the_job_is_said_where_nobody_comes(cluster, tmp_pa
     assert any("follows from MLX_HOSTFILE" in line and "MLXCOMM_JOB=NAME" in line for line in process.lines)
 
 
-# --- how a program ends -----------------------------------------------------------------
-
 TAIL = """
 import sys, mlx.core as mx
 w = mx.distributed.init(); r = w.rank()
@@ -278,8 +272,7 @@ def test_what_cannot_be_run_is_said_in_a_line(arguments, words):
 
 
 def test_code_is_run_and_v_says_what_is_taken():
-    done = subprocess.run([sys.executable, "-m", "mlxcomm", "-v", "-u", "-c", "import sys; print(sys.argv)",
-                           "a"], capture_output=True, text=True, timeout=120)
+    done = completed([sys.executable, "-m", "mlxcomm", "-v", "-u", "-c", "import sys; print(sys.argv)", "a"])
     assert done.stdout.strip() == "['-c', 'a']"
     assert "goes through mlxcommd: backends any, jaccl, mpi" in done.stderr
 

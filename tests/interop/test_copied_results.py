@@ -5,12 +5,11 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
 
-from conftest import PATIENCE, completed, find_program, lines_of
+from conftest import completed, find_program, lines_of
 
 COPY = {"MLXCOMM_RESULTS": "copy"}
 FUNCTIONS = pathlib.Path(__file__).with_name("functions.py")
@@ -117,9 +116,8 @@ def test_the_self_test_tells_a_device_that_reads_other_bytes():
 
 def doctor(cluster, ctl=None, folder=None, **environment):
     """Doctor's findings about the Python package: code, object and what was found."""
-    done = subprocess.run([ctl or find_program("mlxcommctl"), "doctor", "--json", "--socket",
-                           cluster.socket(0)], capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
-                          env={**os.environ, **environment})
+    done = completed([ctl or find_program("mlxcommctl"), "doctor", "--json", "--socket", cluster.socket(0)],
+                     cwd=folder, env={**os.environ, **environment})
     assert done.returncode in (0, 1, 4), done.stderr
     told = json.loads(done.stdout)["findings"]
     return [(f["code"], f["object"], f["found"]) for f in told if "MC404" <= f["code"] <= "MC409"]

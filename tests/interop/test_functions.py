@@ -57,9 +57,6 @@ def test_one_rank_alone_needs_no_daemon():
     assert "destination: expected another rank" in process.lines[-1]
 
 
-# --- groups ---------------------------------------------------------------------------
-
-
 def test_groups_split_by_color_and_key_and_nest(cluster):
     lines = run(cluster(2), 4, (
         "rows = mlxcomm.split(rank // 2, name='rows')\n"
@@ -108,9 +105,6 @@ def test_a_part_ends_with_the_last_user_of_it(cluster):
                " assert mlxcomm.all_reduce(mx.ones(2), group=part).tolist() == [2, 2]\n"
                "del part\n"
                "mlxcomm.barrier()\n"))
-
-
-# --- errors ---------------------------------------------------------------------------
 
 
 # Why: with MLX before 0.32.1 a failure has to reach the thread that evaluates on a way of its own, whatever
@@ -173,8 +167,7 @@ def test_deadline_names_who_did_not_come(cluster, deadline):
     processes = [python(c, rank, 2, text.replace(" try: ", " try:\n  ").replace("; ", "\n  "),
                         stdin=-1) for rank in (0, 1)]
     assert lines_of(processes[:1]) == [["late 1"]]
-    processes[1].child.stdin.write("\n")
-    processes[1].child.stdin.flush()
+    processes[1].say()
     assert processes[1].finish() == 0, processes[1].lines
 
 

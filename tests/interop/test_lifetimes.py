@@ -67,8 +67,7 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(clus
                               "print('here')\nsys.stdin.read()\n", stdin=subprocess.PIPE)
     absent.wait_for("here")
     wait_until(lambda: "barrier" in str(c.status()["jobs"]), "rank 0 waits in its barrier")
-    waiting.child.stdin.write("\n")
-    waiting.child.stdin.flush()
+    waiting.say()
     waiting.wait_for("interrupted")
     # The other operation is cancelled as well if it had begun by then; else it waits for this one.
     absent.end()
@@ -255,15 +254,12 @@ def test_ranks_of_mlx_launch_meet(tmp_path):
     script.write_text(f"#!{sys.executable}\nimport mlx.core as mx\nw = mx.distributed.init()\n"
                       "print('sum', w.size(), mx.distributed.all_sum(mx.ones(2)).tolist())\n")
     script.chmod(0o755)
-    process = Process(
+    with Process(
         [sys.executable, "-c",
          "import sys; from mlx._distributed_utils.launch import main; sys.exit(main())",
-         "-n", "2", str(script)], {**without_service(tmp_path), "MLXCOMM_INSTALL": "all"})
-    try:
+         "-n", "2", str(script)], {**without_service(tmp_path), "MLXCOMM_INSTALL": "all"}) as process:
         assert process.finish() == 0, process.lines
         assert sum("sum 2 [2.0, 2.0]" in line for line in process.lines) == 2, process.lines
-    finally:
-        process.end()
 
 
 # Why: each rank had a group of one, and trained by itself.
@@ -337,7 +333,6 @@ if world.rank() == 0: sys.exit(7)
         c.ranks += ranks
         for process in ranks:
             process.wait_for("begun")
-        ranks[1].child.stdin.write("go\n")
-        ranks[1].child.stdin.flush()
+        ranks[1].say()
         assert ranks[0].finish() == 7, ranks[0].lines
         assert ranks[1].finish() == 0, ranks[1].lines

@@ -181,9 +181,6 @@ def test_generate_is_what_it_is_by_itself(counted, run, model, alone):
     assert c.all_done_on_one_node() == {}
 
 
-# --- the server ---------------------------------------------------------------------------
-
-
 class Server:
     def __init__(self, c, ranks, model, how, offline):
         self.port = free_port()
@@ -254,8 +251,6 @@ def look_at_ranks(c, ranks, port):
             local = {mine for mine, _ in internet_sockets(rank["pid"])}
             assert local == ({port} if rank["rank"] == 0 else set()), rank
 
-
-# --- training and evaluation -----------------------------------------------------------------
 
 ITERATIONS, VALIDATED_EVERY, REPORTED_EVERY, BATCH = 6, 3, 2, 8
 

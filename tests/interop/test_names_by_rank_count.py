@@ -4,14 +4,13 @@ values, and that every operation of the program went through the daemon."""
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from collections import Counter
 
 import mlxcomm
 import pytest
 
-from conftest import PATIENCE
+from conftest import completed
 from interop.counted import lines_of
 
 FOLDER = pathlib.Path(__file__).parent
@@ -22,8 +21,7 @@ RANKS = [1, 2, 4, 8]
 
 def run(c, ranks, name, *words, **variables):
     command = c.launched(ranks, sys.executable, FOLDER / "named_operations.py", name, *words)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
-                          env={**os.environ, **variables})
+    done = completed(command, env={**os.environ, **variables})
     assert done.returncode == 0, done.stdout + done.stderr
     told = [json.loads(lines_of(done.stdout, rank)[-1]) for rank in range(ranks)]
     assert all(one["agree"] == told[0]["agree"] and one["agree"] > 500 for one in told)
@@ -97,8 +95,7 @@ def test_a_group_of_one_is_as_in_stock_mlx(name):
     cleared = {k: v for k, v in os.environ.items() if not k.startswith(("MLX", "JACCL"))}
     told = {}
     for way, variables in WAYS_ALONE.items():
-        done = subprocess.run([sys.executable, FOLDER / "alone.py", name], capture_output=True, text=True,
-                              timeout=PATIENCE, env={**cleared, **variables})
+        done = completed([sys.executable, FOLDER / "alone.py", name], env={**cleared, **variables})
         assert done.returncode == 0, done.stderr
         told[way] = done.stdout.splitlines()
     assert told["hooked"] == told["stock"] and told["by the shim"] == told["stock"]

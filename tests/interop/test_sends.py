@@ -36,11 +36,6 @@ def rank(c, number, size, text, node=0, **variables):
                     environment={"MLXCOMM_INSTALL": "all", **variables}, stdin=-1)
 
 
-def tell(process):
-    process.child.stdin.write("\n")
-    process.child.stdin.flush()
-
-
 # MLX's own ring finishes it as well.
 @pytest.mark.parametrize("way", ["mlxcomm", "mpi", "stock"])
 @pytest.mark.parametrize("one_by_one", [True, False])
@@ -71,7 +66,7 @@ def test_what_is_sent_is_what_was_there(cluster):
                              "    assert x[0].item() == x[-1].item() == 2 + i, (i, x)\n"
                              "print('right', flush=True)\n")
     sender.wait_for("sent")
-    tell(receiver)
+    receiver.say()
     receiver.wait_for("right")
     assert [sender.finish(), receiver.finish()] == [0, 0]
 
@@ -90,7 +85,7 @@ def test_a_rank_waits_beyond_the_bound_and_its_last_sends_arrive_after_its_end(c
     wait_until(lambda: any(wait["operation"].startswith("send") and int(wait["age_ms"]) > 4000
                            for job in c.status()["jobs"] for wait in job["waits"]), "rank 0 waits for rank 1")
     assert "sent 2" not in sender.lines
-    tell(receiver)
+    receiver.say()
     receiver.wait_for(str([float(i) for i in range(8)]))
     assert [sender.finish(), receiver.finish()] == [0, 0]
 

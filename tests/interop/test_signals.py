@@ -3,12 +3,11 @@ under way when they are asked to end."""
 
 import json
 import signal
-import subprocess
 import sys
 
 import pytest
 
-from conftest import Process, free_port, wait_until
+from conftest import Process, completed, free_port, wait_until
 
 BEGIN = """
 import os, signal, sys, time
@@ -49,13 +48,7 @@ def waits(cluster, text, set_handler="signal.signal(signal.SIG{name}, handle)", 
 
 
 def state_of(process):
-    return subprocess.run(["ps", "-o", "stat=", "-p", str(process.child.pid)], capture_output=True,
-                          text=True, check=True).stdout[:1]
-
-
-def go_on(late):
-    late.child.stdin.write("\n")
-    late.child.stdin.flush()
+    return completed(["ps", "-o", "stat=", "-p", str(process.child.pid)], check=True).stdout[:1]
 
 
 # Why: the group was cancelled, and the checkpoint lost; stock MLX goes on.
@@ -65,7 +58,7 @@ def test_a_handler_that_returns_runs_once_while_its_rank_waits_and_the_wait_goes
     number = getattr(signal, f"SIG{name}")
     waiting.signal(number)
     waiting.wait_for(f"handler {number:d} True 1")
-    go_on(late)
+    late.say()
     waiting.wait_for(f"sum 2.0 [{number:d}]")
     assert [waiting.finish(), late.finish()] == [0, 0]
 
@@ -95,7 +88,7 @@ def test_a_handler_that_returns_changes_no_sum_as_with_stock_mlx(pair, name):
     waiting, late = pair(f"signal.signal(signal.SIG{name}, handle)", "print('sum', total.item(), times)\n")
     number = getattr(signal, f"SIG{name}")
     waiting.signal(number)
-    go_on(late)
+    late.say()
     waiting.wait_for(f"sum 2.0 [{number:d}]")
     assert [waiting.finish(), late.finish()] == [0, 0]
 
@@ -106,7 +99,7 @@ def test_a_rank_that_was_stopped_goes_on_as_with_stock_mlx(pair, stopped):
     ranks = pair("", "print('sum', total.item())\n")
     ranks[stopped].signal(signal.SIGSTOP)
     wait_until(lambda: state_of(ranks[stopped]) == "T", "it is stopped")
-    go_on(ranks[1])
+    ranks[1].say()
     ranks[stopped].signal(signal.SIGCONT)
     ranks[0].wait_for("sum 2.0")
     assert [one.finish() for one in ranks] == [0, 0]
@@ -124,7 +117,7 @@ def test_what_a_handler_raises_ends_the_wait(cluster, name):
     waiting.signal(getattr(signal, f"SIG{name}"))
     waiting.wait_for("raised 'asked' None")
     waiting.wait_for("CANCELLED")
-    go_on(late)
+    late.say()
     assert waiting.finish() == 0, waiting.lines
 
 
@@ -132,7 +125,7 @@ def test_what_a_handler_raises_ends_the_wait(cluster, name):
 def test_a_handler_of_another_signal_runs_after_the_wait_and_cancels_nothing(cluster):
     waiting, late = waits(cluster, "print('sum', total.item(), times)\n", name="CHLD")
     waiting.signal(signal.SIGCHLD)
-    go_on(late)
+    late.say()
     waiting.wait_for(f"sum 2.0 [{signal.SIGCHLD:d}]")
     assert [waiting.finish(), late.finish()] == [0, 0]
 
@@ -145,7 +138,7 @@ def test_what_a_handler_raises_outside_of_waits_cancels_nothing(cluster):
     waiting, late = waits(cluster, text,
                           "def end(*_): raise TimeoutError\nsignal.signal(signal.SIGALRM, end)")
     waiting.wait_for("in time")
-    go_on(late)
+    late.say()
     waiting.wait_for("sum 2.0")
     assert [waiting.finish(), late.finish()] == [0, 0]
 
@@ -158,7 +151,7 @@ def test_a_signal_that_came_twice_while_its_rank_waited_is_heard_again(cluster):
     for count in range(1, 11):
         waiting.signal(signal.SIGUSR1)
         waiting.wait_for(f"handler {signal.SIGUSR1:d} True {count}")
-    go_on(late)
+    late.say()
     waiting.wait_for("more 1")
     assert [waiting.finish(), late.finish()] == [0, 0]
 
@@ -169,7 +162,7 @@ def test_a_handler_may_call_an_operation_of_its_own(cluster):
         "def more(*_): print('more', mx.distributed.all_sum(mx.array(2.0)).item(), flush=True)\n"
         "signal.signal(signal.SIGUSR1, more)", late=LATE + "mx.eval(mx.distributed.all_sum(mx.array(2.0)))\n")
     waiting.signal(signal.SIGUSR1)
-    go_on(late)
+    late.say()
     for told in ("more 4.0", "sum 2.0"):
         assert told in "".join(waiting.lines) or waiting.wait_for(told)
     assert [waiting.finish(), late.finish()] == [0, 0]
@@ -207,7 +200,7 @@ def test_what_a_handler_sets_holds_when_the_wait_has_ended(cluster):
         "signal.signal(signal.SIGUSR1, first)")
     waiting.signal(signal.SIGUSR1)
     waiting.wait_for("first")
-    go_on(late)
+    late.say()
     waiting.wait_for("then True")
     waiting.wait_for(f"handler {signal.SIGUSR1:d} True 1")
     assert waiting.finish() == 0, waiting.lines

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import Process, wait_until
+from conftest import Process, completed, wait_until
 from ground.wiring import pair
 
 LAB = pathlib.Path(__file__).parent
@@ -80,9 +80,7 @@ def test_skipped_and_said_where_namespaces_are_not_allowed(lab, tmp_path):
     lab(pair()).end()  # Says that it is skipped, where it is.
     limits = "/proc/sys/user/max_net_namespaces /proc/sys/user/max_user_namespaces"
     forbid = f"for limit in {limits}; do echo 0 > $limit; done"
-    done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-c", f'{forbid}; exec "$@"', "sh",
-         sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
-         f"--basetemp={tmp_path}/there", str(LAB / "test_lab.py"), "-k", "carrier"],
-        capture_output=True, text=True, cwd=LAB.parent)
+    done = completed(["unshare", "--user", "--map-root-user", "sh", "-c", f'{forbid}; exec "$@"', "sh",
+                      sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
+                      f"--basetemp={tmp_path}/there", LAB / "test_lab.py", "-k", "carrier"], cwd=LAB.parent)
     assert "1 skipped" in done.stdout and "not allowed here: unshare" in done.stdout, done

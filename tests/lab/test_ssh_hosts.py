@@ -81,9 +81,6 @@ def test_cables_that_were_found_have_their_interfaces_addresses_or_it_is_said(la
                "the daemons see the new addresses")
 
 
-# --- doctor --ssh ---------------------------------------------------------------------
-
-
 def doctor(hosts, *words):
     done = hosts.call([find_program("mlxcommctl"), "doctor", "--ssh", "--json", *map(str, words)])
     assert done.stdout, done.stderr

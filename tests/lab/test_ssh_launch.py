@@ -70,9 +70,6 @@ def test_both_streams_stay_apart_and_every_byte_comes(hosts):
     assert sorted(said_by_ranks) == [f"[{rank}] oops {rank}" for rank in range(3)]
 
 
-# --- ends -----------------------------------------------------------------------------
-
-
 def waiting_ranks(hosts, *options, trap="", rank_1=""):
     """A launch whose ranks have printed their process numbers (in the lab) and wait."""
     script = (f'{trap} sh -c "sleep 3600" & echo "pid $$ child $!"; '
@@ -136,9 +133,6 @@ def test_connection_that_dies_is_told_and_ends_all(hosts):
     all_gone(hosts, pids)
 
 
-# --- hosts that cannot be had ---------------------------------------------------------
-
-
 @pytest.mark.parametrize("other, said", [
     ("node-9", "Could not resolve hostname node-9"),
     ("10.0.0.250", "10.0.0.250"),
@@ -149,9 +143,6 @@ def test_host_that_cannot_be_reached_costs_nobody_anything(hosts, other, said):
     assert f"[{other}] ssh: " in done.stderr and said in done.stderr, done.stderr
     assert f"host {other}: ssh ended with exit code 255; nothing was started" in done.stderr
     assert not (hosts.folder / "started").exists()
-
-
-# --- what ranks are given -------------------------------------------------------------
 
 
 def test_environment_comes_as_it_is(hosts):
@@ -213,8 +204,6 @@ def test_what_the_users_shell_prints_is_not_taken_for_frames(lab):
     assert sorted(done.stderr.splitlines()) == ["[node-1] careful", "[node-1] no end",
                                                 "[node-1] welcome"]
 
-
-# --- other people's launchers ---------------------------------------------------------
 
 RANK = str(pathlib.Path(__file__).parents[1] / "faults" / "launched_rank.py")
 

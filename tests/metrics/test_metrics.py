@@ -5,7 +5,6 @@ import pathlib
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -13,7 +12,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from conftest import PATIENCE, find_program, free_port, wait_until
+from conftest import PATIENCE, completed, find_program, free_port, wait_until
 from ground.daemon_resources import given_back
 from ground.outcomes import all_fine, ranks_on, until_looping
 
@@ -83,8 +82,7 @@ def test_names_are_as_prometheus_wants_them(measured):
     if shutil.which("promtool") is None:
         return
     lines = [line for line in text.splitlines() if "exposer_" not in line]
-    done = subprocess.run(["promtool", "check", "metrics"], input="\n".join(lines) + "\n",
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = completed(["promtool", "check", "metrics"], input="\n".join(lines) + "\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -141,8 +139,7 @@ def start(tmp_path, metrics):
     config = tmp_path / "c"
     config.write_text(f'socket_path: "{tmp_path}/s" state_directory: "{tmp_path}/state"\n'
                       f"metrics {{ {metrics} }}\n")
-    return subprocess.run([find_program("mlxcommd"), "--config", str(config)],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    return completed([find_program("mlxcommd"), "--config", config])
 
 
 def test_only_loopback_is_listened_on_unless_told(tmp_path):

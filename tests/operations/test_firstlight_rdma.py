@@ -8,14 +8,13 @@ import pytest
 from firstlight.recording import read
 from firstlight.test_replay import FIRSTLIGHT, REPLAY
 
-from conftest import PATIENCE
+from conftest import PATIENCE, completed
 from operations.test_rdma import fake_verbs, start  # noqa: F401
 
 
 def first_light(folder, *words):
     output = folder / "file.json"
-    done = subprocess.run([*FIRSTLIGHT, "--yes", "-o", output, *words], capture_output=True, text=True,
-                          timeout=PATIENCE)
+    done = completed([*FIRSTLIGHT, "--yes", "-o", output, *words])
     assert done.returncode == 0, done.stderr
     document = read(output)
     done = subprocess.run([sys.executable, REPLAY, output], capture_output=True, text=True, timeout=PATIENCE)

@@ -183,9 +183,6 @@ def test_a_report_outlives_a_driver_that_hangs_and_one_that_crashes(cluster, fak
     assert found["describe"] == found["depth"] == found["regions"] == "worked", text
 
 
-# --- a host file for MLX --------------------------------------------------------------
-
-
 def test_hosts_with_rdma_between_all_are_for_jaccl(cluster, verbs, tmp_path):
     c = start(cluster, verbs, 3, "APPLE")
     file = tmp_path / "hosts.json"

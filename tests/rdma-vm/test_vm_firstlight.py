@@ -1,13 +1,12 @@
 """First light over soft-RoCE: a real driver's devices, a port that goes down under both kinds of rails."""
 
 import json
-import subprocess
 import sys
 
 from firstlight.recording import happened, read
 from firstlight.test_replay import FIRSTLIGHT, REPLAY
 
-from conftest import PATIENCE
+from conftest import completed
 
 HANDS = """case "$1" in
   pull) ip link set "$2" down ;;
@@ -22,9 +21,8 @@ def test_a_port_goes_down_and_comes_back_and_it_replays(soft_roce, tmp_path):
     hands = tmp_path / "hands.sh"
     hands.write_text(HANDS)
     output = tmp_path / "file.json"
-    done = subprocess.run([*FIRSTLIGHT, "--socket", c.socket(0), "-o", output, "--steps",
-                           "rdma,neighbour,pull", "--prompt-command", f"sh {hands}"],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = completed([*FIRSTLIGHT, "--socket", c.socket(0), "-o", output, "--steps", "rdma,neighbour,pull",
+                      "--prompt-command", f"sh {hands}"])
     assert done.returncode == 0, done.stderr
     document = read(output)
     told = {one["id"]: one["verdict"] for one in document["assumptions"]}
@@ -41,6 +39,5 @@ def test_a_port_goes_down_and_comes_back_and_it_replays(soft_roce, tmp_path):
     assert all(events[rail["rail"]] == ["rail_down", "rail_up"] for rail in document["rails"]), events
 
     output.write_text(json.dumps(document), encoding="utf-8")
-    replayed = subprocess.run([sys.executable, REPLAY, output], capture_output=True, text=True,
-                              timeout=PATIENCE)
+    replayed = completed([sys.executable, REPLAY, output])
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr

@@ -2,19 +2,17 @@
 
 import re
 import shutil
-import subprocess
 
 import pytest
 
-from conftest import PATIENCE, find_program
+from conftest import completed, find_program
 from shell.command_table import commands, named
 
 PAGES = {"mlxcommctl": "manual", "mlxcommd": "--man"}
 
 
 def said(program, *arguments):
-    return subprocess.run([find_program(program), *arguments], capture_output=True, text=True,
-                          timeout=PATIENCE, check=True).stdout
+    return completed([find_program(program), *arguments], check=True).stdout
 
 
 def page(program):
@@ -50,6 +48,5 @@ def test_every_option_of_mlxcommd_is_in_its_page():
 def test_a_page_is_what_man_reads(program):
     if shutil.which("mandoc") is None:
         pytest.skip("mandoc is not installed (config/install-deps --tests installs it)")
-    done = subprocess.run(["mandoc", "-Tlint", "-W", "warning"], input=page(program), capture_output=True,
-                          text=True)
+    done = completed(["mandoc", "-Tlint", "-W", "warning"], input=page(program))
     assert done.returncode == 0, done.stdout + done.stderr

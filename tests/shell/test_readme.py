@@ -42,13 +42,10 @@ def test_readmes_program_and_commands_do_what_it_shows(tmp_path):
         assert job.child.poll() is None, (said, job.lines)
         return shown.search(said)
 
-    job = Process(["env", "-i", *(f"{name}={value}" for name, value in environment.items()),
-                   *launch[0].split()[1:]], cwd=tmp_path)
-    try:
+    with Process(["env", "-i", *(f"{name}={value}" for name, value in environment.items()),
+                  *launch[0].split()[1:]], cwd=tmp_path) as job:
         wait_until(look, "status shows what is promised")
         assert job.finish() == 0, job.lines
-    finally:
-        job.end()
     for promised, line in zip(sorted(launch[1:]), sorted(job.lines), strict=True):
         assert re.fullmatch(pattern(promised), line), job.lines
 

@@ -92,9 +92,6 @@ def test_help_fits_the_screen_and_shows_two_examples_that_work():
             check(example)
 
 
-# --- documents ------------------------------------------------------------------------------
-
-
 def commands_in(line):
     """The calls of mlxcommctl in a line for a shell, without what belongs to the shell."""
     line = re.sub(r'sudo |"\$\(command -v mlxcommctl\)"|(?<=\s)#.*$', lambda found: "mlxcommctl"

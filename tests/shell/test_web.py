@@ -523,9 +523,6 @@ def test_others_are_let_in_only_if_it_is_asked_for(cluster):
     assert done.returncode == 0 and "not of this machine alone" in done.stderr
 
 
-# --- without a daemon, the bookmark, the browser -----------------------------------------
-
-
 def test_without_a_daemon_it_says_so_and_the_exit_code_is_3(tmp_path):
     done = mlxcommctl("web", "--json", "--for", "1ms", "--socket", str(tmp_path / "none"))
     assert done.returncode == 3 and "the page waits for it" in done.stderr
@@ -622,9 +619,8 @@ def test_with_sudo_bookmark_and_browser_are_the_invoking_users(cluster, opener):
         users.write_text(pathlib.Path("/etc/passwd").read_text() + f"kim:x:4242:4242::{home}:/bin/sh\n")
         shutil.copy(opener / "xdg-open", opener / "sudo")
         there = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/passwd && exec "$@"', str(users)]
-        web = Process([*there, find_program("mlxcommctl"), "web", "--open", "--socket", c.socket(0)],
-                      {"SUDO_UID": "4242"})
-        try:
+        with Process([*there, find_program("mlxcommctl"), "web", "--open", "--socket", c.socket(0)],
+                     {"SUDO_UID": "4242"}) as web:
             web.wait_for("Ctrl-C ends it")
             file = home / ".local/state/mlxcommctl/web.html"
             assert arguments_of(opener) == f"-u #4242 -- xdg-open {file}"
@@ -633,5 +629,3 @@ def test_with_sudo_bookmark_and_browser_are_the_invoking_users(cluster, opener):
                 assert one.stat().st_mode & 0o777 == mode
             web.signal(signal.SIGINT)
             assert web.finish() == 0 and "is not running" in file.read_text() and file.stat().st_uid == 4242
-        finally:
-            web.end()

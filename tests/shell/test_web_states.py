@@ -380,8 +380,6 @@ def test_no_node_covers_another(shown, width):
                 assert abs(x - other_x) >= wide or abs(y - other_y) >= high, (boxes[i], other_x, other_y)
 
 
-# --- pictures ---------------------------------------------------------------------------
-
 PICTURES = [*((name, WIDE, "light") for name in (
     "no-daemon", "alone-busy", "pair-waiting", "pair-node-lost", "four-busy", "four-pulled", "four-gone",
     "sixteen-busy", "long-names")), ("four-pulled", PHONE, "light"), ("four-pulled", WIDE, "dark")]

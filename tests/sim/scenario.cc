@@ -211,13 +211,18 @@ void DrawJobs(Scenario& scenario, Weather weather, Random random) {
   }
 }
 
+Fault OfACable(Fault::Kind kind, const Scenario& scenario, Random& random) {
+  Fault fault;
+  fault.kind = kind;
+  fault.target = random.Below(scenario.cables.size());
+  fault.at_ns = kBegins + random.Below(10 * kSecond);
+  return fault;
+}
+
 void AddPulls(Scenario& scenario, Weather weather, Random& random) {
   const std::uint64_t count = 1 + random.Below(4);
   for (std::uint64_t i = 0; i < count; ++i) {
-    Fault fault;
-    fault.kind = Fault::Kind::kPull;
-    fault.target = random.Below(scenario.cables.size());
-    fault.at_ns = kBegins + random.Below(10 * kSecond);
+    Fault fault = OfACable(Fault::Kind::kPull, scenario, random);
     const std::uint64_t longest = weather == Weather::kHarsh ? 20 * kSecond : 2 * kSecond;
     // Flaps: the same cable again and again.
     const std::uint64_t times = random.Chance(300) ? random.Between(2, 8) : 1;
@@ -247,10 +252,7 @@ void AddHostFaults(Scenario& scenario, Weather weather, Random& random) {
 
 void AddRateChanges(Scenario& scenario, Random& random) {
   for (std::uint64_t i = random.Below(4); i > 0; --i) {
-    Fault fault;
-    fault.kind = Fault::Kind::kRate;
-    fault.target = random.Below(scenario.cables.size());
-    fault.at_ns = kBegins + random.Below(10 * kSecond);
+    Fault fault = OfACable(Fault::Kind::kRate, scenario, random);
     fault.duration_ns = random.BetweenPowers(10 * kMillisecond, 5 * kSecond);
     fault.bytes_per_second = random.BetweenPowers(5'000'000, 10'000'000'000);
     scenario.faults.push_back(fault);
@@ -260,10 +262,7 @@ void AddRateChanges(Scenario& scenario, Random& random) {
 void AddFlips(Scenario& scenario, Random random) {
   if (!random.Chance(400)) return;
   for (std::uint64_t i = 1 + random.Below(3); i > 0; --i) {
-    Fault fault;
-    fault.kind = Fault::Kind::kFlip;
-    fault.target = random.Below(scenario.cables.size());
-    fault.at_ns = kBegins + random.Below(10 * kSecond);
+    Fault fault = OfACable(Fault::Kind::kFlip, scenario, random);
     fault.duration_ns = random.BetweenPowers(10 * kMillisecond, 2 * kSecond);
     fault.flipped_of_million = static_cast<std::uint32_t>(random.BetweenPowers(100, 100'000));
     scenario.faults.push_back(fault);
@@ -273,10 +272,7 @@ void AddFlips(Scenario& scenario, Random random) {
 void AddSwallows(Scenario& scenario, Random random) {
   if (!random.Chance(300)) return;
   for (std::uint64_t i = 1 + random.Below(3); i > 0; --i) {
-    Fault fault;
-    fault.kind = Fault::Kind::kSwallow;
-    fault.target = random.Below(scenario.cables.size());
-    fault.at_ns = kBegins + random.Below(10 * kSecond);
+    Fault fault = OfACable(Fault::Kind::kSwallow, scenario, random);
     fault.duration_ns = random.BetweenPowers(kMillisecond, 100 * kMillisecond);
     scenario.faults.push_back(fault);
   }
@@ -284,10 +280,7 @@ void AddSwallows(Scenario& scenario, Random random) {
 
 void AddSmallOnly(Scenario& scenario, Weather weather, Random random) {
   if (!random.Chance(300)) return;
-  Fault fault;
-  fault.kind = Fault::Kind::kSmallOnly;
-  fault.target = random.Below(scenario.cables.size());
-  fault.at_ns = kBegins + random.Below(10 * kSecond);
+  Fault fault = OfACable(Fault::Kind::kSmallOnly, scenario, random);
   fault.duration_ns =
       random.BetweenPowers(10 * kMillisecond, weather == Weather::kHarsh ? 20 * kSecond : kSecond);
   scenario.faults.push_back(fault);

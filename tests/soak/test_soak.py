@@ -24,9 +24,6 @@ def is_explained(error, *faults):
     return not rules.unexplained([error], faults)
 
 
-# --- what explains an error -------------------------------------------------------------
-
-
 def test_an_error_without_a_fault_is_not_explained():
     assert not is_explained(raised())
 
@@ -77,9 +74,6 @@ def test_an_explained_error_explains_later_losses_of_its_job_and_of_no_other():
     assert rules.unexplained([first, other], [fault()]) == [other]
 
 
-# --- what a rank does -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("code, silent_s, is_killed, has_raised, expected", [
     (0, 0, False, False, None),
     (3, 0, False, True, None),
@@ -92,9 +86,6 @@ def test_an_explained_error_explains_later_losses_of_its_job_and_of_no_other():
     (None, rules.SILENCE_S + 1, False, False, "hang")])
 def test_a_rank_is_judged_by_its_end_and_its_silence(code, silent_s, is_killed, has_raised, expected):
     assert rules.broken_by_end(code, silent_s, is_killed, has_raised) == expected
-
-
-# --- what grows ---------------------------------------------------------------------------
 
 
 def moments(count, **each):

@@ -4,18 +4,18 @@ this.
 """
 
 import pathlib
-import subprocess
 import sys
 
 import pytest
+
+from conftest import completed
 
 FOLDER = pathlib.Path(__file__).parent
 TESTS = FOLDER.parent
 
 
 def collect(*arguments):
-    done = subprocess.run([sys.executable, FOLDER / "collect_as_macos.py", *arguments],
-                          capture_output=True, text=True, cwd=TESTS.parent)
+    done = completed([sys.executable, FOLDER / "collect_as_macos.py", *arguments], cwd=TESTS.parent)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -4,20 +4,18 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, free_port, wait_until
+from conftest import Process, completed, find_program, free_port, mlxcommctl, wait_until
 
 CONFIG = pathlib.Path(__file__).parents[2] / "config"
 FILES = sorted(CONFIG.rglob("*.textproto"))
 
 
 def check(path):
-    return subprocess.run([find_program("mlxcommd"), "--config", str(path), "--check-config"],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    return completed([find_program("mlxcommd"), "--config", path, "--check-config"])
 
 
 def places(port):
@@ -43,8 +41,7 @@ def here(text, folder, port):
 @pytest.fixture(scope="module")
 def annotated():
     """What mlxcommd --print-config writes."""
-    printed = subprocess.run([find_program("mlxcommd"), "--print-config"], capture_output=True, text=True,
-                             timeout=PATIENCE)
+    printed = completed([find_program("mlxcommd"), "--print-config"])
     assert (printed.returncode, printed.stderr) == (0, "")
     return printed.stdout
 
@@ -136,9 +133,7 @@ def start(example, folder, port):
 
 
 def status(folder, name):
-    done = subprocess.run(
-        [find_program("mlxcommctl"), "status", "--json", "--socket", f"{folder}/{name}.sock"],
-        capture_output=True, text=True, timeout=PATIENCE)
+    done = mlxcommctl("status", "--json", "--socket", f"{folder}/{name}.sock")
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 

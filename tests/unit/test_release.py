@@ -22,8 +22,6 @@ import macos_package  # noqa: E402
 import release_version  # noqa: E402
 from release_version import Refused, Version  # noqa: E402
 
-# --- versions -------------------------------------------------------------------------
-
 
 class Repository:
     """A few commits of what a version is read from."""
@@ -123,9 +121,6 @@ def test_the_header_has_the_projects_version():
     assert ".".join(re.findall(r"#define MLXCOMM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header)) == number
 
 
-# --- pip ------------------------------------------------------------------------------
-
-
 def make_wheel(folder, name, version, requires=""):
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         info = f"{name}-{version}.dist-info"
@@ -170,9 +165,6 @@ def test_pip_takes_the_wheel_that_fits_mlx(wheels, tmp_path, asked, taken):
         assert made["mlxcomm"] == taken and taken.endswith("mlx." + made["mlx"])
 
 
-# --- two builds -----------------------------------------------------------------------
-
-
 def test_files_that_differ_are_named(tmp_path):
     for name, content, mode in (("one", "a", 0o644), ("two", "a", 0o600), ("three", "b", 0o644)):
         file = tmp_path / "file"
@@ -192,8 +184,6 @@ def test_files_that_differ_are_named(tmp_path):
         assert any(line.startswith("a/file: bytes ") for line in compare_archives.differences(one, three))
         assert compare_archives.differences(one, tmp_path / "none") == [f"{tmp_path / 'none'} is not there"]
 
-
-# --- macOS's package ------------------------------------------------------------------
 
 CMAKE = """#!/bin/sh
 bin=$DESTDIR/usr/local/mlxcomm/bin

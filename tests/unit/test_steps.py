@@ -5,12 +5,11 @@ import importlib.util
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 
 import pytest
 
-from conftest import PATIENCE, Process, wait_until
+from conftest import Process, completed, wait_until
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "run"
 
@@ -71,8 +70,7 @@ print("begins")
 run.Run(steps).run()
 print([step.state for step in steps])
 """
-    process = Process([sys.executable, "-u", "-c", script])
-    try:
+    with Process([sys.executable, "-u", "-c", script]) as process:
         process.wait_for("begins")
         pid = tmp_path / "pid"
         wait_until(lambda: pid.exists() and pid.read_text(encoding="ascii").strip(), "the step has begun")
@@ -81,8 +79,6 @@ print([step.state for step in steps])
         assert process.lines[-1] == "['FAILED', 'not run']", process.lines
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text(encoding="ascii")), 0)
-    finally:
-        process.end()
 
 
 def test_each_extra_step_has_its_turn(run):
@@ -108,8 +104,7 @@ import os, pathlib, pytest
 def test_where(which):
     pathlib.Path(os.environ["PYTEST_XDIST_WORKER"]).touch()
 """, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup",
-         "--rootdir", tmp_path, tmp_path], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    done = completed([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist",
+                      "loadgroup", "--rootdir", tmp_path, tmp_path], cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.glob("gw*"))) == 1

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import PATIENCE, find_program
+from conftest import PATIENCE, completed, find_program, mlxcommctl
 
 FOLDER = pathlib.Path(__file__).parents[2] / "systemd-launchd"
 
@@ -29,8 +29,7 @@ def test_systemd_accepts_the_unit(tmp_path):
     # verify needs a program that exists.
     copy = tmp_path / "mlxcommd.service"
     copy.write_text(unit.replace("/usr/local/bin/mlxcommd", shutil.which("true")))
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(copy)],
-                          capture_output=True, text=True, timeout=60)
+    done = completed(["systemd-analyze", "verify", "--man=no", copy])
     assert done.returncode == 0, done.stderr
     assert "mlxcommd.service" not in done.stderr, done.stderr
 
@@ -73,8 +72,7 @@ def files_below(root):
 
 
 def staged(verb, root, *arguments):
-    return subprocess.run([find_program("mlxcommctl"), "service", verb, "--root", str(root), *arguments],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    return mlxcommctl("service", verb, "--root", root, *arguments)
 
 
 def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp_path):
@@ -130,8 +128,7 @@ def test_a_dry_run_changes_nothing(tmp_path):
 def test_the_root_of_all_folders_is_only_files_too(root, folder):
     for verb in ("install", "uninstall"):
         program = ["--program", find_program("mlxcommd")] if verb == "install" else []
-        done = subprocess.run([find_program("mlxcommctl"), "service", verb, "--root", root, "--dry-run",
-                               *program], cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+        done = mlxcommctl("service", verb, "--root", root, "--dry-run", *program, cwd=folder)
         assert "systemctl" not in done.stdout + done.stderr, (done.stdout, done.stderr)
         assert "answers" not in done.stdout and "only root" not in done.stderr, done.stderr
 
@@ -140,8 +137,7 @@ def test_a_root_that_cannot_be_named_is_refused(tmp_path):
     """Why: in a folder that is gone it became the live system."""
     gone = tmp_path / "gone"
     script = f'mkdir {gone}; cd {gone}; rmdir {gone}; exec "$0" service install --root below --dry-run'
-    done = subprocess.run(["sh", "-c", script, find_program("mlxcommctl")], capture_output=True, text=True,
-                          timeout=PATIENCE)
+    done = completed(["sh", "-c", script, find_program("mlxcommctl")])
     assert done.returncode == 1 and "mlxcommctl: --root below: No such file" in done.stderr, done.stderr
 
 

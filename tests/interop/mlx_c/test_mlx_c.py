@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from conftest import SIGKILL, Process, completed, find_program, wait_until
+from ground.outcomes import until_looping
 
 WORK = pathlib.Path(__file__).resolve().parents[3] / "build" / "mlx-c"
 WHY_NOT = WORK / "why-not"
@@ -23,11 +24,6 @@ WAYS = pytest.mark.parametrize("way", ["shared", "static"])
 def program(c, rank, *arguments, size=2, way="shared", node=0, name="program", job="c", **variables):
     return c.start_as(rank, size, [WORK / way / name, *arguments], node, job, variables,
                       stdin=subprocess.PIPE)
-
-
-def go_on(process):
-    process.child.stdin.write("go on\n")
-    process.child.stdin.flush()
 
 
 def is_right(process):
@@ -59,8 +55,6 @@ def launch(c, *words, **variables):
     c.ranks.append(process)
     return process
 
-
-# --- what works ---
 
 @WAYS
 @pytest.mark.parametrize("scenario", ["operations", "gradients", "groups"])
@@ -112,8 +106,6 @@ def test_only_its_own_names_are_visible():
     assert names == declared
 
 
-# --- errors ---
-
 def test_wrong_arguments_are_told_at_once_and_change_nothing(cluster):
     c = cluster(1)
     for process in [program(c, r, "wrong") for r in (0, 1)]:
@@ -132,7 +124,7 @@ def test_a_rank_that_does_not_come_is_named(cluster):
     waiting, late = (program(c, r, "late") for r in (0, 1))
     is_right(waiting)
     late.wait_for("late")
-    go_on(late)
+    late.say()
     is_right(late)
 
 
@@ -150,8 +142,7 @@ def test_a_killed_rank_is_named_with_its_node_and_process(cluster, nodes):
 def test_those_who_are_left_go_on(cluster):
     c = cluster(1)
     ranks = [program(c, r, "shrink", size=3) for r in range(3)]
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     ranks[1].signal(SIGKILL)
     for rank in (ranks[0], ranks[2]):
         assert "2 go on" in is_right(rank)
@@ -166,8 +157,7 @@ def test_what_keeps_a_process_from_joining_is_said():
 def test_init_joins_anew_when_the_daemon_is_back(cluster, number, code):
     c = cluster(1, top_settings="drain_timeout_ms: 1")
     ranks = [program(c, r, "lost") for r in (0, 1)]
-    for rank in ranks:
-        rank.wait_for("looping")
+    until_looping(ranks)
     c.daemons[0].signal(number)
     for rank in ranks:
         assert code in rank.wait_for("failed")
@@ -176,7 +166,7 @@ def test_init_joins_anew_when_the_daemon_is_back(cluster, number, code):
     c.start_daemon(0)
     c.wait_linked()
     for rank in ranks:
-        go_on(rank)
+        rank.say()
     for rank in ranks:
         is_right(rank)
 
@@ -188,8 +178,6 @@ def test_percent_signs_of_another_process_are_only_text(cluster):
         is_right(process)
 
 
-# --- the end ---
-
 # Why: a program that ends with work begun (mlx_async_eval) leaves others waiting for it.
 @WAYS
 def test_who_ends_with_work_begun_lets_the_others_have_it(cluster, way):
@@ -198,7 +186,7 @@ def test_who_ends_with_work_begun_lets_the_others_have_it(cluster, way):
     staying.wait_for("waits")
     leaving.wait_for("all is right")
     wait_until(lambda: an_operation_is_in_flight(c), "the operation is in flight")
-    go_on(staying)
+    staying.say()
     assert "got it" in is_right(staying)
     assert leaving.finish() == 0, leaving.lines
 
@@ -218,7 +206,7 @@ def test_a_wrong_time_for_the_end_is_told(cluster):
     staying = program(c, 1, "when-told")
     leaving.wait_for("expected seconds; it is 60")
     staying.wait_for("waits")
-    go_on(staying)
+    staying.say()
     is_right(staying)
     assert leaving.finish() == 0
 
@@ -234,7 +222,7 @@ def test_the_default_error_handler_ends_the_program_and_the_others_learn_why(clu
     why = "INVALID_ARGUMENT: root: expected a rank below 2, got 77"
     assert any(line.startswith(f"MLX error: {why}") for line in ending.lines)
     assert not any("the program has ended" in line for line in ending.lines), ending.lines
-    go_on(other)
+    other.say()
     said = "\n".join(is_right(other))
     assert "RANK_LOST: rank 0" in said and f"ended by {why}" in said
 
@@ -243,7 +231,7 @@ def test_the_default_error_handler_ends_the_program_from_an_evaluation(cluster):
     c = cluster(1)
     ending, other = program(c, 0, "default", "evaluation"), program(c, 1, "outlive")
     other.wait_for("waits")
-    go_on(other)
+    other.say()
     assert ending.finish() == 255, ending.lines
     assert any(line.startswith("MLX error: MISMATCH: rank") for line in ending.lines)
     assert "MISMATCH" in "\n".join(is_right(other))
@@ -296,7 +284,7 @@ def test_ctrl_c_ends_a_program_that_has_no_handler(cluster):
     assert waiting.finish() == -signal.SIGINT
     # Until the daemon has noticed, the data that it was given is still combined.
     wait_until(lambda: any(job["state"] == "failed" for job in c.status()["jobs"]), "the daemon has seen it")
-    go_on(other)
+    other.say()
     other.wait_for("RANK_LOST")
 
 
@@ -309,7 +297,7 @@ def test_a_second_ctrl_c_ends_the_wait_of_a_program_that_has_one(cluster):
     assert an_operation_is_in_flight(c)
     waiting.signal(signal.SIGINT)
     assert "interrupted" in is_right(waiting)
-    go_on(other)
+    other.say()
     other.wait_for("error")
 
 

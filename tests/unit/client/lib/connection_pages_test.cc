@@ -92,10 +92,8 @@ class ConnectionPagesTest : public SessionTest {
   // Asks for a sum and does not wait.
   std::uint64_t Begin(std::uint64_t timeout_ns = 0) {
     std::uint64_t ticket = 0;
-    EXPECT_EQ(mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, timeout_ns,
-                                 &ticket, &error),
-              MLXCOMM_OK)
-        << error.message;
+    EXPECT_TRUE(Ok(mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM,
+                                      timeout_ns, &ticket, &error)));
     return ticket;
   }
   mlxcomm_code Sum() { return Sum(buffer, error); }
@@ -183,10 +181,8 @@ TEST_F(ConnectionPagesTest, PartsOfABufferThatAnotherCallUsedAreTakenAndWhatLies
   for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{100}, floats - 2}) {
     parts[at] = parts[at + 1] = 1;
     const meeting::Called theirs = OtherCalls(OperationKind::kAllReduce, 2);
-    ASSERT_EQ(mlxcomm_all_reduce(group, parts + at, parts + at, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0,
-                                 nullptr, &error),
-              MLXCOMM_OK)
-        << error.message;
+    ASSERT_TRUE(Ok(mlxcomm_all_reduce(group, parts + at, parts + at, 2, MLXCOMM_FLOAT32,
+                                      MLXCOMM_SUM, 0, nullptr, &error)));
     EXPECT_EQ(parts[at + 1], 3);
     other->End(theirs.number);
   }
@@ -265,10 +261,8 @@ TEST_F(ConnectionPagesTest, HandsAnOperationOverAtItsDeadline) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const auto began = std::chrono::steady_clock::now();
     std::thread caller([&] {
-      EXPECT_EQ(mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM,
-                                   /*timeout_ns=*/kMs, nullptr, &error),
-                MLXCOMM_OK)
-          << error.message;
+      EXPECT_TRUE(Ok(mlxcomm_all_reduce(group, buffer, buffer, 2, MLXCOMM_FLOAT32, MLXCOMM_SUM,
+                                        /*timeout_ns=*/kMs, nullptr, &error)));
     });
     ASSERT_EQ(daemon.Take().purpose, queue::SubmissionPurpose::kClose);
     const auto took = std::chrono::steady_clock::now() - began;

@@ -3,7 +3,6 @@
 #include "client/lib/connection.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,8 +30,6 @@ class ConnectionTest : public SessionTest {
  protected:
   ConnectionTest() : SessionTest(0, 2) {}
 };
-
-// --- the hello ------------------------------------------------------------------------
 
 TEST(ConnectTest, SaysWhenTheHelloIsCutInTheMiddle) {
   FakeDaemon daemon;
@@ -97,8 +94,6 @@ TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
   EXPECT_EQ(waiting_with(queue::Scheduling::kAuto).gives_way, has_few);
   EXPECT_EQ(waiting_with(queue::Scheduling{99}).gives_way, has_few) << "of a newer daemon";
 }
-
-// --- a private daemon that is ending ----------------------------------------------------
 
 // Why: a private daemon that ends with its last client lets other processes in until its socket is gone. One
 // that joined again at once, as in a notebook, got DAEMON_LOST now and then.
@@ -223,8 +218,6 @@ TEST(ConnectTest, RefusesWhatIsNoJob) {
   mlxcomm_disconnect(connection);
 }
 
-// --- the ends of operations -----------------------------------------------------------
-
 TEST_F(ConnectionTest, LatchesTheFailureOfTheGroup) {
   const std::uint64_t ticket = Barrier();
   daemon.Complete(ticket, MLXCOMM_MISMATCH, "rank 1 called send", 1, /*group_failed=*/true);
@@ -271,8 +264,6 @@ TEST_F(ConnectionTest, RefusesMoreOperationsThanCompletionsHaveSlots) {
   daemon.Complete(Barrier());
 }
 
-// --- waiting --------------------------------------------------------------------------
-
 // Why: one thread reads the completions of all, and must pass on those of others. How: the last
 // submitted operation ends first.
 TEST_F(ConnectionTest, HandsEachOfSeveralThreadsItsOwn) {
@@ -296,8 +287,6 @@ TEST_F(ConnectionTest, HandsEachOfSeveralThreadsItsOwn) {
     for (int i = 0; i < kThreads; ++i) daemon.Take();
   }
 }
-
-// --- a daemon that dies ---------------------------------------------------------------
 
 TEST_F(ConnectionTest, TellsOfTheDaemonsDeathAtOnce) {
   const std::uint64_t done = Barrier();
@@ -349,8 +338,6 @@ TEST_F(ConnectionTest, TakesImpossiblePositionsOfSubmissionsForALostDaemon) {
   EXPECT_EQ(Allocate(FakeDaemon::kArenaBytes), buffer) << "the daemon never had it";
 }
 
-// --- buffers --------------------------------------------------------------------------
-
 // Why: an operation without bytes has offset 0, which may belong to another one. If it were pinned,
 // or only unpinned, the buffer there would be reused while the daemon writes to it.
 TEST_F(ConnectionTest, HoldsABufferAlthoughAnEmptyOperationEndsMeanwhile) {
@@ -389,8 +376,6 @@ TEST_F(ConnectionTest, FillsTheErrorOfASuccessInAGroupOfOne) {
   EXPECT_EQ(error.code, MLXCOMM_OK);
   EXPECT_EQ(Wait(ticket), MLXCOMM_OK);
 }
-
-// --- fork -----------------------------------------------------------------------------
 
 // Why: a child has the parent's memory but none of its threads: it would wait for ever,
 // or break the parent's queue.

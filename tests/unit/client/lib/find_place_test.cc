@@ -13,7 +13,6 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "client/lib/mlxcomm.h"
 #include "tests/unit/temporary_folder.h"

@@ -1,7 +1,6 @@
 // Groups that split, shrink and are closed, from the client's side: the test plays the daemon and
 // all other ranks.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <future>
@@ -84,16 +83,12 @@ class GroupsTest : public SessionTest {
   }
   void ExpectNothingIsLeftInTheArena() {
     void* all = nullptr;
-    EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error),
-              MLXCOMM_OK)
-        << error.message;
+    EXPECT_TRUE(Ok(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error)));
     mlxcomm_buffer_free(connection, all);
   }
 
   std::vector<FakeAttach::SplitCall> split_calls;
 };
-
-// --- split -------------------------------------------------------------------------------
 
 TEST_F(GroupsTest, SplitsInOrderOfKeyThenOfRank) {
   std::future<Made> split = Split(0, 5, "rows");
@@ -196,8 +191,6 @@ TEST_F(GroupsTest, RefusesArgumentsBeforeAnybodyIsAsked) {
   mlxcomm_group_close(made.group);
 }
 
-// --- failures in the middle of a split ---------------------------------------------------
-
 TEST_F(GroupsTest, TellsTheOthersWhenItsOwnDaemonRefuses) {
   attach.split = [](const FakeAttach::SplitCall&) {
     return FakeAttach::Answer{.code = MLXCOMM_RESOURCE_EXHAUSTED, .message = "4096 groups"};
@@ -277,8 +270,6 @@ TEST_F(GroupsTest, IsInterruptedAndGivesItsMemoryBackLater) {
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
 }
 
-// --- several groups ----------------------------------------------------------------------
-
 TEST_F(GroupsTest, FailEachByItself) {
   const Made made = SplitWell(0);
   const std::uint64_t ticket = Barrier(made.group);
@@ -338,8 +329,6 @@ TEST_F(GroupsTest, AreUsedByAThreadEach) {
   mlxcomm_group_close(made.group);
 }
 
-// --- closing -----------------------------------------------------------------------------
-
 TEST_F(GroupsTest, LeaveWithTheJobWhenTheWorldIsClosedFirst) {
   const Made made = SplitWell(0);
   mlxcomm_group_close(group);
@@ -369,8 +358,6 @@ TEST_F(GroupsTest, LeaveForAFaultAtOnceAndOnce) {
   mlxcomm_group_close(std::exchange(group, nullptr));
   EXPECT_THAT(attach.Log(), ElementsAre("detach for ValueError: no such layer"));
 }
-
-// --- shrink ------------------------------------------------------------------------------
 
 TEST_F(GroupsTest, ShrinkToWhatStandsForTheJobFromThenOn) {
   std::uint64_t timeout_told = 0;
@@ -423,8 +410,6 @@ TEST_F(GroupsTest, PassOnWhyTheyCannotShrink) {
   EXPECT_STREQ(error.message, "it works");
   EXPECT_EQ(rest, nullptr);
 }
-
-// --- one rank ----------------------------------------------------------------------------
 
 class WorldOfOneTest : public SessionTest {
  protected:

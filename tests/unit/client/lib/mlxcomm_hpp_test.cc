@@ -3,7 +3,6 @@
 #include "client/lib/mlxcomm.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <functional>

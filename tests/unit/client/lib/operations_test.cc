@@ -1,7 +1,6 @@
 // Every operation through the C interface: its request to the daemon, the arguments that it
 // refuses, and what a group of one rank does by itself.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
@@ -150,8 +149,6 @@ class OperationsTest : public SessionTest {
   std::uint64_t ticket = 0;
 };
 
-// --- what the daemon is asked ------------------------------------------------------------
-
 TEST_F(OperationsTest, AsksForEveryKind) {
   std::uint32_t kinds = 0;
   std::uint32_t collectives = 0;  // That were called before.
@@ -221,15 +218,12 @@ TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
 // Why: on the other ranks, buffers that only the root uses may be anything, NULL above all.
 TEST_F(OperationsTest, DoesNotLookAtBuffersThatOnlyTheRootUses) {
   float elsewhere = 0;
-  EXPECT_EQ(mlxcomm_broadcast(group, &elsewhere, output, 6, MLXCOMM_FLOAT32, 0, 0, &ticket, &error),
-            MLXCOMM_OK)
-      << error.message;
+  EXPECT_TRUE(
+      Ok(mlxcomm_broadcast(group, &elsewhere, output, 6, MLXCOMM_FLOAT32, 0, 0, &ticket, &error)));
   EXPECT_EQ(daemon.Take().input_offset, 0u);
   daemon.Complete(ticket);
-  EXPECT_EQ(
-      mlxcomm_reduce(group, input, nullptr, 6, MLXCOMM_FLOAT32, MLXCOMM_SUM, 2, 0, &ticket, &error),
-      MLXCOMM_OK)
-      << error.message;
+  EXPECT_TRUE(Ok(mlxcomm_reduce(group, input, nullptr, 6, MLXCOMM_FLOAT32, MLXCOMM_SUM, 2, 0,
+                                &ticket, &error)));
   EXPECT_EQ(daemon.Take().output_offset, 0u);
   daemon.Complete(ticket);
 }
@@ -289,8 +283,6 @@ TEST_F(OperationsTest, ForcesAPlanOnLaterCalls) {
               MLXCOMM_INVALID_ARGUMENT);
   }
 }
-
-// --- what is refused ---------------------------------------------------------------------
 
 // Why: a wrong argument must change nothing, neither here nor on the other ranks.
 TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
@@ -384,18 +376,13 @@ TEST_F(OperationsTest, AllowsInPlaceWhereTheHeaderSaysSoAndNowhereElse) {
 
 TEST_F(OperationsTest, AllowsNothingAtAll) {
   const std::array<std::uint64_t, 3> none{};
-  EXPECT_EQ(mlxcomm_all_to_all_v(group, nullptr, nullptr, none.data(), none.data(), MLXCOMM_BOOL, 0,
-                                 &ticket, &error),
-            MLXCOMM_OK)
-      << error.message;
+  EXPECT_TRUE(Ok(mlxcomm_all_to_all_v(group, nullptr, nullptr, none.data(), none.data(),
+                                      MLXCOMM_BOOL, 0, &ticket, &error)));
   daemon.Complete(ticket);
-  EXPECT_EQ(mlxcomm_scatter(group, nullptr, nullptr, 0, MLXCOMM_UINT64, 0, 0, &ticket, &error),
-            MLXCOMM_OK)
-      << error.message;
+  EXPECT_TRUE(
+      Ok(mlxcomm_scatter(group, nullptr, nullptr, 0, MLXCOMM_UINT64, 0, 0, &ticket, &error)));
   daemon.Complete(ticket);
 }
-
-// --- where a result should lie -----------------------------------------------------------
 
 class PairTest : public SessionTest {
  protected:
@@ -415,8 +402,6 @@ TEST_F(OperationsTest, PrefersThePlaceOfTheInputAmongThree) {
   EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, 8), 1);
 }
 
-// --- a group of one rank -----------------------------------------------------------------
-
 class AloneTest : public SessionTest {
  protected:
   AloneTest() : SessionTest(0, 1) {}
@@ -427,8 +412,7 @@ TEST_F(AloneTest, WaitsInTheCallItselfWhereThereIsNoPlaceForATicket) {
   float* const input = Allocate(sizeof(float));
   float* const output = Allocate(sizeof(float));
   input[0] = 5;
-  ASSERT_EQ(mlxcomm_all_gather(group, input, output, 1, kFloat, 0, nullptr, &error), MLXCOMM_OK)
-      << error.message;
+  ASSERT_TRUE(Ok(mlxcomm_all_gather(group, input, output, 1, kFloat, 0, nullptr, &error)));
   EXPECT_EQ(output[0], 5);
   mlxcomm_request request{};
   request.struct_size = sizeof request;
@@ -470,10 +454,7 @@ TEST_F(AloneTest, HasEndedBeforeItIsAskedForAndWorksWithoutItsDaemon) {
   EXPECT_EQ(mlxcomm_member_node(group, 1), nullptr);
 }
 
-// --- numbers -----------------------------------------------------------------------------
-
-// Why: api.cc compares the values of mlxcomm.h; users could not ask for a value that only
-// proto/types has.
+// Why: api.cc compares the values of mlxcomm.h; users could not ask for a value that only proto/types has.
 TEST(EnumerationsTest, OfTheHeaderAreAllThereAre) {
   for (int value = 0; value < 256; ++value) {
     const auto number = static_cast<std::uint8_t>(value);

@@ -40,19 +40,22 @@ class SessionTest : public testing::Test {
     daemon.Welcome();
     EXPECT_EQ(Connect(daemon, connection, error, &interrupt), MLXCOMM_OK) << error.message;
     daemon.Connected();
-    EXPECT_EQ(mlxcomm_join(connection, "job", rank, size, 0, &group, &error), MLXCOMM_OK)
-        << error.message;
+    EXPECT_TRUE(Ok(mlxcomm_join(connection, "job", rank, size, 0, &group, &error)));
   }
   ~SessionTest() override {
     mlxcomm_group_close(group);
     mlxcomm_disconnect(connection);
     attach.Reset();
   }
+  // Whether a call that was given `error` has succeeded.
+  testing::AssertionResult Ok(mlxcomm_code code) const {
+    if (code == MLXCOMM_OK) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << mlxcomm_code_name(code) << ": " << error.message;
+  }
   template <typename T = float>
   T* Allocate(std::uint64_t bytes) {
     void* buffer = nullptr;
-    EXPECT_EQ(mlxcomm_buffer_allocate(connection, bytes, &buffer, &error), MLXCOMM_OK)
-        << error.message;
+    EXPECT_TRUE(Ok(mlxcomm_buffer_allocate(connection, bytes, &buffer, &error)));
     return static_cast<T*>(buffer);
   }
   mlxcomm_code Reduce(float* buffer, std::uint64_t count, std::uint64_t& ticket) {

@@ -1,7 +1,6 @@
 // What a program can do with an operation under way: test it, cancel it, be interrupted while
 // waiting for it.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <future>
@@ -31,8 +30,6 @@ class TicketsTest : public SessionTest {
   }
   int done = -1;
 };
-
-// --- test --------------------------------------------------------------------------------
 
 TEST_F(TicketsTest, TestSaysWhetherAnOperationHasEndedAndThenHow) {
   const std::uint64_t ticket = Barrier();
@@ -75,8 +72,6 @@ TEST_F(TicketsTest, TestLeavesTheRingToTheThreadThatWaits) {
   EXPECT_EQ(Test(tested), MLXCOMM_OK) << error.message;
   EXPECT_EQ(done, 1);
 }
-
-// --- cancel ------------------------------------------------------------------------------
 
 TEST_F(TicketsTest, CancelFailsTheGroupAndGivesTheBuffersBack) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes);
@@ -149,10 +144,8 @@ TEST_F(TicketsTest, CancelHearsOfADeadDaemon) {
 TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone) {
   float* const buffer = Allocate(FakeDaemon::kArenaBytes);
   std::uint64_t ticket = 0;
-  ASSERT_EQ(mlxcomm_all_reduce(group, buffer, buffer, 16, MLXCOMM_FLOAT32, MLXCOMM_SUM, 1, &ticket,
-                               &error),
-            MLXCOMM_OK)
-      << error.message;
+  ASSERT_TRUE(Ok(mlxcomm_all_reduce(group, buffer, buffer, 16, MLXCOMM_FLOAT32, MLXCOMM_SUM, 1,
+                                    &ticket, &error)));
   attach.cancel = [](const FakeAttach::CancelCall&) {};  // It answers, and does nothing else.
   EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
   EXPECT_THAT(error.message, HasSubstr("still uses its buffers, though mlxcommd lives"));
@@ -164,9 +157,7 @@ TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone
   EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
             MLXCOMM_RESOURCE_EXHAUSTED);
   daemon.Complete(ticket, MLXCOMM_DEADLINE_EXCEEDED, "late", -1, true);
-  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
-            MLXCOMM_OK)
-      << error.message;
+  EXPECT_TRUE(Ok(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error)));
 }
 
 // Why: a daemon that has stood still ends it once it is asked, and nothing uses the buffers then.
@@ -201,9 +192,8 @@ TEST_F(TicketsTest, ADaemonHasTimeToAnswerUntilTheWaitsLimit) {
       patience = patience_ns;
       daemon.Complete(ticket);
     };
-    ASSERT_EQ(mlxcomm_send(group, buffer, 1, MLXCOMM_FLOAT32, 1, 0, timeout_ns, &ticket, &error),
-              MLXCOMM_OK)
-        << error.message;
+    ASSERT_TRUE(
+        Ok(mlxcomm_send(group, buffer, 1, MLXCOMM_FLOAT32, 1, 0, timeout_ns, &ticket, &error)));
     EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
     // Asked a second after the call, or later where the machine is slow.
     EXPECT_LE(patience, timeout_ns < kSecond ? timeout_ns + 9 * kSecond : 19 * kSecond);
@@ -222,8 +212,6 @@ TEST_F(TicketsTest, ADaemonThatDoesNotAnswerIsLost) {
   EXPECT_EQ(code, MLXCOMM_DAEMON_LOST);
   EXPECT_THAT(error.message, HasSubstr("does not answer"));
 }
-
-// --- interrupted -------------------------------------------------------------------------
 
 // Why: after Ctrl-C the user must have control in 200 ms, and the other ranks must not wait for a
 // process that has given up.
@@ -255,8 +243,7 @@ TEST_F(TicketsTest, WhatWasGivenUpIsLetGoWhenTheDaemonSaysSo) {
   EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error),
             MLXCOMM_RESOURCE_EXHAUSTED);
   daemon.Complete(given_up, MLXCOMM_CANCELLED, "given up", 0, true);
-  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error), MLXCOMM_OK)
-      << error.message;
+  EXPECT_TRUE(Ok(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error)));
 }
 
 }  // namespace

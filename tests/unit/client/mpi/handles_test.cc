@@ -1,7 +1,6 @@
 #include "client/mpi/handles.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <stdexcept>
 

@@ -1,7 +1,6 @@
 // The functions by their C interface, in a world of one rank, which needs no daemon.
 // tests/interop/test_mpi_shim.py has two ranks with daemons.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>

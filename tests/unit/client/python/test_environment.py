@@ -113,9 +113,6 @@ def test_environment_of_the_process_is_the_default(monkeypatch):
     assert find_place() == ("default", 1, 2, True)
 
 
-# --- mlx.launch -----------------------------------------------------------------------
-
-
 # Why: mlx.launch writes the hostfile to a new temporary file for each rank. A job name that
 # followed from the path differed on each rank, and no ranks ever met.
 @pytest.mark.parametrize("variable", ["MLX_HOSTFILE", "MLX_IBV_DEVICES"])
@@ -146,9 +143,6 @@ def test_hostfile_may_be_an_object(tmp_path):
     file = tmp_path / "hosts"
     file.write_text('{"hosts": [{"ssh": "a"}, {"ssh": "b"}]}')
     assert place({"MLX_RANK": "1", "MLX_HOSTFILE": str(file)})[1:3] == (1, 2)
-
-
-# --- mistakes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variables, arguments, words", [

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import types
 
@@ -21,7 +20,7 @@ from mlxcomm.firstlight.notes import (  # noqa: E402
     Pseudonyms,
 )
 
-from conftest import PATIENCE  # noqa: E402
+from conftest import completed  # noqa: E402
 
 PROGRAM = "#!/bin/sh\ncase \"$1 $2\" in\n%s\n*) exit 1 ;;\nesac\n"
 
@@ -115,9 +114,8 @@ def first_light(tmp_path):
             (tmp_path / name).write_text(PROGRAM % answers)
             (tmp_path / name).chmod(0o755)
         output = tmp_path / "file.json"
-        done = subprocess.run([tmp_path / "python", "-m", "mlxcomm", "firstlight", "--yes", "--steps", steps,
-                               "-o", output], capture_output=True, text=True, timeout=PATIENCE,
-                              env={**os.environ, "PYTHONPATH": f"{tmp_path}:{package}"})
+        done = completed([tmp_path / "python", "-m", "mlxcomm", "firstlight", "--yes", "--steps", steps, "-o",
+                          output], env={**os.environ, "PYTHONPATH": f"{tmp_path}:{package}"})
         assert done.returncode == 0, done.stderr
         return {one["id"]: one for one in json.loads(output.read_text())["assumptions"]}, done
 

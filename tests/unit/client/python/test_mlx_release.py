@@ -14,6 +14,8 @@ sys.path.append(str(PACKAGE))
 
 import mlx_release  # noqa: E402
 
+from conftest import completed  # noqa: E402
+
 
 def test_the_variable_goes_before_what_is_installed(monkeypatch):
     monkeypatch.setenv("MLXCOMM_MLX", "1.2.3")
@@ -60,9 +62,8 @@ def test_what_is_installed_is_found_from_where_pip_builds(tmp_path, monkeypatch)
     installed = pytest.importorskip("mlx.core").__version__
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.path[:] = [path for path in sys.path if 'packages' not in path]\n")
-    done = subprocess.run(
-        [sys.executable, "-c", "import mlx_release; print(mlx_release.installed())\nimport mlx"],
-        capture_output=True, text=True, env={"PYTHONPATH": f"{tmp_path}:{PACKAGE}"})
+    done = completed([sys.executable, "-c", "import mlx_release; print(mlx_release.installed())\nimport mlx"],
+                     env={"PYTHONPATH": f"{tmp_path}:{PACKAGE}"})
     assert done.stdout.strip() == installed.partition("+")[0], done.stderr
     assert "ModuleNotFoundError" in done.stderr  # Else it would show nothing.
 

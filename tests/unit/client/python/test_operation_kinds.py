@@ -10,12 +10,11 @@ the values that mlxcommctl offers are compared with it.
 import ctypes
 import json
 import pathlib
-import subprocess
 from typing import get_args
 
 import pytest
 
-from conftest import PATIENCE, find_program
+from conftest import mlxcommctl
 
 mlxcomm = pytest.importorskip("mlxcomm", reason="the package is not installed: tests/run installs it")
 ROOT = pathlib.Path(__file__).parents[4]
@@ -36,8 +35,7 @@ def library():
 
 def offered(verb, option):
     """The values that the option takes."""
-    table = json.loads(subprocess.run([find_program("mlxcommctl"), "completion", "--json"],
-                                      capture_output=True, text=True, timeout=PATIENCE, check=True).stdout)
+    table = json.loads(mlxcommctl("completion", "--json", check=True).stdout)
     command = next(command for command in table["commands"] if command["path"] == verb)
     return next(one for one in command["options"] if option in one["names"])["values"]
 

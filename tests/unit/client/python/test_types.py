@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import find_program
+from conftest import completed, find_program
 
 mlxcomm = pytest.importorskip("mlxcomm", reason="the package is not installed: tests/run installs it")
 import mlx.core as mx  # noqa: E402 - what is imported above may not be there.
@@ -34,8 +34,7 @@ def test_pyright_accepts_right_calls_and_no_wrong_one(tmp_path):
     shutil.copy(PROGRAM, tmp_path)
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({
         "typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": "error"}))
-    done = subprocess.run([pyright, "--pythonpath", sys.executable, "--project", str(tmp_path)],
-                          capture_output=True, text=True)
+    done = completed([pyright, "--pythonpath", sys.executable, "--project", tmp_path])
     assert done.returncode == 0, done.stdout + done.stderr
 
 

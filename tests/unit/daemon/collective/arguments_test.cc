@@ -1,7 +1,6 @@
 // A group's answers to calls that cannot be intended: INVALID_ARGUMENT with the argument, and
 // nothing else changes.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>

@@ -1,7 +1,6 @@
 // Sums of floats, and every way in which a group can fail, in every layout.
 // operations_test.cc has all operations' values.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 

@@ -3,7 +3,6 @@
 #include "daemon/collective/inquest.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/unit/daemon/collective/numbered_node.h"
 

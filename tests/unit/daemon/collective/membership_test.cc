@@ -2,7 +2,6 @@
 #include "daemon/collective/membership.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>

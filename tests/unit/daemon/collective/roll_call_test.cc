@@ -3,7 +3,6 @@
 #include "daemon/collective/roll_call.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
@@ -117,8 +116,6 @@ TEST_F(JudgeTest, ANodeSpeaksForItsOwnRanksAndTheCallThatItAnswers) {
   EXPECT_EQ(roll_call.Judge({1}, kLong).prospect, Prospect::kSomebodyMayCome);
   EXPECT_EQ(roll_call.Judge({9999}, kLong).prospect, Prospect::kAllWait) << "a rank that is none";
 }
-
-// --- in groups ------------------------------------------------------------------------
 
 Call ByLiveness(Call call) {
   call.timeout_ns = kLong;

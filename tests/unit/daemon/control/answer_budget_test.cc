@@ -1,7 +1,6 @@
 #include "daemon/control/answer_budget.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mlxcomm::control {
 namespace {

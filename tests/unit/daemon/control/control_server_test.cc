@@ -153,6 +153,15 @@ intake::ControlConnection FromProcess(int connection) {
   return made;
 }
 
+// Of a call in the name of the session that has this token.
+struct ContextOf : grpc::ClientContext {
+  explicit ContextOf(const std::string& token) {
+    AddMetadata(queue::kTokenMetadataKey, token);
+    // Only so that a broken server fails the test instead of blocking it.
+    set_deadline(std::chrono::system_clock::now() + kNever);
+  }
+};
+
 class ControlServerTest : public testing::Test {
  protected:
   ControlServerTest() : server_(ControlServer::Create(loop_.calls, &Find, recorder_, events_)) {
@@ -167,14 +176,8 @@ class ControlServerTest : public testing::Test {
     server_->Shutdown(0);
   }
 
-  static void Identify(grpc::ClientContext& context, const std::string& token) {
-    context.AddMetadata(queue::kTokenMetadataKey, token);
-    // Only so that a broken server fails the test instead of blocking it.
-    context.set_deadline(std::chrono::system_clock::now() + kNever);
-  }
   grpc::Status Attach(const std::string& token, const v1::AttachRequest& request = Joining(0, 1)) {
-    grpc::ClientContext context;
-    Identify(context, token);
+    ContextOf context(token);
     return v1::Control::NewStub(channel_)->Attach(&context, request, &attached_);
   }
   // The other client's.
@@ -185,8 +188,7 @@ class ControlServerTest : public testing::Test {
     });
   }
   grpc::Status Status(const std::string& token) {
-    grpc::ClientContext context;
-    Identify(context, token);
+    ContextOf context(token);
     return v1::Diagnostics::NewStub(channel_)->Status(&context, {}, &status_);
   }
   void ExpectNoJob() {
@@ -234,12 +236,11 @@ TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
     event.user = user;
     events_.Add(event);
   }
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<ContextOf>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::EventsReply>>> readers;
   v1::EventsReply reply;
   const auto follow = [&](const std::string& token) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    Identify(*contexts.back(), token);
+    contexts.push_back(std::make_unique<ContextOf>(token));
     readers.push_back(stub->Events(contexts.back().get(), request));
     return readers.back()->Read(&reply);
   };
@@ -270,13 +271,11 @@ TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
 // Why: after a pause of the daemon an operation may still be in the queue, and would count as ended.
 TEST_F(ControlServerTest, QueuesAreReadBeforeACallAboutAnOperation) {
   const auto stub = v1::Control::NewStub(channel_);
-  grpc::ClientContext of_awaited;
-  Identify(of_awaited, kClientToken);
+  ContextOf of_awaited(kClientToken);
   v1::AwaitedReply awaited;
   EXPECT_TRUE(stub->Awaited(&of_awaited, {}, &awaited).ok());
   EXPECT_EQ(loop_.polls, 1);
-  grpc::ClientContext of_cancel;
-  Identify(of_cancel, kClientToken);
+  ContextOf of_cancel(kClientToken);
   v1::CancelReply cancelled;
   EXPECT_TRUE(stub->Cancel(&of_cancel, {}, &cancelled).ok());
   EXPECT_EQ(loop_.polls, 2);
@@ -319,8 +318,7 @@ TEST_F(ControlServerTest, ShortensALongMessageBetweenCharacters) {
 
 // How: nobody examines this machine, so the call is under way until the node drops it.
 TEST_F(ControlServerTest, SaysThatItStopsWhenAnAnswerIsDropped) {
-  grpc::ClientContext context;
-  Identify(context, kToolToken);
+  ContextOf context(kToolToken);
   grpc::Status status;
   v1::DoctorReply reply;
   std::thread caller(
@@ -347,8 +345,7 @@ TEST_F(ControlServerTest, ShowsToolsTheStatusAndNothingElse) {
 }
 
 TEST_F(ControlServerTest, WithdrawsTheRankWhenItsCallerGivesUp) {
-  grpc::ClientContext context;
-  Identify(context, kClientToken);
+  ContextOf context(kClientToken);
   grpc::Status status;
   std::thread caller([&] {
     status = v1::Control::NewStub(channel_)->Attach(&context, Joining(0, 2), &attached_);
@@ -370,21 +367,18 @@ TEST_F(ControlServerTest, CarriesTheCallsOnGroupsAndServesNobodyElse) {
   split.add_ranks(0);
   split.set_name("rows");
   v1::GroupReply group;
-  grpc::ClientContext first;
-  Identify(first, kClientToken);
+  ContextOf first(kClientToken);
   EXPECT_TRUE(stub->Split(&first, split, &group).ok());
   EXPECT_NE(group.group(), attached_.group());
   EXPECT_EQ(group.name(), "job/rows");
   v1::ReleaseRequest release;
   release.set_group(8);
   v1::ReleaseReply released;
-  grpc::ClientContext second;
-  Identify(second, kClientToken);
+  ContextOf second(kClientToken);
   EXPECT_EQ(stub->Release(&second, release, &released).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
   v1::CancelReply cancelled;
-  grpc::ClientContext third;
-  Identify(third, "no session's token");
+  ContextOf third("no session's token");
   EXPECT_EQ(stub->Cancel(&third, {}, &cancelled).error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
@@ -392,8 +386,7 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
   AttachAnother(Joining(1, 2));
   ASSERT_TRUE(Attach(kClientToken, Joining(0, 2)).ok());
   loop_.Do([](node::Node& node) { node.FailAll({FailureCode::kRankLost, 1, "lost"}); });
-  grpc::ClientContext context;
-  Identify(context, kClientToken);
+  ContextOf context(kClientToken);
   grpc::Status status;
   v1::ShrinkRequest request;
   request.set_group(attached_.group());
@@ -420,8 +413,7 @@ TEST_F(ControlServerTest, ReadsTheRecordWithoutTheLoopAndToNobodyUnknown) {
   event.time_ns = 1;
   recorder_.AddTrack(record::TrackKind::kLoop, "loop")->Write(event);
   const auto read = [&](const std::string& token, v1::FlightRecordReply& record) {
-    grpc::ClientContext context;
-    Identify(context, token);
+    ContextOf context(token);
     return v1::Diagnostics::NewStub(channel_)->FlightRecord(&context, {}, &record);
   };
   v1::FlightRecordReply record;

@@ -2,7 +2,6 @@
 #include "daemon/control/metric_families.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <set>
 #include <sstream>

@@ -1,6 +1,5 @@
 #include "daemon/node/job_history.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>

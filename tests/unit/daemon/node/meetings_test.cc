@@ -81,17 +81,21 @@ class MeetingsTest : public testing::Test {
   // A rank's session has its number plus one.
   static SessionId SessionOf(std::uint32_t rank) { return rank + 1; }
 
+  void Attach(SessionId session, const std::string& user, const std::string& job,
+              std::uint32_t rank, Heard<v1::AttachReply>& heard) {
+    node.OnSessionOpened(session, {session, user, false});
+    v1::AttachRequest request;
+    request.set_job(job);
+    request.set_rank(rank);
+    request.set_size(kRanks);
+    node.Call(&Jobs::Attach, session, std::uint64_t{1}, request,
+              std::make_unique<KeptAnswer<v1::AttachReply>>(heard));
+  }
   void FormJob() {
     std::array<Heard<v1::AttachReply>, kRanks> heard;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       port.arenas[SessionOf(rank)].fill(std::byte{0});
-      node.OnSessionOpened(SessionOf(rank), {100 + rank, "anna", false});
-      v1::AttachRequest request;
-      request.set_job("train");
-      request.set_rank(rank);
-      request.set_size(kRanks);
-      node.Call(&Jobs::Attach, SessionOf(rank), std::uint64_t{1}, request,
-                std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
+      Attach(SessionOf(rank), "anna", "train", rank, heard[rank]);
     }
     node.EndTurn();
     for (const auto& one : heard) ASSERT_TRUE(one.reply.has_value());
@@ -391,14 +395,7 @@ TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
     port.given = false;
     std::array<Heard<v1::AttachReply>, kRanks> heard;
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      ++session;
-      node.OnSessionOpened(session, {session, user, false});
-      v1::AttachRequest request;
-      request.set_job("job-" + std::to_string(job));
-      request.set_rank(rank);
-      request.set_size(kRanks);
-      node.Call(&Jobs::Attach, session, std::uint64_t{1}, request,
-                std::make_unique<KeptAnswer<v1::AttachReply>>(heard[rank]));
+      Attach(++session, user, "job-" + std::to_string(job), rank, heard[rank]);
     }
     node.EndTurn();
     EXPECT_TRUE(heard[0].reply.has_value());

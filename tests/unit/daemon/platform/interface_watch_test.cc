@@ -3,7 +3,6 @@
 #include "daemon/platform/interface_watch.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <algorithm>

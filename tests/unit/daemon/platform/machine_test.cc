@@ -2,7 +2,6 @@
 #include "daemon/platform/machine.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <memory>

@@ -3,7 +3,6 @@
 #include "daemon/platform/multicast_socket.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <array>

@@ -9,7 +9,6 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <google/protobuf/text_format.h>
 

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <spdlog/spdlog.h>
 

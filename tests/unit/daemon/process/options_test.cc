@@ -1,7 +1,6 @@
 #include "daemon/process/options.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>

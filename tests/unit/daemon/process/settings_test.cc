@@ -3,7 +3,6 @@
 #include "daemon/process/settings.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 #include "daemon/record/operation_recorder.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 

@@ -1,7 +1,6 @@
 #include "proto/key/key_code.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 

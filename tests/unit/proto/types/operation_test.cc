@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
-
 #include "proto/types/operation_shape.h"
 
 namespace mlxcomm::operation_test {

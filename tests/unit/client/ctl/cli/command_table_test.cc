@@ -1,7 +1,6 @@
 #include "client/ctl/cli/command_table.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
 

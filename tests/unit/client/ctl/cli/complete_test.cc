@@ -2,7 +2,6 @@
 #include "client/ctl/cli/complete.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mlxcomm::ctl::complete_test {
 namespace {

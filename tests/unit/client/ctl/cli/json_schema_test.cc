@@ -1,7 +1,6 @@
 // tests/shell/test_json_output.py checks outputs against schemas.
 #include "client/ctl/cli/json_schema.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <google/protobuf/struct.pb.h>

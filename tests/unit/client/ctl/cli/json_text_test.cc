@@ -3,7 +3,6 @@
 #include <utility>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "mlxcomm/v1/ctl.pb.h"
 

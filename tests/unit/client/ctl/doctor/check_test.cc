@@ -2,7 +2,6 @@
 #include "client/ctl/doctor/check.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <regex>
 #include <string>

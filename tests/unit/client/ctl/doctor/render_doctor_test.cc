@@ -1,7 +1,6 @@
 #include "client/ctl/doctor/render_doctor.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 

@@ -3,9 +3,7 @@
 #include "client/ctl/doctor/ssh_probe.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
 
@@ -198,8 +196,6 @@ TEST(SshProbeTest, NodesWithoutANameForSshAndNobodyToTryAreTold) {
   ASSERT_EQ(nameless.Sorted().size(), 1u);
   EXPECT_EQ(nameless.Sorted().at(0).object, "node -oProxyCommand=x");
 }
-
-// --- a program in ssh's place -------------------------------------------------------------
 
 class ProbeHostsTest : public FolderTest {
  protected:

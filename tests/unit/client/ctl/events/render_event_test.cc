@@ -1,7 +1,6 @@
 #include "client/ctl/events/render_event.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>

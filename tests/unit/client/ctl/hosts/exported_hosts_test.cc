@@ -3,7 +3,6 @@
 #include "client/ctl/hosts/exported_hosts.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
@@ -221,8 +220,6 @@ TEST(ExportedHostsTest, SlowCableIsNotUsedBesideAFastOne) {
   EXPECT_THAT(Exported(pair).file.hosts[0].ips, ElementsAre("10.0.1.1"));
 }
 
-// --- addresses of cables that daemons found by IPv6 ---------------------------------------
-
 TEST(ExportedHostsTest, CableThatWasFoundHasItsInterfacesAddresses) {
   FakeFabric pair(2);
   pair.LinkLocal(0, 1);
@@ -281,8 +278,6 @@ TEST(ExportedHostsTest, NodeAloneIsAHostAlone) {
   EXPECT_THAT(ExportedNames(exported), ElementsAre("localhost"));
   EXPECT_EQ(exported.file.backend, "ring");
 }
-
-// --- RDMA ---------------------------------------------------------------------------------
 
 TEST(ExportedHostsTest, MeshWithRdmaIsForJaccl) {
   FakeFabric mesh(3);
@@ -347,8 +342,6 @@ TEST(ExportedHostsTest, SeveralDevicesOnlyWhereEachPairHasAsMany) {
   EXPECT_EQ(Exported(mesh).file.hosts[0].rdma[1].size(), 1u);
   EXPECT_EQ(Exported(mesh, {.nodes = {"n0", "n1"}}).file.hosts[0].rdma[1].size(), 2u);
 }
-
-// --- which nodes, and what ssh is given ---------------------------------------------------
 
 TEST(ExportedHostsTest, NodesThatAreNotUpAreLeftOutOrRefused) {
   FakeFabric fabric = Ring4();

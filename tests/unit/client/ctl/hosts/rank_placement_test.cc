@@ -2,7 +2,6 @@
 #include "client/ctl/hosts/hostfile.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mlxcomm::ctl::rank_placement_test {
 namespace {

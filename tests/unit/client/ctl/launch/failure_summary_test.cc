@@ -1,7 +1,6 @@
 #include "client/ctl/launch/failure_summary.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <csignal>
 #include <vector>

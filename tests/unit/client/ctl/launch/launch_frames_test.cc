@@ -8,7 +8,6 @@
 #include <array>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mlxcomm::ctl::launch_frames_test {
 namespace {

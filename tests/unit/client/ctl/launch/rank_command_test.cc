@@ -1,7 +1,6 @@
 #include "client/ctl/launch/rank_command.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <fstream>

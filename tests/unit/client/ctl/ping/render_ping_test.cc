@@ -1,7 +1,6 @@
 #include "client/ctl/ping/render_ping.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <vector>
 

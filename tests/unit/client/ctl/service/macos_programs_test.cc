@@ -1,7 +1,6 @@
 #include "client/ctl/service/macos_programs.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mlxcomm::ctl {
 namespace {

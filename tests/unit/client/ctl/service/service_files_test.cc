@@ -1,7 +1,6 @@
 #include "client/ctl/service/service_files.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace mlxcomm::ctl {
 namespace {

@@ -1,7 +1,6 @@
 #include "client/ctl/service/service_plan.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 #include "client/ctl/status/render_status.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>

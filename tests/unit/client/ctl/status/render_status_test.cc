@@ -1,7 +1,6 @@
 #include "client/ctl/status/render_status.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <sstream>

@@ -1,7 +1,6 @@
 #include "client/ctl/topology/draw_topology.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>

@@ -1,7 +1,6 @@
 #include "client/ctl/web/history.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 

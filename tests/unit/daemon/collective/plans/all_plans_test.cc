@@ -2,7 +2,6 @@
 // training, and no run of a few examples finds it.
 // How: every kind by every plan on every shape of group, for the lengths at which something
 // changes, proved by the verifier.
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,5 @@
 #include "daemon/collective/plan.h"
 
-#include <gmock/gmock.h>
-
 #include "daemon/collective/plans/estimate.h"
 #include "tests/unit/daemon/collective/plans/operation_cases.h"
 
