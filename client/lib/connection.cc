@@ -140,8 +140,9 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
     Leave(nullptr);
     return OtherThanAsked("its size");
   }
-  // The daemon may have let the process in just before it got the cancellation.
-  if (code == MLXCOMM_CANCELLED) Leave(nullptr);
+  // The daemon may have let the process in just before it got the cancellation, or before another rank left.
+  const bool may_be_in = code == MLXCOMM_CANCELLED || code == MLXCOMM_RANK_LOST;
+  if (may_be_in) Leave(nullptr);
   if (code == MLXCOMM_OK) TakePages();
   return FailureOf(code, error);
 }

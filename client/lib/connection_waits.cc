@@ -122,10 +122,12 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   const std::uint64_t patient_ns = std::max(now, asked.began_ns + kTellAfterNs) + kAskPatienceNs;
   const std::uint64_t until_ns =
       std::min(patient_ns - kOverduePatienceNs, asked.overdue_ns) + kOverduePatienceNs;
+  // This process may have stood still since the caller looked at the time.
+  const std::uint64_t patience_ns = std::max(until_ns, now + kOverduePatienceNs) - now;
   lock.unlock();
   std::array<char, 600> text{};
   int ended = 0;
-  const bool answered = attach_->awaited(attachment_, group, ticket, until_ns - now, interrupt_,
+  const bool answered = attach_->awaited(attachment_, group, ticket, patience_ns, interrupt_,
                                          text.data(), text.size(), &ended) != 0;
   const bool in_circle = ended == MLXCOMM_AWAITED_CIRCLE;
   if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kTellAfterNs)) {

@@ -479,8 +479,10 @@ bool Link::FindGap(std::size_t at, std::uint64_t now_ns) {
   // Ticks, for a pause of this process is one.
   const std::uint64_t before = std::exchange(gap_after_, arrivals_.received());
   gap_ticks_ = waits && before == gap_after_ ? gap_ticks_ + 1 : 0;
-  if (gap_ticks_ * options_.heartbeat_interval_ns <= 2 * options_.heartbeat_timeout_ns)
-    return false;
+  // A circuit that this side has given up may be silent as long before the other side sends again.
+  const std::uint64_t patience_ns = (kWaysSilence + 1) * options_.heartbeat_timeout_ns;
+  if (gap_ticks_ * options_.heartbeat_interval_ns <= patience_ns) return false;
+  gap_ticks_ = 0;
   CountChanged(at);
   RemoveRailAt(at,
                {absl::StrCat("frame ", gap_after_ + 1, " has not come, and later ones have"),

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -123,9 +122,7 @@ FrameReader::Filled FrameReader::Fill(int write_error) {
 // Where the rest of a payload was swallowed, what comes is taken for it. Where much comes, that ends soon;
 // else signs of life are among it, and their mark is a number that no payload has.
 bool FrameReader::HoldsMark(const std::byte* bytes, std::size_t count) const {
-  const std::string_view read(reinterpret_cast<const char*>(bytes), count);
-  const std::string_view mark(reinterpret_cast<const char*>(&peers_mark_), sizeof peers_mark_);
-  return peers_mark_ != 0 && read.find(mark) != std::string_view::npos;
+  return peers_mark_ != 0 && ::memmem(bytes, count, &peers_mark_, sizeof peers_mark_) != nullptr;
 }
 
 // The rest of what has begun was lost. Nothing has been read ahead: all of that was taken.

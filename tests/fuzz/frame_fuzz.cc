@@ -97,7 +97,7 @@ void operator delete[](void* data) noexcept { operator delete(data); }
 void operator delete(void* data, std::size_t /*bytes*/) noexcept { operator delete(data); }
 void operator delete[](void* data, std::size_t /*bytes*/) noexcept { operator delete(data); }
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::rail {
 namespace {
 
 using fuzz::Input;
@@ -560,17 +560,17 @@ void CheckHeader(const FrameHeader& header) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::rail
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace mlxcomm;  // NOLINT
   {
     fuzz::Input headers(data, bytes);
     while (headers.size() >= sizeof(wire::FrameHeader)) {
-      fabric::CheckHeader(headers.Take<wire::FrameHeader>());
+      rail::CheckHeader(headers.Take<wire::FrameHeader>());
     }
   }
   fuzz::Input input(data, bytes);
-  fabric::ReadRail(input).Run();
+  rail::ReadRail(input).Run();
   return 0;
 }

@@ -125,7 +125,7 @@ class Handshake {
     options_.self.id.bytes[0] = 2;
     options_.cluster = kCluster;
     options_.greeting_timeout_ns = 3'600'000'000'000;
-    options_.security.elsewhere = (how & 2) != 0 ? Security::kTls : Security::kPlain;
+    options_.security.elsewhere = (how & 2) != 0 ? link::Security::kTls : link::Security::kPlain;
     wants_tls_ = (how & 4) != 0;
     says_tls_ = (how & 8) != 0;  // It claims TLS towards peers that have it.
     const std::uint8_t keys = input.TakeByte();
@@ -396,7 +396,7 @@ class Handshake {
   // The same from the other end's view.
   Proved Theirs(const Proved& proved) const {
     Proved theirs = proved;
-    theirs.own_role = own_dials_ ? Role::kAcceptor : Role::kDialer;
+    theirs.own_role = own_dials_ ? rail::Role::kAcceptor : rail::Role::kDialer;
     theirs.dialers_proof = own_dials_ ? own_proof_ : their_proof_;
     theirs.acceptors_proof = own_dials_ ? their_proof_ : own_proof_;
     return theirs;
@@ -407,8 +407,8 @@ class Handshake {
         dialer_.security == wire::Security::kTls || acceptor_.security == wire::Security::kTls;
     const bool speaks = tls && wants_tls_;
     connection_.theirs.non_blocking(true);
-    Pending<absl::StatusOr<std::unique_ptr<ByteStream>>> ours;
-    Pending<absl::StatusOr<std::unique_ptr<ByteStream>>> theirs;
+    Pending<absl::StatusOr<std::unique_ptr<rail::ByteStream>>> ours;
+    Pending<absl::StatusOr<std::unique_ptr<rail::ByteStream>>> theirs;
     const Proved other = Theirs(proved);
     Spawn(Secure(connection_.ours, proved), ours);
     if (speaks) {
@@ -427,11 +427,11 @@ class Handshake {
       Finish(theirs);
       if (!theirs->ok()) return;
     }
-    PlainStream plain;
+    rail::PlainStream plain;
     Introduce(proved, ***ours, speaks ? ***theirs : plain);
   }
 
-  void Introduce(const Proved& proved, ByteStream& ours, ByteStream& theirs) {
+  void Introduce(const Proved& proved, rail::ByteStream& ours, rail::ByteStream& theirs) {
     wire::Introduction introduction{};
     introduction.incarnation = 3;
     introduction.session = 5;
@@ -466,7 +466,7 @@ class Handshake {
 
   Input& input_;
   Connection connection_;
-  FabricOptions options_;
+  link::FabricOptions options_;
   bool own_dials_ = false;  // The daemon does.
   bool wants_tls_ = false;
   bool says_tls_ = false;
