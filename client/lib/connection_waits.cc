@@ -21,7 +21,7 @@ constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
 // How long the daemon has to answer that an operation is overdue, and then to end it.
 constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
-// How long the daemon has to say whom a wait is for, once that is to be reported.
+// How long the daemon has to answer which rank a wait is for.
 constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
 // Operations that read and write at most these are small, and middling.
 constexpr std::uint64_t kSmallBytes = 256 * 1024;

@@ -177,7 +177,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options
                                             mlxcomm_place* place, mlxcomm_error* error);
 
 /* Joins `job` (1 to 200 bytes of UTF-8) as `rank` of `size` and waits until all ranks are there. timeout_ns
- * 0: the daemon's default (5 minutes). DEADLINE_EXCEEDED names whom it waited for; ten seconds later
+ * 0: the daemon's default (5 minutes). DEADLINE_EXCEEDED names the missing ranks or nodes; ten seconds later
  * a daemon that stands still is lost (DAEMON_LOST). A connection joins one job. */
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,

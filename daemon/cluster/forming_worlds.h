@@ -47,8 +47,8 @@ class FormingWorlds {
   // The group has been made here. In order of rank.
   void Add(std::uint64_t group, const std::string& name, const std::vector<FormedMember>& members,
            std::uint64_t now_ns);
-  // It has failed, or is no more on this node: nothing follows. Returns which nodes had not joined, as
-  // far as this one knows.
+  // Call it when the world has failed or has no rank left here. Returns which nodes had not joined, as far
+  // as this one knows.
   std::string Remove(std::uint64_t group);
   // A local rank has left the group in order.
   void OnLeft(std::uint64_t group, std::uint32_t rank);
@@ -64,11 +64,11 @@ class FormingWorlds {
  private:
   struct World {
     std::string name;
-    std::vector<FormedMember> members;  // By rank.
+    std::vector<FormedMember> members;  // Indexed by rank.
     std::uint64_t way_deadline_ns = 0;
     std::uint32_t first_late = 0;           // The local rank whose deadline comes first.
     std::vector<std::uint32_t> nodes;       // All but this: the first rank of each, here and below.
-    std::vector<std::uint32_t> wayless;     // Those to which there is no way yet.
+    std::vector<std::uint32_t> wayless;     // No route leads to their nodes yet.
     std::vector<std::uint32_t> not_joined;  // Coordinator.
 
     const NodeId& coordinator() const { return members[0].node; }  // The node of rank 0.

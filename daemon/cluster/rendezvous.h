@@ -34,7 +34,7 @@ struct FormedMember {
   NodeId node;
   std::string node_name;
   std::uint64_t pid = 0;
-  std::uint64_t session = 0;                      // Of a local rank; 0: remote, or gone meanwhile.
+  std::uint64_t session = 0;                      // The local rank's; 0: it is remote or has gone.
   std::uint64_t deadline_ns = ~std::uint64_t{0};  // Of a local rank: when it gives up,
   std::uint64_t timeout_ns = 0;                   // after so long.
 };

@@ -295,9 +295,9 @@ void Inquest::Conclude() {
     const std::size_t bytes_left =
         kFailureMessageBytesMax - begin.size() - kWhomBytesMax - remedy.size();
     const std::string awaited = DescribeAwaited(verdict_.rank, bytes_left);
-    const std::string whom = verdict_.rank == kNoRank ? "their nodes (mlxcommctl doctor)"
-                                                      : absl::StrCat("rank ", verdict_.rank);
-    verdict_.message = absl::StrCat(begin, awaited, ". Look at ", whom, remedy);
+    const std::string target = verdict_.rank == kNoRank ? "their nodes (mlxcommctl doctor)"
+                                                        : absl::StrCat("rank ", verdict_.rank);
+    verdict_.message = absl::StrCat(begin, awaited, ". Look at ", target, remedy);
   }
 }
 

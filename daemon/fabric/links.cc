@@ -305,13 +305,13 @@ Links::RailMark Links::MarkOf(const NodeId& peer, const rail::RailPath& path) co
 }
 
 Links::Join Links::Begin(const link::Link& link, const rail::RailPath& path,
-                         const link::Link::Standing& told, bool as_dialer, bool anew) {
+                         const link::Link::Standing& standing, bool as_dialer, bool anew) {
   joins_.push_back({next_join_, link.peer().id, path, as_dialer, anew});
   return {.number = next_join_++,
           .peer = link.peer().id,
           .path = path,
-          .told = told,
-          .own = OwnIntroduction(told)};
+          .standing = standing,
+          .own = OwnIntroduction(standing)};
 }
 
 void Links::Abandon(const Join& join) {
@@ -373,7 +373,7 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<rail::Rail> rail,
       .software_version = MakePrintable(rail::TextOf(theirs.software_version)),
       .incarnation = theirs.incarnation};
   const absl::Status added =
-      peer.link->AddRail(std::move(rail), join.path, identity, theirs, join.told, now_ns);
+      peer.link->AddRail(std::move(rail), join.path, identity, theirs, join.standing, now_ns);
   if (added.ok()) {
     std::erase_if(peer.rails, [&](const auto& entry) {
       return entry.first == join.path || !peer.link->HasRailOver(entry.first);

@@ -120,7 +120,7 @@ class Links final : private RouterPort {
     std::uint64_t number = 0;
     NodeId peer;
     rail::RailPath path;
-    link::Link::Standing told;
+    link::Link::Standing standing;
     wire::Introduction own{};  // Lacks only its mac.
   };
   // Which rail there is over the path, 0: none; and how many have come so far.
@@ -236,8 +236,8 @@ class Links final : private RouterPort {
   bool PrefersOwnDial(const NodeId& peer, const rail::RailPath& path, bool anew) const {
     return options_.self.id < peer && Excluded(peer, path, anew, /*as_dialer=*/true);
   }
-  Join Begin(const link::Link& link, const rail::RailPath& path, const link::Link::Standing& told,
-             bool as_dialer, bool anew);
+  Join Begin(const link::Link& link, const rail::RailPath& path,
+             const link::Link::Standing& standing, bool as_dialer, bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
   void LookForPause(std::uint64_t now_ns);
   void PlanTick(std::uint64_t now_ns);

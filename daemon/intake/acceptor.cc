@@ -31,15 +31,12 @@ constexpr std::uint64_t kRefusalTimeoutNs = 0;
 
 }  // namespace
 
-bool IsReserved(int descriptor) {
+Failure CheckFilesLeft(int descriptor) {
   const std::uint64_t files = platform::OpenFilesMax();
   const std::uint64_t reserved = std::min<std::uint64_t>(64, files / 4);
-  return files > 0 && static_cast<std::uint64_t>(descriptor) >= files - reserved;
-}
-
-Failure NoFilesLeft() {
+  if (files == 0 || static_cast<std::uint64_t>(descriptor) < files - reserved) return {};
   return {FailureCode::kResourceExhausted, kNoRank,
-          absl::StrCat("nearly all of the ", platform::OpenFilesMax(),
+          absl::StrCat("nearly all of the ", files,
                        " files that mlxcommd may open are: raise its limit (ulimit -n, "
                        "LimitNOFILE), or end some clients")};
 }
@@ -141,7 +138,7 @@ Failure Acceptor::MaySayHello(int descriptor,
                               const std::optional<queue::PeerCredentials>& who) const {
   const bool keeps = who && MaySeeAll(who->uid);
   if (keeps && hellos_ < kHellosMax + kHellosKept) return {};
-  if (!keeps && IsReserved(descriptor)) return NoFilesLeft();
+  if (Failure full = keeps ? Failure() : CheckFilesLeft(descriptor); !full.ok()) return full;
   const auto found = who ? users_hellos_.find(who->uid) : users_hellos_.end();
   const bool fits = found == users_hellos_.end() || found->second.under_way < kHellosPerUserMax;
   if (!keeps && fits && hellos_ < kHellosMax) return {};

@@ -57,8 +57,7 @@ struct AcceptorOptions {
 
 // Of the files that this process may open, at most 64 and at most a quarter are reserved for root and the
 // daemon's user: a new descriptor with such a number is not for others.
-bool IsReserved(int descriptor);
-Failure NoFilesLeft();
+Failure CheckFilesLeft(int descriptor);
 
 class Acceptor {
  public:

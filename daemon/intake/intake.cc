@@ -135,7 +135,8 @@ Failure Intake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("no descriptor left: ", std::strerror(errno))};
   }
-  if (!peer.user.sees_all && IsReserved(connection.grpc.get())) return NoFilesLeft();
+  const Failure full = peer.user.sees_all ? Failure() : CheckFilesLeft(connection.grpc.get());
+  if (!full.ok()) return full;
   session.set_use(use, arena_bytes);
   session.KeepConnection(std::move(duplicate));
   queue::DaemonHello answer{};

@@ -10,7 +10,7 @@
 
 namespace mlxcomm::ctl {
 
-// As a shell's: 128 and the signal that ended it.
+// The exit code that a shell would report: 128 plus the number of the signal that ended the rank.
 int CodeOfEnd(const v1::LaunchEnded& end);
 
 // How a rank ended, in the order in which launch learned of it.

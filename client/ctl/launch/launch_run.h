@@ -81,7 +81,7 @@ class LaunchRun : public RankListener {
   std::vector<std::string> host_of_;  // By rank.
   std::vector<Reader> readers_;       // For our input, where no rank has it itself.
   std::vector<RankFate> fates_;
-  v1::LaunchOutcome outcome_;  // Of all hosts together.
+  v1::LaunchOutcome outcome_;  // The outcome of all hosts together.
   bool heard_outcome_ = false;
   bool job_failed_ = false;         // A rank has failed by itself.
   bool rank_failed_first_ = false;  // Before anything else made the job fail.

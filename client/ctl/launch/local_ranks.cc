@@ -303,8 +303,7 @@ std::string LocalRanks::WhatTheyLack(const std::vector<unsigned>& ranks) {
     if (HasLoadedMlxAlone(rank.pid)) {
       return seen_lacks_ =
                  "the program has loaded MLX without mlxcomm: call mlxcomm.install() in it, or "
-                 "pass "
-                 "backend=\"mpi\" to mx.distributed.init";
+                 "pass backend=\"mpi\" to mx.distributed.init";
     }
   }
   return {};

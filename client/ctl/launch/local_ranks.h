@@ -85,8 +85,7 @@ class LocalRanks : public RankHost {
   RankKeeper keeper_;
   JobWatch watch_;
   Clock::time_point check_joined_at_ = Clock::time_point::max();
-  std::string
-      seen_lacks_;  // What a command that does not begin with Python lacked, when it was looked at.
+  std::string seen_lacks_;  // What ranks that had not joined lacked, by their processes.
   bool begun_ = false;
   bool reported_ = false;  // The outcome.
   bool hold_ = false;

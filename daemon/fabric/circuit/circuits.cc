@@ -101,11 +101,11 @@ bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
   circuit.sides = {Side{self_}, Side{way[1]}};
   circuit.opener = self_;
   circuit.destination = way.back();
-  circuit.told = link->standing();
+  circuit.standing = link->standing();
   circuit.deadline_ns = deadline_ns;
   circuit.through = Through(way);
   circuit.way_nodes = way.size();
-  const std::vector<std::byte> payload = OpeningOf(port_.OwnIntroduction(circuit.told), way);
+  const std::vector<std::byte> payload = OpeningOf(port_.OwnIntroduction(circuit.standing), way);
   const std::uint64_t id = random_();
   if (circuits_.contains(id)) return false;
   if (!port_.SendToNeighbour(way[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
@@ -217,8 +217,8 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   if (link == nullptr || link->is_neighbour()) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
   }
-  const link::Link::Standing told = link->AnswerTo(opener);
-  const wire::Introduction own = port_.OwnIntroduction(told);
+  const link::Link::Standing standing = link->AnswerTo(opener);
+  const wire::Introduction own = port_.OwnIntroduction(standing);
   if (!port_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
                              reinterpret_cast<const std::byte*>(&own))) {
     return;  // The neighbour has gone; the circuit with it.
@@ -231,7 +231,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   circuit.destination = self_;
   circuit.through = Through(back);
   circuit.way_nodes = way.size();
-  const absl::Status added = AddRail(id, *link, opener, told, now_ns);
+  const absl::Status added = AddRail(id, *link, opener, standing, now_ns);
   // A rail that it does not take has closed the circuit.
   if (!added.ok()) spdlog::info("way to {}: {}", port_.NameOf(peer), std::string(added.message()));
 }
@@ -245,7 +245,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   circuit.deadline_ns = kNever;
   const NodeId peer = circuit.destination;
   const std::size_t way_nodes = circuit.way_nodes;
-  const link::Link::Standing told = circuit.told;
+  const link::Link::Standing standing = circuit.standing;
   link::Link* const link = port_.LinkTo(peer);  // Before it is forgotten that it was opening.
   opening_.erase(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
@@ -256,7 +256,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   } else if (link == nullptr) {
     added = absl::ResourceExhaustedError(kTooManyFar);
   } else if (!port_.IsJoining(peer)) {
-    added = AddRail(header.group, *link, theirs, told, now_ns);
+    added = AddRail(header.group, *link, theirs, standing, now_ns);
   }
   if (!added.ok()) {
     return CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
@@ -277,7 +277,7 @@ std::string Circuits::FaultOfVersions(const wire::Introduction& theirs) const {
 // A rail that the link does not take closes its circuit as it goes, and so does an older
 // circuit's, whose place it takes.
 absl::Status Circuits::AddRail(std::uint64_t id, link::Link& link, const wire::Introduction& theirs,
-                               const link::Link::Standing& told, std::uint64_t now_ns) {
+                               const link::Link::Standing& standing, std::uint64_t now_ns) {
   Circuit& circuit = circuits_.at(id);
   const link::NodeIdentity peer{
       .id = circuit.OtherEnd(),
@@ -288,7 +288,8 @@ absl::Status Circuits::AddRail(std::uint64_t id, link::Link& link, const wire::I
       std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, theirs.versions, now_ns);
   circuit.rail = rail.get();
   spdlog::info("way to {} through {}", peer.name, circuit.through);
-  return link.AddRail(std::move(rail), rail::RailPath::OfCircuit(id), peer, theirs, told, now_ns);
+  return link.AddRail(std::move(rail), rail::RailPath::OfCircuit(id), peer, theirs, standing,
+                      now_ns);
 }
 
 // What an operation sends: data, and what says how much of it may come.

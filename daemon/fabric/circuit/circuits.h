@@ -97,7 +97,7 @@ class Circuits final : public CircuitPort {
     NodeId opener;
     NodeId destination;
     CircuitRail* rail = nullptr;         // The ends; the link owns it.
-    link::Link::Standing told;           // kOpening
+    link::Link::Standing standing;       // kOpening
     std::uint64_t deadline_ns = kNever;  // kOpening
     std::string through;
     std::size_t way_nodes = 0;  // The ends.
@@ -115,7 +115,7 @@ class Circuits final : public CircuitPort {
   std::vector<std::uint64_t> Sorted() const;
   std::string FaultOfVersions(const wire::Introduction& theirs) const;
   absl::Status AddRail(std::uint64_t circuit, link::Link& link, const wire::Introduction& theirs,
-                       const link::Link::Standing& told, std::uint64_t now_ns);
+                       const link::Link::Standing& standing, std::uint64_t now_ns);
   static bool IsOfAnOperation(std::span<const std::byte> piece);
   void Forward(std::uint64_t circuit, std::size_t to, const wire::FrameHeader& header,
                std::span<const std::byte> payload);

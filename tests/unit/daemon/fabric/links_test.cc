@@ -131,7 +131,7 @@ class LinksTest : public testing::Test {
   std::uint64_t SessionOf(std::size_t side, std::size_t peer_side) {
     Links::Join join = *LinksOf(side).BeginAsDialer(IdOf(peer_side), {"probe", "probe"});
     LinksOf(side).Abandon(join);
-    return join.told.session;
+    return join.standing.session;
   }
   void SendText(std::size_t side, const std::string& text) {
     wire::FrameHeader header;
