@@ -73,6 +73,9 @@ LinkReason ReasonOfError(const asio::error_code& error) {
 // A connection that lasted less is dialed again after the back-off, not at once: a pair
 // that cannot agree must not keep two nodes busy.
 constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
+// After this long another connection is tried, for twice as long. A system sends its first segment again after
+// a second, and the answer may be lost as well.
+constexpr asio::steady_timer::duration kConnectPatience = std::chrono::milliseconds(400);
 // How long the orderly end waits until the rails have taken what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
 
@@ -469,24 +472,40 @@ asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric
 
 // NOT_FOUND: the connection was refused.
 asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& dialer) {
-  asio::steady_timer& deadline = dialer.pause;
-  deadline.expires_after(std::chrono::nanoseconds(options_.greeting_timeout_ns));
+  asio::steady_timer& pause = dialer.pause;
+  const auto deadline = asio::steady_timer::clock_type::now() +
+                        std::chrono::nanoseconds(options_.greeting_timeout_ns);
+  pause.expires_at(deadline);
   const absl::StatusOr<std::vector<Tcp::endpoint>> endpoints = co_await Resolve(dialer);
   if (!endpoints.ok()) co_return endpoints.status();
   asio::error_code ignored, error = asio::error::not_found;
-  for (auto endpoint = endpoints->begin(); error && endpoint != endpoints->end(); ++endpoint) {
+  auto patience = kConnectPatience;
+  for (std::size_t i = 0; i < endpoints->size();) {
     socket.close(ignored);
-    socket.open(endpoint->protocol(), error);
-    if (error) continue;
+    socket.open((*endpoints)[i].protocol(), error);
+    if (error) {
+      ++i;
+      continue;
+    }
     rail::LeavePacing(socket.native_handle());
     socket.set_option(Tcp::no_delay(true), ignored);
+    const auto until = std::min(deadline, asio::steady_timer::clock_type::now() + patience);
+    pause.expires_at(until);
     const auto first =
-        co_await (socket.async_connect(*endpoint, kTuple) || deadline.async_wait(kTuple));
-    if (first.index() == 1) {
+        co_await (socket.async_connect((*endpoints)[i], kTuple) || pause.async_wait(kTuple));
+    if (first.index() == 0) {
+      error = std::get<0>(std::get<0>(first));
+      if (!error) break;
+      ++i;
+      continue;
+    }
+    const bool is_cancelled = static_cast<bool>(std::get<0>(std::get<1>(first)));
+    if (is_cancelled || until == deadline) {
       co_return rail::WithReason(absl::UnavailableError("no answer to connect in time"),
                                  LinkReason::kNoAnswer);
     }
-    error = std::get<0>(std::get<0>(first));
+    i = (i + 1) % endpoints->size();
+    patience *= 2;
   }
   if (!error) co_return absl::OkStatus();
   const std::string text = absl::StrCat("cannot connect: ", error.message());

@@ -129,7 +129,8 @@ struct FabricOptions {
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
   std::uint32_t strangers_max = 32;  // Connections that have not proved the key, at once.
   std::uint32_t nodes_max = 64;      // Neighbours, at once.
-  std::uint64_t greeting_timeout_ns = 2'000'000'000;
+  // Time for TCP to send a lost segment four times again.
+  std::uint64_t greeting_timeout_ns = 4'000'000'000;
   // How long a connection stays that was proved with a key which is no longer taken.
   std::uint64_t new_proof_timeout_ns = 5'000'000'000;
   // What may wait for one node, and how much of it may be copied.

@@ -295,6 +295,7 @@ class Link {
   void OnSmallOnlyGone(const OnRail& on, std::uint64_t now_ns);
   bool GivesTimeForLarge(std::uint64_t now_ns);
   void EndGrace(std::uint64_t now_ns);
+  void OnConnectionInGrace(std::uint64_t now_ns);
   void StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();

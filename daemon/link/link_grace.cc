@@ -84,7 +84,16 @@ bool Link::GivesTimeForLarge(std::uint64_t now_ns) {
 
 void Link::OnInterfaceUp(std::uint64_t now_ns) {
   if (state_ != State::kGrace || grace_after_reset_) return;
-  const std::uint64_t until_ns = std::min(now_ns + options_.heartbeat_timeout_ns, grace_limit_ns_);
+  const std::uint64_t limit_ns = grace_limit_ns_ - options_.grace_period_ns;
+  const std::uint64_t until_ns = std::min(now_ns, limit_ns) + options_.heartbeat_timeout_ns;
+  grace_end_ns_ = std::max(grace_end_ns_, until_ns);
+}
+
+// The other daemon lives, and its answers get lost. It is given another grace period, but only one.
+void Link::OnConnectionInGrace(std::uint64_t now_ns) {
+  detail_ = "a connection is back, and no large frame has passed on it yet";
+  if (grace_after_reset_) return;
+  const std::uint64_t until_ns = std::min(now_ns + options_.grace_period_ns, grace_limit_ns_);
   grace_end_ns_ = std::max(grace_end_ns_, until_ns);
 }
 
@@ -97,7 +106,7 @@ void Link::EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns) {
   grace_paused_ns_ = 0;
   grace_began_ns_ = now_ns;
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
-  grace_limit_ns_ = grace_end_ns_ + options_.heartbeat_timeout_ns;
+  grace_limit_ns_ = grace_end_ns_ + options_.grace_period_ns;
   detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
   listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});

@@ -268,9 +268,7 @@ absl::Status Link::AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPat
   TakeRail(at, std::move(rail), path, goes_on, heard_ns, now_ns);
   if (goes_on) {
     spdlog::info("link to {}: a rail has joined, {} in all", peer_.name, present_.size());
-    if (state_ == State::kGrace) {
-      detail_ = "a connection is back, and no large frame has passed on it yet";
-    }
+    if (state_ == State::kGrace) OnConnectionInGrace(now_ns);
   } else {
     BeginAnew(peer, theirs);
   }

@@ -95,10 +95,10 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
     EXPECT_THAT(Told().detail(), HasSubstr("no large frame has passed on it yet"));
     Run(here.options.heartbeat_interval_ns / 2);
   }
-  EXPECT_EQ(connections, 2);
-  EXPECT_LE(now_ns - began_ns, grace_ns + here.options.heartbeat_interval_ns);
+  EXPECT_EQ(connections, 4);
+  EXPECT_LE(now_ns - began_ns, 2 * grace_ns + here.options.heartbeat_interval_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
-  EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it, and large ones have not for 5"));
+  EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it, and large ones have not for 10"));
   EXPECT_THAT(here.lost[0], HasSubstr("MTU"));
   EXPECT_EQ(Told().reason(), v1::LinkReason::large_lost);
   EXPECT_EQ(Told().large_lost_on(), "1 - 1");
@@ -128,10 +128,27 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassOnAConnectionThatComesLate) {
   EXPECT_THAT(there.lost, IsEmpty());
 }
 
+// Why: where two of five packets are lost, connections came and went for longer than a grace, and then a job was
+// lost whose nodes were both there.
+TEST_F(LinksLargeFramesTest, HaveAnotherGraceWhileConnectionsCome) {
+  Cut(*Connect(false));
+  Run(grace_ns / 2);
+  Cut(*Connect(/*small_only=*/true));
+  Run(grace_ns - 2);
+  EXPECT_THAT(here.lost, IsEmpty());
+  const std::shared_ptr<Connection> carries = Connect(/*small_only=*/false);
+  for (PaperRail* const end : carries->ends) end->PassLarge();
+  Run(2 * grace_ns);
+  EXPECT_EQ(Told().state(), v1::LinkState::up);
+  EXPECT_THAT(there.lost, IsEmpty());
+}
+
 // Why: the reason must not depend on how often a connection could be made before the grace ended.
-TEST_F(LinksLargeFramesTest, AreTheReasonThoughTheOnlyConnectionCameLate) {
+TEST_F(LinksLargeFramesTest, AreTheReasonThoughTheirConnectionCameLate) {
   Cut(*Connect(false));
   Run(grace_ns - 2);
+  Cut(*Connect(/*small_only=*/true));
+  Run(grace_ns - here.options.heartbeat_timeout_ns * 3 / 4);
   Connect(/*small_only=*/true);
   Run(here.options.heartbeat_timeout_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
