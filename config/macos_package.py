@@ -62,9 +62,9 @@ def build(call, tree, made, version, delocate_path, system):
     component = parts / "mlxcomm-component.pkg"
     call("pkgbuild", "--root", root, "--identifier", IDENTIFIER, "--version", version.full, "--ownership",
          "recommended", "--install-location", "/", component)
-    told = tree / "build" / "distribution.xml"
-    told.write_text(distribution(version.full, component.name, system), encoding="utf-8")
+    reported = tree / "build" / "distribution.xml"
+    reported.write_text(distribution(version.full, component.name, system), encoding="utf-8")
     identity = os.environ.get("MLXCOMM_INSTALLER_IDENTITY")
-    call("productbuild", "--distribution", told, "--package-path", parts, "--resources", shown,
+    call("productbuild", "--distribution", reported, "--package-path", parts, "--resources", shown,
          *(["--sign", identity] if identity else []), made / f"mlxcomm-{version.full}-macos-arm64.pkg")
 

@@ -38,14 +38,14 @@ using Ending = mlxcomm::TerminationSignals::Ending;
 // `left`: the door, for the program that takes over.
 Ending WaitForTheEnd(mlxcomm::TerminationSignals& signals, mlxcomm::Daemon& daemon,
                      mlxcomm::Log& log, const mlxcomm::Successor& successor,
-                     mlxcomm::intake::Door& left) {
+                     mlxcomm::intake::ListenSocket& left) {
   return signals.Wait({
       .on_hangup = [&] { daemon.Reload(log.Reopen()); },
       .on_restart = [&] { daemon.RestartWhenIdle(successor, signals); },
       .on_take_back = [&] { daemon.TakeBackRestart(); },
       .on_idle =
           [&] {
-            absl::StatusOr<mlxcomm::intake::Door> handed = daemon.HandOver(successor);
+            absl::StatusOr<mlxcomm::intake::ListenSocket> handed = daemon.HandOver(successor);
             if (!handed.ok()) return false;
             left = *std::move(handed);
             return true;
@@ -62,7 +62,7 @@ int AnswerAsSuccessor(const absl::StatusOr<mlxcomm::v1::DaemonConfig>& config) {
 }
 
 int CheckConfig(const mlxcomm::Options& options, const mlxcomm::v1::DaemonConfig& config) {
-  for (const std::string& doubt : mlxcomm::DoubtsOf(config)) {
+  for (const std::string& doubt : mlxcomm::WarningsOf(config)) {
     std::fprintf(stderr, "mlxcommd: %s\n", doubt.c_str());
   }
   const absl::Status kept = options.is_private
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   }
   ::umask(::umask(022) | 022);  // Nothing that the daemon creates is writable by others.
   const mlxcomm::Successor successor(argc, argv);
-  mlxcomm::intake::Door door = mlxcomm::TakeDoor();
+  mlxcomm::intake::ListenSocket listen_socket = mlxcomm::TakeListenSocket();
   mlxcomm::Options options;
   if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;
   if (options.print_config) {
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
   auto log = mlxcomm::Log::Open(config->log(), options.log_level);
   if (!log.ok()) return Report(options, log.status(), ExitCode::kStartup);
 
-  for (const std::string& doubt : mlxcomm::DoubtsOf(*config)) spdlog::warn("{}", doubt);
+  for (const std::string& doubt : mlxcomm::WarningsOf(*config)) spdlog::warn("{}", doubt);
 
   mlxcomm::platform::ShareHeaps();
   // Before any thread exists, so that every thread inherits the mask and Wait()
@@ -156,12 +156,12 @@ int main(int argc, char** argv) {
   if (granted.ok()) granted = CheckAddressSpace();
   if (!granted.ok()) return Report(options, granted, ExitCode::kStartup);
 
-  auto daemon = mlxcomm::Daemon::Create(options, *config, signals, std::move(door));
+  auto daemon = mlxcomm::Daemon::Create(options, *config, signals, std::move(listen_socket));
   if (!daemon.ok()) return Report(options, daemon.status(), ExitCode::kStartup);
   const absl::Status started = (*daemon)->Start();
   if (!started.ok()) return Report(options, started, ExitCode::kStartup);
 
-  mlxcomm::intake::Door left;
+  mlxcomm::intake::ListenSocket left;
   if (WaitForTheEnd(signals, **daemon, *log, successor, left) == Ending::kTakenOver) {
     daemon->reset();
     spdlog::shutdown();

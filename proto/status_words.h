@@ -9,21 +9,21 @@
 
 namespace mlxcomm {
 
-#define MLXCOMM_SAME(ours, told) \
-  static_assert(static_cast<int>(LinkReason::ours) == static_cast<int>(v1::LinkReason::told));
+#define MLXCOMM_SAME(ours, reported) \
+  static_assert(static_cast<int>(LinkReason::ours) == static_cast<int>(v1::LinkReason::reported));
 MLXCOMM_LINK_REASONS(MLXCOMM_SAME)
 #undef MLXCOMM_SAME
 static_assert(kLinkReasons == v1::LinkReason::Value_ARRAYSIZE);
-#define MLXCOMM_SAME(ours, told) \
-  static_assert(static_cast<int>(Transport::ours) == static_cast<int>(v1::Transport::told));
+#define MLXCOMM_SAME(ours, reported) \
+  static_assert(static_cast<int>(Transport::ours) == static_cast<int>(v1::Transport::reported));
 MLXCOMM_TRANSPORTS(MLXCOMM_SAME)
 #undef MLXCOMM_SAME
 static_assert(kTransports == v1::Transport::Value_ARRAYSIZE);
 
-inline v1::LinkReason::Value Told(LinkReason reason) {
+inline v1::LinkReason::Value Reported(LinkReason reason) {
   return static_cast<v1::LinkReason::Value>(reason);
 }
-inline v1::Transport::Value Told(Transport transport) {
+inline v1::Transport::Value Reported(Transport transport) {
   return static_cast<v1::Transport::Value>(transport);
 }
 

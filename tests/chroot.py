@@ -164,8 +164,8 @@ class Chroot:
         return True
 
     def versions(self, packages):
-        told = self.output(["dpkg-query", "-W", "-f=${Package} ${Version}\\n", *packages])
-        return dict(line.split(" ", 1) for line in told.splitlines())
+        reported = self.output(["dpkg-query", "-W", "-f=${Package} ${Version}\\n", *packages])
+        return dict(line.split(" ", 1) for line in reported.splitlines())
 
     # --- commands in it ---------------------------------------------------------------
 
@@ -253,8 +253,8 @@ def report(steps):
     """Shows a table, and says whether all went well."""
     print("\n  seconds   tests  failed  skipped  step")
     for step in steps:
-        told = step.results and step.state != "not run"
-        counted = "{:7d} {:7d} {:8d}".format(*counts(step)) if told else " " * 24
+        reported = step.results and step.state != "not run"
+        counted = "{:7d} {:7d} {:8d}".format(*counts(step)) if reported else " " * 24
         mark = "" if step.state == "fine" else f"  {step.state}"
         print(f"  {step.seconds:7.0f} {counted}  {step.name}{mark}")
     return all(step.state == "fine" for step in steps)

@@ -67,7 +67,7 @@ class Rank {
                                     options.in_place ? BytesMost(OutputElements) : 0)),
         apart_(connection, options.in_place ? 1 : BytesMost(OutputElements)),
         output_(options.in_place ? input_.data() : apart_.data()),
-        told_(connection, kReported * sizeof(double)),
+        reported_(connection, kReported * sizeof(double)),
         heard_(connection, kReported * sizeof(double) * measured_.size) {}
 
   Outcome MeasureSize(std::uint64_t count) {
@@ -118,9 +118,9 @@ class Rank {
   }
 
   Outcome Share(std::uint64_t count, double mean_ns, std::uint64_t wrong) {
-    told_.as<double>()[0] = mean_ns;
-    told_.as<double>()[1] = static_cast<double>(wrong);
-    group_.AllGather(told_.data(), heard_.data(), kReported, MLXCOMM_FLOAT64);
+    reported_.as<double>()[0] = mean_ns;
+    reported_.as<double>()[1] = static_cast<double>(wrong);
+    group_.AllGather(reported_.data(), heard_.data(), kReported, MLXCOMM_FLOAT64);
     Outcome outcome{.count = count,
                     .operations = std::uint64_t{options_.warm_up} + options_.iterations +
                                   (options_.check ? 1 : 0),
@@ -145,7 +145,7 @@ class Rank {
   Buffer input_;
   Buffer apart_;  // Separate from the input.
   void* const output_;
-  Buffer told_;
+  Buffer reported_;
   Buffer heard_;
 };
 

@@ -26,7 +26,7 @@ void CopyText(std::string_view text, char* out, std::size_t capacity) {
 
 }  // namespace
 
-mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
+mlxcomm_code Report(const Failure& failure, mlxcomm_error* error) {
   const auto code = static_cast<mlxcomm_code>(failure.code);
   if (error != nullptr) {
     error->code = code;
@@ -36,7 +36,7 @@ mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
   return code;
 }
 
-mlxcomm_code TellFine(mlxcomm_error* error) {
+mlxcomm_code ReportSuccess(mlxcomm_error* error) {
   if (error != nullptr) {
     error->code = MLXCOMM_OK;
     error->rank = kNoRank;
@@ -45,7 +45,7 @@ mlxcomm_code TellFine(mlxcomm_error* error) {
   return MLXCOMM_OK;
 }
 
-mlxcomm_code TellException(mlxcomm_error* error) noexcept {
+mlxcomm_code ReportException(mlxcomm_error* error) noexcept {
   mlxcomm_code code = MLXCOMM_INTERNAL;
   std::string_view text =
       "an exception that nobody expected: a bug of mlxcomm, or of what it was given to call";

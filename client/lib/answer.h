@@ -10,12 +10,12 @@
 
 namespace mlxcomm::client {
 
-mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error);
-mlxcomm_code TellFine(mlxcomm_error* error);
+mlxcomm_code Report(const Failure& failure, mlxcomm_error* error);
+mlxcomm_code ReportSuccess(mlxcomm_error* error);
 
 // For the exception that is being handled: RESOURCE_EXHAUSTED where memory or a thread was refused,
 // else INTERNAL. Allocates nothing.
-mlxcomm_code TellException(mlxcomm_error* error) noexcept;
+mlxcomm_code ReportException(mlxcomm_error* error) noexcept;
 
 // Returns what the body returns; no exception leaves the C interface.
 template <typename Body>
@@ -23,7 +23,7 @@ mlxcomm_code Guarded(mlxcomm_error* error, Body&& body) noexcept {
   try {
     return body();
   } catch (...) {
-    return TellException(error);
+    return ReportException(error);
   }
 }
 

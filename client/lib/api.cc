@@ -143,13 +143,13 @@ MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
   return Guarded(error, [&] {
     if (options == nullptr || connection == nullptr ||
         options->struct_size != sizeof(mlxcomm_connect_options)) {
-      return Tell(Invalid("options: expected mlxcomm_connect_options_init() to have filled them"),
-                  error);
+      return Report(Invalid("options: expected mlxcomm_connect_options_init() to have filled them"),
+                    error);
     }
     auto made = std::make_unique<mlxcomm_connection>();
     const Failure failure = Connection::Open(*options, made->session);
     if (failure.ok()) *connection = made.release();
-    return Tell(failure, error);
+    return Report(failure, error);
   });
 }
 
@@ -165,15 +165,15 @@ MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options) {
 MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
                                             mlxcomm_place* place, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (place == nullptr) return Tell(Invalid("place: expected a pointer, got NULL"), error);
+    if (place == nullptr) return Report(Invalid("place: expected a pointer, got NULL"), error);
     mlxcomm_place_options all;
     mlxcomm_place_options_init(&all);
     if (options != nullptr && options->struct_size != sizeof all) {
-      return Tell(Invalid("options: expected what mlxcomm_place_options_init has filled in"),
-                  error);
+      return Report(Invalid("options: expected what mlxcomm_place_options_init has filled in"),
+                    error);
     }
     if (options != nullptr) all = *options;
-    return Tell(Find(all, *place), error);
+    return Report(Find(all, *place), error);
   });
 }
 
@@ -194,11 +194,11 @@ MLXCOMM_API uint64_t mlxcomm_member_pid(const mlxcomm_group* group, uint32_t ran
 
 MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
     const Failure latched = Latched(*group);
     // A group of one rank needs no daemon.
-    if (!latched.ok() || group->alone()) return Tell(latched, error);
-    return Tell(group->connection->session->Lost(), error);
+    if (!latched.ok() || group->alone()) return Report(latched, error);
+    return Report(group->connection->session->Lost(), error);
   });
 }
 
@@ -209,26 +209,26 @@ MLXCOMM_API void mlxcomm_group_set_timeout(mlxcomm_group* group, uint64_t timeou
 MLXCOMM_API mlxcomm_code mlxcomm_group_set_plan(mlxcomm_group* group, mlxcomm_plan plan,
                                                 mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
     const auto kind = static_cast<PlanKind>(plan);
     if (static_cast<unsigned>(plan) > 255 || !IsValid(kind)) {
-      return Tell(Invalid("plan " + std::to_string(plan) + ": expected one of mlxcomm_plan"),
-                  error);
+      return Report(Invalid("plan " + std::to_string(plan) + ": expected one of mlxcomm_plan"),
+                    error);
     }
     group->plan = kind;
-    return TellFine(error);
+    return ReportSuccess(error);
   });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection, uint64_t bytes,
                                                  void** buffer, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(connection)) return Tell(*refusal, error);
-    if (buffer == nullptr) return Tell(Invalid("buffer: expected a pointer, got NULL"), error);
+    if (Refusal refusal = CheckUsable(connection)) return Report(*refusal, error);
+    if (buffer == nullptr) return Report(Invalid("buffer: expected a pointer, got NULL"), error);
     const ArenaAllocator& arena = connection->session->arena();
     const auto offset = connection->session->Allocate(bytes);
     if (!offset.has_value()) {
-      return Tell(
+      return Report(
           {FailureCode::kResourceExhausted, kNoRank,
            "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +
                std::to_string(bytes) + " free in one piece: " + std::to_string(arena.used_bytes()) +
@@ -237,7 +237,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
           error);
     }
     *buffer = connection->session->arena_data() + *offset;
-    return TellFine(error);
+    return ReportSuccess(error);
   });
 }
 

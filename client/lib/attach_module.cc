@@ -24,7 +24,7 @@ constexpr std::uint64_t kLongestWaitNs = 90'000'000'000'000;
 constexpr std::uint64_t kLeavePatienceNs = 1'000'000'000;
 constexpr mlxcomm_interrupt kUninterrupted = {nullptr, nullptr};
 
-int Tell(mlxcomm_error* error, int code, int rank, const std::string& message) {
+int Report(mlxcomm_error* error, int code, int rank, const std::string& message) {
   if (error != nullptr) {
     error->code = static_cast<mlxcomm_code>(code);
     error->rank = rank;
@@ -60,41 +60,41 @@ bool Ok(const ControlChannel::Ended& end) { return end.status == ControlChannel:
 
 // Why a call was not carried out; `doing` is what it was for.
 int Refused(const ControlChannel::Ended& end, const std::string& doing, mlxcomm_error* error) {
-  if (end.interrupted) return Tell(error, MLXCOMM_CANCELLED, -1, "interrupted while " + doing);
+  if (end.interrupted) return Report(error, MLXCOMM_CANCELLED, -1, "interrupted while " + doing);
   v1::Refusal refusal;
   if (!end.details.empty() && refusal.ParseFromString(end.details) &&
       refusal.code() != MLXCOMM_OK && refusal.code() <= MLXCOMM_INTERNAL) {
-    return Tell(error, static_cast<int>(refusal.code()), refusal.rank(), refusal.message());
+    return Report(error, static_cast<int>(refusal.code()), refusal.rank(), refusal.message());
   }
   switch (end.status) {
     case ControlChannel::Status::kUnimplemented:
-      return Tell(error, MLXCOMM_UNAVAILABLE, -1,
-                  "the daemon is an older one and cannot do this: " + doing +
-                      ". Install the same release of both");
+      return Report(error, MLXCOMM_UNAVAILABLE, -1,
+                    "the daemon is an older one and cannot do this: " + doing +
+                        ". Install the same release of both");
     case ControlChannel::Status::kDeadlineExceeded:
-      return Tell(error, MLXCOMM_DAEMON_LOST, -1, "the daemon does not answer, while " + doing);
+      return Report(error, MLXCOMM_DAEMON_LOST, -1, "the daemon does not answer, while " + doing);
     case ControlChannel::Status::kInternal:
-      return Tell(error, MLXCOMM_INTERNAL, -1,
-                  "the daemon's answer could not be read, while " + doing +
-                      ": install the same release of both");
+      return Report(error, MLXCOMM_INTERNAL, -1,
+                    "the daemon's answer could not be read, while " + doing +
+                        ": install the same release of both");
     default:
-      return Tell(error, MLXCOMM_DAEMON_LOST, -1,
-                  "the daemon ended while " + doing + ": connect again once it is back");
+      return Report(error, MLXCOMM_DAEMON_LOST, -1,
+                    "the daemon ended while " + doing + ": connect again once it is back");
   }
 }
 
 template <typename Reply>
-int Made(const Reply& reply, mlxcomm_group_told told, mlxcomm_group_listener listener,
+int Made(const Reply& reply, mlxcomm_group_told reported, mlxcomm_group_listener listener,
          mlxcomm_error* error) {
   for (int i = 0; i < reply.members_size(); ++i) {
     if (reply.members(i).rank() == static_cast<std::uint32_t>(i)) continue;
-    return Tell(
+    return Report(
         error, MLXCOMM_INTERNAL, -1,
         "the daemon told of a group's ranks out of order: install the same release of both");
   }
-  told.group = reply.group();
-  told.members = static_cast<std::size_t>(reply.members_size());
-  listener.group(listener.context, &told);
+  reported.group = reply.group();
+  reported.members = static_cast<std::size_t>(reply.members_size());
+  listener.group(listener.context, &reported);
   for (const v1::Member& member : reply.members()) {
     listener.member(listener.context, member.node().c_str(), member.pid());
   }
@@ -160,8 +160,8 @@ int Cancel(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ti
   v1::CancelRequest request;
   request.set_group(group);
   request.set_ticket(ticket);
-  return attachment->channel.Tell("/mlxcomm.v1.Control/Cancel", request.SerializeAsString(),
-                                  patience_ns)
+  return attachment->channel.Notify("/mlxcomm.v1.Control/Cancel", request.SerializeAsString(),
+                                    patience_ns)
              ? 1
              : 0;
 }

@@ -36,7 +36,7 @@ struct mlxcomm_group_told {
  * each rank, in order. */
 struct mlxcomm_group_listener {
   void* context;
-  void (*group)(void* context, const struct mlxcomm_group_told* told);
+  void (*group)(void* context, const struct mlxcomm_group_told* reported);
   void (*member)(void* context, const char* node, uint64_t pid);
 };
 

@@ -21,7 +21,7 @@ struct FormingReporter {
   mlxcomm_interrupt inner;
   const char* job;
   std::uint64_t began_ns;
-  std::uint64_t tell_ns;
+  std::uint64_t report_ns;
   std::uint64_t ask_ns;
   const mlxcomm_attach_table& attach;
   mlxcomm_attachment* attachment;
@@ -32,21 +32,21 @@ struct FormingReporter {
     attach.awaited(attachment, 0, 0, kAskOtherHalfNs, inner, text.data(), text.size(), &ended);
     const bool found = text[0] != '\0';
     if (found && !IsQuiet()) std::fprintf(stderr, "mlxcomm: %s\n", text.data());
-    ask_ns = now + (found ? kTellAgainNs : kAskOtherHalfNs);
+    ask_ns = now + (found ? kReportAgainNs : kAskOtherHalfNs);
   }
 
   static int Asked(void* context) {
     auto& self = *static_cast<FormingReporter*>(context);
     const std::uint64_t now = NowNs();
     if (now >= self.ask_ns) self.AskForOtherHalf(now);
-    if (now >= self.tell_ns && !IsQuiet()) {
+    if (now >= self.report_ns && !IsQuiet()) {
       std::fprintf(
           stderr,
           "mlxcomm: still waiting for other ranks of job %s (%llu s); mlxcommctl status says which "
           "are missing\n",
           self.job, static_cast<unsigned long long>((now - self.began_ns) / 1'000'000'000));
     }
-    if (now >= self.tell_ns) self.tell_ns = now + kTellAgainNs;
+    if (now >= self.report_ns) self.report_ns = now + kReportAgainNs;
     return self.inner.interrupted == nullptr ? 0 : self.inner.interrupted(self.inner.context);
   }
 };
@@ -64,13 +64,13 @@ std::string ProgramName() {
 mlxcomm_group_listener ListenFor(GroupFacts& facts) {
   mlxcomm_group_listener listener{};
   listener.context = &facts;
-  listener.group = [](void* context, const mlxcomm_group_told* told) {
+  listener.group = [](void* context, const mlxcomm_group_told* reported) {
     auto& heard = *static_cast<GroupFacts*>(context);
-    heard.id = told->group;
-    heard.rank = told->rank;
-    heard.timeout_default_ns = told->timeout_default_ns;
-    heard.name = told->name;
-    heard.members.reserve(told->members);
+    heard.id = reported->group;
+    heard.rank = reported->rank;
+    heard.timeout_default_ns = reported->timeout_default_ns;
+    heard.name = reported->name;
+    heard.members.reserve(reported->members);
   };
   listener.member = [](void* context, const char* node, std::uint64_t pid) {
     static_cast<GroupFacts*>(context)->members.push_back({node, pid});
@@ -132,7 +132,8 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
   if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
   const std::uint64_t now = NowNs();
   const std::uint64_t ask_ns = named_by.empty() ? UINT64_MAX : now + kAskOtherHalfNs;
-  FormingReporter reporter{interrupt_, job, now, now + kTellAfterNs, ask_ns, *attach_, attachment_};
+  FormingReporter reporter{interrupt_, job,      now,        now + kReportAfterNs,
+                           ask_ns,     *attach_, attachment_};
   const int code = attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
                                    named_by.c_str(), {FormingReporter::Asked, &reporter},
                                    ListenFor(facts), &error);
@@ -324,7 +325,7 @@ Refusal Connection::SubmitEntry(queue::SubmissionEntry& entry, Caller caller, Ex
   // Without a deadline the daemon is asked now and then, and has to answer.
   called.began_ns = now;
   called.ask_ns =
-      now + (IsPointToPoint(called.kind) ? kAskCircleNs : kTellAfterNs - kAskCircleAgainNs);
+      now + (IsPointToPoint(called.kind) ? kAskCircleNs : kReportAfterNs - kAskCircleAgainNs);
   called.overdue_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kOverdueAfterNs;
   called.due_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns;
   const bool on_page = NumberCollective(entry, caller, extent, now, called) == meeting::Way::kPage;

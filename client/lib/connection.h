@@ -60,8 +60,8 @@ using Refusal = std::optional<Failure>;
 // The daemon keeps an operation's deadline. So long after it, it is asked why the end has not come.
 inline constexpr std::uint64_t kOverdueAfterNs = 8'000'000'000;
 // When a wait is reported on standard error, first and again.
-inline constexpr std::uint64_t kTellAfterNs = 10'000'000'000;
-inline constexpr std::uint64_t kTellAgainNs = 60'000'000'000;
+inline constexpr std::uint64_t kReportAfterNs = 10'000'000'000;
+inline constexpr std::uint64_t kReportAgainNs = 60'000'000'000;
 // When the daemon is first asked about a message, and again until 2 s have passed: whether the ranks that it
 // waits for wait as well, in a circle, which is reported at once.
 inline constexpr std::uint64_t kAskCircleNs = 1'000'000'000;
@@ -228,8 +228,8 @@ class Connection {
   }
   static constexpr std::uint64_t kNeverAsk = UINT64_MAX;
   static std::uint64_t NextAsk(const Pending& pending, std::uint64_t now);
-  void TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
-                   std::uint64_t waited_ns);
+  void ReportAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
+                     std::uint64_t waited_ns);
 
   int creator_pid_ = 0;
   bool is_private_ = false;

@@ -102,10 +102,10 @@ bool Connection::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
 // Twice before it is reported: what is known of other nodes' ranks is the answer to the question before.
 std::uint64_t Connection::NextAsk(const Pending& pending, std::uint64_t now) {
   const std::uint64_t waited_ns = now - pending.began_ns;
-  if (waited_ns >= kTellAfterNs) return now + kTellAgainNs;
+  if (waited_ns >= kReportAfterNs) return now + kReportAgainNs;
   if (waited_ns + kAskCircleAgainNs < 2 * kAskCircleNs) return now + kAskCircleAgainNs;
-  const std::uint64_t before = kTellAfterNs - kAskCircleAgainNs;
-  return pending.began_ns + (waited_ns < before ? before : kTellAfterNs);
+  const std::uint64_t before = kReportAfterNs - kAskCircleAgainNs;
+  return pending.began_ns + (waited_ns < before ? before : kReportAfterNs);
 }
 
 void Connection::GoOn(std::uint64_t group, std::uint64_t ticket) {
@@ -115,11 +115,11 @@ void Connection::GoOn(std::uint64_t group, std::uint64_t ticket) {
 
 // Reports on standard error whom the wait is for; a daemon that does not answer is lost. An
 // operation that has ended there, without a completion here, is waited for only as long as usual.
-void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group,
-                             std::uint64_t ticket, std::uint64_t waited_ns) {
+void Connection::ReportAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group,
+                               std::uint64_t ticket, std::uint64_t waited_ns) {
   const std::uint64_t now = NowNs();
   const Pending& asked = *Find(group, ticket);
-  const std::uint64_t patient_ns = std::max(now, asked.began_ns + kTellAfterNs) + kAskPatienceNs;
+  const std::uint64_t patient_ns = std::max(now, asked.began_ns + kReportAfterNs) + kAskPatienceNs;
   const std::uint64_t until_ns =
       std::min(patient_ns - kOverduePatienceNs, asked.overdue_ns) + kOverduePatienceNs;
   // This process may have stood still since the caller looked at the time.
@@ -130,7 +130,7 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   const bool answered = attach_->awaited(attachment_, group, ticket, patience_ns, interrupt_,
                                          text.data(), text.size(), &ended) != 0;
   const bool in_circle = ended == MLXCOMM_AWAITED_CIRCLE;
-  if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kTellAfterNs)) {
+  if (text[0] != '\0' && !IsQuiet() && (in_circle || waited_ns >= kReportAfterNs)) {
     std::fprintf(stderr,
                  in_circle
                      ? "mlxcomm: %s, for %llu s now: one of them has to receive first, or send on "
@@ -143,7 +143,7 @@ void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t g
   if (pending == nullptr || pending->outcome.has_value()) return;
   if (!answered) return LoseDaemon("it does not answer");
   if (in_circle) {
-    pending->ask_ns = NowNs() + kTellAgainNs;
+    pending->ask_ns = NowNs() + kReportAgainNs;
     return;
   }
   if (pending->meeting != nullptr && !pending->waits) {
@@ -181,7 +181,7 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     if (now >= ask_ns) {
       const std::uint64_t waited_ns = now - pending->began_ns;
       pending->ask_ns = NextAsk(*pending, now);
-      TellAwaited(lock, group, ticket, waited_ns);
+      ReportAwaited(lock, group, ticket, waited_ns);
       continue;
     }
     const std::uint64_t sleep_until_ns = std::min(overdue_ns, ask_ns);
@@ -302,7 +302,7 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   } else if (now >= left->overdue_ns) {
     return EndOverdue(lock, group, ticket);
   }
-  if (asks) TellAwaited(lock, group, ticket, waited_ns);
+  if (asks) ReportAwaited(lock, group, ticket, waited_ns);
   if (!reader_present_) HearDoorbell();
   if (TakeOutcome(ticket, outcome)) return outcome;
   if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
@@ -320,9 +320,9 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   // DEADLINE_EXCEEDED: the ticket is still to be waited for.
   const auto ended = [&] {
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
-      Pending& told = pending_.Add(ticket);
-      told.group = group;
-      told.outcome = outcome;
+      Pending& reported = pending_.Add(ticket);
+      reported.group = group;
+      reported.outcome = outcome;
     }
     return outcome;
   };

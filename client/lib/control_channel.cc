@@ -334,7 +334,8 @@ ControlChannel::Ended ControlChannel::Call(const char* path, const std::string& 
   return Take(id);
 }
 
-bool ControlChannel::Tell(const char* path, const std::string& request, std::uint64_t patience_ns) {
+bool ControlChannel::Notify(const char* path, const std::string& request,
+                            std::uint64_t patience_ns) {
   constexpr std::uint64_t kTimeoutNs = 10'000'000'000;
   std::unique_lock lock(mutex_);
   if (streams_.size() >= kStreamsMax) return false;

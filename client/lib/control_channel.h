@@ -57,7 +57,7 @@ class ControlChannel {
              mlxcomm_interrupt interrupt);
   // For calls whose answer does not matter: waits for it for at most patience_ns, then lets the
   // call go on. True: the daemon has answered, whatever it said.
-  bool Tell(const char* path, const std::string& request, std::uint64_t patience_ns);
+  bool Notify(const char* path, const std::string& request, std::uint64_t patience_ns);
 
   struct Stream {
     std::string request;  // With gRPC's prefix of five bytes.

@@ -322,7 +322,7 @@ Failure InName(const char* usual, const char* name, std::string& value, bool& re
 // "slurm-88,0", "torchrun-none,node-a,29500"; long values and files' contents become a number.
 Failure JobOf(const Environment& environment, const Launcher& launcher, Place& place) {
   std::string readable;
-  std::string told;
+  std::string reported;
   for (const char* const usual : launcher.launch) {
     if (usual == nullptr) continue;
     const char* const name = SetName(environment, usual);
@@ -331,7 +331,7 @@ Failure JobOf(const Environment& environment, const Launcher& launcher, Place& p
     if (std::string_view(usual) == kDevicesFile && HasCoordinator(environment)) continue;
     bool short_enough = false;
     if (Failure failure = InName(usual, name, *value, short_enough); !failure.ok()) return failure;
-    told += std::string(usual) + "=" + *value + "\n";
+    reported += std::string(usual) + "=" + *value + "\n";
     const bool is_address =
         std::ranges::find(kAddresses, std::string_view(usual)) != kAddresses.end();
     place.named_by += (place.named_by.empty() ? "" : " ") + std::string(usual) + "=" +
@@ -340,8 +340,8 @@ Failure JobOf(const Environment& environment, const Launcher& launcher, Place& p
     readable += (readable.empty() ? "" : ",") + *value;
     if (!short_enough) readable.resize(kReadableJobBytesMax + 1);
   }
-  if (told.empty()) return {};
-  const std::string what = readable.size() <= kReadableJobBytesMax ? readable : Digest(told);
+  if (reported.empty()) return {};
+  const std::string what = readable.size() <= kReadableJobBytesMax ? readable : Digest(reported);
   place.job = std::string(launcher.label) + "-" + what;
   return {};
 }

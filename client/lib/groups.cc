@@ -104,8 +104,8 @@ std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<ColorAn
   return ranks;
 }
 
-Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, ColorAndKey own,
-                   std::vector<ColorAndKey>& places, std::uint64_t& number) {
+Failure ReportPlaces(mlxcomm_group& group, Exchange& exchange, ColorAndKey own,
+                     std::vector<ColorAndKey>& places, std::uint64_t& number) {
   const std::int32_t values[] = {own.color, own.key};
   std::uint64_t ticket = 0;
   {
@@ -114,18 +114,18 @@ Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, ColorAndKey own,
     if (Failure failure = exchange.Begin(values, ticket); !failure.ok()) return failure;
     number = group.splits++;
   }
-  std::vector<std::int32_t> told(std::size_t{2} * group.size());
-  if (Failure failure = exchange.Finish(ticket, told); !failure.ok()) return failure;
+  std::vector<std::int32_t> reported(std::size_t{2} * group.size());
+  if (Failure failure = exchange.Finish(ticket, reported); !failure.ok()) return failure;
   places.resize(group.size());
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    places[rank] = {told[2 * rank], told[2 * rank + 1]};
+    places[rank] = {reported[2 * rank], reported[2 * rank + 1]};
   }
   return {};
 }
 
 // Among the ranks that share this one's part.
-Failure TellHowItWent(mlxcomm_group& group, Exchange& exchange, const Failure& own,
-                      const std::vector<std::uint32_t>& ranks) {
+Failure ReportOutcomes(mlxcomm_group& group, Exchange& exchange, const Failure& own,
+                       const std::vector<std::uint32_t>& ranks) {
   const std::int32_t code = static_cast<std::int32_t>(own.code);
   std::vector<std::int32_t> codes(group.size());
   std::uint64_t ticket = 0;
@@ -182,7 +182,7 @@ Failure SplitGroup(mlxcomm_group& group, ColorAndKey place, const std::string& n
   if (Failure failure = exchange.Reserve(); !failure.ok()) return failure;
   std::vector<ColorAndKey> places;
   std::uint64_t number = 0;
-  Failure failure = TellPlaces(group, exchange, place, places, number);
+  Failure failure = ReportPlaces(group, exchange, place, places, number);
   if (!failure.ok()) return failure;
 
   std::vector<std::uint32_t> ranks;
@@ -211,7 +211,7 @@ Failure SplitGroup(mlxcomm_group& group, ColorAndKey place, const std::string& n
       failure = {FailureCode::kResourceExhausted, kNoRank, "no memory"};
     }
   }
-  failure = TellHowItWent(group, exchange, failure, ranks);
+  failure = ReportOutcomes(group, exchange, failure, ranks);
   if (failure.ok()) {
     part = std::move(own_part);
   } else if (made && with_daemon) {
@@ -335,12 +335,12 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(connection)) return Tell(*refusal, error);
+    if (Refusal refusal = CheckUsable(connection)) return Report(*refusal, error);
     if (Failure failure = CheckJoin(job, rank, size, world); !failure.ok()) {
-      return Tell(failure, error);
+      return Report(failure, error);
     }
     if (connection->joined.exchange(true)) {
-      return Tell(Invalid("this connection has joined a job already: use another one"), error);
+      return Report(Invalid("this connection has joined a job already: use another one"), error);
     }
     UnlessKept may_try_again([&] { connection->joined = false; });
     auto group = std::make_unique<mlxcomm_group>();
@@ -353,7 +353,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
       const Place place = OriginOf(job);
       const Failure failure =
           connection->session->Join(job, rank, size, timeout_ns, place.named_by, group->facts);
-      if (!failure.ok()) return Tell(WithOrigin(failure, place.job_from), error);
+      if (!failure.ok()) return Report(WithOrigin(failure, place.job_from), error);
     }
     UnlessKept leaves([&] {
       if (size > 1) connection->session->Leave(nullptr);
@@ -361,7 +361,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
     *world = Open(std::move(group));
     leaves.Keep();
     may_try_again.Keep();
-    return TellFine(error);
+    return ReportSuccess(error);
   });
 }
 
@@ -392,16 +392,16 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
                                        const char* name, uint64_t timeout_ns, mlxcomm_group** part,
                                        mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
-    if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
+    if (part == nullptr) return Report(Invalid("part: expected a pointer, got NULL"), error);
     if (color < MLXCOMM_NO_GROUP) {
-      return Tell(
+      return Report(
           Invalid(WhyWrong("color", "0 or more, or MLXCOMM_NO_GROUP", std::to_string(color))),
           error);
     }
     const std::string shown = name != nullptr ? name : std::to_string(color);
     if (Failure failure = CheckName("name", shown, kPartNameBytesMax); !failure.ok()) {
-      return Tell(failure, error);
+      return Report(failure, error);
     }
     *part = nullptr;
     std::unique_ptr<mlxcomm_group> made;
@@ -413,27 +413,27 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
       *part = Open(std::move(made));
       released.Keep();
     }
-    return Tell(failure, error);
+    return Report(failure, error);
   });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_ns,
                                         mlxcomm_group** rest, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
-    if (rest == nullptr) return Tell(Invalid("rest: expected a pointer, got NULL"), error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
+    if (rest == nullptr) return Report(Invalid("rest: expected a pointer, got NULL"), error);
     *rest = nullptr;
     if (group->alone()) {
-      return Tell(Invalid("group " + group->facts.name +
-                          ": has not failed, and has one rank; expected a group that has failed"),
-                  error);
+      return Report(Invalid("group " + group->facts.name +
+                            ": has not failed, and has one rank; expected a group that has failed"),
+                    error);
     }
     const Failure latched = Latched(*group);
-    if (latched.code == FailureCode::kDaemonLost || HasLeft(*group)) return Tell(latched, error);
+    if (latched.code == FailureCode::kDaemonLost || HasLeft(*group)) return Report(latched, error);
     if (timeout_ns == 0) timeout_ns = group->timeout_ns.load();
     GroupFacts facts;
     const Failure failure = group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
-    if (!failure.ok()) return Tell(failure, error);
+    if (!failure.ok()) return Report(failure, error);
     UnlessKept released([&, id = facts.id] { group->connection->session->Release(id); });
     auto made = MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
     // A world's new group stands for the job: closing the old one does not leave it.
@@ -441,7 +441,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     released.Keep();
     const std::lock_guard lock(group->connection->mutex);
     (*rest)->is_world = std::exchange(group->is_world, false);
-    return TellFine(error);
+    return ReportSuccess(error);
   });
 }
 

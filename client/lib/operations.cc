@@ -224,10 +224,10 @@ Refusal CarryOut(mlxcomm_group& group, const Request& request) {
 mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t* ticket,
                     mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
-    if (ticket != nullptr) return Tell(Begin(*group, request, *ticket), error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
+    if (ticket != nullptr) return Report(Begin(*group, request, *ticket), error);
     const Refusal refusal = CarryOut(*group, request);
-    return refusal.has_value() ? Tell(*refusal, error) : TellFine(error);
+    return refusal.has_value() ? Report(*refusal, error) : ReportSuccess(error);
   });
 }
 
@@ -277,9 +277,9 @@ MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_requ
                                         uint64_t* ticket, mlxcomm_error* error) {
   return Guarded(error, [&] {
     if (request == nullptr || request->struct_size != sizeof *request) {
-      return Tell(Invalid("request: expected one whose struct_size is sizeof(mlxcomm_request), " +
-                          std::to_string(sizeof *request)),
-                  error);
+      return Report(Invalid("request: expected one whose struct_size is sizeof(mlxcomm_request), " +
+                            std::to_string(sizeof *request)),
+                    error);
     }
     return Submit(group, *request, ticket, error);
   });
@@ -297,8 +297,8 @@ MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kin
 
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
-    return Tell(Finish(*group, ticket), error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
+    return Report(Finish(*group, ticket), error);
   });
 }
 
@@ -310,26 +310,26 @@ MLXCOMM_API void mlxcomm_go_on(mlxcomm_group* group, uint64_t ticket) {
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
     if (done == nullptr) {
-      return Tell(Invalid("done: expected a pointer, got NULL"), error);
+      return Report(Invalid("done: expected a pointer, got NULL"), error);
     }
     *done = 1;
-    if (HasEndedAlone(*group, ticket)) return TellFine(error);
+    if (HasEndedAlone(*group, ticket)) return ReportSuccess(error);
     const auto outcome = group->connection->session->Test(group->facts.id, ticket);
-    if (outcome.has_value()) return Tell(Settled(*group, *outcome), error);
+    if (outcome.has_value()) return Report(Settled(*group, *outcome), error);
     *done = 0;
-    return TellFine(error);
+    return ReportSuccess(error);
   });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, uint64_t timeout_ns,
                                         mlxcomm_error* error) {
   return Guarded(error, [&] {
-    if (Refusal refusal = CheckUsable(group)) return Tell(*refusal, error);
-    if (HasEndedAlone(*group, ticket)) return TellFine(error);
+    if (Refusal refusal = CheckUsable(group)) return Report(*refusal, error);
+    if (HasEndedAlone(*group, ticket)) return ReportSuccess(error);
     const auto outcome = group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
-    return Tell(Settled(*group, outcome), error);
+    return Report(Settled(*group, outcome), error);
   });
 }
 

@@ -24,7 +24,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr std::uint64_t kClosed = std::uint64_t{1} << 63;
 constexpr Seconds kPatience{60};
-constexpr Seconds kToldAfter{10};
+constexpr Seconds kReportAfter{10};
 constexpr std::chrono::seconds kKeptMost{5};
 constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C.
 
@@ -112,7 +112,7 @@ void AwaitQueued() {
   std::uint64_t queued = AwaitNone(std::chrono::milliseconds(0), before);
   // Those that other threads begin meanwhile are not waited for.
   const std::uint64_t those_begun = before + queued;
-  bool told = false;
+  bool reported = false;
   while (true) {
     std::uint64_t ended = 0;
     client::AwaitSends();
@@ -123,8 +123,8 @@ void AwaitQueued() {
       before = ended;
       progress = now;
     }
-    if (!told && now - begin > kToldAfter) {
-      told = true;
+    if (!reported && now - begin > kReportAfter) {
+      reported = true;
       std::fprintf(stderr,
                    "mlxcomm: the program has ended; %llu operations that it began are still under "
                    "way. mlxcommctl status says whom they wait for; Ctrl-C ends the wait\n",

@@ -39,9 +39,10 @@ void CheckMlxIsTheOneBuiltFor() {
 
 // Reports once for the process that results are copied, where they are although nobody asked for
 // it.
-void TellOfCopies(const graph::DaemonGroup& world) {
-  static std::atomic<bool> told{false};
-  if (std::getenv("MLXCOMM_QUIET") != nullptr || graph::CopyingIsAskedFor() || told.exchange(true))
+void ReportCopies(const graph::DaemonGroup& world) {
+  static std::atomic<bool> reported{false};
+  if (std::getenv("MLXCOMM_QUIET") != nullptr || graph::CopyingIsAskedFor() ||
+      reported.exchange(true))
     return;
   const std::string why = graph::WhyResultsAreCopied(world.joined()->connected, false);
   if (why.empty()) return;
@@ -58,7 +59,7 @@ graph::AnyGroup Joined(const mlxcomm_place& place, const graph::JoinOptions& opt
   graph::LeaveJobsAtEnd(TextBeingReported);
   graph::AnyGroup group = graph::GroupOf(place, options);
   if (const auto* const ours = dynamic_cast<const graph::DaemonGroup*>(group.get())) {
-    TellOfCopies(*ours);
+    ReportCopies(*ours);
   }
   return group;
 }

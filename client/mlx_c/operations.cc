@@ -54,10 +54,10 @@ std::vector<std::uint64_t> Counts(const std::uint64_t* counts, std::size_t numbe
 }
 
 // Asks the other ranks: each gives its number, and gets one from each.
-std::vector<std::uint64_t> Evaluated(mx::array told) {
-  told.eval();
-  const auto* const values = told.data<std::int64_t>();
-  return {values, values + told.size()};
+std::vector<std::uint64_t> Evaluated(mx::array reported) {
+  reported.eval();
+  const auto* const values = reported.data<std::int64_t>();
+  return {values, values + reported.size()};
 }
 
 const OperationRow& RowOf(const mlxcomm_mlx_request* request) {
@@ -100,8 +100,8 @@ void AddRows(const mx::array& x, const mlxcomm_mlx_request& request, const Call&
                                 std::to_string(operation.send_rows.size()));
   }
   const std::vector<std::int64_t> own(operation.send_rows.begin(), operation.send_rows.end());
-  const mx::array told(own.data(), mx::Shape{static_cast<int>(own.size())}, mx::int64);
-  operation.receive_rows = Evaluated(Operate(told, {.kind = OperationKind::kAllToAll}, call));
+  const mx::array reported(own.data(), mx::Shape{static_cast<int>(own.size())}, mx::int64);
+  operation.receive_rows = Evaluated(Operate(reported, {.kind = OperationKind::kAllToAll}, call));
 }
 
 mx::array Operated(const mx::array& x, const OperationRow& row, const mlxcomm_mlx_request& request,

@@ -74,12 +74,12 @@ v1::LinkCosts MeasureCosts(const v1::NodeStatus& links) {
   return BoundedCosts(costs);
 }
 
-v1::LinkCosts BoundedCosts(const v1::LinkCosts& told) {
+v1::LinkCosts BoundedCosts(const v1::LinkCosts& reported) {
   v1::LinkCosts costs;
-  costs.set_latency_ns(Within(told.latency_ns(), kLatencyNsMin, kLatencyNsMax));
+  costs.set_latency_ns(Within(reported.latency_ns(), kLatencyNsMin, kLatencyNsMax));
   costs.set_bytes_per_second(
-      Within(told.bytes_per_second(), kBytesPerSecondMin, kBytesPerSecondMax));
-  costs.set_links_per_node(Within(told.links_per_node(), 1u, kLinksPerNodeMax));
+      Within(reported.bytes_per_second(), kBytesPerSecondMin, kBytesPerSecondMax));
+  costs.set_links_per_node(Within(reported.links_per_node(), 1u, kLinksPerNodeMax));
   return costs;
 }
 

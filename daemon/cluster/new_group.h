@@ -28,7 +28,7 @@ std::uint64_t SplitGroupId(std::uint64_t parent, std::uint64_t number,
 v1::LinkCosts MeasureCosts(const v1::NodeStatus& links);
 
 // Within what a sound daemon can have measured; 0 stays 0.
-v1::LinkCosts BoundedCosts(const v1::LinkCosts& told);
+v1::LinkCosts BoundedCosts(const v1::LinkCosts& reported);
 
 // `worst` becomes the worse of both, figure by figure.
 void TakeWorse(const v1::LinkCosts& other, v1::LinkCosts& worst);

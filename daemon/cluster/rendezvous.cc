@@ -398,11 +398,11 @@ void Rendezvous::TakeWorld(const v1::WorldFormed& formed) {
   std::vector<FormedMember> members;
   bool any_local = false;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
-    const v1::WorldMember& told = formed.members(static_cast<int>(rank));
+    const v1::WorldMember& reported = formed.members(static_cast<int>(rank));
     FormedMember member;
-    member.node = NodeOf(told);
-    member.node_name = MakePrintable(Utf8Prefix(told.node_name(), kJobBytesMax));
-    member.pid = told.pid();
+    member.node = NodeOf(reported);
+    member.node_name = MakePrintable(Utf8Prefix(reported.node_name(), kJobBytesMax));
+    member.pid = reported.pid();
     if (member.node == self_) {
       any_local = true;
       member.session = SessionOf(formed, rank);

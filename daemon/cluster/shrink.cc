@@ -26,7 +26,7 @@ Shrink::Round* Shrink::RoundOf(std::uint64_t group) {
   }
   v1::ShrinkState nothing;
   nothing.set_group(group);
-  round.told = nothing.SerializeAsString();
+  round.reported = nothing.SerializeAsString();
   return &rounds_.emplace(group, std::move(round)).first->second;
 }
 
@@ -61,12 +61,12 @@ void Shrink::SendState(const NodeId& node, const v1::ShrinkState& state) {
 }
 
 // Says what this node's ranks want, where that is news.
-void Shrink::Tell(std::uint64_t group, Round& round) {
+void Shrink::SendState(std::uint64_t group, Round& round) {
   if (!Refresh(group, round)) return;
   const v1::ShrinkState state = StateOf(group, round);
-  std::string told = state.SerializeAsString();
-  if (told == round.told) return;
-  round.told = std::move(told);
+  std::string reported = state.SerializeAsString();
+  if (reported == round.reported) return;
+  round.reported = std::move(reported);
   std::set<NodeId> nodes;
   for (const GroupView::Rank& rank : round.view.ranks) nodes.insert(rank.node);
   nodes.erase(self_);
@@ -83,7 +83,7 @@ void Shrink::Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank,
   }
   round->askers[rank] = {session, now_ns + std::min(timeout_ns, kNever - 1 - now_ns), timeout_ns,
                          now_ns};
-  Tell(group, *round);
+  SendState(group, *round);
   Decide(group);
 }
 
@@ -91,7 +91,7 @@ void Shrink::Withdraw(std::uint64_t session, std::uint64_t group) {
   const auto is_its = [session](const auto& entry) { return entry.second.session == session; };
   if (const auto round = rounds_.find(group); round != rounds_.end()) {
     std::erase_if(round->second.askers, is_its);
-    Tell(group, round->second);
+    SendState(group, round->second);
   }
   for (auto& [id, forming] : forming_) {
     if (forming.group != group) continue;
@@ -110,7 +110,7 @@ void Shrink::Withdraw(std::uint64_t session, std::uint64_t group) {
 void Shrink::OnChanged(std::uint64_t group) {
   Round* const round = RoundOf(group);
   if (round == nullptr) return;
-  Tell(group, *round);
+  SendState(group, *round);
   Decide(group);
 }
 
@@ -147,7 +147,7 @@ void Shrink::OnNodeLost(const NodeId& node) {
   }
   for (const std::uint64_t id : formed_here) FinishIfJoined(id);
   for (const std::uint64_t group : groups) {
-    Tell(group, rounds_.at(group));
+    SendState(group, rounds_.at(group));
     Decide(group);
   }
 }
@@ -184,7 +184,7 @@ bool Shrink::OnState(const NodeId& node, const v1::ShrinkState& state) {
   };
   note(state.asked(), Word::kAsked);
   note(state.gone(), Word::kGone);
-  Tell(group, *round);
+  SendState(group, *round);
   if (state.doubt() != 0) AnswerDoubt(node, state);
   Decide(group);
   return fine;
@@ -245,7 +245,7 @@ void Shrink::Form(std::uint64_t group, Round& round, const std::vector<std::uint
   const std::uint64_t new_group = port_.NewGroupId();
   if (!BeginForming(group, new_group, self_, round, ranks)) {
     const Askers askers = std::exchange(round.askers, {});
-    Tell(group, round);
+    SendState(group, round);
     for (const auto& [rank, asker] : askers) {
       port_.OnShrinkRefused(asker.session, group,
                             {FailureCode::kResourceExhausted, kNoRank,
@@ -262,7 +262,7 @@ void Shrink::Form(std::uint64_t group, Round& round, const std::vector<std::uint
   Forming& forming = forming_.at(new_group);
   forming.awaited = forming.nodes;
   for (const NodeId& node : forming.nodes) port_.SendToNode(node, message);
-  Tell(group, round);
+  SendState(group, round);
   FinishIfJoined(new_group);
 }
 
@@ -341,7 +341,7 @@ bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
   } else {
     RefuseLeftOut(formed.group(), *round, node);
     // First that these ranks ask no more, then that the group may be used.
-    Tell(formed.group(), *round);
+    SendState(formed.group(), *round);
     SendJoined(node, formed.new_group(), {});
   }
   return true;
@@ -427,7 +427,7 @@ void Shrink::Settle(std::uint64_t new_group) {
       forming.askers.insert(*asker);
       round->second.askers.erase(asker);
     }
-    Tell(forming.group, round->second);
+    SendState(forming.group, round->second);
   }
   GroupView view;
   if (port_.Look(new_group, view)) ready_[new_group] = {forming.group, forming.nodes};

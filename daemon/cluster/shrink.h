@@ -104,7 +104,7 @@ class Shrink {
     GroupView view;
     Askers askers;            // Local.
     std::vector<Word> words;  // By rank.
-    std::string told;         // What the others last heard from here, serialized.
+    std::string reported;     // What the others last heard from here, serialized.
   };
   // A new group that is not known to be everywhere yet.
   struct Forming {
@@ -129,7 +129,7 @@ class Shrink {
   Round* RoundOf(std::uint64_t group);  // nullptr: no such group here.
   bool Refresh(std::uint64_t group, Round& round) const;
   v1::ShrinkState StateOf(std::uint64_t group, const Round& round) const;
-  void Tell(std::uint64_t group, Round& round);
+  void SendState(std::uint64_t group, Round& round);
   void SendState(const NodeId& node, const v1::ShrinkState& state);
   void Decide(std::uint64_t group);
   void Form(std::uint64_t group, Round& round, const std::vector<std::uint32_t>& ranks);

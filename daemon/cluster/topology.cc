@@ -243,12 +243,12 @@ class TopologyWriter {
 
  private:
   void AddNode(const v1::NodeStatus& node) {
-    v1::TopologyNode& told = *reply_.add_nodes();
-    told.set_id(node.id());
-    told.set_name(node.name());
-    told.set_version(node.version());
-    told.set_state(node.state());
-    told.set_answered(node.answered());
+    v1::TopologyNode& reported = *reply_.add_nodes();
+    reported.set_id(node.id());
+    reported.set_name(node.name());
+    reported.set_version(node.version());
+    reported.set_state(node.state());
+    reported.set_answered(node.answered());
     ids_.insert(node.id());
   }
 
@@ -258,10 +258,10 @@ class TopologyWriter {
       for (const v1::LinkStatus& link : node.links()) {
         if (link.peer_id().empty() || link.state() != v1::LinkState::lost) continue;
         if (!ids_.insert(link.peer_id()).second) continue;
-        v1::TopologyNode& told = *reply_.add_nodes();
-        told.set_id(link.peer_id());
-        told.set_name(link.peer());
-        told.set_state("lost");
+        v1::TopologyNode& reported = *reply_.add_nodes();
+        reported.set_id(link.peer_id());
+        reported.set_name(link.peer());
+        reported.set_state("lost");
       }
     }
   }

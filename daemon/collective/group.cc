@@ -376,14 +376,14 @@ void Group::Heard(const Operation& operation, std::uint16_t node) {
   if (observer_ != nullptr) observer_->OnHeard(operation, node, layout_.ranks_on(node)[0]);
 }
 
-void Group::TellTraffic(Operation& operation) {
+void Group::ReportTraffic(Operation& operation) {
   if (observer_ == nullptr || !operation.running) return;
   const std::uint64_t changes = operation.execution.traffic().changes;
-  if (std::exchange(operation.traffic_told, changes) != changes) observer_->OnMoved(operation);
+  if (std::exchange(operation.traffic_reported, changes) != changes) observer_->OnMoved(operation);
 }
 
 void Group::FinishIfDone(Operation& operation) {
-  TellTraffic(operation);
+  ReportTraffic(operation);
   if (operation.running && !operation.execution.aborted() && operation.execution.finished() &&
       operation.execution.quiet()) {
     for (std::size_t i = 0; i < operation.calls.size(); ++i) {

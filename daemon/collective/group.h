@@ -184,7 +184,7 @@ class Group final : private ExecutionHost {
   std::int32_t Stash(std::uint16_t node, const PeerFrame& frame, std::span<const std::byte> payload,
                      Operation& operation);
   void Heard(const Operation& operation, std::uint16_t node);
-  void TellTraffic(Operation& operation);
+  void ReportTraffic(Operation& operation);
   void FinishIfDone(Operation& operation);
   void Recycle(Operation& operation);
   void SolicitFrom(std::uint16_t node);

@@ -189,11 +189,11 @@ void Group::OnRollCall(std::uint16_t node, const v1::RollCall& message, std::uin
     if (answered_ns_[node] != 0 && now_ns - answered_ns_[node] < kRollCallLeastNs) return;
     answered_ns_[node] = now_ns;
     const auto answer = std::make_shared<v1::PeerMessage>();
-    v1::RollCall& told = *answer->mutable_roll_call();
-    told.set_group(id_);
-    told.set_number(message.number());
-    told.set_answers(true);
-    *told.mutable_waits() = OwnWaits(now_ns);
+    v1::RollCall& reported = *answer->mutable_roll_call();
+    reported.set_group(id_);
+    reported.set_number(message.number());
+    reported.set_answers(true);
+    *reported.mutable_waits() = OwnWaits(now_ns);
     return SendTo(layout_.node(node), answer, actions_);
   }
   roll_call_.OnAnswer(node, message.number(), message.waits());
@@ -349,7 +349,7 @@ void Group::EndOperations() {
     for (const Operation::LocalCall& local : operation->calls) {
       if (local.called) Answer(local.call, inquest_.verdict(), /*group_failed=*/true);
     }
-    TellTraffic(*operation);
+    ReportTraffic(*operation);
     if (observer_ != nullptr) observer_->OnEnded(*operation, inquest_.verdict().code);
     Recycle(*operation);
   }

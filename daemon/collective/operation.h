@@ -28,7 +28,7 @@ struct Call : CallerMemory {
   std::uint32_t peer_rank = 0;  // send, recv
   std::uint32_t tag = 0;        // send, recv
   // Of a collective among those of its rank, where the ranks also carry some out by themselves
-  // (node/meetings.h); none: it comes after the last one.
+  // (node/direct_groups.h); none: it comes after the last one.
   std::optional<std::uint64_t> number;
   std::uint64_t timeout_ns = 0;  // > 0
   // It may last longer, as long as a rank that it waits for may still come (roll_call.h).
@@ -83,9 +83,9 @@ struct Operation {
   std::vector<LocalCall> calls;     // By local rank.
   std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;
-  std::uint64_t traffic_told = 0;  // Execution::Traffic::changes, as reported.
-  std::uint64_t traffic_seen = 0;  // The same, at the last check for progress,
-  std::uint64_t moved_ns = 0;      // and when there was some.
+  std::uint64_t traffic_reported = 0;  // Execution::Traffic::changes, as reported.
+  std::uint64_t traffic_seen = 0;      // The same, at the last check for progress,
+  std::uint64_t moved_ns = 0;          // and when there was some.
   std::vector<EarlyGrant> early_grants;
   std::vector<EarlyEager> early_eager;
   Execution execution;
@@ -98,7 +98,7 @@ struct Operation {
     for (LocalCall& local : calls) local.called = false;  // Tables keep their capacity.
     calls_awaited = 0;
     running = false;
-    traffic_told = 0;
+    traffic_reported = 0;
     traffic_seen = 0;
     moved_ns = 0;
     early_grants.clear();

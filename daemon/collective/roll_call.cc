@@ -40,7 +40,7 @@ bool RollCall::CloseIfDue(std::uint64_t now_ns) {
   closed_ns_ = now_ns;
   last_ = known_;
   for (std::size_t rank = 0; rank < known_.size(); ++rank) {
-    const bool stopped = known_[rank].told && known_[rank].wait.stopped();
+    const bool stopped = known_[rank].reported && known_[rank].wait.stopped();
     stopped_ns_[rank] = stopped ? std::min(stopped_ns_[rank], now_ns) : kNotStopped;
   }
   return true;
@@ -60,10 +60,10 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
     if (seen[rank] != 0) continue;
     seen[rank] = 1;
     const Known& known = known_[rank];
-    const bool stopped = known.told && known.wait.stopped() && !known.wait.waits();
+    const bool stopped = known.reported && known.wait.stopped() && !known.wait.waits();
     if (stopped && closed_ns_ - stopped_ns_[rank] >= std::min(kStoppedNs, long_ns))
       return {Prospect::kStopped, rank, {}, false};
-    if (!known.told || !known.wait.waits() || known.wait.waited_ms() * 1'000'000 < long_ns ||
+    if (!known.reported || !known.wait.waits() || known.wait.waited_ms() * 1'000'000 < long_ns ||
         known.wait.awaits_more()) {
       may_come = true;  // Another may be stopped all the same.
       continue;

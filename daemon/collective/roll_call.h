@@ -51,14 +51,14 @@ class RollCall {
   Verdict Judge(const std::vector<std::uint32_t>& awaited, std::uint64_t long_ns) const;
   // As it was when the last one closed; nullptr: not known.
   const v1::RankWait* LastOf(std::uint32_t rank) const {
-    return rank < last_.size() && last_[rank].told ? &last_[rank].wait : nullptr;
+    return rank < last_.size() && last_[rank].reported ? &last_[rank].wait : nullptr;
   }
   // Of a rank in Verdict::waiting.
   const auto& AwaitedBy(std::uint32_t rank) const { return known_[rank].wait.awaited(); }
 
  private:
   struct Known {
-    bool told = false;
+    bool reported = false;
     v1::RankWait wait;
   };
   static constexpr std::uint64_t kNotStopped = ~std::uint64_t{0};

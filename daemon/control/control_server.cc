@@ -82,7 +82,7 @@ class ControlCalls {
     if (!who) return call.Refuse(RefuseStranger());
     const std::uint64_t number = ++long_calls_;
     call.set_on_cancelled([this, session = who->session, number] {
-      calls_.Tell([session, number](node::Node& node) { node.Call(kCancel, session, number); });
+      calls_.Report([session, number](node::Node& node) { node.Call(kCancel, session, number); });
     });
     calls_.Ask(call.MakeAnswer(), [session = who->session, number, request = call.request()](
                                       node::Node& node, auto answer) {

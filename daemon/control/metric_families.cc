@@ -78,8 +78,8 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
   for (std::size_t i = 1; i < kEndReasons; ++i) {
     const char* const reason = EndReasonWord(static_cast<EndReason>(i));
     double count = 0;
-    for (const v1::EndedConnections& told : node.control_connections_ended()) {
-      if (told.reason() == reason) count = static_cast<double>(told.count());
+    for (const v1::EndedConnections& reported : node.control_connections_ended()) {
+      if (reported.reason() == reason) count = static_cast<double>(reported.count());
     }
     AddValue(ended, {{"reason", reason}}, count);
   }

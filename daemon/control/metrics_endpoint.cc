@@ -25,32 +25,32 @@ class PromisedMetrics final : public node::Answer<LoopMetrics> {
   explicit PromisedMetrics(std::promise<std::optional<LoopMetrics>> promise)
       : promise_(std::move(promise)) {}
   ~PromisedMetrics() override {
-    if (!told_) promise_.set_value(std::nullopt);
+    if (!reported_) promise_.set_value(std::nullopt);
   }
   void Succeed(const LoopMetrics& metrics) override {
-    told_ = true;
+    reported_ = true;
     promise_.set_value(metrics);
   }
   void Fail(const Failure&) override {
-    told_ = true;
+    reported_ = true;
     promise_.set_value(std::nullopt);
   }
 
  private:
   std::promise<std::optional<LoopMetrics>> promise_;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 std::vector<prometheus::MetricFamily> Collect(PostedCalls& calls,
                                               const record::OperationCounts& operations) {
   std::promise<std::optional<LoopMetrics>> promise;
-  std::future<std::optional<LoopMetrics>> told = promise.get_future();
+  std::future<std::optional<LoopMetrics>> reported = promise.get_future();
   calls.Ask(std::make_unique<PromisedMetrics>(std::move(promise)),
             [&calls](node::Node& node, auto answer) {
               answer->Succeed({node.Metrics(), calls.wakeups()});
             });
-  const bool answered = told.wait_for(kPatience) == std::future_status::ready;
-  return WriteMetricFamilies(answered ? told.get() : std::nullopt, operations);
+  const bool answered = reported.wait_for(kPatience) == std::future_status::ready;
+  return WriteMetricFamilies(answered ? reported.get() : std::nullopt, operations);
 }
 
 class Collector final : public prometheus::Collectable {

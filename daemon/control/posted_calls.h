@@ -45,7 +45,7 @@ class PostedCalls {
   }
   // Without an answer, and never refused: something about a call that was.
   template <typename Body>
-  void Tell(Body body) {
+  void Report(Body body) {
     asio::post(io_, [this, body = std::move(body)]() mutable { body(node_); });
   }
 

@@ -50,44 +50,44 @@ class Translation {
     return job && named;
   }
   void WriteOperation(const OperationLife& life, std::span<const TrackCopy> rails,
-                      v1::RecordedOperation& told) const {
-    told.set_group(life.name.group);
+                      v1::RecordedOperation& reported) const {
+    reported.set_group(life.name.group);
     if (const auto found = groups_.find(life.name.group); found != groups_.end()) {
-      told.set_group_name(found->second.name);
-      told.set_job(found->second.job);
+      reported.set_group_name(found->second.name);
+      reported.set_job(found->second.job);
     }
-    told.set_number(life.name.number);
+    reported.set_number(life.name.number);
     if (life.name.point_to_point()) {
-      told.set_point_to_point(true);
-      told.set_source_rank(life.name.source_rank);
-      told.set_destination_rank(life.name.destination_rank);
-      told.set_tag(life.name.tag);
+      reported.set_point_to_point(true);
+      reported.set_source_rank(life.name.source_rank);
+      reported.set_destination_rank(life.name.destination_rank);
+      reported.set_tag(life.name.tag);
     }
-    told.set_operation(record::DescribeCall(life));
-    if (life.plan != 0) told.set_plan(PlanKindName(static_cast<PlanKind>(life.plan)));
-    told.set_bytes(life.bytes);
-    told.set_state(record::StateOf(life));
-    if (life.failed) told.set_failure(FailureCodeName(static_cast<FailureCode>(life.code)));
+    reported.set_operation(record::DescribeCall(life));
+    if (life.plan != 0) reported.set_plan(PlanKindName(static_cast<PlanKind>(life.plan)));
+    reported.set_bytes(life.bytes);
+    reported.set_state(record::StateOf(life));
+    if (life.failed) reported.set_failure(FailureCodeName(static_cast<FailureCode>(life.code)));
     for (const OperationLife::Party& party : life.submitted) {
-      v1::RecordedRank& rank = *told.add_called();
+      v1::RecordedRank& rank = *reported.add_called();
       rank.set_rank(party.rank);
       rank.set_at_ns(Unix(party.time_ns));
     }
     for (const OperationLife::Party& party : life.heard) {
-      v1::RecordedRank& rank = *told.add_heard();
+      v1::RecordedRank& rank = *reported.add_heard();
       rank.set_rank(party.rank);
       rank.set_node(NodeOf(life.name.group, party.rank));
       rank.set_at_ns(Unix(party.time_ns));
     }
-    told.set_matched_ns(Unix(life.matched_ns));
-    told.set_first_byte_ns(Unix(life.first_byte_ns));
-    told.set_last_byte_ns(Unix(life.last_byte_ns));
-    told.set_ended_ns(Unix(life.ended_ns));
-    told.set_last(LastOf(life));
-    told.set_sent_bytes(life.sent_bytes);
-    told.set_received_bytes(life.received_bytes);
+    reported.set_matched_ns(Unix(life.matched_ns));
+    reported.set_first_byte_ns(Unix(life.first_byte_ns));
+    reported.set_last_byte_ns(Unix(life.last_byte_ns));
+    reported.set_ended_ns(Unix(life.ended_ns));
+    reported.set_last(LastOf(life));
+    reported.set_sent_bytes(life.sent_bytes);
+    reported.set_received_bytes(life.received_bytes);
     for (const OperationLife::Carrier& carrier : life.carriers) {
-      v1::RecordedRail& rail = *told.add_rails();
+      v1::RecordedRail& rail = *reported.add_rails();
       rail.set_rail(rails[carrier.track].name);
       rail.set_frames(carrier.frames);
       rail.set_sent_bytes(carrier.sent_bytes);
@@ -96,16 +96,16 @@ class Translation {
       rail.set_at_least(carrier.at_least);
     }
   }
-  void WriteTrack(const TrackCopy& track, const char* kind, v1::RecordedTrack& told) const {
-    told.set_kind(kind);
-    told.set_name(track.name);
-    told.set_open(track.open);
-    told.set_spans_left_out(
+  void WriteTrack(const TrackCopy& track, const char* kind, v1::RecordedTrack& reported) const {
+    reported.set_kind(kind);
+    reported.set_name(track.name);
+    reported.set_open(track.open);
+    reported.set_spans_left_out(
         track.written > track.events.size() ? track.written - track.events.size() : 0);
-    told.set_since_ns(Unix(track.since_ns()));
+    reported.set_since_ns(Unix(track.since_ns()));
     for (const Event& event : track.events) {
       if (!IsWanted(event.group)) continue;
-      v1::RecordedSpan& span = *told.add_spans();
+      v1::RecordedSpan& span = *reported.add_spans();
       span.set_what(event.kind == EventKind::kSent       ? "sent"
                     : event.kind == EventKind::kReceived ? "received"
                                                          : "worked");

@@ -219,8 +219,8 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
 asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const link::FabricOptions& options,
                                           Proved& proved, wire::VerdictCode verdict) {
   absl::Status status = co_await Transmit(socket, proved, MakeProof(options, proved));
-  const wire::Verdict told{verdict, IsTooMany(verdict) ? options.nodes_max : 0};
-  if (status.ok()) status = co_await Transmit(socket, proved, told);
+  const wire::Verdict reported{verdict, IsTooMany(verdict) ? options.nodes_max : 0};
+  if (status.ok()) status = co_await Transmit(socket, proved, reported);
   co_return status;
 }
 

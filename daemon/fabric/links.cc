@@ -160,7 +160,7 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (follows) LetOthersBeFirst();
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
-  if (tick) TellOfForwarding(now_ns);
+  if (tick) ReportForwarding(now_ns);
   if (!tick) return;
   ForgetIdle(now_ns);
   if (std::exchange(freed_, false)) port_.OnMemoryFreed();
@@ -172,7 +172,7 @@ void Links::LookForPause(std::uint64_t now_ns) {
   for (Peer* const peer : in_order_) peer->link->OnPause(now_ns - next_tick_ns_, now_ns);
 }
 
-void Links::TellOfForwarding(std::uint64_t now_ns) {
+void Links::ReportForwarding(std::uint64_t now_ns) {
   const std::uint64_t passed_ns = router_.circuits().operations_passed_ns();
   const bool forwards = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
   if (std::exchange(forwards_, forwards) != forwards) listener_.OnForwarding(forwards);
@@ -266,11 +266,11 @@ bool Links::IsJoining(const NodeId& node) const {
 }
 
 // By a join under way that this node has dialed, or has accepted.
-bool Links::Excluded(const NodeId& peer, const rail::RailPath& path, bool anew,
+bool Links::Excluded(const NodeId& peer, const rail::RailPath& path, bool again,
                      bool as_dialer) const {
   return std::ranges::any_of(joins_, [&](const UnderWay& join) {
     return join.peer == peer && join.as_dialer == as_dialer &&
-           (join.anew || anew || join.path == path);
+           (join.again || again || join.path == path);
   });
 }
 
@@ -305,8 +305,8 @@ Links::RailMark Links::MarkOf(const NodeId& peer, const rail::RailPath& path) co
 }
 
 Links::Join Links::Begin(const link::Link& link, const rail::RailPath& path,
-                         const link::Link::Standing& standing, bool as_dialer, bool anew) {
-  joins_.push_back({next_join_, link.peer().id, path, as_dialer, anew});
+                         const link::Link::Standing& standing, bool as_dialer, bool again) {
+  joins_.push_back({next_join_, link.peer().id, path, as_dialer, again});
   return {.number = next_join_++,
           .peer = link.peer().id,
           .path = path,
@@ -325,11 +325,11 @@ absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const rail:
   if (!place.ok()) return place.status();
   link::Link* const link = *place;
   if (link->direct_rails() >= link::Link::kRailsMax) return link::Link::TooManyRails();
-  const bool anew = !link->reachable();
-  if (Excluded(peer, path, anew, true) || Excluded(peer, path, anew, false)) {
+  const bool again = !link->reachable();
+  if (Excluded(peer, path, again, true) || Excluded(peer, path, again, false)) {
     return Busy("another connection to it is being made");
   }
-  return Begin(*link, path, link->standing(), /*as_dialer=*/true, anew);
+  return Begin(*link, path, link->standing(), /*as_dialer=*/true, again);
 }
 
 // What `theirs` says was written after the verdict, so it is stale if something has
@@ -341,15 +341,15 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const rai
   if (!place.ok()) return place.status();
   link::Link* const link = *place;
   link->Poll(now_ns);  // A daemon that was restarted has closed its former connections.
-  const bool anew = !link->GoesOnWith(theirs);
-  if (anew) {
+  const bool again = !link->GoesOnWith(theirs);
+  if (again) {
     absl::Status may = link->MayTake(theirs.incarnation, from.address, now_ns);
     if (!may.ok()) return may;
   }
   const RailMark now = MarkOf(peer, path);
   const bool stale =
-      (now.rail != 0 && now.rail != mark.rail) || (anew && now.rails_added != mark.rails_added);
-  if (stale || PrefersOwnDial(peer, path, anew) || Excluded(peer, path, anew, false)) {
+      (now.rail != 0 && now.rail != mark.rail) || (again && now.rails_added != mark.rails_added);
+  if (stale || PrefersOwnDial(peer, path, again) || Excluded(peer, path, again, false)) {
     return Busy("another connection is preferred");
   }
   if (now.rail != 0) {
@@ -357,10 +357,10 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const rai
         path, {"replaced by a newer connection", rail::DownCause::kCut, LinkReason::kReplaced},
         now_ns);
     ObserveNeighbours(now_ns);
-  } else if (!anew && link->direct_rails() >= link::Link::kRailsMax) {
+  } else if (!again && link->direct_rails() >= link::Link::kRailsMax) {
     return link::Link::TooManyRails();
   }
-  return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, anew);
+  return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, again);
 }
 
 absl::Status Links::Finish(const Join& join, std::unique_ptr<rail::Rail> rail,

@@ -166,7 +166,7 @@ class Links final : private RouterPort {
     }
   }
   // Reports what people want to know of sockets.
-  void Tell(const link::FabricNotice& notice) { listener_.OnNotice(notice); }
+  void Report(const link::FabricNotice& notice) { listener_.OnNotice(notice); }
   // Gives it up, if there is one; the other side does not learn of it.
   void RemoveRail(const NodeId& peer, const rail::RailPath& path, const std::string& why,
                   LinkReason reason, std::uint64_t now_ns);
@@ -228,20 +228,20 @@ class Links final : private RouterPort {
     NodeId peer;
     rail::RailPath path;
     bool as_dialer = false;
-    bool anew = false;
+    bool again = false;
   };
 
   Peer* PeerOf(const NodeId& node) const;
-  bool Excluded(const NodeId& peer, const rail::RailPath& path, bool anew, bool as_dialer) const;
-  bool PrefersOwnDial(const NodeId& peer, const rail::RailPath& path, bool anew) const {
-    return options_.self.id < peer && Excluded(peer, path, anew, /*as_dialer=*/true);
+  bool Excluded(const NodeId& peer, const rail::RailPath& path, bool again, bool as_dialer) const;
+  bool PrefersOwnDial(const NodeId& peer, const rail::RailPath& path, bool again) const {
+    return options_.self.id < peer && Excluded(peer, path, again, /*as_dialer=*/true);
   }
   Join Begin(const link::Link& link, const rail::RailPath& path,
-             const link::Link::Standing& standing, bool as_dialer, bool anew);
+             const link::Link::Standing& standing, bool as_dialer, bool again);
   void ObserveNeighbours(std::uint64_t now_ns);
   void LookForPause(std::uint64_t now_ns);
   void PlanTick(std::uint64_t now_ns);
-  void TellOfForwarding(std::uint64_t now_ns);
+  void ReportForwarding(std::uint64_t now_ns);
   void LetOthersBeFirst();
   void AskSoon(std::uint64_t now_ns);
   bool IsUnused(const Peer& peer) const;

@@ -73,8 +73,7 @@ LinkReason ReasonOfError(const asio::error_code& error) {
 // A connection that lasted less is dialed again after the back-off, not at once: a pair
 // that cannot agree must not keep two nodes busy.
 constexpr std::uint64_t kSteadyConnectionNs = 1'000'000'000;
-// After this long another connection is tried, for twice as long. A system sends its first segment again after
-// a second, and the answer may be lost as well.
+// After this long another connection is tried, for twice as long. A system repeats a lost SYN after a second.
 constexpr asio::steady_timer::duration kConnectPatience = std::chrono::milliseconds(400);
 // How long the orderly end waits until the rails have taken what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
@@ -282,10 +281,10 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
     status = co_await JoinAsAcceptor(socket, *std::move(stream), *proved, mark, *theirs, origin);
   }
   // A further cable, or want of something else here, is no node that was refused.
-  const bool told_none = too_many && verdict != wire::VerdictCode::kTooManyConnections;
-  if (told_none) links_.CountRefused();
-  if (told_none || Links::IsNoPlace(status)) {
-    TellOfRefused(link::FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
+  const bool reported_none = too_many && verdict != wire::VerdictCode::kTooManyConnections;
+  if (reported_none) links_.CountRefused();
+  if (reported_none || Links::IsNoPlace(status)) {
+    ReportRefused(link::FabricNotice::Kind::kNodeRefused, from, std::string(status.message()));
   } else if (!status.ok() &&
              rail::ReasonOf(status) != LinkReason::kSameId) {  // The link has said it.
     spdlog::info("connection from {} failed: {}", from, std::string(status.message()));
@@ -379,18 +378,6 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   return joined;
 }
 
-void TcpFabric::OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
-  for (const auto& side : side_rails_) side->OnRailSetup(node, payload);
-}
-
-void TcpFabric::AddMemory(const rail::ClientMemory& memory) {
-  for (const auto& side : side_rails_) side->AddMemory(memory);
-}
-
-void TcpFabric::RemoveMemory(const std::byte* data) {
-  for (const auto& side : side_rails_) side->RemoveMemory(data);
-}
-
 // With a little randomness, so that two nodes do not go on dialing each other at once.
 asio::awaitable<void> TcpFabric::BackOff(Dialer& dialer) {
   const std::uint64_t delay_ns = dialer.delay_ns + rail::RandomNumber() % (dialer.delay_ns / 4 + 1);
@@ -431,7 +418,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     if (dialer.detail != status.message()) {
       dialer.detail = std::string(status.message());
       spdlog::info("{}: {}", dialer.address, dialer.detail);
-      links_.Tell({link::FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
+      links_.Report({link::FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
     }
     // A refusal after a reset: nobody is there any more.
     if (dialer.known && absl::IsNotFound(status)) {
@@ -483,11 +470,7 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
   for (std::size_t i = 0; i < endpoints->size();) {
     socket.close(ignored);
     socket.open((*endpoints)[i].protocol(), error);
-    if (error) {
-      ++i;
-      continue;
-    }
-    rail::LeavePacing(socket.native_handle());
+    if (!error) rail::LeavePacing(socket.native_handle());
     socket.set_option(Tcp::no_delay(true), ignored);
     const auto until = std::min(deadline, asio::steady_timer::clock_type::now() + patience);
     pause.expires_at(until);
@@ -517,7 +500,7 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
 
 // By the addresses at which it is the last that has answered: who has answered there before has no claim by
 // them any more.
-void TcpFabric::TellWhoAnswers(const NodeId& node) {
+void TcpFabric::UpdateClaims(const NodeId& node) {
   link::NodeClaim claim = link::NodeClaim::kComes;
   for (const auto& dialer : dialers_) {
     if (dialer->known && !dialer->removed && dialer->peer == node) {
@@ -554,8 +537,8 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   dialer.peer = proved->peer;
   dialer.path = proved->path;
   dialer.known = true;
-  TellWhoAnswers(former);
-  TellWhoAnswers(proved->peer);
+  UpdateClaims(former);
+  UpdateClaims(proved->peer);
   switch (*verdict) {
     case wire::VerdictCode::kAccepted: break;
     case wire::VerdictCode::kStopping:

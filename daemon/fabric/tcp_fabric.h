@@ -49,8 +49,12 @@ class TcpFabric final {
 
   // Much may be sent from this memory, as long as it is not removed: rails may then send from
   // it without a copy. A rail that still reads it after that keeps its owner. By its address.
-  void AddMemory(const rail::ClientMemory& memory);
-  void RemoveMemory(const std::byte* data);
+  void AddMemory(const rail::ClientMemory& memory) {
+    for (const auto& side : side_rails_) side->AddMemory(memory);
+  }
+  void RemoveMemory(const std::byte* data) {
+    for (const auto& side : side_rails_) side->RemoveMemory(data);
+  }
 
   // Rail events since the last call are handed to the links' listener. Returns how
   // many. The loop calls it every turn while awake.
@@ -82,7 +86,9 @@ class TcpFabric final {
   std::vector<std::string> key_ids() const;
 
   // What the links report to their port (LinksPort).
-  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload);
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
+    for (const auto& side : side_rails_) side->OnRailSetup(node, payload);
+  }
   void OnRailGone();
   void OnDeadlineChanged() { tick_.cancel(); }
 
@@ -137,7 +143,7 @@ class TcpFabric final {
   static link::NodeClaim ClaimOf(const Dialer& dialer) {
     return dialer.added ? link::NodeClaim::kFound : link::NodeClaim::kNamed;
   }
-  void TellWhoAnswers(const NodeId& node);
+  void UpdateClaims(const NodeId& node);
   asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
   asio::awaitable<absl::StatusOr<std::vector<Tcp::endpoint>>> Resolve(Dialer& dialer);
@@ -170,7 +176,7 @@ class TcpFabric final {
   std::uint64_t NextDeadline() const;
   void SendTheRest();
   void RefuseStranger(const std::string& from, const std::string& why);
-  void TellOfRefused(link::FabricNotice::Kind kind, const std::string& from,
+  void ReportRefused(link::FabricNotice::Kind kind, const std::string& from,
                      const std::string& why);
   absl::Status Start();
 

@@ -57,7 +57,7 @@ void TcpFabric::RemovePeer(const std::string& address) {
     if (dialer->address != address || !dialer->added) continue;
     dialer->removed = true;
     dialer->pause.cancel();
-    if (dialer->known) TellWhoAnswers(dialer->peer);
+    if (dialer->known) UpdateClaims(dialer->peer);
   }
 }
 
@@ -71,7 +71,7 @@ void TcpFabric::Describe(v1::NodeStatus& status) const {
       v1::LinkStatus& link = *status.add_links();
       link.set_peer(dialer->address);
       link.set_state(v1::LinkState::connecting);
-      link.set_reason(Told(dialer->reason));
+      link.set_reason(Reported(dialer->reason));
       link.set_detail(dialer->detail);
       continue;
     }
@@ -82,7 +82,7 @@ void TcpFabric::Describe(v1::NodeStatus& status) const {
     rail.set_remote_address(dialer->address);
     rail.set_local_interface(dialer->path.local);
     rail.set_remote_interface(dialer->path.remote);
-    rail.set_reason(Told(dialer->reason));
+    rail.set_reason(Reported(dialer->reason));
     rail.set_detail(dialer->detail);
   }
   for (const auto& side : side_rails_) side->Describe(status);

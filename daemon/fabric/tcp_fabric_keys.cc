@@ -75,10 +75,10 @@ void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
 void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) {
   ++strangers_refused_;
   stranger_refused_ns_ = platform::MonotonicNow();
-  TellOfRefused(link::FabricNotice::Kind::kStrangerRefused, from, why);
+  ReportRefused(link::FabricNotice::Kind::kStrangerRefused, from, why);
 }
 
-void TcpFabric::TellOfRefused(link::FabricNotice::Kind kind, const std::string& from,
+void TcpFabric::ReportRefused(link::FabricNotice::Kind kind, const std::string& from,
                               const std::string& why) {
   constexpr std::uint64_t kLoggedPerSecond = 5;
   const std::uint64_t second = platform::MonotonicNow() / 1'000'000'000;
@@ -88,7 +88,7 @@ void TcpFabric::TellOfRefused(link::FabricNotice::Kind kind, const std::string& 
   }
   if (refusals_logged_in_second_++ < kLoggedPerSecond) {
     spdlog::warn("refused {} at the peer port: {}", from, why);
-    links_.Tell({kind, from, {}, why});
+    links_.Report({kind, from, {}, why});
   }
 }
 

@@ -41,27 +41,27 @@ Failure CheckFilesLeft(int descriptor) {
                        "LimitNOFILE), or end some clients")};
 }
 
-absl::Status Acceptor::Listen(Door door) {
-  const bool was_open = door.socket.valid();
-  absl::Status status = was_open ? ListenAt(std::move(door)) : ListenAnew();
+absl::Status Acceptor::Listen(ListenSocket listen_socket) {
+  const bool was_open = listen_socket.socket.valid();
+  absl::Status status = was_open ? ListenAt(std::move(listen_socket)) : ListenAgain();
   if (was_open && absl::IsNotFound(status)) {
     spdlog::warn("the socket of the program before this one is of no use: {}",
                  std::string(status.message()));
-    status = ListenAnew();
+    status = ListenAgain();
   }
   if (status.ok()) BeginToAccept();
   return status;
 }
 
 // NOT_FOUND: as of SocketFile.
-absl::Status Acceptor::ListenAt(Door door) {
-  if (absl::Status status = file_.Adopt(door); !status.ok()) return status;
+absl::Status Acceptor::ListenAt(ListenSocket listen_socket) {
+  if (absl::Status status = file_.Adopt(listen_socket); !status.ok()) return status;
   asio::error_code error;
-  acceptor_.assign(LocalStream(), door.socket.Release(), error);
+  acceptor_.assign(LocalStream(), listen_socket.socket.Release(), error);
   return error ? absl::FailedPreconditionError(error.message()) : absl::OkStatus();
 }
 
-absl::Status Acceptor::ListenAnew() {
+absl::Status Acceptor::ListenAgain() {
   if (absl::Status status = file_.Claim(); !status.ok()) return status;
   asio::error_code error;
   acceptor_.open(LocalStream(), error);
@@ -94,14 +94,14 @@ void Acceptor::Rest() {
   acceptor_.cancel(ignored);
 }
 
-absl::StatusOr<Door> Acceptor::HandOver() {
-  Door door;
-  door.socket.Reset(::fcntl(acceptor_.native_handle(), F_DUPFD_CLOEXEC, 0));
-  if (!door.socket.valid()) return absl::UnavailableError(std::strerror(errno));
-  door.lock = file_.HandOver();
+absl::StatusOr<ListenSocket> Acceptor::HandOver() {
+  ListenSocket listen_socket;
+  listen_socket.socket.Reset(::fcntl(acceptor_.native_handle(), F_DUPFD_CLOEXEC, 0));
+  if (!listen_socket.socket.valid()) return absl::UnavailableError(std::strerror(errno));
+  listen_socket.lock = file_.HandOver();
   asio::error_code ignored;
   acceptor_.close(ignored);
-  return door;
+  return listen_socket;
 }
 
 void Acceptor::Stop() {

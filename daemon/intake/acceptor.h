@@ -81,7 +81,7 @@ class Acceptor {
 
   // ALREADY_EXISTS: another process listens at the path. A socket without a listener is replaced. With the
   // door of the program before this one it goes on where that ended.
-  absl::Status Listen(Door door = {});
+  absl::Status Listen(ListenSocket listen_socket = {});
   // Accepts nobody, and lets hellos under way end; who connects waits. GoOn() ends it.
   void Rest();
   bool is_at_rest() const { return rests_ && !accepts_ && hellos_ + waiting_ == 0; }
@@ -90,7 +90,7 @@ class Acceptor {
     BeginToAccept();
   }
   // At rest: what the next program needs to go on.
-  absl::StatusOr<Door> HandOver();
+  absl::StatusOr<ListenSocket> HandOver();
   // Call it once each turn of the loop, before it sleeps: more processes may connect.
   void OnTurn() {
     accepted_in_turn_ = 0;
@@ -107,8 +107,8 @@ class Acceptor {
     platform::TokenBucket sessions{kSessionsOfUser};
   };
 
-  absl::Status ListenAnew();
-  absl::Status ListenAt(Door door);
+  absl::Status ListenAgain();
+  absl::Status ListenAt(ListenSocket listen_socket);
   void BeginToAccept();
   asio::awaitable<void> AcceptLoop();
   asio::awaitable<void> Greet(LocalStream::socket socket);

@@ -54,9 +54,11 @@ std::string TokenKey(const Session::Token& token) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Intake>> Intake::Create(asio::io_context& io, IntakeOptions options,
-                                                       IntakeListener& listener, Door door) {
+                                                       IntakeListener& listener,
+                                                       ListenSocket listen_socket) {
   std::unique_ptr<Intake> intake(new Intake(io, std::move(options), listener));
-  if (absl::Status status = intake->acceptor_.Listen(std::move(door)); !status.ok()) return status;
+  if (absl::Status status = intake->acceptor_.Listen(std::move(listen_socket)); !status.ok())
+    return status;
   return intake;
 }
 

@@ -109,7 +109,8 @@ class Intake final : private HelloListener {
   // lies beside it). ALREADY_EXISTS: another daemon has it. A stale socket file is replaced. `door`: of the
   // program whose place this one takes.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
-                                                        IntakeListener& listener, Door door = {});
+                                                        IntakeListener& listener,
+                                                        ListenSocket listen_socket = {});
   ~Intake() override;  // Removes the socket file.
 
   // Takes up to a fixed number of submissions from each queue, and of each user, and passes them to the
@@ -171,7 +172,7 @@ class Intake final : private HelloListener {
   void Rest() { acceptor_.Rest(); }
   bool is_at_rest() const { return acceptor_.is_at_rest(); }
   void GoOn() { acceptor_.GoOn(); }
-  absl::StatusOr<Door> HandOver() { return acceptor_.HandOver(); }
+  absl::StatusOr<ListenSocket> HandOver() { return acceptor_.HandOver(); }
 
   // Of a session: its process rang, which is not told again until TakeRings() and ListenForRings() have been
   // called; or has gone.

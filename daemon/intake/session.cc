@@ -193,10 +193,11 @@ bool Session::PassDescriptor(int descriptor) {
 }
 
 CopiedResults Session::results_copied() const {
-  const queue::CopiedResults& told =
+  const queue::CopiedResults& reported =
       reinterpret_cast<const queue::QueueHeader*>(queue_->data())->copied_results;
-  return {told.results.load(std::memory_order_relaxed), told.bytes.load(std::memory_order_relaxed),
-          told.nanoseconds.load(std::memory_order_relaxed)};
+  return {reported.results.load(std::memory_order_relaxed),
+          reported.bytes.load(std::memory_order_relaxed),
+          reported.nanoseconds.load(std::memory_order_relaxed)};
 }
 
 }  // namespace mlxcomm::intake

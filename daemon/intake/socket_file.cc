@@ -47,7 +47,7 @@ absl::Status SocketFile::Claim() {
   if (status.ok()) status = CheckFolder();
   if (status.ok()) status = TakeLock();
   if (status.ok()) status = ClearPath();
-  if (status.ok()) status = TellOfPresence();
+  if (status.ok()) status = ReportPresence();
   if (!status.ok()) lock_.Reset();
   return status;
 }
@@ -139,16 +139,16 @@ absl::Status SocketFile::ClearPath() const {
 }
 
 // Under another name until it is locked, so that no other process can lock it first.
-absl::Status SocketFile::TellOfPresence() {
+absl::Status SocketFile::ReportPresence() {
   const std::string name = queue::PresenceFile(path_);
   const std::string fresh = name + ".new";
   ::unlink(fresh.c_str());  // Left by one that ended in between.
   presence_.Reset(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const bool told = presence_.valid() && ::flock(presence_.get(), LOCK_EX | LOCK_NB) == 0 &&
-                    ::dprintf(presence_.get(), "%d\n", static_cast<int>(::getpid())) > 0 &&
-                    ::fchmod(presence_.get(), all_users_ ? 0644 : 0600) == 0 &&
-                    ::rename(fresh.c_str(), name.c_str()) == 0;
-  if (told) return absl::OkStatus();
+  const bool reported = presence_.valid() && ::flock(presence_.get(), LOCK_EX | LOCK_NB) == 0 &&
+                        ::dprintf(presence_.get(), "%d\n", static_cast<int>(::getpid())) > 0 &&
+                        ::fchmod(presence_.get(), all_users_ ? 0644 : 0600) == 0 &&
+                        ::rename(fresh.c_str(), name.c_str()) == 0;
+  if (reported) return absl::OkStatus();
   const int reason = errno;
   presence_.Reset();
   return Unfit(name, std::strerror(reason));
@@ -170,20 +170,21 @@ absl::Status SocketFile::LetUsersIn() const {
   return Unfit("cannot set who may use " + path_, std::strerror(errno));
 }
 
-absl::Status SocketFile::Adopt(Door& door) {
+absl::Status SocketFile::Adopt(ListenSocket& listen_socket) {
   sockaddr_un address{};
   socklen_t bytes = sizeof address;
   int listens = 0;
   socklen_t listens_bytes = sizeof listens;
   struct stat lock{}, named{};
-  const bool is_socket =
-      ::getsockname(door.socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
-      address.sun_family == AF_UNIX &&
-      ::getsockopt(door.socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_bytes) == 0 &&
-      listens != 0;
+  const bool is_socket = ::getsockname(listen_socket.socket.get(),
+                                       reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+                         address.sun_family == AF_UNIX &&
+                         ::getsockopt(listen_socket.socket.get(), SOL_SOCKET, SO_ACCEPTCONN,
+                                      &listens, &listens_bytes) == 0 &&
+                         listens != 0;
   address.sun_path[sizeof address.sun_path - 1] = '\0';
   const bool is_ours = is_socket && path_ == address.sun_path;
-  const bool has_lock = ::fstat(door.lock.get(), &lock) == 0 &&
+  const bool has_lock = ::fstat(listen_socket.lock.get(), &lock) == 0 &&
                         ::stat((path_ + ".lock").c_str(), &named) == 0 &&
                         lock.st_dev == named.st_dev && lock.st_ino == named.st_ino;
   if (!is_ours || !has_lock) {
@@ -191,13 +192,13 @@ absl::Status SocketFile::Adopt(Door& door) {
       ::unlink(address.sun_path);
       ::unlink(queue::PresenceFile(address.sun_path).c_str());
     }
-    door = {};
+    listen_socket = {};
     return absl::NotFoundError("it is not at this daemon's socket_path");
   }
-  lock_ = std::move(door.lock);
+  lock_ = std::move(listen_socket.lock);
   bound_ = true;
   const absl::Status status = LetUsersIn();
-  return status.ok() ? TellOfPresence() : status;
+  return status.ok() ? ReportPresence() : status;
 }
 
 FileDescriptor SocketFile::HandOver() {

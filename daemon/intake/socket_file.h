@@ -21,7 +21,7 @@ namespace mlxcomm::intake {
 
 // What one daemon keeps open for the program that takes its place: those who connect in between wait in the
 // socket's backlog, and no other daemon can claim the path.
-struct Door {
+struct ListenSocket {
   FileDescriptor socket;  // Listening; not valid: there is none.
   FileDescriptor lock;
 };
@@ -38,7 +38,7 @@ class SocketFile {
   absl::Status Bind(int socket);
   // In place of Claim() and Bind(): both were done by the program before this one. NOT_FOUND: not for this
   // path; then the door is closed, and what it left is removed.
-  absl::Status Adopt(Door& door);
+  absl::Status Adopt(ListenSocket& listen_socket);
   // Removes the socket that Bind() made, and releases the lock.
   void Remove();
   // Leaves the socket where it is; the lock goes along.
@@ -49,7 +49,7 @@ class SocketFile {
   absl::Status CheckFolder() const;
   absl::Status TakeLock();
   absl::Status ClearPath() const;
-  absl::Status TellOfPresence();
+  absl::Status ReportPresence();
   absl::Status LetUsersIn() const;
 
   std::string path_;

@@ -91,11 +91,11 @@ bool ArrivalOrder::TakeSlot(Kept& kept, std::size_t bytes) {
 const wire::FrameHeader* ArrivalOrder::NextDue(std::span<const std::byte>& payload) {
   if (due_ != nullptr) Free(*std::exchange(due_, nullptr));
   if (kept_.empty()) {
-    told_ = received_;
+    reported_ = received_;
     return nullptr;
   }
-  while (told_ < received_) {
-    Kept& kept = kept_[++told_ % wire::kWindow];
+  while (reported_ < received_) {
+    Kept& kept = kept_[++reported_ % wire::kWindow];
     if (!kept.used) continue;  // It has gone up as it came.
     due_ = &kept;
     const std::byte* bytes = nullptr;
@@ -124,7 +124,7 @@ void ArrivalOrder::Reset() {
     if (kept.used) Free(kept);
   }
   received_ = 0;
-  told_ = 0;
+  reported_ = 0;
   beyond_ = 0;
   bits_ = {};
   claims_.Reset();

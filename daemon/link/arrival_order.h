@@ -112,7 +112,7 @@ class ArrivalOrder {
   rail::ArrivalClaims& claims_;
   EarlyBudget* const budget_;
   std::uint64_t received_ = 0;
-  std::uint64_t told_ = 0;                                   // Up to here all have gone up.
+  std::uint64_t reported_ = 0;                               // Up to here all have gone up.
   std::uint64_t beyond_ = 0;                                 // How many have come beyond received_.
   std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // Of those, by number % kWindow.
   std::uint64_t kept_bytes_ = 0;

@@ -52,23 +52,24 @@ class IdClaims {
   }
 
   // Returns whether two machines were seen now, and people have not heard of it for a minute.
-  bool IsToBeTold(std::uint64_t now_ns) {
-    if (seen_ns_ != now_ns || (told_ns_ != 0 && now_ns - told_ns_ < kTellNs)) return false;
-    told_ns_ = now_ns;
+  bool ShouldReport(std::uint64_t now_ns) {
+    if (seen_ns_ != now_ns || (reported_ns_ != 0 && now_ns - reported_ns_ < kReportNs))
+      return false;
+    reported_ns_ = now_ns;
     return true;
   }
   std::uint64_t seen_ns() const { return seen_ns_; }  // When two machines were seen last; 0: never.
   const std::string& address() const { return address_; }  // The other machine's.
 
  private:
-  static constexpr std::uint64_t kTellNs = 60'000'000'000;
+  static constexpr std::uint64_t kReportNs = 60'000'000'000;
 
   std::uint64_t linked_ = 0;
   std::array<std::uint64_t, 4> replaced_{};  // Others took their place; the last one first.
   std::uint64_t rival_ = 0;
   std::uint64_t rival_since_ns_ = 0;
   std::uint64_t seen_ns_ = 0;
-  std::uint64_t told_ns_ = 0;
+  std::uint64_t reported_ns_ = 0;
   std::string address_;
 };
 

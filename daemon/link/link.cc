@@ -178,7 +178,7 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
     }
     const bool opens =
         !on.carries && (event.kind == rail::RailEvent::Kind::kFrame || on.rail->has_passed_large());
-    if (opens) OpenAndTell(at, now_ns);
+    if (opens) OpenAndReport(at, now_ns);
     Deliver(at, event);
     if (!opens) continue;
     if (on.rail != nullptr) DropOlderCircuits(at, now_ns);
@@ -215,10 +215,10 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   if (!kept_.empty()) CloseKept();
   if (LookForLarge(now_ns)) ++count;
   if (!withdrawn_.empty()) {
-    told_withdrawn_.swap(withdrawn_);
-    for (const OperationKey& key : told_withdrawn_) listener_.OnWithdrawn(peer_.id, key);
-    count += told_withdrawn_.size();
-    told_withdrawn_.clear();
+    reported_withdrawn_.swap(withdrawn_);
+    for (const OperationKey& key : reported_withdrawn_) listener_.OnWithdrawn(peer_.id, key);
+    count += reported_withdrawn_.size();
+    reported_withdrawn_.clear();
   }
   if (!channel_.released().empty()) {
     DeliverReleased();
@@ -375,7 +375,7 @@ bool Link::OnNumbered(rail::RailEvent& event) {
     // then within a receive that is still open: its bytes were claimed.
     case ArrivalOrder::Arrival::kDuplicate:
       acknowledge_now_ = true;
-      if (options_.planted_bug == PlantedBug::kKeepDuplicates) Tell(header, event.payload);
+      if (options_.planted_bug == PlantedBug::kKeepDuplicates) Report(header, event.payload);
       return true;
     case ArrivalOrder::Arrival::kNext:
     case ArrivalOrder::Arrival::kEarly: break;
@@ -386,7 +386,7 @@ bool Link::OnNumbered(rail::RailEvent& event) {
     unacknowledged_.has_data = true;
     if (!OnData(event)) return false;
   } else if (arrival == ArrivalOrder::Arrival::kNext) {
-    Tell(header, event.payload);
+    Report(header, event.payload);
   } else {
     const auto keeping = arrivals_.Keep(header, event.payload, std::move(event.control));
     if (keeping == ArrivalOrder::Keeping::kNoRoom) {  // Not by its fault alone.
@@ -397,21 +397,21 @@ bool Link::OnNumbered(rail::RailEvent& event) {
     }
     if (keeping == ArrivalOrder::Keeping::kBeyondWindow) return false;
   }
-  if (arrival == ArrivalOrder::Arrival::kNext) TellWhatIsDue();
+  if (arrival == ArrivalOrder::Arrival::kNext) ReportWhatIsDue();
   return true;
 }
 
 // What came too early, as far as its turn has come.
-void Link::TellWhatIsDue() {
+void Link::ReportWhatIsDue() {
   std::span<const std::byte> payload;
   while (reachable()) {
     const wire::FrameHeader* const header = arrivals_.NextDue(payload);
     if (header == nullptr) return;
-    Tell(*header, payload);
+    Report(*header, payload);
   }
 }
 
-void Link::Tell(const wire::FrameHeader& header, std::span<const std::byte> payload) {
+void Link::Report(const wire::FrameHeader& header, std::span<const std::byte> payload) {
   const NodeId node = peer_.id;
   switch (header.type) {
     case wire::FrameType::kControl: return listener_.OnControl(node, payload);

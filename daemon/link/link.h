@@ -125,7 +125,7 @@ class Link {
   // RESOURCE_EXHAUSTED: there are as many rails as a link may have.
   absl::Status AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                        const NodeIdentity& peer, const wire::Introduction& theirs,
-                       const Standing& told, std::uint64_t now_ns);
+                       const Standing& reported, std::uint64_t now_ns);
   // One more, not yet started, without introductions: both sides have agreed on it over the
   // channel, so that goes on. ABORTED: there is no channel any more, or a rail over that path.
   absl::Status AddRailBeside(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
@@ -263,8 +263,8 @@ class Link {
   bool OnAcknowledgement(const wire::FrameHeader& header);
   bool OnNumbered(rail::RailEvent& event);
   bool OnData(const rail::RailEvent& event);
-  void Tell(const wire::FrameHeader& header, std::span<const std::byte> payload);
-  void TellWhatIsDue();
+  void Report(const wire::FrameHeader& header, std::span<const std::byte> payload);
+  void ReportWhatIsDue();
   void OnViolation(const std::string& what);
   void DeliverReleased();
   void Answered(std::size_t at);
@@ -273,9 +273,9 @@ class Link {
 
   // link_state.cc and link_grace.cc: rails come and go.
   std::size_t PlaceOf(const rail::RailPath& path) const;
-  bool Holds(const Standing& told, const wire::Introduction& theirs) const;
+  bool Holds(const Standing& reported, const wire::Introduction& theirs) const;
   absl::Status MayAdd(const rail::Rail& rail, const rail::RailPath& path,
-                      const wire::Introduction& theirs, const Standing& told) const;
+                      const wire::Introduction& theirs, const Standing& reported) const;
   void TakeRail(std::size_t at, std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                 bool resumed, std::uint64_t heard_at_start_ns, std::uint64_t now_ns);
   bool HasHeard(const OnRail& on, std::uint64_t since_ns) const;
@@ -285,10 +285,10 @@ class Link {
   void RemoveTheSilent(std::uint64_t now_ns);
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
   void RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t now_ns);
-  void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
+  void ReportRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
   void DropRail(std::size_t at);
   void Open(std::size_t at);
-  void OpenAndTell(std::size_t at, std::uint64_t now_ns);
+  void OpenAndReport(std::size_t at, std::uint64_t now_ns);
   bool LookForLarge(std::uint64_t now_ns);
   bool IsSmallOnly(const OnRail& on, std::uint64_t now_ns) const;
   bool MayCarry(std::uint64_t now_ns) const;
@@ -297,7 +297,7 @@ class Link {
   void EndGrace(std::uint64_t now_ns);
   void OnConnectionInGrace(std::uint64_t now_ns);
   void StayInGrace(const rail::RailEnd& end, std::uint64_t now_ns);
-  void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
+  void StartOver(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
   void GiveBackMemory();
   void EnterGrace(const rail::RailEnd& end, std::uint64_t now_ns);
@@ -335,10 +335,10 @@ class Link {
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
-  rail::GrowingRing<Withdrawal> withdrawals_;  // Rails will answer, in order.
-  std::uint64_t first_withdrawal_ = 0;         // The number of the first of them.
-  std::vector<OperationKey> withdrawn_;        // Answered in the next Poll.
-  std::vector<OperationKey> told_withdrawn_;   // Kept for its memory.
+  rail::GrowingRing<Withdrawal> withdrawals_;     // Rails will answer, in order.
+  std::uint64_t first_withdrawal_ = 0;            // The number of the first of them.
+  std::vector<OperationKey> withdrawn_;           // Answered in the next Poll.
+  std::vector<OperationKey> reported_withdrawn_;  // Kept for its memory.
   AskedFrames asked_;
   Unacknowledged unacknowledged_;
   bool acknowledge_now_ = false;

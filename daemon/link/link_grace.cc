@@ -20,7 +20,7 @@ void Link::Open(std::size_t at) {
   large_.OnPassed(on.path);
 }
 
-void Link::OpenAndTell(std::size_t at, std::uint64_t now_ns) {
+void Link::OpenAndReport(std::size_t at, std::uint64_t now_ns) {
   now_ns_ = now_ns;
   Open(at);
   if (state_ == State::kGrace) {
@@ -29,7 +29,7 @@ void Link::OpenAndTell(std::size_t at, std::uint64_t now_ns) {
     reason_ = LinkReason::kNone;
     detail_.clear();
   }
-  TellOfRail(at, FabricNotice::Kind::kRailUp, {});
+  ReportRail(at, FabricNotice::Kind::kRailUp, {});
 }
 
 // A new connection shows that small packets pass; of large ones it says nothing, and those may be what was
@@ -41,7 +41,7 @@ bool Link::LookForLarge(std::uint64_t now_ns) {
   for (const std::size_t at : present_) {
     const OnRail& on = rails_[at];
     if (on.rail == nullptr || on.carries || !on.rail->has_passed_large()) continue;
-    OpenAndTell(at, now_ns);
+    OpenAndReport(at, now_ns);
     DropOlderCircuits(at, now_ns);
     opened = true;
   }
@@ -149,8 +149,8 @@ void Link::EndGrace(std::uint64_t now_ns) {
 // Nobody could be heard meanwhile, so everybody gets time to answer. Not again with each short pause that
 // follows: where the machine is so busy that all ticks are late, who has gone must be found as well.
 void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
-  const auto time_to_answer = [&](std::uint64_t& first_ns, bool anew) {
-    if (first_ns == 0 || anew || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;
+  const auto time_to_answer = [&](std::uint64_t& first_ns, bool again) {
+    if (first_ns == 0 || again || late_ns > options_.heartbeat_timeout_ns) first_ns = now_ns;
     return std::min(now_ns + options_.heartbeat_interval_ns,
                     first_ns + options_.heartbeat_timeout_ns * 3 / 2);
   };

@@ -114,7 +114,7 @@ void Link::RemoveRailAt(std::size_t at, const rail::RailEnd& end, std::uint64_t 
   if (end.cause == rail::DownCause::kCut) KeepEndOf(at, now_ns);
   if (on.rail->is_direct()) last_path_ = on.path;
   const bool carried = on.carries;
-  if (carried) TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
+  if (carried) ReportRail(at, FabricNotice::Kind::kRailDown, end.why);
   DropRail(at);
   if (end.cause == rail::DownCause::kReset) AskThoseBeside(end, now_ns);
   if (present_.size() > 0) {
@@ -162,7 +162,7 @@ void Link::RemoveTheSilent(std::uint64_t now_ns) {
   }
 }
 
-void Link::TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why) {
+void Link::ReportRail(std::size_t at, FabricNotice::Kind kind, const std::string& why) {
   const OnRail& on = rails_[at];
   std::string path;
   if (on.rail->is_direct()) {
@@ -181,18 +181,18 @@ Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
 }
 
 // What we said of the sessions still holds, or came true meanwhile on another rail.
-bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
-  if (told.session != session_) return false;
+bool Link::Holds(const Standing& reported, const wire::Introduction& theirs) const {
+  if (reported.session != session_) return false;
   const bool both_name_each_other =
       theirs.known_peer_session == session_ && (!reachable() || theirs.session == peer_session_);
-  return told.known_peer_session == peer_session_ ||
-         (told.known_peer_session == theirs.session && both_name_each_other) ||
-         (told.known_peer_session == 0 && both_name_each_other);
+  return reported.known_peer_session == peer_session_ ||
+         (reported.known_peer_session == theirs.session && both_name_each_other) ||
+         (reported.known_peer_session == 0 && both_name_each_other);
 }
 
 absl::Status Link::MayAdd(const rail::Rail& rail, const rail::RailPath& path,
-                          const wire::Introduction& theirs, const Standing& told) const {
-  if (!Holds(told, theirs)) {
+                          const wire::Introduction& theirs, const Standing& reported) const {
+  if (!Holds(reported, theirs)) {
     return rail::WithReason(absl::AbortedError("the sessions have changed since they were told"),
                             LinkReason::kAnotherConnection);
   }
@@ -216,7 +216,7 @@ absl::Status Link::MayTake(std::uint64_t incarnation, const std::string& from,
   for (const std::size_t at : present_)
     holder.heard_ns = std::max(holder.heard_ns, rails_[at].rail->last_received_ns());
   const IdClaims::Answer answer = id_claims_.Judge(incarnation, holder, from, now_ns);
-  if (id_claims_.IsToBeTold(now_ns)) {
+  if (id_claims_.ShouldReport(now_ns)) {
     spdlog::error("node {} ({}): two machines have this node id, the other one at {}", peer_.name,
                   peer_.id.ToString(), from);
     listener_.OnSameId(peer_.id, from);
@@ -232,9 +232,9 @@ absl::Status Link::MayTake(std::uint64_t incarnation, const std::string& from,
 
 absl::Status Link::AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPath& path,
                            const NodeIdentity& peer, const wire::Introduction& theirs,
-                           const Standing& told, std::uint64_t now_ns) {
+                           const Standing& reported, std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  if (absl::Status status = MayAdd(*rail, path, theirs, told); !status.ok()) return status;
+  if (absl::Status status = MayAdd(*rail, path, theirs, reported); !status.ok()) return status;
   const bool goes_on = GoesOnWith(theirs);
   if (!goes_on) {
     v1::RailStatus row;
@@ -255,7 +255,7 @@ absl::Status Link::AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPat
                                                      : "its daemon was restarted"),
                           LinkReason::kPeerRestarted));
   }
-  session_ = told.session;  // What we sent to the peer holds.
+  session_ = reported.session;  // What we sent to the peer holds.
   if (!goes_on) ForgetChannel();
   std::size_t at = 0;
   while (present_.Has(at)) ++at;
@@ -270,7 +270,7 @@ absl::Status Link::AddRail(std::unique_ptr<rail::Rail> rail, const rail::RailPat
     spdlog::info("link to {}: a rail has joined, {} in all", peer_.name, present_.size());
     if (state_ == State::kGrace) OnConnectionInGrace(now_ns);
   } else {
-    BeginAnew(peer, theirs);
+    StartOver(peer, theirs);
   }
   LookForLarge(now_ns);
   Pump();
@@ -325,7 +325,7 @@ void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
   }
 }
 
-void Link::BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs) {
+void Link::StartOver(const NodeIdentity& peer, const wire::Introduction& theirs) {
   peer_ = peer;
   id_claims_.OnTaken(peer.incarnation);
   peer_session_ = theirs.session;
@@ -546,7 +546,7 @@ void Link::Describe(v1::LinkStatus& status) const {
   status.set_state(state_ == State::kUp      ? v1::LinkState::up
                    : state_ == State::kGrace ? v1::LinkState::grace
                                              : v1::LinkState::lost);
-  status.set_reason(Told(reason_));
+  status.set_reason(Reported(reason_));
   status.set_detail(detail_);
   status.set_changed_frames(changed_frames_);
   status.set_changed_on(changed_on_);
@@ -572,7 +572,7 @@ void Link::DescribeRail(std::size_t at, v1::RailStatus& status) const {
   const rail::RailFigures figures = on.rail->figures();
   const RailMeter& meter = channel_.flight(at).meter();
   on.rail->Describe(status);
-  status.set_transport(Told(on.path.transport));
+  status.set_transport(Reported(on.path.transport));
   status.set_state(figures.up ? v1::RailState::up : v1::RailState::down);
   status.set_sent_bytes(figures.sent_bytes);
   status.set_received_bytes(figures.received_bytes);

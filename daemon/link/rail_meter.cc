@@ -22,9 +22,9 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   if (!WasBusy(delivery, now_ns)) busy_.full = false;
   const bool idle = delivery.left_bytes == 0;
   const std::uint64_t span_ns = span_.ns + now_ns - busy_.begin_ns;
-  const bool tells = span_.frames + busy_.frames >= kSpanFrames || span_ns >= kSpanNsLong;
+  const bool reports = span_.frames + busy_.frames >= kSpanFrames || span_ns >= kSpanNsLong;
   const std::uint64_t enough_ns = idle ? kSpanNsMin : std::max(kSpanNs, round_trip_ns_);
-  const bool ends = tells && span_ns >= enough_ns;
+  const bool ends = reports && span_ns >= enough_ns;
   span_end_ns_ = ends ? now_ns : 0;
   if (!idle) return;
   EndBusy(now_ns);
@@ -58,7 +58,7 @@ void RailMeter::EndBusy(std::uint64_t now_ns) {
 void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
   if (delivery.ahead_bytes > 0 || delivery.bytes < kOneBytesMin) return;
   if (rate_ == 0 || now_ns <= delivery.handed_ns) return;
-  const bool of_late = now_ns - span_taken_ns_ < kSpanTellsNs;
+  const bool of_late = now_ns - span_taken_ns_ < kSpanCountsNs;
   if (of_late && ++lone_frames_ < kLoneFrames) return;
   const double rate =
       static_cast<double>(delivery.bytes) * 1e9 / static_cast<double>(now_ns - delivery.handed_ns);

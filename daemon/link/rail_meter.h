@@ -59,7 +59,7 @@ class RailMeter {
   static constexpr double kMemoryNs = 15e6;
   // Frames that find the rail empty count once no span was taken for this long, or once there
   // are this many of them.
-  static constexpr std::uint64_t kSpanTellsNs = 500'000'000;
+  static constexpr std::uint64_t kSpanCountsNs = 500'000'000;
   static constexpr std::uint32_t kLoneFrames = 4;
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};

@@ -64,14 +64,14 @@ void HelloSockets::Look() {
   next_look_ns_ = now + kLookAgainNs;
   const absl::StatusOr<std::vector<platform::NetworkInterface>> all = platform::ListInterfaces();
   if (!all.ok()) {
-    if (!std::exchange(told_blind_, true)) {
+    if (!std::exchange(reported_blind_, true)) {
       spdlog::error("{}: no neighbour is looked for until they can be",
                     std::string(all.status().message()));
     }
     next_look_ns_ = now + kTryAgainNs;
     return;
   }
-  told_blind_ = false;
+  reported_blind_ = false;
   left_out_.clear();
   std::map<std::string, Place> wanted;
   for (const platform::NetworkInterface& one : *all) {
@@ -235,11 +235,11 @@ void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
   }
   status.set_unread(unread);
   for (const auto& [name, fault] : faults) {
-    v1::DiscoveryInterface& told = *status.add_interfaces();
-    told.set_name(name);
-    told.set_used(ports_.contains(name));
-    told.set_reason(fault.reason);
-    told.set_detail(fault.text);
+    v1::DiscoveryInterface& reported = *status.add_interfaces();
+    reported.set_name(name);
+    reported.set_used(ports_.contains(name));
+    reported.set_reason(fault.reason);
+    reported.set_detail(fault.text);
   }
 }
 

@@ -103,7 +103,7 @@ class HelloSockets final {
   asio::steady_timer timer_;
   std::uint64_t timer_ns_ = cluster::Discovery::kNever;  // What it is set to.
   std::uint64_t next_look_ns_ = 0;
-  bool told_blind_ = false;  // That the interfaces cannot be listed.
+  bool reported_blind_ = false;  // That the interfaces cannot be listed.
   std::uint64_t opened_ = 0;
   std::map<std::string, std::unique_ptr<Port>> ports_;
   std::map<std::string, cluster::InterfaceFault> left_out_;  // Interfaces, and why.

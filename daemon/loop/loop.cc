@@ -273,9 +273,9 @@ void Loop::TakeBackNext() {
   });
 }
 
-absl::StatusOr<intake::Door> Loop::HandOver(const NextProgram& next) {
+absl::StatusOr<intake::ListenSocket> Loop::HandOver(const NextProgram& next) {
   struct Request {
-    std::promise<absl::StatusOr<intake::Door>> door;
+    std::promise<absl::StatusOr<intake::ListenSocket>> listen_socket;
     std::atomic<bool> is_over{false};  // The loop has it, or it was given up.
   };
   const auto request = std::make_shared<Request>();
@@ -283,15 +283,16 @@ absl::StatusOr<intake::Door> Loop::HandOver(const NextProgram& next) {
     if (request->is_over.exchange(true)) return;
     const bool ready = leaving_ == Leaving::kReady;
     const absl::Status fits = ready ? CheckNext(next) : absl::CancelledError("it is in use");
-    request->door.set_value(fits.ok() ? intake_->HandOver() : fits);
+    request->listen_socket.set_value(fits.ok() ? intake_->HandOver() : fits);
   });
-  std::future<absl::StatusOr<intake::Door>> door = request->door.get_future();
+  std::future<absl::StatusOr<intake::ListenSocket>> listen_socket =
+      request->listen_socket.get_future();
   // The caller takes signals: a loop that stands still must not keep it from them.
-  const bool late = door.wait_for(kHandOverTimeout) == std::future_status::timeout;
+  const bool late = listen_socket.wait_for(kHandOverTimeout) == std::future_status::timeout;
   if (late && !request->is_over.exchange(true)) {
     return absl::DeadlineExceededError("the daemon's loop did not answer within 10 s");
   }
-  return door.get();
+  return listen_socket.get();
 }
 
 // Links must come back: with each neighbour as it is now.
@@ -352,10 +353,10 @@ void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) 
     fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
                         [pages = intake_->PagesOf(session)] { return pages->Keep(); }});
   }
-  Tell(client, "process_attached", "has attached");
+  Report(client, "process_attached", "has attached");
 }
 
-void Loop::Tell(const Client& client, const char* kind, std::string text) {
+void Loop::Report(const Client& client, const char* kind, std::string text) {
   OnEvent({.kind = kind,
            .object = absl::StrCat("process ", client.pid),
            .text = std::move(text),
@@ -365,14 +366,14 @@ void Loop::Tell(const Client& client, const char* kind, std::string text) {
 void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
   const std::string text(why.message());
   if (const auto client = clients_.find(session); client != clients_.end()) {
-    std::string told = absl::StrCat("has gone: ", text);
+    std::string reported = absl::StrCat("has gone: ", text);
     const intake::CopiedResults copied = intake_->ResultsCopiedBy(session);
     if (copied.results > 0) {
-      absl::StrAppend(&told, "; it says that it copied ", copied.results, " results (",
+      absl::StrAppend(&reported, "; it says that it copied ", copied.results, " results (",
                       copied.bytes, " bytes) out of shared memory, in ",
                       copied.nanoseconds / 1'000'000, " ms");
     }
-    Tell(client->second, "process_gone", std::move(told));
+    Report(client->second, "process_gone", std::move(reported));
     clients_.erase(client);
   }
   launchers_.erase(session);
@@ -481,11 +482,11 @@ node::NodePort::Clocks Loop::ReadClocks() const {
 }
 
 // The node asks again only when it has been answered, so there is at most one thread.
-void Loop::LookAtSystem() {
+void Loop::CheckSystem() {
   if (looking_.joinable()) looking_.join();
   const auto look = [this] {
-    asio::post(io_,
-               [this, seen = ExamineSystem()]() mutable { node_->OnSystemSeen(std::move(seen)); });
+    asio::post(
+        io_, [this, seen = ExamineSystem()]() mutable { node_->OnSystemChecked(std::move(seen)); });
   };
   try {
     looking_ = std::thread(look);

@@ -48,7 +48,7 @@
 namespace mlxcomm {
 
 struct LoopOptions {
-  // Ranks of one machine carry out small operations by themselves (node/meetings.h).
+  // Ranks of one machine carry out small operations by themselves (node/direct_groups.h).
   bool ranks_meet = true;
   queue::SchedulingPolicy scheduling;
   // Private daemons end with their last client, or when no client came in time.
@@ -118,7 +118,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   // neighbour and that program have no version of the protocol in common; then it serves on.
   // DEADLINE_EXCEEDED: its thread stands still. CANCELLED: it is not idle, because that was taken back
   // meanwhile, or a client has come.
-  absl::StatusOr<intake::Door> HandOver(const NextProgram& next);
+  absl::StatusOr<intake::ListenSocket> HandOver(const NextProgram& next);
   // After Run has returned, on the caller's thread: answers every open call and those still on their way. May
   // be called again.
   void AnswerOpenCalls();
@@ -165,7 +165,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override {
     return intake_->ResultsCopiedBy(session);
   }
-  void LookAtSystem() override;
+  void CheckSystem() override;
   std::vector<std::string> Listening() const override { return fabric_->listening(); }
   Clocks ReadClocks() const override;
   // DiscoveryPort
@@ -200,7 +200,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     std::string user;
   };
   // As an event: anybody may attach and leave as often as it likes.
-  void Tell(const Client& client, const char* kind, std::string text);
+  void Report(const Client& client, const char* kind, std::string text);
 
   asio::io_context& io_;
   LoopOptions options_;

@@ -74,9 +74,9 @@ void JobHistory::Write(std::uint64_t now_ns,
   for (const auto& [user, jobs] : ended_) {
     for (const Ended& one : jobs) {
       if (one.ended_ns + kKeptNs <= now_ns) continue;
-      v1::EndedJob& told = *ended.Add();
-      told = one.job;
-      told.set_ended_ms_ago((now_ns - std::min(now_ns, one.ended_ns)) / 1'000'000);
+      v1::EndedJob& reported = *ended.Add();
+      reported = one.job;
+      reported.set_ended_ms_ago((now_ns - std::min(now_ns, one.ended_ns)) / 1'000'000);
     }
   }
   std::ranges::stable_sort(ended, {}, &v1::EndedJob::ended_ms_ago);

@@ -3,7 +3,7 @@
 //   OnFormed ─▶ running ─OnFailed─▶ failed ─OnRemoved─▶ kept for kKeptNs ─▶ forgotten
 //                  └──── OnShrunk: the job goes on as its new group ────┘
 //
-// Owner: Story. Thread: the node's; time is an argument. Memory: an entry for each world group, and at
+// Owner: EventWriter. Thread: the node's; time is an argument. Memory: an entry for each world group, and at
 // most kPerUserMax ended jobs of each of kUsersMax users, with texts of at most kTextBytesMax bytes.
 #pragma once
 

@@ -16,11 +16,11 @@ constexpr std::uint64_t kTimeoutMsMax = 86'400'000;
 constexpr std::size_t kWhyBytesMax = 120;  // Of the reason that a program gives for its end.
 
 // For a link without measurements the cost model's defaults hold.
-collective::LinkCosts CostsOf(const v1::LinkCosts& told) {
+collective::LinkCosts CostsOf(const v1::LinkCosts& reported) {
   collective::LinkCosts costs;
-  if (told.latency_ns() != 0) costs.latency_ns = told.latency_ns();
-  if (told.bytes_per_second() != 0) costs.bytes_per_second = told.bytes_per_second();
-  if (told.links_per_node() != 0) costs.links_per_node = told.links_per_node();
+  if (reported.latency_ns() != 0) costs.latency_ns = reported.latency_ns();
+  if (reported.bytes_per_second() != 0) costs.bytes_per_second = reported.bytes_per_second();
+  if (reported.links_per_node() != 0) costs.links_per_node = reported.links_per_node();
   return costs;
 }
 
@@ -44,9 +44,9 @@ void Jobs::OnSessionEnded(SessionId session, const std::string& why) {
   const Process& process = found->second.process;
   // Who has left in order holds no rank any more, and a program that tests itself never did.
   if (const auto place = membership_.JobRankOf(session))
-    story_.OnRankGone(place->job, place->rank, process.pid, why);
+    events_.OnRankGone(place->job, place->rank, process.pid, why);
   rendezvous_.Leave(session);
-  meetings_.CloseAllOf(session);
+  direct_groups_.CloseAllOf(session);
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
   const Session ended = std::move(sessions_.extract(found).mapped());
   if (ended.attaching != nullptr) ended.attaching->Fail(SessionHasEnded());
@@ -102,7 +102,7 @@ void Jobs::OnLate(SessionId session, const Failure& failure) {
   // Taken out first: what follows may end the session itself.
   const auto attaching = std::exchange(found->second.attaching, nullptr);
   rendezvous_.Leave(session);
-  meetings_.CloseAllOf(session);
+  direct_groups_.CloseAllOf(session);
   // Its world may have formed before the ranks know of it: others would wait for it there.
   const std::string why = "it gave up while the job was forming: " + failure.message;
   OnGroupsLeft(session, membership_.OnSessionEnded(session, why, now_ns_));
@@ -118,7 +118,7 @@ void Jobs::OnAttachRefused(SessionId session, const Failure& failure) {
 void Jobs::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
   const std::string why = MakePrintable(Shortened(request.why(), kWhyBytesMax));
   rendezvous_.Leave(session);
-  meetings_.CloseAllOf(session);
+  direct_groups_.CloseAllOf(session);
   OnGroupsLeft(session, why.empty() ? membership_.LeaveAll(session, now_ns_)
                                     : membership_.OnSessionEnded(
                                           session, "its program ended by " + why, now_ns_));
@@ -140,8 +140,8 @@ void Jobs::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer
 // A split is made once, and joined by each rank.
 void Jobs::OnGroupMade(std::uint64_t group) {
   const collective::Group& made = *collectives_.Find(group);
-  story_.OnGroupMade(made, membership_.OriginOf(group)->job);
-  meetings_.OnGroupMade(group);
+  events_.OnGroupMade(made, membership_.OriginOf(group)->job);
+  direct_groups_.OnGroupMade(group);
   port_.OnGroups(membership_.group_count());
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     links_.Prepare(made.layout().node(i));
@@ -150,7 +150,7 @@ void Jobs::OnGroupMade(std::uint64_t group) {
 
 void Jobs::Release(SessionId session, const v1::ReleaseRequest& request, ReleaseAnswer& answer) {
   const std::uint64_t group = request.group();
-  if (membership_.RankOf(session, group) != nullptr) meetings_.CloseForGood(group);
+  if (membership_.RankOf(session, group) != nullptr) direct_groups_.CloseForGood(group);
   const std::vector<std::uint64_t> left = membership_.Release(session, group, now_ns_);
   if (left.empty()) return answer.Fail(NotItsGroup(group));
   OnGroupsLeft(session, left);
@@ -161,7 +161,7 @@ void Jobs::Release(SessionId session, const v1::ReleaseRequest& request, Release
 
 void Jobs::Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer) {
   if (membership_.RankOf(session, request.group()) != nullptr) {
-    meetings_.Close(request.group());
+    direct_groups_.Close(request.group());
     collectives_.Find(request.group())->Cancel(session, request.ticket(), now_ns_);
   }
   answer.Succeed(v1::CancelReply());
@@ -170,7 +170,7 @@ void Jobs::Cancel(SessionId session, const v1::CancelRequest& request, CancelAns
 void Jobs::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
   v1::AwaitedReply reply;
   if (membership_.RankOf(session, request.group()) != nullptr) {
-    meetings_.Close(request.group());
+    direct_groups_.Close(request.group());
     collective::Group::Wait wait =
         collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_);
     reply.set_text(std::move(wait.text));
@@ -243,7 +243,7 @@ std::uint32_t Jobs::RankLeft(const collective::Group& group) {
 
 // `session` may have ended already.
 void Jobs::OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups) {
-  carrier_.CarryOut(
+  runner_.CarryOut(
       now_ns_);  // Other nodes first learn that the rank is gone, then what that means for a shrink.
   const auto found = sessions_.find(session);
   for (const std::uint64_t group : groups) {
@@ -266,8 +266,8 @@ void Jobs::RemoveGroupsLeft() {
   const std::vector<std::uint64_t> removed = membership_.RemoveLeft();
   for (const std::uint64_t group : removed) {
     shrink_.OnGroupRemoved(group);
-    meetings_.OnGroupRemoved(group);
-    story_.OnGroupRemoved(group, now_ns_);
+    direct_groups_.OnGroupRemoved(group);
+    events_.OnGroupRemoved(group, now_ns_);
   }
   if (!removed.empty()) port_.OnGroups(membership_.group_count());
 }
@@ -302,10 +302,10 @@ v1::GroupReply Jobs::ReplyOf(std::uint64_t group, std::uint32_t rank) {
   reply.set_name(found.name());
   for (std::uint32_t i = 0; i < found.layout().rank_count(); ++i) {
     const collective::Member& member = found.layout().member(i);
-    v1::Member& told = *reply.add_members();
-    told.set_rank(i);
-    told.set_node(member.node_name);
-    told.set_pid(member.pid);
+    v1::Member& reported = *reply.add_members();
+    reported.set_rank(i);
+    reported.set_node(member.node_name);
+    reported.set_pid(member.pid);
   }
   return reply;
 }
@@ -373,7 +373,7 @@ bool Jobs::OnShrunk(std::uint64_t group, std::uint64_t new_group,
   spdlog::info("group {} is formed: {} ranks that are left, group {}", made.name(), ranks.size(),
                new_group);
   OnGroupMade(new_group);
-  story_.OnJobShrunk(group, new_group, made.layout().rank_count());
+  events_.OnJobShrunk(group, new_group, made.layout().rank_count());
   // The former may have lost a node a moment later than this one did.
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     if (i == made.layout().self() || links_.IsReachable(made.layout().node(i))) continue;
@@ -444,10 +444,10 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
     const cluster::FormedMember& member = members[rank];
     layout.push_back({member.node, member.node_name, member.pid});
-    v1::Member& told = *forming.reply.add_members();
-    told.set_rank(rank);
-    told.set_node(member.node_name);
-    told.set_pid(member.pid);
+    v1::Member& reported = *forming.reply.add_members();
+    reported.set_rank(rank);
+    reported.set_node(member.node_name);
+    reported.set_pid(member.pid);
   }
   const std::vector<SessionId> sessions = WaitingSessions(members);
   if (!membership_.AddWorld(group, job, std::move(layout), sessions, CostsOf(costs), now_ns_)) {
@@ -462,7 +462,7 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
   spdlog::info("user {}: job {} is formed: {} ranks, group {}",
                job.user.empty() ? "(shared)" : job.user, job.name, members.size(), group);
   OnGroupMade(group);
-  story_.OnJobFormed(job, static_cast<std::uint32_t>(members.size()), group);
+  events_.OnJobFormed(job, static_cast<std::uint32_t>(members.size()), group);
   for (const SessionId session : sessions) {
     if (session != 0) forming.sessions.push_back(session);
   }

@@ -22,12 +22,12 @@
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
 #include "daemon/fabric/links.h"
+#include "daemon/node/action_runner.h"
 #include "daemon/node/answer.h"
-#include "daemon/node/carrier.h"
-#include "daemon/node/meetings.h"
+#include "daemon/node/direct_groups.h"
+#include "daemon/node/event_writer.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
-#include "daemon/node/story.h"
 
 namespace mlxcomm::node {
 
@@ -46,16 +46,16 @@ class Jobs final : private cluster::RendezvousPort,
   // All outlive it. `now_ns` is the node's time.
   Jobs(const NodeOptions& options, collective::Collectives& collectives,
        collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
-       Carrier& carrier, Meetings& meetings, Story& story, NodePort& port,
+       ActionRunner& carrier, DirectGroups& meetings, EventWriter& events, NodePort& port,
        const std::uint64_t& now_ns)
       : options_(options),
         collectives_(collectives),
         membership_(membership),
         links_(links),
         nodes_(nodes),
-        carrier_(carrier),
-        meetings_(meetings),
-        story_(story),
+        runner_(carrier),
+        direct_groups_(meetings),
+        events_(events),
         port_(port),
         now_ns_(now_ns),
         rendezvous_(options.fabric.self.id, options.fabric.self.name,
@@ -148,7 +148,7 @@ class Jobs final : private cluster::RendezvousPort,
 
   // Peers, a base of all three ports.
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
-    carrier_.SendMessage(node, message);
+    runner_.SendMessage(node, message);
   }
   bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
   // RendezvousPort
@@ -190,9 +190,9 @@ class Jobs final : private cluster::RendezvousPort,
   collective::Membership& membership_;
   fabric::Links& links_;
   const Nodes& nodes_;
-  Carrier& carrier_;
-  Meetings& meetings_;
-  Story& story_;
+  ActionRunner& runner_;
+  DirectGroups& direct_groups_;
+  EventWriter& events_;
   NodePort& port_;
   const std::uint64_t& now_ns_;
   cluster::Rendezvous rendezvous_;

@@ -33,17 +33,17 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
                    options_.is_stopped),
       membership_(collectives_, options_.groups_per_user_max),
       links_(options_.fabric, *this, port),
-      meetings_(
+      direct_groups_(
           collectives_, membership_, recorder_, port, now_ns_,
           [this](SessionId session, const intake::Submission& submission, std::uint64_t number,
                  std::uint64_t age_ns) { OnAdopted(session, submission, number, age_ns); }),
-      carrier_(collectives_, membership_, scratch, links_, meetings_, port),
-      story_(port, recorder_),
-      jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, meetings_, story_, port,
-            now_ns_),
+      runner_(collectives_, membership_, scratch, links_, direct_groups_, port),
+      events_(port, recorder_),
+      jobs_(options_, collectives_, membership_, links_, nodes_, runner_, direct_groups_, events_,
+            port, now_ns_),
       status_calls_(*this, [this](OwnPart& part) { return WriteOwnPart(part); }),
       probes_(*this),
-      checkups_(port) {
+      system_checks_(port) {
   if (options_.hello_keys) discovery_.emplace(DiscoveryOptionsOf(options_), port);
 }
 
@@ -54,25 +54,25 @@ bool Node::EndTurn() {
   if (due) {
     collectives_.OnTime(now_ns_);
     jobs_.OnTime();
-    meetings_.OnTime();
+    direct_groups_.OnTime();
     status_calls_.OnTime(now_ns_);
     probes_.OnTime(now_ns_);
-    checkups_.OnTime(now_ns_);
+    system_checks_.OnTime(now_ns_);
     if (discovery_due_ns_ <= now_ns_) {
       discovery_->OnTime(now_ns_);
       LookAtDiscovery();
     }
   }
   CarryOut();
-  story_.TellOfFailures(collectives_, membership_);
+  events_.ReportFailures(collectives_, membership_);
   jobs_.CleanUp();
   return due;
 }
 
 std::uint64_t Node::NextDeadline() const {
-  return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), meetings_.NextDeadline(),
-                   status_calls_.NextDeadline(), probes_.NextDeadline(), checkups_.NextDeadline(),
-                   discovery_due_ns_});
+  return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), direct_groups_.NextDeadline(),
+                   status_calls_.NextDeadline(), probes_.NextDeadline(),
+                   system_checks_.NextDeadline(), discovery_due_ns_});
 }
 
 void Node::OnInterfaceUp(const cluster::Discovery::Interface& interface) {
@@ -116,14 +116,14 @@ void Node::OnSubmission(SessionId session, const intake::Submission& submission)
   const queue::SubmissionEntry& entry = submission.entry;
   const std::uint32_t* const found = membership_.RankOf(session, entry.group);
   if (entry.purpose == queue::SubmissionPurpose::kClose) {
-    if (found != nullptr) meetings_.Close(entry.group);
+    if (found != nullptr) direct_groups_.Close(entry.group);
     return port_.AnswerClose(session, entry.group);
   }
   if (found == nullptr) return RefuseStranger(session, entry);
   const std::uint32_t rank = *found;
   if (IsPointToPoint(entry.kind)) return Submit(session, rank, submission, std::nullopt, 0);
-  Submit(session, rank, submission, meetings_.NumberOf(rank, entry), 0);
-  meetings_.AfterSubmission(entry.group);
+  Submit(session, rank, submission, direct_groups_.NumberOf(rank, entry), 0);
+  direct_groups_.AfterSubmission(entry.group);
 }
 
 void Node::OnAdopted(SessionId session, const intake::Submission& submission, std::uint64_t number,
@@ -177,7 +177,7 @@ void Node::FailAll(const Failure& failure) {
 void Node::AnswerOpenCalls(const Failure& failure) {
   jobs_.RefuseShrinking(failure);
   probes_.Clear();
-  checkups_.Clear();
+  system_checks_.Clear();
   status_calls_.Clear();
   doctors_.clear();
 }
@@ -185,7 +185,7 @@ void Node::AnswerOpenCalls(const Failure& failure) {
 void Node::OnNodeUp(const link::NodeIdentity& node) {
   ReadClock();
   nodes_[node.id] = node;
-  story_.OnNodeUp(node);
+  events_.OnNodeUp(node);
   jobs_.OnNodeUp(node);
   if (jobs_.HasRanksOn(node.id)) links_.Prepare(node.id);  // It comes after the group was made.
 }
@@ -195,7 +195,7 @@ void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
   nodes_.erase(node);
   const std::string name = jobs_.rendezvous().NodeName(node);
   const std::string text(why.message());
-  story_.OnNodeLost(name, text);
+  events_.OnNodeLost(name, text);
   probes_.OnNodeLost(node);
   jobs_.BeforeNodeLost(node);
   status_calls_.OnNodeLost(node);
@@ -206,7 +206,7 @@ void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
 
 // The node itself is linked with this daemon alone of the two, and learns of the other from it.
 void Node::OnSameId(const NodeId& node, const std::string& address) {
-  story_.OnSameId(links_.NameOf(node), address);
+  events_.OnSameId(links_.NameOf(node), address);
   if (!links_.IsReachable(node)) return;
   v1::PeerMessage message;
   message.mutable_same_id_seen()->set_address(address);
@@ -239,7 +239,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
   switch (message.body_case()) {
     case v1::PeerMessage::kFailureReport:
       jobs_.BeforeFailureReport(message.failure_report().group());
-      carrier_.OnFailureReport(node, *message.mutable_failure_report(), now_ns_);
+      runner_.OnFailureReport(node, *message.mutable_failure_report(), now_ns_);
       return true;
     case v1::PeerMessage::kRankDetached: {
       const v1::RankDetached& left = message.rank_detached();
@@ -247,7 +247,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
       return true;
     }
     case v1::PeerMessage::kRollCall:
-      carrier_.OnRollCall(node, *message.mutable_roll_call(), now_ns_);
+      runner_.OnRollCall(node, *message.mutable_roll_call(), now_ns_);
       return true;
     case v1::PeerMessage::kStatusQuery:
       status_calls_.OnQuery(node, message.status_query(), now_ns_);
@@ -262,7 +262,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
       const std::string address = MakePrintable(message.same_id_seen().address());
       spdlog::error("node {} says that another machine, at {}, has this node's id",
                     links_.NameOf(node), address);
-      story_.OnSameId(options_.fabric.self.name, address);
+      events_.OnSameId(options_.fabric.self.name, address);
       return true;
     }
     case v1::PeerMessage::BODY_NOT_SET: return false;
@@ -273,7 +273,7 @@ bool Node::OnMessage(const NodeId& node, v1::PeerMessage& message) {
 bool Node::WriteOwnPart(OwnPart& part) {
   v1::StatusReply& reply = part.reply;
   if (!part.jobs) {
-    meetings_.Harvest();
+    direct_groups_.Harvest();
     reply.set_node(options_.fabric.self.name);
     reply.set_cluster(options_.fabric.cluster);
     WriteNode(Own(), *reply.add_nodes());
@@ -281,7 +281,7 @@ bool Node::WriteOwnPart(OwnPart& part) {
   }
   if (!part.jobs->WriteSome(Own(), reply)) return false;
   WriteForming(Own(), reply);
-  story_.history().Write(now_ns_, *reply.mutable_ended_jobs());
+  events_.history().Write(now_ns_, *reply.mutable_ended_jobs());
   for (const auto& [id, node] : nodes_) {
     v1::NodeStatus& other = *reply.add_nodes();
     other.set_name(node.name);
@@ -295,7 +295,7 @@ bool Node::WriteOwnPart(OwnPart& part) {
 
 NodeMetrics Node::Metrics() {
   ReadClock();
-  meetings_.Harvest();
+  direct_groups_.Harvest();
   NodeMetrics metrics;
   WriteNode(Own(), metrics.node);
   for (const auto& [job, groups] : GroupsByJob(Own())) {
@@ -304,7 +304,7 @@ NodeMetrics Node::Metrics() {
   v1::StatusReply rest;
   WriteForming(Own(), rest);
   if (rest.jobs_size() > 0) metrics.jobs["forming"] = static_cast<std::uint64_t>(rest.jobs_size());
-  story_.history().Write(now_ns_, *rest.mutable_ended_jobs());
+  events_.history().Write(now_ns_, *rest.mutable_ended_jobs());
   for (const v1::EndedJob& job : rest.ended_jobs())
     ++metrics.ended_jobs[job.code().empty() ? "OK" : job.code()];
   metrics.violations = violations_;
@@ -349,11 +349,11 @@ void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
   ReadClock();
   const Failure full = {FailureCode::kResourceExhausted, kNoRank,
                         "as many check-ups are under way as may be at once: ask again"};
-  if (doctors_.size() >= Checkups::kWaitingMax) return answer->Fail(full);
+  if (doctors_.size() >= SystemChecks::kWaitingMax) return answer->Fail(full);
   doctors_.push_back(std::move(answer));
   if (doctors_.size() > 1) return;
-  const bool waits =
-      checkups_.Ask(Checkups::Caller::kLocal, now_ns_, [this](const v1::NodeCheckup& seen) {
+  const bool waits = system_checks_.Ask(
+      SystemChecks::Caller::kLocal, now_ns_, [this](const v1::NodeCheckup& seen) {
         v1::DoctorReply reply;
         reply.set_node(options_.fabric.self.name);
         reply.set_cluster(options_.fabric.cluster);
@@ -369,9 +369,9 @@ void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
   if (!waits) AnswerToAll<v1::DoctorReply>(std::exchange(doctors_, {})).Fail(full);
 }
 
-void Node::OnSystemSeen(v1::NodeCheckup seen) {
+void Node::OnSystemChecked(v1::NodeCheckup seen) {
   ReadClock();
-  checkups_.OnSystemSeen(std::move(seen), now_ns_);
+  system_checks_.OnSystemChecked(std::move(seen), now_ns_);
   CarryOut();
 }
 
@@ -386,12 +386,12 @@ bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
     return true;
   }
   // If too many callers wait it is not answered, and the asking node reports that after a second.
-  (void)checkups_.Ask(Checkups::Caller::kPeer, now_ns_,
-                      [this, node, message](const v1::NodeCheckup& seen) {
-                        v1::PeerMessage told = message;
-                        *told.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
-                        SendToNode(node, told);
-                      });
+  (void)system_checks_.Ask(SystemChecks::Caller::kPeer, now_ns_,
+                           [this, node, message](const v1::NodeCheckup& seen) {
+                             v1::PeerMessage reported = message;
+                             *reported.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
+                             SendToNode(node, reported);
+                           });
   return true;
 }
 

@@ -1,8 +1,8 @@
 // A node: the whole daemon without I/O, clock and threads. Events come in as calls; requests go out to its
 // port (node_port.h) and to its links' rails.
 //
-//   processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ Carrier ─▶ Links, NodePort
-//   Links ─────frames, nodes that come and go─▶ Carrier, Jobs, status, probes
+//   processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ ActionRunner ─▶ Links, NodePort
+//   Links ─────frames, nodes that come and go─▶ ActionRunner, Jobs, status, probes
 //   hellos, interfaces ─▶ Discovery ─addresses to dial─▶ NodePort
 //
 // A turn, as its owner makes it:
@@ -28,17 +28,17 @@
 #include "daemon/collective/membership.h"
 #include "daemon/fabric/links.h"
 #include "daemon/intake/submission.h"
+#include "daemon/node/action_runner.h"
 #include "daemon/node/answer.h"
-#include "daemon/node/carrier.h"
-#include "daemon/node/checkups.h"
+#include "daemon/node/direct_groups.h"
+#include "daemon/node/event_writer.h"
 #include "daemon/node/jobs.h"
-#include "daemon/node/meetings.h"
 #include "daemon/node/node_port.h"
 #include "daemon/node/options.h"
 #include "daemon/node/own_status.h"
 #include "daemon/node/peer_probes.h"
 #include "daemon/node/status_calls.h"
-#include "daemon/node/story.h"
+#include "daemon/node/system_checks.h"
 #include "daemon/record/operation_recorder.h"
 
 namespace mlxcomm::node {
@@ -72,7 +72,7 @@ class Node final : private link::FabricListener, private cluster::Peers {
   // Following calls happen at this time, which never goes back.
   void AdvanceTo(std::uint64_t now_ns) { now_ns_ = now_ns; }
   // Carries out the actions that the last events have caused, until none is left.
-  void CarryOut() { carrier_.CarryOut(now_ns_); }
+  void CarryOut() { runner_.CarryOut(now_ns_); }
   // Does what is due by now, then gives back what groups and processes have left behind. False: nothing was
   // due.
   bool EndTurn();
@@ -111,7 +111,7 @@ class Node final : private link::FabricListener, private cluster::Peers {
   }
   void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer);
   void Doctor(std::unique_ptr<DoctorAnswer> answer);
-  void OnSystemSeen(v1::NodeCheckup seen);
+  void OnSystemChecked(v1::NodeCheckup seen);
   NodeMetrics Metrics();
 
   // The orderly end: first new processes are refused, then, so much later, running groups are failed, and at
@@ -126,7 +126,7 @@ class Node final : private link::FabricListener, private cluster::Peers {
  private:
   // FabricListener
   link::NodeClaim ClaimOf(const NodeId& node) const override;
-  void OnNotice(const link::FabricNotice& notice) override { story_.OnNotice(notice); }
+  void OnNotice(const link::FabricNotice& notice) override { events_.OnNotice(notice); }
   void OnSameId(const NodeId& node, const std::string& address) override;
   void OnForwarding(bool forwards) override { port_.OnForwarding(forwards); }
   void OnNodeUp(const link::NodeIdentity& node) override;
@@ -153,7 +153,7 @@ class Node final : private link::FabricListener, private cluster::Peers {
   }
   // Peers
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
-    carrier_.SendMessage(node, message);
+    runner_.SendMessage(node, message);
   }
   bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
 
@@ -188,13 +188,13 @@ class Node final : private link::FabricListener, private cluster::Peers {
   collective::Membership membership_;
   Nodes nodes_;
   fabric::Links links_;
-  Meetings meetings_;
-  Carrier carrier_;
-  Story story_;
+  DirectGroups direct_groups_;
+  ActionRunner runner_;
+  EventWriter events_;
   Jobs jobs_;
   StatusCalls status_calls_;
   PeerProbes probes_;
-  Checkups checkups_;
+  SystemChecks system_checks_;
   std::vector<std::unique_ptr<DoctorAnswer>> doctors_;  // Wait for the same check-up.
   std::optional<cluster::Discovery> discovery_;
   std::uint64_t discovery_due_ns_ = cluster::Discovery::kNever;

@@ -62,9 +62,9 @@ class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
   virtual std::vector<std::string> Describe(v1::NodeStatus& status) const = 0;
   virtual void DescribeLinks(v1::NodeStatus& status) const = 0;
   virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
-  // For doctor: examines the machine's interfaces and limits on another thread, Node::OnSystemSeen follows;
-  // and the addresses at which this node listens.
-  virtual void LookAtSystem() = 0;
+  // For doctor: examines interfaces and limits on another thread; Node::OnSystemChecked follows.
+  // And the addresses at which this node listens.
+  virtual void CheckSystem() = 0;
   virtual std::vector<std::string> Listening() const = 0;
 
   struct Clocks {

@@ -36,21 +36,21 @@ void WriteRank(const OwnState& own, std::uint64_t group, collective::RankActivit
 }
 
 // `told` is the job itself, or a group of it, of which only busy ranks are described.
-template <typename Told>
-void WriteGroup(const OwnState& own, const collective::Group& group, Told& told,
+template <typename Reported>
+void WriteGroup(const OwnState& own, const collective::Group& group, Reported& reported,
                 v1::JobStatus& job) {
-  constexpr bool kIsJob = std::is_same_v<Told, v1::JobStatus>;
-  told.set_size(group.layout().rank_count());
-  told.set_state(StateOf(group));
-  if (group.failed()) told.set_detail(group.failure().message);
+  constexpr bool kIsJob = std::is_same_v<Reported, v1::JobStatus>;
+  reported.set_size(group.layout().rank_count());
+  reported.set_state(StateOf(group));
+  if (group.failed()) reported.set_detail(group.failure().message);
   for (collective::RankActivity& activity : group.Activity(own.now_ns)) {
     if (!activity.gone && (kIsJob || activity.busy))
-      WriteRank(own, group.id(), activity, *told.add_ranks(), *told.mutable_waits());
+      WriteRank(own, group.id(), activity, *reported.add_ranks(), *reported.mutable_waits());
     if (!activity.circle.empty()) job.set_circle(activity.circle);
   }
   v1::WaitStatus shrinking;
   if (own.jobs.shrinking().Describe(group.id(), own.now_ns, shrinking))
-    *told.add_waits() = std::move(shrinking);
+    *reported.add_waits() = std::move(shrinking);
 }
 
 // The size is one process's claim, so if thousands of ranks are missing only some are named.
@@ -74,23 +74,23 @@ std::string DescribeMissing(const v1::JobStatus& job) {
 // Besides what the port has said of the interfaces.
 void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
                     v1::DiscoveryStatus& status) {
-  for (v1::DiscoveryInterface& told : *status.mutable_interfaces()) {
-    if (const std::uint64_t heard_ns = discovery.ForeignNs(told.name()); heard_ns != 0)
-      told.set_foreign_ms_ago(MsBetween(heard_ns, now_ns));
-    if (told.reason() != v1::DiscoveryReason::none) continue;
-    const cluster::InterfaceFault fault = discovery.FaultOf(told.name(), now_ns);
-    told.set_reason(fault.reason);
-    told.set_detail(fault.text);
+  for (v1::DiscoveryInterface& reported : *status.mutable_interfaces()) {
+    if (const std::uint64_t heard_ns = discovery.ForeignNs(reported.name()); heard_ns != 0)
+      reported.set_foreign_ms_ago(MsBetween(heard_ns, now_ns));
+    if (reported.reason() != v1::DiscoveryReason::none) continue;
+    const cluster::InterfaceFault fault = discovery.FaultOf(reported.name(), now_ns);
+    reported.set_reason(fault.reason);
+    reported.set_detail(fault.text);
   }
   for (const cluster::Discovery::Neighbour* const one : discovery.Neighbours()) {
-    v1::DiscoveredNeighbour& told = *status.add_neighbours();
-    told.set_id(one->id.ToString());
-    told.set_name(one->name);
-    told.set_local_interface(one->local_interface);
-    told.set_remote_interface(one->remote_interface);
-    told.set_address(cluster::AddressText(one->address, one->local_interface, one->port));
-    told.set_heard_ms_ago(MsBetween(one->heard_ns, now_ns));
-    told.set_state(one->IsLost(std::max(now_ns, one->heard_ns)) ? "lost" : "heard");
+    v1::DiscoveredNeighbour& reported = *status.add_neighbours();
+    reported.set_id(one->id.ToString());
+    reported.set_name(one->name);
+    reported.set_local_interface(one->local_interface);
+    reported.set_remote_interface(one->remote_interface);
+    reported.set_address(cluster::AddressText(one->address, one->local_interface, one->port));
+    reported.set_heard_ms_ago(MsBetween(one->heard_ns, now_ns));
+    reported.set_state(one->IsLost(std::max(now_ns, one->heard_ns)) ? "lost" : "heard");
   }
   std::sort(status.mutable_neighbours()->begin(), status.mutable_neighbours()->end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });

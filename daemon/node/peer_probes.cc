@@ -80,17 +80,17 @@ bool PeerProbes::OnAnswer(const NodeId& node, const v1::ProbeAnswer& answer, Clo
     asks_.erase(found);
     return true;
   }
-  v1::NodeCheckup& told = *ask.reply.mutable_nodes(awaited->second);
-  const std::string name = told.name();
-  const std::string version = told.version();
-  told = answer.checkup();
-  told.set_name(name);  // As it has proved it.
-  told.set_version(version);
-  told.set_answered(true);
+  v1::NodeCheckup& reported = *ask.reply.mutable_nodes(awaited->second);
+  const std::string name = reported.name();
+  const std::string version = reported.version();
+  reported = answer.checkup();
+  reported.set_name(name);  // As it has proved it.
+  reported.set_version(version);
+  reported.set_answered(true);
   // It read its clock somewhere on the way there and back.
   const std::uint64_t middle_ns = ask.begun.unix_ns + round_trip_ns / 2;
-  told.set_clock_offset_ns(static_cast<std::int64_t>(told.unix_ns() - middle_ns));
-  told.set_clock_uncertainty_ns(round_trip_ns / 2);
+  reported.set_clock_offset_ns(static_cast<std::int64_t>(reported.unix_ns() - middle_ns));
+  reported.set_clock_uncertainty_ns(round_trip_ns / 2);
   ask.awaited.erase(awaited);
   if (ask.awaited.empty()) {
     Finish(ask, {});

@@ -17,7 +17,7 @@ namespace {
 using ShownNames =
     std::map<std::string, std::string>;  // By id; of nodes that share their name with another.
 
-ShownNames NamesToTellApart(const v1::StatusReply& reply) {
+ShownNames NamesToDistinguish(const v1::StatusReply& reply) {
   std::map<std::string, std::set<std::string>> ids;  // By name.
   for (const v1::NodeStatus& node : reply.nodes()) {
     ids[node.name()].insert(node.id());
@@ -46,7 +46,7 @@ void NameRanks(v1::JobStatus& job, const std::string& from, const std::string& t
 }
 
 // What the answering node itself reports, with the ranks of other nodes that wait for a job to form.
-void TellApart(const ShownNames& shown, v1::StatusReply& reply) {
+void Distinguish(const ShownNames& shown, v1::StatusReply& reply) {
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
     for (v1::RankStatus& rank : *job.mutable_ranks()) {
       if (const auto found = shown.find(rank.node_id()); found != shown.end())
@@ -64,7 +64,7 @@ void TellApart(const ShownNames& shown, v1::StatusReply& reply) {
   }
 }
 
-void TellApartPeers(const ShownNames& shown, v1::StatusReply& reply) {
+void DistinguishPeers(const ShownNames& shown, v1::StatusReply& reply) {
   for (v1::NodeStatus& node : *reply.mutable_nodes()) {
     for (v1::LinkStatus& link : *node.mutable_links()) {
       const auto found = shown.find(link.peer_id());
@@ -73,8 +73,8 @@ void TellApartPeers(const ShownNames& shown, v1::StatusReply& reply) {
   }
 }
 
-void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
-  for (const v1::GroupStatus& group : told.groups()) {
+void MergeJob(const v1::JobStatus& reported, v1::JobStatus& job) {
+  for (const v1::GroupStatus& group : reported.groups()) {
     auto& groups = *job.mutable_groups();
     const auto same = std::ranges::find(groups, group.id(), &v1::GroupStatus::id);
     if (same == groups.end()) {
@@ -88,26 +88,26 @@ void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
     same->mutable_ranks()->MergeFrom(group.ranks());
     same->mutable_waits()->MergeFrom(group.waits());
   }
-  if (!told.circle().empty()) job.set_circle(told.circle());
-  job.set_groups_left_out(std::max(job.groups_left_out(), told.groups_left_out()));
-  if (told.state().empty()) return;  // None of the job's ranks is there, only its groups'.
+  if (!reported.circle().empty()) job.set_circle(reported.circle());
+  job.set_groups_left_out(std::max(job.groups_left_out(), reported.groups_left_out()));
+  if (reported.state().empty()) return;  // None of the job's ranks is there, only its groups'.
   const bool has_main = !job.state().empty();
-  if (has_main && told.shrinks() < job.shrinks()) return;  // It has not shrunk there yet.
-  if (has_main && told.shrinks() > job.shrinks()) {
+  if (has_main && reported.shrinks() < job.shrinks()) return;  // It has not shrunk there yet.
+  if (has_main && reported.shrinks() > job.shrinks()) {
     job.clear_state();
     job.clear_detail();
     job.clear_ranks();
     job.clear_waits();
   }
-  job.set_size(told.size());
-  job.set_size_at_start(told.size_at_start());
-  job.set_shrinks(told.shrinks());
-  if (job.state().empty() || told.state() == "failed") {
-    job.set_state(told.state());
-    job.set_detail(told.detail());
+  job.set_size(reported.size());
+  job.set_size_at_start(reported.size_at_start());
+  job.set_shrinks(reported.shrinks());
+  if (job.state().empty() || reported.state() == "failed") {
+    job.set_state(reported.state());
+    job.set_detail(reported.detail());
   }
-  job.mutable_ranks()->MergeFrom(told.ranks());
-  job.mutable_waits()->MergeFrom(told.waits());
+  job.mutable_ranks()->MergeFrom(reported.ranks());
+  job.mutable_waits()->MergeFrom(reported.waits());
 }
 
 // Each node reports a job's end when its own ranks have left; the last of them counts.
@@ -117,16 +117,16 @@ void MergeEndedJobs(const v1::StatusAnswer& answer, v1::StatusReply& reply) {
   const auto count =
       std::min<std::size_t>(static_cast<std::size_t>(answer.ended_jobs_size()), kMost);
   for (std::size_t i = 0; i < count; ++i) {
-    const v1::EndedJob& told = answer.ended_jobs(static_cast<int>(i));
+    const v1::EndedJob& reported = answer.ended_jobs(static_cast<int>(i));
     const auto same = std::ranges::find_if(ended, [&](const v1::EndedJob& other) {
-      return other.group() == told.group() && other.user() == told.user();
+      return other.group() == reported.group() && other.user() == reported.user();
     });
     if (same == ended.end()) {
-      *ended.Add() = told;
+      *ended.Add() = reported;
       continue;
     }
-    const std::uint64_t ms_ago = std::min(same->ended_ms_ago(), told.ended_ms_ago());
-    if (same->code().empty()) *same = told;
+    const std::uint64_t ms_ago = std::min(same->ended_ms_ago(), reported.ended_ms_ago());
+    if (same->code().empty()) *same = reported;
     same->set_ended_ms_ago(ms_ago);
   }
 }
@@ -159,10 +159,10 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, const Shown
   const auto jobs = std::min<std::size_t>(static_cast<std::size_t>(answer.jobs_size()),
                                           collective::Membership::kGroupsMax);
   for (std::size_t i = 0; i < jobs; ++i) {
-    v1::JobStatus told = answer.jobs(static_cast<int>(i));
+    v1::JobStatus reported = answer.jobs(static_cast<int>(i));
     if (const auto own = shown.find(id); own != shown.end())
-      NameRanks(told, answer.node().name(), own->second);
-    MergeJob(told, JobIn(reply, {told.user(), told.name()}));
+      NameRanks(reported, answer.node().name(), own->second);
+    MergeJob(reported, JobIn(reply, {reported.user(), reported.name()}));
   }
   MergeEndedJobs(answer, reply);
 }
@@ -202,10 +202,10 @@ v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms) {
 
 v1::StatusReply MergeStatus(const StatusParts& parts) {
   v1::StatusReply reply = parts.own;
-  const ShownNames shown = NamesToTellApart(reply);
-  TellApart(shown, reply);
+  const ShownNames shown = NamesToDistinguish(reply);
+  Distinguish(shown, reply);
   for (const auto& [node, answer] : parts.answers) MergeAnswer(node, answer, shown, reply);
-  TellApartPeers(shown, reply);
+  DistinguishPeers(shown, reply);
   RemoveRunning(reply);
   Sort(reply);
   return reply;

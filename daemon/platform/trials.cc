@@ -239,9 +239,9 @@ TrialResult TryFullBacklog() {
 // The holder of the doorbell's other end is a grandchild, whose end this process is not notified of
 // as a parent.
 TrialResult TryProcessExit() {
-  int told[2];
+  int reported[2];
   int held[2];
-  if (::pipe(told) != 0 || ::pipe(held) != 0) return Fails(Error());
+  if (::pipe(reported) != 0 || ::pipe(held) != 0) return Fails(Error());
   const pid_t child = ::fork();
   if (child == 0) {
     const pid_t grandchild = ::fork();
@@ -251,13 +251,13 @@ TrialResult TryProcessExit() {
       static_cast<void>(::read(held[0], &byte, 1));  // Until it is released.
       ::_exit(0);
     }
-    const ssize_t wrote = ::write(told[1], &grandchild, sizeof grandchild);
+    const ssize_t wrote = ::write(reported[1], &grandchild, sizeof grandchild);
     ::_exit(wrote == sizeof grandchild && grandchild > 0 ? 0 : 1);
   }
   ::close(held[0]);
-  ::close(told[1]);
+  ::close(reported[1]);
   FileDescriptor hold(held[1]);
-  const FileDescriptor reader(told[0]);
+  const FileDescriptor reader(reported[0]);
   int status = 0;
   pid_t grandchild = 0;
   if (child < 0 || ::waitpid(child, &status, 0) != child ||
@@ -304,7 +304,7 @@ TrialResult TryWatch() {
 TrialResult TryMulticast() {
   const auto interfaces = ListInterfaces();
   if (!interfaces.ok()) return Fails(std::string(interfaces.status().message()));
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   bool well = true;
   for (const NetworkInterface& one : *interfaces) {
     const auto source = LinkLocalAddressOf(one);
@@ -319,12 +319,12 @@ TrialResult TryMulticast() {
     if (sent.ok() && IsReadable(socket->descriptor(), 100))
       heard = socket->Receive(into).has_value();
     well = well && sent.ok() && !heard;
-    told.push_back(absl::StrCat(one.name, !sent.ok() ? absl::StrCat(": ", sent.message())
-                                          : heard    ? ": sent, and came back"
-                                                     : ": sent, not heard here"));
+    reported.push_back(absl::StrCat(one.name, !sent.ok() ? absl::StrCat(": ", sent.message())
+                                              : heard    ? ": sent, and came back"
+                                                         : ": sent, not heard here"));
   }
-  if (told.empty()) return Untried("no interface that is up has a link-local address");
-  return well ? Holds(absl::StrJoin(told, "; ")) : Fails(absl::StrJoin(told, "; "));
+  if (reported.empty()) return Untried("no interface that is up has a link-local address");
+  return well ? Holds(absl::StrJoin(reported, "; ")) : Fails(absl::StrJoin(reported, "; "));
 }
 
 constexpr std::pair<const char*, TrialResult (*)()> kTrials[] = {

@@ -420,7 +420,7 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
   return Parse(text, path, &key_place);
 }
 
-std::vector<std::string> DoubtsOf(const v1::DaemonConfig& config) {
+std::vector<std::string> WarningsOf(const v1::DaemonConfig& config) {
   std::vector<std::string> doubts;
   if (config.clients().all_users() && ::geteuid() != 0) {
     doubts.push_back(absl::StrCat(

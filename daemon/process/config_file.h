@@ -29,7 +29,7 @@ absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std:
 std::string MistakeInSocketPath(const std::string& path);
 
 // What is no mistake, but will not do what it seems to: sentences for people.
-std::vector<std::string> DoubtsOf(const v1::DaemonConfig& config);
+std::vector<std::string> WarningsOf(const v1::DaemonConfig& config);
 
 // All of the configuration with defaults, help and bounds, as a file that ReadConfigFile takes.
 std::string AnnotatedConfig();

@@ -164,7 +164,7 @@ node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
                                                        const v1::DaemonConfig& config,
                                                        TerminationSignals& signals,
-                                                       intake::Door door) {
+                                                       intake::ListenSocket listen_socket) {
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->config_ = config;
   daemon->config_file_ = options.config_file;
@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
       std::make_unique<Loop>(daemon->io_, loop_options, *daemon->recorder_, daemon->events_);
 
   auto intake = intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config),
-                                       *daemon->loop_, std::move(door));
+                                       *daemon->loop_, std::move(listen_socket));
   if (!intake.ok()) return intake.status();
   daemon->intake_ = *std::move(intake);
 
@@ -249,7 +249,7 @@ absl::Status Daemon::Start() {
   return absl::OkStatus();
 }
 
-void Daemon::TellOfReload(record::EventSeverity severity, const std::string& object,
+void Daemon::ReportReload(record::EventSeverity severity, const std::string& object,
                           const std::string& text) {
   using record::EventSeverity;
   spdlog::log(severity == EventSeverity::kError     ? spdlog::level::err
@@ -267,7 +267,7 @@ void Daemon::TellOfReload(record::EventSeverity severity, const std::string& obj
 
 void Daemon::Reload(const absl::Status& log_reopened) {
   if (!log_reopened.ok()) {
-    TellOfReload(record::EventSeverity::kError, "log", std::string(log_reopened.message()));
+    ReportReload(record::EventSeverity::kError, "log", std::string(log_reopened.message()));
   }
   // The configuration names the key file, whose mistakes would be reported twice.
   if (ReloadKeys()) LookAtConfigAgain();
@@ -279,11 +279,11 @@ bool Daemon::ReloadKeys() {
   if (path.empty()) return true;
   absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
   if (!keys.ok()) {
-    TellOfReload(record::EventSeverity::kError, "cluster key",
+    ReportReload(record::EventSeverity::kError, "cluster key",
                  absl::StrCat("the keys stay as they were: ", keys.status().message()));
     return false;
   }
-  TellOfReload(record::EventSeverity::kNote, "cluster key",
+  ReportReload(record::EventSeverity::kNote, "cluster key",
                absl::StrCat("accepts ", keys->current.IdText(),
                             keys->previous.has_value() ? " and still " : "",
                             keys->previous.has_value() ? keys->previous->IdText() : ""));
@@ -298,11 +298,11 @@ void Daemon::LookAtConfigAgain() {
   if (is_private_ && config_file_.empty()) return;  // It has read none.
   const absl::StatusOr<v1::DaemonConfig> now = ReadConfigFile(config_file_);
   if (!now.ok()) {
-    TellOfReload(record::EventSeverity::kError, "configuration",
+    ReportReload(record::EventSeverity::kError, "configuration",
                  absl::StrCat("stays as it was at the start, and the next start will fail: ",
                               now.status().message()));
   } else if (!google::protobuf::util::MessageDifferencer::Equals(*now, config_)) {
-    TellOfReload(record::EventSeverity::kWarning, "configuration",
+    ReportReload(record::EventSeverity::kWarning, "configuration",
                  absl::StrCat(config_file_.empty() ? "the defaults have" : config_file_ + " has",
                               " changed since the start: restart mlxcommd for it to hold"));
   }
@@ -365,17 +365,17 @@ void Daemon::RestartWhenIdle(const Successor& successor, TerminationSignals& sig
 
 void Daemon::TakeBackRestart() { loop_->TakeBackNext(); }
 
-absl::StatusOr<intake::Door> Daemon::HandOver(const Successor& successor) {
+absl::StatusOr<intake::ListenSocket> Daemon::HandOver(const Successor& successor) {
   const absl::StatusOr<NextProgram> next = successor.Examine();
-  absl::StatusOr<intake::Door> door =
-      next.ok() ? loop_->HandOver(*next) : absl::StatusOr<intake::Door>(next.status());
-  if (!door.ok()) {
-    loop_->RefuseHandOver(door.status());
-    return door;
+  absl::StatusOr<intake::ListenSocket> listen_socket =
+      next.ok() ? loop_->HandOver(*next) : absl::StatusOr<intake::ListenSocket>(next.status());
+  if (!listen_socket.ok()) {
+    loop_->RefuseHandOver(listen_socket.status());
+    return listen_socket;
   }
   spdlog::info("no client is left: mlxcommd {} takes over", next->release);
   End();
-  return door;
+  return listen_socket;
 }
 
 Daemon::~Daemon() {

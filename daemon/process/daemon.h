@@ -38,7 +38,7 @@ class Daemon {
   static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
                                                         const v1::DaemonConfig& config,
                                                         TerminationSignals& signals,
-                                                        intake::Door door);
+                                                        intake::ListenSocket listen_socket);
   ~Daemon();
 
   // An error: the metrics' port is not available.
@@ -56,7 +56,7 @@ class Daemon {
   void RestartWhenIdle(const Successor& successor, TerminationSignals& signals);
   // When no client is left: examines it again, and ends this daemon for it. FAILED_PRECONDITION: it will not
   // do by now; this daemon serves on.
-  absl::StatusOr<intake::Door> HandOver(const Successor& successor);
+  absl::StatusOr<intake::ListenSocket> HandOver(const Successor& successor);
   // At SIGUSR1: it stays, whether it was asked to make place or has refused to.
   void TakeBackRestart();
 
@@ -64,7 +64,7 @@ class Daemon {
   Daemon() = default;
   bool ReloadKeys();
   void LookAtConfigAgain();
-  void TellOfReload(record::EventSeverity severity, const std::string& object,
+  void ReportReload(record::EventSeverity severity, const std::string& object,
                     const std::string& text);
   void LookForNeighbours();
   void End();

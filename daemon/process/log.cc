@@ -110,7 +110,7 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t text;
     formatter_->format(message, text);
-    if (lost_ > 0) TellOfLost(message);
+    if (lost_ > 0) ReportLost(message);
     if (lost_ > 0 || !Write({text.data(), text.size()})) Lose();
   }
   void flush_() override {}  // Each line has been handed to the system.
@@ -138,7 +138,7 @@ class ReopenedFile final : public spdlog::sinks::base_sink<std::mutex> {
     std::fprintf(stderr, "mlxcommd: cannot write the log %s: %s; lines are lost until it can\n",
                  path_.c_str(), std::strerror(errno));
   }
-  void TellOfLost(const spdlog::details::log_msg& cause) {
+  void ReportLost(const spdlog::details::log_msg& cause) {
     const std::string said =
         absl::StrCat(lost_, " lines before this one were lost: the log could not be written");
     spdlog::memory_buf_t text;

@@ -23,15 +23,16 @@
 namespace mlxcomm {
 namespace {
 
-constexpr char kDoorVariable[] = "MLXCOMMD_DOOR";
+constexpr char kListenSocketVariable[] = "MLXCOMMD_DOOR";
 constexpr char kFits[] = "mlxcommd fits";
 constexpr std::uint64_t kAnswerNs = 10'000'000'000;
 
 // exec keeps what is not marked; a library may have opened something without the mark.
-void MarkAllOthers(const intake::Door& door) {
+void MarkAllOthers(const intake::ListenSocket& listen_socket) {
   const long most = std::min(::sysconf(_SC_OPEN_MAX), 65536L);
   for (int descriptor = 3; descriptor < most; ++descriptor) {
-    const bool stays = descriptor == door.socket.get() || descriptor == door.lock.get();
+    const bool stays =
+        descriptor == listen_socket.socket.get() || descriptor == listen_socket.lock.get();
     const int flags = ::fcntl(descriptor, F_GETFD);
     if (flags < 0) continue;
     ::fcntl(descriptor, F_SETFD, stays ? flags & ~FD_CLOEXEC : flags | FD_CLOEXEC);
@@ -81,9 +82,10 @@ std::string DescribeAsSuccessor(const std::string& trouble) {
                       "\n");
 }
 
-absl::Status Successor::Become(intake::Door door) const {
-  MarkAllOthers(door);
-  ::setenv(kDoorVariable, absl::StrCat(door.socket.get(), ",", door.lock.get()).c_str(), 1);
+absl::Status Successor::Become(intake::ListenSocket listen_socket) const {
+  MarkAllOthers(listen_socket);
+  ::setenv(kListenSocketVariable,
+           absl::StrCat(listen_socket.socket.get(), ",", listen_socket.lock.get()).c_str(), 1);
   std::vector<std::string> words = {program_};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   std::vector<char*> pointers;
@@ -95,10 +97,10 @@ absl::Status Successor::Become(intake::Door door) const {
       absl::StrCat("cannot become ", program_, ": ", std::strerror(errno)));
 }
 
-intake::Door TakeDoor() {
-  intake::Door door;
-  const char* const text = std::getenv(kDoorVariable);
-  if (text == nullptr) return door;
+intake::ListenSocket TakeListenSocket() {
+  intake::ListenSocket listen_socket;
+  const char* const text = std::getenv(kListenSocketVariable);
+  if (text == nullptr) return listen_socket;
   const std::string_view both = text;
   const std::size_t comma = both.find(',');
   const auto take = [](std::string_view word) {
@@ -113,11 +115,11 @@ intake::Door TakeDoor() {
     return FileDescriptor(number);
   };
   if (comma != both.npos) {
-    door.socket = take(both.substr(0, comma));
-    door.lock = take(both.substr(comma + 1));
+    listen_socket.socket = take(both.substr(0, comma));
+    listen_socket.lock = take(both.substr(comma + 1));
   }
-  ::unsetenv(kDoorVariable);  // Programs that this one starts have none.
-  return door;
+  ::unsetenv(kListenSocketVariable);  // Programs that this one starts have none.
+  return listen_socket;
 }
 
 }  // namespace mlxcomm

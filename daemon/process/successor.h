@@ -2,7 +2,7 @@
 // process runs another program (exec), so that systemd or launchd sees no end. That happens once no client
 // is left, and the door stays open (intake/socket_file.h): processes that connect in between wait.
 //
-//   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeDoor
+//   SIGUSR2 ─▶ Examine ─▶ (Loop: until idle) ─▶ Examine ─▶ the daemon ends ─▶ Become ─exec─▶ TakeListenSocket
 //                 └─ unfit: refused, the old one goes on          └─ unfit by now: likewise
 #pragma once
 
@@ -26,7 +26,7 @@ class Successor {
   // remedy.
   absl::StatusOr<NextProgram> Examine() const;
   // Returns only where the system refuses. Other threads have ended.
-  absl::Status Become(intake::Door door) const;
+  absl::Status Become(intake::ListenSocket listen_socket) const;
 
  private:
   std::string program_;
@@ -37,6 +37,6 @@ class Successor {
 std::string DescribeAsSuccessor(const std::string& trouble);
 
 // What the program before this one has left open; not valid: there was none.
-intake::Door TakeDoor();
+intake::ListenSocket TakeListenSocket();
 
 }  // namespace mlxcomm

@@ -23,7 +23,7 @@ constexpr bool kOnApple = false;
 rdma::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
   rdma::RdmaOptions options;
   options.enabled = config.has_enabled() ? config.enabled() : kOnApple;
-  options.tells = config.enabled();
+  options.reports = config.enabled();
   options.library = config.library();
   options.probe_program = platform::OwnExecutable();
   options.driver_program = platform::OwnExecutable();
@@ -95,18 +95,19 @@ int TryRdma(const std::string& config_file, const std::string& name, const std::
   const auto read = ReadConfigFile(config_file);
   const v1::RdmaConfig config = read.ok() ? read->rdma() : v1::RdmaConfig();
   const rdma::RdmaOptions options = MakeRdmaOptions(config);
-  absl::StatusOr<std::string> told;
+  absl::StatusOr<std::string> reported;
   if (name == "limits") {
-    told = DescribeLimits(config);
+    reported = DescribeLimits(config);
     if (!read.ok()) {
-      *told +=
+      *reported +=
           "configuration\tdefaults\t" + MakePrintable(std::string(read.status().message())) + "\n";
     }
   } else {
-    told = rdma::RunTrial(name, {options.library, options.limits, device});
+    reported = rdma::RunTrial(name, {options.library, options.limits, device});
   }
-  const std::string text = told.ok() ? *told : MakePrintable(std::string(told.status().message()));
-  std::printf("%s\n%s\n", told.ok() ? "worked" : "refused", text.c_str());
+  const std::string text =
+      reported.ok() ? *reported : MakePrintable(std::string(reported.status().message()));
+  std::printf("%s\n%s\n", reported.ok() ? "worked" : "refused", text.c_str());
   return std::fflush(stdout) == 0 ? 0 : 1;
 }
 

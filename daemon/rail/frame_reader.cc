@@ -92,7 +92,7 @@ FrameReader::Filled FrameReader::Fill(int write_error) {
     if (all_read && write_error == 0) return Filled::kNothing;
     const int error = all_read ? write_error : errno;
     if (error == EBADMSG) {
-      EndAndTell(ErrorText(error), LinkReason::kTlsFailed);
+      EndAndReport(ErrorText(error), LinkReason::kTlsFailed);
     } else {
       End(CauseOf(error), ErrorText(error));
     }
@@ -113,7 +113,7 @@ FrameReader::Filled FrameReader::Fill(int write_error) {
       if (target_ == staging_ && copied_to_ == nullptr)
         posted_.PlaceSome(incoming_, staging_, payload_have_);
       if (direct <= kLittleBytes && HoldsMark(target_ + payload_have_ - direct, direct))
-        EndAndTell("the rest of a frame has not come", LinkReason::kBytesChanged);
+        EndAndReport("the rest of a frame has not come", LinkReason::kBytesChanged);
     }
   }
   return is_short && stream_.ReadsAllThereIs() ? Filled::kAllThereIs : Filled::kSome;
@@ -133,7 +133,7 @@ void FrameReader::DropBegun() {
   target_ = copied_to_ = nullptr;
   target_control_.reset();
   const std::uint64_t abandoned = posted_.Abandon();
-  if (abandoned != 0) TellAbandoned(abandoned, LinkReason::kNone);
+  if (abandoned != 0) ReportAbandoned(abandoned, LinkReason::kNone);
 }
 
 // Consumes what was read ahead, as far as there is room: true if anything was.
@@ -171,8 +171,8 @@ bool FrameReader::TakeReadAhead() {
 // for what never comes. False: as BeginFrame.
 bool FrameReader::OnHeader() {
   sum_have_ = 0;
-  if (has_sums_ && !TakeSums(incoming_, sum_told_)) {
-    EndAndTell("the header of a frame is not as it was sent", LinkReason::kBytesChanged);
+  if (has_sums_ && !TakeSums(incoming_, sum_reported_)) {
+    EndAndReport("the header of a frame is not as it was sent", LinkReason::kBytesChanged);
     return false;
   }
   return BeginFrame();
@@ -264,7 +264,7 @@ PostedReceives::Place FrameReader::PlaceOfData() {
 void FrameReader::FinishFrame() {
   header_have_ = 0;
   ++frames_;
-  if (has_sums_ && sum_have_ != sum_told_ && OnWrongSum()) return;
+  if (has_sums_ && sum_have_ != sum_reported_ && OnWrongSum()) return;
   std::byte* const payload = std::exchange(target_, nullptr);
   if (std::byte* const to = std::exchange(copied_to_, nullptr); to != nullptr) {
     std::memcpy(to, payload, incoming_.payload_bytes);
@@ -303,12 +303,12 @@ void FrameReader::FinishFrame() {
 // are copies that no process reaches. False: nothing of it is wanted.
 bool FrameReader::OnWrongSum() {
   if (incoming_.type != wire::FrameType::kData) {
-    EndAndTell("the payload of a frame is not as it was sent", LinkReason::kBytesChanged);
+    EndAndReport("the payload of a frame is not as it was sent", LinkReason::kBytesChanged);
     return true;
   }
   if (!posted_.is_placing()) return false;
   target_ = copied_to_ = nullptr;
-  TellAbandoned(posted_.Disown(), LinkReason::kBytesChanged);
+  ReportAbandoned(posted_.Disown(), LinkReason::kBytesChanged);
   return true;
 }
 
@@ -318,16 +318,16 @@ bool FrameReader::HaveAllCome() {
   peers_mark_ = incoming_.digest;
   if (!std::exchange(counts_frames_, true)) frames_ = incoming_.number + 1;
   if (incoming_.number == 0 || incoming_.number == frames_ - 1) return true;
-  EndAndTell(absl::StrCat("of ", incoming_.number, " frames that the other side has sent, ",
-                          frames_ - 1, " have come"),
-             LinkReason::kBytesChanged);
+  EndAndReport(absl::StrCat("of ", incoming_.number, " frames that the other side has sent, ",
+                            frames_ - 1, " have come"),
+               LinkReason::kBytesChanged);
   return false;
 }
 
 void FrameReader::OnEcho() {
   if (incoming_.payload_bytes > 0) {  // How long that takes is no latency.
     const bool is_first = !passed_large_.exchange(true, std::memory_order_relaxed);
-    if (is_first) TellAbandoned(0, LinkReason::kNone);  // The loop waits for it.
+    if (is_first) ReportAbandoned(0, LinkReason::kNone);  // The loop waits for it.
     return;
   }
   const std::uint64_t now = platform::MonotonicNow();
@@ -339,7 +339,7 @@ void FrameReader::OnEcho() {
   if (least == 0 || took < least) round_trip_ns_min_.store(took, std::memory_order_relaxed);
 }
 
-void FrameReader::TellAbandoned(std::uint64_t sequence, LinkReason reason) {
+void FrameReader::ReportAbandoned(std::uint64_t sequence, LinkReason reason) {
   RailEvent event;
   event.kind = RailEvent::Kind::kTransmitted;
   event.abandoned = sequence;
@@ -363,9 +363,9 @@ void FrameReader::End(DownCause cause, std::string reason, LinkReason link_reaso
 }
 
 // Both daemons live, and what this one writes may well arrive.
-void FrameReader::EndAndTell(std::string reason, LinkReason link_reason) {
+void FrameReader::EndAndReport(std::string reason, LinkReason link_reason) {
   End(DownCause::kCut, std::move(reason), link_reason);
-  tells_end_ = true;
+  reports_end_ = true;
 }
 
 }  // namespace mlxcomm::rail

@@ -83,7 +83,7 @@ class FrameReader {
   // Where more is known than the cause says.
   LinkReason end_link_reason() const { return end_link_reason_; }
   // The other side does not know that nothing is read here any more, and should dial again.
-  bool should_tell_end() const { return has_ended_ && tells_end_; }
+  bool should_report_end() const { return has_ended_ && reports_end_; }
 
   // The thread that takes the events has done with a payload.
   void OnSlotFreed() { slots_freed_.fetch_add(1, std::memory_order_release); }
@@ -137,9 +137,9 @@ class FrameReader {
   bool HaveAllCome();
   void OnEcho();
   void OnGivenUp();
-  void TellAbandoned(std::uint64_t sequence, LinkReason reason);
+  void ReportAbandoned(std::uint64_t sequence, LinkReason reason);
   void End(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
-  void EndAndTell(std::string reason, LinkReason link_reason);
+  void EndAndReport(std::string reason, LinkReason link_reason);
 
   const FileDescriptor& socket_;
   ByteStream& stream_;
@@ -162,11 +162,11 @@ class FrameReader {
   std::byte* target_ = nullptr;          // Where the payload goes.
   std::byte* copied_to_ = nullptr;       // Where repeated data goes, once its sum is right.
   std::size_t payload_have_ = 0;
-  std::uint64_t peers_mark_ = 0;  // In its signs of life; 0: not known.
-  std::uint64_t frames_ = 0;      // That have come, whole.
-  bool counts_frames_ = true;     // Without a gap since the last sign of life.
-  std::uint32_t sum_told_ = 0;    // Of the payload, by its header.
-  std::uint32_t sum_have_ = 0;    // Of what has come of it.
+  std::uint64_t peers_mark_ = 0;    // In its signs of life; 0: not known.
+  std::uint64_t frames_ = 0;        // That have come, whole.
+  bool counts_frames_ = true;       // Without a gap since the last sign of life.
+  std::uint32_t sum_reported_ = 0;  // Of the payload, by its header.
+  std::uint32_t sum_have_ = 0;      // Of what has come of it.
   bool target_slot_ = false;
   bool target_duplicate_ = false;  // A copy of data, read and dropped.
   bool stalled_ = false;           // The frame's receive may wait among the commands.
@@ -178,7 +178,7 @@ class FrameReader {
   DownCause end_cause_ = DownCause::kCut;
   std::string end_reason_;
   LinkReason end_link_reason_ = LinkReason::kNone;
-  bool tells_end_ = false;
+  bool reports_end_ = false;
   std::atomic<std::uint64_t> slots_freed_{0};
   std::atomic<std::uint64_t> large_controls_freed_{0};
   std::atomic<std::uint64_t> received_bytes_{0};

@@ -58,7 +58,7 @@ void FrameWriter::PutSignOfLife() {
   } else {
     header.type = wire::FrameType::kHeartbeat;
     header.offset = platform::MonotonicNow();
-    if (asks_for_proof()) header.flags = wire::kProveAnew;
+    if (asks_for_proof()) header.flags = wire::kProveAgain;
     heartbeat_due_ = false;
     padded = std::exchange(pads_heartbeat_, false);
   }
@@ -109,8 +109,8 @@ bool FrameWriter::Sum(Waiting& waiting) {
   return true;
 }
 
-bool FrameWriter::TellGivenUp(LinkReason why) {
-  if (!std::exchange(told_given_up_, true)) {
+bool FrameWriter::SendGivenUp(LinkReason why) {
+  if (!std::exchange(sent_given_up_, true)) {
     while (outgoing_count_ > (front_written_ > 0 ? 1 : 0)) {
       if (At(--outgoing_count_).frame.header.payload_bytes >= kLargeBytes) --large_frames_;
     }

@@ -56,7 +56,7 @@ class FrameWriter {
   void Echo(const wire::FrameHeader& heartbeat);
   // This side reads no more: tells why, behind the frame that has begun. Of what waits besides nothing is
   // written any more. To be repeated while it returns true: the socket takes no more now.
-  bool TellGivenUp(LinkReason why);
+  bool SendGivenUp(LinkReason why);
 
   // What the socket takes. True: it took something.
   bool Write();
@@ -127,7 +127,7 @@ class FrameWriter {
   const std::uint64_t mark_ = RandomNumber();  // Of signs of life.
   std::vector<std::byte> copy_;                // Of data that is sent again.
   bool copy_waits_ = false;                    // To be written.
-  bool told_given_up_ = false;
+  bool sent_given_up_ = false;
   std::atomic<bool> asks_for_proof_{false};
   std::atomic<std::uint64_t> sent_bytes_{0};
 };

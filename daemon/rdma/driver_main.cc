@@ -151,8 +151,8 @@ class Pump {
     for (std::size_t i = 0; i < *count; ++i) {
       const Completion& one = done[i];
       if (!one.ok) rail::PutText(one.what, header_->why);
-      const PostCompletion told{one.slot, one.receive ? 1u : 0u, one.ok ? 1u : 0u, one.bytes};
-      if (completions_.Push(told) != queue::RingResult::kDone) {
+      const PostCompletion reported{one.slot, one.receive ? 1u : 0u, one.ok ? 1u : 0u, one.bytes};
+      if (completions_.Push(reported) != queue::RingResult::kDone) {
         Fail("the driver completes more than was posted");
         return true;
       }

@@ -17,7 +17,7 @@ MessageStream::MessageStream(const Shape& shape, std::uint64_t now_ns)
       limit_(shape.peer_receives),
       last_sent_ns_(now_ns),
       posted_(shape.receives),
-      told_(shape.receives) {
+      reported_(shape.receives) {
   for (std::uint32_t i = shape.sends; i > 0; --i) free_.push_back(shape.receives + i - 1);
 }
 
@@ -170,7 +170,7 @@ void MessageStream::PopArrived() {
 }
 
 bool MessageStream::TakeGap() {
-  if (arrived_.empty()) return gap_ && !std::exchange(gap_told_, true);
+  if (arrived_.empty()) return gap_ && !std::exchange(gap_reported_, true);
   bool any = false;
   while (!arrived_.empty() && std::exchange(arrived_.front().gap, false)) {
     any = true;
@@ -181,7 +181,7 @@ bool MessageStream::TakeGap() {
     // All of it belongs to the frame that is lost, and so may what follows.
     PopArrived();
     (arrived_.empty() ? gap_ : arrived_.front().gap) = true;
-    gap_told_ = true;
+    gap_reported_ = true;
   }
   return any;
 }
@@ -211,8 +211,8 @@ bool MessageStream::NextSend(Outgoing& message) {
                              .raw_bytes = next.raw > 0 ? shape_.slot_bytes : 0};
   header.sum = SumOf(header);
   std::memcpy(SlotAt(next.slot), &header, sizeof header);
-  told_ = std::max(told_, seen_ + posted_);
-  tell_now_ = false;
+  reported_ = std::max(reported_, seen_ + posted_);
+  report_now_ = false;
   message.bytes = static_cast<std::uint32_t>(sizeof header) + next.bytes;
   return true;
 }
@@ -261,7 +261,7 @@ bool MessageStream::IsSound(const wire::MessageHeader& header) const {
 // None of them is known for what it is before the next header. False: there are too many.
 bool MessageStream::OnRaw(std::uint32_t slot, std::uint32_t bytes) {
   if (++raw_came_ > kUntoldFactorMax * shape_.receives) return false;
-  raw_spoilt_ = raw_spoilt_ || raw_came_ > raw_told_ || bytes != shape_.slot_bytes;
+  raw_spoilt_ = raw_spoilt_ || raw_came_ > raw_reported_ || bytes != shape_.slot_bytes;
   (raw_spoilt_ ? read_ : held_).emplace_back() = slot;
   return true;
 }
@@ -269,7 +269,7 @@ bool MessageStream::OnRaw(std::uint32_t slot, std::uint32_t bytes) {
 // `missing`: how many messages are missing before one with a header. True: they are the raw ones,
 // and all have come.
 bool MessageStream::ConfirmRaw(std::uint64_t missing) {
-  const bool all = missing == raw_told_ && held_.size() == raw_told_ && !raw_spoilt_;
+  const bool all = missing == raw_reported_ && held_.size() == raw_reported_ && !raw_spoilt_;
   for (; !held_.empty(); held_.pop_front()) {
     if (all) {
       arrived_.emplace_back() = {held_.front(), 0, shape_.slot_bytes, wire::kNoFrame,
@@ -296,15 +296,15 @@ bool MessageStream::OnReceived(std::uint32_t slot, std::uint32_t bytes) {
   if (!IsSound(header) || !TakeCredit(header.seen, header.posted)) return false;
   const bool is_short = header.bytes > bytes - sizeof header;
   const bool is_gap = !ConfirmRaw(header.number - seen_ - 1) || is_short;
-  tell_now_ = tell_now_ || is_gap;
+  report_now_ = report_now_ || is_gap;
   lost_messages_ += is_short ? 1 : 0;
   if (is_gap) {
     if (shape_.loses_nothing) return false;
     gap_ = true;
-    gap_told_ = false;
+    gap_reported_ = false;
   }
   seen_ = header.number;
-  raw_told_ = header.raw;
+  raw_reported_ = header.raw;
   if (header.bytes == 0 || is_short) {
     read_.emplace_back() = slot;
     return true;
@@ -321,10 +321,10 @@ void MessageStream::OnTime() {
   if (free_.empty() || !closed_.empty()) return;  // What is to be posted tells as well.
   // What was read is posted before anything is sent.
   const std::uint64_t takes = seen_ + posted_ + read_.size();
-  const std::uint64_t untold = takes > told_ ? takes - told_ : 0;
-  const bool tells = 2 * untold >= shape_.receives || tell_now_ || is_unconfirmed_;
+  const std::uint64_t unreported = takes > reported_ ? takes - reported_ : 0;
+  const bool reports = 2 * unreported >= shape_.receives || report_now_ || is_unconfirmed_;
   const bool due = now_ns_ >= deadline_ns();
-  if (!due && !(tells && HasCredit(reserve() / 2))) return;
+  if (!due && !(reports && HasCredit(reserve() / 2))) return;
   if (due && wants_credit_) unanswered_ = std::min(unanswered_ + 1, kReserveMax);
   open_ = TakeFreeSlot();
   open_bytes_ = 0;

@@ -57,7 +57,7 @@ class MessageStream final : public rail::ByteStream {
   // ByteStream; there is no socket. Parts begin with a header wherever a frame begins.
   ssize_t Write(int socket, iovec* parts, int count) override;
   ssize_t Read(int socket, iovec* parts, int count) override;
-  bool HasUnread() const override { return !arrived_.empty() || (gap_ && !gap_told_); }
+  bool HasUnread() const override { return !arrived_.empty() || (gap_ && !gap_reported_); }
   bool TakeGap() override;
   bool is_encrypted() const override { return false; }
   std::uint64_t released() const override { return raw_.empty() ? kNever : raw_.front().at; }
@@ -166,14 +166,14 @@ class MessageStream final : public rail::ByteStream {
   std::uint64_t seen_ = 0;                 // The number of the last with a header.
   rail::GrowingRing<std::uint32_t>
       held_;  // Slots of raw ones since then, as many as were announced.
-  std::uint32_t raw_told_ = 0;
+  std::uint32_t raw_reported_ = 0;
   std::uint32_t raw_came_ = 0;
   bool raw_spoilt_ = false;  // What came is not what was announced.
   std::uint32_t posted_;
-  std::uint64_t told_;  // Up to which number the other side knows that it may send.
-  bool tell_now_ = false;
-  bool gap_ = false;       // Before whatever arrives next.
-  bool gap_told_ = false;  // Nothing has arrived since, and TakeGap has said so.
+  std::uint64_t reported_;  // Up to which number the other side knows that it may send.
+  bool report_now_ = false;
+  bool gap_ = false;           // Before whatever arrives next.
+  bool gap_reported_ = false;  // Nothing has arrived since, and TakeGap has said so.
   std::uint64_t lost_messages_ = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 constexpr char kNoVerbs[] =
     "this daemon was built without RDMA: there was no infiniband/verbs.h with all that it uses "
     "(libibverbs-dev, or the SDK of macOS 26.2)";
-using Told = absl::StatusOr<std::string>;
+using Reported = absl::StatusOr<std::string>;
 
 }  // namespace
 
@@ -17,11 +17,11 @@ absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string&) {
   return absl::UnavailableError(kNoVerbs);
 }
 
-Told DescribeDevice(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Told TryDepth(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Told TryLargeRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Told TrySharedRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Told TryRegionOverBoundary(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
-Told CountRegions(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Reported DescribeDevice(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Reported TryDepth(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Reported TryLargeRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Reported TrySharedRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Reported TryRegionOverBoundary(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Reported CountRegions(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 
 }  // namespace mlxcomm::rdma

@@ -76,7 +76,7 @@ bool RailThread::Pop(rail::RailEvent& event) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
   // It was stopped while it was away, and cannot say so itself. What was half here is ours now.
-  if (!is_stopped() || told_down_.exchange(true)) return false;
+  if (!is_stopped() || reported_down_.exchange(true)) return false;
   event = rail::RailEvent();
   event.kind = rail::RailEvent::Kind::kDown;
   event.abandoned = reader_.posted().Abandon();
@@ -162,7 +162,7 @@ bool RailThread::Turn() {
   while (writer_.Write()) moved = true;
   moved = reader_.Read(0) || moved;
   stream_.OnTime();
-  TellTransmitted();
+  ReportTransmitted();
   if (reader_.has_ended()) GoDown(reader_.end_reason(), reader_.end_link_reason());
   return moved;
 }
@@ -284,7 +284,7 @@ bool RailThread::ObeyCommands() {
 }
 
 // Every event carries it; this one is for when there is no other.
-void RailThread::TellTransmitted() {
+void RailThread::ReportTransmitted() {
   writer_.CollectReleased();
   if (writer_.transmitted() == 0 || !HasPlaceForEvent()) return;
   rail::RailEvent event;
@@ -305,7 +305,7 @@ void RailThread::WakeLoop() {
 }
 
 void RailThread::GoDown(std::string reason, LinkReason link_reason) {
-  if (std::exchange(down_, true) || told_down_.exchange(true)) return;
+  if (std::exchange(down_, true) || reported_down_.exchange(true)) return;
   Silence();
   up_.store(false, std::memory_order_relaxed);
   rail::RailEvent event;

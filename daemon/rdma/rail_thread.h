@@ -83,7 +83,7 @@ class RailThread final : private rail::FrameReaderPort {
   int SleepMs() const;
   void SendTheRest();
   bool ObeyCommands();
-  void TellTransmitted();
+  void ReportTransmitted();
   void Emit(rail::RailEvent&& event);
   void WakeLoop();
   void GoDown(std::string reason, LinkReason link_reason = LinkReason::kNone);
@@ -109,7 +109,7 @@ class RailThread final : private rail::FrameReaderPort {
   std::atomic<Place> place_{Place::kAway};  // It has not begun.
   std::atomic<bool> waits_for_room_{false};
   std::atomic<bool> up_{true};
-  std::atomic<bool> told_down_{false};
+  std::atomic<bool> reported_down_{false};
   std::atomic<std::uint64_t> heard_ns_;
   std::atomic<std::uint64_t> lost_messages_{0};
   // The loop's thread.

@@ -410,8 +410,8 @@ std::uint64_t RdmaRails::deadline_ns() const {
 
 // Where RDMA is on by itself nobody asked: doctor alone says that a cable has no device. What is
 // wrong with a device that is there is also said here.
-bool RdmaRails::IsTold(const Beside& beside) const {
-  if (options_.tells || !beside.device.empty()) return true;
+bool RdmaRails::IsReported(const Beside& beside) const {
+  if (options_.reports || !beside.device.empty()) return true;
   const LinkReason reason = beside.why.reason;
   return reason == LinkReason::kRdmaPortDown || reason == LinkReason::kRdmaNoGid ||
          reason == LinkReason::kRdmaDriverSilent || reason == LinkReason::kRdmaDriverFailed;
@@ -429,7 +429,7 @@ void RdmaRails::Describe(v1::NodeStatus& status) const {
                          up.remote_interface() == beside->path.remote;
         if (its) up.mutable_rdma()->set_device(beside->device);
       }
-    } else if (IsTold(*beside)) {
+    } else if (IsReported(*beside)) {
       DescribeMissing(*beside, *link->add_rails());
     }
   }
@@ -442,11 +442,11 @@ void RdmaRails::DescribeMissing(const Beside& beside, v1::RailStatus& rail) {
   rail.set_local_address(beside.device);
   rail.set_local_interface(beside.path.local);
   rail.set_remote_interface(beside.path.remote);
-  rail.set_reason(Told(beside.why.reason));
+  rail.set_reason(Reported(beside.why.reason));
   rail.set_detail(beside.why.text);
   if (!beside.setup.has_value()) return;
   const Setup& setup = *beside.setup;
-  rail.set_reason(Told(setup.reason()));
+  rail.set_reason(Reported(setup.reason()));
   rail.set_peers_reason(setup.peers_reason());
   rail.set_detail(setup.detail());
   if (setup.reason() != LinkReason::kNone) return;
@@ -458,22 +458,22 @@ void RdmaRails::DescribeMissing(const Beside& beside, v1::RailStatus& rail) {
 
 void RdmaRails::DescribeDevices(v1::RdmaStatus& status) const {
   status.set_state(Found());
-  status.set_reason(Told(WhyNotFound()));
-  status.set_asked_for(options_.tells);
+  status.set_reason(Reported(WhyNotFound()));
+  status.set_asked_for(options_.reports);
   if (!found_.has_value()) return;
   if (!found_->ok()) return status.set_detail(std::string(found_->status().message()));
   // No Mac has as many, and the answer has to fit into a message.
-  constexpr int kDevicesTold = 16;
-  constexpr int kGidsTold = 8;
+  constexpr int kDevicesMax = 16;
+  constexpr int kGidsMax = 8;
   for (const DeviceFacts& facts : **found_) {
-    if (status.devices_size() == kDevicesTold) break;
+    if (status.devices_size() == kDevicesMax) break;
     v1::RdmaDevice& device = *status.add_devices();
     device.set_name(facts.name);
     device.set_active(facts.active);
     device.set_state(facts.state);
     if (!facts.opened) device.set_reason(v1::LinkReason::rdma_not_opened);
     for (const Gid& gid : facts.gids) {
-      if (device.gids_size() < kGidsTold) device.add_gids(GidText(gid));
+      if (device.gids_size() < kGidsMax) device.add_gids(GidText(gid));
     }
     const auto driver = drivers_.find(facts.name);
     if (driver != drivers_.end() && driver->second != nullptr) driver->second->Describe(device);

@@ -39,7 +39,7 @@ namespace mlxcomm::rdma {
 // What can be chosen of RDMA rails.
 struct RdmaOptions {
   bool enabled = false;
-  bool tells = true;          // Also of paths without a device, that there is none, and why.
+  bool reports = true;        // Also of paths without a device, that there is none, and why.
   std::string library;        // Of verbs; empty: the system's own.
   std::string probe_program;  // Runs RunProbe when it is asked to (probe.h).
   std::uint64_t probe_timeout_ns = 5'000'000'000;
@@ -89,7 +89,7 @@ class RdmaRails final : public fabric::SideRails {
   // What came of looking for devices, as RdmaStatus has it; as a reason: none where there may be some.
   const char* Found() const;
   LinkReason WhyNotFound() const;
-  bool IsTold(const Beside& beside) const;
+  bool IsReported(const Beside& beside) const;
   static void DescribeMissing(const Beside& beside, v1::RailStatus& rail);
   void DescribeDevices(v1::RdmaStatus& status) const;
   // Which device the path is for; empty: none, and why.

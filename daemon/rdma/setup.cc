@@ -205,7 +205,7 @@ void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::
   if (attempt != attempt_ || state_ != State::kConnecting) return;
   if (!status.ok()) {
     LinkReason reason = rail::ReasonOf(status, LinkReason::kRdmaNotMade);
-    const std::string why = absl::StrCat(status.message(), DoubtOfGids(reason));
+    const std::string why = absl::StrCat(status.message(), WarningOfGids(reason));
     Refuse(attempt_, why, 0, reason);
     return Fail(why, reason, now_ns);
   }
@@ -218,7 +218,7 @@ void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::
 }
 
 // Apple's devices are known to connect between IPv4's GIDs alone (choose_gid.h).
-std::string Setup::DoubtOfGids(LinkReason& reason) const {
+std::string Setup::WarningOfGids(LinkReason& reason) const {
   if (has_.equal_frame_bytes == 0) return {};
   std::string doubt;
   if (!MirrorsIpv4(peer_.gid)) {

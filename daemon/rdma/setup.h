@@ -96,7 +96,7 @@ class Setup {
   void OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns);
   void ForgetFailure();
   void BecomeRail(std::uint64_t now_ns);
-  std::string DoubtOfGids(LinkReason& reason) const;
+  std::string WarningOfGids(LinkReason& reason) const;
   static bool IsSound(const wire::RailSetup& message);
   static QueuePairAddress AddressOf(const wire::RailSetup& message) {
     return {message.gid, message.queue_pair, message.first_packet, message.lid, message.mtu_bytes};

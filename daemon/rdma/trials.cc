@@ -15,7 +15,7 @@
 namespace mlxcomm::rdma {
 namespace {
 
-using Told = absl::StatusOr<std::string>;
+using Reported = absl::StatusOr<std::string>;
 
 // A queue pair on the subject's device, of limits that a trial may have changed.
 struct Made {
@@ -44,7 +44,7 @@ QueuePairShape ShapeOf(const Limits& limits) {
   return {limits.service, limits.message_bytes, limits.messages_max};
 }
 
-Told TryPair(const TrialSubject& subject) {
+Reported TryPair(const TrialSubject& subject) {
   const absl::StatusOr<Made> made = Open(subject);
   if (!made.ok()) return made.status();
   const auto pair = made->device->MakeQueuePair(ShapeOf(subject.limits), made->gid);
@@ -57,14 +57,14 @@ Told TryPair(const TrialSubject& subject) {
 }
 
 // A trial with one of the limits changed.
-template <Told (*kTry)(const TrialSubject&), auto kLimit, auto kValue>
-Told With(const TrialSubject& given) {
+template <Reported (*kTry)(const TrialSubject&), auto kLimit, auto kValue>
+Reported With(const TrialSubject& given) {
   TrialSubject subject = given;
   subject.limits.*kLimit = kValue;
   return kTry(subject);
 }
 
-Told TryChannel(const TrialSubject& subject) {
+Reported TryChannel(const TrialSubject& subject) {
   const absl::StatusOr<Made> made = Open(subject);
   if (!made.ok()) return made.status();
   const auto pair = made->device->MakeQueuePair(ShapeOf(subject.limits), made->gid);
@@ -76,7 +76,7 @@ Told TryChannel(const TrialSubject& subject) {
   return std::string("a channel of completions, and it can be armed");
 }
 
-Told CountPairs(const TrialSubject& subject) {
+Reported CountPairs(const TrialSubject& subject) {
   const absl::StatusOr<Made> made = Open(subject);
   if (!made.ok()) return made.status();
   std::vector<std::unique_ptr<QueuePair>> pairs;
@@ -118,7 +118,7 @@ absl::StatusOr<Joined> Join(const TrialSubject& subject, std::uint32_t sender_by
   return joined;
 }
 
-Told TryConnect(const TrialSubject& subject) {
+Reported TryConnect(const TrialSubject& subject) {
   const absl::StatusOr<Joined> joined = Join(subject, subject.limits.message_bytes);
   if (!joined.ok()) return joined.status();
   return absl::StrCat("connected; ", joined->receiver->receives(), " receives were taken");
@@ -142,7 +142,7 @@ bool Await(QueuePair& pair, bool receive, Completion& found) {
 }
 
 // A message from one to the other, of `bytes`, into a receive of the whole size.
-Told TryMessage(const TrialSubject& subject, std::uint32_t bytes) {
+Reported TryMessage(const TrialSubject& subject, std::uint32_t bytes) {
   const absl::StatusOr<Joined> joined = Join(subject, bytes);
   if (!joined.ok()) return joined.status();
   QueuePair& from = *joined->sender;
@@ -167,24 +167,24 @@ Told TryMessage(const TrialSubject& subject, std::uint32_t bytes) {
                     std::memcmp(to.Slot(received.slot).data(), message.data(), received.bytes) == 0;
   absl::StrAppend(&text, "; ", received.bytes, " bytes were received, ",
                   same ? "all right" : "and some are WRONG");
-  return same && is_sent && sent.ok ? Told(text) : Told(absl::DataLossError(text));
+  return same && is_sent && sent.ok ? Reported(text) : Reported(absl::DataLossError(text));
 }
 
-Told TryWholeMessage(const TrialSubject& subject) {
+Reported TryWholeMessage(const TrialSubject& subject) {
   return TryMessage(subject, subject.limits.message_bytes);
 }
 
-Told TryShortMessage(const TrialSubject& subject) {
+Reported TryShortMessage(const TrialSubject& subject) {
   return TryMessage(subject, apple::kFrameBytes);
 }
 
 // With receives posted and none arrived; that it comes back is what is tried.
-Told TryDestroy(const TrialSubject& subject) {
+Reported TryDestroy(const TrialSubject& subject) {
   {
     const absl::StatusOr<Joined> joined = Join(subject, subject.limits.message_bytes);
     if (!joined.ok()) return joined.status();
   }
-  const Told again = TryPair(subject);
+  const Reported again = TryPair(subject);
   if (!again.ok()) {
     return absl::UnavailableError(absl::StrCat("destroyed; the next: ", again.status().message()));
   }
@@ -228,7 +228,7 @@ constexpr Trial kTrials[] = {
      With<TryDestroy, &Limits::error_before_destroy, true>},
 };
 
-Told ListTrials() {
+Reported ListTrials() {
   std::string text;
   for (const Trial& trial : kTrials) {
     absl::StrAppend(&text, trial.name, "\t", trial.needs_port ? "port" : "any", "\t", trial.tries,
@@ -239,7 +239,7 @@ Told ListTrials() {
 
 // Lines of all devices, each as `lines_of` has it.
 template <typename LinesOf>
-Told OfEachDevice(const TrialSubject& subject, LinesOf lines_of) {
+Reported OfEachDevice(const TrialSubject& subject, LinesOf lines_of) {
   const auto library = LoadLibrary(subject.library);
   if (!library.ok()) return library.status();
   const auto devices = (*library)->ListDevices();
@@ -249,14 +249,14 @@ Told OfEachDevice(const TrialSubject& subject, LinesOf lines_of) {
   return text;
 }
 
-Told ListDevices(const TrialSubject& subject) {
+Reported ListDevices(const TrialSubject& subject) {
   return OfEachDevice(subject, [](const DeviceFacts& facts) {
     return absl::StrCat(MakePrintable(facts.name), "\t", facts.active ? "active" : "down", "\t",
                         MakePrintable(facts.state), "\n");
   });
 }
 
-Told ListGids(const TrialSubject& subject) {
+Reported ListGids(const TrialSubject& subject) {
   return OfEachDevice(subject, [](const DeviceFacts& facts) {
     std::string lines;
     for (const Gid& gid : facts.gids) {

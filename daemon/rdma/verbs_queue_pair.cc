@@ -290,10 +290,11 @@ absl::StatusOr<std::size_t> VerbsQueuePair::Poll(std::span<Completion> completio
     completions[i] = {static_cast<std::uint32_t>(from.wr_id), receive, ok,
                       ok && receive ? from.byte_len : 0,
                       ok ? "" : verbs().wc_status_str(from.status)};
-    const Completion& told = completions[i];
-    const bool has_bytes = told.receive && told.slot < messages_ && told.bytes <= slot_bytes_;
+    const Completion& reported = completions[i];
+    const bool has_bytes =
+        reported.receive && reported.slot < messages_ && reported.bytes <= slot_bytes_;
     if (is_copied() && has_bytes) {
-      std::memcpy(SlotIn(given_.data(), told.slot), Registered(told.slot), told.bytes);
+      std::memcpy(SlotIn(given_.data(), reported.slot), Registered(reported.slot), reported.bytes);
     }
   }
   return static_cast<std::size_t>(count);

@@ -97,12 +97,12 @@ absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
   attributes.cap.max_send_wr = attributes.cap.max_recv_wr = wanted;
   attributes.cap.max_send_sge = attributes.cap.max_recv_sge = apple::kEntriesMax;
   ibv_qp* const pair = device.verbs().create_qp(device.domain(), &attributes);
-  absl::StatusOr<std::string> told = Failed("it gives no queue pair", errno);
+  absl::StatusOr<std::string> reported = Failed("it gives no queue pair", errno);
   if (pair != nullptr) {
     ibv_qp_attr now{};
     ibv_qp_init_attr granted{};
     const int error = device.verbs().query_qp(pair, &now, IBV_QP_CAP, &granted);
-    told = absl::StrCat(
+    reported = absl::StrCat(
         "of ", wanted, " wanted, ibv_create_qp says ", attributes.cap.max_send_wr, " and ",
         attributes.cap.max_recv_wr, ", ibv_query_qp ",
         error != 0 ? std::string(std::strerror(error))
@@ -110,7 +110,7 @@ absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
     device.verbs().destroy_qp(pair);
   }
   device.verbs().destroy_cq(queue);
-  return told;
+  return reported;
 }
 
 namespace {
@@ -158,18 +158,18 @@ absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
   const std::uint64_t boundary =
       (first + apple::kRegionBoundary - 1) / apple::kRegionBoundary * apple::kRegionBoundary;
   void* const memory = static_cast<std::byte*>(span) + (boundary - first);
-  absl::StatusOr<std::string> told = absl::ResourceExhaustedError("no memory for it");
+  absl::StatusOr<std::string> reported = absl::ResourceExhaustedError("no memory for it");
   if (::mprotect(memory, 2 * kSmallBytes, PROT_READ | PROT_WRITE) == 0) {
     ibv_mr* const region =
         device.verbs().reg_mr(device.domain(), memory, 2 * kSmallBytes, AccessOf(subject.limits));
-    told = Failed("it does not register it", errno);
+    reported = Failed("it does not register it", errno);
     if (region != nullptr) {
-      told = std::string("registered; whether what goes through it is right was not tried");
+      reported = std::string("registered; whether what goes through it is right was not tried");
       device.verbs().dereg_mr(region);
     }
   }
   ::munmap(span, kSpan);
-  return told;
+  return reported;
 }
 
 absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {

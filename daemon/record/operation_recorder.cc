@@ -161,7 +161,7 @@ void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& na
     }
     return;
   }
-  failures_told_.push_back({group, name, verdict});
+  failures_reported_.push_back({group, name, verdict});
   spdlog::error("group {} (id {}) has failed: {}: {} Last on this node: {}", name, group,
                 FailureCodeName(verdict.code), verdict.message,
                 count <= kDumpsASecond ? Dump(group, operation) : "mlxcommctl record tells");
@@ -171,15 +171,15 @@ void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& na
 std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& operation) const {
   constexpr std::size_t kLoopEventsRead = 4096;
   constexpr std::size_t kRailEventsRead = 512;
-  constexpr std::size_t kOperationsTold = 3;
+  constexpr std::size_t kOperationsShown = 3;
   std::vector<Event> events;
   if (track_ != nullptr) track_->Copy(kLoopEventsRead, 0, events);
   std::erase_if(events, [group](const Event& event) { return event.group != group; });
   std::vector<record::OperationLife> lives = record::LivesOf(events);
   const auto found = std::ranges::find(lives, operation, &record::OperationLife::name);
   if (found != lives.end()) lives.erase(found + 1, lives.end());
-  if (lives.size() > kOperationsTold) {
-    lives.erase(lives.begin(), lives.end() - static_cast<std::ptrdiff_t>(kOperationsTold));
+  if (lives.size() > kOperationsShown) {
+    lives.erase(lives.begin(), lives.end() - static_cast<std::ptrdiff_t>(kOperationsShown));
   }
   const auto rails = recorder_.Copy(record::TrackKind::kRail, kRailEventsRead);
   record::AddCarriers(rails, lives);

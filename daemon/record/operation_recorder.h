@@ -68,8 +68,8 @@ class OperationRecorder final : public collective::OperationObserver {
     std::string name;
     Failure verdict;
   };
-  bool AnyFailed() const { return !failures_told_.empty(); }
-  std::vector<FailedGroup> TakeFailures() { return std::exchange(failures_told_, {}); }
+  bool AnyFailed() const { return !failures_reported_.empty(); }
+  std::vector<FailedGroup> TakeFailures() { return std::exchange(failures_reported_, {}); }
 
   // From now on the record's readers see the group's name and its nodes' names.
   void NameGroup(const collective::Group& group, const JobId& job);
@@ -107,8 +107,8 @@ class OperationRecorder final : public collective::OperationObserver {
   record::EventRing* const track_;
   std::vector<State> states_;  // By Operation::id.
   std::uint64_t failures_second_ = 0;
-  std::uint32_t failures_ = 0;              // In that second.
-  std::vector<FailedGroup> failures_told_;  // At most kLinesASecond a second.
+  std::uint32_t failures_ = 0;                  // In that second.
+  std::vector<FailedGroup> failures_reported_;  // At most kLinesASecond a second.
 };
 
 }  // namespace mlxcomm

@@ -25,12 +25,12 @@ std::uint64_t Since(std::uint64_t time_ns, std::uint64_t begin_ns) {
 
 void AppendParties(const char* what, const std::vector<OperationLife::Party>& parties,
                    std::uint64_t begin_ns, std::string& text) {
-  constexpr std::size_t kTold = 8;
-  for (std::size_t i = 0; i < parties.size() && i < kTold; ++i) {
+  constexpr std::size_t kShown = 8;
+  for (std::size_t i = 0; i < parties.size() && i < kShown; ++i) {
     absl::StrAppend(&text, i == 0 ? what : ",", " rank ", parties[i].rank, " +",
                     Time(Since(parties[i].time_ns, begin_ns)));
   }
-  if (parties.size() > kTold) absl::StrAppend(&text, ", ", parties.size() - kTold, " more");
+  if (parties.size() > kShown) absl::StrAppend(&text, ", ", parties.size() - kShown, " more");
 }
 
 void AppendMoment(const char* what, std::uint64_t time_ns, std::uint64_t begin_ns,

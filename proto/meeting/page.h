@@ -7,7 +7,7 @@
 // everybody copies it and checks the copy. The daemon writes `turn`, `announced`, `adopted` and the
 // header.
 //
-// Owner: the daemon's Meetings makes it. Thread: see rank_side.h and supervisor_side.h. Memory:
+// Owner: the daemon's DirectGroups makes it. Thread: see rank_side.h and supervisor_side.h. Memory:
 // offsets only, never pointers; pages of it exist once they have been touched.
 #pragma once
 

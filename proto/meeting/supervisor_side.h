@@ -6,7 +6,7 @@
 // README.md says which operations are met when it is closed, and which are adopted. A rank may write
 // anything at any time: what is copied here is bounded.
 //
-// Owner: Meetings. Thread: one. Memory: a view of the page; a little for each rank.
+// Owner: DirectGroups. Thread: one. Memory: a view of the page; a little for each rank.
 #pragma once
 
 #include <algorithm>

@@ -20,15 +20,15 @@ namespace mlxcomm {
   X(kRoute, route)
 
 enum class Transport : std::uint8_t {
-#define MLXCOMM_VALUE(ours, told) ours,
+#define MLXCOMM_VALUE(ours, reported) ours,
   MLXCOMM_TRANSPORTS(MLXCOMM_VALUE)
 #undef MLXCOMM_VALUE
 };
 
 // "tcp", as in messages and in what people read.
 inline constexpr std::string_view WordOf(Transport transport) {
-#define MLXCOMM_WORD(ours, told) \
-  if (transport == Transport::ours) return #told;
+#define MLXCOMM_WORD(ours, reported) \
+  if (transport == Transport::ours) return #reported;
   MLXCOMM_TRANSPORTS(MLXCOMM_WORD)
 #undef MLXCOMM_WORD
   return "unknown";
@@ -94,13 +94,13 @@ inline constexpr bool IsBeside(Transport transport) {
   X(kSameId, same_id)
 
 enum class LinkReason : std::uint8_t {
-#define MLXCOMM_VALUE(ours, told) ours,
+#define MLXCOMM_VALUE(ours, reported) ours,
   MLXCOMM_LINK_REASONS(MLXCOMM_VALUE)
 #undef MLXCOMM_VALUE
 };
 
 // How many there are of each, kUnknown and kNone included.
-#define MLXCOMM_ONE(ours, told) 1,
+#define MLXCOMM_ONE(ours, reported) 1,
 inline constexpr std::uint32_t kTransports =
     std::initializer_list<int>{MLXCOMM_TRANSPORTS(MLXCOMM_ONE)}.size();
 inline constexpr std::uint32_t kLinkReasons =

@@ -36,7 +36,7 @@ bool IsWellFormed(const FrameHeader& header) {
   if (header.header_sum != 0 || header.payload_sum != 0) return false;
   const bool may_have_flag = (header.type == FrameType::kEager && header.flags == kSolicited) ||
                              (header.type == FrameType::kData && header.flags == kRepeated) ||
-                             (header.type == FrameType::kHeartbeat && header.flags == kProveAnew);
+                             (header.type == FrameType::kHeartbeat && header.flags == kProveAgain);
   if (header.flags != 0 && !may_have_flag) return false;
   switch (header.type) {
     case FrameType::kHeartbeat:

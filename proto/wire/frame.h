@@ -37,13 +37,13 @@ inline constexpr std::uint64_t kSequenceMax = (std::uint64_t{1} << 60) - 1;
 // side keeps it until the frames before it have come.
 inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 
-inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no credit.
-inline constexpr std::uint8_t kProveAnew = 1;  // Flag of kHeartbeat.
+inline constexpr std::uint8_t kSolicited = 1;   // Flag of kEager: it took no credit.
+inline constexpr std::uint8_t kProveAgain = 1;  // Flag of kHeartbeat.
 // Flag of kData: the other side asked for it again, so it comes from a copy and is read to one.
 inline constexpr std::uint8_t kRepeated = 1;
 
 // type        numbered  payload           what it is
-// kHeartbeat  no        0, or kPaddedBytes  offset = sender's clock, ns; kProveAnew: the sender no
+// kHeartbeat  no        0, or kPaddedBytes  offset = sender's clock, ns; kProveAgain: the sender no
 //                                         longer accepts the key that this rail was proved with
 // kEcho       no        as heartbeat's    offset = the heartbeat's clock, returned; nobody reads the
 //                                         payload, which only shows that so much passes
@@ -112,7 +112,7 @@ enum class CircuitEnd : std::uint16_t {
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   FrameType type = FrameType::kHeartbeat;
-  std::uint8_t flags = 0;  // kSolicited, kProveAnew, kRepeated.
+  std::uint8_t flags = 0;  // kSolicited, kProveAgain, kRepeated.
   std::uint16_t step = 0;  // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
   std::uint32_t header_sum = 0;  // CRC32C of the header, with 0 here; 0 where frames have no sums.

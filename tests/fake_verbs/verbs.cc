@@ -365,10 +365,10 @@ MLXCOMM_EXPORT_OPTIONAL int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq**
     *queue = nullptr;
     return 0;
   }
-  FakeQueue* told = nullptr;
-  if (::read(channel->fd, &told, sizeof told) != sizeof told) return -1;
-  *queue = told;
-  *cookie = told->cq_context;
+  FakeQueue* reported = nullptr;
+  if (::read(channel->fd, &reported, sizeof reported) != sizeof reported) return -1;
+  *queue = reported;
+  *cookie = reported->cq_context;
   return 0;
 }
 

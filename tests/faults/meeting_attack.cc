@@ -71,7 +71,7 @@ struct Verdict {
 
 struct Orders {
   const char* socket = "";
-  int tells = -1;  // A byte once it has joined, and a Verdict at the end.
+  int reports = -1;  // A byte once it has joined, and a Verdict at the end.
   std::string job;
   std::uint32_t rank = 0;
   std::uint32_t size = kRanks;
@@ -132,7 +132,7 @@ void Compute(const Orders& orders, Verdict& verdict) {
   auto* const brought = static_cast<std::int64_t*>(input);
   const auto* const got = static_cast<const std::int64_t*>(output);
   const char joined = 'j';
-  Demand(::write(orders.tells, &joined, 1) == 1, "write");
+  Demand(::write(orders.reports, &joined, 1) == 1, "write");
   std::mt19937_64 random(orders.seed);
   while (verdict.done < orders.most) {
     const auto value = static_cast<std::int64_t>(verdict.done * 8);
@@ -158,7 +158,7 @@ void Compute(const Orders& orders, Verdict& verdict) {
 
 struct Rank {
   pid_t pid = -1;
-  int told = -1;
+  int reported = -1;
   bool joined = false;
 };
 
@@ -171,13 +171,13 @@ Rank Start(const Orders& orders) {
     if (orders.is_victim) ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     Verdict verdict;
     Orders own = orders;
-    own.tells = ends[1];
+    own.reports = ends[1];
     if (own.user != 0) {
       Demand(::setgid(own.user) == 0 && ::setuid(own.user) == 0, "to become another user");
     }
     Compute(own, verdict);
-    const bool told = ::write(ends[1], &verdict, sizeof verdict) == sizeof verdict;
-    std::_Exit(told ? 0 : 1);
+    const bool reported = ::write(ends[1], &verdict, sizeof verdict) == sizeof verdict;
+    std::_Exit(reported ? 0 : 1);
   }
   ::close(ends[1]);
   return {pid, ends[0], false};
@@ -185,17 +185,17 @@ Rank Start(const Orders& orders) {
 
 void AwaitJoined(Rank& rank) {
   char byte = 0;
-  rank.joined = rank.joined || ::read(rank.told, &byte, 1) == 1;
+  rank.joined = rank.joined || ::read(rank.reported, &byte, 1) == 1;
 }
 
 // False: it has ended without a word.
 bool Hear(Rank& rank, Verdict& verdict) {
   AwaitJoined(rank);
-  const bool told = ::read(rank.told, &verdict, sizeof verdict) == sizeof verdict;
-  ::close(rank.told);
+  const bool reported = ::read(rank.reported, &verdict, sizeof verdict) == sizeof verdict;
+  ::close(rank.reported);
   int status = 0;
   ::waitpid(rank.pid, &status, 0);
-  return told;
+  return reported;
 }
 
 std::string Text(const Verdict& verdict) {
@@ -210,9 +210,9 @@ std::uint64_t CheckSurvivors(std::vector<Rank>& ranks, std::uint32_t victim,
   std::vector<Verdict> verdicts;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     Verdict verdict;
-    const bool told = Hear(ranks[rank], verdict);
+    const bool reported = Hear(ranks[rank], verdict);
     if (rank == victim) continue;
-    if (!told) Die(when + ": rank " + std::to_string(rank) + " ended without a word");
+    if (!reported) Die(when + ": rank " + std::to_string(rank) + " ended without a word");
     const bool fine = verdict.code == MLXCOMM_RANK_LOST && verdict.wrong == 0 &&
                       verdict.rank_at_fault == static_cast<std::int32_t>(victim);
     if (!fine) Die(when + ": rank " + std::to_string(rank) + " says " + Text(verdict));
@@ -268,8 +268,9 @@ void StepAndEnd(const char* socket, std::uint64_t instructions, bool kills) {
   ::kill(victim, SIGCONT);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     Verdict verdict;
-    const bool told = Hear(ranks[rank], verdict);
-    if (!told || verdict.code != MLXCOMM_OK || verdict.wrong != 0 || verdict.done != orders.most) {
+    const bool reported = Hear(ranks[rank], verdict);
+    if (!reported || verdict.code != MLXCOMM_OK || verdict.wrong != 0 ||
+        verdict.done != orders.most) {
       Die(when + ", then stopped: rank " + std::to_string(rank) + " says " + Text(verdict));
     }
   }
@@ -339,13 +340,13 @@ int ScribbleOverPages(const char* socket, std::uint64_t seed, uid_t user, uid_t 
     }
   }
   // Whatever they say, they end.
-  std::uint64_t told = 0;
+  std::uint64_t reported = 0;
   for (Rank& rank : victims) {
     Verdict verdict;
-    if (Hear(rank, verdict)) ++told;
+    if (Hear(rank, verdict)) ++reported;
   }
   std::printf("fine: the other job was exact, %llu of %u ranks ended by themselves\n",
-              static_cast<unsigned long long>(told), kRanks);
+              static_cast<unsigned long long>(reported), kRanks);
   return 0;
 }
 

@@ -47,8 +47,8 @@ def test_a_clock_that_jumps_by_a_day_disturbs_nobody(cluster, clock, tmp_path):
         clock(seconds)
         before = operations(c)
         wait_until(lambda: operations(c) > before + 100, "the job goes on")
-        told = json.loads(c.ctl("status", "--json"))
-        assert [link["state"] for node in told["nodes"] for link in node["links"]] == ["up", "up"]
+        reported = json.loads(c.ctl("status", "--json"))
+        assert [link["state"] for node in reported["nodes"] for link in node["links"]] == ["up", "up"]
         all_fine(ranks(c, "sum:100000", job=f"new-{seconds}"))
         ended = [json.loads(line) for line in c.ctl("events", "--json", "-n", "1000").splitlines()]
         newest = int(ended[-1]["unix_ns"]) / 1e9

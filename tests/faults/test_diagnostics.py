@@ -26,16 +26,16 @@ def events(cluster, node=0):
 
 
 def findings(cluster, *words, node=0):
-    told = json.loads(cluster.ctl("doctor", "--json", *words, node=node, codes=DOCTOR_CODES))
-    return {finding["code"]: finding for finding in told["findings"]}
+    report = json.loads(cluster.ctl("doctor", "--json", *words, node=node, codes=DOCTOR_CODES))
+    return {finding["code"]: finding for finding in report["findings"]}
 
 
 def test_topology_is_told_in_three_forms(cluster):
     c = cluster(2)
     assert "cluster test, 2 nodes: pair" in c.ctl("topology")
-    told = json.loads(c.ctl("topology", "--json"))
-    assert [node["name"] for node in told["nodes"]] == ["node-0", "node-1"]
-    assert len(told["cables"]) == 1 and told["cables"][0]["state"] == "up"
+    report = json.loads(c.ctl("topology", "--json"))
+    assert [node["name"] for node in report["nodes"]] == ["node-0", "node-1"]
+    assert len(report["cables"]) == 1 and report["cables"][0]["state"] == "up"
     assert c.ctl("topology", "--dot").startswith("graph topology {")
     c.ctl("topology", "--svg", "--dot", codes=(2,))
 
@@ -56,9 +56,9 @@ def test_a_ping_comes_back_and_a_stopped_node_loses_it(cluster):
     c = cluster(2)
     text = c.ctl("ping", "node-1", "-c", "3", "-i", "1ms", "-s", "64K")
     assert "node-1: 3 of 3 came back, 0% lost" in text and "\n  tcp 127.0.0.1" in text, text
-    told = json.loads(c.ctl("ping", "node-1", "-c", "2", "-i", "1ms", "--json"))
-    assert told["came_back"] == 2
-    assert 0 < told["round_trip_ns_min"] <= told["round_trip_ns_mean"] <= told["round_trip_ns_max"]
+    report = json.loads(c.ctl("ping", "node-1", "-c", "2", "-i", "1ms", "--json"))
+    assert report["came_back"] == 2
+    assert 0 < report["round_trip_ns_min"] <= report["round_trip_ns_mean"] <= report["round_trip_ns_max"]
     done = mlxcommctl("ping", "nobody", "--socket", c.socket(0))
     assert done.returncode == 1 and done.stderr.endswith("from node-0; it reaches node-1\n"), done
     done = mlxcommctl("ping", "node-0", "--socket", c.socket(0))
@@ -76,11 +76,11 @@ def test_events_tell_of_nodes_jobs_and_strangers(cluster):
     ranks = [c.rank(r, 2, RANK, node=r, arguments=["sum:float32:8"]) for r in (0, 1)]
     assert [rank.finish() for rank in ranks] == [0, 0]
     wait_until(lambda: "job_ended" in {e["kind"] for e in events(c)}, "the job has ended")
-    told = events(c)
-    kinds = [event["kind"] for event in told]
+    report = events(c)
+    kinds = [event["kind"] for event in report]
     assert [k for k in kinds if k.startswith("job_")] == ["job_formed", "job_ended"], kinds
     assert {"node_up", "rail_up"} <= set(kinds) and "rank_gone" not in kinds, "they left in order"
-    assert [int(e["number"]) for e in told] == list(range(1, len(told) + 1))
+    assert [int(e["number"]) for e in report] == list(range(1, len(report) + 1))
     survivor = c.rank(0, 2, RANK, node=0, job="second", arguments=["loop"])
     victim = c.rank(1, 2, RANK, node=1, job="second", arguments=["loop"])
     survivor.wait_for("looping")
@@ -105,7 +105,7 @@ def test_followed_events_come_as_they_happen_and_end_well(cluster):
     c = cluster(2)
     with Process([find_program("mlxcommctl"), "events", "-n", "0", "--follow",
                   "--socket", c.socket(0)]) as follower:
-        # It follows from some moment on: nodes go and come until it has reported one.
+        # It follows from some moment on: nodes go and come until it has report one.
         c.daemons[1].end()
         c.start_daemon(1)
         c.wait_linked()
@@ -163,9 +163,9 @@ def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path
     key.chmod(0o644)
     config = tmp_path / "bad.textproto"
     config.write_text(f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
-    told = findings(c, "--config", str(config))
-    assert "no daemon" in told["MC101"]["title"] and "mlxcommd" in told["MC101"]["found"]
-    assert told["MC103"]["command"] == f"chmod 600 {key}" and told["MC103"]["safe"]
+    report = findings(c, "--config", str(config))
+    assert "no daemon" in report["MC101"]["title"] and "mlxcommd" in report["MC101"]["found"]
+    assert report["MC103"]["command"] == f"chmod 600 {key}" and report["MC103"]["safe"]
     c.ctl("doctor", "--config", str(config), codes=(1,))
     # It shows what it would do, and does it on demand.
     said = c.ctl("doctor", "--config", str(config), "--fix", codes=(1,))
@@ -294,11 +294,11 @@ def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
 
 def test_a_report_says_to_programs_what_it_wrote(cluster, tmp_path):
     c = cluster(1)
-    told = json.loads(c.ctl("bugreport", "--json", cwd=tmp_path))
-    with tarfile.open(tmp_path / told["archive"]) as archive:
+    report = json.loads(c.ctl("bugreport", "--json", cwd=tmp_path))
+    with tarfile.open(tmp_path / report["archive"]) as archive:
         names = {pathlib.Path(m.name).name for m in archive.getmembers() if m.isfile()}
-    assert {file["name"] for file in told["files"]} == names
-    assert all(file["what"] for file in told["files"])
+    assert {file["name"] for file in report["files"]} == names
+    assert all(file["what"] for file in report["files"])
 
 
 def test_codes_are_no_json(cluster):

@@ -35,9 +35,9 @@ def doctor(folder, *words, socket="/nowhere/at/all.sock"):
                       env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}",
                            "MLXCOMM_SOCKET": str(socket)})
     assert done.stdout, done.stderr
-    told = [finding for finding in json.loads(done.stdout)["findings"] if finding["code"].startswith("MC6")]
-    found = {finding["object"].removeprefix("host "): finding for finding in told}
-    assert len(found) == len(told), told
+    report = [finding for finding in json.loads(done.stdout)["findings"] if finding["code"].startswith("MC6")]
+    found = {finding["object"].removeprefix("host "): finding for finding in report}
+    assert len(found) == len(report), report
     return found, done.returncode
 
 

@@ -141,18 +141,18 @@ def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_f
     drain = c.status()["nodes"][0]["drain"]
     assert drain["jobs"] == 1 and 0 < int(drain["left_ms"]) <= 600000, drain
 
-    def told(verb, *options):
+    def reported(verb, *options):
         done = mlxcommctl(verb, "--socket", c.socket(0), *options)
         return done.returncode, done.stdout + done.stderr
 
     left = r"draining, 1 job, \d+ (s|min \d+ s) left"
-    code, text = told("status")
+    code, text = reported("status")
     assert code == 0 and re.search(rf"node-0 +{left}", text), text
     assert re.search(rf"health: node node-0 is {left}: it takes no new jobs until", text), text
-    code, text = told("doctor")
+    code, text = reported("doctor")
     assert "MC516" in text and re.search(rf"found +{left}", text), text
     # One line before any rank runs, instead of a traceback from each of them.
-    code, text = told("launch", "-n", "2", "--", "echo", "a rank runs")
+    code, text = reported("launch", "-n", "2", "--", "echo", "a rank runs")
     assert code == 1 and re.fullmatch(
         rf"mlxcommctl: mlxcommd on node-0 is {left}: it takes no new jobs until it is started again; nothing "
         r"was started\n", text), text
@@ -224,8 +224,8 @@ def test_daemons_that_slept_at_the_same_time_are_there_to_each_other(cluster):
         ping, events = [[find_program("mlxcommctl"), *words, "--socket", c.socket(node)] for words in (
             ["ping", f"node-{1 - node}", "-c", "1"], ["events", "--json", "-n", "1000"])]
         assert subprocess.run(ping, timeout=PATIENCE).returncode == 0
-        told = completed(events, check=True).stdout
-        assert "rail_up" in told and "rail_down" not in told, told
+        reported = completed(events, check=True).stdout
+        assert "rail_up" in reported and "rail_down" not in reported, reported
 
 
 # Why: a call without a timeout has the daemon's, and a daemon that hangs keeps none.

@@ -55,9 +55,9 @@ def test_json_is_the_hosts_also_where_they_go_to_a_file(tmp_path):
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(HOSTS))
     out = tmp_path / "out.json"
-    told = json.loads(ctl("hosts", "import", file, "--json", "-o", out).stdout)
-    assert told == json.loads(out.read_text()) == HOSTS
-    jsonschema.validate(told, json.loads(ctl("schema", "hosts", "import").stdout))
+    reported = json.loads(ctl("hosts", "import", file, "--json", "-o", out).stdout)
+    assert reported == json.loads(out.read_text()) == HOSTS
+    jsonschema.validate(reported, json.loads(ctl("schema", "hosts", "import").stdout))
 
 
 def ssh(folder, script):
@@ -155,8 +155,8 @@ def test_every_host_that_cannot_be_had_is_told(tmp_path):
     stand_in = ssh(tmp_path, 'case $host in far) exec sh -c "$command" ;; *) exit 255 ;; esac\n')
     done = launch(stand_in, "--", "touch", tmp_path / "started", hosts="far,away[1-2]")
     assert done.returncode == 1 and not (tmp_path / "started").exists()
-    told = sorted(line for line in done.stderr.splitlines())
-    assert told == [f"mlxcommctl: host away{i}: ssh ended with exit code 255; nothing was started"
+    reported = sorted(line for line in done.stderr.splitlines())
+    assert reported == [f"mlxcommctl: host away{i}: ssh ended with exit code 255; nothing was started"
                     for i in (1, 2)]
 
 
@@ -192,8 +192,8 @@ def test_what_prints_after_its_rank_has_ended_is_shown(tmp_path, hosts):
 def test_long_words_of_a_host_come_whole(tmp_path):
     stand_in = ssh(tmp_path, "seq -s, 1 9000 >&2; exit 255\n")
     done = launch(stand_in, "--", "true")
-    told = "".join(line[len("[far] "):] for line in done.stderr.splitlines() if line.startswith("[far] "))
-    assert told == ",".join(str(i) for i in range(1, 9001))
+    reported = "".join(line[len("[far] "):] for line in done.stderr.splitlines() if line.startswith("[far] "))
+    assert reported == ",".join(str(i) for i in range(1, 9001))
 
 
 # Why: where it is set, a program that knows only MLX uses MLX's ring, with other ranks than these.

@@ -65,12 +65,12 @@ def test_json_tells_what_there_is_to_know(cluster, tmp_path):
     c = cluster(3)
     file = tmp_path / "hosts.json"
     done = export(c, "--json", "-o", file, *here(3))
-    told = json.loads(done.stdout)
-    jsonschema.validate(told, json.loads(ctl("schema", "hosts", "export").stdout))
-    assert told["nodes"] == ["node-0", "node-1", "node-2"]
-    assert [host["ssh"] for host in told["hosts"]] == HERE
-    assert told["neighbours_share_cables"] and told["notes"] == []
-    assert json.loads(file.read_text()) == {key: told[key] for key in ("backend", "envs", "hosts")}
+    reported = json.loads(done.stdout)
+    jsonschema.validate(reported, json.loads(ctl("schema", "hosts", "export").stdout))
+    assert reported["nodes"] == ["node-0", "node-1", "node-2"]
+    assert [host["ssh"] for host in reported["hosts"]] == HERE
+    assert reported["neighbours_share_cables"] and reported["notes"] == []
+    assert json.loads(file.read_text()) == {key: reported[key] for key in ("backend", "envs", "hosts")}
 
 
 @pytest.mark.parametrize("words", [

@@ -86,9 +86,9 @@ def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs,
     record_property("rail_back_after_s", f"{time.monotonic() - mended:.1f}")
     assert [lines[-1] for lines in lines_of(ranks)] == ["fine"] * len(ranks)
     wait_for_rails(c, 2)
-    told = [device for node in range(2) for device in devices(c, node)]
-    assert any(int(device.get("drivers_ended", 0)) > 0 for device in told), told
-    assert any("ended by signal" in device.get("last_end", "") for device in told), told
+    reported = [device for node in range(2) for device in devices(c, node)]
+    assert any(int(device.get("drivers_ended", 0)) > 0 for device in reported), reported
+    assert any("ended by signal" in device.get("last_end", "") for device in reported), reported
     assert all(daemon.child.poll() is None for daemon in c.daemons)
     run(c, "messages", 2, 2)
 

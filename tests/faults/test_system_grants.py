@@ -16,22 +16,22 @@ RANK = pathlib.Path(__file__).parents[1] / "ground" / "rank.py"
 
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_the_machine_is_kept_awake_while_there_is_a_group(cluster, tmp_path, monkeypatch):
-    told = tmp_path / "assertions"
-    told.touch()
-    monkeypatch.setenv("MLXCOMM_DARWIN_ASSERTIONS", str(told))
+    reported = tmp_path / "assertions"
+    reported.touch()
+    monkeypatch.setenv("MLXCOMM_DARWIN_ASSERTIONS", str(reported))
     nodes = cluster(1)
-    assert told.read_text() == ""
+    assert reported.read_text() == ""
     for _ in range(2):
-        told.write_text("")
+        reported.write_text("")
         ranks = [nodes.rank(rank, 2, RANK, arguments=["wait"]) for rank in range(2)]
         for rank in ranks:
             rank.wait_for("waiting")
-        wait_until(lambda: "held" in told.read_text(), "it is kept awake")
-        assert told.read_text() == "held PreventUserIdleSystemSleep 255 mlxcommd: a job runs\n"
+        wait_until(lambda: "held" in reported.read_text(), "it is kept awake")
+        assert reported.read_text() == "held PreventUserIdleSystemSleep 255 mlxcommd: a job runs\n"
         for rank in ranks:
             rank.end()
-        wait_until(lambda: "released" in told.read_text(), "it may sleep again")
-        assert told.read_text().count("\n") == 2
+        wait_until(lambda: "released" in reported.read_text(), "it may sleep again")
+        assert reported.read_text().count("\n") == 2
 
 
 # Why: the job of two other nodes ends if the machine between them, which has no rank of it, goes to
@@ -40,17 +40,17 @@ def test_the_machine_is_kept_awake_while_there_is_a_group(cluster, tmp_path, mon
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_a_machine_that_others_jobs_go_through_is_kept_awake(cluster, tmp_path, monkeypatch):
     nodes = cluster(3, links=[(1, 0), (2, 1)], start=False)
-    told = [tmp_path / f"assertions-{node}" for node in range(3)]
-    for node, file in enumerate(told):
+    reported = [tmp_path / f"assertions-{node}" for node in range(3)]
+    for node, file in enumerate(reported):
         file.touch()
         monkeypatch.setenv("MLXCOMM_DARWIN_ASSERTIONS", str(file))
         nodes.start_daemon(node)
     nodes.wait_linked()
-    assert told[1].read_text() == "", "the two are linked through it, and have nothing to do"
+    assert reported[1].read_text() == "", "the two are linked through it, and have nothing to do"
     ranks = [nodes.rank(rank, 2, RANK, node=2 * rank, arguments=["loop"]) for rank in range(2)]
     until_looping(ranks)
-    wait_until(lambda: told[1].read_text(), "it is kept awake")
-    assert told[1].read_text() == "held PreventUserIdleSystemSleep 255 mlxcommd: a job runs\n"
+    wait_until(lambda: reported[1].read_text(), "it is kept awake")
+    assert reported[1].read_text() == "held PreventUserIdleSystemSleep 255 mlxcommd: a job runs\n"
 
 
 def threads_of_quality(pid):

@@ -35,8 +35,8 @@ def cluster_ctl(c, node, *words, **rest):
 
 
 def events(c, node=0):
-    told = ctl("events", "--json", "-n", "1000", "--socket", c.socket(node)).stdout
-    return [json.loads(line) for line in told.splitlines()]
+    reported = ctl("events", "--json", "-n", "1000", "--socket", c.socket(node)).stdout
+    return [json.loads(line) for line in reported.splitlines()]
 
 
 @pytest.fixture
@@ -309,8 +309,8 @@ def test_copied_machine_is_refused_and_named_on_every_node(cluster, tmp_path):
         for node in range(2):
             sockets = ["--socket", c.socket(node)]
             assert "has the node id of node-1 as well" in ctl("status", *sockets).stdout
-            told = mlxcommctl("doctor", "--json", *sockets).stdout
-            assert "MC213" in [one["code"] for one in json.loads(told)["findings"]]
+            reported = mlxcommctl("doctor", "--json", *sockets).stdout
+            assert "MC213" in [one["code"] for one in json.loads(reported)["findings"]]
             assert any(one["kind"] == "same_id" for one in events(c, node))
         stop.touch()
         all_fine(running)

@@ -145,7 +145,7 @@ def script(document):
     grace_us = max(1000, lost[0] - waits[0]) if lost and waits else 2 * longest + 1_000_000
     seen = any(event["kind"] == "interface_down" for event in document["events"])
     lines = [f"grace_us {grace_us}"]
-    lines += [f"cable {rail['transport']} {'told' if seen else 'silent'}" for rail in document["rails"]]
+    lines += [f"cable {rail['transport']} {'reported' if seen else 'silent'}" for rail in document["rails"]]
     begin = done[0][1]
     for interface, at_us, for_us in done:
         for number, rail in enumerate(document["rails"]):

@@ -119,8 +119,8 @@ def test_what_is_no_file_is_refused_and_says_why(empty, tmp_path):
 def test_the_simulator_refuses_what_is_no_script(tmp_path):
     program = find_test_program("sim", "mlxcomm_simulator")
     path = tmp_path / "script"
-    for text in ("", "cable tcp", "cable wet told\n", "pull 0 0 1\n", "cable tcp told\npull 1 0 1\n",
-                 "cable tcp told\npull 0 0 99999999999999999999\n", "nonsense\n", "cable tcp told\n" * 17):
+    for text in ("", "cable tcp", "cable wet reported\n", "pull 0 0 1\n", "cable tcp reported\npull 1 0 1\n",
+                 "cable tcp reported\npull 0 0 99999999999999999999\n", "nonsense\n", "cable tcp reported\n" * 17):
         path.write_text(text)
         done = subprocess.run([program, "--script", path], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 2 and done.stderr, (text, done.stdout)
@@ -141,7 +141,7 @@ def test_the_fake_is_told_what_devices_did(empty):
 
 def test_a_script_has_the_cables_and_their_times(pulled):
     assert script(pulled).splitlines()[1:] == [
-        "cable tcp told", "cable rdma told", "pull 0 0 2000000", "pull 1 0 2000000"]
+        "cable tcp reported", "cable rdma reported", "pull 0 0 2000000", "pull 1 0 2000000"]
     twice = [event(1, "daemon", "rail_down", "a"), event(2, "daemon", "rail_down", "a")]
     assert happened(twice) == {"a": ["rail_down"]}
 

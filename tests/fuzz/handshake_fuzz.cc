@@ -377,15 +377,15 @@ class Handshake {
     Pending<absl::StatusOr<wire::VerdictCode>> verdict;
     Spawn(ReceiveVerdict(connection_.ours, **result), verdict);
     const bool believed = PutProof(/*of_dialer=*/false, dialer, greeting_.value, key);
-    const wire::Verdict told{static_cast<wire::VerdictCode>(input_.TakeByte()), 0};
+    const wire::Verdict reported{static_cast<wire::VerdictCode>(input_.TakeByte()), 0};
     const bool whole = (input_.TakeByte() & 7) != 7;
-    if (believed || whole) Put(&told, whole ? sizeof told : 3);
+    if (believed || whole) Put(&reported, whole ? sizeof reported : 3);
     Finish(verdict);
     MLXCOMM_MUST(
         verdict->ok() == (believed && whole),
         "a verdict is that of who has proved the key: " + std::string(verdict->status().message()));
     if (!verdict->ok()) return std::nullopt;
-    MLXCOMM_MUST(**verdict == told.code, "a verdict is what was told");
+    MLXCOMM_MUST(**verdict == reported.code, "a verdict is what was told");
     CheckPeer(**result);
     acceptor_ = greeting_.value;
     dialer_ = dialer;

@@ -67,9 +67,9 @@ int FreeDescriptor() {
 }
 
 // The daemon's side, for all runs.
-class GuardedDoor final : IntakeListener {
+class GuardedListenSocket final : IntakeListener {
  public:
-  GuardedDoor() {
+  GuardedListenSocket() {
     spdlog::set_level(spdlog::level::off);
     folder_ = fuzz::TemporaryFolder() + "/hello-XXXXXX";
     if (::mkdtemp(folder_.data()) == nullptr) std::abort();
@@ -82,7 +82,7 @@ class GuardedDoor final : IntakeListener {
     if (!created.ok()) std::abort();
     intake_ = *std::move(created);
   }
-  ~GuardedDoor() override {
+  ~GuardedListenSocket() override {
     intake_.reset();
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
@@ -198,7 +198,7 @@ void CheckWelcome(const queue::ClientHello& hello, const Answer& answer) {
 }
 
 // What an accepted client does to its queue.
-void UseQueue(GuardedDoor& door, const Answer& answer, std::uint64_t position,
+void UseQueue(GuardedListenSocket& listen_socket, const Answer& answer, std::uint64_t position,
               const std::string& behind) {
   void* const mapped = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
                               MAP_SHARED, answer.descriptors[1].get(), 0);
@@ -210,58 +210,59 @@ void UseQueue(GuardedDoor& door, const Answer& answer, std::uint64_t position,
                "a queue says what it is");
   auto* const slots = static_cast<std::byte*>(mapped) + queue::kSubmissionsOffset;
   std::memcpy(slots, behind.data(), std::min(behind.size(), sizeof(queue::SubmissionEntry)));
-  const std::uint64_t garbage = door.intake().counters().ended_for_garbage;
-  const std::uint64_t submitted = door.submissions();
+  const std::uint64_t garbage = listen_socket.intake().counters().ended_for_garbage;
+  const std::uint64_t submitted = listen_socket.submissions();
   header.submissions.written.store(position);
-  door.Run();
+  listen_socket.Run();
   const std::uint64_t answered = header.completions.written.load();
   const std::uint64_t read = header.submissions.read.load();
-  const bool ended = door.intake().counters().ended_for_garbage > garbage;
-  const bool is_open = door.intake().counters().clients == 1;
+  const bool ended = listen_socket.intake().counters().ended_for_garbage > garbage;
+  const bool is_open = listen_socket.intake().counters().clients == 1;
   MLXCOMM_MUST(ended == !is_open, "only garbage in its queue ends a session");
   MLXCOMM_MUST(position <= queue::kSubmissionSlots || (ended && read == 0),
                "an impossible position ends the session, and nothing is read");
   MLXCOMM_MUST(ended || (read == position && answered == position),
                "each submission is answered: what is taken here, and what is wrong");
-  MLXCOMM_MUST(door.submissions() - submitted <= read, "no more is submitted than was read");
+  MLXCOMM_MUST(listen_socket.submissions() - submitted <= read,
+               "no more is submitted than was read");
   ::munmap(mapped, queue::kQueueSegmentBytes);
 }
 
-void ExpectService(GuardedDoor& door) {
-  const FileDescriptor socket = door.Connect();
+void ExpectService(GuardedListenSocket& listen_socket) {
+  const FileDescriptor socket = listen_socket.Connect();
   const queue::ClientHello hello{queue::kClientHelloMagic, queue::kHelloVersion,
                                  queue::ProcessRole::kTool, 0, 0};
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) std::abort();
-  door.Run();
+  listen_socket.Run();
   const Answer answer = TakeAnswer(socket.get());
   MLXCOMM_MUST(answer.came && answer.hello.failure_code == FailureCode::kNone,
                "others are served all the same");
 }
 
-void SendPieces(GuardedDoor& door, int socket, const std::string& text, std::size_t piece,
-                bool file) {
+void SendPieces(GuardedListenSocket& listen_socket, int socket, const std::string& text,
+                std::size_t piece, bool file) {
   static const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   for (std::size_t at = 0; at < text.size(); at += piece) {
     const std::size_t bytes = std::min(piece, text.size() - at);
     // Where it was refused already, the rest has no reader.
     (void)queue::SendWithDescriptors(socket, text.data() + at, bytes, &null,
                                      at == 0 && file ? 1 : 0, 0);
-    door.Run();
+    listen_socket.Run();
   }
 }
 
-void CheckProcess(GuardedDoor& door, Input& input) {
+void CheckProcess(GuardedListenSocket& listen_socket, Input& input) {
   const std::uint8_t options = input.TakeByte();
   const std::size_t piece = std::size_t{1} + input.TakeByte();
   const auto position = input.Take<std::uint64_t>();
   const std::string text = input.TakeRest();
-  const std::uint64_t refused = door.intake().counters().refused;
+  const std::uint64_t refused = listen_socket.intake().counters().refused;
 
-  FileDescriptor socket = door.Connect();
-  SendPieces(door, socket.get(), text, piece, (options & kSendsFile) != 0);
+  FileDescriptor socket = listen_socket.Connect();
+  SendPieces(listen_socket, socket.get(), text, piece, (options & kSendsFile) != 0);
   if ((options & kLeaves) != 0) ::shutdown(socket.get(), SHUT_WR);
   if ((options & kClosesAtOnce) != 0) return;
-  door.Run();
+  listen_socket.Run();
 
   Answer answer = TakeAnswer(socket.get());
   queue::ClientHello hello{};
@@ -276,19 +277,19 @@ void CheckProcess(GuardedDoor& door, Input& input) {
                "an answer says what it is");
   MLXCOMM_MUST((answer.hello.failure_code == FailureCode::kNone) == is_welcome,
                "welcome is whose hello is right");
-  MLXCOMM_MUST(door.intake().counters().refused - refused == (is_welcome ? 0u : 1u),
+  MLXCOMM_MUST(listen_socket.intake().counters().refused - refused == (is_welcome ? 0u : 1u),
                "who is refused is counted");
   if (!is_welcome) return CheckRefusal(answer);
   CheckWelcome(hello, answer);
   const std::string behind = text.substr(sizeof hello);
-  MLXCOMM_MUST(door.connections().size() == 1, "the connection is handed on");
+  MLXCOMM_MUST(listen_socket.connections().size() == 1, "the connection is handed on");
   std::string left(behind.size() + 1, '\0');
-  const ssize_t got = ::recv(door.connections().begin()->second.process.get(), left.data(),
+  const ssize_t got = ::recv(listen_socket.connections().begin()->second.process.get(), left.data(),
                              left.size(), MSG_DONTWAIT);
   left.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   MLXCOMM_MUST(left == behind, "not one byte behind the hello is read");
   const bool is_client = hello.role == queue::ProcessRole::kClient;
-  if (is_client && (options & kUsesQueue) != 0) UseQueue(door, answer, position, behind);
+  if (is_client && (options & kUsesQueue) != 0) UseQueue(listen_socket, answer, position, behind);
 }
 
 }  // namespace
@@ -296,27 +297,28 @@ void CheckProcess(GuardedDoor& door, Input& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace mlxcomm::intake;  // NOLINT
-  static GuardedDoor door;
+  static GuardedListenSocket listen_socket;
   static const bool warm = [] {  // What is opened once, at the first use, is open.
     mlxcomm::fuzz::Input nothing(nullptr, 0);
-    CheckProcess(door, nothing);
+    CheckProcess(listen_socket, nothing);
     return true;
   }();
   (void)warm;
-  door.Run();
+  listen_socket.Run();
   const int free_before = FreeDescriptor();
   mlxcomm::fuzz::Input input(data, bytes);
   const bool another = bytes > 0 && (data[0] & kAnotherComes) != 0;
-  CheckProcess(door, input);
-  door.Run();
-  if (another) ExpectService(door);
-  door.Run();
-  const IntakeCounters counters = door.intake().counters();
-  MLXCOMM_MUST(counters.clients == 0 && counters.arena_bytes == 0 && door.connections().empty(),
-               "no session is left of who has gone");
-  const Amounts& used = door.intake().use().used;
+  CheckProcess(listen_socket, input);
+  listen_socket.Run();
+  if (another) ExpectService(listen_socket);
+  listen_socket.Run();
+  const IntakeCounters counters = listen_socket.intake().counters();
+  MLXCOMM_MUST(
+      counters.clients == 0 && counters.arena_bytes == 0 && listen_socket.connections().empty(),
+      "no session is left of who has gone");
+  const Amounts& used = listen_socket.intake().use().used;
   MLXCOMM_MUST(used.clients == 0 && used.arena_bytes == 0 && used.operations == 0 &&
-                   door.intake().use().users.empty(),
+                   listen_socket.intake().use().users.empty(),
                "nothing is counted of who has gone");
   MLXCOMM_MUST(FreeDescriptor() == free_before, "no descriptor is left of who has gone");
   return 0;

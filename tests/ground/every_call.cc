@@ -156,8 +156,8 @@ void Cancel(Connection& connection, Group& world) {
     throw std::runtime_error("nobody heard of the cancel");
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
-    const bool told = error.code() == MLXCOMM_CANCELLED || error.code() == MLXCOMM_MISMATCH;
-    Expect(told, error.what());
+    const bool reported = error.code() == MLXCOMM_CANCELLED || error.code() == MLXCOMM_MISMATCH;
+    Expect(reported, error.what());
   }
   world.Barrier();  // Another group of the same ranks still works.
 }

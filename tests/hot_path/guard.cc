@@ -29,7 +29,7 @@
 namespace {
 
 const volatile char* g_flag = nullptr;
-bool g_tells = false;
+bool g_reports = false;
 std::uintptr_t g_spared_begin = 0;
 std::uintptr_t g_spared_end = 0;
 thread_local bool t_watched = false;
@@ -45,10 +45,10 @@ bool Armed() { return t_watched && !t_inside && g_flag != nullptr && *g_flag != 
 
 // For places that were not reported yet, by the addresses of their callers.
 bool IsNew(void* const* frames, int count) {
-  static std::atomic<std::uintptr_t> told[256];
+  static std::atomic<std::uintptr_t> reported[256];
   std::uintptr_t place = 0;
   for (int i = 2; i < count; ++i) place = place * 31 + reinterpret_cast<std::uintptr_t>(frames[i]);
-  for (auto& slot : told) {
+  for (auto& slot : reported) {
     std::uintptr_t empty = 0;
     if (slot.load() == place) return false;
     if (slot.compare_exchange_strong(empty, place)) return true;
@@ -61,14 +61,14 @@ void Violated(const char* what) {
   t_inside = true;
   void* frames[24];
   const int count = ::backtrace(frames, 24);
-  if (!g_tells || IsNew(frames, count)) {
+  if (!g_reports || IsNew(frames, count)) {
     char line[64];
     const int bytes = std::snprintf(line, sizeof line, "hot path guard: %s\n", what);
     (void)!::write(STDERR_FILENO, line, static_cast<std::size_t>(bytes));
     ::backtrace_symbols_fd(frames, count, STDERR_FILENO);
     (void)!::write(STDERR_FILENO, "hot path guard: end\n", 20);
   }
-  if (!g_tells) std::abort();
+  if (!g_reports) std::abort();
   t_inside = false;
 }
 
@@ -96,7 +96,7 @@ int FindSpared(dl_phdr_info* object, std::size_t, void* name) {
 __attribute__((constructor)) void Begin() {
   void* frames[4];
   ::backtrace(frames, 4);  // Loads what it needs, which allocates.
-  g_tells = std::getenv("MLXCOMM_GUARD_TELL") != nullptr;
+  g_reports = std::getenv("MLXCOMM_GUARD_TELL") != nullptr;
   if (char* const library = std::getenv("MLXCOMM_GUARD_SPARES")) {
     ::dl_iterate_phdr(FindSpared, library);
   }

@@ -129,7 +129,7 @@ class Runner:
         mx.async_eval(self.call("all_sum", part))  # Under way when the runner ends.
 
 
-def entrypoint(kind, rank, size, port, told):
+def entrypoint(kind, rank, size, port, reported):
     import mlx.core as mx
 
     mx.random.seed(42)
@@ -150,17 +150,17 @@ def entrypoint(kind, rank, size, port, told):
         raise failures[0]
     from internet_sockets import internet_sockets
 
-    told.send({"called": runner.called, "sockets": internet_sockets()})
+    reported.send({"called": runner.called, "sockets": internet_sockets()})
 
 
 def main():
     kind, rank, size, *ports = sys.argv[1], *map(int, sys.argv[2:])
     context = multiprocessing.get_context("spawn")
     for port in ports:
-        heard, told = context.Pipe(duplex=False)
-        child = context.Process(target=entrypoint, args=(kind, rank, size, port, told))
+        heard, reported = context.Pipe(duplex=False)
+        child = context.Process(target=entrypoint, args=(kind, rank, size, port, reported))
         child.start()
-        told.close()
+        reported.close()
         try:
             print(json.dumps(heard.recv()), flush=True)
         except EOFError:

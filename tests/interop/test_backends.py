@@ -68,8 +68,8 @@ def test_without_a_launcher_it_is_as_stock_has_it(name):
                  f"print(d.init(backend={name!r}).size(), d.all_sum(mx.ones(2)).tolist())\n"
                  f"try: print(d.init(strict=True, backend={name!r}).size())\n"
                  "except RuntimeError as error: print(error)\n")
-    told, values, again = done.stdout.splitlines()
-    assert told.startswith("[distributed] Couldn't initialize any backend: no launcher"), done.stderr
+    reported, values, again = done.stdout.splitlines()
+    assert reported.startswith("[distributed] Couldn't initialize any backend: no launcher"), done.stderr
     assert values == "1 [1.0, 1.0]" and again.startswith("[distributed]" if name == "any" else "1")
 
 
@@ -106,10 +106,10 @@ def test_with_another_mlx_every_name_is_the_daemons_group_by_mpi(cluster, other_
     ranks = [start(c, command, rank, 2, *words, **variables, **other_mlx) for rank in (0, 1)]
     for number, process in enumerate(ranks):
         assert process.finish() == 0, process.lines
-        told = [line for line in process.lines if "was built for mlx 0.1.2, and mlx" in line]
-        assert len(told) == 1 and f"is installed on {platform.node()}" in told[0], process.lines
+        reported = [line for line in process.lines if "was built for mlx 0.1.2, and mlx" in line]
+        assert len(reported) == 1 and f"is installed on {platform.node()}" in reported[0], process.lines
         shown = [f"{word}: {number} of 2, sum 2, by default 2" for word in words]
-        assert process.lines[len(told):] == shown
+        assert process.lines[len(reported):] == shown
 
 
 def test_with_another_mlx_what_needs_the_extension_says_what_to_install(other_mlx):

@@ -83,8 +83,8 @@ mlxcomm.barrier()
 """
     lines, _ = lines_of([c.python(r, 2, text, find_program("mlxcommctl"), "status", environment=COPY)
                          for r in (0, 1)])
-    told = [line for line in lines if "results are copied out of shared memory" in line]
-    assert len(told) == 1 and "ranks 0, 1: 2 results, 8.0 MiB" in told[0], lines
+    reported = [line for line in lines if "results are copied out of shared memory" in line]
+    assert len(reported) == 1 and "ranks 0, 1: 2 results, 8.0 MiB" in reported[0], lines
 
 
 def test_a_wrong_word_is_told_before_anybody_waits():
@@ -119,8 +119,8 @@ def doctor(cluster, ctl=None, folder=None, **environment):
     done = completed([ctl or find_program("mlxcommctl"), "doctor", "--json", "--socket", cluster.socket(0)],
                      cwd=folder, env={**os.environ, **environment})
     assert done.returncode in (0, 1, 4), done.stderr
-    told = json.loads(done.stdout)["findings"]
-    return [(f["code"], f["object"], f["found"]) for f in told if "MC404" <= f["code"] <= "MC409"]
+    reported = json.loads(done.stdout)["findings"]
+    return [(f["code"], f["object"], f["found"]) for f in reported if "MC404" <= f["code"] <= "MC409"]
 
 
 @pytest.mark.parametrize("results, code, said", [

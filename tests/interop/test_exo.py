@@ -25,16 +25,16 @@ def test_runners_meet_and_all_they_call_goes_through_the_daemons(counted, kind, 
         workers.append(Process([sys.executable, str(WORKER), kind, str(rank), str(ranks), *PORTS],
                                {"MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(rank % nodes)}))
         c.ranks.append(workers[-1])
-    told = []
+    reported = []
     for worker in workers:
         assert worker.finish() == 0, "\n".join(worker.lines)
-        told.append([json.loads(line) for line in worker.lines])
-        assert len(told[-1]) == len(PORTS)
-        assert all(one["sockets"] == [] for one in told[-1]), "a rank talks to somebody else"
+        reported.append([json.loads(line) for line in worker.lines])
+        assert len(reported[-1]) == len(PORTS)
+        assert all(one["sockets"] == [] for one in reported[-1]), "a rank talks to somebody else"
 
     def called(*names):
         return Counter({rank: sum(one["called"].get(name, 0) for one in instances for name in names)
-                        for rank, instances in enumerate(told)})
+                        for rank, instances in enumerate(reported)})
 
     sums, gathers = called("all_sum")[0], called("all_gather")[0]
     assert set(called("all_sum").values()) == {sums} and sums > 0

@@ -108,10 +108,10 @@ def run(offline):
 def alone(run, model):
     """The output of one process without mlxcomm: answers, perplexity, how often it called the
     model."""
-    told = run([sys.executable, FOLDER / "language_model_rank.py", model, "tensor", str(LENGTH)])
-    told = json.loads(told.splitlines()[-1])
-    assert len(set(told["tokens"][0])) > LENGTH / 2 and [len(one) for one in told["tokens"]] == [LENGTH] * 2
-    return told
+    seen = run([sys.executable, FOLDER / "language_model_rank.py", model, "tensor", str(LENGTH)])
+    seen = json.loads(seen.splitlines()[-1])
+    assert len(set(seen["tokens"][0])) > LENGTH / 2 and [len(one) for one in seen["tokens"]] == [LENGTH] * 2
+    return seen
 
 
 def calls_of(ranks, how, prompt, token, whole=0):
@@ -148,9 +148,9 @@ def test_so_it_does_by_the_shim(counted, run, model, alone, how):
 
 def generate_and_compare(c, run, model, alone, how, ranks, environment):
     program = [sys.executable, FOLDER / "language_model_rank.py", model, how, LENGTH]
-    told = run(c.launched(ranks, *program), environment)
+    seen = run(c.launched(ranks, *program), environment)
     for rank in range(ranks):
-        mine = json.loads(lines_of(told, rank)[-1])
+        mine = json.loads(lines_of(seen, rank)[-1])
         assert (mine["tokens"], mine["texts"]) == (alone["tokens"], alone["texts"])
         assert mine["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-5)
         assert mine["calls"] == alone["calls"]
@@ -164,8 +164,8 @@ def test_chat_answers_what_is_typed(counted, run, model, alone, how, ranks):
     program = python_m("mlx_lm", "chat", "--model", model, "--max-tokens", LENGTH,
                        *(["--pipeline"] if how == "pipeline" else []))
     typed = "how are you today?\nr\n(3+4)*5\nq\n"  # language_model_rank.py's; r forgets the first.
-    told = run(c.launched(ranks, *program, options=["--stdin", "all"]), input=typed)
-    assert [line for line in lines_of(told) if line in alone["texts"]] == alone["texts"], told
+    seen = run(c.launched(ranks, *program, options=["--stdin", "all"]), input=typed)
+    assert [line for line in lines_of(seen) if line in alone["texts"]] == alone["texts"], seen
     expected = calls_of(ranks, how, alone["calls"]["prompt"], alone["calls"]["token"])
     assert c.all_done_on_one_node() == expected
 
@@ -176,8 +176,8 @@ def test_generate_is_what_it_is_by_itself(counted, run, model, alone):
     c = counted(1)
     program = python_m("mlx_lm", "generate", "--model", model, "--prompt", "how are you today?",
                        "--max-tokens", LENGTH, "--verbose", "False")
-    told = run(c.launched(2, *program))
-    assert [lines_of(told, rank) for rank in (0, 1)] == [[alone["texts"][0]]] * 2
+    seen = run(c.launched(2, *program))
+    assert [lines_of(seen, rank) for rank in (0, 1)] == [[alone["texts"][0]]] * 2
     assert c.all_done_on_one_node() == {}
 
 
@@ -298,9 +298,9 @@ def trained_alone(run, model, texts):
 def test_lora_learns_as_one_process_with_the_same_batches(counted, run, model, texts, tmp_path, trained_alone,
                                                           ranks):
     c = counted(1)
-    told = run(c.launched(ranks, *lora(model, texts, tmp_path / "adapters")))
+    seen = run(c.launched(ranks, *lora(model, texts, tmp_path / "adapters")))
     losses, weights = trained_alone
-    mine = losses_of(lines_of(told))
+    mine = losses_of(lines_of(seen))
     assert [name for name, _ in mine] == [name for name, _ in losses]
     assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in losses], abs=0.0011)
     adapters = mx.load(str(tmp_path / "adapters" / "adapters.safetensors"))

@@ -190,13 +190,13 @@ def test_values_are_those_of_open_mpis_header(tmp_path):
     includes = [word[2:] for word in theirs.stdout.split() if word.startswith("-I")]
     if not any(os.path.exists(os.path.join(folder, "mpi.h")) for folder in includes):
         pytest.skip("no headers of Open MPI (libopenmpi-dev)")
-    told = []
+    reported = []
     for name, flags in (("theirs", ["-include", "mpi.h", *theirs.stdout.split()]),
                         ("ours", ["-include", str(FOLDER.parents[1] / "client/mpi/open_mpi.h")])):
         subprocess.run(["cc", str(FOLDER / "open_mpi_values.c"), "-o", str(tmp_path / name), *flags],
                        check=True)
-        told.append(completed([tmp_path / name], check=True).stdout)
-    assert told[0] == told[1]
+        reported.append(completed([tmp_path / name], check=True).stdout)
+    assert reported[0] == reported[1]
 
 
 def test_only_open_mpis_names_are_visible():

@@ -23,10 +23,10 @@ def run(c, ranks, name, *words, **variables):
     command = c.launched(ranks, sys.executable, FOLDER / "named_operations.py", name, *words)
     done = completed(command, env={**os.environ, **variables})
     assert done.returncode == 0, done.stdout + done.stderr
-    told = [json.loads(lines_of(done.stdout, rank)[-1]) for rank in range(ranks)]
-    assert all(one["agree"] == told[0]["agree"] and one["agree"] > 500 for one in told)
-    assert all(one["sockets"] == [] for one in told), "a rank talks to somebody else"
-    return told
+    reported = [json.loads(lines_of(done.stdout, rank)[-1]) for rank in range(ranks)]
+    assert all(one["agree"] == reported[0]["agree"] and one["agree"] > 500 for one in reported)
+    assert all(one["sockets"] == [] for one in reported), "a rank talks to somebody else"
+    return reported
 
 
 # The daemon's names for MLX's operations. Making a group needs two all_gathers of the parent group;
@@ -38,7 +38,7 @@ KINDS = {"all_sum": ["all_reduce"], "all_max": ["all_reduce"], "all_min": ["all_
 KINDS_OF_THE_SHIM = {**KINDS, "complex all_max": ["all_gather"], "complex all_min": ["all_gather"]}
 
 
-def by_kind(told, kinds):
+def by_kind(reported, kinds):
     """What the daemon must have counted, from the calls that every rank reports: an operation of
     a group once, whichever rank called it, and each message once."""
     counts = Counter()
@@ -48,13 +48,13 @@ def by_kind(told, kinds):
             for kind in kinds[name]:
                 counts[kind] += many * ((kind == "message") == is_message)
 
-    for one in told:
+    for one in reported:
         add(one["world"], True)
         received = one["world"].get("recv", 0) + one["world"].get("recv_like", 0)
-        assert one["world"].get("send", 0) == received and one["half"] == told[0]["half"]
-    add(told[0]["world"], False)
-    for _ in range(min(2, len(told))):
-        add(told[0]["half"], False)
+        assert one["world"].get("send", 0) == received and one["half"] == reported[0]["half"]
+    add(reported[0]["world"], False)
+    for _ in range(min(2, len(reported))):
+        add(reported[0]["half"], False)
     return +counts
 
 
@@ -67,8 +67,8 @@ def marks(name, ranks):
                                          for ranks in RANKS for name in NAMES])
 def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
     c = counted(1)
-    told = run(c, ranks, name)
-    assert c.all_done_on_one_node() == by_kind(told, KINDS)
+    reported = run(c, ranks, name)
+    assert c.all_done_on_one_node() == by_kind(reported, KINDS)
 
 
 # Why: the other way to take over unchanged programs, MLX's own MPI backend over our library.
@@ -79,8 +79,8 @@ def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
     for ranks in RANKS[1:] for name in OF_THE_SHIM])
 def test_every_operation_goes_through_the_daemon_by_the_shim(counted, name, ranks):
     c = counted(1)
-    told = run(c, ranks, name, "without sum_scatter", MLXCOMM_INSTALL="")
-    assert c.all_done_on_one_node() == by_kind(told, KINDS_OF_THE_SHIM)
+    reported = run(c, ranks, name, "without sum_scatter", MLXCOMM_INSTALL="")
+    assert c.all_done_on_one_node() == by_kind(reported, KINDS_OF_THE_SHIM)
 
 
 WAYS_ALONE = {
@@ -93,10 +93,10 @@ WAYS_ALONE = {
 @pytest.mark.parametrize("name", NAMES)
 def test_a_group_of_one_is_as_in_stock_mlx(name):
     cleared = {k: v for k, v in os.environ.items() if not k.startswith(("MLX", "JACCL"))}
-    told = {}
+    reported = {}
     for way, variables in WAYS_ALONE.items():
         done = completed([sys.executable, FOLDER / "alone.py", name], env={**cleared, **variables})
         assert done.returncode == 0, done.stderr
-        told[way] = done.stdout.splitlines()
-    assert told["hooked"] == told["stock"] and told["by the shim"] == told["stock"]
-    assert len(told["stock"]) == 19 and told["stock"][0] == "0 1 1"
+        reported[way] = done.stdout.splitlines()
+    assert reported["hooked"] == reported["stock"] and reported["by the shim"] == reported["stock"]
+    assert len(reported["stock"]) == 19 and reported["stock"][0] == "0 1 1"

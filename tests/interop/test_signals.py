@@ -163,8 +163,8 @@ def test_a_handler_may_call_an_operation_of_its_own(cluster):
         "signal.signal(signal.SIGUSR1, more)", late=LATE + "mx.eval(mx.distributed.all_sum(mx.array(2.0)))\n")
     waiting.signal(signal.SIGUSR1)
     late.say()
-    for told in ("more 4.0", "sum 2.0"):
-        assert told in "".join(waiting.lines) or waiting.wait_for(told)
+    for reported in ("more 4.0", "sum 2.0"):
+        assert reported in "".join(waiting.lines) or waiting.wait_for(reported)
     assert [waiting.finish(), late.finish()] == [0, 0]
 
 

@@ -77,9 +77,9 @@ def test_traceback_ends_at_the_programs_line_below_launch(cluster, tmp_path):
     assert launch.finish() == 1, launch.lines
     shown = {number: [line[4:] for line in launch.lines if line.startswith(f"[{number}] ")]
              for number in range(2)}
-    told = [lines for lines in shown.values() if "Traceback (most recent call last):" in lines]
-    assert told, launch.lines  # One at least: launch ends the other.
-    for lines in told:
+    reported = [lines for lines in shown.values() if "Traceback (most recent call last):" in lines]
+    assert reported, launch.lines  # One at least: launch ends the other.
+    for lines in reported:
         check(lines, program, text, "mlxcomm.MismatchError")
 
 

@@ -49,8 +49,8 @@ class Doctor:
             codes = {SEVERITIES[one["severity"]] for one in found} - {0}
             assert code == (min(codes) if codes else 0), last
             _, text = self.ctl(node, "doctor", *words, codes=SEVERITIES.values())
-            told = re.findall(r"^(?:error|warning|note) +(MC\d+) ", text, re.MULTILINE)
-            return set(told) - {"MC519"} == seen and ("nothing is wrong" in text) == (not told)
+            reported = re.findall(r"^(?:error|warning|note) +(MC\d+) ", text, re.MULTILINE)
+            return set(reported) - {"MC519"} == seen and ("nothing is wrong" in text) == (not reported)
 
         try:
             wait_until(is_said, "doctor says so")

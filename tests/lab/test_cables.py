@@ -174,8 +174,8 @@ def test_cable_that_loses_packets_costs_time_alone(lab, tmp_path):
         c.namespaces.call(["tc", "-n", end.place, "qdisc", "replace", "dev", end.interface, "root", *tight])
     all_fine(c.ranks([0, 1], *[f"sum:{size}" for size in (8, 1000, MIB)] * 20))
     for end in c.wiring.cable("0-1").ends:
-        told = c.namespaces.call(["tc", "-s", "-n", end.place, "qdisc", "show", "dev", end.interface])
-        assert int(re.search(r"dropped (\d+)", told).group(1)) > 0, told
+        reported = c.namespaces.call(["tc", "-s", "-n", end.place, "qdisc", "show", "dev", end.interface])
+        assert int(re.search(r"dropped (\d+)", reported).group(1)) > 0, reported
 
 
 @pytest.mark.parametrize("at", [0, 1])

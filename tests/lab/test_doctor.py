@@ -7,15 +7,15 @@ from ground.cluster import PATIENT
 from ground.wiring import chain, pair
 
 
-def tell(c, node, *words):
+def report(c, node, *words):
     process = c.run(node, [find_program("mlxcommctl"), *words])
     process.finish()
     return "\n".join(process.said())
 
 
 def findings(c, node):
-    told = json.loads(tell(c, node, "doctor", "--json"))["findings"]
-    return [(finding["code"], finding["object"], finding["found"]) for finding in told]
+    reported = json.loads(report(c, node, "doctor", "--json"))["findings"]
+    return [(finding["code"], finding["object"], finding["found"]) for finding in reported]
 
 
 def test_doctor_finds_a_cable_that_leads_back(lab):
@@ -33,8 +33,8 @@ def test_a_cable_cut_in_a_chain_is_told_once(lab):
     c = lab(chain(4), peer_settings=PATIENT, discovery=True)
     c.cut("1-2")
 
-    def told():
+    def reported():
         return [f for f in findings(c, 0) if f[0] == "MC502"]
 
-    found = wait_until(lambda: [f for f in told() if "node-1 to node-2" in f[1]], "the cause is told")
+    found = wait_until(lambda: [f for f in reported() if "node-1 to node-2" in f[1]], "the cause is told")
     assert len(found) == 1, found

@@ -53,11 +53,11 @@ def a_rank_dies(c, doctor):
 @row(pair(), peer_settings=PATIENT)
 def a_rank_is_missing(c, doctor):
     ranks = [c.rank(0, 2, 0, "sum:8")]
-    told = yield {0: {"MC517"}, 1: {"MC517"}}
-    assert only(told[1], "MC517")["found"] == "waits for rank 1"
+    reported = yield {0: {"MC517"}, 1: {"MC517"}}
+    assert only(reported[1], "MC517")["found"] == "waits for rank 1"
     assert "health: 1 job is still forming" in doctor.ctl(0, "status")[1]
-    told = yield {0: {"MC510"}, 1: {"MC517"}}
-    assert only(told[0], "MC510")["remedy"].startswith("start those that are awaited")
+    reported = yield {0: {"MC510"}, 1: {"MC517"}}
+    assert only(reported[0], "MC510")["remedy"].startswith("start those that are awaited")
     all_fine([*ranks, c.rank(1, 2, 1, "sum:8")])
 
 
@@ -67,10 +67,10 @@ def a_rank_does_not_call(c, doctor):
     ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
     until_looping(ranks)
     ranks[1].signal(19)
-    told = yield {0: {"MC510"}, 1: {"MC510"}}
+    reported = yield {0: {"MC510"}, 1: {"MC510"}}
     for node in (0, 1):
-        assert only(told[node], "MC510")["found"].endswith(" on node-1 lets it go on")
-        assert only(told[node], "MC510")["remedy"].startswith("let that process go on")
+        assert only(reported[node], "MC510")["found"].endswith(" on node-1 lets it go on")
+        assert only(reported[node], "MC510")["remedy"].startswith("let that process go on")
     ranks[1].signal(18)
     stop.touch()
     all_fine(ranks)
@@ -79,17 +79,17 @@ def a_rank_does_not_call(c, doctor):
 @row(switch(2, switches=2), peer_settings=PATIENT, readme="one of several cables is pulled")
 def one_of_several_cables_is_pulled(c, doctor):
     c.cut("0-s0")
-    told = yield {0: {"MC305"}, 1: {"MC305"}}
-    assert "is it in, at both ends?" in only(told[1], "MC305")["remedy"]
+    reported = yield {0: {"MC305"}, 1: {"MC305"}}
+    assert "is it in, at both ends?" in only(reported[1], "MC305")["remedy"]
     c.restore("0-s0")
 
 
 @row(switch(2), peer_settings=QUICK, readme="the last cable is pulled")
 def the_last_cable_is_pulled(c, doctor):
     c.cut("0-s0")
-    told = yield {0: {"MC501", "MC502"}, 1: {"MC501", "MC502"}}
+    reported = yield {0: {"MC501", "MC502"}, 1: {"MC501", "MC502"}}
     for node in (0, 1):
-        assert "the cable in" in only(told[node], "MC502")["remedy"]
+        assert "the cable in" in only(reported[node], "MC502")["remedy"]
     c.restore("0-s0")
 
 
@@ -97,19 +97,19 @@ def the_last_cable_is_pulled(c, doctor):
 def an_interface_of_a_ring_is_switched_off(c, doctor):
     """Why: the others asked whether the cable was in, and wanted another one beside it (MC508)."""
     c.cut("0-1", at=0)
-    told = yield {node: {"MC202"} for node in range(3)}
-    assert only(told[0], "MC202")["object"] == "interface to-1"
+    reported = yield {node: {"MC202"} for node in range(3)}
+    assert only(reported[0], "MC202")["object"] == "interface to-1"
     for node in (1, 2):
-        assert only(told[node], "MC202")["object"] == "node node-0, interface to-1"
-    assert doctor.run_remedy(only(told[1], "MC202")) == 0
+        assert only(reported[node], "MC202")["object"] == "node node-0, interface to-1"
+    assert doctor.run_remedy(only(reported[1], "MC202")) == 0
     c.restore("0-1")  # A system makes a link-local address by itself.
 
 
 @row(ring(3), peer_settings=PATIENT, discovery=True)
 def an_interface_is_switched_off_and_doctor_mends_it_itself(c, doctor):
     c.cut("0-1", at=0)
-    told = yield {node: {"MC202"} for node in range(3)}
-    assert only(told[0], "MC202")["safe"]
+    reported = yield {node: {"MC202"} for node in range(3)}
+    assert only(reported[0], "MC202")["safe"]
     _, said = doctor.ctl(0, "doctor", "--fix", "--yes", codes=(0, 4))
     assert "ip link set dev to-1 up\n  done" in said
     c.restore("0-1")
@@ -118,18 +118,18 @@ def an_interface_is_switched_off_and_doctor_mends_it_itself(c, doctor):
 @row(pair(), peer_settings=QUICK)
 def the_last_interface_is_switched_off(c, doctor):
     c.cut("0-1", at=0)
-    told = yield {0: {"MC202", "MC502"}, 1: {"MC501", "MC502"}}
-    assert only(told[0], "MC502")["found"] == "interface to-1 of node-0 is switched off"
-    assert "the interface up?" in only(told[1], "MC502")["remedy"]
-    assert doctor.run_remedy(only(told[0], "MC502")) == 0
+    reported = yield {0: {"MC202", "MC502"}, 1: {"MC501", "MC502"}}
+    assert only(reported[0], "MC502")["found"] == "interface to-1 of node-0 is switched off"
+    assert "the interface up?" in only(reported[1], "MC502")["remedy"]
+    assert doctor.run_remedy(only(reported[0], "MC502")) == 0
     c.restore("0-1")
 
 
 @row(pair(), peer_settings=QUICK, discovery=True)
 def the_last_interface_that_neighbours_are_found_on_is_switched_off(c, doctor):
     c.cut("0-1", at=0)
-    told = yield {0: {"MC202", "MC502"}, 1: {"MC212", "MC501", "MC502"}}
-    doctor.run_command(0, only(told[0], "MC202"))
+    reported = yield {0: {"MC202", "MC502"}, 1: {"MC212", "MC501", "MC502"}}
+    doctor.run_command(0, only(reported[0], "MC202"))
     c.restore("0-1")
 
 
@@ -145,11 +145,11 @@ def change_key(c, node):
 def a_node_that_dials_has_another_key(c, doctor):
     """Why: the others asked whether its machine was awake, and then whether its cable was in."""
     change_key(c, 2)
-    told = yield {0: {"MC502", "MC509"}, 1: {"MC502", "MC509"}, 2: {"MC209"}}
+    reported = yield {0: {"MC502", "MC509"}, 1: {"MC502", "MC509"}, 2: {"MC209"}}
     for node in (0, 1):
         assert re.search("if they are of node-2, it has another key: there, .* --take, with the code of .* "
-                         "key show on node-", any_of(told[node], "MC502")["remedy"]), told[node]
-    assert "on node-2, mlxcommctl cluster key rotate --take" in any_of(told[2], "MC209")["remedy"]
+                         "key show on node-", any_of(reported[node], "MC502")["remedy"]), reported[node]
+    assert "on node-2, mlxcommctl cluster key rotate --take" in any_of(reported[2], "MC209")["remedy"]
     doctor.take_key(2, 0)
     return OF_JUST_NOW
 
@@ -158,10 +158,10 @@ def a_node_that_dials_has_another_key(c, doctor):
 def a_node_that_is_dialed_has_another_key(c, doctor):
     """Why: as above; and at the node itself doctor said only that strangers were refused."""
     change_key(c, 0)
-    told = yield {0: {"MC211", "MC509"}, 1: {"MC209"}, 2: {"MC209"}}
+    reported = yield {0: {"MC211", "MC509"}, 1: {"MC209"}, 2: {"MC209"}}
     for node in (1, 2):
-        assert "so node-0 is the one to change" in any_of(told[node], "MC209")["remedy"]
-    assert "--take here" in only(told[0], "MC211")["remedy"]
+        assert "so node-0 is the one to change" in any_of(reported[node], "MC209")["remedy"]
+    assert "--take here" in only(reported[0], "MC211")["remedy"]
     doctor.take_key(0, 1)
     return OF_JUST_NOW
 
@@ -174,20 +174,20 @@ def a_node_that_is_heard_has_another_key(c, doctor):
     # Of two nodes that found each other, that with the smaller id dials: it knows for certain, and the other
     # one counts strangers.
     either = [{"MC209"}, {"MC502"}, {"MC209", "MC502"}, {"MC502", "MC509"}, {"MC209", "MC502", "MC509"}]
-    told = yield {0: either, 1: either, 2: [{"MC211"}, {"MC211", "MC509"}]}
-    for found in [one for one in told[0] + told[1] if one["code"] != "MC509"]:
+    reported = yield {0: either, 1: either, 2: [{"MC211"}, {"MC211", "MC509"}]}
+    for found in [one for one in reported[0] + reported[1] if one["code"] != "MC509"]:
         said = f"{found['found']} {found['remedy']}"
         assert re.search("so node-2 is the one to change: there, |heard on to-2, where it was .*"
                          "if they are of node-2, it has another key: there, ", said), found
-    assert "--take here" in only(told[2], "MC211")["remedy"]
+    assert "--take here" in only(reported[2], "MC211")["remedy"]
     doctor.take_key(2, 0)
     return OF_JUST_NOW
 
 
 def hears_only_foreign_hellos(c, node, interface):
-    told = c.own_part(node)["discovery"]
-    lost = [one["state"] == "lost" for one in told["neighbours"] if one["local_interface"] == interface]
-    return lost and all(lost) and any("foreign_ms_ago" in one for one in told["interfaces"]
+    reported = c.own_part(node)["discovery"]
+    lost = [one["state"] == "lost" for one in reported["neighbours"] if one["local_interface"] == interface]
+    return lost and all(lost) and any("foreign_ms_ago" in one for one in reported["interfaces"]
                                       if one["name"] == interface)
 
 
@@ -197,9 +197,9 @@ def a_node_has_no_key(c, doctor):
     with_key = c.write_config
     c.write_config = lambda node: node_alone(c, node)
     c.restart(1)
-    told = yield {0: {"MC501", "MC502"}, 1: {"MC104"}}
+    reported = yield {0: {"MC501", "MC502"}, 1: {"MC104"}}
     assert "which is alone: it has no key" in doctor.ctl(1, "status")[1]
-    assert "mlxcommctl cluster join" in only(told[1], "MC104")["remedy"]
+    assert "mlxcommctl cluster join" in only(reported[1], "MC104")["remedy"]
     c.keys[1] = 9
     _, code = doctor.ctl(0, "cluster", "key", "show", "--key-file", str(c.key(0)))
     doctor.ctl(1, "cluster", "join", "--key-file", str(c.key(9)), text=code)
@@ -222,30 +222,30 @@ def others_can_read_a_key(c, doctor):
     c.restart(1)
     c.wait_linked()
     c.key(1).chmod(0o644)
-    told = yield {1: {"MC102", "MC103"}}  # Both name the same command.
-    assert f"chmod 600 {c.key(1)}" in only(told[1], "MC102")["found"]
-    assert only(told[1], "MC103")["command"] == f"chmod 600 {c.key(1)}"
-    doctor.run_command(1, only(told[1], "MC103"))
+    reported = yield {1: {"MC102", "MC103"}}  # Both name the same command.
+    assert f"chmod 600 {c.key(1)}" in only(reported[1], "MC102")["found"]
+    assert only(reported[1], "MC103")["command"] == f"chmod 600 {c.key(1)}"
+    doctor.run_command(1, only(reported[1], "MC103"))
 
 
 @row(ring(3), peer_settings=QUICK,
      readme=("a rank's process dies, or its node or that node's daemon", "this machine's daemon dies"))
 def a_daemon_is_killed(c, doctor):
     c.kill(1)
-    told = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
-    assert "start it" in only(told[1], "MC101")["remedy"]
+    reported = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
+    assert "start it" in only(reported[1], "MC101")["remedy"]
     for node in (0, 2):
-        assert "is mlxcommd running there" in any_of(told[node], "MC502")["remedy"]
+        assert "is mlxcommd running there" in any_of(reported[node], "MC502")["remedy"]
     c.start_daemon(1)
 
 
 @row(ring(3), peer_settings=QUICK, readme="this machine's daemon stands still")
 def a_daemon_stands_still(c, doctor):
     c.stop(1)
-    told = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
-    assert only(told[1], "MC101")["remedy"].startswith("it runs, but says nothing"), told[1]
+    reported = yield {0: {"MC501", "MC502"}, 1: {"MC101"}, 2: {"MC501", "MC502"}}
+    assert only(reported[1], "MC101")["remedy"].startswith("it runs, but says nothing"), reported[1]
     for node in (0, 2):
-        assert "is the machine awake, and mlxcommd running?" in only(told[node], "MC501")["remedy"]
+        assert "is the machine awake, and mlxcommd running?" in only(reported[node], "MC501")["remedy"]
     c.resume(1)
     return OF_JUST_NOW  # It refuses those that have connected and gone while it stood still.
 
@@ -254,8 +254,8 @@ def a_daemon_stands_still(c, doctor):
 def a_neighbour_was_never_there(c, doctor):
     c.kill(0)
     c.restart(1)
-    told = yield {0: {"MC101"}, 1: {"MC206"}}
-    assert "is mlxcommd running there" in only(told[1], "MC206")["remedy"]
+    reported = yield {0: {"MC101"}, 1: {"MC206"}}
+    assert "is mlxcommd running there" in only(reported[1], "MC206")["remedy"]
     c.start_daemon(0)
 
 
@@ -265,8 +265,8 @@ def a_daemon_drains(c, doctor):
     ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
     until_looping(ranks)
     c.daemons[1].signal(15)
-    told = yield {0: {"MC516"}, 1: {"MC516"}}
-    assert "let its jobs end" in only(told[0], "MC516")["remedy"]
+    reported = yield {0: {"MC516"}, 1: {"MC516"}}
+    assert "let its jobs end" in only(reported[0], "MC516")["remedy"]
     stop.touch()
     all_fine(ranks)
     assert c.daemons[1].finish() == 0
@@ -276,8 +276,8 @@ def a_daemon_drains(c, doctor):
 @row(pair(), peer_settings=PATIENT)
 def the_ends_of_a_cable_have_different_mtus(c, doctor):
     c.namespaces.ip("node-1", "link set dev to-0 mtu 1400")
-    told = yield {0: {"MC505"}, 1: {"MC505"}}
-    assert doctor.run_remedy(only(told[0], "MC505")) == 1
+    reported = yield {0: {"MC505"}, 1: {"MC505"}}
+    assert doctor.run_remedy(only(reported[0], "MC505")) == 1
 
 
 @row(switch(2), peer_settings=QUICK, readme="an MTU becomes too small")
@@ -287,8 +287,8 @@ def an_mtu_on_the_last_way_becomes_too_small(c, doctor):
     until_looping(ranks)
     set_mtu(c, 1000)
     assert all("RANK_LOST" in heard(rank)[1] for rank in ranks)
-    told = yield {0: {"MC515"}, 1: {"MC515"}}
-    assert "all switches" in any_of(told[0], "MC515")["remedy"]
+    reported = yield {0: {"MC515"}, 1: {"MC515"}}
+    assert "all switches" in any_of(reported[0], "MC515")["remedy"]
     set_mtu(c, 1500)
 
 
@@ -297,9 +297,9 @@ def strangers_connect(c, doctor):
     """Why: doctor told of them until the daemon was started again."""
     stranger = c.run(1, [sys.executable, STRANGER, f"10.1.0.1:{PORT}", "garbage", 3])
     assert stranger.finish() == 0, stranger.lines
-    told = yield {0: {"MC509"}, 1: {"MC509"}}
-    assert only(told[1], "MC509")["object"] == "node node-0"
-    assert only(told[1], "MC509")["found"].startswith("3 connections without proof of the key")
+    reported = yield {0: {"MC509"}, 1: {"MC509"}}
+    assert only(reported[1], "MC509")["object"] == "node node-0"
+    assert only(reported[1], "MC509")["found"].startswith("3 connections without proof of the key")
     assert "not an mlxcommd" in doctor.ctl(0, "events", "-n", "100")[1]
     return OF_JUST_NOW
 
@@ -318,10 +318,10 @@ def a_program_ends_with_an_exception(c, doctor):
     said = ranks[0].wait_for("raised")
     assert "RANK_LOST" in said and "no such token" in said, said
     assert ranks[1].finish() == 1
-    told = yield {0: {"MC510"}, 1: {"MC510"}}
+    reported = yield {0: {"MC510"}, 1: {"MC510"}}
     for node in (0, 1):
-        assert "no such token" in only(told[node], "MC510")["found"]
-        assert "it is forgotten once its ranks have ended" in only(told[node], "MC510")["remedy"]
+        assert "no such token" in only(reported[node], "MC510")["found"]
+        assert "it is forgotten once its ranks have ended" in only(reported[node], "MC510")["remedy"]
     stop.touch()
     assert ranks[0].finish() == 0
 
@@ -331,9 +331,9 @@ def ranks_call_different_things(c, doctor):
     ranks, stop = faulty(c, "mismatch")
     for rank in ranks:
         assert "MISMATCH" in rank.wait_for("raised")
-    told = yield {0: {"MC510"}, 1: {"MC510"}}
+    reported = yield {0: {"MC510"}, 1: {"MC510"}}
     for node in (0, 1):
-        found = only(told[node], "MC510")["found"]
+        found = only(reported[node], "MC510")["found"]
         assert "float32[8]" in found and "float32[9]" in found, found
     stop.touch()
     assert [rank.finish() for rank in ranks] == [0, 0]
@@ -393,9 +393,9 @@ def bytes_change_on_the_way(c, doctor):
         return all(int(c.link(node, 1 - node).get("changed_frames", 0)) for node in (0, 1))
 
     wait_until(is_found, "a sum was wrong, and both know")
-    told = yield {0: {"MC514"}, 1: {"MC514"}}
-    assert "last on to-" in any_of(told[0], "MC514")["found"]
-    assert "mlxcommctl doctor --recent 1m" in any_of(told[0], "MC514")["remedy"]
+    reported = yield {0: {"MC514"}, 1: {"MC514"}}
+    assert "last on to-" in any_of(reported[0], "MC514")["found"]
+    assert "mlxcommctl doctor --recent 1m" in any_of(reported[0], "MC514")["remedy"]
     return OF_JUST_NOW
 
 
@@ -406,8 +406,8 @@ def an_mtu_becomes_too_small_where_there_are_other_ways(c, doctor):
     ranks = c.ranks([0, 1], f"loop:100000:1000000:{stop}")
     until_looping(ranks)
     set_mtu(c, 1000)
-    told = yield {0: {"MC515"}, 1: {"MC515"}}
-    assert "all switches" in any_of(told[0], "MC515")["remedy"]
+    reported = yield {0: {"MC515"}, 1: {"MC515"}}
+    assert "all switches" in any_of(reported[0], "MC515")["remedy"]
     set_mtu(c, 1500)
     yield {}
     stop.touch()
@@ -428,10 +428,10 @@ def a_restart_is_refused_and_asked_for_again(c, doctor):
     """Why: doctor had no finding, and status said so for ever, on all nodes, with no remedy."""
     start = c.own_part(1)["start"]
     config, right = refuse_a_restart(c, 1)
-    told = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}
-    assert only(told[0], "MC518")["object"] == "node node-1"
-    assert "no_such_setting" in only(told[0], "MC518")["found"]
-    assert "then on node-1, as root: mlxcommctl service restart" in only(told[0], "MC518")["remedy"]
+    reported = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}
+    assert only(reported[0], "MC518")["object"] == "node node-1"
+    assert "no_such_setting" in only(reported[0], "MC518")["found"]
+    assert "then on node-1, as root: mlxcommctl service restart" in only(reported[0], "MC518")["remedy"]
     assert "fix that, then mlxcommctl service restart" in doctor.ctl(0, "status")[1]
     config.write_text(right)
     c.daemons[1].signal(signal.SIGUSR2)  # As mlxcommctl service restart.
@@ -444,8 +444,8 @@ def a_restart_is_refused_and_asked_for_again(c, doctor):
 def a_restart_is_refused_and_taken_back(c, doctor):
     start = c.own_part(1)["start"]
     config, right = refuse_a_restart(c, 1)
-    told = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}
-    assert "mlxcommctl service restart --cancel" in only(told[1], "MC518")["remedy"]
+    reported = yield {0: {"MC518"}, 1: {"MC102", "MC518"}}
+    assert "mlxcommctl service restart --cancel" in only(reported[1], "MC518")["remedy"]
     config.write_text(right)
     yield {0: {"MC518"}, 1: {"MC518"}}
     c.daemons[1].signal(signal.SIGUSR1)  # As mlxcommctl service restart --cancel.
@@ -463,9 +463,9 @@ def test_doctor_finds_it_and_its_remedy_mends_it(lab, wiring, settings, steps):
     making = steps(c, doctor)
     expected, words = next(making), ()
     while expected is not None:
-        told = doctor.everywhere(expected)
+        reported = doctor.everywhere(expected)
         try:
-            expected = making.send(told)
+            expected = making.send(reported)
         except StopIteration as end:
             expected, words = None, end.value or ()
     c.wait_linked()

@@ -44,17 +44,17 @@ def test_a_cable_is_pulled_and_plugged_in_and_it_replays(lab, tmp_path, cables):
     process, output = first_light(c, 0, tmp_path, "system,platform,neighbour,pull,sleep", then)
     assert process.finish() == 0, process.lines
     document = read(output)
-    told = verdicts(document)
+    found = verdicts(document)
     # Verdicts about times depend on this machine; that the times exist does not.
     for name in ("pull-seen", "pull-rails", "plug-rails", "neighbour-answers"):
-        assert told[name][0] != "not tried", (name, told[name], process.lines)
+        assert found[name][0] != "not tried", (name, found[name], process.lines)
     for name in ("pull-daemon", "multicast"):
-        assert told[name][0] == "confirmed", (name, told[name], process.lines)
+        assert found[name][0] == "confirmed", (name, found[name], process.lines)
     seen = [event["kind"] for event in document["events"] if event["source"] == "interface"]
     assert seen[0] == "interface_down" and "interface_up" in seen, document["events"]
-    assert told["plug-addresses"][0] == ("confirmed" if cables == 1 else "refuted"), told["plug-addresses"]
-    assert told["sleep-clock"] == ("not tried", 'the prompt "sleep" was not carried out')
-    assert told["cable-values"][0] == "not tried"
+    assert found["plug-addresses"][0] == ("confirmed" if cables == 1 else "refuted"), found["plug-addresses"]
+    assert found["sleep-clock"] == ("not tried", 'the prompt "sleep" was not carried out')
+    assert found["cable-values"][0] == "not tried"
     rails = {rail["rail"]: rail["interface"] for rail in document["rails"]}
     assert len(rails) == cables
     interface, = {event["rail"] for event in document["events"] if event["source"] == "person"}

@@ -10,7 +10,7 @@ from ground.wiring import detour, switch
 MIB = 1 << 20
 
 
-def tell(c, node, *words):
+def report(c, node, *words):
     process = c.run(node, [find_program("mlxcommctl"), *words])
     process.finish()
     return "\n".join(process.said())
@@ -61,7 +61,7 @@ def test_a_job_goes_round_a_cable_that_carries_small_packets_only(lab, tmp_path)
     wait_until(lambda: gone_in_vain(c) >= seen + 4, "the cable is dialed again and again")
     assert ways_replaced(c) == replaced
     assert "through node-2" in c.link(0, 1)["detail"]
-    found = json.loads(tell(c, 0, "doctor", "--json"))["findings"]
+    found = json.loads(report(c, 0, "doctor", "--json"))["findings"]
     assert "lan-0 - lan-0" in next(one for one in found if one["code"] == "MC515")["found"], found
     set_mtu(c, 1500)
     wait_named(c, "")
@@ -82,7 +82,7 @@ def test_a_job_goes_on_over_the_cable_that_carries_large_packets(lab, tmp_path):
     wait_named(c, "lan-0 - lan-0")
     seen = gone_in_vain(c)
     wait_until(lambda: gone_in_vain(c) >= seen + 4, "the cable is dialed again and again")
-    assert "small frames pass, large ones do not on lan-0 - lan-0" in tell(c, 0, "status")
+    assert "small frames pass, large ones do not on lan-0 - lan-0" in report(c, 0, "status")
     set_mtu(c, 1500)
     wait_named(c, "")
     c.wait_rails(0, 1, 2)

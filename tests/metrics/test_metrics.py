@@ -50,24 +50,24 @@ def measured(cluster):
 
 def test_a_job_is_seen_by_kind_type_bytes_and_time(measured):
     _, _, text = measured
-    told = samples(text)
+    reported = samples(text)
     sums = (("dtype", "float32"), ("operation", "all_reduce"))
-    assert told[("mlxcomm_operations_done_total", sums)] >= 1
-    assert told[("mlxcomm_operation_bytes_total", sums)] >= 1_200_000
-    assert told[("mlxcomm_operations_failed_total", sums)] == 0
-    count = told[("mlxcomm_operation_duration_seconds_count", sums)]
-    assert count == told[("mlxcomm_operations_done_total", sums)]
-    buckets = [value for (name, labels), value in told.items()
+    assert reported[("mlxcomm_operations_done_total", sums)] >= 1
+    assert reported[("mlxcomm_operation_bytes_total", sums)] >= 1_200_000
+    assert reported[("mlxcomm_operations_failed_total", sums)] == 0
+    count = reported[("mlxcomm_operation_duration_seconds_count", sums)]
+    assert count == reported[("mlxcomm_operations_done_total", sums)]
+    buckets = [value for (name, labels), value in reported.items()
                if name == "mlxcomm_operation_duration_seconds_bucket" and set(sums) < set(labels)]
     assert buckets == sorted(buckets) and buckets[-1] == count
-    assert 0 < told[("mlxcomm_operation_duration_seconds_sum", sums)] < PATIENCE
-    rails = {labels: value for (name, labels), value in told.items()
+    assert 0 < reported[("mlxcomm_operation_duration_seconds_sum", sums)] < PATIENCE
+    rails = {labels: value for (name, labels), value in reported.items()
              if name == "mlxcomm_rail_sent_bytes_total"}
     assert [dict(labels)["peer"] for labels in rails] == ["node-1"]
     assert sum(rails.values()) > 1_200_000 / 2
-    assert told[("mlxcomm_link_up", (("peer", "node-1"),))] == 1
-    assert told[("mlxcomm_engine_wakeups_total", ())] > 0
-    assert told[("mlxcomm_engine_responsive", ())] == 1
+    assert reported[("mlxcomm_link_up", (("peer", "node-1"),))] == 1
+    assert reported[("mlxcomm_engine_wakeups_total", ())] > 0
+    assert reported[("mlxcomm_engine_responsive", ())] == 1
 
 
 def test_names_are_as_prometheus_wants_them(measured):
@@ -89,9 +89,9 @@ def test_names_are_as_prometheus_wants_them(measured):
 # Why: Prometheus asks for OpenMetrics first, and accepts the text format as well.
 def test_whoever_would_rather_have_openmetrics_gets_the_text_format(measured):
     _, port, text = measured
-    told, headers = scrape(port, accept="application/openmetrics-text;version=1.0.0,*/*;q=0.1")
+    reported, headers = scrape(port, accept="application/openmetrics-text;version=1.0.0,*/*;q=0.1")
     assert headers["Content-Type"].startswith("text/plain")
-    assert {name for name, _ in samples(told)} == {name for name, _ in samples(text)}
+    assert {name for name, _ in samples(reported)} == {name for name, _ in samples(text)}
 
 
 # Why: people look when the loop hangs, and a scrape must not hang with it.

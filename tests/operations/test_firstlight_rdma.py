@@ -37,15 +37,15 @@ def config(fake, folder, limits):
                  marks=pytest.mark.slow)])
 def test_devices_are_tried_and_replay(fake_verbs, tmp_path, limits, wanted, refuted):  # noqa: F811
     fake_verbs.write("device rdma_lo fe80::1,127.0.0.1\n" + wanted)
-    told = first_light(tmp_path, "--config", config(fake_verbs, tmp_path, limits), "--socket",
+    reported = first_light(tmp_path, "--config", config(fake_verbs, tmp_path, limits), "--socket",
                        tmp_path / "none", "--steps", "rdma")
-    assert "not tried" not in told.values(), told
-    assert {name for name, verdict in told.items() if verdict == "refuted"} >= refuted
+    assert "not tried" not in reported.values(), reported
+    assert {name for name, verdict in reported.items() if verdict == "refuted"} >= refuted
     if not wanted:
-        assert set(told.values()) == {"confirmed"}, told
+        assert set(reported.values()) == {"confirmed"}, reported
 
 
 def test_a_rail_beside_the_connection_is_seen(cluster, fake_verbs, tmp_path):  # noqa: F811
     c = start(cluster, fake_verbs, 2, "APPLE")
-    told = first_light(tmp_path, "--socket", c.socket(0), "--steps", "rdma,neighbour")
-    assert told["neighbour-rdma"] == told["rdma-message"] == "confirmed", told
+    reported = first_light(tmp_path, "--socket", c.socket(0), "--steps", "rdma,neighbour")
+    assert reported["neighbour-rdma"] == reported["rdma-message"] == "confirmed", reported

@@ -94,8 +94,8 @@ def test_those_who_are_left_go_on_in_a_group_of_their_own(cluster, nodes, ranks)
 @pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 2), (3, 3)])
 def test_a_cancel_is_told_to_all_with_the_name_of_who_gave_up(cluster, nodes, ranks):
     for process in run(cluster(nodes), "cancel", nodes, ranks):
-        told = " ".join(process.lines)
-        assert "rank 0 (node-0, pid" in told and "given_up" in told, told
+        reported = " ".join(process.lines)
+        assert "rank 0 (node-0, pid" in reported and "given_up" in reported, reported
 
 
 @pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 2), (3, 3)])

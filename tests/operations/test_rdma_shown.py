@@ -15,8 +15,8 @@ OF_INTERFACE = "device rdma_127.0.0.1 "
 
 
 def findings(cluster):
-    told = json.loads(cluster.ctl("doctor", "--json", codes=(0, 1, 4)))
-    return {finding["code"]: finding for finding in told["findings"]}
+    reported = json.loads(cluster.ctl("doctor", "--json", codes=(0, 1, 4)))
+    return {finding["code"]: finding for finding in reported["findings"]}
 
 
 def settings(verbs, more=""):

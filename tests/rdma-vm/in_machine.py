@@ -124,7 +124,7 @@ def machine_of(item):
     return config.rdma_machine
 
 
-def told_by_machine(item):
+def reported_by_machine(item):
     machine = machine_of(item)
     now = time.time()
 
@@ -147,7 +147,7 @@ def pytest_runtest_protocol(item, nextitem):
     if INSIDE in os.environ or not is_here(item):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in told_by_machine(item):
+    for report in reported_by_machine(item):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True

@@ -194,8 +194,8 @@ def test_names_of_nodes_are_those_that_the_daemon_knows(cluster, any_shell, tmp_
     assert offered == "node-0\tName of the node\nnode-1\tName of the node\n"
     assert any_shell.completed(line + "1").endswith("node-1")
     assert any_shell.completed(line[:-2]).endswith("node-")
-    told = mlxcommctl("__complete", "mlxcommctl", "ping", "--socket", "nothing", "").stdout
-    assert told == ":hint Name of the node\n"
+    reported = mlxcommctl("__complete", "mlxcommctl", "ping", "--socket", "nothing", "").stdout
+    assert reported == ":hint Name of the node\n"
 
 
 def test_zsh_completes_verbs_options_and_values(zsh):

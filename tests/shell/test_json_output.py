@@ -61,9 +61,9 @@ def test_output_is_what_the_schema_says(cluster, verb, tmp_path):
     done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), "--json", *where, cwd=tmp_path)
     assert done.returncode != 2, f"say in ARGUMENTS how {verb} is run: {done.stderr}"
     assert done.returncode in CODES.get(verb, (0,)), done.stderr
-    told = done.stdout.splitlines() if verb in PRINTS_LINES else [done.stdout]
-    assert told
-    for text in told:
+    reported = done.stdout.splitlines() if verb in PRINTS_LINES else [done.stdout]
+    assert reported
+    for text in reported:
         jsonschema.validate(json.loads(text), schema_of(verb), cls=jsonschema.Draft202012Validator)
 
 

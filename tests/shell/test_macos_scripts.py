@@ -105,9 +105,9 @@ class Mac:
             (tools / name).symlink_to(shutil.which(name))
         (tools / "bash").symlink_to(shell)
 
-    def object_file(self, path, body, loads=(), **told):
+    def object_file(self, path, body, loads=(), **reported):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, body, {"loads": list(loads), "rpaths": [], "signed": True, **told})
+        write(path, body, {"loads": list(loads), "rpaths": [], "signed": True, **reported})
         path.chmod(0o755)
 
     def run(self, script, code=0):
@@ -209,8 +209,8 @@ mlxcommctl status
                           "libabsl_base.2508.0.0.dylib", "libfmt.12.dylib", "libgpr.44.dylib",
                           "libgrpc.44.dylib"))]
     for path in (mac.disk / "usr/local/lib/mlxcomm").iterdir():
-        _, told = read(path)  # None of Homebrew's names is left in it.
-        assert "homebrew" not in str(told) and told["signed"], (path, told)
+        _, reported = read(path)  # None of Homebrew's names is left in it.
+        assert "homebrew" not in str(reported) and reported["signed"], (path, reported)
         assert path.stat().st_mode & 0o022 == 0
     with open(mac.disk / "Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist", "rb") as file:
         plist = plistlib.load(file)

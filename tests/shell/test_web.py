@@ -40,9 +40,9 @@ class Web:
     def __init__(self, socket_path, *arguments, interval="50ms"):
         self.process = Process([find_program("mlxcommctl"), "web", "--json", "--interval", interval,
                                 "--socket", socket_path, *arguments])
-        self.told = json.loads(self.process.wait_for("url"))
-        self.url = self.told["url"]
-        self.port = self.told["port"]
+        self.report = json.loads(self.process.wait_for("url"))
+        self.url = self.report["url"]
+        self.port = self.report["port"]
         parts = urllib.parse.urlsplit(self.url)
         self.token = urllib.parse.parse_qs(parts.query)["t"][0]
         self.path = parts.path
@@ -112,7 +112,7 @@ def web():
 
 def test_the_token_opens_the_page_and_becomes_a_cookie(cluster, web):
     w = web(cluster(1).socket(0))
-    assert w.told["bind"] == "127.0.0.1" and w.url == f"http://127.0.0.1:{w.port}{w.path}?t={w.token}"
+    assert w.report["bind"] == "127.0.0.1" and w.url == f"http://127.0.0.1:{w.port}{w.path}?t={w.token}"
     assert len(w.url) <= 62 and len(w.token) == 22
     page = w.ask(f"?t={w.token}", w.own)
     assert page.status == 200 and "<title>mlxcomm</title>" in page.text
@@ -197,11 +197,11 @@ def test_a_daemon_that_goes_is_told_and_waited_for(cluster, web):
     feed = web(c.socket(0)).feed()
     first = feed.until("status")["nodes"][0]["pid"]
     c.daemons[0].end()
-    error = feed.until("daemon", lambda told: "error" in told)["error"]
+    error = feed.until("daemon", lambda report: "error" in report)["error"]
     # It has ended, or ends while it is asked.
     assert error["code"] == "UNAVAILABLE" and "mlxcommd" in error["message"]
     c.start_daemon(0)
-    feed.until("daemon", lambda told: "error" not in told)
+    feed.until("daemon", lambda report: "error" not in report)
     feed.until("status", lambda status: status["nodes"][0]["pid"] != first)
 
 
@@ -216,12 +216,12 @@ def test_what_is_old_comes_with_the_time_of_the_last_look(cluster, web):
     assert int(feed.until("daemon")["seen_unix_ns"]) > first
     c.daemons[0].end()
     gone = time.time_ns()
-    seen = feed.until("daemon", lambda told: "error" in told)["seen_unix_ns"]
+    seen = feed.until("daemon", lambda report: "error" in report)["seen_unix_ns"]
     assert first < int(seen) < gone
     feed.connection.close()
     later = w.feed()
-    told = later.next()
-    assert told[0] == "daemon" and "error" in told[1] and told[1]["seen_unix_ns"] == seen
+    report = later.next()
+    assert report[0] == "daemon" and "error" in report[1] and report[1]["seen_unix_ns"] == seen
     assert later.until("status")["nodes"]
 
 
@@ -241,8 +241,8 @@ def test_the_history_is_older_than_the_browser_that_gets_it(cluster, web):
 
 
 def test_a_daemon_that_was_never_there_has_no_time(web, tmp_path):
-    told = web(str(tmp_path / "none")).feed().until("daemon")
-    assert told["error"]["code"] == "UNAVAILABLE" and told["seen_unix_ns"] == "0"
+    report = web(str(tmp_path / "none")).feed().until("daemon")
+    assert report["error"]["code"] == "UNAVAILABLE" and report["seen_unix_ns"] == "0"
 
 
 # Why: it was silent, and asked for all there is three times a second.
@@ -255,7 +255,7 @@ def test_refused_events_are_told_and_make_no_looks(cluster, web):
         for one in others:  # It reads, or has been refused: there are fewer places for users other than root.
             assert one.stdout.readline()
         feed = web(c.socket(0), interval="600s").feed()
-        feed.until("following", lambda told: told.get("error", {}).get("code") == "RESOURCE_EXHAUSTED")
+        feed.until("following", lambda report: report.get("error", {}).get("code") == "RESOURCE_EXHAUSTED")
         for one in others:
             one.kill()
         looks = 0
@@ -545,7 +545,7 @@ def test_a_daemon_that_comes_and_goes_is_reported_on_the_terminal(cluster, web):
 def test_the_bookmark_leads_to_the_page_as_long_as_it_is_served(cluster, web, state):
     w = web(cluster(1).socket(0))
     file = state / "mlxcommctl" / "web.html"
-    assert w.told["bookmark"] == f"file://{urllib.parse.quote(str(file))}"
+    assert w.report["bookmark"] == f"file://{urllib.parse.quote(str(file))}"
     assert f'content="0; url={w.url}"' in file.read_text(encoding="ascii")
     assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
     other = web(cluster(1).socket(0))
@@ -563,7 +563,7 @@ def test_a_folder_that_others_can_change_gets_no_bookmark(cluster, web, state):
     (state / "mlxcommctl").mkdir(parents=True)
     (state / "mlxcommctl").chmod(0o777)
     w = web(cluster(1).socket(0))
-    assert w.told["bookmark"] == "" and list((state / "mlxcommctl").iterdir()) == []
+    assert w.report["bookmark"] == "" and list((state / "mlxcommctl").iterdir()) == []
     assert any("cannot write a bookmark" in line for line in w.process.lines)
 
 

@@ -161,12 +161,12 @@ def test_the_bookmark_leads_to_the_page_and_to_the_next_one(cluster, browser):
     first = Web(c.socket(0))
     page = browser.new_page()
     try:
-        page.goto(first.told["bookmark"], timeout=PATIENCE * 1000)
+        page.goto(first.reported["bookmark"], timeout=PATIENCE * 1000)
         page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)
         assert page.url == f"http://127.0.0.1:{first.port}{first.path}"
         first.process.signal(signal.SIGINT)
         assert first.process.finish() == 0
-        page.goto(first.told["bookmark"], timeout=PATIENCE * 1000)
+        page.goto(first.reported["bookmark"], timeout=PATIENCE * 1000)
         assert "mlxcommctl web is not running" in page.inner_text("body")
         second = Web(c.socket(0))
         page.wait_for_selector("#picture .vertex", timeout=PATIENCE * 1000)

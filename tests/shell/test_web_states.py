@@ -133,8 +133,8 @@ def test_all_can_use_it(shown, name, theme):
         for details in page.locator("details").all():
             details.evaluate("one => { one.open = true; }")
         found = page.evaluate("axe.run()")
-        told = [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found["violations"]]
-        assert told == []
+        reported = [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found["violations"]]
+        assert reported == []
         assert any(one["id"] == "color-contrast" for one in found["passes"])
 
 

@@ -147,9 +147,9 @@ class State:
 
     def status(self):
         there = [self.node(a) for a in range(self.count) if a not in self.lost]
-        told = {"node": self.names[0], "cluster": self.cluster, "jobs": self.jobs,
+        reported = {"node": self.names[0], "cluster": self.cluster, "jobs": self.jobs,
                 "jobs_of_others": self.others, "nodes": there}
-        return {**told, "ended_jobs": self.ended} if self.ended else told
+        return {**reported, "ended_jobs": self.ended} if self.ended else reported
 
     def topology(self):
         shape = {1: "alone", 2: "pair"}.get(self.count - len(self.lost), "line" if self.cut else "ring")
@@ -184,14 +184,14 @@ class State:
 
     def history(self, samples=150):
         links = [" ".join(sorted((identity(a), identity(b)))) for a, b in self.pairs]
-        told = []
+        reported = []
         for i in range(samples):
             part = (0.75 + 0.2 * math.sin(i / 7) + 0.05 * math.sin(i * 2.3)) if self.busy and i > 30 else 0.0
-            told.append({"unix_ns": str(SEEN - (samples - 1 - i) * STEP),
+            reported.append({"unix_ns": str(SEEN - (samples - 1 - i) * STEP),
                          "bytes_per_second": 2 * self.rate * part * max(1, len(links)),
                          "operations_per_second": 420 * part,
                          "link_bytes_per_second": [2 * self.rate * part] * len(links)})
-        return {"links": links, "samples": told}
+        return {"links": links, "samples": reported}
 
     def doctor(self):
         counts = {severity: sum(one["severity"] == severity for one in self.findings)
@@ -212,7 +212,7 @@ class State:
         parts = {"history": self.history, "daemon": self.daemon, "following": dict,
                  "health": lambda: self.health, "topology": self.topology, "record": self.record,
                  "events": self.events, "doctor": self.doctor, "status": self.status}
-        return [(name, told()) for name, told in parts.items()]
+        return [(name, reported()) for name, reported in parts.items()]
 
 
 def mesh(count):

@@ -26,7 +26,7 @@ struct CableOptions {
   std::uint64_t jitter_ns = 0;           // At most this much more, for each message.
   bool reliable = true;                  // As TCP: nothing is lost while the connection lasts.
   std::uint32_t lost_of_million = 0;     // Messages; unreliable ones only.
-  bool carrier_tells = true;             // Both hosts notice at once that it is pulled.
+  bool carrier_reports = true;           // Both hosts notice at once that it is pulled.
   bool places_in_parts = false;          // A payload's first byte comes before its last.
   std::uint64_t window_bytes = 4 << 20;  // Written and not yet read by the other side.
 };

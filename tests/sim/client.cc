@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/job.h"
-#include "tests/sim/told.h"
+#include "tests/sim/reported.h"
 
 namespace mlxcomm::sim {
 namespace {
@@ -59,7 +59,7 @@ std::unique_ptr<node::Answer<Reply>> Client::Later(void (Client::*on_reply)(cons
   asking_ = true;
   gave_up_ = false;
   asked_ns_ = job_.schedule().now_ns();
-  return std::make_unique<Told<Reply>>(
+  return std::make_unique<Reported<Reply>>(
       [this, soon, on_reply](const Reply& reply) {
         soon([this, on_reply, reply] { (this->*on_reply)(reply); });
       },
@@ -451,8 +451,8 @@ void Client::CheckKept(const oracle::Bytes& buffer) const {
 
 void Client::Leave() {
   gone_ = true;
-  auto answer =
-      std::make_unique<Told<v1::DetachReply>>([](const v1::DetachReply&) {}, [](const Failure&) {});
+  auto answer = std::make_unique<Reported<v1::DetachReply>>([](const v1::DetachReply&) {},
+                                                            [](const Failure&) {});
   host_.daemon()->Post([session = session_, answer = std::move(answer)](node::Node& node) mutable {
     node.Call(&node::Jobs::Detach, session, v1::DetachRequest(), *answer);
   });

@@ -167,7 +167,7 @@ void Connection::Forget(int side) {
 void Connection::Close(int side) {
   if (At(side).closed) return;
   Forget(side);
-  TellReset(1 - side);
+  ReportReset(1 - side);
 }
 
 void Connection::Keep(int side) {
@@ -191,7 +191,7 @@ void Connection::GiveUp(int side, const wire::FrameHeader& last) {
 }
 
 void Connection::LetGo(int side) {
-  if (std::exchange(At(side).kept, false)) TellReset(1 - side);
+  if (std::exchange(At(side).kept, false)) ReportReset(1 - side);
 }
 
 void Connection::Vanish(int side) {
@@ -202,11 +202,11 @@ void Connection::Vanish(int side) {
 }
 
 void Connection::Refuse(int side) {
-  if (std::exchange(At(side).vanished, false)) TellReset(1 - side);
+  if (std::exchange(At(side).vanished, false)) ReportReset(1 - side);
 }
 
 // A reset arrives behind earlier messages, or overtakes them, and then they are lost.
-void Connection::TellReset(int side) {
+void Connection::ReportReset(int side) {
   Side& other = At(side);
   if (other.closed || other.ended) return;
   other.reset_comes = true;
@@ -252,7 +252,7 @@ void Connection::OnCableBack() {
     if (!self->cable_.up()) return;
     for (int side = 0; side < 2; ++side) {
       self->ScheduleArrival(side);
-      if (self->At(side).reset_comes) self->TellReset(side);
+      if (self->At(side).reset_comes) self->ReportReset(side);
     }
   });
 }

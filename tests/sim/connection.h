@@ -116,7 +116,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void ScheduleArrival(int side);
   void Arrive(int side);
   void Forget(int side);
-  void TellReset(int side);
+  void ReportReset(int side);
   void End(int side, const char* why);
 
   Schedule& schedule_;

@@ -119,13 +119,13 @@ void Daemon::Sleep() {
   });
 }
 
-void Daemon::LookAtSystem() {
+void Daemon::CheckSystem() {
   if (random_.Chance(options_.blind_of_thousand)) return;
   schedule_.After(random_.Below(options_.look_ns_max), [this, alive = alive_] {
     if (!*alive) return;
     v1::NodeCheckup seen;
     seen.set_system("sim");
-    Post([seen](node::Node& node) { node.OnSystemSeen(seen); });
+    Post([seen](node::Node& node) { node.OnSystemChecked(seen); });
   });
 }
 

@@ -117,7 +117,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
   void DescribeLinks(v1::NodeStatus& status) const override { node_.links().Describe(status); }
   intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
-  void LookAtSystem() override;
+  void CheckSystem() override;
   std::vector<std::string> Listening() const override { return {}; }
   // No clock is read within a turn: what is measured takes time only on cables here.
   Clocks ReadClocks() const override { return {schedule_.now_ns(), schedule_.now_ns()}; }

@@ -32,7 +32,7 @@ void Hello::Begin() {
                       if (!self->At(role).over) self->Fail(role);
                     });
   }
-  Tell(kAcceptor, &Hello::OnProof);
+  Report(kAcceptor, &Hello::OnProof);
 }
 
 // nullptr: the host has another daemon by now, or none.
@@ -40,7 +40,7 @@ Daemon* Hello::DaemonOf(Side& side) const {
   return side.host->life() == side.life ? side.host->daemon() : nullptr;
 }
 
-void Hello::Tell(Role to, void (Hello::*step)()) {
+void Hello::Report(Role to, void (Hello::*step)()) {
   Message message;
   message.hello = [self = shared_from_this(), to, step] {
     // A message is answered a little after it was read: other events may come in between.
@@ -61,7 +61,7 @@ void Hello::OnProof() {
   const fabric::Links& links = DaemonOf(acceptor)->links();
   verdict_ = links.Judge(At(kDialer).host->id(), acceptor.path);
   mark_ = links.MarkOf(At(kDialer).host->id(), acceptor.path);
-  Tell(kDialer, &Hello::OnVerdict);
+  Report(kDialer, &Hello::OnVerdict);
 }
 
 void Hello::OnVerdict() {
@@ -71,7 +71,7 @@ void Hello::OnVerdict() {
   if (!join.ok()) return Fail(kDialer);
   dialer.join = *std::move(join);
   introductions_[kDialer] = dialer.join->own;
-  Tell(kAcceptor, &Hello::OnDialersIntroduction);
+  Report(kAcceptor, &Hello::OnDialersIntroduction);
 }
 
 void Hello::OnDialersIntroduction() {
@@ -81,7 +81,7 @@ void Hello::OnDialersIntroduction() {
   if (!join.ok()) return Fail(kAcceptor);
   acceptor.join = *std::move(join);
   introductions_[kAcceptor] = acceptor.join->own;
-  Tell(kDialer, &Hello::OnAcceptorsIntroduction);
+  Report(kDialer, &Hello::OnAcceptorsIntroduction);
   FinishAs(kAcceptor, introductions_[kDialer]);
 }
 

@@ -57,7 +57,7 @@ class Hello final : public std::enable_shared_from_this<Hello> {
 
   Side& At(Role role) { return sides_[static_cast<std::size_t>(role)]; }
   Daemon* DaemonOf(Side& side) const;
-  void Tell(Role to, void (Hello::*step)());
+  void Report(Role to, void (Hello::*step)());
   void OnProof();
   void OnVerdict();
   void OnDialersIntroduction();

@@ -39,7 +39,7 @@ void Host::PowerOn(const NodeId* identity) {
     port.pause_ns = options_.node.fabric.reconnect_delay_min_ns;
     if (discovers()) {
       port.dials = false;
-      if (port.cable->up() || !port.cable->options().carrier_tells) SetInterface(port, true);
+      if (port.cable->up() || !port.cable->options().carrier_reports) SetInterface(port, true);
     }
     DialSoon(port, random_.Below(kMillisecond));
   }
@@ -101,14 +101,14 @@ void Host::OnStopDialing(const std::string& address) {
 void Host::Kill() { EndDaemon(/*tells=*/true); }
 void Host::PowerOff() { EndDaemon(/*tells=*/false); }
 
-void Host::EndDaemon(bool tells) {
+void Host::EndDaemon(bool reports) {
   if (state_ == State::kOff) return;
   state_ = State::kOff;
   ++life_;
   for (const Connected& connected : std::exchange(connections_, {})) {
     const auto connection = connected.connection.lock();
     if (connection == nullptr) continue;
-    if (tells) {
+    if (reports) {
       connection->Close(connected.side);
     } else {
       connection->Vanish(connected.side);

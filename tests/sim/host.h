@@ -114,7 +114,7 @@ class Host final : public DaemonListener {
 
   Port* PortDialedBy(const std::string& address);
   void SetInterface(const Port& port, bool up);
-  void EndDaemon(bool tells);
+  void EndDaemon(bool reports);
   void DialSoon(Port& port, std::uint64_t delay_ns);
   void Dial(Port& port);
 

@@ -128,7 +128,7 @@ int RunScript(const Options& options) {
     return 2;
   }
   World world(*scenario, options.verbose ? PrintLine : std::function<void(const std::string&)>());
-  world.TellTo([&world](const char* kind, const std::string& cable) {
+  world.ReportTo([&world](const char* kind, const std::string& cable) {
     const std::uint64_t now_ns = world.schedule().now_ns();
     if (now_ns < kScriptBegins) return;
     std::printf("event %" PRIu64 " %s%s%s\n", (now_ns - kScriptBegins) / 1000, kind,

@@ -7,7 +7,7 @@
 #include "daemon/cluster/topology.h"
 #include "daemon/node/peer_probes.h"
 #include "daemon/node/status_parts.h"
-#include "tests/sim/told.h"
+#include "tests/sim/reported.h"
 
 namespace mlxcomm::sim {
 namespace {
@@ -62,7 +62,7 @@ std::unique_ptr<node::Answer<Reply>> Questions::Expect(
   const std::uint64_t number = next_++;
   open_[number] = {
       what, &host, host.life(), schedule_.now_ns(), within_ns, ledger_.stopped_ns(host.index())};
-  return std::make_unique<Told<Reply>>(
+  return std::make_unique<Reported<Reply>>(
       [this, number, check = std::move(check)](const Reply& reply) { Close(number, check(reply)); },
       [this, number](const Failure& failure) {
         Close(number, absl::StrCat("was refused: ", failure.message));
@@ -145,7 +145,7 @@ void Questions::AskPing(Host& host) {
 
 void Questions::AskDoctor(Host& host) {
   auto answer = Expect<v1::DoctorReply>(
-      "doctor", host, node::Checkups::kPatienceNs + node::PeerProbes::kCheckupWaitNs,
+      "doctor", host, node::SystemChecks::kPatienceNs + node::PeerProbes::kCheckupWaitNs,
       [this, name = host.name()](const v1::DoctorReply& reply) -> std::string {
         if (reply.node() != name || reply.nodes_size() == 0) return "the node itself is missing";
         if (reply.nodes(0).name() != name) return "it is not first";

@@ -65,7 +65,7 @@ CableOptions DrawCable(Random& random) {
   if (!options.reliable && random.Chance(700)) {
     options.lost_of_million = static_cast<std::uint32_t>(random.BetweenPowers(10, 20'000));
   }
-  options.carrier_tells = random.Chance(500);
+  options.carrier_reports = random.Chance(500);
   options.places_in_parts = options.reliable && random.Chance(500);
   options.window_bytes = random.BetweenPowers(64 * 1024, 8 << 20);
   return options;

@@ -42,10 +42,10 @@ bool Take(const Words& words, Scenario& scenario) {
     }
     scenario.hosts = std::max(scenario.hosts, cable.b + 1);
     cable.options.reliable = words[1] == "tcp";
-    cable.options.carrier_tells = words[2] == "told";
+    cable.options.carrier_reports = words[2] == "reported";
     scenario.cables.push_back(cable);
     return (words[1] == "tcp" || words[1] == "rdma") &&
-           (words[2] == "told" || words[2] == "silent") && scenario.cables.size() <= kCablesMax;
+           (words[2] == "reported" || words[2] == "silent") && scenario.cables.size() <= kCablesMax;
   }
   const bool small = words[0] == "small";
   const bool swallow = words[0] == "swallow";
@@ -81,7 +81,7 @@ absl::StatusOr<Scenario> ParseScript(const std::string& text) {
     if (words.empty() || Take(words, scenario)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "line ", number,
-        ": expected grace_us TIME, cable tcp|rdma told|silent [HOST HOST], or "
+        ": expected grace_us TIME, cable tcp|rdma reported|silent [HOST HOST], or "
         "pull|small|swallow CABLE AT_US FOR_US, with at most ",
         kHostsMax, " hosts, ", kCablesMax, " cables and ", kPullsMax, " pulls, of a day"));
   }

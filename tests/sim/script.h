@@ -2,9 +2,9 @@
 // hosts or a few, the cables between them, and when those are pulled (tests/firstlight/replay).
 //
 //   grace_us 5000000        how long a daemon waits for its neighbour
-//   cable tcp told          or rdma; silent: no interface shows that it is pulled
-//   cable tcp told 1 2      between other hosts than the first two, 0 and 1
-//   pull 0 0 1500000        the first cable, so long after the beginning, for so long
+//   cable tcp reported      or rdma; silent: no interface shows that it is pulled
+//   cable tcp reported 1 2  between other hosts than the first two, 0 and 1
+//   pull 0 0 1500000        the first cable: how long after the beginning, and for how long
 //   small 0 0 1500000       the same: it carries only small packets
 //   swallow 0 0 50000       the same: a proxy on it loses what comes
 //

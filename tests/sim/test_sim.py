@@ -76,7 +76,7 @@ def test_a_seed_replays_exactly_in_another_process(seed):
 def test_a_cable_that_has_become_small_only_keeps_no_way_through_a_third_host_out(tmp_path):
     """Why: such a cable can be dialed again and again, and each connection counted as a neighbour."""
     script = tmp_path / "script"
-    script.write_text("cable tcp told\ncable tcp told 0 2\ncable tcp told 1 2\n"
+    script.write_text("cable tcp reported\ncable tcp reported 0 2\ncable tcp reported 1 2\n"
                       "small 0 0 15000000\npull 0 1000 100000\n")
     run = simulate("--script", str(script))
     events = [line.split()[2:] for line in run.stdout.splitlines() if line.startswith("event ")]

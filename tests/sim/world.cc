@@ -168,7 +168,7 @@ void World::SetCable(std::size_t index, bool up) {
     const auto connection = weak.lock();
     up ? connection->OnCableBack() : connection->OnCableDown();
   }
-  if (!cable.options().carrier_tells) return;
+  if (!cable.options().carrier_reports) return;
   for (const std::size_t end : {scenario_.cables[index].a, scenario_.cables[index].b}) {
     const std::uint64_t delay = random_.Below(20 * kMillisecond);
     schedule_.After(delay, [this, end, &cable, up] {
@@ -292,17 +292,18 @@ void World::OnEvent(Host& host, const record::LoggedEvent& event) {
   if (log_) Log(absl::StrCat(host.name(), ": ", event.object, " ", event.text));
   schedule_.Note(Mix(host.index()) ^ event.kind.size());
   if (event.kind == "node_up" || event.kind == "node_lost" || event.kind == "link_waits") {
-    return Tell(host, event.kind.c_str(), {});
+    return Report(host, event.kind.c_str(), {});
   }
   constexpr std::string_view kRail = "rail en";
   const std::string_view text = event.text;
   const bool of_rail = event.kind == "rail_up" || event.kind == "rail_down";
   if (!of_rail || !text.starts_with(kRail)) return;  // Or of a route through other hosts.
   const std::string_view name = text.substr(kRail.size());
-  Tell(host, event.kind.c_str(), std::string(name.substr(0, name.find_first_not_of("0123456789"))));
+  Report(host, event.kind.c_str(),
+         std::string(name.substr(0, name.find_first_not_of("0123456789"))));
 }
 
-void World::Tell(const Host& host, const char* kind, const std::string& cable) {
+void World::Report(const Host& host, const char* kind, const std::string& cable) {
   if (teller_ && host.index() == 0) teller_(kind, cable);
 }
 

@@ -53,8 +53,8 @@ class World final : public HostListener, public JobListener {
   Schedule& schedule() { return schedule_; }
   // The events of the first host's daemon: the kind, as in its events, and the cable, if the event concerns
   // one.
-  using Teller = std::function<void(const char* kind, const std::string& cable)>;
-  void TellTo(Teller teller) { teller_ = std::move(teller); }
+  using Reporter = std::function<void(const char* kind, const std::string& cable)>;
+  void ReportTo(Reporter teller) { teller_ = std::move(teller); }
 
  private:
   // HostListener
@@ -65,7 +65,7 @@ class World final : public HostListener, public JobListener {
   void OnHello(const Port& port, const wire::DiscoveryHello& hello) override;
   void Deliver(const Port& from, const wire::DiscoveryHello& hello);
   void PlayBack();
-  void Tell(const Host& host, const char* kind, const std::string& cable);
+  void Report(const Host& host, const char* kind, const std::string& cable);
   // Both listeners
   void Log(const std::string& line) override;
   void Complain(const std::string& what) override;
@@ -96,7 +96,7 @@ class World final : public HostListener, public JobListener {
 
   const Scenario& scenario_;
   std::function<void(const std::string&)> log_;
-  Teller teller_;
+  Reporter teller_;
   Random random_;
   Schedule schedule_;
   Ledger ledger_;

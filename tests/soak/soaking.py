@@ -229,11 +229,11 @@ class Soak:
         node, count = dice.randrange(self.nodes), dice.randint(1, 30)
         own, _ = self.cluster.wiring.cables_of(node)[0]
         port = f"{own.ipv6}%{own.interface}:{PORT}" if self.cluster.discovery else f"127.0.0.1:{PORT}"
-        socket, at_door = self.cluster.socket(node), [sys.executable, stranger.__file__]
+        socket, at_listen_socket = self.cluster.socket(node), [sys.executable, stranger.__file__]
         command = dice.choice((
-            [*at_door, port, dice.choice(STRANGERS), count],
-            [*at_door, port, dice.choice(MAD), 1 + count // 10],
-            [*at_door, socket, dice.choice(("garbage", "connects")), count],
+            [*at_listen_socket, port, dice.choice(STRANGERS), count],
+            [*at_listen_socket, port, dice.choice(MAD), 1 + count // 10],
+            [*at_listen_socket, socket, dice.choice(("garbage", "connects")), count],
             [find_test_program("users", "users_trespasser"), socket, count],
             [find_program("mlxcommctl"), *dice.choice(QUESTIONS).split()]))
         process = self.cluster.run(node, command, {"LAB_KEY": str(self.folder / "key")})

@@ -58,9 +58,9 @@ def access_without(call):
 
 def become_a_mac():
     name = os.uname().nodename
-    told = os.uname_result(("Darwin", name, "25.2.0", "Darwin Kernel Version 25.2.0", "arm64"))
+    reported = os.uname_result(("Darwin", name, "25.2.0", "Darwin Kernel Version 25.2.0", "arm64"))
     sys.platform = "darwin"
-    os.uname = lambda: told
+    os.uname = lambda: reported
     platform.system = lambda: "Darwin"
     platform.machine = lambda: "arm64"
     for module, names in LINUX_ALONE.items():

@@ -56,15 +56,15 @@ def test_annotated_file_is_fine(annotated, tmp_path):
 def bounds_of(comment):
     """(lowest, highest) from the annotated file's comment above a number; lowest is None where
     it is another field's value."""
-    told = re.search(r"\((?:0, or )?(?:above \w+,|(\S+)) to (\S+?)(?:, a multiple of \d+)?\)$", comment)
-    assert told, f"no bounds in {comment!r}"
+    reported = re.search(r"\((?:0, or )?(?:above \w+,|(\S+)) to (\S+?)(?:, a multiple of \d+)?\)$", comment)
+    assert reported, f"no bounds in {comment!r}"
 
     def value(text):
         if text is None or re.fullmatch(r"[a-z_]+", text):
             return None
         return 2 ** int(text[2:]) if text.startswith("2^") else int(text)
 
-    return value(told[1]), value(told[2])
+    return value(reported[1]), value(reported[2])
 
 
 def numbers_of(text):

@@ -225,17 +225,17 @@ def test_macos_package_has_programs_and_a_path_and_tells_of_the_service(tmp_path
     assert pkgbuild[pkgbuild.index("--ownership") + 1] == "recommended"  # Root's, whoever builds it.
     productbuild = called["productbuild"]
     assert ("--sign" in productbuild) == bool(identity) and (identity in productbuild) == bool(identity)
-    told = xml.etree.ElementTree.parse(productbuild[productbuild.index("--distribution") + 1]).getroot()
+    reported = xml.etree.ElementTree.parse(productbuild[productbuild.index("--distribution") + 1]).getroot()
     shown = pathlib.Path(productbuild[productbuild.index("--resources") + 1])
-    said = (shown / told.find("conclusion").get("file")).read_text()
+    said = (shown / reported.find("conclusion").get("file")).read_text()
     assert "sudo /usr/local/mlxcomm/bin/mlxcommctl service install\n" in said
     component = pathlib.Path(pkgbuild[-1])
     assert component.parent == pathlib.Path(productbuild[productbuild.index("--package-path") + 1])
-    (reference,) = [one for one in told.iter("pkg-ref") if one.get("version")]
+    (reference,) = [one for one in reported.iter("pkg-ref") if one.get("version")]
     assert (reference.get("id"), reference.get("version"), reference.text) == (
         pkgbuild[pkgbuild.index("--identifier") + 1], version.full, component.name)
-    assert next(told.iter("os-version")).get("min") == "15.0"
-    assert told.find("options").get("hostArchitectures") == "arm64"
+    assert next(reported.iter("os-version")).get("min") == "15.0"
+    assert reported.find("options").get("hostArchitectures") == "arm64"
 
 
 @pytest.mark.skipif(shutil.which("ruby") is None, reason="no ruby")

@@ -32,8 +32,8 @@ def test_a_failed_step_stops_what_needs_it_and_nothing_else(run):
     all_of_them = run.Run(steps)
     all_of_them.run()
     assert [step.state for step in steps] == ["FAILED", "not run", "passed", "FAILED"]
-    told = "\n".join(run.summary(all_of_them))
-    assert "53" not in told and "FAILED: a" in told
+    reported = "\n".join(run.summary(all_of_them))
+    assert "53" not in reported and "FAILED: a" in reported
 
 
 def test_failed_and_skipped_tests_are_named(run):
@@ -43,8 +43,8 @@ def test_failed_and_skipped_tests_are_named(run):
     step = run.Step("b", [["sh", "-c", f"echo '{text}' > {results}; exit 1"]], results=results)
     all_of_them = run.Run([step])
     all_of_them.run()
-    told = "\n".join(run.summary(all_of_them))
-    assert "FAILED: b: x.fails" in told and "skipped: x.waits (b): no cable" in told
+    reported = "\n".join(run.summary(all_of_them))
+    assert "FAILED: b: x.fails" in reported and "skipped: x.waits (b): no cable" in reported
 
 
 def test_a_step_of_tests_in_which_none_has_run_fails(run):

@@ -212,9 +212,9 @@ def test_service_comes_serves_and_goes_on_a_machine_of_its_own(tmp_path):
     done = machine(tmp_path, MACHINE)
     assert done.returncode == 0, (done.stdout, done.stderr)
     said = done.stdout.splitlines()
-    told = [line.split()[1:] for line in said if line.startswith("==")]
-    first, second = told[0].pop(), told[1].pop()
-    assert told == [["serves"], ["serves", "again"], ["serves", "on"], ["gone"]], done.stdout
+    reported = [line.split()[1:] for line in said if line.startswith("==")]
+    first, second = reported[0].pop(), reported[1].pop()
+    assert reported == [["serves"], ["serves", "again"], ["serves", "on"], ["gone"]], done.stdout
     assert first == second  # The process has become the newer program.
     assert "clients_max: expected 1 to 4096" in done.stderr
     assert "systemd is not running here" in done.stderr

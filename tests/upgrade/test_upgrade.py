@@ -233,9 +233,9 @@ def test_releases_too_far_from_each_other_do_not_link_and_both_say_why(upgraded,
         return json.loads(done.stdout) if done.stdout else None
 
     dialer = 1  # Cluster's links: (who dials, who is dialed).
-    told = wait_until(lambda: [link for link in (c.own(dialer) or {"links": []})["links"]
+    reported = wait_until(lambda: [link for link in (c.own(dialer) or {"links": []})["links"]
                                if link.get("reason") == "version_too_far"], "the dialer tells why")
-    assert "of the protocol, and this daemon" in told[0]["detail"], told
+    assert "of the protocol, and this daemon" in reported[0]["detail"], reported
     finding = next(one for one in doctor(dialer)["findings"] if one["code"].startswith("MC502"))
     assert "upgrade the older of the two" in finding["remedy"], finding
     said = c.daemons[0].wait_for("of the protocol, and this daemon")

@@ -63,8 +63,8 @@ class Victim(Users):
         return process
 
     def ended(self):
-        told = self.status()["nodes"][0].get("control_connections_ended", [])
-        return {one["reason"]: int(one["count"]) for one in told}
+        reported = self.status()["nodes"][0].get("control_connections_ended", [])
+        return {one["reason"]: int(one["count"]) for one in reported}
 
     def expect_exact(self):
         self.stop.touch()

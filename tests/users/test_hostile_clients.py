@@ -205,6 +205,6 @@ def test_positions_that_cannot_be_end_their_session_alone(beside, which):
     with beside() as c:
         before = counter(c, "sessions_ended_for_garbage")
         lines = vandal(c, "positions", which)
-        told = "rank 1: OK" if which == "completions" else "rank 1: RANK_LOST"
-        assert sorted(lines) == ["rank 0: its session ended", told], lines
+        reported = "rank 1: OK" if which == "completions" else "rank 1: RANK_LOST"
+        assert sorted(lines) == ["rank 0: its session ended", reported], lines
         assert counter(c, "sessions_ended_for_garbage") == before + 1

@@ -138,8 +138,8 @@ def test_what_a_job_did_is_told_to_its_user_alone(users):
     for uid, own, other in ((ANN, "uint64[100]", "uint64[200]"),
                             (BOB, "uint64[200]", "uint64[100]")):
         for verb in (("record", "-n", "0"), ("record", "--json", "--tracks"), ("trace",)):
-            told = c.ask_as(uid, *verb)
-            assert own in told and other not in told, (verb, told)
+            reported = c.ask_as(uid, *verb)
+            assert own in reported and other not in reported, (verb, reported)
         hidden = json.loads(c.ask_as(uid, "record", "--json"))["operations_of_others"]
         assert int(hidden) > 0
         assert "of other users" in c.ask_as(uid, "record")
@@ -156,11 +156,11 @@ def test_nobody_lays_hands_on_another_users_group(users):
     group = record["operations"][0]["group"]
     trespasser = c.run_as(ANN, "users_trespasser", c.socket(0), group)
     assert trespasser.finish() == 0, trespasser.lines
-    told = dict(line.split(": ", 1) for line in trespasser.lines)
+    reported = dict(line.split(": ", 1) for line in trespasser.lines)
     for call in ("split", "shrink", "release", "submit"):
-        assert told[call].startswith("INVALID_ARGUMENT"), trespasser.lines
-        assert "train" not in told[call], "it learns nothing of it"
-    assert told["cancel"].startswith("OK"), "as for an operation that has ended"
+        assert reported[call].startswith("INVALID_ARGUMENT"), trespasser.lines
+        assert "train" not in reported[call], "it learns nothing of it"
+    assert reported["cancel"].startswith("OK"), "as for an operation that has ended"
     # The same job name and a taken rank, as another user: it waits for its own job.
     waiting = c.rank_as(ANN, 0, 2, "sum:64")
     wait_until(lambda: c.jobs(ANN)[0] == [(f"#{ANN}", "train", "forming")], "it waits alone")
@@ -272,9 +272,9 @@ def test_another_users_daemon_is_not_taken_for_ones_own(users, uid, alien):
         victim = subprocess.Popen([*before, str(c.public / program[0]), *program[1:]], env=here, cwd="/",
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, user=uid,
                                   group=uid, extra_groups=[])
-        told = victim.communicate(timeout=PATIENCE)[0]
-        assert victim.returncode != 0, told
-        assert said in told and str(folder) + " removed" in told
+        reported = victim.communicate(timeout=PATIENCE)[0]
+        assert victim.returncode != 0, reported
+        assert said in reported and str(folder) + " removed" in reported
         impostor.setblocking(False)
         if alien == "listener":  # Whose it is shows only once it is there.
             assert impostor.accept()[0].recv(4096) == b"", "it hears not a byte"

@@ -33,10 +33,11 @@ void Submit(RawClient& client, std::uint64_t group) {
   entry.data_type = DataType::kFloat32;
   entry.reduce_operator = ReduceOperator::kSum;
   client.Submit(entry);
-  const auto told = client.AwaitCompletion();
-  if (!told) return;
-  std::printf("submit: %s %.*s\n", FailureCodeName(static_cast<FailureCode>(told->failure_code)),
-              told->message_bytes, told->message);
+  const auto reported = client.AwaitCompletion();
+  if (!reported) return;
+  std::printf("submit: %s %.*s\n",
+              FailureCodeName(static_cast<FailureCode>(reported->failure_code)),
+              reported->message_bytes, reported->message);
 }
 
 }  // namespace

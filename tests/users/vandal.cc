@@ -77,16 +77,17 @@ class Job {
     rank(number).Submit(entry);
   }
   // Of both ranks: whether the daemon has given rank 0 up, and how rank 1's operation ends.
-  void TellOutcome() {
+  void ReportOutcome() {
     std::printf("rank 0: %s\n", rank(0).AwaitEnd() ? "its session ended" : "nothing happened");
     Submit(1);
-    TellCompletion(1);
+    ReportCompletion(1);
   }
-  void TellCompletion(std::uint32_t number) {
-    const auto told = rank(number).AwaitCompletion();
-    const auto code = told ? static_cast<FailureCode>(told->failure_code) : FailureCode::kInternal;
+  void ReportCompletion(std::uint32_t number) {
+    const auto reported = rank(number).AwaitCompletion();
+    const auto code =
+        reported ? static_cast<FailureCode>(reported->failure_code) : FailureCode::kInternal;
     std::printf("rank %u: %s\n", number,
-                !told                        ? "no completion"
+                !reported                    ? "no completion"
                 : code == FailureCode::kNone ? "OK"
                                              : FailureCodeName(code));
   }
@@ -158,8 +159,8 @@ int PunchHoles(Job& job) {
     job.Submit(1);
     Punch(job.rank(0));
     Punch(job.rank(1));
-    job.TellCompletion(0);
-    job.TellCompletion(1);
+    job.ReportCompletion(0);
+    job.ReportCompletion(1);
   }
   return 0;
 }
@@ -179,7 +180,7 @@ int CloseDoorbell(Job& job, const std::string& phase) {
   client.CloseDoorbell();
   if (call.joinable()) call.join();
   if (phase == "running" || phase == "leaving") {
-    job.TellOutcome();
+    job.ReportOutcome();
   } else {
     std::printf("rank 0: %s\n", client.AwaitEnd() ? "its session ended" : "nothing happened");
   }
@@ -232,11 +233,11 @@ int MovePositions(Job& job, const std::string& which) {
   client.Ring();
   if (which == "completions") {  // It is looked at when there is one.
     job.Submit(1);
-    job.TellCompletion(1);
+    job.ReportCompletion(1);
     std::printf("rank 0: %s\n", client.AwaitEnd() ? "its session ended" : "nothing happened");
     return 0;
   }
-  job.TellOutcome();
+  job.ReportOutcome();
   return 0;
 }
 

@@ -96,14 +96,14 @@ std::string TableJson(const Command& top) {
     entry.set_description(command->description);
     entry.set_has_commands(!command->commands.empty());
     for (const CommandOption& option : command->options) {
-      v1::CommandOption& told = *entry.add_options();
-      told.mutable_names()->Assign(option.names.begin(), option.names.end());
-      told.set_description(option.description);
-      told.mutable_values()->Assign(option.values.begin(), option.values.end());
-      told.set_takes_value(option.takes_value);
-      told.set_takes_file(option.takes_file || option.takes_folder);
-      told.set_required(option.required);
-      told.set_positional(option.positional);
+      v1::CommandOption& reported = *entry.add_options();
+      reported.mutable_names()->Assign(option.names.begin(), option.names.end());
+      reported.set_description(option.description);
+      reported.mutable_values()->Assign(option.values.begin(), option.values.end());
+      reported.set_takes_value(option.takes_value);
+      reported.set_takes_file(option.takes_file || option.takes_folder);
+      reported.set_required(option.required);
+      reported.set_positional(option.positional);
     }
   }
   return JsonOf(std::move(table));

@@ -19,7 +19,7 @@ namespace {
 
 bool as_json = false;
 
-int Tell(int exit_code, const char* code, const std::string& message) {
+int Report(int exit_code, const char* code, const std::string& message) {
   std::fprintf(stderr, "mlxcommctl: %s\n", Shown(message).c_str());
   if (!as_json || exit_code == kExitUsage) return exit_code;
   v1::CommandFailed failed;
@@ -55,13 +55,13 @@ std::string TimeForName() {
 }
 
 int ReportFailure(const Failure& failure) {
-  return Tell(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed,
-              FailureCodeName(failure.code), failure.message);
+  return Report(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed,
+                FailureCodeName(failure.code), failure.message);
 }
 
 int Fail(int code, const std::string& message) {
-  return Tell(code, code == kExitNoDaemon ? FailureCodeName(FailureCode::kUnavailable) : "FAILED",
-              message);
+  return Report(code, code == kExitNoDaemon ? FailureCodeName(FailureCode::kUnavailable) : "FAILED",
+                message);
 }
 
 }  // namespace mlxcomm::ctl

@@ -21,10 +21,10 @@ bool ColoursWanted() {
 
 TerminalSize SizeOfTerminal() {
   TerminalSize size;
-  winsize told{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &told) != 0) return size;
-  if (told.ws_col > 0) size.columns = told.ws_col;
-  if (told.ws_row > 0) size.rows = told.ws_row;
+  winsize reported{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &reported) != 0) return size;
+  if (reported.ws_col > 0) size.columns = reported.ws_col;
+  if (reported.ws_row > 0) size.rows = reported.ws_row;
   return size;
 }
 

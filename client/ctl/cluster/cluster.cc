@@ -135,7 +135,7 @@ std::string SocketOf(const ClusterOptions& options) {
   return queue::SocketCandidates(options.socket_path).front();
 }
 
-Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
+Reload NotifyDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   const std::string socket = SocketOf(options);
   v1::StatusReply status;
   const Failure failure = FetchStatus(socket, status);
@@ -169,8 +169,8 @@ Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   return Reload::kFailed;
 }
 
-const char* NameOf(Reload told) {
-  switch (told) {
+const char* NameOf(Reload reported) {
+  switch (reported) {
     case Reload::kDone: return "has read it";
     case Reload::kNoDaemon: return "not running";
     case Reload::kFailed: break;
@@ -181,22 +181,22 @@ const char* NameOf(Reload told) {
 // Prints the key's code to standard output, where there is a reason to show it; with --json one
 // object.
 int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
-          std::optional<Reload> told = std::nullopt) {
+          std::optional<Reload> reported = std::nullopt) {
   if (!options.json) return WriteOut(shows_code ? CodeOf(keys) + "\n" : "", "key");
   v1::ClusterKeyReport report;
   report.set_cluster(keys.cluster);
   report.set_key_file(options.key_file);
   for (const std::string& id : IdsOf(keys)) report.add_keys(id);
   if (shows_code) report.set_code(CodeOf(keys));
-  if (told.has_value()) report.set_daemon(NameOf(*told));
+  if (reported.has_value()) report.set_daemon(NameOf(*reported));
   return WriteOut(JsonOf(std::move(report)), "key");
 }
 
 // The same after the daemon was asked to read the key; failing to reach a running one is a failure.
-int PrintTold(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
-              Reload told) {
-  const int failed = Print(options, keys, shows_code, told);
-  return failed == 0 && told == Reload::kFailed ? kExitFailed : failed;
+int PrintOutcome(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
+                 Reload reported) {
+  const int failed = Print(options, keys, shows_code, reported);
+  return failed == 0 && reported == Reload::kFailed ? kExitFailed : failed;
 }
 
 int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
@@ -235,7 +235,7 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
   keys.previous.reset();
   if (const int failed = Write(path, keys, KeyFileMode::kReplace); failed != 0) return failed;
   Say("only the key " + keys.current.IdText() + " is accepted from now on");
-  return PrintTold(options, keys, /*shows_code=*/false, TellDaemon(options, keys));
+  return PrintOutcome(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
 }
 
 int RunClusterCreate(const ClusterOptions& options) {
@@ -275,12 +275,12 @@ int RunClusterJoin(const ClusterOptions& options) {
                       path);
     }
     Say("this machine has that key already: " + path);
-    return PrintTold(options, *there, /*shows_code=*/false, TellDaemon(options, *there));
+    return PrintOutcome(options, *there, /*shows_code=*/false, NotifyDaemon(options, *there));
   }
   if (!written.ok()) return FailWith(written);
   Say("took the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
   // A daemon that ran without a key has to be restarted: no mistake.
-  return Print(options, keys, /*shows_code=*/false, TellDaemon(options, keys));
+  return Print(options, keys, /*shows_code=*/false, NotifyDaemon(options, keys));
 }
 
 int RunClusterKeyShow(const ClusterOptions& options) {
@@ -303,7 +303,7 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
     if (!key.ok()) return FailWith(key.status());
     if (key->key == keys->current) {
       Say("this machine has that key already: " + path);
-      return PrintTold(options, *keys, /*shows_code=*/false, TellDaemon(options, *keys));
+      return PrintOutcome(options, *keys, /*shows_code=*/false, NotifyDaemon(options, *keys));
     }
     next = key->key;
   } else {
@@ -317,12 +317,12 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
   if (const int failed = Write(path, changed, KeyFileMode::kReplace); failed != 0) return failed;
   Say("the key is now " + changed.current.IdText() + "; " + changed.previous->IdText() +
       " is still accepted");
-  const Reload told = TellDaemon(options, changed);
+  const Reload reported = NotifyDaemon(options, changed);
   if (!options.take) {
     Say("on each other machine: mlxcommctl cluster key rotate --take, and this code; when all have "
         "it, on each: mlxcommctl cluster key rotate --finish");
   }
-  return PrintTold(options, changed, /*shows_code=*/!options.take, told);
+  return PrintOutcome(options, changed, /*shows_code=*/!options.take, reported);
 }
 
 Run WithKeyFile(const std::shared_ptr<ClusterOptions>& made, int (*run)(const ClusterOptions&)) {

@@ -117,8 +117,8 @@ const v1::RailStatus* BackwardsOf(const ClusterFacts& cluster, const std::string
 // A best rate that is low tells of a slow cable only where so much was delivered while the cable was
 // full: else it had little to carry. One that is high has been reached, however much that was.
 bool WasFull(const v1::RailStatus& rail) {
-  constexpr std::uint64_t kTellingBytes = 64ULL << 20;
-  return rail.delivery_busy_bytes() >= kTellingBytes;
+  constexpr std::uint64_t kReportingBytes = 64ULL << 20;
+  return rail.delivery_busy_bytes() >= kReportingBytes;
 }
 
 // Between neighbours in the ring, or in the given order where it is not closed: the fastest cable

@@ -55,12 +55,12 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   std::vector<std::string> files = {kServiceProgram};
   for (std::size_t i = 0; i < files.size() && files.size() < kLibrariesMax; ++i) {
     // It belongs to the developer tools, which a machine that builds the program has.
-    const auto told = RunProgram({"/usr/bin/otool", "-L", files[i]});
-    if (!told.ok() || told->exit_code != 0) {
+    const auto reported = RunProgram({"/usr/bin/otool", "-L", files[i]});
+    if (!reported.ok() || reported->exit_code != 0) {
       facts.unknown.emplace_back(absl::StrCat("otool -L ", files[i], " tells nothing"));
       return;
     }
-    std::vector<std::string> loaded = LibrariesIn(told->text);
+    std::vector<std::string> loaded = LibrariesIn(reported->text);
     const std::string folder = files[i].substr(0, files[i].rfind('/'));
     for (std::string& library : loaded) library = WithLoaderPath(library, folder);
     const LibraryTrouble trouble = FindLibraryTrouble(loaded, folder);
@@ -107,16 +107,17 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   facts.firewall_on = state.on;
   facts.firewall_blocks_all = state.blocks_all;
   // It answers administrators only, and does not fail for others.
-  if (const auto told = RunProgram({"/usr/sbin/systemsetup", "-getusingnetworktime"}); told.ok()) {
-    facts.clock_synchronised = ParseNetworkTime(told->text);
+  if (const auto reported = RunProgram({"/usr/sbin/systemsetup", "-getusingnetworktime"});
+      reported.ok()) {
+    facts.clock_synchronised = ParseNetworkTime(reported->text);
   }
   CollectLibraries(facts);
   // Systems before 26.2 have neither; that is no fault.
-  if (const auto told = RunProgram({"/usr/bin/rdma_ctl", "status"}); told.ok()) {
-    facts.rdma_enabled = ParseRdmaEnabled(told->text);
+  if (const auto reported = RunProgram({"/usr/bin/rdma_ctl", "status"}); reported.ok()) {
+    facts.rdma_enabled = ParseRdmaEnabled(reported->text);
   }
-  if (const auto told = RunProgram({"/usr/bin/ibv_devinfo"}); told.ok()) {
-    facts.rdma = ParseIbvDevinfo(told->text);
+  if (const auto reported = RunProgram({"/usr/bin/ibv_devinfo"}); reported.ok()) {
+    facts.rdma = ParseIbvDevinfo(reported->text);
   }
 }
 

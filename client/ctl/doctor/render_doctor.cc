@@ -83,16 +83,16 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
   v1::DoctorReport report;
   for (const Finding& finding : findings) {
     const FindingKind& kind = *KindOf(finding.code);
-    v1::DoctorFinding& told = *report.add_findings();
-    told.set_code(finding.code);
-    told.set_severity(SeverityText(kind.severity));
-    told.set_title(std::string(kind.title));
-    told.set_object(Shown(finding.object));
-    told.set_found(Shown(finding.found));
-    told.set_expected(Shown(finding.expected));
-    told.set_remedy(Shown(finding.remedy));
-    told.set_command(Shown(CommandLine(finding.fix)));
-    told.set_safe(finding.fix.safe);
+    v1::DoctorFinding& reported = *report.add_findings();
+    reported.set_code(finding.code);
+    reported.set_severity(SeverityText(kind.severity));
+    reported.set_title(std::string(kind.title));
+    reported.set_object(Shown(finding.object));
+    reported.set_found(Shown(finding.found));
+    reported.set_expected(Shown(finding.expected));
+    reported.set_remedy(Shown(finding.remedy));
+    reported.set_command(Shown(CommandLine(finding.fix)));
+    reported.set_safe(finding.fix.safe);
   }
   report.set_errors(static_cast<std::uint32_t>(Count(findings, Severity::kError)));
   report.set_warnings(static_cast<std::uint32_t>(Count(findings, Severity::kWarning)));

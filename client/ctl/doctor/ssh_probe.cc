@@ -89,16 +89,16 @@ bool TakeLine(absl::string_view word, absl::string_view& rest, absl::string_view
 void ReadVersion(absl::string_view& rest, SshHostFacts& facts) {
   if (!absl::StartsWith(rest, kProbeVersion)) return;
   const std::size_t next = rest.find(absl::StrCat("\n", kProbeStatus));
-  absl::string_view told = rest.substr(0, next);
-  told.remove_prefix(absl::string_view(kProbeVersion).size());
+  absl::string_view reported = rest.substr(0, next);
+  reported.remove_prefix(absl::string_view(kProbeVersion).size());
   rest.remove_prefix(next == absl::string_view::npos ? rest.size() : next + 1);
-  const std::size_t space = told.find(' ');
-  const absl::string_view code = told.substr(0, space);
-  told = space == absl::string_view::npos ? "" : told.substr(space + 1);
+  const std::size_t space = reported.find(' ');
+  const absl::string_view code = reported.substr(0, space);
+  reported = space == absl::string_view::npos ? "" : reported.substr(space + 1);
   if (code == "0") {
-    facts.version = Bounded(told);
+    facts.version = Bounded(reported);
   } else {
-    facts.version_said = absl::StrCat("ended with ", Bounded(code), "\n", LastLines(told));
+    facts.version_said = absl::StrCat("ended with ", Bounded(code), "\n", LastLines(reported));
   }
 }
 

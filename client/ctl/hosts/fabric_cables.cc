@@ -167,15 +167,15 @@ class CableFinder {
   }
 
   void AddTopology() {
-    for (const v1::TopologyCable& told : fabric_.topology.cables()) {
-      const auto from = places_.find(told.from_node());
-      const auto to = places_.find(told.to_node());
+    for (const v1::TopologyCable& reported : fabric_.topology.cables()) {
+      const auto from = places_.find(reported.from_node());
+      const auto to = places_.find(reported.to_node());
       if (from == places_.end() || to == places_.end()) continue;
       FabricCable* const cable =
-          Known(from->second, told.from_interface(), to->second, told.to_interface());
+          Known(from->second, reported.from_interface(), to->second, reported.to_interface());
       if (cable == nullptr) continue;
-      cable->switched = told.switch_number() != 0;
-      cable->bytes_per_second_best = told.bytes_per_second_best();
+      cable->switched = reported.switch_number() != 0;
+      cable->bytes_per_second_best = reported.bytes_per_second_best();
     }
   }
 

@@ -71,7 +71,7 @@ RankKeeper::~RankKeeper() {
   }
 }
 
-void RankKeeper::Tell(pid_t group, bool is_there) {
+void RankKeeper::Notify(pid_t group, bool is_there) {
   const KeptGroup kept{group, is_there ? 1 : 0};
   ssize_t written = -1;
   do {

@@ -21,11 +21,11 @@ class RankKeeper {
 
   // False: errno says why.
   bool Start(const std::string& own_path);
-  void Add(pid_t group) { Tell(group, true); }
-  void Remove(pid_t group) { Tell(group, false); }
+  void Add(pid_t group) { Notify(group, true); }
+  void Remove(pid_t group) { Notify(group, false); }
 
  private:
-  void Tell(pid_t group, bool is_there);
+  void Notify(pid_t group, bool is_there);
 
   pid_t pid_ = -1;
   FileDescriptor to_;

@@ -56,11 +56,11 @@ std::string ProbeCommand(const std::string& own_path, const std::string& socket_
   const std::string begins = line(kProbeBegins, "");
   const std::string socket = socket_path.empty() ? "" : " --socket " + ShellWord(socket_path);
   // Both outputs into one, because a program that does not run says why on standard error.
-  const std::string told = begins + line(kProbePath, "$(command -v \"$ctl\")") +
-                           "said=$(\"$ctl\" --version 2>&1); " + line(kProbeVersion, "$? $said") +
-                           "said=$(\"$ctl\" status --json" + socket + " 2>&1); " +
-                           line(kProbeStatus, "$?") + "printf \"%s\\n\" \"$said\"; exit 0";
-  return WithMlxcommctl(own_path, told, begins + line(kProbeNone, "$PATH") + "exit 0");
+  const std::string reported =
+      begins + line(kProbePath, "$(command -v \"$ctl\")") + "said=$(\"$ctl\" --version 2>&1); " +
+      line(kProbeVersion, "$? $said") + "said=$(\"$ctl\" status --json" + socket + " 2>&1); " +
+      line(kProbeStatus, "$?") + "printf \"%s\\n\" \"$said\"; exit 0";
+  return WithMlxcommctl(own_path, reported, begins + line(kProbeNone, "$PATH") + "exit 0");
 }
 
 }  // namespace mlxcomm::ctl

@@ -23,7 +23,7 @@ namespace {
 // From ssh's start to the agent's first word. ssh's own limits end before it.
 constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
-constexpr std::size_t kToldBytesMax = 2000;  // Of what an agent says of the job.
+constexpr std::size_t kReportBytesMax = 2000;  // Of what an agent says of the job.
 // For the agent, once its ranks have ended: to ask how the job went.
 constexpr auto kOutcomePatience = std::chrono::seconds(6);
 
@@ -195,7 +195,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
     case v1::LaunchFrame::kOutcome: return TakeOutcome(frame.outcome());
     case v1::LaunchFrame::kNotice:
       return listener_.OnNotice("host " + name_ + ": " +
-                                std::string(Utf8Prefix(frame.notice(), kToldBytesMax)));
+                                std::string(Utf8Prefix(frame.notice(), kReportBytesMax)));
     default: return Fail("it says what no mlxcommctl of this release does");
   }
 }
@@ -210,7 +210,7 @@ void SshHost::TakeEnd(v1::LaunchEnded ended) {
 void SshHost::TakeOutcome(v1::LaunchOutcome outcome) {
   for (std::string* const text :
        {outcome.mutable_code(), outcome.mutable_detail(), outcome.mutable_why_alone()}) {
-    *text = MakePrintable(Utf8Prefix(*text, kToldBytesMax));
+    *text = MakePrintable(Utf8Prefix(*text, kReportBytesMax));
   }
   listener_.OnOutcome(outcome);
 }

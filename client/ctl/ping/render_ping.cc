@@ -51,9 +51,9 @@ RoundTrips OfHeartbeats(std::span<const v1::PingReply> replies, const v1::RailSt
   RoundTrips all;
   std::uint64_t last_ns = 0;
   for (const v1::PingReply& reply : replies) {
-    for (const v1::RailStatus& told : reply.link().rails()) {
-      const std::uint64_t round_trip_ns = told.round_trip_ns();
-      if (!AreSame(told, rail) || round_trip_ns == 0 || round_trip_ns == last_ns) continue;
+    for (const v1::RailStatus& reported : reply.link().rails()) {
+      const std::uint64_t round_trip_ns = reported.round_trip_ns();
+      if (!AreSame(reported, rail) || round_trip_ns == 0 || round_trip_ns == last_ns) continue;
       all.Add(round_trip_ns);
       last_ns = round_trip_ns;
     }
@@ -116,18 +116,18 @@ std::string PingsAsJson(std::span<const v1::PingReply> replies) {
   if (!replies.empty()) {
     report.set_node(replies.back().node());
     for (const v1::RailStatus& rail : replies.back().link().rails()) {
-      v1::PingedRail& told = *report.add_rails();
-      told.set_transport(WordOf(rail.transport()));
-      told.set_local_interface(rail.local_interface());
-      told.set_remote_interface(rail.remote_interface());
-      told.set_state(WordOf(rail.state()));
-      told.set_round_trip_ns(static_cast<double>(rail.round_trip_ns()));
-      told.set_round_trip_ns_min(static_cast<double>(rail.round_trip_ns_min()));
+      v1::PingedRail& reported = *report.add_rails();
+      reported.set_transport(WordOf(rail.transport()));
+      reported.set_local_interface(rail.local_interface());
+      reported.set_remote_interface(rail.remote_interface());
+      reported.set_state(WordOf(rail.state()));
+      reported.set_round_trip_ns(static_cast<double>(rail.round_trip_ns()));
+      reported.set_round_trip_ns_min(static_cast<double>(rail.round_trip_ns_min()));
       const RoundTrips beats = OfHeartbeats(replies, rail);
-      told.set_heartbeats(static_cast<std::uint32_t>(beats.count));
-      told.set_heartbeat_ns_min(static_cast<double>(beats.min_ns));
-      told.set_heartbeat_ns_mean(static_cast<double>(beats.mean_ns()));
-      told.set_heartbeat_ns_max(static_cast<double>(beats.max_ns));
+      reported.set_heartbeats(static_cast<std::uint32_t>(beats.count));
+      reported.set_heartbeat_ns_min(static_cast<double>(beats.min_ns));
+      reported.set_heartbeat_ns_mean(static_cast<double>(beats.mean_ns()));
+      reported.set_heartbeat_ns_max(static_cast<double>(beats.max_ns));
     }
   }
   return JsonOf(std::move(report));

@@ -114,7 +114,7 @@ std::string Await(const ServiceStep& step) {
 // Jobs may run for days: so it tells what it waits for, and has no deadline but the user's Ctrl-C.
 std::string AwaitNext(const ServiceStep& step) {
   auto answered = Clock::now();
-  std::string told;
+  std::string reported;
   for (;; std::this_thread::sleep_for(kLook)) {
     const std::optional<v1::NodeStatus> node = AskNode(step.path);
     if (!node.has_value()) {
@@ -137,9 +137,9 @@ std::string AwaitNext(const ServiceStep& step) {
                      " to end (mlxcommctl status shows the jobs; after Ctrl-C mlxcommd "
                      "restarts all the same, once they have ended; mlxcommctl service restart "
                      "--cancel takes that back)");
-    if (clients == 0 || waits == told) continue;
+    if (clients == 0 || waits == reported) continue;
     std::fprintf(stderr, "mlxcommctl: %s\n", waits.c_str());
-    told = waits;
+    reported = waits;
   }
 }
 

@@ -88,8 +88,8 @@ int PrintReport(const ServiceFacts& facts, const ServicePlan& plan, const Servic
 void Complain(const std::string& what) { std::fprintf(stderr, "mlxcommctl: %s\n", what.c_str()); }
 
 // What there is to say when all was done.
-std::string Told(const ServiceFacts& facts, const ServicePlan& plan, const ServiceOptions& options,
-                 const std::string& action) {
+std::string Reported(const ServiceFacts& facts, const ServicePlan& plan,
+                     const ServiceOptions& options, const std::string& action) {
   if (action == "uninstall") {
     return absl::StrCat("mlxcommd is not installed as a service",
                         plan.steps.empty() ? "" : " any longer",
@@ -159,7 +159,7 @@ int Change(const ServiceOptions& options, const char* action, Planner planner) {
                : absl::StrCat(plan.problems.empty() ? "It would:\n" : "Otherwise it would:\n",
                               RenderPlan(plan), RenderKept(plan));
   } else if (well) {
-    text = Told(facts, plan, options, action);
+    text = Reported(facts, plan, options, action);
   }
   const int written = WriteOut(text, "report");
   return well ? written : kExitFailed;

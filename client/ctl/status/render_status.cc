@@ -34,7 +34,7 @@ struct PairOfNodes {
   double best_bytes_per_second = 0;
   std::uint64_t round_trip_ns = 0;  // 0: not known.
   std::string faults;               // Lines below it.
-  std::string told_rails;           // The node that has told which rails are down.
+  std::string reported_rails;       // The node that has told which rails are down.
   std::size_t links = 0;
 
   bool is_up() const { return state == "up"; }
@@ -55,14 +55,14 @@ std::string KindsOf(const v1::LinkStatus& link) {
 // Both sides tell of a rail that is down, each in its own words: one of them is enough.
 void AddFaults(const std::string& node, const v1::LinkStatus& link, const Painter& paint,
                PairOfNodes& pair) {
-  std::string told;
-  RenderLinkFaults(link, "  ", paint, told);
-  if (pair.faults.find(told) == std::string::npos) pair.faults += told;
-  if (!pair.told_rails.empty() && pair.told_rails != node) return;
+  std::string reported;
+  RenderLinkFaults(link, "  ", paint, reported);
+  if (pair.faults.find(reported) == std::string::npos) pair.faults += reported;
+  if (!pair.reported_rails.empty() && pair.reported_rails != node) return;
   for (const v1::RailStatus& rail : link.rails()) {
     if (rail.state() == v1::RailState::up || (IsBeside(rail.transport()) && Passes(rail))) continue;
     RenderDownRail(rail, "  " + Shown(node) + ": ", paint, pair.faults);
-    pair.told_rails = node;
+    pair.reported_rails = node;
   }
 }
 
@@ -360,8 +360,8 @@ void RenderJobs(const v1::StatusReply& status, const Painter& paint, std::string
 
 }  // namespace
 
-std::string RenderStatus(const v1::StatusReply& told, bool colours, TerminalSize screen) {
-  const v1::StatusReply status = InOrder(told);
+std::string RenderStatus(const v1::StatusReply& reported, bool colours, TerminalSize screen) {
+  const v1::StatusReply status = InOrder(reported);
   const Painter paint(colours);
   const auto jobs = static_cast<std::uint64_t>(status.jobs_size());
   std::string above =

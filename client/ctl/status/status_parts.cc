@@ -154,11 +154,11 @@ void RenderFailedJobs(const v1::StatusReply& status, const std::string& before,
   }
 }
 
-void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& told,
+void RenderWaits(const google::protobuf::RepeatedPtrField<v1::WaitStatus>& reported,
                  const std::string& indent, std::string& out) {
   // Ranks that wait for the same in the same operation share one line.
   std::vector<v1::WaitStatus> waits;
-  for (const v1::WaitStatus& wait : told) {
+  for (const v1::WaitStatus& wait : reported) {
     const auto same = std::ranges::find_if(waits, [&](const v1::WaitStatus& other) {
       return other.operation() == wait.operation() &&
              std::ranges::equal(other.awaited(), wait.awaited());

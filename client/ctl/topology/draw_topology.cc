@@ -157,12 +157,12 @@ class Picture {
   std::string Look(const v1::TopologyCable& cable, bool in_ring) const {
     const bool up = cable.state() == v1::RailState::up;
     const std::string rails = RailsOn(cable);
-    const std::string told = NodeNameIn(topology_, cable.from_node()) + " " +
-                             cable.from_interface() + " - " + cable.to_interface() + " " +
-                             NodeNameIn(topology_, cable.to_node()) + ": " + WordOf(cable.state()) +
-                             ", " + (up ? CableFigures(cable) : cable.detail()) +
-                             (rails.empty() ? "" : "; " + rails);
-    return "tooltip=" + DotString(told) + (in_ring ? ", penwidth=3" : "") +
+    const std::string reported =
+        NodeNameIn(topology_, cable.from_node()) + " " + cable.from_interface() + " - " +
+        cable.to_interface() + " " + NodeNameIn(topology_, cable.to_node()) + ": " +
+        WordOf(cable.state()) + ", " + (up ? CableFigures(cable) : cable.detail()) +
+        (rails.empty() ? "" : "; " + rails);
+    return "tooltip=" + DotString(reported) + (in_ring ? ", penwidth=3" : "") +
            (up ? "" : ", color=\"#c62828\", style=dashed");
   }
 

@@ -192,10 +192,10 @@ Failure Feed::PublishAll(Failure failure, const v1::StatusReply& status) {
   if (!failure.ok()) return failure;
   Publish("status", Compact(status));
   const Health health = HealthOf(status);
-  v1::WebHealth told;
-  told.set_good(health.good);
-  told.set_text(health.text);
-  Publish("health", JsonOf(std::move(told), JsonLayout::kCompact));
+  v1::WebHealth reported;
+  reported.set_good(health.good);
+  reported.set_text(health.text);
+  Publish("health", JsonOf(std::move(reported), JsonLayout::kCompact));
   v1::TopologyReply topology;
   failure = FetchTopology(options_.socket_path, topology);
   if (!failure.ok()) return failure;
@@ -209,22 +209,22 @@ Failure Feed::PublishAll(Failure failure, const v1::StatusReply& status) {
 }
 
 void Feed::PublishLook(const Failure& failure, std::uint64_t unix_ns) {
-  v1::WebDaemon told;
+  v1::WebDaemon reported;
   {
     const std::lock_guard lock(mutex_);
     failure_ = failure;
     if (failure.ok()) seen_unix_ns_ = unix_ns;
-    told.set_seen_unix_ns(seen_unix_ns_);
+    reported.set_seen_unix_ns(seen_unix_ns_);
   }
-  if (!failure.ok()) SetError(told, failure);
-  Publish("daemon", JsonOf(std::move(told), JsonLayout::kCompact));
+  if (!failure.ok()) SetError(reported, failure);
+  Publish("daemon", JsonOf(std::move(reported), JsonLayout::kCompact));
 }
 
 // That there is no daemon is not told here, but by the looks.
 void Feed::PublishFollowing(const Failure& failure) {
-  v1::WebFollowing told;
-  if (!failure.ok() && failure.code != FailureCode::kUnavailable) SetError(told, failure);
-  Publish("following", JsonOf(std::move(told), JsonLayout::kCompact));
+  v1::WebFollowing reported;
+  if (!failure.ok() && failure.code != FailureCode::kUnavailable) SetError(reported, failure);
+  Publish("following", JsonOf(std::move(reported), JsonLayout::kCompact));
 }
 
 // Without the Python packages' self tests, which would run a program of each again and again.

@@ -31,7 +31,7 @@ _OURS = "mlxcomm"
 _originals = {}
 _replaced = []  # (module, name, original), where a program had imported a function by its name.
 _taken = set()
-_told = set()  # MLX's own backends, about which a line was logged.
+_reported = set()  # MLX's own backends, about which a line was logged.
 # What init has returned for each name: the job's place, or None for a group of one. As in MLX, a name
 # keeps its first result, but "any" only a group of more than one; and the first such group becomes that
 # of "any". For this process only: a forked child starts without any.
@@ -154,8 +154,8 @@ def init(strict=False, backend="any", *, all_gather_factory=None):
         raise ValueError(
             "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl', "
             f"'ring' and 'mlxcomm' but '{backend}' was provided.")
-    if backend not in _told:
-        _told.add(backend)
+    if backend not in _reported:
+        _reported.add(backend)
         _log.info("backend %r is MLX's own: mlxcomm.install() was asked to take %s", backend,
                   ", ".join(sorted(_taken)))
     more = {} if all_gather_factory is None else {"all_gather_factory": all_gather_factory}

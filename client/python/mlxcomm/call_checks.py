@@ -134,7 +134,7 @@ def check_equal(tree: Any, group: Optional[mx.distributed.Group] = None) -> None
     digests = [_digest(key, leaf) for key, leaf in leaves] or [[0, 0]]
     everyone = all_gather(mx.array([digests], dtype=mx.uint32), group=group).tolist()
     for at, (key, leaf) in enumerate(leaves):
-        others = [rank for rank, told in enumerate(everyone) if told[at] != everyone[0][at]]
+        others = [rank for rank, reported in enumerate(everyone) if reported[at] != everyone[0][at]]
         if others:
             ranks = ("rank " if len(others) == 1 else "ranks ") + ", ".join(map(str, others))
             what = f"{key or 'the array'}, {leaf.dtype} of shape {tuple(leaf.shape)}"
@@ -148,5 +148,5 @@ def _digest(key, leaf):
     form = f"{key} {leaf.dtype} {leaf.shape} ".encode()
     hashed = hashlib.blake2b(form, digest_size=8)
     hashed.update(data)
-    told = hashed.digest()
-    return [int.from_bytes(told[:4], "little"), int.from_bytes(told[4:], "little")]
+    reported = hashed.digest()
+    return [int.from_bytes(reported[:4], "little"), int.from_bytes(reported[4:], "little")]

@@ -28,7 +28,7 @@ _DAEMON_GONE = (DaemonLostError, DaemonStoppingError)
 _NO_GROUP, _NAME_BYTES_MAX = -1, 100  # mlxcomm.h
 _LAST_WORDS = 0.1  # Seconds.
 _log = logging.getLogger("mlxcomm")
-_told_of_copies = False
+_reported_copies = False
 
 
 def _any(group):
@@ -129,21 +129,21 @@ def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
                 return world
         world = _mlxcomm.join(
             place.job, place.rank, place.size, socket or "", wait, arena_bytes or 0)
-        _tell_of_copies(world)
+        _report_copies(world)
         _worlds[key] = world
-        _tell_others_of_exceptions()
+        _report_exceptions()
         return world
 
 
-def _tell_of_copies(world):
+def _report_copies(world):
     """Reports once for the process that results are copied, where they are."""
-    global _told_of_copies
-    if _told_of_copies:
+    global _reported_copies
+    if _reported_copies:
         return
     why = _mlxcomm.why_results_are_copied(world, False)
     if not why:
         return
-    _told_of_copies = True
+    _reported_copies = True
     asked_for = "MLXCOMM_RESULTS" in why
     _log.log(logging.INFO if asked_for else logging.WARNING,
              "results of operations are copied out of the daemon's shared memory, which takes about "
@@ -368,7 +368,7 @@ def _ours_joined():
             if pid == os.getpid() and _mlxcomm.is_ours(world)]
 
 
-def _tell_others_of_exceptions():
+def _report_exceptions():
     """A process that an exception ends reports it to the other ranks at once, even where something keeps
     the process from ending."""
     global _hooked_into
@@ -376,13 +376,13 @@ def _tell_others_of_exceptions():
         return  # At a prompt an exception ends nothing.
     _hooked_into = sys.excepthook
 
-    def tell(kind, value, traceback):
+    def report(kind, value, traceback):
         try:
             _leave_for(value)
         finally:
             _hooked_into(kind, value, traceback)
 
-    sys.excepthook = tell
+    sys.excepthook = report
 
 
 def _leave_for(error):

@@ -43,7 +43,7 @@ sys.meta_path.append(_SaysWhy)
 
 
 @functools.cache
-def _tell():
+def _report():
     logging.getLogger("mlxcomm").warning(WHY)
 
 
@@ -73,7 +73,7 @@ def install(take=None):
 
     for name, original in _originals.items():
         setattr(module, name, init if name == "init" else with_default_group(original))
-    _tell()
+    _report()
 
 
 def uninstall():

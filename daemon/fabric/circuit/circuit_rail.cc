@@ -160,17 +160,17 @@ void CircuitRail::OnPiece(const wire::FrameHeader& outer, std::span<const std::b
   last_received_ns_ = now_ns;
   received_bytes_ += payload.size();
   if (!TakePiece(outer, payload)) return;
-  if (!down_) TellTaken(payload.size());
+  if (!down_) ReportTaken(payload.size());
 }
 
-void CircuitRail::TellTaken(std::size_t bytes) {
-  ++untold_frames_;
-  untold_bytes_ += static_cast<std::uint32_t>(bytes);
-  if (untold_frames_ < kUntoldFrames && untold_bytes_ < kUntoldBytes) return;
+void CircuitRail::ReportTaken(std::size_t bytes) {
+  ++unreported_frames_;
+  unreported_bytes_ += static_cast<std::uint32_t>(bytes);
+  if (unreported_frames_ < kUntoldFrames && unreported_bytes_ < kUntoldBytes) return;
   const wire::FrameHeader credit{.type = wire::FrameType::kCircuitCredit,
                                  .group = circuit_,
-                                 .number = std::exchange(untold_frames_, 0),
-                                 .offset = std::exchange(untold_bytes_, 0)};
+                                 .number = std::exchange(unreported_frames_, 0),
+                                 .offset = std::exchange(unreported_bytes_, 0)};
   if (!port_.SendOnCircuit(circuit_, credit, nullptr)) {
     GiveUp("the first node on the way back takes no more");
   }

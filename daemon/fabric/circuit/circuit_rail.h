@@ -93,7 +93,7 @@ class CircuitRail final : public rail::Rail {
   bool TakePiece(const wire::FrameHeader& outer, std::span<const std::byte> payload);
   bool BeginFrame();
   void FinishFrame(std::span<const std::byte> last_piece);
-  void TellTaken(std::size_t bytes);
+  void ReportTaken(std::size_t bytes);
   void GiveUp(const std::string& why);
   void Violation(const std::string& what);
   void GoDown(rail::DownCause cause, std::string reason, LinkReason link_reason);
@@ -119,8 +119,8 @@ class CircuitRail final : public rail::Rail {
   std::byte* target_ = nullptr;           // nullptr: dropped, or a single piece.
   bool duplicate_ = false;                // A copy of data, dropped.
   std::unique_ptr<std::byte[]> staging_;  // Made with the first frame that needs it.
-  std::uint32_t untold_frames_ = 0;
-  std::uint32_t untold_bytes_ = 0;
+  std::uint32_t unreported_frames_ = 0;
+  std::uint32_t unreported_bytes_ = 0;
 
   std::array<std::byte, wire::kSlotBytesMax> piece_;
   std::uint64_t last_received_ns_;

@@ -60,7 +60,7 @@ std::optional<Advertisement> Decode(std::span<const std::byte> payload) {
 
 RouteTable::RouteTable(const NodeId& self, std::uint64_t incarnation, std::string name)
     : self_(self) {
-  Advertisement& own = nodes_[self].told;
+  Advertisement& own = nodes_[self].reported;
   own.origin = self;
   own.incarnation = incarnation;
   own.number = 1;
@@ -70,7 +70,7 @@ RouteTable::RouteTable(const NodeId& self, std::uint64_t incarnation, std::strin
 void RouteTable::SetNeighbours(std::vector<NodeId> neighbours) {
   std::ranges::sort(neighbours);
   if (neighbours.size() > wire::kNeighboursMax) neighbours.resize(wire::kNeighboursMax);
-  Advertisement& own = nodes_.at(self_).told;
+  Advertisement& own = nodes_.at(self_).reported;
   own.neighbours = std::move(neighbours);
   ++own.number;
   changed_ = true;
@@ -78,7 +78,7 @@ void RouteTable::SetNeighbours(std::vector<NodeId> neighbours) {
 
 RouteTable::Verdict RouteTable::Take(const Advertisement& advertisement) {
   if (advertisement.origin == self_) {
-    Advertisement& own = nodes_.at(self_).told;
+    Advertisement& own = nodes_.at(self_).reported;
     if (advertisement == own) return Verdict::kKnown;
     if (!IsNewer(advertisement, own)) return Verdict::kOlder;
     if (advertisement.number == wire::kAdvertisementMax) return Verdict::kRefused;
@@ -88,10 +88,10 @@ RouteTable::Verdict RouteTable::Take(const Advertisement& advertisement) {
   const auto found = nodes_.find(advertisement.origin);
   if (found == nodes_.end()) {
     if (nodes_.size() >= kNodesMax && !MakeRoom()) return Verdict::kRefused;
-  } else if (!IsNewer(advertisement, found->second.told)) {
-    return IsNewer(found->second.told, advertisement) ? Verdict::kOlder : Verdict::kKnown;
+  } else if (!IsNewer(advertisement, found->second.reported)) {
+    return IsNewer(found->second.reported, advertisement) ? Verdict::kOlder : Verdict::kKnown;
   }
-  nodes_[advertisement.origin].told = advertisement;
+  nodes_[advertisement.origin].reported = advertisement;
   changed_ = true;
   return Verdict::kNewer;
 }
@@ -122,10 +122,10 @@ void RouteTable::FindWays(std::uint64_t now_ns) {
   for (std::uint32_t hops = 1; !ring.empty(); ++hops) {
     std::vector<NodeId> next;
     for (const NodeId& from : ring) {
-      for (const NodeId& to : nodes_.at(from).told.neighbours) {
+      for (const NodeId& to : nodes_.at(from).reported.neighbours) {
         const auto found = nodes_.find(to);
         if (found == nodes_.end() || to == self_ || found->second.hops != 0) continue;
-        if (!IsListed(found->second.told.neighbours, from)) continue;
+        if (!IsListed(found->second.reported.neighbours, from)) continue;
         found->second.hops = hops;
         found->second.before = from;
         next.push_back(to);
@@ -145,12 +145,12 @@ void RouteTable::FindWays(std::uint64_t now_ns) {
 
 const Advertisement* RouteTable::Find(const NodeId& node) const {
   const auto found = nodes_.find(node);
-  return found == nodes_.end() ? nullptr : &found->second.told;
+  return found == nodes_.end() ? nullptr : &found->second.reported;
 }
 
 std::vector<const Advertisement*> RouteTable::All() const {
   std::vector<const Advertisement*> all;
-  for (const auto& [id, node] : nodes_) all.push_back(&node.told);
+  for (const auto& [id, node] : nodes_) all.push_back(&node.reported);
   return all;
 }
 

@@ -55,7 +55,7 @@ class RouteTable {
   void FindWays(std::uint64_t now_ns);
   void ForgetUnreachable(std::uint64_t now_ns);
 
-  const Advertisement& Own() const { return nodes_.at(self_).told; }
+  const Advertisement& Own() const { return nodes_.at(self_).reported; }
   const Advertisement* Find(const NodeId& node) const;
   std::vector<const Advertisement*> All() const;  // Also of nodes that no way leads to.
   // From this node to that, both included; empty: there is none, or it is too long.
@@ -68,7 +68,7 @@ class RouteTable {
  private:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   struct Node {
-    Advertisement told;
+    Advertisement reported;
     std::uint32_t hops = 0;  // To it; 0 also where no way leads.
     NodeId before;           // The last node on the way to it.
     std::uint64_t unreachable_since_ns = kNever;

@@ -14,7 +14,7 @@ bool Router::SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& h
   return link != nullptr && link->is_neighbour() && link->Send(header, payload, 0).ok();
 }
 
-bool Router::Tell(const NodeId& neighbour, const Advertisement& advertisement) {
+bool Router::Report(const NodeId& neighbour, const Advertisement& advertisement) {
   const std::vector<std::byte> payload = Encode(advertisement);
   return SendToNeighbour(neighbour,
                          {.type = wire::FrameType::kTopology,
@@ -25,16 +25,16 @@ bool Router::Tell(const NodeId& neighbour, const Advertisement& advertisement) {
 void Router::Flood(const Advertisement& advertisement, const NodeId* but) {
   for (auto& [node, all_due] : neighbours_) {
     if (but != nullptr && node == *but) continue;
-    if (!Tell(node, advertisement)) all_due = true;
+    if (!Report(node, advertisement)) all_due = true;
   }
 }
 
-void Router::TellWholeTable(const NodeId& neighbour) {
-  bool told = true;
+void Router::SendWholeTable(const NodeId& neighbour) {
+  bool reported = true;
   for (const Advertisement* const advertisement : table_.All()) {
-    told = told && Tell(neighbour, *advertisement);
+    reported = reported && Report(neighbour, *advertisement);
   }
-  neighbours_[neighbour] = !told;
+  neighbours_[neighbour] = !reported;
 }
 
 void Router::NeighboursChanged() {
@@ -47,7 +47,7 @@ void Router::NeighboursChanged() {
 void Router::OnNeighbourUp(const NodeId& node) {
   neighbours_[node] = false;
   NeighboursChanged();
-  TellWholeTable(node);
+  SendWholeTable(node);
 }
 
 void Router::OnNeighbourGone(const NodeId& node, bool reset, const std::string& why,
@@ -68,18 +68,18 @@ void Router::OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
 }
 
 void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload) {
-  const std::optional<Advertisement> told = Decode(payload);
-  if (!told.has_value()) {
+  const std::optional<Advertisement> reported = Decode(payload);
+  if (!reported.has_value()) {
     ++violations_;
     return spdlog::error("node {} tells of neighbours in a way that breaks a bound",
                          table_.NameOf(neighbour));
   }
-  switch (table_.Take(*told)) {
-    case RouteTable::Verdict::kNewer: return Flood(*told, &neighbour);
+  switch (table_.Take(*reported)) {
+    case RouteTable::Verdict::kNewer: return Flood(*reported, &neighbour);
     case RouteTable::Verdict::kOwn: return Flood(table_.Own(), nullptr);
     case RouteTable::Verdict::kOlder:
       if (const auto found = neighbours_.find(neighbour);
-          found != neighbours_.end() && !Tell(neighbour, *table_.Find(told->origin))) {
+          found != neighbours_.end() && !Report(neighbour, *table_.Find(reported->origin))) {
         found->second = true;
       }
       return;
@@ -151,8 +151,8 @@ void Router::Look(std::uint64_t now_ns) {
   table_.ForgetUnreachable(now_ns);
   for (const auto& [node, all_due] : neighbours_) {
     if (!all_due) continue;
-    TellWholeTable(node);
-    if (all_due) next_look_ns_ = now_ns + kTellAgainNs;
+    SendWholeTable(node);
+    if (all_due) next_look_ns_ = now_ns + kReportAgainNs;
   }
   circuits_.OnTime(now_ns);
   const absl::flat_hash_set<NodeId> opened = circuits_.Opened();

@@ -74,7 +74,7 @@ class Router final : public link::RoutingListener, private CircuitsPort {
   static constexpr std::uint64_t kHoldDownNs = 1'000'000'000;
   static constexpr std::uint64_t kLookAgainNs = 1'000'000;
   // When a neighbour's channel was full.
-  static constexpr std::uint64_t kTellAgainNs = 100'000'000;
+  static constexpr std::uint64_t kReportAgainNs = 100'000'000;
   struct Attempt {
     std::uint64_t next_ns = 0;
     std::uint64_t pause_ns = 0;
@@ -99,9 +99,9 @@ class Router final : public link::RoutingListener, private CircuitsPort {
 
   void OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload);
   void NeighboursChanged();
-  bool Tell(const NodeId& neighbour, const Advertisement& advertisement);
+  bool Report(const NodeId& neighbour, const Advertisement& advertisement);
   void Flood(const Advertisement& advertisement, const NodeId* but);
-  void TellWholeTable(const NodeId& neighbour);
+  void SendWholeTable(const NodeId& neighbour);
   void OnWaysChanged(std::uint64_t now_ns);
   void LookForShorter(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) const;
   void Look(std::uint64_t now_ns);

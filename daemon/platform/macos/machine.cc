@@ -59,11 +59,12 @@ std::uint64_t LastLevelCacheBytes() {
 }
 
 bool IsStopped(pid_t process) {
-  kinfo_proc told{};
-  size_t bytes = sizeof told;
+  kinfo_proc reported{};
+  size_t bytes = sizeof reported;
   int name[] = {CTL_KERN, KERN_PROC, KERN_PROC_PID, process};
-  if (::sysctl(name, 4, &told, &bytes, nullptr, 0) != 0 || bytes < sizeof told) return false;
-  return told.kp_proc.p_stat == SSTOP && (told.kp_proc.p_flag & P_TRACED) == 0;
+  if (::sysctl(name, 4, &reported, &bytes, nullptr, 0) != 0 || bytes < sizeof reported)
+    return false;
+  return reported.kp_proc.p_stat == SSTOP && (reported.kp_proc.p_flag & P_TRACED) == 0;
 }
 
 }  // namespace mlxcomm::platform

@@ -30,7 +30,7 @@ class Exits {
     FileDescriptor writer;
     if (!Run() || !MakePipe(reader, writer)) return {};
     // Watching a process twice changes nothing.
-    if (!Tell(pid, EV_ADD | EV_ONESHOT)) {
+    if (!Report(pid, EV_ADD | EV_ONESHOT)) {
       const int reason = errno;  // Closing the pipe must not hide it.
       reader.Reset();
       writer.Reset();
@@ -48,7 +48,7 @@ class Exits {
     if (found == writers_.end() || found->second.erase(number) == 0) return;
     if (!found->second.empty()) return;
     writers_.erase(found);
-    Tell(pid, EV_DELETE);  // No such event: it has just come, and the thread finds no watcher.
+    Report(pid, EV_DELETE);  // No such event: it has just come, and the thread finds no watcher.
   }
 
  private:
@@ -68,7 +68,7 @@ class Exits {
     return true;
   }
 
-  bool Tell(pid_t pid, unsigned flags) {
+  bool Report(pid_t pid, unsigned flags) {
     struct kevent change;
     EV_SET(&change, static_cast<uintptr_t>(pid), EVFILT_PROC, static_cast<std::uint16_t>(flags),
            NOTE_EXIT, 0, nullptr);

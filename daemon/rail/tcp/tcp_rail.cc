@@ -28,7 +28,7 @@ constexpr double kMuchFaster = 1.25;
 // How long an orderly end may take when the other side does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
 // How long a rail that has ended waits until the rest of a frame has been written.
-constexpr std::uint64_t kTellEndNs = 200'000'000;
+constexpr std::uint64_t kReportEndNs = 200'000'000;
 
 int MillisecondsUntil(std::uint64_t deadline_ns) {
   const std::uint64_t now = platform::MonotonicNow();
@@ -265,7 +265,7 @@ void TcpRail::Look() {
   if (looks_ || writer_.error() != 0) LookAtSocket();
   // It may have been too much: then nothing of the driver's is to be touched any more.
   if (!LoopDrives() || down_) return;
-  TellTransmitted();
+  ReportTransmitted();
   if (IsForThread()) HandOver();
 }
 
@@ -275,7 +275,7 @@ void TcpRail::LookAtSocket() {
   reader_.Read(writer_.error(), kLookTurns);
   if (reader_.has_ended()) {
     // The thread waits until the socket has taken it.
-    if (reader_.should_tell_end() && writer_.TellGivenUp(reader_.end_link_reason()))
+    if (reader_.should_report_end() && writer_.SendGivenUp(reader_.end_link_reason()))
       return HandOver();
     watch_->Close();
     return GoDown(reader_.end_cause(), reader_.end_reason(), reader_.end_link_reason());
@@ -336,17 +336,17 @@ bool TcpRail::Turn() {
     return false;
   }
   if (moved && writer_.transmitted() < kUntoldFramesMax) return true;
-  TellTransmitted();
-  if (!moved && untold_bytes_ > 0) WakeLoop();
+  ReportTransmitted();
+  if (!moved && unreported_bytes_ > 0) WakeLoop();
   return moved;
 }
 
 // In the middle of a frame this side cannot say why. The other side reads on, unless the way to it is lost as
 // well; then it finds the silence.
 void TcpRail::EndByReader() {
-  const std::uint64_t deadline = platform::MonotonicNow() + kTellEndNs;
+  const std::uint64_t deadline = platform::MonotonicNow() + kReportEndNs;
   pollfd waited[2] = {{socket_.get(), POLLOUT, 0}, {bell_.descriptor(), POLLIN, 0}};
-  while (reader_.should_tell_end() && writer_.TellGivenUp(reader_.end_link_reason()) &&
+  while (reader_.should_report_end() && writer_.SendGivenUp(reader_.end_link_reason()) &&
          !stop_.load(std::memory_order_acquire) && platform::MonotonicNow() < deadline) {
     ::poll(waited, 2, MillisecondsUntil(deadline));
     if ((waited[1].revents & POLLIN) != 0) bell_.Drain();
@@ -443,14 +443,14 @@ bool TcpRail::ObeyCommands() {
 }
 
 void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
-  if (heartbeat.flags == wire::kProveAnew) {
+  if (heartbeat.flags == wire::kProveAgain) {
     asked_for_new_proof_.store(true, std::memory_order_relaxed);
   }
   writer_.Echo(heartbeat);
 }
 
 // Every event carries it; this one is for when there is no other.
-void TcpRail::TellTransmitted() {
+void TcpRail::ReportTransmitted() {
   if (writer_.transmitted() == 0 || !HasPlaceForEvent()) return;
   RailEvent event;
   event.kind = RailEvent::Kind::kTransmitted;
@@ -462,14 +462,14 @@ void TcpRail::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
   const bool may_wait =
       event.kind == RailEvent::Kind::kFrame && event.header.type == wire::FrameType::kData;
-  untold_bytes_ += event.header.payload_bytes;
+  unreported_bytes_ += event.header.payload_bytes;
   const bool has_room = events_.Push(std::move(event));
   MLXCOMM_INVARIANT(has_room);
-  if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeLoop();
+  if (!may_wait || unreported_bytes_ >= kUntoldBytesMax) WakeLoop();
 }
 
 void TcpRail::WakeLoop() {
-  untold_bytes_ = 0;
+  unreported_bytes_ = 0;
   if (events_.ConsumerSleeps()) loop_bell_.Ring();
 }
 

@@ -140,7 +140,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool ObeyCommands();
   void LookAtHeld();
   void FitToRate();
-  void TellTransmitted();
+  void ReportTransmitted();
   void Emit(RailEvent&& event);
   void WakeLoop();
   void GoDown(DownCause cause, std::string reason, LinkReason link_reason = LinkReason::kNone);
@@ -192,9 +192,9 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::unique_ptr<ByteStream> stream_;
   FrameWriter writer_;
   FrameReader reader_;
-  std::uint64_t untold_bytes_ = 0;  // Of data whose events the loop was not woken for.
-  double fitted_rate_ = 0;          // What the send buffer was last judged by.
-  bool fitted_ = false;             // It is not the system's own.
+  std::uint64_t unreported_bytes_ = 0;  // Of data whose events the loop was not woken for.
+  double fitted_rate_ = 0;              // What the send buffer was last judged by.
+  bool fitted_ = false;                 // It is not the system's own.
   bool down_ = false;
   std::uint64_t quiet_since_ns_ = 0;
   std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.

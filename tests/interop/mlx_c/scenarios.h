@@ -25,8 +25,8 @@ void Leave(mlx_distributed_group world);         // Rank 1 leaves, with percent 
 // ends.c
 // Ends with an operation begun; prints nothing more.
 void LeaveQueued(mlx_distributed_group world);
-void SumWhenTold(mlx_distributed_group world);  // The other rank of that.
-void DefaultHandler(const char* in);            // "call", "evaluation", "thread"; does not return.
+void SumOnRequest(mlx_distributed_group world);  // The other rank of that.
+void DefaultHandler(const char* in);             // "call", "evaluation", "thread"; does not return.
 void Fork(mlx_distributed_group world);
 void Outlive(mlx_distributed_group world);     // The other rank of that.
 void CtrlC(mlx_distributed_group world);       // Has a handler of its own, and waits.

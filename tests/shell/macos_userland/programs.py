@@ -20,47 +20,47 @@ STATE = pathlib.Path(os.environ.get("MAC_STATE", "/nowhere"))
 
 def read(path):
     whole = pathlib.Path(path).read_bytes()
-    body, mark, told = whole.rpartition(MARK)
+    body, mark, reported = whole.rpartition(MARK)
     if not mark:
         sys.exit(f"{path}: is not an object file")
-    return body, json.loads(told)
+    return body, json.loads(reported)
 
 
-def write(path, body, told):
+def write(path, body, reported):
     with open(path, "wb") as file:
-        file.write(body + MARK + json.dumps(told).encode())
+        file.write(body + MARK + json.dumps(reported).encode())
 
 
 def otool(option, path):
-    _, told = read(path)
+    _, reported = read(path)
     if option == "-l":
-        for rpath in told["rpaths"]:
+        for rpath in reported["rpaths"]:
             print(f"          cmd LC_RPATH\n      cmdsize 48\n         path {rpath} (offset 12)")
         return 0
     print(f"{path}:")
-    for name in [*([told["id"]] if "id" in told else []), *told["loads"]]:
+    for name in [*([reported["id"]] if "id" in reported else []), *reported["loads"]]:
         print(f"\t{name} (compatibility version 1.0.0, current version 1.0.0)")
     return 0
 
 
 def install_name_tool(*words):
     path = words[-1]
-    body, told = read(path)
+    body, reported = read(path)
     if words[0] == "-id":
-        told["id"] = words[1]
+        reported["id"] = words[1]
     else:
         assert words[0] == "-change", words
-        told["loads"] = [words[2] if name == words[1] else name for name in told["loads"]]
-    told["signed"] = False  # After a change the signature is wrong.
-    write(path, body, told)
+        reported["loads"] = [words[2] if name == words[1] else name for name in reported["loads"]]
+    reported["signed"] = False  # After a change the signature is wrong.
+    write(path, body, reported)
     return 0
 
 
 def codesign(*words):
     assert words[:-1] == ("--force", "--sign", "-"), words
-    body, told = read(words[-1])
-    told["signed"] = True
-    write(words[-1], body, told)
+    body, reported = read(words[-1])
+    reported["signed"] = True
+    write(words[-1], body, reported)
     return 0
 
 
@@ -71,11 +71,11 @@ def load(path, seen):
     seen.add(path)
     if not os.path.exists(path):
         return f"dyld: Library not loaded: {path}"
-    _, told = read(path)
-    if not told["signed"]:
+    _, reported = read(path)
+    if not reported["signed"]:
         return f"{path}: Killed: 9"
     folder = os.path.dirname(path)
-    for name in told["loads"]:
+    for name in reported["loads"]:
         trouble = load(os.path.normpath(name.replace("@loader_path", folder)), seen)
         if trouble:
             return trouble
@@ -163,13 +163,13 @@ def newsyslog(option):
         for line in file.read_text().splitlines():
             if not line or line.startswith("#"):
                 continue
-            log, mode, _, _, _, flags, *told = line.split()
+            log, mode, _, _, _, flags, *reported = line.split()
             if not os.path.exists(log):
                 continue
             os.rename(log, log + ".0")
             os.close(os.open(log, os.O_CREAT | os.O_WRONLY, int(mode, 8)))
             if "N" not in flags:
-                os.kill(int(pathlib.Path(told[0]).read_text()), int(told[1]))
+                os.kill(int(pathlib.Path(reported[0]).read_text()), int(reported[1]))
     return 0
 
 

@@ -73,7 +73,7 @@ def known_names(run, replaces):
     status = {}
     with contextlib.suppress(Exception):  # Without a daemon: fewer names.
         status = run.ask("status")[0]
-    for told, kind in ((lambda: (node["name"] for node in status["nodes"]), "mac"),
+    for reported, kind in ((lambda: (node["name"] for node in status["nodes"]), "mac"),
                        (lambda: (one["name"] for node in status["nodes"]
                                  for one in node.get("discovery", {}).get("neighbours", ())), "mac"),
                        (lambda: (link["peer"] for node in status["nodes"] for link in node["links"]
@@ -81,7 +81,7 @@ def known_names(run, replaces):
                        (lambda: (job["name"] for job in status["jobs"]), "job"),
                        (lambda: [status["cluster"]], "cluster")):
         with contextlib.suppress(Exception):  # One of another shape than expected hides no others.
-            for name in told():
+            for name in reported():
                 names.know(name, kind)
     return names
 

@@ -313,26 +313,26 @@ def addresses_of(interface):
 
 class Cable:
     def __init__(self, run, link, watch):
-        self.run, self.peer, self.watch, self.began_us, self.told = run, link["peer"], watch, run.us(), []
+        self.run, self.peer, self.watch, self.began_us, self.reported = run, link["peer"], watch, run.us(), []
         rails = run.notes.file["rails"] = rails_of(link)
         self.interface = rails[0]["interface"]
         self.rails = [one["rail"] for one in rails if one["interface"] == self.interface]
 
     def listen(self):
         """What the system and the daemon have told of it so far, in order of time."""
-        run, told = self.run, []
+        run, reported = self.run, []
         for line in self.watch().split("\n")[:-1]:
             unix_ns, what, name = line.split("\t")
             if what != "ready":
-                told.append(event(run.us(int(unix_ns)), "interface", f"interface_{what}", name))
+                reported.append(event(run.us(int(unix_ns)), "interface", f"interface_{what}", name))
         for one in run.ask("events", "-n", "1024"):
             rail = re.match(r"rail (.*?) is ", one["text"])  # None: of a circuit, which is not on the cable.
             if one["object"] in (f"link to {self.peer}", f"node {self.peer}") and one["kind"] in (
                     ("rail_up", "rail_down") if rail else ("link_waits", "node_up", "node_lost")):
                 rail = rail[1] if rail else ""
-                told.append(event(run.us(int(one["unix_ns"])), "daemon", one["kind"], rail, one["text"]))
-        told.sort(key=lambda one: one["at_us"])
-        self.told = [one for one in told if one["at_us"] >= self.began_us]
+                reported.append(event(run.us(int(one["unix_ns"])), "daemon", one["kind"], rail, one["text"]))
+        reported.sort(key=lambda one: one["at_us"])
+        self.reported = [one for one in reported if one["at_us"] >= self.began_us]
 
     def await_last(self, kind, rails, seconds, since_us=None):
         """Whether that is the last that is told of each, within this time. (An earlier one does not count: a
@@ -341,8 +341,8 @@ class Cable:
         until = time.monotonic() + seconds
         while True:
             self.listen()
-            last = {one["rail"]: one["kind"] for one in self.told}
-            since = {one["rail"] for one in self.told if one["kind"] == kind and
+            last = {one["rail"]: one["kind"] for one in self.reported}
+            since = {one["rail"] for one in self.reported if one["kind"] == kind and
                      since_us is not None and one["at_us"] >= since_us}
             if all(last.get(rail) == kind or rail in since for rail in rails):
                 return True
@@ -360,7 +360,7 @@ class Cable:
         self.await_last(of_interface, [self.interface], INTERFACE_SECONDS, since_us)  # If it has any events.
         time.sleep(SETTLE_SECONDS)
         self.listen()
-        events = [one for one in self.told if one["at_us"] >= at_us]
+        events = [one for one in self.reported if one["at_us"] >= at_us]
         how = "as noticed" if run.person else ""
         at_us = events[0]["at_us"] - 1 if run.person and events else at_us  # A person is asked long before.
         run.notes.file["events"].append(event(at_us, "person", name, self.interface, how))
@@ -422,7 +422,7 @@ def pull(run):
             except LeftOut as why:
                 run.notes.judge(False, "plug-rails", str(why))
         finally:
-            run.notes.file["events"] += one.told
+            run.notes.file["events"] += one.reported
 
 
 def why_no_rails(run, seconds):

@@ -183,8 +183,8 @@ TEST(ControlChannelTest, GoesOnWithoutWhoeverDoesNotWait) {
   Server server;
   {
     ControlChannel channel(server.Connect(), kToken);
-    channel.Tell(kAttach, "", 1);
-    channel.Tell(kSplit, Request(1, 1), kLongNs);
+    channel.Notify(kAttach, "", 1);
+    channel.Notify(kSplit, Request(1, 1), kLongNs);
   }
   while (server.cancelled < 1) std::this_thread::yield();  // With its connection.
 }

@@ -28,7 +28,7 @@ mlxcomm_attachment* Open(int connection, const std::uint8_t*, std::size_t) {
   return new mlxcomm_attachment{connection};
 }
 
-void TellMembers(mlxcomm_group_listener listener, std::size_t count) {
+void NotifyMembers(mlxcomm_group_listener listener, std::size_t count) {
   for (std::size_t rank = 0; rank < count; ++rank) {
     listener.member(listener.context, ("node-" + std::to_string(rank)).c_str(), 100 + rank);
   }
@@ -40,10 +40,10 @@ int Give(const FakeAttach::Answer& answer, mlxcomm_group_listener listener, mlxc
     std::snprintf(error->message, sizeof error->message, "%s", answer.message.c_str());
     return answer.code;
   }
-  const mlxcomm_group_told told{answer.group, answer.own_rank, 0, answer.name.c_str(),
-                                answer.members};
-  listener.group(listener.context, &told);
-  TellMembers(listener, answer.members);
+  const mlxcomm_group_told reported{answer.group, answer.own_rank, 0, answer.name.c_str(),
+                                    answer.members};
+  listener.group(listener.context, &reported);
+  NotifyMembers(listener, answer.members);
   return MLXCOMM_OK;
 }
 
@@ -56,9 +56,9 @@ int Attach(mlxcomm_attachment*, const char* job, std::uint32_t rank, std::uint32
     std::snprintf(error->message, sizeof error->message, "rank 1 is taken");
     return MLXCOMM_ALREADY_EXISTS;
   }
-  const mlxcomm_group_told told{7, rank, 60'000'000'000, job, size};
-  listener.group(listener.context, &told);
-  TellMembers(listener, size);
+  const mlxcomm_group_told reported{7, rank, 60'000'000'000, job, size};
+  listener.group(listener.context, &reported);
+  NotifyMembers(listener, size);
   return MLXCOMM_OK;
 }
 

@@ -360,10 +360,10 @@ TEST_F(GroupsTest, LeaveForAFaultAtOnceAndOnce) {
 }
 
 TEST_F(GroupsTest, ShrinkToWhatStandsForTheJobFromThenOn) {
-  std::uint64_t timeout_told = 0;
+  std::uint64_t timeout_reported = 0;
   attach.shrink = [&](std::uint64_t of, std::uint64_t timeout_ns) {
     EXPECT_EQ(of, kWorld);
-    timeout_told = timeout_ns;
+    timeout_reported = timeout_ns;
     return FakeAttach::Answer{.group = 30, .own_rank = 1, .name = "job'", .members = 3};
   };
   mlxcomm_group_set_timeout(group, 4'000'000'000);
@@ -373,7 +373,7 @@ TEST_F(GroupsTest, ShrinkToWhatStandsForTheJobFromThenOn) {
   EXPECT_EQ(Wait(ticket), MLXCOMM_RANK_LOST);
   mlxcomm_group* rest = nullptr;
   ASSERT_EQ(mlxcomm_shrink(group, 0, &rest, &error), MLXCOMM_OK) << error.message;
-  EXPECT_EQ(timeout_told, 4'000'000'000u);
+  EXPECT_EQ(timeout_reported, 4'000'000'000u);
   EXPECT_EQ(mlxcomm_size(rest), 3u);
   EXPECT_EQ(mlxcomm_rank(rest), 1u);
   EXPECT_STREQ(mlxcomm_group_name(rest), "job'");

@@ -85,7 +85,7 @@ class NoMemoryInJobTest : public SessionTest {
  protected:
   NoMemoryInJobTest() : SessionTest(0, 2) {}
   // How many calls to the daemon began like this.
-  std::size_t Told(const std::string& what) {
+  std::size_t Reported(const std::string& what) {
     std::size_t count = 0;
     for (const std::string& line : attach.Log()) count += line.starts_with(what) ? 1 : 0;
     return count;
@@ -100,7 +100,7 @@ TEST_F(NoMemoryInJobTest, WhoLeavesTellsTheDaemonEvenSo) {
   refuse_after = -1;
   mlxcomm_leave(group, "again");
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
-  EXPECT_EQ(Told("detach for an end"), 1u);
+  EXPECT_EQ(Reported("detach for an end"), 1u);
 }
 
 TEST_F(NoMemoryInJobTest, ClosingTheWorldLeavesTheJobAndItCanBeJoinedAgain) {

@@ -17,9 +17,9 @@ namespace mlxcomm::client::own_process_test {
 namespace {
 
 // OwnProcess() distinguishes this process and, `deeper` forks below it, its children.
-bool TellsChildren(int deeper) {
+bool NotifiesChildren(int deeper) {
   ForkedChild child(
-      [&] { return OwnProcess() == ::getpid() && (deeper == 0 || TellsChildren(deeper - 1)); });
+      [&] { return OwnProcess() == ::getpid() && (deeper == 0 || NotifiesChildren(deeper - 1)); });
   return child.Wait() == 0;
 }
 
@@ -31,7 +31,7 @@ TEST(OwnProcessTest, IsWhatTheSystemSays) {
 // Why: a child begins with its parent's memory, and would think that it is the parent.
 TEST(OwnProcessTest, IsAnotherOneInEachForkedChild) {
   const int parent = OwnProcess();
-  EXPECT_TRUE(TellsChildren(2));
+  EXPECT_TRUE(NotifiesChildren(2));
   EXPECT_EQ(OwnProcess(), parent);
 }
 

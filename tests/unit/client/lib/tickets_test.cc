@@ -127,8 +127,8 @@ TEST_F(TicketsTest, CancelEndsTheWaitOfAnotherThread) {
   CancelAtOnce();
   EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_CANCELLED) << error.message;
   // One of the two gets the daemon's answer, the other that the ticket is used up.
-  const mlxcomm_code told = waiter.get();
-  EXPECT_TRUE(told == MLXCOMM_CANCELLED || told == MLXCOMM_INVALID_ARGUMENT) << told;
+  const mlxcomm_code reported = waiter.get();
+  EXPECT_TRUE(reported == MLXCOMM_CANCELLED || reported == MLXCOMM_INVALID_ARGUMENT) << reported;
 }
 
 TEST_F(TicketsTest, CancelHearsOfADeadDaemon) {

@@ -46,9 +46,9 @@ def test_what_was_not_asked_for_is_counted_and_not_listed():
     notes.file["steps"] = [{"name": "pull", "why": "nobody to pull"}, {"name": "rdma", "why": NOT_ASKED}]
     notes.judge(True, "bell", "heard\x1b[31m")
     assert notes.of("pull-seen") == ("not tried", "nobody to pull")
-    told = notes.summary()
-    assert "\x1b" not in told and NOT_ASKED not in told.splitlines()[1]
-    assert told.endswith("1 confirmed, 0 refuted, 33 not tried\n21 others were not asked for\n")
+    found = notes.summary()
+    assert "\x1b" not in found and NOT_ASKED not in found.splitlines()[1]
+    assert found.endswith("1 confirmed, 0 refuted, 33 not tried\n21 others were not asked for\n")
 
 
 def test_what_is_kept_has_bounds_and_an_order():
@@ -86,7 +86,7 @@ def test_pseudonyms_replace_words_and_addresses_by_their_kind():
     for name, kind, instead in (("studio", "mac", ""), ("studio-max", "mac", ""), ("/place/anna", "", "~"),
                                 ("anna", "user", "")):
         names.know(name, kind, instead)
-    for text, told in {
+    for text, found in {
         "studio-max to studio, studios: /place/anna/x of anna, annabel":
             "mac-2 to mac-1, studios: ~/x of user-1, annabel",
         "fe80::347c:94ff:fecd:45c4, fe80::1c2:3:4:5%en5, 169.254.7.9":
@@ -95,7 +95,7 @@ def test_pseudonyms_replace_words_and_addresses_by_their_kind():
         "::ffff:169.254.7.9 81.2.69.142 2a00:1450::5 36:7c:94:cd:45:c4 node:10.7.7.7":
             "::ffff:169.254.0.1 192.0.2.1 2001:db8::1 02:00:00:00:00:01 node:10.0.0.1",
     }.items():
-        assert names.replace(text) == told
+        assert names.replace(text) == found
         assert Pseudonyms(False).replace(text) == text
     for text in ("127.0.0.1", "::1", "ff02::1", "0.0.0.0:7470", "26.3", "dead beef: 12:30", "a: b", "::", ""):
         assert names.replace(text) == text
@@ -123,20 +123,20 @@ def first_light(tmp_path):
 
 
 def test_a_trial_that_crashes_or_lies_hides_no_other(first_light):
-    told, _ = first_light("platform", daemon="*bell) kill -SEGV $$ ;;\n*shm-name) echo maybe ;;\n"
+    found, _ = first_light("platform", daemon="*bell) kill -SEGV $$ ;;\n*shm-name) echo maybe ;;\n"
                                              "*) printf 'holds\\n\\377\\033[31m' ;;")
-    assert told["bell"]["verdict"] == "refuted" and "SIGSEGV" in told["bell"]["seen"]
-    assert told["shm-name"]["verdict"] == "refuted" and told["multicast"]["verdict"] == "confirmed"
+    assert found["bell"]["verdict"] == "refuted" and "SIGSEGV" in found["bell"]["seen"]
+    assert found["shm-name"]["verdict"] == "refuted" and found["multicast"]["verdict"] == "confirmed"
 
 
 @pytest.mark.parametrize("answer", ["", "{", "[]", "null", '{"nodes": []}', '{"nodes": 7}', "\\377", "[[[[",
                                     '{"error": {"message": "m"}}', '{"nodes": [{"links": [{}]}]}'])
 def test_an_answer_that_is_none_is_a_reason(first_light, answer):
-    told, done = first_light("gpu,loopback,rdma,neighbour,cable,pull,sleep",
+    found, done = first_light("gpu,loopback,rdma,neighbour,cable,pull,sleep",
                              ctl=f"launch*) exit 1 ;;\n*) printf '{answer}' ;;")
     assert "Traceback" not in done.stderr
-    assert told["neighbour"]["verdict"] == told["rdma-uc"]["verdict"] == "not tried"
-    assert told["gpu-default"]["verdict"] == "not tried" and told["loopback-values"]["verdict"] == "not tried"
+    assert found["neighbour"]["verdict"] == found["rdma-uc"]["verdict"] == "not tried"
+    assert found["gpu-default"]["verdict"] == found["loopback-values"]["verdict"] == "not tried"
 
 
 # Why: a rail between two ports of one machine is back while the cable is out; the step waited for 90 s, gave
@@ -144,7 +144,7 @@ def test_an_answer_that_is_none_is_a_reason(first_light, answer):
 def test_a_rail_that_is_back_at_once_was_pulled_all_the_same():
     cable = object.__new__(steps.Cable)
     cable.run, cable.listen = types.SimpleNamespace(wait_for_hands=lambda seconds: None), lambda: None
-    cable.told = [{"rail": "r", "kind": kind, "at_us": at_us}
+    cable.reported = [{"rail": "r", "kind": kind, "at_us": at_us}
                   for at_us, kind in ((7, "rail_down"), (9, "rail_up"))]
     assert cable.await_last("rail_down", ["r"], 0, since_us=5)
     assert not cable.await_last("rail_down", ["r"], 0, since_us=8)

@@ -82,9 +82,9 @@ def test_mlxcommctl_offers_each(kinds):
 def test_operators_have_one_name_in_python_and_mlxcommctl():
     import mlx.core as mx
 
-    with pytest.raises(ValueError, match=r"op: expected one of .*, got 'sums'") as told:
+    with pytest.raises(ValueError, match=r"op: expected one of .*, got 'sums'") as reported:
         mlxcomm.all_reduce(mx.zeros(1), "sums")
-    in_python = str(told.value).split("one of ")[1].split(", got")[0].split(", ")
+    in_python = str(reported.value).split("one of ")[1].split(", got")[0].split(", ")
     assert offered("bench", "--operator") == in_python == list(get_args(mlxcomm.operations.Operator))
     for op in in_python:
         mlxcomm.all_reduce(mx.zeros(1, dtype=mx.bool_ if op in ("and", "or") else mx.float32), op)

@@ -75,11 +75,11 @@ TEST(LinkCostsTest, WhatNobodyMeasuredStaysUnknown) {
 
 // Why: figures come from other hosts and end up in divisions.
 TEST(LinkCostsTest, FiguresOfPeersAreBounded) {
-  v1::LinkCosts told;
-  told.set_latency_ns(~std::uint64_t{0});
-  told.set_bytes_per_second(1);
-  told.set_links_per_node(~std::uint32_t{0});
-  const v1::LinkCosts bounded = BoundedCosts(told);
+  v1::LinkCosts reported;
+  reported.set_latency_ns(~std::uint64_t{0});
+  reported.set_bytes_per_second(1);
+  reported.set_links_per_node(~std::uint32_t{0});
+  const v1::LinkCosts bounded = BoundedCosts(reported);
   EXPECT_EQ(bounded.latency_ns(), std::uint64_t{1} << 30);
   EXPECT_EQ(bounded.bytes_per_second(), 1'000'000u);
   EXPECT_EQ(bounded.links_per_node(), 64u);

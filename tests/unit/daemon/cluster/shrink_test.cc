@@ -171,7 +171,7 @@ class Cluster {
       for (auto& [id, group] : node->groups) FailIfOn(group, lost);
     }
   }
-  void TellLoss(int lost) {
+  void ReportLoss(int lost) {
     for (const auto& node : nodes) {
       if (!node->dead) NoticeLoss(*node, lost);
     }
@@ -337,7 +337,7 @@ TEST(ShrinkTest, WhoWasToldReadyTellsTheOthersWhenTheFormerIsLost) {
   cluster.nodes[1]->shrink.OnChanged(Cluster::kWorld);
   cluster.KillNode(0);
   EXPECT_TRUE(cluster.GroupOf(2).empty());
-  cluster.TellLoss(0);
+  cluster.ReportLoss(0);
   cluster.Run();
   EXPECT_THAT(cluster.GroupOf(2), ElementsAre(0, 1, 2));
   EXPECT_EQ(cluster.LastOf(2), cluster.LastOf(1));

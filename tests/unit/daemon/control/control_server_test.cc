@@ -407,7 +407,7 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
 // How: the loop waits until the record has been read.
 TEST_F(ControlServerTest, ReadsTheRecordWithoutTheLoopAndToNobodyUnknown) {
   std::promise<void> read_it;
-  loop_.calls.Tell([told = read_it.get_future().share()](node::Node&) { told.wait(); });
+  loop_.calls.Report([reported = read_it.get_future().share()](node::Node&) { reported.wait(); });
   record::Event event;
   event.kind = record::EventKind::kSubmitted;
   event.time_ns = 1;

@@ -75,9 +75,9 @@ TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
 
 TEST(MetricFamiliesTest, TellsConnectionsThatWereEndedByEachReason) {
   LoopMetrics loop;
-  v1::EndedConnections& told = *loop.node.add_control_connections_ended();
-  told.set_reason("pings");
-  told.set_count(3);
+  v1::EndedConnections& reported = *loop.node.add_control_connections_ended();
+  reported.set_reason("pings");
+  reported.set_count(3);
   const std::string text = Text(loop);
   const std::string name = "mlxcomm_control_connections_ended_total{reason=";
   EXPECT_THAT(text, HasSubstr(name + "\"pings\"} 3"));

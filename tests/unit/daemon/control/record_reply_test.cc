@@ -70,16 +70,16 @@ TEST_F(RecordReplyTest, TellsALifeWithNamesAndTheDate) {
   EXPECT_EQ(reply.node(), "a");
   EXPECT_EQ(reply.taken_ns(), kNow.unix_ns);
   ASSERT_EQ(reply.operations_size(), 1);
-  const v1::RecordedOperation& told = reply.operations(0);
-  EXPECT_EQ(told.job(), "train");
-  EXPECT_EQ(told.operation(), "all_reduce sum float32[5]");
-  EXPECT_EQ(told.state(), "done");
-  EXPECT_EQ(told.bytes(), 20u);
-  ASSERT_EQ(told.called_size(), 2);
-  EXPECT_EQ(told.called(0).at_ns(), kNow.unix_ns - 100'000);
-  EXPECT_EQ(told.heard(0).node(), "b");
-  EXPECT_EQ(told.last(), "node b");
-  EXPECT_EQ(told.ended_ns(), kNow.unix_ns - 39'000);
+  const v1::RecordedOperation& reported = reply.operations(0);
+  EXPECT_EQ(reported.job(), "train");
+  EXPECT_EQ(reported.operation(), "all_reduce sum float32[5]");
+  EXPECT_EQ(reported.state(), "done");
+  EXPECT_EQ(reported.bytes(), 20u);
+  ASSERT_EQ(reported.called_size(), 2);
+  EXPECT_EQ(reported.called(0).at_ns(), kNow.unix_ns - 100'000);
+  EXPECT_EQ(reported.heard(0).node(), "b");
+  EXPECT_EQ(reported.last(), "node b");
+  EXPECT_EQ(reported.ended_ns(), kNow.unix_ns - 39'000);
   EXPECT_EQ(reply.tracks_size(), 0);
 }
 

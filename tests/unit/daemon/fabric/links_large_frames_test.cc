@@ -28,16 +28,17 @@ class LinksLargeFramesTest : public testing::Test {
     here.links->Poll(now_ns);
     there.links->Poll(now_ns);
   }
-  v1::LinkStatus Told() {
+  v1::LinkStatus Reported() {
     for (v1::LinkStatus& link : link::StatusOfLinks(*here.links)) {
       if (link.peer_id() == there.id().ToString()) return std::move(link);
     }
     return {};
   }
   v1::RailStatus RailAt(const std::string& interface) {
-    const v1::LinkStatus told = Told();
-    const auto rail = std::ranges::find(told.rails(), interface, &v1::RailStatus::local_interface);
-    return rail == told.rails().end() ? v1::RailStatus() : *rail;
+    const v1::LinkStatus reported = Reported();
+    const auto rail =
+        std::ranges::find(reported.rails(), interface, &v1::RailStatus::local_interface);
+    return rail == reported.rails().end() ? v1::RailStatus() : *rail;
   }
   bool IsUp(const std::string& interface) { return RailAt(interface).state() == v1::RailState::up; }
   bool HasRail() { return here.links->HasRailOver(there.id(), {"1", "1"}); }
@@ -91,8 +92,8 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
       Connect(/*small_only=*/true);
       ++connections;
     }
-    EXPECT_EQ(Told().state(), v1::LinkState::grace);
-    EXPECT_THAT(Told().detail(), HasSubstr("no large frame has passed on it yet"));
+    EXPECT_EQ(Reported().state(), v1::LinkState::grace);
+    EXPECT_THAT(Reported().detail(), HasSubstr("no large frame has passed on it yet"));
     Run(here.options.heartbeat_interval_ns / 2);
   }
   EXPECT_EQ(connections, 4);
@@ -100,16 +101,16 @@ TEST_F(LinksLargeFramesTest, EndAGraceThatConnectionsDoNot) {
   ASSERT_THAT(here.lost, SizeIs(1));
   EXPECT_THAT(here.lost[0], HasSubstr("small frames pass to it, and large ones have not for 10"));
   EXPECT_THAT(here.lost[0], HasSubstr("MTU"));
-  EXPECT_EQ(Told().reason(), v1::LinkReason::large_lost);
-  EXPECT_EQ(Told().large_lost_on(), "1 - 1");
+  EXPECT_EQ(Reported().reason(), v1::LinkReason::large_lost);
+  EXPECT_EQ(Reported().large_lost_on(), "1 - 1");
 
   Connect(/*small_only=*/true);  // As new, for nobody waits for it.
-  EXPECT_EQ(Told().large_lost_on(), "1 - 1") << "and status still says so";
+  EXPECT_EQ(Reported().large_lost_on(), "1 - 1") << "and status still says so";
   Run(2 * grace_ns);
   Connect(/*small_only=*/false);
   here.links->Poll(now_ns);
-  EXPECT_EQ(Told().state(), v1::LinkState::up);
-  EXPECT_EQ(Told().large_lost_on(), "");
+  EXPECT_EQ(Reported().state(), v1::LinkState::up);
+  EXPECT_EQ(Reported().large_lost_on(), "");
 }
 
 // Why: the answer to a large frame takes longer than a connection does, and a cable that is back just in time
@@ -120,16 +121,16 @@ TEST_F(LinksLargeFramesTest, HaveTimeToPassOnAConnectionThatComesLate) {
   const std::shared_ptr<Connection> late = Connect(/*small_only=*/true);
   late->cut = false;  // It has not blocked: the answer is under way.
   Run(here.options.heartbeat_timeout_ns / 4);
-  EXPECT_EQ(Told().state(), v1::LinkState::grace);
+  EXPECT_EQ(Reported().state(), v1::LinkState::grace);
   for (PaperRail* const end : late->ends) end->PassLarge();
   Run(grace_ns);
-  EXPECT_EQ(Told().state(), v1::LinkState::up);
+  EXPECT_EQ(Reported().state(), v1::LinkState::up);
   EXPECT_THAT(here.lost, IsEmpty());
   EXPECT_THAT(there.lost, IsEmpty());
 }
 
-// Why: where two of five packets are lost, connections came and went for longer than a grace, and then a job was
-// lost whose nodes were both there.
+// Why: where two of five packets are lost, connections came and went for longer than a grace period, and a
+// job was lost whose nodes were both there.
 TEST_F(LinksLargeFramesTest, HaveAnotherGraceWhileConnectionsCome) {
   Cut(*Connect(false));
   Run(grace_ns / 2);
@@ -139,7 +140,7 @@ TEST_F(LinksLargeFramesTest, HaveAnotherGraceWhileConnectionsCome) {
   const std::shared_ptr<Connection> carries = Connect(/*small_only=*/false);
   for (PaperRail* const end : carries->ends) end->PassLarge();
   Run(2 * grace_ns);
-  EXPECT_EQ(Told().state(), v1::LinkState::up);
+  EXPECT_EQ(Reported().state(), v1::LinkState::up);
   EXPECT_THAT(there.lost, IsEmpty());
 }
 
@@ -152,7 +153,7 @@ TEST_F(LinksLargeFramesTest, AreTheReasonThoughTheirConnectionCameLate) {
   Connect(/*small_only=*/true);
   Run(here.options.heartbeat_timeout_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
-  EXPECT_EQ(Told().reason(), v1::LinkReason::large_lost);
+  EXPECT_EQ(Reported().reason(), v1::LinkReason::large_lost);
 }
 
 // Why: the MTU is no suspect where only a cable was pulled, whichever moment that was.
@@ -163,7 +164,7 @@ TEST_F(LinksLargeFramesTest, AreNotSuspectedForACableThatWasPulledAgain) {
   Run(2 * grace_ns);
   ASSERT_THAT(here.lost, SizeIs(1));
   EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
-  EXPECT_EQ(Told().large_lost_on(), "");
+  EXPECT_EQ(Reported().large_lost_on(), "");
 }
 
 // Why: a cable that carries small packets only is dialed again and again, and each connection was a way:
@@ -179,8 +180,8 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
       ++connections;
     }
     Run(here.options.heartbeat_interval_ns / 2);
-    EXPECT_EQ(Told().state(), v1::LinkState::up);
-    EXPECT_THAT(Told().detail(), HasSubstr("through c"));
+    EXPECT_EQ(Reported().state(), v1::LinkState::up);
+    EXPECT_THAT(Reported().detail(), HasSubstr("through c"));
     const std::string text = std::to_string(said);
     Say(here, there, text);
     Say(there, here, text);
@@ -192,7 +193,7 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
   EXPECT_GE(connections, 3);
   EXPECT_THAT(here.lost, IsEmpty());
   EXPECT_THAT(there.lost, IsEmpty());
-  EXPECT_EQ(Told().large_lost_on(), "1 - 1");
+  EXPECT_EQ(Reported().large_lost_on(), "1 - 1");
   if (!HasRail()) Connect(/*small_only=*/true);
   EXPECT_FALSE(IsUp("1"));
 
@@ -203,8 +204,8 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutThatCarriesThem) {
   }
   Connect(/*small_only=*/false);
   Run(1);
-  EXPECT_EQ(Told().large_lost_on(), "");
-  EXPECT_THAT(Told().rails(), SizeIs(1)) << "the circuit has gone";
+  EXPECT_EQ(Reported().large_lost_on(), "");
+  EXPECT_THAT(Reported().rails(), SizeIs(1)) << "the circuit has gone";
   Say(here, there, "directly");
   Run(1);
   EXPECT_EQ(there.control.back(), "directly");
@@ -217,7 +218,7 @@ TEST_F(LinksLargeFramesTest, DoNotKeepACircuitOutOfANewNode) {
   Say(here, there, "hello");
   Run(here.options.heartbeat_timeout_ns / 2);
   EXPECT_THAT(there.control, SizeIs(1));
-  EXPECT_THAT(Told().detail(), HasSubstr("through c"));
+  EXPECT_THAT(Reported().detail(), HasSubstr("through c"));
 }
 
 // Why: frames were given to both cables, and those of the bad one waited for its silence each time.
@@ -230,14 +231,14 @@ TEST_F(LinksLargeFramesTest, GoOverTheOtherCable) {
     Run(here.options.heartbeat_interval_ns / 4);
     ASSERT_THAT(there.control, SizeIs(4 * (said + 1))) << "at once";
   }
-  EXPECT_EQ(Told().state(), v1::LinkState::up);
-  EXPECT_EQ(Told().large_lost_on(), "1 - 1");
+  EXPECT_EQ(Reported().state(), v1::LinkState::up);
+  EXPECT_EQ(Reported().large_lost_on(), "1 - 1");
   if (!HasRail()) Connect(/*small_only=*/true);
   EXPECT_FALSE(IsUp("1"));
   EXPECT_TRUE(IsUp("2"));
   EXPECT_EQ(RailAt("1").reason(), v1::LinkReason::large_lost);
   here.links->OnInterfaceDown("1", now_ns);
-  EXPECT_EQ(Told().large_lost_on(), "") << "what is plugged in there next is another way";
+  EXPECT_EQ(Reported().large_lost_on(), "") << "what is plugged in there next is another way";
 }
 
 // Why: the good cable may be pulled for a moment, and the bad one would hold what is sent from then on.
@@ -247,11 +248,11 @@ TEST_F(LinksLargeFramesTest, BeginAGraceWhereOnlyASmallOnlyCableIsLeft) {
   Cut(*good);
   Say(here, there, "a");
   Run(here.options.heartbeat_timeout_ns);
-  EXPECT_EQ(Told().state(), v1::LinkState::grace);
+  EXPECT_EQ(Reported().state(), v1::LinkState::grace);
   EXPECT_THAT(there.control, IsEmpty());
   Connect("2", /*small_only=*/false);
   Run(1);
-  EXPECT_EQ(Told().state(), v1::LinkState::up);
+  EXPECT_EQ(Reported().state(), v1::LinkState::up);
   EXPECT_THAT(there.control, SizeIs(1));
 }
 
@@ -269,7 +270,7 @@ TEST_F(LinksLargeFramesTest, HavePassedWhereTheOtherSideHandsFramesToTheRail) {
   here.links->Poll(now_ns);
   EXPECT_THAT(here.control, SizeIs(1));
   EXPECT_TRUE(IsUp("1"));
-  EXPECT_EQ(Told().state(), v1::LinkState::up);
+  EXPECT_EQ(Reported().state(), v1::LinkState::up);
   Say(here, there, "b");
   there.links->Poll(now_ns);
   there.links->Poll(now_ns);

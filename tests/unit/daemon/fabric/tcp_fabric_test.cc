@@ -195,9 +195,9 @@ TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{address}, 7, OnTwoInterfaces);
   ASSERT_TRUE(Until([&] { return b->up.size() == 1; }));
   a->fabric->Stop();
-  Node anew(io, "a", 3, {}, 7, [&](link::FabricOptions& options) { options.listen = {address}; });
-  ASSERT_TRUE(RunUntil({b.get(), &anew}, [&] { return b->up.size() == 2; }));
-  EXPECT_EQ(b->up[1].id, anew.options.self.id);
+  Node again(io, "a", 3, {}, 7, [&](link::FabricOptions& options) { options.listen = {address}; });
+  ASSERT_TRUE(RunUntil({b.get(), &again}, [&] { return b->up.size() == 2; }));
+  EXPECT_EQ(b->up[1].id, again.options.self.id);
   ASSERT_EQ(b->lost.size(), 1u);
   EXPECT_FALSE(b->links->IsReachable(a->options.self.id));
 }
@@ -281,7 +281,7 @@ TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
 }
 
 // How: b never learns the new key.
-TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAnew) {
+TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAgain) {
   MakePair([](link::FabricOptions& all) {
     all.new_proof_timeout_ns = 300'000'000;
     all.grace_period_ns = 100'000'000;

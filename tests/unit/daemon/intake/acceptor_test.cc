@@ -259,12 +259,12 @@ class Log {
 TEST_F(AcceptorTest, SaysOnceThatItCannotAcceptAndDoesWhenItCan) {
   const Log log;
   ASSERT_TRUE(Open().ok());
-  const auto turns = [&io = io, &door = *acceptor](int count) {
+  const auto turns = [&io = io, &listen_socket = *acceptor](int count) {
     for (; count > 0; --count) {
       io.restart();
       io.run_one_for(std::chrono::milliseconds(1));
       io.poll();
-      door.OnTurn();
+      listen_socket.OnTurn();
     }
   };
   turns(2);
@@ -488,13 +488,13 @@ TEST_F(AcceptorTest, LeavesTheDoorToTheNextProgramAndWhoWaitsAtItIsServedThere) 
   ASSERT_TRUE(waits.Send(GoodHello()));
   for (int turn = 0; turn < 3; ++turn) Turn();
   EXPECT_TRUE(host.hellos.empty());
-  absl::StatusOr<Door> door = acceptor->HandOver();
-  ASSERT_TRUE(door.ok()) << door.status();
+  absl::StatusOr<ListenSocket> listen_socket = acceptor->HandOver();
+  ASSERT_TRUE(listen_socket.ok()) << listen_socket.status();
   acceptor.reset();  // Its end removes nothing.
   ASSERT_TRUE(std::filesystem::is_socket(options.socket_path));
   EXPECT_EQ(Acceptor(io, options, host).Listen().code(), absl::StatusCode::kAlreadyExists);
   acceptor.emplace(io, options, host);
-  const absl::Status status = acceptor->Listen(*std::move(door));
+  const absl::Status status = acceptor->Listen(*std::move(listen_socket));
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_TRUE(Await([&] { return host.hellos.size() == 1; }));
   ExpectService();
@@ -522,16 +522,16 @@ TEST_F(AcceptorTest, TakesNoDoorThatIsNotAtItsPath) {
   ASSERT_TRUE(Open().ok());
   acceptor->Rest();
   ASSERT_TRUE(Await([&] { return acceptor->is_at_rest(); }));
-  absl::StatusOr<Door> door = acceptor->HandOver();
-  ASSERT_TRUE(door.ok()) << door.status();
+  absl::StatusOr<ListenSocket> listen_socket = acceptor->HandOver();
+  ASSERT_TRUE(listen_socket.ok()) << listen_socket.status();
   const std::string former = options.socket_path;
   options.socket_path = folder.path() + "/elsewhere";
   acceptor.emplace(io, options, host);
-  ASSERT_TRUE(acceptor->Listen(*std::move(door)).ok());
+  ASSERT_TRUE(acceptor->Listen(*std::move(listen_socket)).ok());
   EXPECT_FALSE(std::filesystem::exists(former));  // Nobody listens there any more.
   ExpectService();
   acceptor.reset();
-  Door strange;
+  ListenSocket strange;
   strange.socket.Reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
   strange.lock.Reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
   acceptor.emplace(io, options, host);

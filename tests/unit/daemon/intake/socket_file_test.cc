@@ -69,9 +69,9 @@ TEST_F(SocketFileTest, ShowsThatItIsThereUntilItsSocketIsGone) {
     struct stat facts{};
     ASSERT_EQ(::stat(queue::PresenceFile(path).c_str(), &facts), 0);
     EXPECT_EQ(facts.st_mode & 0777, all_users ? 0644u : 0600u);
-    pid_t told = 0;
-    std::ifstream(queue::PresenceFile(path)) >> told;
-    EXPECT_EQ(told, ::getpid());
+    pid_t reported = 0;
+    std::ifstream(queue::PresenceFile(path)) >> reported;
+    EXPECT_EQ(reported, ::getpid());
     file.Remove();
     EXPECT_FALSE(queue::IsPresent(path));
     EXPECT_FALSE(std::filesystem::exists(queue::PresenceFile(path)));

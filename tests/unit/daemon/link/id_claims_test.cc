@@ -60,13 +60,13 @@ TEST(IdClaimsTest, TakesOneThatComesBackToALostLinkAndSaysThatThereAreTwo) {
 TEST(IdClaimsTest, IsToBeToldOnceInAWhile) {
   IdClaims claims;
   for (const std::uint64_t incarnation : {kA, kB}) claims.OnTaken(incarnation);
-  EXPECT_FALSE(claims.IsToBeTold(5));
-  int told = 0;
+  EXPECT_FALSE(claims.ShouldReport(5));
+  int reported = 0;
   for (std::uint64_t ms = 10; ms <= 120'000; ms += 10) {
     claims.Judge(kA, {kB, 9}, "a", ms * 1'000'000);
-    told += claims.IsToBeTold(ms * 1'000'000);
+    reported += claims.ShouldReport(ms * 1'000'000);
   }
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(reported, 2);
 }
 
 }  // namespace

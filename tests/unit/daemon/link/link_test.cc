@@ -113,13 +113,13 @@ struct Side : FabricListener {
     return introduction;
   }
   absl::Status Join(const wire::Introduction& theirs) { return Join(theirs, link.standing()); }
-  absl::Status Join(const wire::Introduction& theirs, const Link::Standing& told) {
+  absl::Status Join(const wire::Introduction& theirs, const Link::Standing& reported) {
     auto fresh = std::make_shared<Paper>();
     NodeIdentity peer;
     peer.name = "peer";
     peer.incarnation = 1;
     const absl::Status status =
-        link.AddRail(std::make_unique<PaperRail>(fresh), path, peer, theirs, told, 0);
+        link.AddRail(std::make_unique<PaperRail>(fresh), path, peer, theirs, reported, 0);
     if (status.ok()) paper = std::move(fresh);
     return status;
   }
@@ -338,16 +338,16 @@ TEST(LinkTest, BeginsAnewWhenThePeerHadGivenUp) {
 
 TEST(LinkTest, RefusesARailWhenItHasChangedSinceItToldThePeer) {
   Side side;
-  const Link::Standing told_first = side.link.standing();
+  const Link::Standing reported_first = side.link.standing();
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   side.paper->GoDown();
   side.link.Poll(0);
-  const Link::Standing told = side.link.standing();
+  const Link::Standing reported = side.link.standing();
   side.link.OnTime(side.link.deadline_ns());
   EXPECT_EQ(side.link.state(), Link::State::kLost);
-  EXPECT_TRUE(absl::IsAborted(side.Join(NewPeer(), told)));
-  EXPECT_TRUE(absl::IsAborted(side.Join(NewPeer(), told_first)));
-  EXPECT_NE(side.link.standing().session, told.session);
+  EXPECT_TRUE(absl::IsAborted(side.Join(NewPeer(), reported)));
+  EXPECT_TRUE(absl::IsAborted(side.Join(NewPeer(), reported_first)));
+  EXPECT_NE(side.link.standing().session, reported.session);
 }
 
 TEST(LinkTest, LosesAPeerThatCannotHaveWhatItNames) {
@@ -431,14 +431,14 @@ TEST(LinkTest, HandsTheRestInTheEndAndTellsNobody) {
   ASSERT_TRUE(side.Join(NewPeer()).ok());
   for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(side.SendGrant(i).ok());
   EXPECT_EQ(side.paper->given.size(), RailFlight::kHandedFramesMax);
-  std::size_t told = 0;
+  std::size_t reported = 0;
   while (!side.link.HandTheRest()) {
-    ASSERT_LT(told, side.paper->given.size());
+    ASSERT_LT(reported, side.paper->given.size());
     rail::RailEvent event;
     event.header.type = wire::FrameType::kGrant;
     event.header.sequence = 1;
-    event.transmitted = static_cast<std::uint32_t>(side.paper->given.size() - told);
-    told = side.paper->given.size();
+    event.transmitted = static_cast<std::uint32_t>(side.paper->given.size() - reported);
+    reported = side.paper->given.size();
     side.paper->events.push_back(std::move(event));
   }
   EXPECT_EQ(side.paper->given.size(), 200u);
@@ -477,13 +477,13 @@ class Pair {
     CheckReceived(1 - dialer);
     wire_[0].clear();
     wire_[1].clear();
-    const wire::Introduction told[2] = {sides[0].Introduction(), sides[1].Introduction()};
+    const wire::Introduction reported[2] = {sides[0].Introduction(), sides[1].Introduction()};
     const Link::Standing standing[2] = {sides[0].link.standing(), sides[1].link.standing()};
     bool joined[2] = {false, false};
     for (const int side : {1 - dialer, dialer}) {
       if (!sound && random_() % 5 == 0) GiveUp(side);
       if (!sound && random_() % 5 == 0) continue;
-      joined[side] = sides[side].Join(told[1 - side], standing[side]).ok();
+      joined[side] = sides[side].Join(reported[1 - side], standing[side]).ok();
     }
     for (const int side : {0, 1}) {
       if (joined[side] && !joined[1 - side]) sides[side].paper->GoDown();

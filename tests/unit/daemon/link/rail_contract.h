@@ -159,20 +159,20 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
     const std::string name = "rail " + std::to_string(names.size());
     names.push_back(name);
     std::array<std::unique_ptr<rail::Rail>, 2> rails = maker->Make(bell);
-    wire::Introduction told[2];
+    wire::Introduction reported[2];
     Link::Standing standing[2];
     for (int i : {0, 1}) {
       standing[i] = sides[i].link.standing();
-      told[i] = {};
-      told[i].session = standing[i].session;
-      told[i].known_peer_session = standing[i].known_peer_session;
-      told[i].next_expected = standing[i].next_expected;
+      reported[i] = {};
+      reported[i].session = standing[i].session;
+      reported[i].known_peer_session = standing[i].known_peer_session;
+      reported[i].next_expected = standing[i].next_expected;
     }
     for (int i : {0, 1}) {
       ASSERT_NE(rails[static_cast<std::size_t>(i)], nullptr);
-      const absl::Status added =
-          sides[i].link.AddRail(std::move(rails[static_cast<std::size_t>(i)]), {name, name},
-                                NodeIdentity{}, told[1 - i], standing[i], platform::MonotonicNow());
+      const absl::Status added = sides[i].link.AddRail(
+          std::move(rails[static_cast<std::size_t>(i)]), {name, name}, NodeIdentity{},
+          reported[1 - i], standing[i], platform::MonotonicNow());
       ASSERT_TRUE(added.ok()) << added;
     }
   }

@@ -247,7 +247,7 @@ class TwoSides {
     joined.name = name;
     joined.cable = std::make_shared<Cable>(like);
     joined.cable->random = &random;
-    const wire::Introduction told[2] = {IntroductionOf(a), IntroductionOf(b)};
+    const wire::Introduction reported[2] = {IntroductionOf(a), IntroductionOf(b)};
     const Link::Standing standing[2] = {a.link.standing(), b.link.standing()};
     for (int side = 0; side < 2; ++side) {
       auto rail = std::make_unique<CableRail>(joined.cable, side, now);
@@ -256,7 +256,7 @@ class TwoSides {
       peer.name = side == 0 ? "b" : "a";
       peer.incarnation = 1;
       const absl::Status added = SideOf(side).link.AddRail(std::move(rail), PathOf(name), peer,
-                                                           told[1 - side], standing[side], now);
+                                                           reported[1 - side], standing[side], now);
       EXPECT_TRUE(added.ok()) << added;
     }
     return joined;

@@ -28,9 +28,9 @@ class MergeStatusTest : public testing::Test {
   static void AddRank(v1::JobStatus& job, std::uint32_t rank, const std::string& node) {
     job.set_state("running");
     job.set_size(2);
-    v1::RankStatus& told = *job.add_ranks();
-    told.set_rank(rank);
-    told.set_node(node);
+    v1::RankStatus& reported = *job.add_ranks();
+    reported.set_rank(rank);
+    reported.set_node(node);
   }
   v1::StatusAnswer& AnswerOf(std::uint8_t number) {
     v1::StatusAnswer& answer = parts.answers.emplace_back(IdOf(number), v1::StatusAnswer()).second;
@@ -58,9 +58,9 @@ TEST_F(MergeStatusTest, TellsNodesOfOneNameApartByTheirIds) {
   link.set_peer_id(IdOf(2).ToString());
   v1::StatusAnswer& answer = AnswerOf(2);
   answer.mutable_node()->set_name("a");
-  v1::JobStatus& told = *answer.add_jobs();
-  told.set_name("train");
-  AddRank(told, 0, "a");
+  v1::JobStatus& reported = *answer.add_jobs();
+  reported.set_name("train");
+  AddRank(reported, 0, "a");
   v1::JobStatus& forms = JobIn(parts.own, {"", "wait"}, /*forms=*/true);
   AddRank(forms, 1, "a");
   forms.mutable_ranks(0)->set_node_id(IdOf(2).ToString());
@@ -79,10 +79,10 @@ TEST_F(MergeStatusTest, TellsNodesOfOneNameApartByTheirIds) {
 }
 
 TEST_F(MergeStatusTest, BelievesNoNodeWhoItIs) {
-  v1::NodeStatus& told = *AnswerOf(2).mutable_node();
-  told.set_name("a");
-  told.set_id(IdOf(1).ToString());
-  told.set_clients(4);
+  v1::NodeStatus& reported = *AnswerOf(2).mutable_node();
+  reported.set_name("a");
+  reported.set_id(IdOf(1).ToString());
+  reported.set_clients(4);
   const v1::StatusReply reply = MergeStatus(parts);
   EXPECT_EQ(reply.nodes(1).name(), "b");
   EXPECT_EQ(reply.nodes(1).id(), IdOf(2).ToString());

@@ -23,7 +23,7 @@ class StillPort : public NodePort {
   std::vector<std::string> Listening() const override { return {}; }
   void DescribeLinks(v1::NodeStatus&) const override {}
   intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
-  void LookAtSystem() override {}
+  void CheckSystem() override {}
   Clocks ReadClocks() const override { return {}; }
   void SendHello(const std::string&, const wire::DiscoveryHello&) override {}
   void Dial(const std::string&) override {}

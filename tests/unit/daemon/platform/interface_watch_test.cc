@@ -62,7 +62,7 @@ std::vector<InterfaceChange> Next(InterfaceWatch& watch) {
   return {};
 }
 
-bool IsTold(InterfaceWatch& watch, const InterfaceChange& expected) {
+bool IsReported(InterfaceWatch& watch, const InterfaceChange& expected) {
   for (;;) {
     const std::vector<InterfaceChange> changes = Next(watch);
     if (changes.empty()) return false;
@@ -82,13 +82,13 @@ TEST(InterfaceWatchTest, TellsOfACableThatIsPulledAndPluggedIn) {
   const InterfaceChange down{"here", Kind::kDown};
   // The system reports a carrier with some delay; addresses come in between.
   ASSERT_TRUE(Shell("ip link set there up"));
-  ASSERT_TRUE(IsTold(*watch, up));
+  ASSERT_TRUE(IsReported(*watch, up));
   ASSERT_TRUE(Shell("ip link set there down"));
-  ASSERT_TRUE(IsTold(*watch, down));
+  ASSERT_TRUE(IsReported(*watch, down));
   ASSERT_TRUE(Shell("ip link set there up"));
-  ASSERT_TRUE(IsTold(*watch, up));
+  ASSERT_TRUE(IsReported(*watch, up));
   ASSERT_TRUE(Shell("ip link del here"));
-  ASSERT_TRUE(IsTold(*watch, down));
+  ASSERT_TRUE(IsReported(*watch, down));
 }
 #endif
 

@@ -251,7 +251,7 @@ TEST_F(FrameReaderTest, AFrameInWhichABitWasFlippedDoesNotCount) {
         }
         const bool is_asked_for = type == wire::FrameType::kData && bit >= 8 * kHeader;
         ASSERT_EQ(reader.has_ended(), !is_asked_for) << "bit " << bit;
-        EXPECT_EQ(reader.should_tell_end(), !is_asked_for);
+        EXPECT_EQ(reader.should_report_end(), !is_asked_for);
         if (is_asked_for) {
           EXPECT_EQ(abandoned_,
                     (std::vector{std::pair{std::uint64_t{2}, LinkReason::kBytesChanged}}));
@@ -284,7 +284,7 @@ TEST_F(FrameReaderTest, ASignOfLifeSaysWhetherAllBeforeItHasCome) {
     while (reader.Read(/*write_error=*/0)) {
     }
     EXPECT_EQ(reader.has_ended(), missing < 5) << missing;
-    EXPECT_EQ(reader.should_tell_end(), missing < 5);
+    EXPECT_EQ(reader.should_report_end(), missing < 5);
     if (missing == 5) continue;
     EXPECT_EQ(reader.end_cause(), DownCause::kCut);
     EXPECT_EQ(reader.end_link_reason(), LinkReason::kBytesChanged);
@@ -340,7 +340,7 @@ TEST_F(FrameReaderTest, ASignOfLifeInAPayloadEndsItWhereTheSendersMarkIsKnown) {
       while (reader.Read(/*write_error=*/0)) {
       }
       EXPECT_EQ(reader.end_reason(), mark == 0 ? "" : "the rest of a frame has not come");
-      EXPECT_EQ(reader.should_tell_end(), mark != 0);
+      EXPECT_EQ(reader.should_report_end(), mark != 0);
       (void)reader.posted().Abandon();
     }
   }

@@ -56,18 +56,19 @@ class DriverProcessTest : public testing::Test {
     return joined;
   }
   // Until this number has completed, or the queue pair fails; a minute is "never".
-  static absl::Status Await(QueuePair& pair, std::size_t count, std::vector<Completion>& told) {
+  static absl::Status Await(QueuePair& pair, std::size_t count, std::vector<Completion>& reported) {
     const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
-    while (told.size() < count && platform::MonotonicNow() < end) {
+    while (reported.size() < count && platform::MonotonicNow() < end) {
       if (absl::Status status = pair.Arm(); !status.ok()) return status;
       Completion some[8];
       const auto got = pair.Poll(some);
       if (!got.ok()) return got.status();
-      told.insert(told.end(), some, some + *got);
+      reported.insert(reported.end(), some, some + *got);
       pollfd waited{pair.descriptor(), POLLIN, 0};
       if (*got == 0) ::poll(&waited, 1, 1000);
     }
-    return told.size() >= count ? absl::OkStatus() : absl::DeadlineExceededError("nothing comes");
+    return reported.size() >= count ? absl::OkStatus()
+                                    : absl::DeadlineExceededError("nothing comes");
   }
   static void Fill(QueuePair& pair, std::uint32_t slot, int with) {
     std::memset(pair.Slot(slot).data(), with, pair.Slot(slot).size());
@@ -91,12 +92,12 @@ class DriverProcessTest : public testing::Test {
       Fill(*joined.a, first + i, static_cast<int>(i + 1));
       ASSERT_TRUE(joined.a->PostSend(first + i, 100).ok());
     }
-    std::vector<Completion> told;
-    ASSERT_TRUE(Await(*joined.b, 3, told).ok());
+    std::vector<Completion> reported;
+    ASSERT_TRUE(Await(*joined.b, 3, reported).ok());
     for (std::uint32_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(told[i].ok && told[i].receive);
-      EXPECT_EQ(told[i].bytes, kShape.message_bytes);
-      EXPECT_EQ(joined.b->Slot(told[i].slot)[50], static_cast<std::byte>(i + 1));
+      EXPECT_TRUE(reported[i].ok && reported[i].receive);
+      EXPECT_EQ(reported[i].bytes, kShape.message_bytes);
+      EXPECT_EQ(joined.b->Slot(reported[i].slot)[50], static_cast<std::byte>(i + 1));
     }
     std::vector<Completion> sent;
     ASSERT_TRUE(Await(*joined.a, 3, sent).ok());
@@ -143,12 +144,12 @@ TEST_F(DriverProcessTest, SendsFromAnArenaThatItHasMapped) {
   std::memset(piece + 8192, 7, kShape.message_bytes);
   const std::uint32_t slot = joined.a->receives();
   ASSERT_TRUE(joined.a->PostSendFrom(slot, **region, piece + 8192, kShape.message_bytes).ok());
-  std::vector<Completion> told;
-  ASSERT_TRUE(Await(*joined.b, 1, told).ok());
-  EXPECT_EQ(joined.b->Slot(told[0].slot)[0], std::byte{7});
-  EXPECT_EQ(joined.b->Slot(told[0].slot)[kShape.message_bytes - 1], std::byte{7});
-  told.clear();
-  ASSERT_TRUE(Await(*joined.a, 1, told).ok());
+  std::vector<Completion> reported;
+  ASSERT_TRUE(Await(*joined.b, 1, reported).ok());
+  EXPECT_EQ(joined.b->Slot(reported[0].slot)[0], std::byte{7});
+  EXPECT_EQ(joined.b->Slot(reported[0].slot)[kShape.message_bytes - 1], std::byte{7});
+  reported.clear();
+  ASSERT_TRUE(Await(*joined.a, 1, reported).ok());
   region->reset();
   EXPECT_EQ(joined.device_a->use().arena_regions, 0u);
 }
@@ -195,8 +196,8 @@ TEST_F(DriverProcessTest, CountsAQueuePairThatTheDriverKeeps) {
 TEST_F(DriverProcessTest, SaysHowItEnded) {
   Joined joined = Join();
   ::kill(joined.device_a->driver_pid(), SIGKILL);
-  std::vector<Completion> told;
-  const absl::Status status = Await(*joined.a, 1, told);
+  std::vector<Completion> reported;
+  const absl::Status status = Await(*joined.a, 1, reported);
   EXPECT_NE(status.message().find("ended by signal 9 (Killed)"), std::string::npos) << status;
   EXPECT_FALSE(joined.device_a->IsThere());
   EXPECT_FALSE(joined.device_a->DriverEnded().ok());
@@ -301,27 +302,27 @@ TEST_F(DriverProcessTest, KeepsTheReasonOfAllThatFailedInOneLook) {
   std::copy(reason.begin(), reason.end(), header.why.begin());
   for (std::uint32_t i = 0; i < 3; ++i) CompletionOf(*joined.a, i) = {i, 1, 0, 0};
   header.completions.written.store(3);
-  Completion told[8];
-  const auto polled = joined.a->Poll(told);
+  Completion reported[8];
+  const auto polled = joined.a->Poll(reported);
   ASSERT_TRUE(polled.ok() && *polled == 3) << polled.status();
   for (std::uint32_t i = 0; i < 3; ++i) {
-    EXPECT_FALSE(told[i].ok);
-    EXPECT_EQ(told[i].what, reason);
+    EXPECT_FALSE(reported[i].ok);
+    EXPECT_EQ(reported[i].what, reason);
   }
   header.why[0] = 'y';
   CompletionOf(*joined.a, 3) = {3, 1, 0, 0};
   header.completions.written.store(4);
   Completion later[1];
   ASSERT_TRUE(joined.a->Poll(later).ok());
-  EXPECT_EQ(told[0].what, reason);
+  EXPECT_EQ(reported[0].what, reason);
 }
 
 // Nonsensical requests fail the queue pair there.
 TEST_F(DriverProcessTest, FailsAQueuePairOfWhichNonsenseIsAsked) {
   Joined joined = Join();
   ASSERT_TRUE(joined.a->PostSend(joined.a->receives(), kShape.message_bytes + 1).ok());
-  std::vector<Completion> told;
-  const absl::Status status = Await(*joined.a, 1, told);
+  std::vector<Completion> reported;
+  const absl::Status status = Await(*joined.a, 1, reported);
   EXPECT_NE(status.message().find("makes no sense"), std::string::npos) << status;
   EXPECT_TRUE(joined.device_a->IsThere());
 }
@@ -371,11 +372,11 @@ class DriverCallTest : public DriverProcessTest, public testing::WithParamInterf
     if (!b.ok()) return b.status();
     absl::Status status = (*a)->Connect((*b)->address());
     if (status.ok()) status = (*b)->Connect((*a)->address());
-    std::vector<Completion> told;
+    std::vector<Completion> reported;
     if (status.ok()) status = (*a)->PostSend((*a)->receives(), 100);
-    if (status.ok()) status = Await(**a, 1, told);
-    told.clear();
-    if (status.ok()) status = Await(**b, 1, told);
+    if (status.ok()) status = Await(**a, 1, reported);
+    reported.clear();
+    if (status.ok()) status = Await(**b, 1, reported);
     if (!status.ok()) return status;
     a->reset();
     b->reset();

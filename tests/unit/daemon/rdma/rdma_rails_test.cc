@@ -48,10 +48,10 @@ TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIs
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   control.Want("taken rdma_en1");
   std::filesystem::remove(entry);
-  const auto is_told = [&] {
+  const auto is_reported = [&] {
     return Detail(*a).find("there is no RDMA device") != std::string::npos;
   };
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, v1::Transport::rdma) && is_told(); }))
+  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, v1::Transport::rdma) && is_reported(); }))
       << Detail(*a);
   Carry(1024 * 1024);
   std::ofstream(entry) << "1";

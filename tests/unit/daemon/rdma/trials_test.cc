@@ -36,15 +36,15 @@ TEST_F(TrialsTest, TellWhatApplesDevicesAreSaidToTake) {
       {"pairs", "10 queue pairs at once"},
       {"regions", "100 at once"}};
   for (const Trial& trial : Trials()) {
-    const absl::StatusOr<std::string> told = Run(trial.name);
+    const absl::StatusOr<std::string> reported = Run(trial.name);
     const auto why = refused.find(trial.name);
-    EXPECT_EQ(told.ok(), why == refused.end()) << trial.name << ": " << told.status();
-    if (!told.ok() && why != refused.end()) {
-      EXPECT_THAT(std::string(told.status().message()), HasSubstr(why->second)) << trial.name;
+    EXPECT_EQ(reported.ok(), why == refused.end()) << trial.name << ": " << reported.status();
+    if (!reported.ok() && why != refused.end()) {
+      EXPECT_THAT(std::string(reported.status().message()), HasSubstr(why->second)) << trial.name;
     }
     const auto text = said.find(trial.name);
-    if (!told.ok() || text == said.end()) continue;
-    EXPECT_THAT(*told, HasSubstr(text->second));
+    if (!reported.ok() || text == said.end()) continue;
+    EXPECT_THAT(*reported, HasSubstr(text->second));
   }
   const std::string faults = TakeFaults();
   EXPECT_THAT(faults, HasSubstr("a region reaches over 4 GiB"));

@@ -12,18 +12,18 @@ class VerbsQueuePairTest : public FakeLibraryTest {
  protected:
   // Until `pair` has reported `count` completions; a minute is "never".
   static std::vector<Completion> Await(QueuePair& pair, std::size_t count) {
-    std::vector<Completion> told;
+    std::vector<Completion> reported;
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (told.size() < count && std::chrono::steady_clock::now() < end) {
+    while (reported.size() < count && std::chrono::steady_clock::now() < end) {
       EXPECT_TRUE(pair.Arm().ok());
       Completion some[8];
       const auto got = pair.Poll(some);
       EXPECT_TRUE(got.ok()) << got.status();
-      told.insert(told.end(), some, some + *got);
+      reported.insert(reported.end(), some, some + *got);
       pollfd waited{pair.descriptor(), POLLIN, 0};
       if (*got == 0) ::poll(&waited, 1, waited.fd < 0 ? 1 : 1000);
     }
-    return told;
+    return reported;
   }
 };
 
@@ -237,10 +237,10 @@ TEST_F(VerbsQueuePairTest, SaysThatThereAreNoReliableQueuePairs) {
 TEST_F(VerbsQueuePairTest, TellsThatACompletionIsAnError) {
   auto [a, b] = Connected();
   Want("break rdma_en2");
-  const std::vector<Completion> told = Await(*b, b->receives());
-  ASSERT_EQ(told.size(), b->receives());
-  EXPECT_FALSE(told[0].ok);
-  EXPECT_STREQ(told[0].what, "local length error");
+  const std::vector<Completion> reported = Await(*b, b->receives());
+  ASSERT_EQ(reported.size(), b->receives());
+  EXPECT_FALSE(reported[0].ok);
+  EXPECT_STREQ(reported[0].what, "local length error");
 }
 
 TEST_F(VerbsQueuePairTest, UsesReliableServiceAndShortMessagesWhereTheDeviceHasThem) {
@@ -249,9 +249,9 @@ TEST_F(VerbsQueuePairTest, UsesReliableServiceAndShortMessagesWhereTheDeviceHasT
   auto [a, b] = Connected(limits);
   EXPECT_EQ(a->receives(), limits.messages_max);
   EXPECT_TRUE(a->PostSend(a->receives(), 100).ok());
-  const std::vector<Completion> told = Await(*b, 1);
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].bytes, 100u);
+  const std::vector<Completion> reported = Await(*b, 1);
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_EQ(reported[0].bytes, 100u);
 }
 
 }  // namespace

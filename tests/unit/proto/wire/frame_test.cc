@@ -52,7 +52,7 @@ TEST(FrameTest, TakesAFlagOnlyWhereItMeansSomething) {
     const bool is_numbered = type == FrameType::kEager || type == FrameType::kGrant;
     FrameHeader header = Frame(type, is_numbered ? 1 : 0, 0);
     header.flags = kSolicited;
-    static_assert(kSolicited == kProveAnew);
+    static_assert(kSolicited == kProveAgain);
     EXPECT_EQ(IsWellFormed(header), type == FrameType::kHeartbeat || type == FrameType::kEager);
     header.flags = 2;
     EXPECT_FALSE(IsWellFormed(header));

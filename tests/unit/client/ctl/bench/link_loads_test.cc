@@ -29,7 +29,7 @@ TEST(LinkLoadsTest, AddsUpTheRailsOfALink) {
 }
 
 // Why: a connection that has come up since counts from 0, and half a link is no link.
-TEST(LinkLoadsTest, LeavesOutALinkWhoseRailBeganAnew) {
+TEST(LinkLoadsTest, LeavesOutALinkWhoseRailBeganAgain) {
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("2", 900)), 1, 1).empty());
   EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("1", 400)), 1, 1).empty());
 }

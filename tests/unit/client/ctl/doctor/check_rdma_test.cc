@@ -12,7 +12,7 @@ namespace mlxcomm::ctl::check_rdma_test {
 namespace {
 
 // A node whose daemon reports this about RDMA, and about the rail beside its connection to b.
-Facts Told(const std::string& rdma, const std::string& rail = "") {
+Facts Reported(const std::string& rdma, const std::string& rail = "") {
   Facts facts;
   facts.own_version = "1";
   facts.cluster.daemon_answers = true;
@@ -61,13 +61,13 @@ std::string SummaryOf(const Facts& facts) {
 // Why: most users of Ethernet, or of Macs without Thunderbolt 5, have not asked for RDMA and do not
 // want to hear about it.
 TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
-  Facts off = Told("");
+  Facts off = Reported("");
   EXPECT_EQ(Codes(off), List());
   off.system.rdma_enabled = false;
   off.system.rdma = {{"rdma_en2", 1, "DOWN", "en2"}};
   EXPECT_EQ(Codes(off), List());
   EXPECT_EQ(SummaryOf(off), "off (rdma { enabled: true } in the configuration)");
-  const Facts well = Told(
+  const Facts well = Reported(
       R"(rdma { state: "found"
                 devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1 queue_pairs_max: 10
                           regions: 2 regions_max: 100 }
@@ -77,14 +77,14 @@ TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
   EXPECT_EQ(SummaryOf(well),
             "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 regions; "
             "rdma_en4 port 1 is down");
-  EXPECT_EQ(Codes(Told(R"(rdma { state: "not looked for" reason: rdma_looking })")), List())
+  EXPECT_EQ(Codes(Reported(R"(rdma { state: "not looked for" reason: rdma_looking })")), List())
       << "no neighbour yet";
 }
 
 TEST(CheckRdmaTest, TellsWhatAMacLacks) {
-  EXPECT_EQ(Codes(Told(R"(rdma { state: "no library" reason: rdma_no_library detail: "x" })")),
+  EXPECT_EQ(Codes(Reported(R"(rdma { state: "no library" reason: rdma_no_library detail: "x" })")),
             List{"MC310"});
-  Facts none = Told(R"(rdma { state: "found" })");
+  Facts none = Reported(R"(rdma { state: "found" })");
   EXPECT_EQ(Codes(none), List{"MC311"});
   none.system.rdma_enabled = false;
   EXPECT_EQ(Codes(none), List{"MC307"}) << "which explains it";
@@ -105,15 +105,15 @@ TEST(CheckRdmaTest, TellsWhatAMacLacks) {
 TEST(CheckRdmaTest, TellsOfDriversThatDoNotAnswer) {
   for (const std::string reason : {"rdma_driver_silent", "rdma_driver_failed"}) {
     const std::string node = "rdma { reason: " + reason + " detail: \"the RDMA driver ...\" }";
-    EXPECT_EQ(Codes(Told(node)), List{"MC314"});
-    EXPECT_EQ(Codes(Told(node, RailThatIsDown(reason, "the RDMA driver ..."))), List{"MC314"})
+    EXPECT_EQ(Codes(Reported(node)), List{"MC314"});
+    EXPECT_EQ(Codes(Reported(node, RailThatIsDown(reason, "the RDMA driver ..."))), List{"MC314"})
         << "once for all its cables";
   }
   EXPECT_EQ(
-      Codes(Told(
+      Codes(Reported(
           R"(rdma { state: "found" devices { name: "rdma_en2" active: true busy_ms: 9000 } })")),
       List{"MC314"});
-  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("rdma_driver_silent", "x"))), List{"MC314"});
+  EXPECT_EQ(Codes(Reported(kOneDevice, RailThatIsDown("rdma_driver_silent", "x"))), List{"MC314"});
 }
 
 struct RailCase {
@@ -144,7 +144,7 @@ TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
                             {"rdma_not_made", false, "MC318", ""}};
   const std::string detail = "RDMA is off there, queue pairs already, a GID without IPv4";
   for (const RailCase& one : cases) {
-    const Facts facts = Told(kOneDevice, RailThatIsDown(one.reason, detail, one.peers));
+    const Facts facts = Reported(kOneDevice, RailThatIsDown(one.reason, detail, one.peers));
     EXPECT_EQ(Codes(facts), List{one.code}) << one.reason;
     for (const Finding& finding : Check(facts).Sorted()) {
       if (finding.code != one.code) continue;
@@ -156,12 +156,12 @@ TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
     }
   }
   for (const char* const passes : {"rdma_being_made", "rdma_looking", "rdma_no_offer"}) {
-    EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown(passes, detail))), List()) << passes;
+    EXPECT_EQ(Codes(Reported(kOneDevice, RailThatIsDown(passes, detail))), List()) << passes;
   }
 }
 
 TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
-  Facts facts = Told(R"(rdma { state: "found" })");
+  Facts facts = Reported(R"(rdma { state: "found" })");
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
   EXPECT_EQ(Codes(facts), List{"MC311"});
@@ -179,7 +179,7 @@ TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
 
 // One of the two sides begins; the other one does not learn that no offer will come.
 TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
-  Facts facts = Told(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
+  Facts facts = Reported(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
   EXPECT_EQ(Codes(facts), List()) << "it may come";
   v1::NodeStatus& b = *facts.cluster.status.add_nodes();
   Add(R"(name: "b" version: "1" answered: true)", b);
@@ -191,9 +191,10 @@ TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
 // Why: on Linux the device is found by its GIDs, and unless these are shown, the reason is
 // invisible.
 TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
-  Facts facts = Told(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
+  Facts facts =
+      Reported(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
                                                       gids: "10.0.9.1" } })",
-                     RailThatIsDown("rdma_no_device", "there is no RDMA device for en2"));
+               RailThatIsDown("rdma_no_device", "there is no RDMA device for en2"));
   EXPECT_EQ(Codes(facts), List()) << "a Mac's names tell: en2 is no Thunderbolt interface";
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
@@ -209,7 +210,7 @@ TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
 }
 
 TEST(CheckRdmaTest, TellsWhereLittleMemoryMayBeLocked) {
-  Facts facts = Told(kOneDevice);
+  Facts facts = Reported(kOneDevice);
   facts.cluster.checkups.mutable_nodes(0)->set_locked_bytes_max(8 << 20);
   EXPECT_EQ(Codes(facts), List{"MC319"});
   facts.cluster.checkups.mutable_nodes(0)->set_locked_bytes_max(1 << 30);

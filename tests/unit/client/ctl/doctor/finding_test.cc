@@ -89,9 +89,9 @@ TEST(FindingTest, AWayThroughOthersDependsOnAllThatALinkMayBeDownFor) {
     if (of_links && kind.id != "MC502/way") causes.insert(kind.id);
   }
   const auto& named = KindOf("MC502/way")->depends_on;
-  std::set<std::string_view> told(named.begin(), named.end());
-  told.erase("");
-  EXPECT_EQ(told, causes);
+  std::set<std::string_view> reported(named.begin(), named.end());
+  reported.erase("");
+  EXPECT_EQ(reported, causes);
 }
 
 TEST(FindingTest, PutsValuesInThePlaceOfTheirNamesAndLeavesOtherBracesAlone) {

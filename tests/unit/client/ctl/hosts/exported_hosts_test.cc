@@ -19,22 +19,22 @@ using testing::IsEmpty;
 class FakeFabric {
  public:
   explicit FakeFabric(int count) {
-    told_.status.set_cluster("studio");
+    reported_.status.set_cluster("studio");
     for (int i = 0; i < count; ++i) {
-      v1::NodeStatus& node = *told_.status.add_nodes();
+      v1::NodeStatus& node = *reported_.status.add_nodes();
       node.set_name("n" + std::to_string(i));
       node.set_id(Id(i));
       node.set_state("up");
       node.set_answered(true);
-      told_.checkups.add_nodes()->set_name(node.name());
-      told_.topology.add_ring(node.id());
+      reported_.checkups.add_nodes()->set_name(node.name());
+      reported_.topology.add_ring(node.id());
     }
   }
 
   static std::string Id(int node) { return std::string(30, '0') + std::to_string(99 - node); }
 
-  v1::NodeStatus& node(int i) { return *told_.status.mutable_nodes(i); }
-  Fabric& told() { return told_; }
+  v1::NodeStatus& node(int i) { return *reported_.status.mutable_nodes(i); }
+  Fabric& reported() { return reported_; }
 
   // Between daemons that were given addresses: "10.A.B.1" at the first, ".2" at the second.
   FakeFabric& Cable(int a, int b, const std::string& network) {
@@ -71,15 +71,15 @@ class FakeFabric {
     return rail;
   }
   FakeFabric& Address(int i, const std::string& interface, const std::string& address) {
-    v1::InterfaceCheckup& told = *told_.checkups.mutable_nodes(i)->add_interfaces();
-    told.set_name(interface);
-    told.set_running(true);
-    told.add_addresses(address);
+    v1::InterfaceCheckup& reported = *reported_.checkups.mutable_nodes(i)->add_interfaces();
+    reported.set_name(interface);
+    reported.set_running(true);
+    reported.add_addresses(address);
     return *this;
   }
   // An RDMA device on each end of each cable there is.
   FakeFabric& Rdma() {
-    for (v1::NodeStatus& one : *told_.status.mutable_nodes()) {
+    for (v1::NodeStatus& one : *reported_.status.mutable_nodes()) {
       for (const v1::LinkStatus& link : one.links()) {
         for (const v1::RailStatus& rail : link.rails()) {
           v1::RdmaDevice& device = *one.mutable_rdma()->add_devices();
@@ -92,7 +92,7 @@ class FakeFabric {
   }
   // Of the cable between the two, through a switch.
   FakeFabric& Switch(int a, int b) {
-    v1::TopologyCable& cable = *told_.topology.add_cables();
+    v1::TopologyCable& cable = *reported_.topology.add_cables();
     cable.set_from_node(Id(a));
     cable.set_from_interface("en0");
     cable.set_to_node(Id(b));
@@ -105,12 +105,12 @@ class FakeFabric {
   }
 
  private:
-  Fabric told_;
+  Fabric reported_;
 };
 
 ExportedHosts Exported(FakeFabric& fabric, const ExportWishes& wishes = {}) {
   ExportedHosts exported;
-  const Failure failure = ExportHosts(fabric.told(), wishes, exported);
+  const Failure failure = ExportHosts(fabric.reported(), wishes, exported);
   EXPECT_TRUE(failure.ok()) << failure.message;
   // `launch --hostfile` and `hosts import` accept every result, with the same meaning.
   Hostfile read;
@@ -122,7 +122,7 @@ ExportedHosts Exported(FakeFabric& fabric, const ExportWishes& wishes = {}) {
 
 std::string RefusedExport(FakeFabric& fabric, const ExportWishes& wishes = {}) {
   ExportedHosts exported;
-  const Failure failure = ExportHosts(fabric.told(), wishes, exported);
+  const Failure failure = ExportHosts(fabric.reported(), wishes, exported);
   EXPECT_EQ(failure.code, FailureCode::kInvalidArgument);
   return failure.message;
 }
@@ -163,8 +163,8 @@ TEST(ExportedHostsTest, RingHasTheEndsOfCablesToTheHostBefore) {
 
 TEST(ExportedHostsTest, OrderIsTheDaemonsWhereItIsARing) {
   FakeFabric fabric = Ring4();
-  fabric.told().topology.clear_ring();
-  for (const int node : {3, 1, 2, 0}) fabric.told().topology.add_ring(FakeFabric::Id(node));
+  fabric.reported().topology.clear_ring();
+  for (const int node : {3, 1, 2, 0}) fabric.reported().topology.add_ring(FakeFabric::Id(node));
   EXPECT_THAT(ExportedNames(Exported(fabric)), ElementsAre("n3", "n1", "n2", "n0"));
 }
 
@@ -176,8 +176,8 @@ TEST(ExportedHostsTest, ARingAmongSomeNodesIsFoundThoughTheDaemonsOrderIsNone) {
   const ExportedHosts exported = Exported(fabric, {.nodes = {"n1", "n3", "n2", "n0"}});
   EXPECT_TRUE(exported.neighbours_share_cables) << Notes(exported);
   EXPECT_THAT(ExportedNames(exported), ElementsAre("n0", "n1", "n2", "n3"));
-  fabric.told().topology.clear_ring();
-  for (const int node : {1, 3, 0, 2, 4}) fabric.told().topology.add_ring(FakeFabric::Id(node));
+  fabric.reported().topology.clear_ring();
+  for (const int node : {1, 3, 0, 2, 4}) fabric.reported().topology.add_ring(FakeFabric::Id(node));
   EXPECT_TRUE(Exported(fabric, {.nodes = {"n1", "n3", "n2", "n0"}}).neighbours_share_cables);
 }
 
@@ -210,7 +210,7 @@ TEST(ExportedHostsTest, SlowCableIsNotUsedBesideAFastOne) {
   pair.Cable(0, 1, "10.0.1").AddRail(0, 1, "10.0.9.1:1", "10.0.9.2:2", "en0", "en0");
   for (const auto& [interface, other, rate] :
        {std::tuple("en6", "en5", 3e9), std::tuple("en0", "en0", 1e8)}) {
-    v1::TopologyCable& cable = *pair.told().topology.add_cables();
+    v1::TopologyCable& cable = *pair.reported().topology.add_cables();
     cable.set_from_node(FakeFabric::Id(0));
     cable.set_from_interface(interface);
     cable.set_to_node(FakeFabric::Id(1));
@@ -388,9 +388,9 @@ TEST(ExportedHostsTest, NamesThatAreNoneForSshAreRefusedWithTheNodesId) {
     FakeFabric pair(2);
     pair.Cable(0, 1, "10.0.1");
     pair.node(1).set_name(name);
-    const std::string told = RefusedExport(pair);
-    EXPECT_THAT(told, HasSubstr("--ssh-name " + FakeFabric::Id(1) + "=HOST")) << name;
-    EXPECT_EQ(told.find_first_of("\x1b\n"), std::string::npos);
+    const std::string reported = RefusedExport(pair);
+    EXPECT_THAT(reported, HasSubstr("--ssh-name " + FakeFabric::Id(1) + "=HOST")) << name;
+    EXPECT_EQ(reported.find_first_of("\x1b\n"), std::string::npos);
     EXPECT_THAT(ExportedNames(Exported(pair, {.ssh_names = {{FakeFabric::Id(1), "mac-2"}}})),
                 Contains("mac-2"));
     EXPECT_THAT(ExportedNames(Exported(pair, {.nodes = {"n0"}})), ElementsAre("n0"));

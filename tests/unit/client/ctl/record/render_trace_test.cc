@@ -25,10 +25,10 @@ std::map<std::string, std::vector<Slice>> Threads(const v1::Trace& trace) {
   for (const v1::TraceEvent& event : trace.traceevents()) {
     if (event.ph() == "M") {
       if (event.name() != "thread_name") continue;
-      std::string told = event.args().fields().at("name").string_value();
-      while (threads.contains(told)) told += "'";
-      names[event.tid()] = told;
-      threads[told];
+      std::string reported = event.args().fields().at("name").string_value();
+      while (threads.contains(reported)) reported += "'";
+      names[event.tid()] = reported;
+      threads[reported];
     } else {
       EXPECT_EQ(event.ph(), "X");
       threads[names.at(event.tid())].push_back(

@@ -189,10 +189,10 @@ TEST_F(CircuitRailTest, TellsWhatItHasTakenBeforeTheWindowIsUsedUp) {
   for (std::uint32_t i = 1; i <= wire::kCircuitFramesMax; ++i) {
     Piece(Header(wire::FrameType::kEager, i, kPiece), 0, kPiece);
   }
-  std::uint64_t told = 0, bytes = 0;
-  for (const Sent& sent : circuit.sent) told += sent.outer.number, bytes += sent.outer.offset;
-  EXPECT_GT(told, wire::kCircuitFramesMax / 2);
-  EXPECT_EQ(bytes, told * (sizeof(wire::FrameHeader) + kPiece));
+  std::uint64_t reported = 0, bytes = 0;
+  for (const Sent& sent : circuit.sent) reported += sent.outer.number, bytes += sent.outer.offset;
+  EXPECT_GT(reported, wire::kCircuitFramesMax / 2);
+  EXPECT_EQ(bytes, reported * (sizeof(wire::FrameHeader) + kPiece));
 }
 
 TEST_F(CircuitRailTest, SendsSignsOfLifeThoughTheWindowIsUsedUpButNotWithoutEnd) {

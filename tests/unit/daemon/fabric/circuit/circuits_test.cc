@@ -90,12 +90,13 @@ struct Node5 : CircuitsPort {
   }
 
   void Opens(int neighbour, std::uint64_t circuit, const std::vector<int>& way,
-             std::uint32_t count_told = 0) {
+             std::uint32_t count_reported = 0) {
     wire::CircuitOpening opening{};
     opening.introduction.session = session;
     opening.introduction.next_expected = 1;
     opening.introduction.versions = versions;
-    opening.node_count = count_told != 0 ? count_told : static_cast<std::uint32_t>(way.size());
+    opening.node_count =
+        count_reported != 0 ? count_reported : static_cast<std::uint32_t>(way.size());
     std::vector<std::byte> payload(sizeof opening + 16 * way.size());
     std::memcpy(payload.data(), &opening, sizeof opening);
     for (std::size_t i = 0; i < way.size(); ++i) {
@@ -246,9 +247,9 @@ TEST_F(CircuitsTest, RefusesWaysThatCannotBe) {
     EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
     EXPECT_EQ(node.circuits.size(), 0u);
   }
-  node.Opens(4, 9, {4, 5, 6}, /*count_told=*/4);
+  node.Opens(4, 9, {4, 5, 6}, /*count_reported=*/4);
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
-  node.Opens(4, 9, {4, 5, 6}, /*count_told=*/~0u);
+  node.Opens(4, 9, {4, 5, 6}, /*count_reported=*/~0u);
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
   node.Opens(4, 0, {4, 5, 6});
   EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
@@ -513,7 +514,7 @@ TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithItsClosing) {
 // consequences. The sentence beside it contains names, which may be anything.
 TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
   struct {
-    std::uint32_t told;
+    std::uint32_t reported;
     std::uint16_t step;
     LinkReason known;
   } const cases[] = {
@@ -529,10 +530,10 @@ TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
     closed.type = Type::kCircuitClosed;
     closed.group = circuit;
     closed.step = one.step;
-    closed.tag = one.told;
+    closed.tag = one.reported;
     node.circuits.OnFrame(Id(4), closed, {}, node.now_ns);
     EXPECT_EQ(node.links[Id(3)]->state(), link::Link::State::kGrace);
-    EXPECT_EQ(link::StatusOf(*node.links[Id(3)]).reason(), Told(one.known)) << one.told;
+    EXPECT_EQ(link::StatusOf(*node.links[Id(3)]).reason(), Reported(one.known)) << one.reported;
   }
 }
 

@@ -24,7 +24,7 @@ NodeId Id(int number) {
   return id;
 }
 
-Advertisement Tells(int origin, std::uint64_t number, std::vector<int> neighbours) {
+Advertisement Reports(int origin, std::uint64_t number, std::vector<int> neighbours) {
   Advertisement advertisement;
   advertisement.origin = Id(origin);
   advertisement.incarnation = 7;
@@ -60,9 +60,9 @@ struct Table : RouteTable {
 TEST(RouteTableTest, FindsTheWayAlongALine) {
   Table table;
   table.Neighbours({2});
-  EXPECT_EQ(table.Hears(Tells(2, 1, {1, 3})), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Tells(3, 1, {2, 4})), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Tells(4, 1, {3})), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Reports(2, 1, {1, 3})), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Reports(3, 1, {2, 4})), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Reports(4, 1, {3})), Verdict::kNewer);
   EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
   EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(table.Reachable(), ElementsAre(Id(2), Id(3), Id(4)));
@@ -73,15 +73,15 @@ TEST(RouteTableTest, FindsTheWayAlongALine) {
 TEST(RouteTableTest, GoesTheShorterWayRoundARingAndTheOtherAfterACut) {
   Table table;
   table.Neighbours({2, 5});
-  table.Hears(Tells(2, 1, {1, 3}));
-  table.Hears(Tells(3, 1, {2, 4}));
-  table.Hears(Tells(4, 1, {3, 5}));
-  table.Hears(Tells(5, 1, {4, 1}));
+  table.Hears(Reports(2, 1, {1, 3}));
+  table.Hears(Reports(3, 1, {2, 4}));
+  table.Hears(Reports(4, 1, {3, 5}));
+  table.Hears(Reports(5, 1, {4, 1}));
   EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
   EXPECT_THAT(table.Way(4), ElementsAre(1, 5, 4));
-  table.Hears(Tells(3, 2, {4}));  // The cable between 2 and 3; 3 has noticed first.
+  table.Hears(Reports(3, 2, {4}));  // The cable between 2 and 3; 3 has noticed first.
   EXPECT_THAT(table.Way(3), ElementsAre(1, 5, 4, 3));
-  table.Hears(Tells(2, 2, {1}));
+  table.Hears(Reports(2, 2, {1}));
   EXPECT_THAT(table.Way(3), ElementsAre(1, 5, 4, 3));
   table.Neighbours({2});
   EXPECT_THAT(table.Way(3), IsEmpty());
@@ -91,9 +91,9 @@ TEST(RouteTableTest, GoesTheShorterWayRoundARingAndTheOtherAfterACut) {
 TEST(RouteTableTest, TakesSmallerIdsWhereWaysAreEquallyLong) {
   Table table;
   table.Neighbours({3, 2});
-  table.Hears(Tells(3, 1, {1, 4}));
-  table.Hears(Tells(4, 1, {2, 3}));
-  table.Hears(Tells(2, 1, {1, 4}));
+  table.Hears(Reports(3, 1, {1, 4}));
+  table.Hears(Reports(4, 1, {2, 3}));
+  table.Hears(Reports(2, 1, {1, 4}));
   EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 4));
 }
 
@@ -101,36 +101,36 @@ TEST(RouteTableTest, TakesSmallerIdsWhereWaysAreEquallyLong) {
 TEST(RouteTableTest, CountsALinkOnlyWhenBothEndsTellOfIt) {
   Table table;
   table.Neighbours({2});
-  table.Hears(Tells(2, 1, {3}));
-  table.Hears(Tells(3, 1, {2}));
+  table.Hears(Reports(2, 1, {3}));
+  table.Hears(Reports(3, 1, {2}));
   EXPECT_THAT(table.Reachable(), IsEmpty());  // 2 does not report its link to us yet.
-  table.Hears(Tells(2, 2, {1, 3}));
+  table.Hears(Reports(2, 2, {1, 3}));
   EXPECT_THAT(table.Way(3), ElementsAre(1, 2, 3));
 }
 
 TEST(RouteTableTest, BelievesTheNewerAndAnswersTheOlder) {
   Table table;
   table.Neighbours({2});
-  EXPECT_EQ(table.Hears(Tells(2, 5, {1})), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Tells(2, 5, {1})), Verdict::kKnown);
-  EXPECT_EQ(table.Hears(Tells(2, 4, {})), Verdict::kOlder);
+  EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kNewer);
+  EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kKnown);
+  EXPECT_EQ(table.Hears(Reports(2, 4, {})), Verdict::kOlder);
   EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
-  Advertisement restarted = Tells(2, 5, {});
+  Advertisement restarted = Reports(2, 5, {});
   restarted.incarnation = 8;  // The same number by chance: one of the two must win everywhere.
   EXPECT_EQ(table.Hears(restarted), Verdict::kNewer);
-  EXPECT_EQ(table.Hears(Tells(2, 5, {1})), Verdict::kOlder);
+  EXPECT_EQ(table.Hears(Reports(2, 5, {1})), Verdict::kOlder);
 }
 
 // Why: a daemon that was restarted counts from 1, and others remember its earlier life.
 TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierLife) {
   Table table;
   table.Neighbours({2});
-  EXPECT_EQ(table.Hears(Tells(1, 500, {9})), Verdict::kOwn);
+  EXPECT_EQ(table.Hears(Reports(1, 500, {9})), Verdict::kOwn);
   EXPECT_EQ(table.Own().number, 501u);
   EXPECT_THAT(table.Own().neighbours, ElementsAre(Id(2)));
   EXPECT_EQ(table.Hears(table.Own()), Verdict::kKnown);  // It has come round a ring.
-  EXPECT_EQ(table.Hears(Tells(1, 500, {9})), Verdict::kOlder);
-  EXPECT_EQ(table.Hears(Tells(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
+  EXPECT_EQ(table.Hears(Reports(1, 500, {9})), Verdict::kOlder);
+  EXPECT_EQ(table.Hears(Reports(1, wire::kAdvertisementMax, {})), Verdict::kRefused);
 }
 
 // Why: a node's report may arrive before the links that lead to it; but a node out of reach for
@@ -138,16 +138,16 @@ TEST(RouteTableTest, NumbersItsOwnBeyondAnEarlierLife) {
 TEST(RouteTableTest, ForgetsWhoIsOutOfReachForLong) {
   Table table;
   table.Neighbours({2});
-  table.Hears(Tells(4, 1, {3}));
-  table.Hears(Tells(3, 1, {2, 4}));
-  table.Hears(Tells(2, 1, {1, 3}));
+  table.Hears(Reports(4, 1, {3}));
+  table.Hears(Reports(3, 1, {2, 4}));
+  table.Hears(Reports(2, 1, {1, 3}));
   EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));
-  table.Hears(Tells(2, 2, {1}));
+  table.Hears(Reports(2, 2, {1}));
   table.now += RouteTable::kForgetNs - 1;
   table.ForgetUnreachable(table.now);
-  table.Hears(Tells(2, 3, {1, 3}));
+  table.Hears(Reports(2, 3, {1, 3}));
   EXPECT_THAT(table.Way(4), ElementsAre(1, 2, 3, 4));  // Back in time.
-  table.Hears(Tells(2, 4, {1}));
+  table.Hears(Reports(2, 4, {1}));
   table.now += RouteTable::kForgetNs;
   table.ForgetUnreachable(table.now);
   EXPECT_EQ(table.Find(Id(3)), nullptr);
@@ -158,12 +158,12 @@ TEST(RouteTableTest, ForgetsWhoIsOutOfReachForLong) {
 TEST(RouteTableTest, HoldsNoMoreNodesThanItsLimit) {
   Table table;
   table.Neighbours({2});
-  table.Hears(Tells(2, 1, {1}));
+  table.Hears(Reports(2, 1, {1}));
   for (int node = 3; node <= 1024; ++node) {
-    EXPECT_EQ(table.Hears(Tells(node, 1, {})), Verdict::kNewer);
+    EXPECT_EQ(table.Hears(Reports(node, 1, {})), Verdict::kNewer);
   }
   ASSERT_EQ(table.All().size(), RouteTable::kNodesMax);
-  EXPECT_EQ(table.Hears(Tells(2000, 1, {})), Verdict::kNewer);  // For a node out of reach.
+  EXPECT_EQ(table.Hears(Reports(2000, 1, {})), Verdict::kNewer);  // For a node out of reach.
   EXPECT_EQ(table.All().size(), RouteTable::kNodesMax);
   EXPECT_THAT(table.Way(2), ElementsAre(1, 2));
 }
@@ -171,9 +171,9 @@ TEST(RouteTableTest, HoldsNoMoreNodesThanItsLimit) {
 TEST(RouteTableTest, RefusesANodeMoreWhenAllAreInReach) {
   Table table;
   table.Neighbours({2});
-  for (int node = 2; node <= 1024; ++node) table.Hears(Tells(node, 1, {node - 1, node + 1}));
+  for (int node = 2; node <= 1024; ++node) table.Hears(Reports(node, 1, {node - 1, node + 1}));
   EXPECT_EQ(table.Reachable().size(), 1023u);
-  EXPECT_EQ(table.Hears(Tells(2000, 1, {})), Verdict::kRefused);
+  EXPECT_EQ(table.Hears(Reports(2000, 1, {})), Verdict::kRefused);
   EXPECT_EQ(table.Way(33).size(), wire::kRouteNodesMax);
   EXPECT_THAT(table.Way(34), IsEmpty());  // Too long a route.
 }
@@ -188,14 +188,14 @@ TEST(RouteTableTest, TellsOfNoMoreNeighboursThanTheLimit) {
 }
 
 TEST(RouteTableTest, EncodesWhatItDecodes) {
-  const Advertisement advertisement = Tells(3, 9, {1, 2, 700});
+  const Advertisement advertisement = Reports(3, 9, {1, 2, 700});
   EXPECT_EQ(Decode(Encode(advertisement)), advertisement);
-  EXPECT_EQ(Decode(Encode(Tells(3, 1, {}))), Tells(3, 1, {}));
+  EXPECT_EQ(Decode(Encode(Reports(3, 1, {}))), Reports(3, 1, {}));
 }
 
 // Why: another host wrote these bytes.
 TEST(RouteTableTest, DecodesNothingThatBreaksABound) {
-  const std::vector<std::byte> fine = Encode(Tells(3, 9, {1, 2}));
+  const std::vector<std::byte> fine = Encode(Reports(3, 9, {1, 2}));
   const auto refuses = [&](const std::function<void(std::vector<std::byte>&)>& change) {
     std::vector<std::byte> changed = fine;
     change(changed);

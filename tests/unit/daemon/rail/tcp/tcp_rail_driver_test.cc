@@ -464,9 +464,9 @@ TEST_F(TcpRailDriverTest, ABitThatWasFlippedEndsARailThatTheLoopDrives) {
   const RailEvent down = NextAbandoned();
   EXPECT_EQ(down.kind, RailEvent::Kind::kDown);
   EXPECT_EQ(down.cause, DownCause::kCut);
-  const wire::FrameHeader told = ReadAtFar();
-  EXPECT_EQ(told.type, wire::FrameType::kGivenUp);
-  EXPECT_EQ(told.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));
+  const wire::FrameHeader reported = ReadAtFar();
+  EXPECT_EQ(reported.type, wire::FrameType::kGivenUp);
+  EXPECT_EQ(reported.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));
 }
 
 // Why: the fabric's orderly end runs without the io_context, where no socket events arrive.

@@ -176,9 +176,9 @@ TEST_F(TcpRailTest, ABitThatWasFlippedEndsItAndTheOtherSideIsTold) {
     }
     EXPECT_EQ(event.cause, DownCause::kCut);
     EXPECT_EQ(event.link_reason, LinkReason::kBytesChanged);
-    const wire::FrameHeader told = ReadAtFar();
-    EXPECT_EQ(told.type, wire::FrameType::kGivenUp);
-    EXPECT_EQ(told.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));
+    const wire::FrameHeader reported = ReadAtFar();
+    EXPECT_EQ(reported.type, wire::FrameType::kGivenUp);
+    EXPECT_EQ(reported.tag, static_cast<std::uint32_t>(LinkReason::kBytesChanged));
   }
 }
 

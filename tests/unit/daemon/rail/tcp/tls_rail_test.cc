@@ -196,11 +196,11 @@ TEST_F(TlsRailTest, SaysItsLastWordsAndThatThereAreNoMore) {
 }
 
 // Why: the other side asks for a new proof inside the proved connection.
-TEST_F(TlsRailTest, HearsThatItIsToBeProvedAnew) {
+TEST_F(TlsRailTest, HearsThatItIsToBeProvedAgain) {
   Start();
   EXPECT_FALSE(rail_->is_asked_for_new_proof());
   wire::FrameHeader heartbeat = Header(wire::FrameType::kHeartbeat, 0);
-  heartbeat.flags = wire::kProveAnew;
+  heartbeat.flags = wire::kProveAgain;
   Say(FrameBytes(heartbeat));
   Hear(sizeof(wire::FrameHeader));  // Its echo.
   EXPECT_TRUE(rail_->is_asked_for_new_proof());
@@ -213,7 +213,7 @@ TEST_F(TlsRailTest, HearsThatItIsToBeProvedAnew) {
   const std::vector<std::byte> said = Hear(sizeof heartbeat);
   std::memcpy(&heartbeat, said.data(), sizeof heartbeat);
   EXPECT_EQ(heartbeat.type, wire::FrameType::kHeartbeat);
-  EXPECT_EQ(heartbeat.flags, wire::kProveAnew);
+  EXPECT_EQ(heartbeat.flags, wire::kProveAgain);
 }
 
 }  // namespace

@@ -189,8 +189,8 @@ TEST_F(TlsStreamTest, RefusesAnotherKey) {
   Make(7, 8);
   const auto [one, other] = Shake();
   EXPECT_TRUE(absl::IsPermissionDenied(other)) << other;
-  const absl::Status told = dialer_->Handshake(near_dialer()).status();
-  EXPECT_TRUE(absl::IsPermissionDenied(told)) << told;
+  const absl::Status reported = dialer_->Handshake(near_dialer()).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(reported)) << reported;
 }
 
 TEST_F(TlsStreamTest, RefusesItsOwnWordsThrownBack) {

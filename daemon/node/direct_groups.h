@@ -28,7 +28,7 @@
 
 namespace mlxcomm::node {
 
-class Meetings {
+class DirectGroups {
  public:
   static constexpr std::size_t kPagesMax = 1024;
   static constexpr std::size_t kPagesPerUserMax = kPagesMax / 4 * 3;
@@ -40,11 +40,12 @@ class Meetings {
                                     std::uint64_t age_ns)>;
 
   // All outlive it. `now_ns` is the node's time.
-  Meetings(collective::Collectives& collectives, collective::Membership& membership,
-           OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns, Submit submit);
-  ~Meetings();
-  Meetings(const Meetings&) = delete;
-  Meetings& operator=(const Meetings&) = delete;
+  DirectGroups(collective::Collectives& collectives, collective::Membership& membership,
+               OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns,
+               Submit submit);
+  ~DirectGroups();
+  DirectGroups(const DirectGroups&) = delete;
+  DirectGroups& operator=(const DirectGroups&) = delete;
 
   // Gives the group a page, if all its ranks are here and the port has memory for one.
   void OnGroupMade(std::uint64_t group);
@@ -101,7 +102,7 @@ class Meetings {
   bool HasRoomFor(const std::string& user, const std::vector<SessionId>& sessions) const;
   void TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record);
   // Tells the record of an operation of which no more ranks are awaited.
-  void Tell(Page& page, Page::Partly& partly);
+  void Report(Page& page, Page::Partly& partly);
   // What a page needs once it is open, so that nothing is allocated while its ranks compute.
   void MakeRoom(Page& page);
   std::uint64_t MetOn(const Page& page) const;
@@ -115,7 +116,7 @@ class Meetings {
   Pages pages_;
   bool all_harvested_ = true;  // No page is open, nor can anything have ended on one.
   std::uint64_t harvest_ns_ = 0;
-  std::size_t told_ = 0;  // Operations that this harvest has written to the record.
+  std::size_t reported_ = 0;  // Operations that this harvest has written to the record.
   std::vector<meeting::Adopted> adopted_;
 };
 

@@ -3,7 +3,7 @@
 //
 // The ranks are RankSides over the page that the node made, in this thread; what they send to the
 // daemon goes through Node::OnSubmission, as from their queues.
-#include "daemon/node/meetings.h"
+#include "daemon/node/direct_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 #include "tests/unit/daemon/node/heard.h"
 #include "tests/unit/daemon/node/still_port.h"
 
-namespace mlxcomm::node::meetings_test {
+namespace mlxcomm::node::direct_groups_test {
 namespace {
 
 constexpr std::uint32_t kRanks = 2;
@@ -76,7 +76,7 @@ NodeOptions OptionsOfANode() {
   return options;
 }
 
-class MeetingsTest : public testing::Test {
+class DirectGroupsTest : public testing::Test {
  protected:
   // A rank's session has its number plus one.
   static SessionId SessionOf(std::uint32_t rank) { return rank + 1; }
@@ -210,13 +210,13 @@ class MeetingsTest : public testing::Test {
   std::array<meeting::CallWords, kRanks> calls;
 };
 
-TEST_F(MeetingsTest, WithoutSharedMemoryTheDaemonCarriesOutEverything) {
+TEST_F(DirectGroupsTest, WithoutSharedMemoryTheDaemonCarriesOutEverything) {
   port.makes_pages = false;
   FormJob();
   EXPECT_FALSE(port.given);
 }
 
-class OpenPageTest : public MeetingsTest {
+class OpenPageTest : public DirectGroupsTest {
  protected:
   void SetUp() override {
     FormJob();
@@ -389,7 +389,7 @@ TEST_F(OpenPageTest, KnowsOfALostRankWhatItHadFinishedUpToItsEnd) {
 }
 
 // Why: one user's groups must not keep another's ranks from meeting.
-TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
+TEST_F(DirectGroupsTest, LeavesPagesForTheGroupsOfOtherUsers) {
   SessionId session = 1'000;
   const auto form = [&](const std::string& user, int job) {
     port.given = false;
@@ -403,7 +403,7 @@ TEST_F(MeetingsTest, LeavesPagesForTheGroupsOfOtherUsers) {
   };
   int pages = 0;
   while (form("anna", pages) && pages < 2'000) ++pages;
-  EXPECT_EQ(pages, static_cast<int>(Meetings::kPagesPerUserMax));
+  EXPECT_EQ(pages, static_cast<int>(DirectGroups::kPagesPerUserMax));
   EXPECT_TRUE(form("bob", 0));
 }
 
@@ -439,4 +439,4 @@ TEST_F(OpenPageTest, AnEntryWhoseNumberTheRankHasNotCalledIsNoneOfThePages) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::node::meetings_test
+}  // namespace mlxcomm::node::direct_groups_test

@@ -1,6 +1,6 @@
 // Carries out what the collective core asks for, and turns what peers send into the core's events.
 //
-//   Collectives ──actions──▶ Carrier ──frames, receives──▶ Links
+//   Collectives ──actions──▶ ActionRunner ──frames, receives──▶ Links
 //        ▲                     │  ▲  ──local work─────────▶ NodePort: workers
 //        └───────events────────┘  │  ──completions────────▶ NodePort: processes
 //              frames, messages of peers, answers
@@ -16,7 +16,7 @@
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
 #include "daemon/fabric/links.h"
-#include "daemon/node/meetings.h"
+#include "daemon/node/direct_groups.h"
 #include "daemon/node/node_port.h"
 #include "mlxcomm/v1/peer.pb.h"
 
@@ -24,24 +24,24 @@ namespace mlxcomm::node {
 
 collective::PeerFrame FrameOf(const wire::FrameHeader& header);
 
-class Carrier {
+class ActionRunner {
  public:
-  Carrier(collective::Collectives& collectives, collective::Membership& membership,
-          collective::ScratchMemory& scratch, fabric::Links& links, Meetings& meetings,
-          NodePort& port)
+  ActionRunner(collective::Collectives& collectives, collective::Membership& membership,
+               collective::ScratchMemory& scratch, fabric::Links& links, DirectGroups& meetings,
+               NodePort& port)
       : collectives_(collectives),
         membership_(membership),
         scratch_(scratch),
         links_(links),
-        meetings_(meetings),
+        direct_groups_(meetings),
         port_(port) {
     // The two are swapped. How many actions come at once varies: an operation sends everything at once if
     // its grants arrived before its call.
     carrying_.reserve(kActionsUsual);
     collectives_.actions().reserve(kActionsUsual);
   }
-  Carrier(const Carrier&) = delete;
-  Carrier& operator=(const Carrier&) = delete;
+  ActionRunner(const ActionRunner&) = delete;
+  ActionRunner& operator=(const ActionRunner&) = delete;
 
   // Carrying out an action may cause others; all are done when it returns.
   void CarryOut(std::uint64_t now_ns);
@@ -67,7 +67,7 @@ class Carrier {
   collective::Membership& membership_;
   collective::ScratchMemory& scratch_;
   fabric::Links& links_;
-  Meetings& meetings_;
+  DirectGroups& direct_groups_;
   NodePort& port_;
   static constexpr std::size_t kActionsUsual = 1024;
   collective::ActionQueue carrying_;

@@ -1,10 +1,10 @@
-#include "daemon/node/checkups.h"
+#include "daemon/node/system_checks.h"
 
 #include <utility>
 
 namespace mlxcomm::node {
 
-bool Checkups::Ask(Caller caller, std::uint64_t now_ns, Asker asker) {
+bool SystemChecks::Ask(Caller caller, std::uint64_t now_ns, Asker asker) {
   if (seen_ns_ != 0 && now_ns - seen_ns_ < kKeptNs) {
     asker(seen_);
     return true;
@@ -13,24 +13,24 @@ bool Checkups::Ask(Caller caller, std::uint64_t now_ns, Asker asker) {
   if (waiting_.size() >= room) return false;
   if (waiting_.empty()) give_up_ns_ = now_ns + kPatienceNs;
   waiting_.push_back(std::move(asker));
-  if (!std::exchange(looking_, true)) port_.LookAtSystem();
+  if (!std::exchange(looking_, true)) port_.CheckSystem();
   return true;
 }
 
-void Checkups::OnSystemSeen(v1::NodeCheckup seen, std::uint64_t now_ns) {
+void SystemChecks::OnSystemChecked(v1::NodeCheckup seen, std::uint64_t now_ns) {
   looking_ = false;
   seen_ = std::move(seen);
   seen_ns_ = now_ns;
   AnswerAll();
 }
 
-void Checkups::OnTime(std::uint64_t now_ns) {
+void SystemChecks::OnTime(std::uint64_t now_ns) {
   if (now_ns < NextDeadline()) return;
   if (now_ns - seen_ns_ >= kTooOldNs) seen_.Clear();
   AnswerAll();
 }
 
-void Checkups::AnswerAll() {
+void SystemChecks::AnswerAll() {
   for (const Asker& asker : std::exchange(waiting_, {})) asker(seen_);
 }
 

@@ -1,9 +1,9 @@
 // What doctor asks of every node: the interfaces, limits and clock of its machine. Examining a machine takes
 // a thousand times as long as a turn, and any user may ask, so it is done on another thread
-// (NodePort::LookAtSystem), at most once a second; callers in between wait for the next examination.
+// (NodePort::CheckSystem), at most once a second; callers in between wait for the next examination.
 //
 //   Doctor, Probe of another node ─fresh enough─▶ the answer
-//                   └─▶ LookAtSystem ─▶ OnSystemSeen, or kPatienceNs ─▶ all answers
+//                   └─▶ CheckSystem ─▶ OnSystemChecked, or kPatienceNs ─▶ all answers
 //
 // Owner: Node. Thread: the node's; time is an argument. Memory: at most kWaitingMax waiting callers, and the
 // last result.
@@ -19,7 +19,7 @@
 
 namespace mlxcomm::node {
 
-class Checkups {
+class SystemChecks {
  public:
   static constexpr std::size_t kWaitingMax = 256;
   static constexpr std::uint64_t kKeptNs = 1'000'000'000;
@@ -31,11 +31,11 @@ class Checkups {
   // Receives the last result; nothing where no examination has ended, or none within kTooOldNs.
   using Asker = std::function<void(const v1::NodeCheckup&)>;
 
-  explicit Checkups(NodePort& port) : port_(port) {}
+  explicit SystemChecks(NodePort& port) : port_(port) {}
 
   // False: too many callers wait already.
   [[nodiscard]] bool Ask(Caller caller, std::uint64_t now_ns, Asker asker);
-  void OnSystemSeen(v1::NodeCheckup seen, std::uint64_t now_ns);
+  void OnSystemChecked(v1::NodeCheckup seen, std::uint64_t now_ns);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const { return waiting_.empty() ? kNever : give_up_ns_; }
   // No caller is answered any more.

@@ -1,4 +1,4 @@
-#include "daemon/node/meetings.h"
+#include "daemon/node/direct_groups.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,7 +18,7 @@ constexpr std::uint64_t kClosedLeastNs = 10'000'000;
 // What ranks say is not believed beyond what they can have done.
 constexpr std::uint64_t kOperationLeastNs = 20;
 constexpr std::uint64_t kOperationMostNs = 10'000'000'000;
-constexpr std::size_t kToldMax = 2 * meeting::kRecords;
+constexpr std::size_t kReportsMax = 2 * meeting::kRecords;
 // A process that never takes what it is given holds a descriptor for each.
 constexpr std::size_t kUnreadyPagesMax = 256;
 
@@ -38,9 +38,9 @@ static_assert(meeting::kRanksMax >= collective::kLocalRanksMax);
 
 }  // namespace
 
-Meetings::Meetings(collective::Collectives& collectives, collective::Membership& membership,
-                   OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns,
-                   Submit submit)
+DirectGroups::DirectGroups(collective::Collectives& collectives, collective::Membership& membership,
+                           OperationRecorder& recorder, NodePort& port, const std::uint64_t& now_ns,
+                           Submit submit)
     : collectives_(collectives),
       membership_(membership),
       recorder_(recorder),
@@ -48,9 +48,9 @@ Meetings::Meetings(collective::Collectives& collectives, collective::Membership&
       now_ns_(now_ns),
       submit_(std::move(submit)) {}
 
-Meetings::~Meetings() = default;
+DirectGroups::~DirectGroups() = default;
 
-void Meetings::OnGroupMade(std::uint64_t group) {
+void DirectGroups::OnGroupMade(std::uint64_t group) {
   const collective::Group* const made = collectives_.Find(group);
   if (made == nullptr || pages_.contains(group) || pages_.size() >= kPagesMax) return;
   const collective::GroupLayout& layout = made->layout();
@@ -72,7 +72,8 @@ void Meetings::OnGroupMade(std::uint64_t group) {
   pages_.emplace(group, std::move(page));
 }
 
-bool Meetings::HasRoomFor(const std::string& user, const std::vector<SessionId>& sessions) const {
+bool DirectGroups::HasRoomFor(const std::string& user,
+                              const std::vector<SessionId>& sessions) const {
   std::size_t of_user = 0;
   absl::flat_hash_map<SessionId, std::size_t> unready;
   for (const SessionId session : sessions) unready[session] = 0;
@@ -88,17 +89,17 @@ bool Meetings::HasRoomFor(const std::string& user, const std::vector<SessionId>&
   return of_user < kPagesPerUserMax;
 }
 
-void Meetings::OnGroupRemoved(std::uint64_t group) {
+void DirectGroups::OnGroupRemoved(std::uint64_t group) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
   HarvestNow(*found->second);
-  for (Page::Partly& partly : found->second->partly) Tell(*found->second, partly);
+  for (Page::Partly& partly : found->second->partly) Report(*found->second, partly);
   pages_.erase(found);
   port_.DropPage(group);
 }
 
-std::optional<std::uint64_t> Meetings::NumberOf(std::uint32_t rank,
-                                                const queue::SubmissionEntry& entry) {
+std::optional<std::uint64_t> DirectGroups::NumberOf(std::uint32_t rank,
+                                                    const queue::SubmissionEntry& entry) {
   const auto found = pages_.find(entry.group);
   if (found == pages_.end()) return std::nullopt;
   Page& page = *found->second;
@@ -113,7 +114,7 @@ std::optional<std::uint64_t> Meetings::NumberOf(std::uint32_t rank,
   return last - behind;
 }
 
-void Meetings::AfterSubmission(std::uint64_t group) {
+void DirectGroups::AfterSubmission(std::uint64_t group) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
   Page& page = *found->second;
@@ -128,7 +129,7 @@ void Meetings::AfterSubmission(std::uint64_t group) {
   page.met_at_opening = MetOn(page);
 }
 
-std::uint64_t Meetings::MetOn(const Page& page) const {
+std::uint64_t DirectGroups::MetOn(const Page& page) const {
   std::uint64_t most = 0;
   for (std::uint32_t rank = 0; rank < page.view.ranks(); ++rank) {
     most = std::max(most, page.side.MetBy(rank));
@@ -136,12 +137,12 @@ std::uint64_t Meetings::MetOn(const Page& page) const {
   return most;
 }
 
-void Meetings::Close(std::uint64_t group) {
+void DirectGroups::Close(std::uint64_t group) {
   const auto found = pages_.find(group);
   if (found != pages_.end()) Close(*found->second);
 }
 
-void Meetings::CloseForGood(std::uint64_t group) {
+void DirectGroups::CloseForGood(std::uint64_t group) {
   const auto found = pages_.find(group);
   if (found == pages_.end()) return;
   Page& page = *found->second;
@@ -151,7 +152,7 @@ void Meetings::CloseForGood(std::uint64_t group) {
   if (!page.is_harvested) HarvestNow(page);
 }
 
-void Meetings::CloseAllOf(SessionId session) {
+void DirectGroups::CloseAllOf(SessionId session) {
   std::vector<std::uint64_t> groups;
   for (const auto& [group, page] : pages_) {
     if (std::ranges::find(page->sessions, session) != page->sessions.end()) {
@@ -162,7 +163,7 @@ void Meetings::CloseAllOf(SessionId session) {
   for (const std::uint64_t group : groups) CloseForGood(group);
 }
 
-void Meetings::Close(Page& page) {
+void DirectGroups::Close(Page& page) {
   if (!page.side.open()) return;
   std::vector<meeting::Adopted> adopted = std::exchange(adopted_, {});
   page.side.Close(adopted);
@@ -186,13 +187,13 @@ void Meetings::Close(Page& page) {
   adopted_ = std::move(adopted);
 }
 
-void Meetings::Harvest() {
+void DirectGroups::Harvest() {
   for (const auto& [group, page] : pages_) Harvest(*page);
 }
 
 // Who waits asks for the page to be closed; who has called and computes does not, and its deadline
 // counts all the same.
-void Meetings::OnTime() {
+void DirectGroups::OnTime() {
   if (now_ns_ < harvest_ns_) return;
   harvest_ns_ = now_ns_ + kHarvestNs;
   const std::uint64_t before_ns = now_ns_ - std::min(now_ns_, kHarvestNs);
@@ -207,14 +208,14 @@ void Meetings::OnTime() {
       std::ranges::all_of(pages_, [](const auto& page) { return page.second->is_harvested; });
 }
 
-void Meetings::Harvest(Page& page) {
+void DirectGroups::Harvest(Page& page) {
   if (page.is_harvested) return;
   if (page.harvested_ns == 0 || now_ns_ - page.harvested_ns >= kHarvestLeastNs) HarvestNow(page);
 }
 
-void Meetings::HarvestNow(Page& page) {
+void DirectGroups::HarvestNow(Page& page) {
   const std::uint64_t elapsed_ns = now_ns_ - std::exchange(page.harvested_ns, now_ns_);
-  told_ = 0;
+  reported_ = 0;
   // After its closing a rank may still end what it had called. One that is lost never will.
   page.is_harvested = !page.side.open() && now_ns_ - page.closed_ns > kHarvestNs &&
                       (page.for_good || page.side.AllHaveEnded());
@@ -231,7 +232,7 @@ void Meetings::HarvestNow(Page& page) {
   if (elapsed_ns > 0) CountTallies(page, elapsed_ns);
 }
 
-void Meetings::MakeRoom(Page& page) {
+void DirectGroups::MakeRoom(Page& page) {
   const std::size_t ranks = page.view.ranks();
   page.counted.resize(meeting::kTalliesASide * meeting::kTalliesASide);
   page.partly.resize(meeting::kRecords);
@@ -239,12 +240,12 @@ void Meetings::MakeRoom(Page& page) {
   adopted_.reserve(meeting::kGenerations * ranks);
 }
 
-void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record) {
+void DirectGroups::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetRecord& record) {
   if (record.number_plus_one == 0 || page.partly.empty()) return;
   const std::size_t at = (record.number_plus_one - 1) % meeting::kRecords;
   Page::Partly& partly = page.partly[at];
   if (partly.number_plus_one != record.number_plus_one) {
-    Tell(page, partly);  // Of a rank that is missing nothing is left.
+    Report(page, partly);  // Of a rank that is missing nothing is left.
     partly.number_plus_one = record.number_plus_one;
   }
   // A rank that cheats may repeat a number.
@@ -253,38 +254,38 @@ void Meetings::TakeRecord(Page& page, std::uint32_t rank, const meeting::MetReco
     page.partly_calls[at * ranks + partly.calls++] = {rank, record.call, record.began_ns,
                                                       record.ended_ns};
   }
-  if (partly.calls == ranks) Tell(page, partly);
+  if (partly.calls == ranks) Report(page, partly);
 }
 
-void Meetings::Tell(Page& page, Page::Partly& partly) {
-  const Page::Partly told = std::exchange(partly, {});
-  if (told.calls == 0 || told_++ >= kToldMax) return;
-  const std::uint64_t number = told.number_plus_one - 1;
+void DirectGroups::Report(Page& page, Page::Partly& partly) {
+  const Page::Partly reported = std::exchange(partly, {});
+  if (reported.calls == 0 || reported_++ >= kReportsMax) return;
+  const std::uint64_t number = reported.number_plus_one - 1;
   const MetCall* const first =
       page.partly_calls.data() + number % meeting::kRecords * page.view.ranks();
-  recorder_.OnMet({page.group, number}, {first, told.calls});
+  recorder_.OnMet({page.group, number}, {first, reported.calls});
 }
 
 // What the first rank has counted, since an operation counts once.
-void Meetings::CountTallies(Page& page, std::uint64_t elapsed_ns) {
+void DirectGroups::CountTallies(Page& page, std::uint64_t elapsed_ns) {
   const meeting::RankArea& area = page.view.area(0);
   if (page.counted.empty()) return;  // It was never open.
-  const auto grown = [](const std::atomic<std::uint64_t>& told, std::uint64_t& known) {
-    const std::uint64_t now = told.load(std::memory_order_relaxed);
+  const auto grown = [](const std::atomic<std::uint64_t>& reported, std::uint64_t& known) {
+    const std::uint64_t now = reported.load(std::memory_order_relaxed);
     return std::max(now, known) - std::exchange(known, std::max(now, known));
   };
   for (std::size_t kind = 0; kind < meeting::kTalliesASide; ++kind) {
     for (std::size_t type = 0; type < meeting::kTalliesASide; ++type) {
-      const meeting::MetTally& told = area.tallies[kind][type];
+      const meeting::MetTally& reported = area.tallies[kind][type];
       OperationCounts::Counts& known = page.counted[kind * meeting::kTalliesASide + type];
       OperationCounts::Counts more;
       for (std::size_t bucket = 0; bucket < meeting::kTallyBuckets; ++bucket) {
-        more.buckets[bucket] = grown(told.buckets[bucket], known.buckets[bucket]);
+        more.buckets[bucket] = grown(reported.buckets[bucket], known.buckets[bucket]);
         more.done += more.buckets[bucket];
       }
       if (more.done == 0) continue;
-      more.bytes = grown(told.bytes, known.bytes);
-      more.duration_ns = grown(told.duration_ns, known.duration_ns);
+      more.bytes = grown(reported.bytes, known.bytes);
+      more.duration_ns = grown(reported.duration_ns, known.duration_ns);
       if (more.done > elapsed_ns / kOperationLeastNs) continue;  // More than a rank can do.
       more.bytes = std::min(more.bytes, more.done * meeting::kCellBytes);
       more.duration_ns = std::min(more.duration_ns, more.done * kOperationMostNs);

@@ -1,4 +1,4 @@
-#include "daemon/node/carrier.h"
+#include "daemon/node/action_runner.h"
 
 #include <algorithm>
 #include <string>
@@ -52,7 +52,7 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
           (header.flags & wire::kSolicited) != 0};
 }
 
-void Carrier::CarryOut(std::uint64_t now_ns) {
+void ActionRunner::CarryOut(std::uint64_t now_ns) {
   while (!collectives_.actions().empty()) {
     carrying_.swap(collectives_.actions());
     for (collective::Action& action : carrying_) CarryOutOne(action, now_ns);
@@ -60,7 +60,7 @@ void Carrier::CarryOut(std::uint64_t now_ns) {
   }
 }
 
-void Carrier::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
+void ActionRunner::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
   using Kind = collective::Action::Kind;
   switch (action.kind) {
     case Kind::kSendEager: return SendFrame(action, wire::FrameType::kEager, now_ns);
@@ -78,12 +78,12 @@ void Carrier::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
     case Kind::kReturnScratch: return scratch_.Return(action.destination);
     case Kind::kComplete: return port_.Complete(action);
     case Kind::kMessage: return SendMessage(action.node, *action.message);
-    case Kind::kGroupFailed: return meetings_.CloseForGood(action.key.group);
+    case Kind::kGroupFailed: return direct_groups_.CloseForGood(action.key.group);
   }
 }
 
-void Carrier::SendFrame(const collective::Action& action, wire::FrameType type,
-                        std::uint64_t now_ns) {
+void ActionRunner::SendFrame(const collective::Action& action, wire::FrameType type,
+                             std::uint64_t now_ns) {
   wire::FrameHeader header{
       .type = type,
       .step = action.step,
@@ -106,7 +106,7 @@ void Carrier::SendFrame(const collective::Action& action, wire::FrameType type,
   if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie);
 }
 
-void Carrier::PostReceive(const collective::Action& action, std::uint64_t now_ns) {
+void ActionRunner::PostReceive(const collective::Action& action, std::uint64_t now_ns) {
   rail::PostedReceive receive;
   receive.key = action.key;
   receive.step = action.step;
@@ -121,21 +121,21 @@ void Carrier::PostReceive(const collective::Action& action, std::uint64_t now_ns
   if (!posted.ok()) FailGroup(action.key, "cannot receive: ", posted, now_ns);
 }
 
-void Carrier::FailGroup(const OperationKey& key, const char* what, const absl::Status& why,
-                        std::uint64_t now_ns) {
+void ActionRunner::FailGroup(const OperationKey& key, const char* what, const absl::Status& why,
+                             std::uint64_t now_ns) {
   collective::Group* const group = collectives_.Find(key.group);
   if (group == nullptr) return;
   group->Fail({FailureCode::kUnavailable, kNoRank, absl::StrCat(what, std::string(why.message()))},
               key, now_ns);
 }
 
-void Carrier::DoLocalWork(const collective::Action& action, std::uint64_t now_ns) {
+void ActionRunner::DoLocalWork(const collective::Action& action, std::uint64_t now_ns) {
   if (port_.SubmitWork(*action.work, action.cookie)) return;
   Workers::Do(*action.work);
   collectives_.OnLocalWorkDone(action.cookie, now_ns);
 }
 
-void Carrier::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
+void ActionRunner::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
   const std::string bytes = message.SerializeAsString();
   if (bytes.size() > wire::kControlBytesMax) {
     return OnMessageNotSent(
@@ -149,12 +149,13 @@ void Carrier::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
   if (!sent.ok()) OnMessageNotSent(node, sent);
 }
 
-void Carrier::OnMessageNotSent(const NodeId& node, const absl::Status& why) {
+void ActionRunner::OnMessageNotSent(const NodeId& node, const absl::Status& why) {
   const auto level = absl::IsInternal(why) ? spdlog::level::err : spdlog::level::debug;
   spdlog::log(level, "message to node {}: {}", links_.NameOf(node), std::string(why.message()));
 }
 
-void Carrier::OnFailureReport(const NodeId& node, v1::FailureReport& report, std::uint64_t now_ns) {
+void ActionRunner::OnFailureReport(const NodeId& node, v1::FailureReport& report,
+                                   std::uint64_t now_ns) {
   const auto bound = [](std::string& text) {
     text = MakePrintable(Utf8Prefix(text, kReportTextBytesMax));
   };
@@ -170,7 +171,7 @@ void Carrier::OnFailureReport(const NodeId& node, v1::FailureReport& report, std
 }
 
 // Entries beyond the bound count as missing: then a rank may still come.
-void Carrier::OnRollCall(const NodeId& node, v1::RollCall& message, std::uint64_t now_ns) {
+void ActionRunner::OnRollCall(const NodeId& node, v1::RollCall& message, std::uint64_t now_ns) {
   constexpr std::uint64_t kWaitedMsMax = 1'000'000'000;
   while (message.waits_size() > static_cast<int>(collective::kLocalRanksMax))
     message.mutable_waits()->RemoveLast();

@@ -11,11 +11,11 @@
 namespace mlxcomm::sim {
 
 template <typename Reply>
-class Told final : public node::Answer<Reply> {
+class Reported final : public node::Answer<Reply> {
  public:
   using OnReply = std::function<void(const Reply&)>;
   using OnFailure = std::function<void(const Failure&)>;
-  Told(OnReply on_reply, OnFailure on_failure)
+  Reported(OnReply on_reply, OnFailure on_failure)
       : on_reply_(std::move(on_reply)), on_failure_(std::move(on_failure)) {}
   void Succeed(const Reply& reply) override { on_reply_(reply); }
   void Fail(const Failure& failure) override { on_failure_(failure); }

@@ -19,10 +19,10 @@
 
 namespace mlxcomm::node {
 
-class Story {
+class EventWriter {
  public:
   // Both outlive it.
-  Story(NodePort& port, OperationRecorder& recorder) : port_(port), recorder_(recorder) {}
+  EventWriter(NodePort& port, OperationRecorder& recorder) : port_(port), recorder_(recorder) {}
 
   void OnNodeUp(const link::NodeIdentity& node);
   void OnNodeLost(const std::string& name, const std::string& why);
@@ -40,13 +40,13 @@ class Story {
   }
   void OnGroupRemoved(std::uint64_t group, std::uint64_t now_ns);
   // Reports the groups that have failed since the last call.
-  void TellOfFailures(collective::Collectives& collectives,
+  void ReportFailures(collective::Collectives& collectives,
                       const collective::Membership& membership);
   const JobHistory& history() const { return history_; }
 
  private:
-  void Tell(const char* kind, record::EventSeverity severity, const std::string& object,
-            const std::string& text, std::optional<std::string> user = std::nullopt);
+  void Report(const char* kind, record::EventSeverity severity, const std::string& object,
+              const std::string& text, std::optional<std::string> user = std::nullopt);
 
   NodePort& port_;
   OperationRecorder& recorder_;
